@@ -1,0 +1,48 @@
+// Sizes, times and rates as people write them, and exact arithmetic on them.
+//
+// Times are whole nanoseconds, sizes whole bytes, rates bytes per second.
+// Reading accepts a unit; a bare number is refused where a unit is needed, so
+// that nobody's milliseconds are taken for seconds.
+#ifndef COMMON_NUMBER_H
+#define COMMON_NUMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+// "80GiB", "512MB", "4096B", "1.5MiB"; KiB, MiB, GiB, TiB are powers of 1024,
+// KB (kB), MB, GB, TB of 1000. At most 2^53 - 1 bytes.
+bool bytes_parse(const char *text, uint64_t *bytes, struct error *error);
+
+// "18522us", "3us", "1.5ms", "20ns", "2s". Fractions of a ns are refused.
+bool time_parse(const char *text, uint64_t *ns, struct error *error);
+
+// "300GB/s", "25GiB/s".
+bool rate_parse(const char *text, uint64_t *bytes_per_second, struct error *error);
+
+// A whole number within [least, most]; `what` names it in the error.
+bool count_parse(const char *text, const char *what, uint64_t least, uint64_t most, uint64_t *count,
+                 struct error *error);
+
+enum { NUMBER_SIZE = 32 };
+
+// Short and readable, three significant digits or more: "61.3 GiB", "1.46 s",
+// "12.0 us". The result stands in `buffer` (NUMBER_SIZE bytes).
+const char *bytes_format(uint64_t bytes, char *buffer);
+const char *time_format(uint64_t ns, char *buffer);
+const char *rate_format(uint64_t bytes_per_second, char *buffer);
+
+// latency + ceil(bytes * 10^9 / rate) in 128-bit arithmetic, clamped to
+// UINT64_MAX. A rate of 0 means that bytes cost nothing.
+uint64_t transfer_ns(uint64_t bytes, uint64_t bytes_per_second, uint64_t latency_ns);
+
+// Sums that stay at UINT64_MAX once they pass it.
+uint64_t add_clamped(uint64_t a, uint64_t b);
+uint64_t multiply_clamped(uint64_t a, uint64_t b);
+
+// Up to a multiple of 256, as every tensor in memory is counted.
+uint64_t round_to_256(uint64_t bytes);
+
+#endif

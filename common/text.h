@@ -1,0 +1,41 @@
+// A growing piece of text, for output that is built up before it is written.
+//
+//     struct text text = { 0 };
+//     text_add(&text, "%zu stages", count);
+//     if (!text_save(&text, "-", &error)) ...
+//     text_clear(&text);
+//
+// When memory runs out the text remembers it (`failed`), further additions do
+// nothing, and text_save() or text_take() report it: no check per addition.
+#ifndef COMMON_TEXT_H
+#define COMMON_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/error.h"
+
+struct text {
+    char *data;  // NUL-terminated once anything was added; NULL before
+    size_t length;
+    size_t capacity;
+    bool failed;
+};
+
+void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_add_bytes(struct text *text, const char *bytes, size_t length);
+void text_add_repeated(struct text *text, const char *unit, size_t times);
+void text_clear(struct text *text);
+
+// The text as a string of the caller's own (free() it); the text is empty after.
+char *text_take(struct text *text, struct error *error);
+
+// Writes to a file, by a name aside and a rename so that a reader never sees
+// half of it; "-" is standard output.
+bool text_save(const struct text *text, const char *path, struct error *error);
+
+// Reads a whole file, "-" is standard input. Refuses folders and more than
+// 1 GiB. The caller frees the result; a NUL stands after its last byte.
+char *text_load(const char *path, size_t *length, struct error *error);
+
+#endif

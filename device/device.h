@@ -1,0 +1,67 @@
+// A place that holds memory and runs kernels.
+//
+// Functions that compute take a *queue* and return at once; what a queue is given
+// is done in order. An *event* marks a point of one queue that another queue, or
+// the host, can wait for. The `cpu` maker does each thing before it returns,
+// which these rules allow; a `cuda` maker returns before it is done. Memory is a
+// device address: only device functions may look behind it.
+//
+// The first thing that goes wrong in a queue stays in it, and everything given
+// to it afterwards is skipped; queue_wait() reports it. Kernels therefore return
+// nothing (kernels.h).
+//
+// A device counts its memory: what is allocated now, the most that ever was, and
+// how many allocations were made, so that a plan's bytes can be held against it.
+#ifndef DEVICE_DEVICE_H
+#define DEVICE_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+struct device;
+struct queue;
+struct event;
+
+// The maker by name: "cpu". Freed by device_close(), after its queues and memory.
+struct device *device_open(const char *name, struct error *error);
+void device_close(struct device *device);
+const char *device_name(const struct device *device);         // "cpu"
+const char *device_description(const struct device *device);  // the processor's own name
+
+// 256-byte aligned. NULL with the size in the error.
+void *device_allocate(struct device *device, uint64_t bytes, struct error *error);
+void device_release(struct device *device, void *memory);
+
+struct device_memory {
+    uint64_t current_bytes;
+    uint64_t peak_bytes;
+    uint64_t allocations;  // ever made
+};
+struct device_memory device_memory(const struct device *device);
+void device_memory_reset_peak(struct device *device);  // peak = current
+
+// A queue belongs to the thread that uses it; with the `cpu` maker its kernels run
+// on that thread, single-threaded.
+struct queue *queue_create(struct device *device, struct error *error);
+void queue_free(struct queue *queue);
+struct device *queue_device(const struct queue *queue);
+// Waits until all is done. False with the queue's first error, which stays.
+bool queue_wait(struct queue *queue, struct error *error);
+void queue_fail(struct queue *queue, const char *sentence);  // for kernels
+
+struct event *event_create(struct device *device, struct error *error);
+void event_free(struct event *event);
+void event_record(struct event *event, struct queue *queue);
+void queue_wait_event(struct queue *queue, struct event *event);
+bool event_done(const struct event *event);  // never blocks
+
+// Memory movement; host memory is named as such.
+void queue_zero(struct queue *queue, void *memory, uint64_t bytes);
+void queue_copy(struct queue *queue, void *to, const void *from, uint64_t bytes);  // on the device
+void queue_upload(struct queue *queue, void *to, const void *host, uint64_t bytes);
+void queue_download(struct queue *queue, void *host, const void *from, uint64_t bytes);
+
+#endif

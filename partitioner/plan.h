@@ -1,0 +1,91 @@
+// Which layers on which devices, which are recomputed, and what that is predicted
+// to take: the *plan* document.
+#ifndef PARTITIONER_PLAN_H
+#define PARTITIONER_PLAN_H
+
+#include "common/hash.h"
+#include "profiler/cluster.h"
+#include "profiler/profile.h"
+#include "schedules/schedule.h"
+#include "schedules/simulate.h"
+
+// Optimizers, as far as memory goes: bytes of state per byte of fp32 parameter.
+enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAMW };  // 0, 1, 2 copies
+extern const char *const optimizer_names[];  // "sgd", "momentum", "adamw", NULL
+
+// Layers [first, end) that keep only the input of `first` and are run again
+// before their backward.
+struct segment {
+    uint32_t first, end;
+};
+
+struct stage_memory {
+    uint64_t weights_bytes;
+    uint64_t gradients_bytes;
+    uint64_t optimizer_bytes;
+    uint64_t versions_bytes;   // beyond the first
+    uint64_t kept_bytes;       // all slots of what is kept (input, kept, kept_through, held)
+    uint64_t transient_bytes;  // the largest workspace
+    uint64_t buffers_bytes;    // slots of outputs and gradients on their way
+    uint64_t live_peak_bytes;  // simulated
+    uint64_t peak_bytes;       // the slab: the sum of the above but live_peak
+    uint64_t capacity_bytes;   // of the device
+};
+
+struct plan_stage {
+    uint32_t first, end;  // layers; may be empty
+    char **layers;        // their names, end - first of them
+    uint32_t *devices;    // of each replica's group; one replica of one device so far
+    size_t device_count;
+    struct segment *recompute;
+    size_t recompute_count;
+    struct cost_row costs;
+    struct stage_memory memory;
+};
+
+enum certificate_by { BY_ENUMERATION, BY_DUAL, BY_SOLVER };
+
+// `value_ns` is the best found, `lower_bound_ns` what no plan can beat; `proved`
+// only when nothing was left to try. gap = (value - bound) / value.
+struct certificate {
+    char objective[40];  // "iteration_ns"
+    uint64_t value_ns;
+    uint64_t lower_bound_ns;
+    double gap;
+    bool proved;
+    enum certificate_by by;
+    char stopped[80];  // why the search ended early, or empty
+};
+
+struct plan {
+    char *model;
+    char profile_hash[HASH_SIZE];
+    struct cluster *cluster;
+    char schedule[64];
+    enum weights weights;
+    uint32_t ranks, chunks, micro_batches;
+    enum optimizer_kind optimizer;
+    struct plan_stage *stages;
+    size_t stage_count;
+    uint64_t iteration_ns;
+    struct bubble bubble;
+    uint32_t bottleneck_stage;
+    struct certificate certificate;
+    char *notes;  // or NULL
+};
+
+struct plan *plan_load(const char *path, struct error *error);
+struct plan *plan_read(const char *text, size_t length, const char *name, struct error *error);
+void plan_write(const struct plan *plan, struct text *text);
+void plan_free(struct plan *plan);
+
+// The plan's schedule, generated, placed on its ranks and priced; lowered if asked.
+struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, bool lowered, struct error *error);
+
+// The links between the plan's ranks, from its cluster.
+struct network *plan_network(const struct plan *plan, struct error *error);
+
+// The table a person reads, and a sentence of sense.
+void plan_print(const struct plan *plan, struct text *text);
+
+#endif

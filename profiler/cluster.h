@@ -1,0 +1,51 @@
+// The machines: the *cluster* document, or its one-line synopsis
+//
+//     "2 nodes x 8 devices, 80GiB, 300GB/s 3us, 25GB/s 8us"
+//
+// Levels are innermost first: devices within a group of `size` reach each other
+// over level 0, groups of groups over level 1, and so on.
+#ifndef PROFILER_CLUSTER_H
+#define PROFILER_CLUSTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/text.h"
+
+struct cluster_device {
+    char *name;
+    uint64_t memory_bytes;
+    uint64_t speed_permille;  // 1000: as fast as the device of the profile
+};
+
+struct cluster_level {
+    uint64_t size;  // devices (level 0) or groups of the level below in one group
+    uint64_t latency_ns;
+    uint64_t bytes_per_second;
+};
+
+struct cluster {
+    struct cluster_device *devices;
+    size_t device_count;
+    struct cluster_level *levels;
+    size_t level_count;
+    bool has_host;
+    uint64_t host_memory_bytes, host_bytes_per_second;
+};
+
+// A file's path, "-", or a synopsis (whatever contains " device").
+struct cluster *cluster_load(const char *path_or_synopsis, struct error *error);
+struct cluster *cluster_read(const char *text, size_t length, const char *name, struct error *error);
+void cluster_write(const struct cluster *cluster, struct text *text);
+void cluster_free(struct cluster *cluster);
+struct cluster *cluster_uniform(size_t devices, uint64_t memory_bytes, uint64_t latency_ns,
+                                uint64_t bytes_per_second, struct error *error);
+
+// The level over which two devices talk, and the group of a device at a level
+// (level 0: its innermost group).
+size_t cluster_level_between(const struct cluster *cluster, size_t a, size_t b);
+size_t cluster_group(const struct cluster *cluster, size_t level, size_t device);
+
+#endif

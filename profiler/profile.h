@@ -1,0 +1,95 @@
+// What the layers of a model cost: the *profile* document.
+//
+// Layers are in an order in which each comes after all it reads from. Times are
+// per micro-batch; byte sums are sums of tensors rounded up to 256. See
+// docs/formats/profile.md for the meaning of every field.
+#ifndef PROFILER_PROFILE_H
+#define PROFILER_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/hash.h"
+#include "common/text.h"
+
+// Whether a layer's backward needs its input: never, for W only, for I and W.
+enum input_kept { INPUT_KEPT_NONE, INPUT_KEPT_WEIGHT, INPUT_KEPT_BOTH };
+
+struct spread {  // of at least 20 samples
+    uint64_t min_ns, median_ns, p95_ns;
+};
+
+enum phase { PHASE_FORWARD, PHASE_BACKWARD_INPUT, PHASE_BACKWARD_WEIGHT, PHASE_BACKWARD, PHASE_RECOMPUTE, PHASES };
+
+struct profile_layer {
+    char *name;
+    char *kind;
+    uint64_t forward_ns;
+    uint64_t backward_input_ns;
+    uint64_t backward_weight_ns;
+    uint64_t backward_ns;  // a fused B; I + W where none was measured
+    bool has_backward;     // whether the document says it
+    uint64_t parameter_bytes;
+    uint64_t output_bytes;           // what it hands on
+    uint64_t saved_bytes;            // kept from F until its backward, without its input
+    enum input_kept input_kept;
+    uint64_t held_for_weight_bytes;  // alive between I and W besides the input, the output's gradient included
+    uint64_t workspace_bytes;
+    uint64_t backward_workspace_bytes;
+    uint64_t flops;
+    bool has_spread[PHASES];
+    struct spread spread[PHASES];
+};
+
+struct edge {
+    uint32_t from, to;
+};
+
+enum profile_how { PROFILE_MEASURED, PROFILE_ESTIMATED, PROFILE_IMPORTED };
+
+struct profile_source {
+    enum profile_how how;
+    char *device;
+    char *clock;
+    uint64_t repeats;
+    uint64_t sum_ns;    // of the parts: F + B of every layer
+    uint64_t whole_ns;  // the whole model at once; 0 where not measured
+    bool backward_split_measured;  // else assumed
+};
+
+struct profile {
+    char *model;
+    char *dtype;
+    char *notes;  // or NULL
+    uint64_t micro_batch;
+    struct profile_source source;
+    struct profile_layer *layers;
+    size_t layer_count;
+    struct edge *edges;  // sorted by (from, to); edge_count 0 and is_chain: each layer feeds the next
+    size_t edge_count;
+    bool is_chain;
+    struct edge *tied;
+    size_t tied_count;
+    uint32_t *no_cut_after;  // sorted layer numbers
+    size_t no_cut_count;
+    char hash[HASH_SIZE];    // of the canonical rewrite; set by load and profile_rehash()
+};
+
+struct profile *profile_load(const char *path, struct error *error);
+struct profile *profile_read(const char *text, size_t length, const char *name, struct error *error);
+void profile_write(const struct profile *profile, struct text *text);
+bool profile_rehash(struct profile *profile, struct error *error);
+void profile_free(struct profile *profile);
+
+// An empty profile of `layer_count` zeroed layers, for measuring and importing.
+struct profile *profile_create(const char *model, const char *dtype, uint64_t micro_batch, size_t layer_count,
+                               struct error *error);
+
+// Bytes of all tensors that cross the cut between layer `end` - 1 and `end`: each
+// producer before it with a consumer after it, once.
+uint64_t profile_cut_bytes(const struct profile *profile, size_t end);
+bool profile_can_cut_after(const struct profile *profile, size_t layer);
+
+#endif

@@ -1,0 +1,50 @@
+// What a stage does, as the interpreter sees it: four functions and their sizes.
+//
+// The interpreter owns all memory and hands each call the places it may use; a
+// stage computes and returns at once (work goes to the queue). Nothing here
+// allocates, blocks or talks to another rank.
+#ifndef RUNTIME_STAGE_H
+#define RUNTIME_STAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "device/device.h"
+#include "partitioner/stage_cost.h"
+
+// Where one action of one micro-batch finds its data. Pointers of things that do
+// not exist for this stage or action are NULL.
+struct stage_pass {
+    struct queue *queue;
+    uint64_t step;          // iteration; asynchronous runs: 0
+    uint32_t micro_batch;   // within the iteration (or the run)
+    const void *weights;    // the version this micro-batch meets
+    void *gradients;        // accumulated over micro-batches; the runtime zeroes them at a STEP
+    const void *input;      // NULL on stage 0
+    void *output;           // to the next stage; NULL on the last
+    void *kept;
+    void *kept_through;
+    void *held;
+    const void *output_gradient;  // NULL on the last stage
+    void *input_gradient;         // NULL on stage 0
+    void *workspace;              // bytes.transient of it
+    float *loss;                  // last stage, F: where the micro-batch's loss goes (host memory)
+};
+
+struct stage_functions {
+    bool (*forward)(void *self, const struct stage_pass *pass, struct error *error);
+    bool (*backward)(void *self, const struct stage_pass *pass, struct error *error);
+    bool (*backward_input)(void *self, const struct stage_pass *pass, struct error *error);
+    bool (*backward_weight)(void *self, const struct stage_pass *pass, struct error *error);
+    // Writes the initial weights.
+    bool (*initialize)(void *self, struct queue *queue, void *weights, struct error *error);
+};
+
+struct stage {
+    const struct stage_functions *functions;
+    void *self;
+    struct stage_bytes bytes;
+};
+
+#endif

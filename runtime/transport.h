@@ -1,0 +1,61 @@
+// How a message gets from one rank to another: post, test, cancel.
+//
+// A channel is (from stage, to stage, route, kind): each direction of each edge
+// has its own, and messages of a channel arrive in the order they were sent. A
+// posted send borrows its buffer until it is done; a posted receive owns its slot
+// from the start. Nothing blocks but transport_wait(), and that has a deadline.
+//
+// Each message carries its micro-batch and weight version; a receive that meets
+// another micro-batch than it expects stops the run.
+//
+// A transport can be given a capacity (sends that may be done before their
+// receive is posted; 0: rendezvous), a latency and a rate, so that schedules can
+// be tried under conditions this machine does not have.
+#ifndef RUNTIME_TRANSPORT_H
+#define RUNTIME_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "schedules/network.h"
+#include "schedules/schedule.h"
+
+#define TRANSPORT_UNLIMITED UINT32_MAX
+
+struct transport;  // one rank's end; used by that rank's thread only
+
+struct message_header {
+    uint64_t step;
+    uint32_t micro_batch;
+    uint32_t version;
+};
+
+struct ticket {  // what was posted; never moves while it is under way
+    bool active;
+    bool done;
+    struct message_header header;  // of a receive: what arrived
+    uint64_t index;                // the transport's own
+    uint64_t posted_ns, done_ns;   // clock_now_ns()
+};
+
+struct transport_functions {
+    bool (*post_send)(struct transport *transport, uint32_t channel, const void *data, uint64_t bytes,
+                      struct message_header header, struct ticket *ticket, struct error *error);
+    bool (*post_receive)(struct transport *transport, uint32_t channel, void *data, uint64_t bytes,
+                         struct message_header expected, struct ticket *ticket, struct error *error);
+    // Moves things on; sets ticket->done where it is. False on failure, also of a peer.
+    bool (*test)(struct transport *transport, struct ticket *ticket, struct error *error);
+    // Sleeps until something may have changed, at most until the deadline (clock_now_ns).
+    bool (*wait)(struct transport *transport, uint64_t deadline_ns, struct error *error);
+    void (*cancel)(struct transport *transport, struct ticket *ticket);
+    // Tells every rank that this one has failed; their next test() reports it.
+    void (*abandon)(struct transport *transport, const struct error *error);
+};
+
+struct transport {
+    const struct transport_functions *functions;
+    uint32_t rank;
+};
+
+#endif

@@ -1,0 +1,44 @@
+// Whether a schedule can run, proved before it does.
+//
+// Complete (each micro-batch F once and B, or I and W, once on every stage, STEP
+// after the last backward), ordered (F before B on a rank), placed (each stage on
+// the rank its route says), no cycle across ranks, no deadlock, message order,
+// and the version of B equal to that of F.
+//
+// Deadlock is judged in the strictest of worlds: a rank does its list in order,
+// one thing at a time; a SEND ends when its RECV is reached, or when fewer than
+// `capacity` messages of its channel are under way; a RECV ends when its message
+// is there. What runs here runs under every transport that buffers more or posts
+// receives earlier. Linear in the number of actions.
+#ifndef SCHEDULES_CHECK_H
+#define SCHEDULES_CHECK_H
+
+#include "schedules/schedule.h"
+
+#define CHECK_NEVER UINT32_MAX  // no capacity is enough
+
+struct check_fault {
+    uint32_t rank;
+    size_t position;  // in the rank's list, from 0; SIZE_MAX if the fault is something missing
+    struct action action;
+    char reason[160];
+};
+
+struct check_result {
+    bool ok;            // with the asked capacity
+    uint32_t capacity;  // least number of buffered sends per channel that works; 0 = rendezvous; CHECK_NEVER
+    struct check_fault *faults;
+    size_t fault_count;
+    struct text cycle;  // "rank 2 waits at RECV_B 5 from rank 3; rank 3 waits at ...", or empty
+};
+
+// Judges with sends that buffer `capacity` messages per channel (0: rendezvous).
+// A compute order is lowered first. False only without memory.
+bool schedule_check(const struct schedule *schedule, uint32_t capacity, struct check_result *result,
+                    struct error *error);
+void check_result_clear(struct check_result *result);
+
+// The document of `weir check --json`.
+void check_result_write(const struct check_result *result, struct text *text);
+
+#endif

@@ -1,0 +1,116 @@
+// A schedule: what each rank does, in which order. The one object that is
+// generated, checked, simulated, drawn and run.
+//
+//     rank 0   0F0 0F1 0B0 0F2 0B1 0B2 0STEP      1F1B, p = 2, m = 3
+//     rank 1   1F0 1B0 1F1 1B1 1F2 1B2 1STEP
+//
+// An action is written as PyTorch's pipelining writes it: stage, kind,
+// micro-batch. A rank does its actions one after the other. Without SEND and
+// RECV the list is a *compute order*; schedule_lower() adds them (lower.h).
+//
+// Flushing schedules (weights: flush) describe one iteration, which is repeated;
+// asynchronous ones (stash, vertical, 2bw) describe a whole run of
+// `micro_batches`, with a STEP after each update, and are generated for as many
+// micro-batches as the run has.
+#ifndef SCHEDULES_SCHEDULE_H
+#define SCHEDULES_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/text.h"
+
+enum action_kind {
+    ACTION_F,  // forward
+    ACTION_B,  // full backward
+    ACTION_I,  // backward for the input
+    ACTION_W,  // backward for the weights
+    ACTION_R,  // recompute, where it is an action of its own; otherwise B or I contains it
+    ACTION_SEND_F,
+    ACTION_RECV_F,
+    ACTION_SEND_B,
+    ACTION_RECV_B,
+    ACTION_REDUCE,  // gradients over replicas or copies
+    ACTION_STEP,    // optimizer
+};
+enum { ACTION_KINDS = ACTION_STEP + 1 };
+
+#define NO_MICRO_BATCH UINT32_MAX
+
+struct action {
+    uint16_t stage;
+    uint8_t kind;   // enum action_kind
+    uint8_t split;  // of a sequence: `2F0.1` is split 1; 0 where sequences are whole
+    uint32_t micro_batch;  // of a STEP: the number of the update, counted from 0; NO_MICRO_BATCH in a flush
+};
+
+// Which version of the weights a micro-batch meets (DESIGN: "Asynchronous
+// schedules are the papers' formulas").
+enum weights { WEIGHTS_FLUSH, WEIGHTS_STASH, WEIGHTS_VERTICAL, WEIGHTS_2BW };
+extern const char *const weights_names[];  // NULL-terminated: "flush", "stash", "vertical", "2bw"
+
+// What a stage costs, per micro-batch. Times in ns, sizes in bytes.
+struct cost_row {
+    uint64_t forward_ns;
+    uint64_t backward_ns;  // a full B, without recompute
+    uint64_t backward_input_ns;
+    uint64_t backward_weight_ns;
+    uint64_t recompute_ns;  // added to B (or I) where the schedule has no R of its own
+    uint64_t step_ns;
+    uint64_t output_bytes;         // one message to the next stage; its gradient is as large
+    uint64_t kept_forward_bytes;   // from the start of F until B or I has ended, the input included if it is kept
+    uint64_t kept_weight_bytes;    // from the end of I until W has ended
+    uint64_t transient_bytes;      // largest workspace of an action
+    uint64_t fixed_bytes;          // weights, gradients, optimizer
+    uint64_t version_bytes;        // one more version of the weights
+};
+
+struct action_list {
+    struct action *at;
+    size_t count;
+    size_t capacity;
+};
+
+struct schedule {
+    char name[64];
+    enum weights weights;
+    uint32_t ranks;          // p
+    uint32_t stages;         // S
+    uint32_t micro_batches;  // m
+    uint32_t route_count;
+    uint32_t *routes;        // route_count rows of S ranks: the rank of each stage
+    uint32_t *route_of;      // per micro-batch
+    struct cost_row *costs;  // S rows, or NULL
+    struct action_list *lists;  // per rank
+    bool lowered;            // whether the lists hold SENDs and RECVs
+};
+
+// An empty schedule with one route, stage s on rank s % ranks. Freed by schedule_free().
+struct schedule *schedule_create(const char *name, enum weights weights, uint32_t ranks, uint32_t stages,
+                                 uint32_t micro_batches, struct error *error);
+void schedule_free(struct schedule *schedule);
+struct schedule *schedule_copy(const struct schedule *schedule, struct error *error);
+
+// Adds an action to a rank's list; false only without memory.
+bool schedule_add(struct schedule *schedule, uint32_t rank, struct action action, struct error *error);
+
+static inline uint32_t schedule_rank(const struct schedule *schedule, uint32_t stage, uint32_t micro_batch)
+{
+    const uint32_t route = micro_batch == NO_MICRO_BATCH ? 0 : schedule->route_of[micro_batch];
+    return schedule->routes[(size_t)route * schedule->stages + stage];
+}
+
+// "2F0", "1SEND_B3", "0STEP", "2F0.1". `buffer` has ACTION_SIZE bytes.
+enum { ACTION_SIZE = 40 };
+const char *action_format(struct action action, char *buffer);
+// Reads one token of `length` bytes; anchored at both ends.
+bool action_parse(const char *token, size_t length, struct action *action, struct error *error);
+
+// The schedule document (docs/formats/schedule.md).
+struct schedule *schedule_load(const char *path, struct error *error);
+struct schedule *schedule_read(const char *text, size_t length, const char *name, struct error *error);
+void schedule_write(const struct schedule *schedule, struct text *text);
+
+#endif

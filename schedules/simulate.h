@@ -1,0 +1,75 @@
+// When everything happens, given what it costs.
+//
+// Every rank does its actions in order; an action starts when the rank is free
+// and its inputs have arrived (network.h); a send never holds its rank up. Exact
+// integer arithmetic: equal inputs give equal numbers, and the published tables
+// of the zero-bubble papers come out to the microsecond.
+//
+// Bytes on a rank at a moment: fixed, versions, what is kept per micro-batch,
+// send buffers until delivery, received inputs until their use, the workspace of
+// the running action.
+#ifndef SCHEDULES_SIMULATE_H
+#define SCHEDULES_SIMULATE_H
+
+#include "schedules/network.h"
+#include "schedules/schedule.h"
+#include "schedules/timeline.h"
+
+// The four bubbles of DESIGN; each is named wherever it is printed.
+struct bubble {
+    double makespan;  // 1 - sum of busy / (p T)
+    double overhead;  // (T - max busy) / max busy
+    double span;      // max over ranks of (span_r - busy_r) / span_r
+    double zb_rate;   // (max span_r - max busy_r) / max span_r
+};
+
+struct rank_result {
+    uint64_t first_ns;  // start of its first action
+    uint64_t last_ns;   // end of its last
+    uint64_t busy_ns;   // F, B, I, W, R
+    uint64_t recompute_ns;  // of it
+    uint64_t live_peak_bytes;
+    uint32_t peak_in_flight;  // micro-batches forwarded and not yet backwarded, over its stages
+};
+
+// What the longest chain of actions and messages is made of; sums to iteration_ns.
+struct critical_path {
+    uint64_t compute_ns;
+    uint64_t recompute_ns;
+    uint64_t latency_ns;
+    uint64_t transfer_ns;
+    uint64_t order_ns;  // waiting for a link behind others
+};
+
+struct simulation {
+    uint64_t iteration_ns;  // T: first start to last end anywhere
+    uint64_t max_span_ns;
+    struct bubble bubble;
+    struct critical_path critical_path;
+    uint32_t ranks;
+    struct rank_result *per_rank;
+};
+
+// `costs` has a row per stage (NULL: the schedule's own). `network` NULL: links
+// cost nothing. `timeline` NULL, or an empty one that receives every action and
+// message. Fails on a schedule that cannot run, without costs, and when times
+// pass 2^63 ns.
+bool schedule_simulate(const struct schedule *schedule, const struct cost_row *costs, const struct network *network,
+                       struct simulation *simulation, struct timeline *timeline, struct error *error);
+void simulation_clear(struct simulation *simulation);
+
+// Only T, as fast as can be: what a planner asks thousands of times. The order is
+// analysed once, by simulator_create(), and timed for many cost rows.
+struct simulator;
+struct simulator *simulator_create(const struct schedule *schedule, const struct network *network,
+                                   struct error *error);
+uint64_t simulator_iteration_ns(struct simulator *simulator, const struct cost_row *costs);
+void simulator_free(struct simulator *simulator);
+
+// The bubbles of measured or simulated per-rank results.
+struct bubble bubble_of(uint64_t iteration_ns, const struct rank_result *per_rank, uint32_t ranks);
+
+// The document of `weir simulate --json`.
+void simulation_write(const struct simulation *simulation, const struct schedule *schedule, struct text *text);
+
+#endif

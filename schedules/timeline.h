@@ -1,0 +1,45 @@
+// Who did what when: made by the simulator and by the runtime alike, drawn by one
+// pen as text, SVG, or a Chrome trace.
+#ifndef SCHEDULES_TIMELINE_H
+#define SCHEDULES_TIMELINE_H
+
+#include "schedules/schedule.h"
+
+struct span {
+    uint32_t rank;
+    struct action action;
+    uint64_t start_ns;
+    uint64_t end_ns;
+    uint64_t recompute_ns;  // part of it
+};
+
+struct message {
+    struct action action;  // the SEND
+    uint32_t from, to;
+    uint64_t start_ns;
+    uint64_t end_ns;
+};
+
+struct timeline {
+    uint32_t ranks;
+    struct span *spans;  // a rank's in order of time
+    size_t span_count, span_capacity;
+    struct message *messages;
+    size_t message_count, message_capacity;
+};
+
+bool timeline_add(struct timeline *timeline, struct span span);  // false without memory
+bool timeline_add_message(struct timeline *timeline, struct message message);
+void timeline_clear(struct timeline *timeline);
+
+// A Gantt chart of `width` columns, a row per rank: each action a run of its
+// letter and micro-batch; `ascii` avoids box characters.
+void timeline_draw_text(const struct timeline *timeline, size_t width, bool ascii, struct text *text);
+
+// A self-contained SVG. `title` is shown on top.
+void timeline_draw_svg(const struct timeline *timeline, const char *title, struct text *text);
+
+// Chrome trace events (ts in us), for Perfetto or chrome://tracing.
+void timeline_write_trace(const struct timeline *timeline, struct text *text);
+
+#endif
