@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/text.h"
 
 struct cluster_device {
@@ -39,6 +40,13 @@ struct cluster {
 struct cluster *cluster_load(const char *path_or_synopsis, struct error *error);
 struct cluster *cluster_read(const char *text, size_t length, const char *name, struct error *error);
 void cluster_write(const struct cluster *cluster, struct text *text);
+
+// The same document as a part of another one (a plan holds its cluster): the
+// object at `place`, and an object written under `key`. What is wrong with it is
+// refused at its place, for json_ok() to report; `error` is for lack of memory.
+struct cluster *cluster_read_part(struct json *place, struct error *error);
+void cluster_write_part(const struct cluster *cluster, struct json_writer *writer, const char *key);
+
 void cluster_free(struct cluster *cluster);
 struct cluster *cluster_uniform(size_t devices, uint64_t memory_bytes, uint64_t latency_ns,
                                 uint64_t bytes_per_second, struct error *error);
