@@ -2,7 +2,7 @@
 //
 // Reading. json_load() refuses what the JSON grammar refuses (trailing text,
 // leading zeros, bad UTF-8, NaN, repeated keys, more than 64 levels) with line
-// and column. A reader then asks an object for its keys; whatever is wrong
+// and column, or, for keys, the path. A reader then asks an object for its keys; whatever is wrong
 // becomes one sentence with the path of the place, and from then on every
 // question answers zero, so that a reader is written straight down and asks
 // once, at the end, whether all went well:
@@ -19,7 +19,8 @@
 //
 // A `struct json` is a place in the tree and lives on the stack; its parent
 // must outlive it (paths are found by walking up). Strings are borrowed from
-// the document.
+// the document. Which keys were asked for is remembered in the document: any
+// place that stands for an object may ask, and any may say json_end().
 //
 // Writing. Keys in the order they are written, two spaces of indent, arrays and
 // objects on one line where begun with JSON_INLINE: the same calls give the
@@ -46,7 +47,7 @@ struct json {
     const void *next;   // of an array: the item json_next() gives next
     const char *key;    // how the parent knows it, or NULL in an array
     size_t index;       // which item of an array it is
-    uint64_t asked;     // which of an object's keys were asked for, by position
+    size_t next_index;  // of an array: which item `next` is
 };
 
 // NULL, with the reason, when the file cannot be read or is not JSON. "-" is
@@ -106,12 +107,14 @@ bool json_ok(const struct json_document *document, struct error *error);
 
 enum json_layout { JSON_LINES, JSON_INLINE };
 
+enum { JSON_WRITER_LEVELS = 64 };
+
 struct json_writer {
     struct text *text;
     unsigned depth;
     unsigned inline_from;  // depth at which JSON_INLINE began, or 0
     bool first;            // nothing written at this level yet
-    char closing[64];      // what ends each open level
+    char closing[JSON_WRITER_LEVELS];  // what ends each open level
 };
 
 // A writer that adds to `text`. `key` is NULL in arrays and at the root.
@@ -119,10 +122,14 @@ struct json_writer json_writer(struct text *text);
 void json_begin_object(struct json_writer *writer, const char *key, enum json_layout layout);
 void json_begin_array(struct json_writer *writer, const char *key, enum json_layout layout);
 void json_close(struct json_writer *writer);  // a newline follows the root's end
-void json_put_u64(struct json_writer *writer, const char *key, uint64_t value);
+void json_put_u64(struct json_writer *writer, const char *key, uint64_t value);  // readers refuse more than JSON_MAX
 void json_put_string(struct json_writer *writer, const char *key, const char *value);
 void json_put_bool(struct json_writer *writer, const char *key, bool value);
 void json_put_null(struct json_writer *writer, const char *key);
+// What is not finite becomes null, which no reader takes for a number.
 void json_put_fraction(struct json_writer *writer, const char *key, double value);
+
+// Adds `value` in quotes, with escapes; bytes that are not UTF-8 become U+FFFD.
+void json_quote(struct text *text, const char *value);
 
 #endif

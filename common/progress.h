@@ -1,12 +1,25 @@
 // One line on stderr that says how far a long job is; nothing at all unless
 // stderr is a terminal.
+//
+//     struct progress progress = { 0 };
+//     while (...)
+//         progress_show(&progress, "%zu of %zu plans", done, all);
+//     progress_end(&progress);
 #ifndef COMMON_PROGRESS_H
 #define COMMON_PROGRESS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress {
+    uint64_t shown_ns;  // when the line was last written
+    bool stands;        // a line is on the terminal
+};
+
 // Rewrites the line, at most ten times a second.
-void progress_show(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void progress_show(struct progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // Removes the line; call before printing anything else.
-void progress_end(void);
+void progress_end(struct progress *progress);
 
 #endif
