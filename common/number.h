@@ -13,7 +13,8 @@
 #include "common/error.h"
 
 // "80GiB", "512MB", "4096B", "1.5MiB"; KiB, MiB, GiB, TiB are powers of 1024,
-// KB (kB), MB, GB, TB of 1000. At most 2^53 - 1 bytes.
+// KB (kB), MB, GB, TB of 1000. At most 2^53 - 1 bytes; a part of a byte is
+// dropped. One space may stand before the unit, as the printed form has it.
 bool bytes_parse(const char *text, uint64_t *bytes, struct error *error);
 
 // "18522us", "3us", "1.5ms", "20ns", "2s". Fractions of a ns are refused.

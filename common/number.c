@@ -1,0 +1,215 @@
+#include "common/number.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef unsigned __int128 wide;
+
+struct unit {
+    const char *name;
+    uint64_t factor;
+};
+
+static const struct unit byte_units[] = {
+    { "B", 1 },
+    { "KiB", (uint64_t)1 << 10 }, { "MiB", (uint64_t)1 << 20 }, { "GiB", (uint64_t)1 << 30 }, { "TiB", (uint64_t)1 << 40 },
+    { "KB", 1000 }, { "kB", 1000 }, { "MB", 1000000 }, { "GB", 1000000000 }, { "TB", 1000000000000 },
+    { NULL, 0 },
+};
+
+static const struct unit time_units[] = {
+    { "ns", 1 }, { "us", 1000 }, { "\u00b5s", 1000 }, { "ms", 1000000 }, { "s", 1000000000 }, { NULL, 0 },
+};
+
+static const uint64_t most_number = ((uint64_t)1 << 53) - 1;
+
+// --- reading -------------------------------------------------------------------
+
+// A decimal number as digits over a power of ten: "1.50" is 150 / 100.
+struct decimal {
+    wide digits;
+    wide over;
+};
+
+// Reads digits, perhaps with a point among them; returns what follows, or NULL
+// when there is no such number or it has more than 20 digits.
+static const char *decimal_read(const char *text, struct decimal *decimal)
+{
+    *decimal = (struct decimal){ .digits = 0, .over = 1 };
+    unsigned count = 0;
+    bool point = false;
+    for (;; text++) {
+        if (*text == '.' && !point && count > 0) {
+            point = true;
+        } else if (*text >= '0' && *text <= '9' && count < 20) {
+            decimal->digits = decimal->digits * 10 + (wide)(*text - '0');
+            decimal->over *= point ? 10 : 1;
+            count++;
+        } else {
+            break;
+        }
+    }
+    const bool good = count > 0 && text[-1] != '.' && !(*text >= '0' && *text <= '9');
+    return good ? text : NULL;
+}
+
+static const struct unit *unit_find(const struct unit *units, const char *name, size_t length)
+{
+    for (; units->name; units++)
+        if (strlen(units->name) == length && memcmp(units->name, name, length) == 0)
+            return units;
+    return NULL;
+}
+
+// What a value is, for its sentences: a kind ("a size") and an example.
+struct meaning {
+    const char *kind, *example, *suffix;
+    const struct unit *units;
+    bool whole;  // a part of the smallest unit is refused rather than dropped
+};
+
+static bool quantity_parse(const char *text, const struct meaning *meaning, uint64_t *value, struct error *error)
+{
+    struct decimal decimal;
+    const char *name = decimal_read(text, &decimal);
+    if (!name)
+        return error_set(error, "\"%s\" is not %s such as %s", text, meaning->kind, meaning->example);
+    name += *name == ' ';
+    if (*name == '\0')
+        return error_set(error, "\"%s\" has no unit: write it as %s such as %s", text, meaning->kind, meaning->example);
+
+    const size_t length = strlen(name), suffix = strlen(meaning->suffix);
+    const bool ends = length > suffix && strcmp(name + length - suffix, meaning->suffix) == 0;
+    const struct unit *unit = ends ? unit_find(meaning->units, name, length - suffix) : NULL;
+    if (!unit)
+        return error_set(error, "\"%s\" is not %s such as %s: unit \"%s\" is not known", text, meaning->kind,
+                         meaning->example, name);
+
+    const wide scaled = decimal.digits * unit->factor;
+    if (meaning->whole && scaled % decimal.over != 0)
+        return error_set(error, "\"%s\" is not a whole number of %s", text, meaning->units[0].name);
+    if (scaled / decimal.over > most_number)
+        return error_set(error, "\"%s\" is too large: the most is 2^53 - 1 %s%s", text, meaning->units[0].name,
+                         meaning->suffix);
+    *value = (uint64_t)(scaled / decimal.over);
+    return true;
+}
+
+bool bytes_parse(const char *text, uint64_t *bytes, struct error *error)
+{
+    static const struct meaning size = { "a size", "80GiB", "", byte_units, false };
+    return quantity_parse(text, &size, bytes, error);
+}
+
+bool time_parse(const char *text, uint64_t *ns, struct error *error)
+{
+    static const struct meaning time = { "a time", "18522us", "", time_units, true };
+    return quantity_parse(text, &time, ns, error);
+}
+
+bool rate_parse(const char *text, uint64_t *bytes_per_second, struct error *error)
+{
+    static const struct meaning rate = { "a rate", "300GB/s", "/s", byte_units, false };
+    return quantity_parse(text, &rate, bytes_per_second, error);
+}
+
+bool count_parse(const char *text, const char *what, uint64_t least, uint64_t most, uint64_t *count,
+                 struct error *error)
+{
+    struct decimal decimal;
+    const char *rest = decimal_read(text, &decimal);
+    if (!rest || *rest != '\0' || strchr(text, '.'))
+        return error_set(error, "%s: \"%s\" is not a whole number", what, text);
+    if (decimal.digits < least || decimal.digits > most)
+        return error_set(error, "%s: %s is not from %llu to %llu", what, text, (unsigned long long)least,
+                         (unsigned long long)most);
+    *count = (uint64_t)decimal.digits;
+    return true;
+}
+
+// --- writing -------------------------------------------------------------------
+
+enum { UNIT_LIST = 6 };  // the units used for printing, smallest first, then one without a name
+
+static const struct unit printed_bytes[UNIT_LIST] = {
+    { "B", 1 }, { "KiB", (uint64_t)1 << 10 }, { "MiB", (uint64_t)1 << 20 }, { "GiB", (uint64_t)1 << 30 },
+    { "TiB", (uint64_t)1 << 40 },
+};
+
+static const struct unit printed_times[UNIT_LIST] = {
+    { "ns", 1 }, { "us", 1000 }, { "ms", 1000000 }, { "s", 1000000000 },
+};
+
+static const struct unit printed_rates[UNIT_LIST] = {
+    { "B/s", 1 }, { "kB/s", 1000 }, { "MB/s", 1000000 }, { "GB/s", 1000000000 }, { "TB/s", 1000000000000 },
+};
+
+// value * scale / factor, to the nearest.
+static uint64_t scale_rounded(uint64_t value, uint64_t scale, uint64_t factor)
+{
+    const wide scaled = ((wide)value * scale + factor / 2) / factor;
+    return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
+}
+
+// In the first unit of which fewer than `step` are needed, with the decimals
+// that make three digits. Both are decided after rounding: 1023.9 KiB is
+// "1.00 MiB", and 9.999 KiB is "10.0 KiB".
+static const char *quantity_format(uint64_t value, const struct unit *unit, uint64_t step, char *buffer)
+{
+    while (unit[1].name && scale_rounded(value, 1, unit->factor) >= step)
+        unit++;
+    int decimals = unit->factor == 1 ? 0 : 2;
+    uint64_t scale = decimals == 2 ? 100 : 1;
+    while (decimals > 0 && scale_rounded(value, scale, unit->factor) >= 1000) {
+        decimals--;
+        scale /= 10;
+    }
+    const unsigned long long rounded = scale_rounded(value, scale, unit->factor);
+    if (decimals == 0)
+        snprintf(buffer, NUMBER_SIZE, "%llu %s", rounded, unit->name);
+    else
+        snprintf(buffer, NUMBER_SIZE, "%llu.%0*llu %s", rounded / scale, decimals, rounded % scale, unit->name);
+    return buffer;
+}
+
+const char *bytes_format(uint64_t bytes, char *buffer)
+{
+    return quantity_format(bytes, printed_bytes, 1024, buffer);
+}
+
+const char *time_format(uint64_t ns, char *buffer)
+{
+    return quantity_format(ns, printed_times, 1000, buffer);
+}
+
+const char *rate_format(uint64_t bytes_per_second, char *buffer)
+{
+    return quantity_format(bytes_per_second, printed_rates, 1000, buffer);
+}
+
+// --- arithmetic ------------------------------------------------------------------
+
+uint64_t transfer_ns(uint64_t bytes, uint64_t bytes_per_second, uint64_t latency_ns)
+{
+    if (bytes_per_second == 0)
+        return latency_ns;
+    const wide ns = ((wide)bytes * 1000000000u + bytes_per_second - 1) / bytes_per_second;
+    return add_clamped(latency_ns, ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns);
+}
+
+uint64_t add_clamped(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+uint64_t multiply_clamped(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+uint64_t round_to_256(uint64_t bytes)
+{
+    return add_clamped(bytes, 255) & ~(uint64_t)255;
+}
