@@ -1,0 +1,44 @@
+// Text as training data: bytes, split once into what is trained on and what is
+// held out.
+//
+//     file bytes   |0 ... 4095|4096 ... |         |   ...   |
+//     every tenth block of 4 KiB is held out:          ^ block 9, 19, 29, ...
+//
+// Blocks, not the tail, so that a folder of different texts is held out in equal
+// parts. The n-gram models and the network see the same split.
+#ifndef TRAINER_TEXT_DATA_H
+#define TRAINER_TEXT_DATA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+struct text_data {
+    unsigned char *train;
+    size_t train_count;
+    unsigned char *held;
+    size_t held_count;
+    size_t file_count;
+};
+
+// A file, or every regular file of a folder in the order of their names; links
+// inside the folder are skipped, since they would repeat a text. At least
+// 10 x 4 KiB in all, so that a block can be held out.
+bool text_data_load(const char *path, struct text_data *data, struct error *error);
+void text_data_clear(struct text_data *data);
+
+// The tokens of one training micro-batch: `rows` sequences of `length` bytes and,
+// for each byte, the one after it as its target. Which sequences depends on seed,
+// step and micro-batch alone, not on who asks or in which order.
+void text_data_micro_batch(const struct text_data *data, uint64_t seed, uint64_t step, uint32_t micro_batch,
+                           size_t rows, size_t length, int32_t *tokens, int32_t *targets);
+
+// Held-out micro-batch `index`: consecutive windows that together cover the
+// held-out bytes once. Returns how many of the rows are real; the others repeat
+// the last one.
+size_t text_data_held_batch(const struct text_data *data, size_t index, size_t rows, size_t length, int32_t *tokens,
+                            int32_t *targets);
+size_t text_data_held_batches(const struct text_data *data, size_t rows, size_t length);
+
+#endif
