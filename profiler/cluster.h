@@ -34,24 +34,29 @@ struct cluster {
     size_t level_count;
     bool has_host;
     uint64_t host_memory_bytes, host_bytes_per_second;
+    char *notes;  // or NULL
 };
 
-// A file's path, "-", or a synopsis (whatever contains " device").
+// A file's path, "-", or a synopsis (whatever contains " device", or begins with
+// a digit and has a comma).
 struct cluster *cluster_load(const char *path_or_synopsis, struct error *error);
 struct cluster *cluster_read(const char *text, size_t length, const char *name, struct error *error);
 void cluster_write(const struct cluster *cluster, struct text *text);
 
 // The same document as a part of another one (a plan holds its cluster): the
 // object at `place`, and an object written under `key`. What is wrong with it is
-// refused at its place, for json_ok() to report; `error` is for lack of memory.
+// refused at its place, for json_ok() to report; NULL then, with the same reason
+// in `error`.
 struct cluster *cluster_read_part(struct json *place, struct error *error);
 void cluster_write_part(const struct cluster *cluster, struct json_writer *writer, const char *key);
 
 void cluster_free(struct cluster *cluster);
+
+// One level; all devices alike and as fast as the profile's.
 struct cluster *cluster_uniform(size_t devices, uint64_t memory_bytes, uint64_t latency_ns,
                                 uint64_t bytes_per_second, struct error *error);
 
-// The level over which two devices talk, and the group of a device at a level
+// The level over which two devices talk (0 for a device and itself), and the group of a device at a level
 // (level 0: its innermost group).
 size_t cluster_level_between(const struct cluster *cluster, size_t a, size_t b);
 size_t cluster_group(const struct cluster *cluster, size_t level, size_t device);

@@ -41,6 +41,15 @@ struct profile_layer {
     uint64_t flops;
     bool has_spread[PHASES];
     struct spread spread[PHASES];
+    struct profile_variant *variants;  // other ways to run it, as written; nothing here chooses among them
+    size_t variant_count;
+};
+
+// The same layer run another way (recomputed, split over devices): its name and
+// numbers stand in `layer`, which has no kind, no spread and no variants.
+struct profile_variant {
+    struct profile_layer layer;
+    uint64_t communication_ns;
 };
 
 struct edge {

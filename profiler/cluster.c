@@ -1,0 +1,285 @@
+#include "profiler/cluster.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/cluster_synopsis.h"
+
+enum { CLUSTER_VERSION = 1 };
+
+void cluster_free(struct cluster *cluster)
+{
+    if (!cluster)
+        return;
+    for (size_t i = 0; i < cluster->device_count; i++)
+        free(cluster->devices[i].name);
+    free(cluster->devices);
+    free(cluster->levels);
+    free(cluster->notes);
+    free(cluster);
+}
+
+struct cluster *cluster_create(size_t device_count, size_t level_count)
+{
+    struct cluster *cluster = calloc(1, sizeof *cluster);
+    if (!cluster)
+        return NULL;
+    cluster->devices = calloc(device_count + 1, sizeof cluster->devices[0]);
+    cluster->levels = calloc(level_count + 1, sizeof cluster->levels[0]);
+    if (!cluster->devices || !cluster->levels) {
+        cluster_free(cluster);
+        return NULL;
+    }
+    cluster->device_count = device_count;
+    cluster->level_count = level_count;
+    return cluster;
+}
+
+bool cluster_name_devices(struct cluster *cluster, const char *const *nouns, struct error *error)
+{
+    for (size_t i = 0; i < cluster->device_count; i++) {
+        struct text name = { 0 };
+        size_t group = cluster->device_count, rest = i;
+        for (size_t l = cluster->level_count; l-- > 0;) {
+            group /= cluster->levels[l].size;
+            text_add(&name, "%s%s%zu", name.length ? "." : "", nouns[l], rest / group);
+            rest %= group;
+        }
+        if (cluster->level_count == 0)
+            text_add(&name, "%s%zu", nouns[0], i);
+        cluster->devices[i].name = text_take(&name, error);
+        if (!cluster->devices[i].name)
+            return false;
+    }
+    return true;
+}
+
+struct cluster *cluster_uniform(size_t devices, uint64_t memory_bytes, uint64_t latency_ns,
+                                uint64_t bytes_per_second, struct error *error)
+{
+    assert(devices > 0 && devices <= CLUSTER_MOST_DEVICES && bytes_per_second > 0);
+    struct cluster *cluster = cluster_create(devices, 1);
+    if (!cluster) {
+        error_no_memory(error, "a cluster");
+        return NULL;
+    }
+    for (size_t i = 0; i < devices; i++)
+        cluster->devices[i] = (struct cluster_device){ NULL, memory_bytes, 1000 };
+    cluster->levels[0] = (struct cluster_level){ devices, latency_ns, bytes_per_second };
+    if (cluster_name_devices(cluster, (const char *const[]){ "device" }, error))
+        return cluster;
+    cluster_free(cluster);
+    return NULL;
+}
+
+// With levels of 8 and 2, devices 0 to 7 are group 0 of level 0, and all sixteen
+// are group 0 of level 1.
+size_t cluster_group(const struct cluster *cluster, size_t level, size_t device)
+{
+    assert(level < cluster->level_count && device < cluster->device_count);
+    for (size_t l = 0; l <= level; l++)
+        device /= cluster->levels[l].size;
+    return device;
+}
+
+size_t cluster_level_between(const struct cluster *cluster, size_t a, size_t b)
+{
+    assert(a < cluster->device_count && b < cluster->device_count);
+    size_t level = 0;
+    while (level + 1 < cluster->level_count && cluster_group(cluster, level, a) != cluster_group(cluster, level, b))
+        level++;
+    return level;
+}
+
+// --- reading -----------------------------------------------------------------
+
+static bool read_devices(struct cluster *cluster, struct json *list)
+{
+    struct json item;
+    for (size_t i = 0; i < cluster->device_count && json_next(list, &item); i++) {
+        struct cluster_device *device = &cluster->devices[i];
+        json_item_object(&item);
+        const char *name = json_string(&item, "name");
+        if (*name == '\0')
+            json_refuse_key(&item, "name", "is empty");
+        device->name = strdup(name);
+        if (!device->name)
+            return false;
+        device->memory_bytes = json_u64(&item, "memory_bytes", 1, JSON_MAX);
+        device->speed_permille = json_u64(&item, "speed_permille", 1, CLUSTER_MOST_SPEED);
+        json_end(&item);
+    }
+    return true;
+}
+
+// The groups of all levels together hold exactly the devices that are listed.
+static void read_levels(struct cluster *cluster, struct json *list)
+{
+    struct json item;
+    uint64_t held = 1;
+    for (size_t i = 0; i < cluster->level_count && json_next(list, &item); i++) {
+        struct cluster_level *level = &cluster->levels[i];
+        json_item_object(&item);
+        level->size = json_u64(&item, "size", 1, CLUSTER_MOST_DEVICES);
+        level->latency_ns = json_u64(&item, "latency_ns", 0, JSON_MAX);
+        level->bytes_per_second = json_u64(&item, "bytes_per_second", 1, JSON_MAX);
+        json_end(&item);
+        held *= level->size;
+        if (held > CLUSTER_MOST_DEVICES) {
+            json_refuse(list, "hold more than %d devices", CLUSTER_MOST_DEVICES);
+            return;
+        }
+    }
+    if (held != cluster->device_count)
+        json_refuse(list, "hold %llu devices, but %zu are listed", (unsigned long long)held, cluster->device_count);
+}
+
+static int compare_devices(const void *a, const void *b)
+{
+    const struct cluster_device *const *left = a, *const *right = b;
+    const int order = strcmp((*left)->name, (*right)->name);
+    return order ? order : (*left > *right) - (*left < *right);
+}
+
+static bool check_names(const struct cluster *cluster, struct json *list)
+{
+    const struct cluster_device **sorted = calloc(cluster->device_count, sizeof sorted[0]);
+    if (!sorted)
+        return false;
+    for (size_t i = 0; i < cluster->device_count; i++)
+        sorted[i] = &cluster->devices[i];
+    qsort(sorted, cluster->device_count, sizeof sorted[0], compare_devices);
+    for (size_t i = 1; i < cluster->device_count; i++)
+        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
+            json_refuse(list, "devices %td and %td are both called %s", sorted[i - 1] - cluster->devices,
+                        sorted[i] - cluster->devices, sorted[i]->name);
+    free(sorted);
+    return true;
+}
+
+static void read_host(struct cluster *cluster, struct json *object)
+{
+    cluster->has_host = json_has(object, "host");
+    if (!cluster->has_host)
+        return;
+    struct json host = json_object(object, "host");
+    cluster->host_memory_bytes = json_u64(&host, "memory_bytes", 1, JSON_MAX);
+    cluster->host_bytes_per_second = json_u64(&host, "bytes_per_second", 1, JSON_MAX);
+    json_end(&host);
+}
+
+// False only without memory; what is wrong with the document stays in it.
+static bool read_parts(struct cluster *cluster, struct json *object, struct json *devices, struct json *levels)
+{
+    struct error quiet = { 0 };
+    if (!read_devices(cluster, devices))
+        return false;
+    read_levels(cluster, levels);
+    if (json_ok(object->document, &quiet) && !check_names(cluster, devices))
+        return false;
+    read_host(cluster, object);
+    if (json_has(object, "notes")) {
+        cluster->notes = strdup(json_string(object, "notes"));
+        if (!cluster->notes)
+            return false;
+    }
+    json_end(object);
+    return true;
+}
+
+struct cluster *cluster_read_part(struct json *object, struct error *error)
+{
+    json_format(object, "weir.cluster", CLUSTER_VERSION);
+    struct json devices = json_array(object, "devices"), levels = json_array(object, "levels");
+    const size_t device_count = json_count(&devices), level_count = json_count(&levels);
+    if (device_count == 0 || device_count > CLUSTER_MOST_DEVICES)
+        json_refuse(&devices, "holds %zu devices (1 to %d)", device_count, CLUSTER_MOST_DEVICES);
+    if (level_count > CLUSTER_MOST_LEVELS)
+        json_refuse(&levels, "holds %zu levels (at most %d)", level_count, CLUSTER_MOST_LEVELS);
+    if (!json_ok(object->document, error))
+        return NULL;
+
+    struct cluster *cluster = cluster_create(device_count, level_count);
+    if (!cluster || !read_parts(cluster, object, &devices, &levels))
+        error_no_memory(error, "a cluster");
+    else if (json_ok(object->document, error))
+        return cluster;
+    cluster_free(cluster);
+    return NULL;
+}
+
+// Takes the document.
+static struct cluster *read_document(struct json_document *document, struct error *error)
+{
+    if (!document)
+        return NULL;
+    struct json root = json_root(document);
+    struct cluster *cluster = cluster_read_part(&root, error);
+    json_free(document);
+    return cluster;
+}
+
+struct cluster *cluster_read(const char *text, size_t length, const char *name, struct error *error)
+{
+    return read_document(json_parse(text, length, name, error), error);
+}
+
+struct cluster *cluster_load(const char *path_or_synopsis, struct error *error)
+{
+    if (cluster_is_synopsis(path_or_synopsis))
+        return cluster_from_synopsis(path_or_synopsis, error);
+    return read_document(json_load(path_or_synopsis, error), error);
+}
+
+// --- writing -----------------------------------------------------------------
+
+static void write_devices(const struct cluster *cluster, struct json_writer *writer)
+{
+    json_begin_array(writer, "devices", JSON_LINES);
+    for (size_t i = 0; i < cluster->device_count; i++) {
+        json_begin_object(writer, NULL, JSON_INLINE);
+        json_put_string(writer, "name", cluster->devices[i].name);
+        json_put_u64(writer, "memory_bytes", cluster->devices[i].memory_bytes);
+        json_put_u64(writer, "speed_permille", cluster->devices[i].speed_permille);
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
+static void write_levels(const struct cluster *cluster, struct json_writer *writer)
+{
+    json_begin_array(writer, "levels", cluster->level_count ? JSON_LINES : JSON_INLINE);
+    for (size_t i = 0; i < cluster->level_count; i++) {
+        json_begin_object(writer, NULL, JSON_INLINE);
+        json_put_u64(writer, "size", cluster->levels[i].size);
+        json_put_u64(writer, "latency_ns", cluster->levels[i].latency_ns);
+        json_put_u64(writer, "bytes_per_second", cluster->levels[i].bytes_per_second);
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
+void cluster_write_part(const struct cluster *cluster, struct json_writer *writer, const char *key)
+{
+    json_begin_object(writer, key, JSON_LINES);
+    json_put_string(writer, "format", "weir.cluster");
+    json_put_u64(writer, "version", CLUSTER_VERSION);
+    write_devices(cluster, writer);
+    write_levels(cluster, writer);
+    if (cluster->has_host) {
+        json_begin_object(writer, "host", JSON_INLINE);
+        json_put_u64(writer, "memory_bytes", cluster->host_memory_bytes);
+        json_put_u64(writer, "bytes_per_second", cluster->host_bytes_per_second);
+        json_close(writer);
+    }
+    if (cluster->notes)
+        json_put_string(writer, "notes", cluster->notes);
+    json_close(writer);
+}
+
+void cluster_write(const struct cluster *cluster, struct text *text)
+{
+    struct json_writer writer = json_writer(text);
+    cluster_write_part(cluster, &writer, NULL);
+}

@@ -1,0 +1,26 @@
+// A cluster in one line, for people who have no file of it:
+//
+//     2 nodes x 8 devices, 80GiB, 300GB/s 3us, 25GB/s 8us
+//     groups, outermost    memory  links, innermost
+//     first                of each first: within a node, between nodes
+//
+// There are as many links as groups (a single device needs none); a last
+// "host 512GiB 25GB/s" is optional. Spaces are free.
+#ifndef PROFILER_CLUSTER_SYNOPSIS_H
+#define PROFILER_CLUSTER_SYNOPSIS_H
+
+#include "profiler/cluster.h"
+
+enum { CLUSTER_MOST_DEVICES = 65536, CLUSTER_MOST_LEVELS = 8, CLUSTER_MOST_SPEED = 1000000 };
+
+// Whether this is a synopsis rather than a path.
+bool cluster_is_synopsis(const char *text);
+struct cluster *cluster_from_synopsis(const char *text, struct error *error);
+
+// What both ways of making a cluster share: one of zeroed devices and levels
+// (NULL without memory), and device names such as "node0.device3", from a noun
+// per level, innermost first, once the levels' sizes stand.
+struct cluster *cluster_create(size_t device_count, size_t level_count);
+bool cluster_name_devices(struct cluster *cluster, const char *const *nouns, struct error *error);
+
+#endif

@@ -1,0 +1,99 @@
+#include "profiler/profile.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+
+static void clear_layer(struct profile_layer *layer)
+{
+    for (size_t i = 0; i < layer->variant_count; i++)
+        clear_layer(&layer->variants[i].layer);
+    free(layer->variants);
+    free(layer->name);
+    free(layer->kind);
+}
+
+void profile_free(struct profile *profile)
+{
+    if (!profile)
+        return;
+    for (size_t i = 0; i < profile->layer_count; i++)
+        clear_layer(&profile->layers[i]);
+    free(profile->layers);
+    free(profile->edges);
+    free(profile->tied);
+    free(profile->no_cut_after);
+    free(profile->source.device);
+    free(profile->source.clock);
+    free(profile->notes);
+    free(profile->dtype);
+    free(profile->model);
+    free(profile);
+}
+
+struct profile *profile_create(const char *model, const char *dtype, uint64_t micro_batch, size_t layer_count,
+                               struct error *error)
+{
+    assert(layer_count > 0);
+    struct profile *profile = calloc(1, sizeof *profile);
+    if (profile) {
+        profile->micro_batch = micro_batch;
+        profile->is_chain = true;
+        profile->model = strdup(model);
+        profile->dtype = strdup(dtype);
+        profile->source.device = strdup("");
+        profile->source.clock = strdup("");
+        profile->layers = calloc(layer_count, sizeof profile->layers[0]);
+        profile->layer_count = profile->layers ? layer_count : 0;
+        if (profile->model && profile->dtype && profile->source.device && profile->source.clock && profile->layers)
+            return profile;
+    }
+    profile_free(profile);
+    error_no_memory(error, "a profile");
+    return NULL;
+}
+
+bool profile_rehash(struct profile *profile, struct error *error)
+{
+    struct text text = { 0 };
+    profile_write(profile, &text);
+    const bool good = !text.failed;
+    if (good)
+        hash_bytes(text.data, text.length, profile->hash);
+    text_clear(&text);
+    return good || error_no_memory(error, "the hash of a profile");
+}
+
+// Edges are sorted by (from, to), so the last edge of a producer names its last
+// consumer; a producer crosses the cut when that one stands behind it:
+//
+//     layers    0   1   2 | 3   4        end = 3
+//     edges     0---------+-----4        0 crosses, once, also if 3 reads it too
+//                   1---2 |              1 does not
+//                       2-+-3            2 crosses
+uint64_t profile_cut_bytes(const struct profile *profile, size_t end)
+{
+    assert(end <= profile->layer_count);
+    if (end == 0 || end == profile->layer_count)
+        return 0;
+    if (profile->is_chain)
+        return profile->layers[end - 1].output_bytes;
+
+    uint64_t bytes = 0;
+    for (size_t e = 0; e < profile->edge_count && profile->edges[e].from < end; e++) {
+        const bool is_last = e + 1 == profile->edge_count || profile->edges[e + 1].from != profile->edges[e].from;
+        if (is_last && profile->edges[e].to >= end)
+            bytes = add_clamped(bytes, profile->layers[profile->edges[e].from].output_bytes);
+    }
+    return bytes;
+}
+
+bool profile_can_cut_after(const struct profile *profile, size_t layer)
+{
+    for (size_t i = 0; i < profile->no_cut_count; i++)
+        if (profile->no_cut_after[i] == layer)
+            return false;
+    return true;
+}

@@ -1,0 +1,333 @@
+// Reads the profile document. The ranges of single numbers are checked where they
+// are asked for; what concerns several layers (repeated names, sums) at the end.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "profiler/profile.h"
+#include "profiler/profile_words.h"
+
+// More layers than this is a mistake: the largest known model graphs have some
+// thousand.
+enum { MOST_LAYERS = 1 << 20 };
+
+// What is read into. Memory that ends is remembered and reported once, at the end.
+struct reader {
+    struct profile *profile;
+    bool no_memory;
+};
+
+// An array of at least one item, so that NULL always means no memory.
+static void *zeroed(struct reader *reader, size_t count, size_t size)
+{
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory)
+        reader->no_memory = true;
+    return memory;
+}
+
+static char *read_text(struct reader *reader, struct json *object, const char *key)
+{
+    char *copy = strdup(json_string(object, key));
+    if (!copy)
+        reader->no_memory = true;
+    return copy;
+}
+
+static char *read_name(struct reader *reader, struct json *object, const char *key)
+{
+    if (*json_string(object, key) == '\0')
+        json_refuse_key(object, key, "is empty");
+    return read_text(reader, object, key);
+}
+
+static void read_source(struct reader *reader, struct json *root)
+{
+    struct profile_source *source = &reader->profile->source;
+    struct json object = json_object(root, "source");
+    source->how = (enum profile_how)json_choice(&object, "how", profile_how_words);
+    source->device = read_text(reader, &object, "device");
+    source->clock = read_text(reader, &object, "clock");
+    source->repeats = json_u64(&object, "repeats", 0, JSON_MAX);
+    source->sum_ns = json_u64(&object, "sum_ns", 0, JSON_MAX);
+    source->whole_ns = json_u64(&object, "whole_ns", 0, JSON_MAX);
+    source->backward_split_measured = json_choice(&object, "backward_split", split_words) == 1;
+    json_end(&object);
+}
+
+static void read_numbers(struct json *object, struct profile_layer *layer)
+{
+    layer->forward_ns = json_u64(object, "forward_ns", 0, JSON_MAX);
+    layer->backward_input_ns = json_u64(object, "backward_input_ns", 0, JSON_MAX);
+    layer->backward_weight_ns = json_u64(object, "backward_weight_ns", 0, JSON_MAX);
+    layer->has_backward = json_has(object, "backward_ns");
+    layer->backward_ns = layer->has_backward ? json_u64(object, "backward_ns", 0, JSON_MAX)
+                                             : layer->backward_input_ns + layer->backward_weight_ns;
+    layer->parameter_bytes = json_u64(object, "parameter_bytes", 0, JSON_MAX);
+    layer->output_bytes = json_u64(object, "output_bytes", 0, JSON_MAX);
+    layer->saved_bytes = json_u64(object, "saved_bytes", 0, JSON_MAX);
+    layer->input_kept = (enum input_kept)json_choice(object, "input_kept", input_kept_words);
+    layer->held_for_weight_bytes = json_u64(object, "held_for_weight_bytes", 0, JSON_MAX);
+    layer->workspace_bytes = json_u64(object, "workspace_bytes", 0, JSON_MAX);
+    layer->backward_workspace_bytes = json_u64(object, "backward_workspace_bytes", 0, JSON_MAX);
+    layer->flops = json_u64(object, "flops", 0, JSON_MAX);
+}
+
+static struct spread read_phase(struct json *object, const char *key)
+{
+    uint64_t values[3] = { 0 };
+    size_t count = 0;
+    struct json list = json_array(object, key), item;
+    while (json_next(&list, &item)) {
+        const uint64_t value = json_item_u64(&item, 0, JSON_MAX);
+        if (count < 3)
+            values[count] = value;
+        count++;
+    }
+    if (count != 3)
+        json_refuse(&list, "is not [min, median, p95]");
+    else if (values[0] > values[1] || values[1] > values[2])
+        json_refuse(&list, "does not rise from min over median to p95");
+    return (struct spread){ values[0], values[1], values[2] };
+}
+
+static void read_spread(struct json *object, struct profile_layer *layer)
+{
+    if (!json_has(object, "spread"))
+        return;
+    struct json spread = json_object(object, "spread");
+    for (size_t i = 0; i < PHASES; i++) {
+        layer->has_spread[i] = json_has(&spread, phase_words[i]);
+        if (layer->has_spread[i])
+            layer->spread[i] = read_phase(&spread, phase_words[i]);
+    }
+    json_end(&spread);
+}
+
+static void read_variants(struct reader *reader, struct json *object, struct profile_layer *layer)
+{
+    if (!json_has(object, "variants"))
+        return;
+    struct json list = json_array(object, "variants"), item;
+    const size_t count = json_count(&list);
+    layer->variants = zeroed(reader, count, sizeof layer->variants[0]);
+    while (layer->variants && layer->variant_count < count && json_next(&list, &item)) {
+        struct profile_variant *variant = &layer->variants[layer->variant_count++];
+        json_item_object(&item);
+        variant->layer.name = read_name(reader, &item, "name");
+        read_numbers(&item, &variant->layer);
+        variant->communication_ns = json_u64(&item, "communication_ns", 0, JSON_MAX);
+        json_end(&item);
+    }
+}
+
+static void read_layers(struct reader *reader, struct json *root)
+{
+    struct profile *profile = reader->profile;
+    struct json list = json_array(root, "layers"), item;
+    const size_t count = json_count(&list);
+    if (count == 0 || count > MOST_LAYERS) {
+        json_refuse(&list, "holds %zu layers (1 to %d)", count, MOST_LAYERS);
+        return;
+    }
+    profile->layers = zeroed(reader, count, sizeof profile->layers[0]);
+    while (profile->layers && profile->layer_count < count && json_next(&list, &item)) {
+        struct profile_layer *layer = &profile->layers[profile->layer_count++];
+        json_item_object(&item);
+        layer->name = read_name(reader, &item, "name");
+        layer->kind = read_text(reader, &item, "kind");
+        read_numbers(&item, layer);
+        read_spread(&item, layer);
+        read_variants(reader, &item, layer);
+        json_end(&item);
+    }
+}
+
+static int compare_edges(const void *a, const void *b)
+{
+    const struct edge *left = a, *right = b;
+    if (left->from != right->from)
+        return left->from < right->from ? -1 : 1;
+    return (left->to > right->to) - (left->to < right->to);
+}
+
+static struct edge read_pair(const struct profile *profile, struct json *pair)
+{
+    uint32_t ends[2] = { 0 };
+    struct json item;
+    json_item_array(pair);
+    if (json_count(pair) != 2) {
+        json_refuse(pair, "is not a pair of layers");
+        return (struct edge){ 0, 0 };
+    }
+    for (size_t i = 0; i < 2 && json_next(pair, &item); i++)
+        ends[i] = (uint32_t)json_item_u64(&item, 0, profile->layer_count - 1);
+    if (ends[0] >= ends[1])
+        json_refuse(pair, "[%u, %u] does not go from a layer to a later one", ends[0], ends[1]);
+    return (struct edge){ ends[0], ends[1] };
+}
+
+// Pairs of layers in any order; they are sorted, and none may be there twice.
+static struct edge *read_pairs(struct reader *reader, struct json *root, const char *key, size_t *count)
+{
+    struct json list = json_array(root, key), item;
+    const size_t most = json_count(&list);
+    struct edge *pairs = zeroed(reader, most, sizeof pairs[0]);
+    while (pairs && *count < most && json_next(&list, &item))
+        pairs[(*count)++] = read_pair(reader->profile, &item);
+    if (!pairs)
+        return NULL;
+
+    qsort(pairs, *count, sizeof pairs[0], compare_edges);
+    for (size_t i = 1; i < *count; i++)
+        if (compare_edges(&pairs[i - 1], &pairs[i]) == 0)
+            json_refuse(&list, "[%u, %u] is there twice", pairs[i].from, pairs[i].to);
+    return pairs;
+}
+
+// A list of edges that says no more than "each layer feeds the next" is written
+// as no list: a chain has one canonical form.
+static void recognise_chain(struct profile *profile)
+{
+    profile->is_chain = profile->edge_count + 1 == profile->layer_count;
+    for (uint32_t i = 0; i < profile->edge_count && profile->is_chain; i++)
+        profile->is_chain = profile->edges[i].from == i && profile->edges[i].to == i + 1;
+    if (profile->is_chain)
+        profile->edge_count = 0;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return (left > right) - (left < right);
+}
+
+static void read_no_cuts(struct reader *reader, struct json *root)
+{
+    struct profile *profile = reader->profile;
+    struct json list = json_array(root, "no_cut_after"), item;
+    const size_t most = json_count(&list);
+    profile->no_cut_after = zeroed(reader, most, sizeof profile->no_cut_after[0]);
+    while (profile->no_cut_after && profile->no_cut_count < most && json_next(&list, &item))
+        profile->no_cut_after[profile->no_cut_count++] = (uint32_t)json_item_u64(&item, 0, profile->layer_count - 1);
+    if (!profile->no_cut_after)
+        return;
+
+    qsort(profile->no_cut_after, profile->no_cut_count, sizeof profile->no_cut_after[0], compare_numbers);
+    for (size_t i = 1; i < profile->no_cut_count; i++)
+        if (profile->no_cut_after[i - 1] == profile->no_cut_after[i])
+            json_refuse(&list, "layer %u is there twice", profile->no_cut_after[i]);
+}
+
+static void read_links(struct reader *reader, struct json *root)
+{
+    struct profile *profile = reader->profile;
+    if (profile->layer_count == 0)
+        return;
+    profile->is_chain = !json_has(root, "edges");
+    if (!profile->is_chain) {
+        profile->edges = read_pairs(reader, root, "edges", &profile->edge_count);
+        recognise_chain(profile);
+    }
+    if (json_has(root, "tied"))
+        profile->tied = read_pairs(reader, root, "tied", &profile->tied_count);
+    if (json_has(root, "no_cut_after"))
+        read_no_cuts(reader, root);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct profile_layer *const *left = a, *const *right = b;
+    const int order = strcmp((*left)->name, (*right)->name);
+    return order ? order : (*left > *right) - (*left < *right);
+}
+
+// Plans and checkpoints address layers by name.
+static void check_names(struct reader *reader, struct json *root)
+{
+    const struct profile *profile = reader->profile;
+    const struct profile_layer **sorted = zeroed(reader, profile->layer_count, sizeof sorted[0]);
+    if (!sorted)
+        return;
+    for (size_t i = 0; i < profile->layer_count; i++)
+        sorted[i] = &profile->layers[i];
+    qsort(sorted, profile->layer_count, sizeof sorted[0], compare_names);
+    for (size_t i = 1; i < profile->layer_count; i++)
+        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
+            json_refuse_key(root, "layers", "layers %td and %td are both called %s", sorted[i - 1] - profile->layers,
+                            sorted[i] - profile->layers, sorted[i]->name);
+    free(sorted);
+}
+
+// Times and sizes of the whole model stay below 2^53 too, so that nothing a plan
+// adds up for one micro-batch passes what its document can hold.
+static void check_sums(const struct profile *profile, struct json *root)
+{
+    uint64_t ns = 0, bytes = 0;
+    for (size_t i = 0; i < profile->layer_count; i++) {
+        const struct profile_layer *layer = &profile->layers[i];
+        ns += layer->forward_ns + layer->backward_ns;
+        bytes += layer->parameter_bytes + layer->output_bytes + layer->saved_bytes + layer->held_for_weight_bytes;
+        if (ns > JSON_MAX || bytes > JSON_MAX) {
+            json_refuse_key(root, "layers", "the %s of layers 0 to %zu add up to more than 2^53 - 1",
+                            ns > JSON_MAX ? "times" : "sizes", i);
+            return;
+        }
+    }
+}
+
+static void read_root(struct reader *reader, struct json *root)
+{
+    struct profile *profile = reader->profile;
+    json_format(root, "weir.profile", PROFILE_VERSION);
+    profile->model = read_name(reader, root, "model");
+    profile->micro_batch = json_u64(root, "micro_batch", 1, JSON_MAX);
+    profile->dtype = read_name(reader, root, "dtype");
+    read_source(reader, root);
+    read_layers(reader, root);
+    read_links(reader, root);
+    if (json_has(root, "notes"))
+        profile->notes = read_text(reader, root, "notes");
+    json_end(root);
+}
+
+static bool read_whole(struct reader *reader, struct json_document *document, struct error *error)
+{
+    struct json root = json_root(document);
+    reader->profile = zeroed(reader, 1, sizeof *reader->profile);
+    if (reader->profile)
+        read_root(reader, &root);
+    if (reader->no_memory)
+        return error_no_memory(error, "a profile");
+    if (!json_ok(document, error))
+        return false;
+    check_names(reader, &root);
+    check_sums(reader->profile, &root);
+    if (reader->no_memory)
+        return error_no_memory(error, "the names of a profile");
+    return json_ok(document, error) && profile_rehash(reader->profile, error);
+}
+
+// Takes the document.
+static struct profile *read_document(struct json_document *document, struct error *error)
+{
+    if (!document)
+        return NULL;
+    struct reader reader = { 0 };
+    const bool good = read_whole(&reader, document, error);
+    json_free(document);
+    if (good)
+        return reader.profile;
+    profile_free(reader.profile);
+    return NULL;
+}
+
+struct profile *profile_load(const char *path, struct error *error)
+{
+    return read_document(json_load(path, error), error);
+}
+
+struct profile *profile_read(const char *text, size_t length, const char *name, struct error *error)
+{
+    return read_document(json_parse(text, length, name, error), error);
+}

@@ -1,0 +1,124 @@
+#include "common/json.h"
+#include "profiler/profile.h"
+#include "profiler/profile_words.h"
+
+const char *const profile_how_words[] = { "measured", "estimated", "imported", NULL };
+const char *const input_kept_words[] = { "none", "weight", "both", NULL };
+const char *const split_words[] = { "assumed", "measured", NULL };
+const char *const phase_words[PHASES] = { "forward", "backward_input", "backward_weight", "backward", "recompute" };
+
+static void write_source(const struct profile_source *source, struct json_writer *writer)
+{
+    json_begin_object(writer, "source", JSON_LINES);
+    json_put_string(writer, "how", profile_how_words[source->how]);
+    json_put_string(writer, "device", source->device);
+    json_put_string(writer, "clock", source->clock);
+    json_put_u64(writer, "repeats", source->repeats);
+    json_put_u64(writer, "sum_ns", source->sum_ns);
+    json_put_u64(writer, "whole_ns", source->whole_ns);
+    json_put_string(writer, "backward_split", split_words[source->backward_split_measured]);
+    json_close(writer);
+}
+
+static void write_numbers(const struct profile_layer *layer, struct json_writer *writer)
+{
+    json_put_u64(writer, "forward_ns", layer->forward_ns);
+    json_put_u64(writer, "backward_input_ns", layer->backward_input_ns);
+    json_put_u64(writer, "backward_weight_ns", layer->backward_weight_ns);
+    if (layer->has_backward)
+        json_put_u64(writer, "backward_ns", layer->backward_ns);
+    json_put_u64(writer, "parameter_bytes", layer->parameter_bytes);
+    json_put_u64(writer, "output_bytes", layer->output_bytes);
+    json_put_u64(writer, "saved_bytes", layer->saved_bytes);
+    json_put_string(writer, "input_kept", input_kept_words[layer->input_kept]);
+    json_put_u64(writer, "held_for_weight_bytes", layer->held_for_weight_bytes);
+    json_put_u64(writer, "workspace_bytes", layer->workspace_bytes);
+    json_put_u64(writer, "backward_workspace_bytes", layer->backward_workspace_bytes);
+    json_put_u64(writer, "flops", layer->flops);
+}
+
+static void write_spread(const struct profile_layer *layer, struct json_writer *writer)
+{
+    bool any = false;
+    for (size_t i = 0; i < PHASES; i++)
+        any |= layer->has_spread[i];
+    if (!any)
+        return;
+    json_begin_object(writer, "spread", JSON_LINES);
+    for (size_t i = 0; i < PHASES; i++) {
+        if (!layer->has_spread[i])
+            continue;
+        json_begin_array(writer, phase_words[i], JSON_INLINE);
+        json_put_u64(writer, NULL, layer->spread[i].min_ns);
+        json_put_u64(writer, NULL, layer->spread[i].median_ns);
+        json_put_u64(writer, NULL, layer->spread[i].p95_ns);
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
+static void write_variants(const struct profile_layer *layer, struct json_writer *writer)
+{
+    if (layer->variant_count == 0)
+        return;
+    json_begin_array(writer, "variants", JSON_LINES);
+    for (size_t i = 0; i < layer->variant_count; i++) {
+        json_begin_object(writer, NULL, JSON_LINES);
+        json_put_string(writer, "name", layer->variants[i].layer.name);
+        write_numbers(&layer->variants[i].layer, writer);
+        json_put_u64(writer, "communication_ns", layer->variants[i].communication_ns);
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
+static void write_layer(const struct profile_layer *layer, struct json_writer *writer)
+{
+    json_begin_object(writer, NULL, JSON_LINES);
+    json_put_string(writer, "name", layer->name);
+    json_put_string(writer, "kind", layer->kind);
+    write_numbers(layer, writer);
+    write_spread(layer, writer);
+    write_variants(layer, writer);
+    json_close(writer);
+}
+
+static void write_pairs(const char *key, const struct edge *pairs, size_t count, struct json_writer *writer)
+{
+    json_begin_array(writer, key, count ? JSON_LINES : JSON_INLINE);
+    for (size_t i = 0; i < count; i++) {
+        json_begin_array(writer, NULL, JSON_INLINE);
+        json_put_u64(writer, NULL, pairs[i].from);
+        json_put_u64(writer, NULL, pairs[i].to);
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
+void profile_write(const struct profile *profile, struct text *text)
+{
+    struct json_writer writer = json_writer(text);
+    json_begin_object(&writer, NULL, JSON_LINES);
+    json_put_string(&writer, "format", "weir.profile");
+    json_put_u64(&writer, "version", PROFILE_VERSION);
+    json_put_string(&writer, "model", profile->model);
+    json_put_u64(&writer, "micro_batch", profile->micro_batch);
+    json_put_string(&writer, "dtype", profile->dtype);
+    write_source(&profile->source, &writer);
+
+    json_begin_array(&writer, "layers", JSON_LINES);
+    for (size_t i = 0; i < profile->layer_count; i++)
+        write_layer(&profile->layers[i], &writer);
+    json_close(&writer);
+
+    if (!profile->is_chain)
+        write_pairs("edges", profile->edges, profile->edge_count, &writer);
+    write_pairs("tied", profile->tied, profile->tied_count, &writer);
+    json_begin_array(&writer, "no_cut_after", JSON_INLINE);
+    for (size_t i = 0; i < profile->no_cut_count; i++)
+        json_put_u64(&writer, NULL, profile->no_cut_after[i]);
+    json_close(&writer);
+    if (profile->notes)
+        json_put_string(&writer, "notes", profile->notes);
+    json_close(&writer);
+}

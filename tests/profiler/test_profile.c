@@ -1,0 +1,287 @@
+#include "profiler/profile.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/document.h"
+#include "tests/test.h"
+
+static struct profile *read_text(const char *text)
+{
+    struct error error = { 0 };
+    struct profile *profile = profile_read(text, strlen(text), "p.json", &error);
+    assert_good(profile, error);
+    return profile;
+}
+
+static char *written(const struct profile *profile)
+{
+    struct error error = { 0 };
+    struct text text = { 0 };
+    profile_write(profile, &text);
+    char *taken = text_take(&text, &error);
+    assert_good(taken, error);
+    return taken;
+}
+
+// --- the page's example ---------------------------------------------------------
+
+static void the_example_of_the_page_is_read_whole(void **state)
+{
+    (void)state;
+    char *text = test_document("docs/formats/profile.md");
+    struct profile *profile = read_text(text);
+
+    assert_string_equal(profile->model, "tiny");
+    assert_int_equal(profile->micro_batch, 4);
+    assert_string_equal(profile->dtype, "fp32");
+    assert_string_equal(profile->notes, "An example; nobody measured it.");
+    assert_int_equal(profile->source.how, PROFILE_MEASURED);
+    assert_int_equal(profile->source.sum_ns, 91000);
+    assert_true(profile->source.backward_split_measured);
+
+    assert_int_equal(profile->layer_count, 4);
+    const struct profile_layer *mlp = &profile->layers[1];
+    assert_true(mlp->has_backward);
+    assert_int_equal(mlp->backward_ns, 29000);
+    assert_int_equal(mlp->input_kept, INPUT_KEPT_BOTH);
+    assert_true(mlp->has_spread[PHASE_RECOMPUTE]);
+    assert_int_equal(mlp->spread[PHASE_BACKWARD].p95_ns, 30100);
+
+    const struct profile_layer *head = &profile->layers[3];
+    assert_false(head->has_backward);
+    assert_int_equal(head->backward_ns, 26000);
+    assert_false(head->has_spread[PHASE_FORWARD]);
+    assert_int_equal(head->variant_count, 1);
+    assert_string_equal(head->variants[0].layer.name, "split over two devices");
+    assert_int_equal(head->variants[0].communication_ns, 900);
+
+    assert_false(profile->is_chain);
+    assert_int_equal(profile->edge_count, 4);
+    assert_int_equal(profile->tied[0].to, 3);
+    assert_false(profile_can_cut_after(profile, 0));
+    assert_true(profile_can_cut_after(profile, 1));
+    profile_free(profile);
+    free(text);
+}
+
+static void what_was_read_is_written_byte_for_byte(void **state)
+{
+    (void)state;
+    char *text = test_document("docs/formats/profile.md");
+    struct profile *profile = read_text(text);
+    char *again = written(profile);
+    assert_string_equal(again, text);
+    free(again);
+    free(text);
+    profile_free(profile);
+}
+
+// --- the example with one thing changed ------------------------------------------
+
+// The example with the first `from` replaced by `to`.
+static char *changed(const char *from, const char *to)
+{
+    char *text = test_document("docs/formats/profile.md");
+    char *at = strstr(text, from);
+    if (!at)
+        fail_msg("the example has no %s", from);
+    const size_t before = (size_t)(at - text);
+    char *result = malloc(strlen(text) + strlen(to) + 1);
+    assert_non_null(result);
+    sprintf(result, "%.*s%s%s", (int)before, text, to, at + strlen(from));
+    free(text);
+    return result;
+}
+
+static void the_hash_is_of_the_meaning_not_of_the_spelling(void **state)
+{
+    (void)state;
+    char *texts[] = { changed("tiny", "tiny"), changed("[0, 1],\n    [1, 2]", "[1,2]  ,   [0,1]"),
+                      changed("\"forward_ns\": 2000", "\"forward_ns\": 2001") };
+    struct profile *profiles[3];
+    for (size_t i = 0; i < 3; i++)
+        profiles[i] = read_text(texts[i]);
+    assert_string_equal(profiles[0]->hash, profiles[1]->hash);
+    assert_string_not_equal(profiles[0]->hash, profiles[2]->hash);
+    for (size_t i = 0; i < 3; i++) {
+        profile_free(profiles[i]);
+        free(texts[i]);
+    }
+}
+
+static struct refusal {
+    const char *name, *from, *to, *sentence;
+} refusals[] = {
+    { "refused: another format", "weir.profile", "weir.plan", "p.json: format: is \"weir.plan\", not \"weir.profile\"" },
+    { "refused: a missing key", "\"model\": \"tiny\",", "", "p.json: model: is missing" },
+    { "refused: an unknown key", "\"flops\": 0", "\"flops\": 0, \"gflops\": 1", "p.json: layers[0]: key \"gflops\" is not known" },
+    { "refused: an empty name", "\"name\": \"embedding\"", "\"name\": \"\"", "p.json: layers[0].name: is empty" },
+    { "refused: a repeated name", "block0.norm", "head", "p.json: layers: layers 2 and 3 are both called head" },
+    { "refused: a negative time", "\"forward_ns\": 2000", "\"forward_ns\": -1",
+      "p.json: layers[0].forward_ns: is -1; it cannot be negative" },
+    { "refused: a fraction of a ns", "\"forward_ns\": 2000", "\"forward_ns\": 0.5",
+      "p.json: layers[0].forward_ns: is 0.5, not a whole number" },
+    { "refused: a micro-batch of nothing", "\"micro_batch\": 4", "\"micro_batch\": 0",
+      "p.json: micro_batch: is 0; it must be at least 1" },
+    { "refused: absurd sums", "\"forward_ns\": 2000", "\"forward_ns\": 9007199254740991",
+      "p.json: layers: the times of layers 0 to 0 add up to more than 2^53 - 1" },
+    { "refused: a spread of two", "[15800, 16000, 17000]", "[15800, 16000]",
+      "p.json: layers[1].spread.backward_input: is not [min, median, p95]" },
+    { "refused: a spread out of order", "[15800, 16000, 17000]", "[15800, 16000, 15000]",
+      "p.json: layers[1].spread.backward_input: does not rise from min over median to p95" },
+    { "refused: an edge to nowhere", "[1, 2],", "[1, 4],", "p.json: edges[1][1]: is 4; it must be from 0 to 3" },
+    { "refused: an edge backwards", "[1, 2],", "[2, 1],",
+      "p.json: edges[1]: [2, 1] does not go from a layer to a later one" },
+    { "refused: an edge twice", "[1, 2],", "[0, 1],", "p.json: edges: [0, 1] is there twice" },
+    { "refused: an edge of three", "[1, 2],", "[1, 2, 3],", "p.json: edges[1]: is not a pair of layers" },
+    { "refused: a layer tied to itself", "[0, 3]", "[3, 3]",
+      "p.json: tied[0]: [3, 3] does not go from a layer to a later one" },
+    { "refused: a cut named twice", "\"no_cut_after\": [0]", "\"no_cut_after\": [0, 2, 0]",
+      "p.json: no_cut_after: layer 0 is there twice" },
+    { "refused: a variant without its price", ",\n          \"communication_ns\": 900", "",
+      "p.json: layers[3].variants[0].communication_ns: is missing" },
+};
+
+static void a_mistake_is_named_with_its_place(void **state)
+{
+    const struct refusal *row = *state;
+    struct error error = { 0 };
+    char *text = changed(row->from, row->to);
+    assert_null(profile_read(text, strlen(text), "p.json", &error));
+    assert_error(error, row->sentence);
+    assert_int_equal(error.kind, ERROR_INPUT);
+    free(text);
+}
+
+static void a_model_has_at_least_one_layer(void **state)
+{
+    (void)state;
+    const char text[] = "{\"format\": \"weir.profile\", \"version\": 1, \"model\": \"m\", \"micro_batch\": 1, \"dtype\": \"fp32\", "
+                        "\"source\": {\"how\": \"imported\", \"device\": \"\", \"clock\": \"\", \"repeats\": 0, \"sum_ns\": 0, "
+                        "\"whole_ns\": 0, \"backward_split\": \"assumed\"}, \"layers\": []}";
+    struct error error = { 0 };
+    assert_null(profile_read(text, strlen(text), "p.json", &error));
+    assert_error(error, "p.json: layers: holds 0 layers (1 to 1048576)");
+}
+
+// --- cuts -------------------------------------------------------------------------
+
+static struct profile *random_profile(uint64_t *seed)
+{
+    struct error error = { 0 };
+    const size_t count = 1 + random_below(seed, 9);
+    struct profile *profile = profile_create("random", "fp32", 1, count, &error);
+    assert_good(profile, error);
+    profile->edges = calloc(count * count, sizeof profile->edges[0]);
+    profile->is_chain = false;
+    for (uint32_t i = 0; i < count; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "layer %u", i);
+        profile->layers[i].name = strdup(name);
+        profile->layers[i].kind = strdup("");
+        profile->layers[i].output_bytes = (uint64_t)1 << (3 * i);  // a sum tells who is in it
+        profile->layers[i].forward_ns = random_below(seed, 1000);
+        profile->layers[i].backward_ns = 0;
+        for (uint32_t j = i + 1; j < count; j++)
+            if (random_below(seed, 3) == 0)
+                profile->edges[profile->edge_count++] = (struct edge){ i, j };
+    }
+    return profile;
+}
+
+static uint64_t slow_cut_bytes(const struct profile *profile, size_t end)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < end; i++) {
+        bool crosses = false;
+        for (size_t e = 0; e < profile->edge_count; e++)
+            crosses |= profile->edges[e].from == i && profile->edges[e].to >= end;
+        bytes += crosses ? profile->layers[i].output_bytes : 0;
+    }
+    return bytes;
+}
+
+static void a_cut_carries_each_producer_with_a_later_consumer_once(void **state)
+{
+    (void)state;
+    const uint64_t trials = test_trials(1000, 10000);
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        uint64_t seed = trial;
+        struct profile *profile = random_profile(&seed);
+        for (size_t end = 0; end <= profile->layer_count; end++)
+            if (profile_cut_bytes(profile, end) != slow_cut_bytes(profile, end))
+                fail_msg("trial %llu: cut %zu", (unsigned long long)trial, end);
+        profile_free(profile);
+    }
+}
+
+static void random_profiles_survive_a_round_trip(void **state)
+{
+    (void)state;
+    const uint64_t trials = test_trials(300, 3000);
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        uint64_t seed = trial;
+        struct error error = { 0 };
+        struct profile *profile = random_profile(&seed);
+        char *once = written(profile);
+        struct profile *again = read_text(once);
+        assert_good(profile_rehash(profile, &error), error);
+        char *twice = written(again);
+        // Edges that spell a chain become none, so compare from the second writing on.
+        struct profile *third = read_text(twice);
+        char *thrice = written(third);
+        if (strcmp(twice, thrice) != 0 || (!again->is_chain && strcmp(profile->hash, again->hash) != 0))
+            fail_msg("trial %llu", (unsigned long long)trial);
+        for (size_t end = 0; end <= profile->layer_count; end++)
+            assert_int_equal(profile_cut_bytes(profile, end), profile_cut_bytes(again, end));
+        free(once);
+        free(twice);
+        free(thrice);
+        profile_free(profile);
+        profile_free(again);
+        profile_free(third);
+    }
+}
+
+static void a_list_of_edges_that_is_a_chain_is_a_chain(void **state)
+{
+    (void)state;
+    char *text = changed("[1, 3],\n", "");
+    struct profile *profile = read_text(text);
+    assert_true(profile->is_chain);
+    assert_int_equal(profile->edge_count, 0);
+    assert_int_equal(profile_cut_bytes(profile, 2), 16384);
+    char *again = written(profile);
+    assert_null(strstr(again, "edges"));
+    free(again);
+    free(text);
+    profile_free(profile);
+}
+
+static void a_profile_that_is_not_there_is_an_error(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    assert_null(profile_load("no/such/profile.json", &error));
+    assert_non_null(strstr(error.text, "no/such/profile.json"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_example_of_the_page_is_read_whole),
+        cmocka_unit_test(what_was_read_is_written_byte_for_byte),
+        cmocka_unit_test(the_hash_is_of_the_meaning_not_of_the_spelling),
+        cmocka_unit_test(a_model_has_at_least_one_layer),
+        cmocka_unit_test(a_cut_carries_each_producer_with_a_later_consumer_once),
+        cmocka_unit_test(random_profiles_survive_a_round_trip),
+        cmocka_unit_test(a_list_of_edges_that_is_a_chain_is_a_chain),
+        cmocka_unit_test(a_profile_that_is_not_there_is_an_error),
+    };
+    struct CMUnitTest rows[sizeof refusals / sizeof refusals[0]];
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
+        rows[i] = (struct CMUnitTest)TEST_ROW(a_mistake_is_named_with_its_place, &refusals[i]);
+    return cmocka_run_group_tests_name("profile", tests, NULL, NULL)
+         + cmocka_run_group_tests_name("profile: refusals", rows, NULL, NULL);
+}
