@@ -85,6 +85,7 @@ struct schedule {
     struct cost_row *costs;  // S rows, or NULL
     struct action_list *lists;  // per rank
     bool lowered;            // whether the lists hold SENDs and RECVs
+    char *notes;             // free text of the document, or NULL
 };
 
 // An empty schedule with one route, stage s on rank s % ranks. Freed by schedule_free().

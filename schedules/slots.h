@@ -16,6 +16,10 @@
 //                      the second may be filled while the first is under way)
 //     output_gradient  RECV_B ........ end of B or I
 //     input_gradient   B or I ........ as output
+//
+// Neighbouring stages on one rank hand over in place: `output` then lives until the
+// next stage's W (or B) has ended, `input_gradient` until the stage before has had
+// its B or I, and there is no input slot.
 #ifndef SCHEDULES_SLOTS_H
 #define SCHEDULES_SLOTS_H
 

@@ -1,0 +1,152 @@
+#include "schedules/board.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+bool board_create(struct board *board, const struct schedule *schedule, bool lowered, struct error *error)
+{
+    const size_t units = (size_t)schedule->stages * schedule->micro_batches;
+    *board = (struct board){ schedule, lowered, calloc(units, sizeof *board->units) };
+    return board->units || error_no_memory(error, "the state of a schedule");
+}
+
+void board_clear(struct board *board)
+{
+    free(board->units);
+    board->units = NULL;
+}
+
+__attribute__((format(printf, 2, 3))) static bool refuse(char reason[REASON_SIZE], const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(reason, REASON_SIZE, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+// "it comes before 1F0", and the like: `kind` of the same stage and micro-batch.
+static bool refuse_before(char reason[REASON_SIZE], struct action action, enum action_kind kind)
+{
+    char buffer[ACTION_SIZE];
+    action.kind = (uint8_t)kind;
+    return refuse(reason, "it comes before %s", action_format(action, buffer));
+}
+
+static bool on_some_route(const struct schedule *schedule, uint32_t stage, uint32_t rank)
+{
+    for (uint32_t route = 0; route < schedule->route_count; route++) {
+        if (schedule->routes[(size_t)route * schedule->stages + stage] == rank)
+            return true;
+    }
+    return false;
+}
+
+bool board_in_range(const struct board *board, uint32_t rank, struct action action, char reason[REASON_SIZE])
+{
+    const struct schedule *schedule = board->schedule;
+    if (action.stage >= schedule->stages)
+        return refuse(reason, "there is no stage %u (0 to %u)", (unsigned)action.stage, schedule->stages - 1);
+    if (action.split)
+        return refuse(reason, "sequences in splits cannot be run yet");
+    if (action.kind == ACTION_STEP || action.kind == ACTION_REDUCE) {
+        return on_some_route(schedule, action.stage, rank)
+            || refuse(reason, "stage %u is not on rank %u", (unsigned)action.stage, rank);
+    }
+    if (action.micro_batch >= schedule->micro_batches)
+        return refuse(reason, "there is no micro-batch %u (0 to %u)", action.micro_batch,
+                      schedule->micro_batches - 1);
+    const uint32_t home = schedule_rank(schedule, action.stage, action.micro_batch);
+    return home == rank
+        || refuse(reason, "stage %u of micro-batch %u belongs on rank %u", (unsigned)action.stage,
+                  action.micro_batch, home);
+}
+
+// The input of an F, or the gradient for a B or I: from a neighbour on this rank,
+// who must have been first, or by a RECV, where the schedule spells them out.
+static bool input_is_there(const struct board *board, struct action action, char reason[REASON_SIZE])
+{
+    const bool forward = action.kind == ACTION_F;
+    if (action.stage == (forward ? 0 : board->schedule->stages - 1))
+        return true;
+    const struct action needed = action_needed_by(action);
+    if (!needs_message(board->schedule, action))
+        return board_has(board, needed.stage, needed.micro_batch, forward ? DID_F : DID_BACKWARD)
+            || refuse_before(reason, needed, needed.kind);
+    const enum action_kind receive = forward ? ACTION_RECV_F : ACTION_RECV_B;
+    return !board->lowered || board_has(board, action.stage, action.micro_batch, 1u << receive)
+        || refuse_before(reason, action, receive);
+}
+
+static bool backward_may_come(const struct board *board, struct action action, char reason[REASON_SIZE])
+{
+    if (board_has(board, action.stage, action.micro_batch, DID_BACKWARD))
+        return refuse(reason, "micro-batch %u has had its backward on stage %u", action.micro_batch,
+                      (unsigned)action.stage);
+    if (!board_has(board, action.stage, action.micro_batch, DID_F))
+        return refuse_before(reason, action, ACTION_F);
+    return input_is_there(board, action, reason);
+}
+
+static bool send_may_come(const struct board *board, struct action action, char reason[REASON_SIZE])
+{
+    const bool forward = action.kind == ACTION_SEND_F;
+    const struct schedule *schedule = board->schedule;
+    if (forward ? !crosses_after(schedule, action.stage, action.micro_batch)
+                : !crosses_before(schedule, action.stage, action.micro_batch))
+        return refuse(reason, "stage %u has no neighbour on another rank to send to", (unsigned)action.stage);
+    if (!board_has(board, action.stage, action.micro_batch, forward ? DID_F : DID_BACKWARD))
+        return refuse_before(reason, action, forward ? ACTION_F : ACTION_B);
+    return true;
+}
+
+static bool receive_may_come(const struct board *board, struct action action, char reason[REASON_SIZE])
+{
+    const bool forward = action.kind == ACTION_RECV_F;
+    const struct schedule *schedule = board->schedule;
+    if (forward ? !crosses_before(schedule, action.stage, action.micro_batch)
+                : !crosses_after(schedule, action.stage, action.micro_batch))
+        return refuse(reason, "stage %u has no neighbour on another rank to receive from", (unsigned)action.stage);
+    return true;
+}
+
+static bool may_come(const struct board *board, struct action action, char reason[REASON_SIZE])
+{
+    switch (action.kind) {
+    case ACTION_F:
+        return input_is_there(board, action, reason);
+    case ACTION_B:
+    case ACTION_I:
+        return backward_may_come(board, action, reason);
+    case ACTION_W:
+        return board_has(board, action.stage, action.micro_batch, 1u << ACTION_I)
+            || refuse_before(reason, action, ACTION_I);
+    case ACTION_R:
+        if (board_has(board, action.stage, action.micro_batch, DID_BACKWARD))
+            return refuse(reason, "micro-batch %u has had its backward on stage %u", action.micro_batch,
+                          (unsigned)action.stage);
+        return board_has(board, action.stage, action.micro_batch, DID_F) || refuse_before(reason, action, ACTION_F);
+    case ACTION_SEND_F:
+    case ACTION_SEND_B:
+        return send_may_come(board, action, reason);
+    default:
+        return receive_may_come(board, action, reason);
+    }
+}
+
+bool board_place(struct board *board, uint32_t rank, struct action action, char reason[REASON_SIZE])
+{
+    if (!board_in_range(board, rank, action, reason))
+        return false;
+    if (action.kind == ACTION_STEP || action.kind == ACTION_REDUCE)
+        return true;
+    uint16_t *unit = &board->units[unit_index(board->schedule, action.stage, action.micro_batch)];
+    const uint16_t bit = (uint16_t)(1u << action.kind);
+    if (*unit & bit)
+        return refuse(reason, "it is there for the second time");
+    if (!may_come(board, action, reason))
+        return false;
+    *unit |= bit;
+    return true;
+}

@@ -1,0 +1,93 @@
+// What each micro-batch has been through on each stage, and whether an action may
+// come next on its rank.
+//
+// These are the rules that one rank's list can break by itself: range, placement,
+// repetition, and the order of what happens on this rank. Whoever walks the lists
+// (check, lower, the simulators) places each action on a board; what is waited for
+// from other ranks is the walker's own business.
+//
+//     unit (stage 1, micro-batch 0)      F | RECV_F | SEND_F      one bit per kind of action done
+#ifndef SCHEDULES_BOARD_H
+#define SCHEDULES_BOARD_H
+
+#include "schedules/schedule.h"
+
+enum { REASON_SIZE = 160 };
+
+struct board {
+    const struct schedule *schedule;
+    bool lowered;     // whether inputs from other ranks must have had their RECV
+    uint16_t *units;  // per micro-batch, per stage: a bit for each kind of action done
+};
+
+bool board_create(struct board *board, const struct schedule *schedule, bool lowered, struct error *error);
+void board_clear(struct board *board);
+
+static inline size_t unit_index(const struct schedule *schedule, uint32_t stage, uint32_t micro_batch)
+{
+    return (size_t)micro_batch * schedule->stages + stage;
+}
+
+static inline bool board_has(const struct board *board, uint32_t stage, uint32_t micro_batch, unsigned kinds)
+{
+    return board->units[unit_index(board->schedule, stage, micro_batch)] & kinds;
+}
+
+// Bits of board_has().
+enum {
+    DID_F = 1 << ACTION_F,
+    DID_BACKWARD = 1 << ACTION_B | 1 << ACTION_I,  // the gradient of the input is there
+    DID_W = 1 << ACTION_B | 1 << ACTION_W,
+    DID_R = 1 << ACTION_R,
+    DID_RECV_F = 1 << ACTION_RECV_F,
+    DID_RECV_B = 1 << ACTION_RECV_B,
+};
+
+// Whether a micro-batch goes from this stage to the next by a message.
+static inline bool crosses_after(const struct schedule *schedule, uint32_t stage, uint32_t micro_batch)
+{
+    const uint32_t *route = &schedule->routes[(size_t)schedule->route_of[micro_batch] * schedule->stages];
+    return stage + 1 < schedule->stages && route[stage] != route[stage + 1];
+}
+
+static inline bool crosses_before(const struct schedule *schedule, uint32_t stage, uint32_t micro_batch)
+{
+    return stage > 0 && crosses_after(schedule, stage - 1, micro_batch);
+}
+
+// Whether the action needs a message (F of a later stage, B or I of an earlier one).
+static inline bool needs_message(const struct schedule *schedule, struct action action)
+{
+    if (action.kind == ACTION_F)
+        return crosses_before(schedule, action.stage, action.micro_batch);
+    return (action.kind == ACTION_B || action.kind == ACTION_I)
+        && crosses_after(schedule, action.stage, action.micro_batch);
+}
+
+// Whether its result is a message.
+static inline bool makes_message(const struct schedule *schedule, struct action action)
+{
+    if (action.kind == ACTION_F)
+        return crosses_after(schedule, action.stage, action.micro_batch);
+    return (action.kind == ACTION_B || action.kind == ACTION_I)
+        && crosses_before(schedule, action.stage, action.micro_batch);
+}
+
+// The action that makes what `action` needs, on another rank or on this one.
+static inline struct action action_needed_by(struct action action)
+{
+    if (action.kind == ACTION_F)
+        action.stage--;
+    else
+        action.stage++;
+    return action;
+}
+
+// Whether the stage and micro-batch exist and live on this rank.
+bool board_in_range(const struct board *board, uint32_t rank, struct action action, char reason[REASON_SIZE]);
+
+// Places the action after all that this rank has placed so far. False, with the
+// reason and the board as it was, when it must not come here.
+bool board_place(struct board *board, uint32_t rank, struct action action, char reason[REASON_SIZE]);
+
+#endif

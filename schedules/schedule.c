@@ -1,0 +1,126 @@
+#include "schedules/schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const weights_names[] = { "flush", "stash", "vertical", "2bw", NULL };
+
+// What follows a schedule around is arrays of a few bytes per stage and
+// micro-batch. This many of those are a gigabyte or two.
+#define MOST_FORWARDS ((uint64_t)1 << 27)
+
+static bool sizes_are_possible(uint32_t ranks, uint32_t stages, uint32_t micro_batches, struct error *error)
+{
+    if (ranks == 0 || stages == 0 || micro_batches == 0)
+        return error_set(error, "a schedule has at least one rank, one stage and one micro-batch");
+    if (stages > UINT16_MAX)
+        return error_set(error, "%u stages are more than a schedule can have (%d)", stages, UINT16_MAX);
+    if ((uint64_t)stages * micro_batches > MOST_FORWARDS)
+        return error_set(error, "%u stages times %u micro-batches are more than a schedule can have (2^27)", stages,
+                         micro_batches);
+    return true;
+}
+
+struct schedule *schedule_create(const char *name, enum weights weights, uint32_t ranks, uint32_t stages,
+                                 uint32_t micro_batches, struct error *error)
+{
+    if (!sizes_are_possible(ranks, stages, micro_batches, error))
+        return NULL;
+    struct schedule *schedule = calloc(1, sizeof *schedule);
+    if (schedule) {
+        schedule->routes = calloc(stages, sizeof *schedule->routes);
+        schedule->route_of = calloc(micro_batches, sizeof *schedule->route_of);
+        schedule->lists = calloc(ranks, sizeof *schedule->lists);
+    }
+    if (!schedule || !schedule->routes || !schedule->route_of || !schedule->lists) {
+        schedule_free(schedule);
+        error_no_memory(error, "a schedule");
+        return NULL;
+    }
+    strncpy(schedule->name, name, sizeof schedule->name - 1);
+    schedule->weights = weights;
+    schedule->ranks = ranks;
+    schedule->stages = stages;
+    schedule->micro_batches = micro_batches;
+    schedule->route_count = 1;
+    for (uint32_t stage = 0; stage < stages; stage++)
+        schedule->routes[stage] = stage % ranks;
+    return schedule;
+}
+
+void schedule_free(struct schedule *schedule)
+{
+    if (!schedule)
+        return;
+    for (uint32_t rank = 0; schedule->lists && rank < schedule->ranks; rank++)
+        free(schedule->lists[rank].at);
+    free(schedule->lists);
+    free(schedule->costs);
+    free(schedule->route_of);
+    free(schedule->routes);
+    free(schedule->notes);
+    free(schedule);
+}
+
+static void *duplicate(const void *from, size_t count, size_t size)
+{
+    void *copy = calloc(count ? count : 1, size);
+    if (copy && count)
+        memcpy(copy, from, count * size);
+    return copy;
+}
+
+static bool copy_lists(struct schedule *copy, const struct schedule *schedule)
+{
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        const struct action_list *from = &schedule->lists[rank];
+        struct action_list *to = &copy->lists[rank];
+        to->at = duplicate(from->at, from->count, sizeof *to->at);
+        if (!to->at)
+            return false;
+        to->count = from->count;
+        to->capacity = from->count ? from->count : 1;
+    }
+    return true;
+}
+
+struct schedule *schedule_copy(const struct schedule *schedule, struct error *error)
+{
+    struct schedule *copy = schedule_create(schedule->name, schedule->weights, schedule->ranks, schedule->stages,
+                                            schedule->micro_batches, error);
+    if (!copy)
+        return NULL;
+    const size_t cells = (size_t)schedule->route_count * schedule->stages;
+    free(copy->routes);
+    copy->routes = duplicate(schedule->routes, cells, sizeof *copy->routes);
+    copy->route_count = schedule->route_count;
+    memcpy(copy->route_of, schedule->route_of, schedule->micro_batches * sizeof *copy->route_of);
+    copy->lowered = schedule->lowered;
+    if (schedule->costs)
+        copy->costs = duplicate(schedule->costs, schedule->stages, sizeof *copy->costs);
+    if (schedule->notes)
+        copy->notes = strdup(schedule->notes);
+    if (!copy->routes || (schedule->costs && !copy->costs) || (schedule->notes && !copy->notes)
+        || !copy_lists(copy, schedule)) {
+        schedule_free(copy);
+        error_no_memory(error, "a copy of a schedule");
+        return NULL;
+    }
+    return copy;
+}
+
+bool schedule_add(struct schedule *schedule, uint32_t rank, struct action action, struct error *error)
+{
+    struct action_list *list = &schedule->lists[rank];
+    if (list->count == list->capacity) {
+        const size_t capacity = list->capacity ? 2 * list->capacity : 64;
+        struct action *at = realloc(list->at, capacity * sizeof *at);
+        if (!at)
+            return error_no_memory(error, "the actions of a schedule");
+        list->at = at;
+        list->capacity = capacity;
+    }
+    list->at[list->count++] = action;
+    schedule->lowered |= action.kind >= ACTION_SEND_F && action.kind <= ACTION_RECV_B;
+    return true;
+}

@@ -1,0 +1,193 @@
+#include "schedules/slots.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "schedules/standstill.h"
+#include "schedules/versions.h"
+
+// How many slots of each class one rank holds for one stage now, and at most.
+struct row {
+    struct slots now, most;
+};
+
+struct count {
+    const struct schedule *schedule;
+    struct versions versions;
+    struct row *rows;  // per stage, of the rank that is being walked
+};
+
+static void take(uint32_t *now, uint32_t *most)
+{
+    if (++*now > *most)
+        *most = *now;
+}
+
+#define TAKE(row, member) take(&(row)->now.member, &(row)->most.member)
+
+static void take_input(struct row *row)
+{
+    for (unsigned life = 0; life < 3; life++)
+        TAKE(row, input[life]);
+}
+
+// A message's buffer is free again when the next but one begins.
+static void take_message(uint32_t *now, uint32_t *most)
+{
+    if (*now < 2)
+        take(now, most);
+}
+
+static bool comes_from_this_rank(const struct count *count, struct action action)
+{
+    return action.stage > 0 && !crosses_before(count->schedule, action.stage, action.micro_batch);
+}
+
+static bool stays_on_this_rank(const struct count *count, struct action action)
+{
+    return action.stage + 1u < count->schedule->stages
+        && !crosses_after(count->schedule, action.stage, action.micro_batch);
+}
+
+static void forward(struct count *count, struct action action)
+{
+    struct row *row = &count->rows[action.stage];
+    TAKE(row, kept);
+    TAKE(row, kept_through);
+    if (stays_on_this_rank(count, action))
+        TAKE(row, output);
+    else if (makes_message(count->schedule, action))
+        take_message(&row->now.output, &row->most.output);
+    if (needs_message(count->schedule, action))
+        row->now.input[INPUT_UNTIL_F]--;
+}
+
+// B, or I: `held` begins where W is still to come.
+static void backward(struct count *count, struct action action)
+{
+    struct row *row = &count->rows[action.stage];
+    if (action.kind == ACTION_I)
+        TAKE(row, held);
+    if (comes_from_this_rank(count, action))
+        TAKE(row, input_gradient);
+    else if (makes_message(count->schedule, action))
+        take_message(&row->now.input_gradient, &row->most.input_gradient);
+    row->now.kept--;
+    if (crosses_before(count->schedule, action.stage, action.micro_batch))
+        row->now.input[INPUT_UNTIL_I]--;
+    if (needs_message(count->schedule, action))
+        row->now.output_gradient--;
+    if (stays_on_this_rank(count, action))
+        row[1].now.input_gradient--;
+}
+
+// What W needed, or B at its end.
+static void backward_weight(struct count *count, struct action action)
+{
+    struct row *row = &count->rows[action.stage];
+    if (action.kind == ACTION_W)
+        row->now.held--;
+    row->now.kept_through--;
+    if (crosses_before(count->schedule, action.stage, action.micro_batch))
+        row->now.input[INPUT_UNTIL_W]--;
+    if (comes_from_this_rank(count, action))
+        row[-1].now.output--;
+}
+
+static void count_action(struct count *count, uint32_t rank, struct action action)
+{
+    struct row *row = &count->rows[action.stage];
+    switch (action.kind) {
+    case ACTION_RECV_F:
+        take_input(row);
+        break;
+    case ACTION_RECV_B:
+        TAKE(row, output_gradient);
+        break;
+    case ACTION_F:
+        forward(count, action);
+        break;
+    case ACTION_B:
+        backward(count, action);
+        backward_weight(count, action);
+        break;
+    case ACTION_I:
+        backward(count, action);
+        break;
+    case ACTION_W:
+        backward_weight(count, action);
+        break;
+    default:
+        break;
+    }
+    versions_advance(&count->versions, rank, action);
+    const uint32_t alive = versions_alive(&count->versions, versions_copy(&count->versions, rank, action.stage));
+    if (alive > row->most.versions)
+        row->most.versions = alive;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static void keep_largest(struct slots *slots, const struct slots *most)
+{
+    for (unsigned life = 0; life < 3; life++)
+        slots->input[life] = larger(slots->input[life], most->input[life]);
+    slots->kept = larger(slots->kept, most->kept);
+    slots->kept_through = larger(slots->kept_through, most->kept_through);
+    slots->held = larger(slots->held, most->held);
+    slots->output = larger(slots->output, most->output);
+    slots->output_gradient = larger(slots->output_gradient, most->output_gradient);
+    slots->input_gradient = larger(slots->input_gradient, most->input_gradient);
+    slots->versions = larger(slots->versions, most->versions);
+}
+
+// The counts mean something only where each action may come where it stands.
+static bool all_in_order(const struct schedule *schedule, struct error *error)
+{
+    struct board board;
+    if (!board_create(&board, schedule, true, error))
+        return false;
+    bool good = true;
+    for (uint32_t rank = 0; good && rank < schedule->ranks; rank++) {
+        const struct action_list *list = &schedule->lists[rank];
+        char reason[REASON_SIZE];
+        for (size_t i = 0; good && i < list->count; i++)
+            good = board_place(&board, rank, list->at[i], reason)
+                || action_error(rank, i, list->at[i], reason, error);
+    }
+    board_clear(&board);
+    return good;
+}
+
+static void count_rank(struct count *count, uint32_t rank, struct slots *slots)
+{
+    const struct action_list *list = &count->schedule->lists[rank];
+    for (size_t i = 0; i < list->count; i++)
+        count_action(count, rank, list->at[i]);
+    for (size_t i = 0; i < list->count; i++) {  // once per stage; then its row is empty
+        struct row *row = &count->rows[list->at[i].stage];
+        keep_largest(&slots[list->at[i].stage], &row->most);
+        *row = (struct row){ 0 };
+    }
+}
+
+bool slots_count(const struct schedule *lowered, struct slots *slots, struct error *error)
+{
+    assert(lowered->lowered);
+
+    for (uint32_t stage = 0; stage < lowered->stages; stage++)
+        slots[stage] = (struct slots){ .versions = 1 };
+    if (!all_in_order(lowered, error))
+        return false;
+    struct count count = { .schedule = lowered, .rows = calloc(lowered->stages, sizeof *count.rows) };
+    const bool good = (count.rows || error_no_memory(error, "counting the slots of a schedule"))
+                   && versions_create(&count.versions, lowered, error);
+    for (uint32_t rank = 0; good && rank < lowered->ranks; rank++)
+        count_rank(&count, rank, slots);
+    versions_clear(&count.versions);
+    free(count.rows);
+    return good;
+}

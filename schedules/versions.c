@@ -1,0 +1,142 @@
+#include "schedules/versions.h"
+
+#include <stdlib.h>
+
+size_t versions_copy(const struct versions *versions, uint32_t rank, uint32_t stage)
+{
+    const struct schedule *schedule = versions->schedule;
+    size_t at = stage;
+    while (schedule->routes[at] != rank)
+        at += schedule->stages;
+    return at;
+}
+
+// The last thing a micro-batch does with the weights of a stage.
+static bool ends_use(struct action action)
+{
+    return action.kind == ACTION_B || action.kind == ACTION_W;
+}
+
+// Which updates each copy sees, and from them each unit's version.
+static void assign_versions(struct versions *versions)
+{
+    const struct schedule *schedule = versions->schedule;
+    uint32_t *updates = versions->newest;  // counted up here, and set back to 0 at the end
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        const struct action_list *list = &schedule->lists[rank];
+        for (size_t i = 0; i < list->count; i++) {
+            const struct action action = list->at[i];
+            const size_t copy = versions_copy(versions, rank, action.stage);
+            if (action.kind == ACTION_STEP)
+                updates[copy]++;
+            else if (schedule->weights == WEIGHTS_2BW ? ends_use(action) : action.kind == ACTION_F)
+                versions->version_of[unit_index(schedule, action.stage, action.micro_batch)] =
+                    updates[copy] - (schedule->weights == WEIGHTS_2BW && updates[copy] > 0);
+        }
+    }
+}
+
+static void spread_from_stage_0(struct versions *versions)
+{
+    const struct schedule *schedule = versions->schedule;
+    for (uint32_t micro_batch = 0; micro_batch < schedule->micro_batches; micro_batch++) {
+        uint32_t *version = &versions->version_of[unit_index(schedule, 0, micro_batch)];
+        for (uint32_t stage = 1; stage < schedule->stages; stage++)
+            version[stage] = version[0];
+    }
+}
+
+static bool count_users(struct versions *versions, struct error *error)
+{
+    const struct schedule *schedule = versions->schedule;
+    const size_t copies = (size_t)schedule->route_count * schedule->stages;
+    for (size_t copy = 0; copy < copies; copy++)
+        versions->first[copy + 1] = versions->first[copy] + versions->newest[copy] + 1;
+    versions->users = calloc(versions->first[copies], sizeof *versions->users);
+    if (!versions->users)
+        return error_no_memory(error, "the weight versions of a schedule");
+
+    for (uint32_t micro_batch = 0; micro_batch < schedule->micro_batches; micro_batch++) {
+        for (uint32_t stage = 0; stage < schedule->stages; stage++) {
+            const size_t copy = versions_copy(versions, schedule_rank(schedule, stage, micro_batch), stage);
+            uint32_t *version = &versions->version_of[unit_index(schedule, stage, micro_batch)];
+            if (*version > versions->newest[copy])
+                *version = NO_VERSION;
+            else
+                versions->users[versions->first[copy] + *version]++;
+        }
+    }
+    for (size_t copy = 0; copy < copies; copy++)
+        versions->newest[copy] = 0;
+    return true;
+}
+
+bool versions_create(struct versions *versions, const struct schedule *schedule, struct error *error)
+{
+    *versions = (struct versions){ .schedule = schedule };
+    if (schedule->weights == WEIGHTS_FLUSH)
+        return true;
+    const size_t copies = (size_t)schedule->route_count * schedule->stages;
+    versions->version_of = calloc((size_t)schedule->stages * schedule->micro_batches, sizeof *versions->version_of);
+    versions->first = calloc(copies + 1, sizeof *versions->first);
+    versions->newest = calloc(copies, sizeof *versions->newest);
+    versions->oldest = calloc(copies, sizeof *versions->oldest);
+    if (!versions->version_of || !versions->first || !versions->newest || !versions->oldest) {
+        versions_clear(versions);
+        return error_no_memory(error, "the weight versions of a schedule");
+    }
+    assign_versions(versions);
+    if (schedule->weights == WEIGHTS_VERTICAL)
+        spread_from_stage_0(versions);
+    if (count_users(versions, error))
+        return true;
+    versions_clear(versions);
+    return false;
+}
+
+void versions_clear(struct versions *versions)
+{
+    free(versions->version_of);
+    free(versions->users);
+    free(versions->first);
+    free(versions->newest);
+    free(versions->oldest);
+    *versions = (struct versions){ 0 };
+}
+
+void versions_advance(struct versions *versions, uint32_t rank, struct action action)
+{
+    if (!versions->version_of || (action.kind != ACTION_STEP && !ends_use(action)))
+        return;
+    const size_t copy = versions_copy(versions, rank, action.stage);
+    uint32_t *users = &versions->users[versions->first[copy]];
+    if (action.kind == ACTION_STEP) {
+        versions->newest[copy]++;
+    } else {
+        const uint32_t version = versions_met(versions, action);
+        if (version != NO_VERSION)
+            users[version]--;
+    }
+    while (versions->oldest[copy] < versions->newest[copy] && users[versions->oldest[copy]] == 0)
+        versions->oldest[copy]++;
+}
+
+uint32_t versions_alive(const struct versions *versions, size_t copy)
+{
+    return versions->version_of ? versions->newest[copy] - versions->oldest[copy] + 1 : 1;
+}
+
+uint32_t versions_met(const struct versions *versions, struct action forward)
+{
+    if (!versions->version_of)
+        return 0;
+    return versions->version_of[unit_index(versions->schedule, forward.stage, forward.micro_batch)];
+}
+
+bool versions_ready(const struct versions *versions, uint32_t rank, struct action forward)
+{
+    if (!versions->version_of)
+        return true;
+    const uint32_t version = versions_met(versions, forward);
+    return version != NO_VERSION && version <= versions->newest[versions_copy(versions, rank, forward.stage)];
+}

@@ -1,0 +1,49 @@
+// Which version of the weights each micro-batch meets on each stage, and how many
+// versions a stage has to hold.
+//
+// Versions are numbered by the updates they have seen. A stage holds them in a
+// ring, from the oldest that is still to be used up to the newest; an update
+// writes the next slot, which is the old one's own when nobody needs that any
+// more.
+//
+//     p = 3, rank 0   F0 F1 F2 B0 STEP0 F3 B1 STEP1 F4 ...
+//     version          0  0  0  0        1  0        2
+//     alive            1  1  1  1   2    2  2   3    3
+//
+// flush: always the only one. stash: the newest when the forward runs. vertical:
+// the newest of stage 0 when the micro-batch enters there. 2bw: one older than
+// the newest that the micro-batch's own update is made from.
+#ifndef SCHEDULES_VERSIONS_H
+#define SCHEDULES_VERSIONS_H
+
+#include "schedules/board.h"
+
+struct versions {
+    const struct schedule *schedule;
+    uint32_t *version_of;  // per unit (board.h), NO_VERSION if its stage never makes it; NULL with a flush
+    uint32_t *users;       // per copy of a stage and version: units that are still to use it
+    size_t *first;         // where a copy's users begin
+    uint32_t *newest;      // per copy
+    uint32_t *oldest;
+};
+
+#define NO_VERSION UINT32_MAX
+
+// The schedule's actions must be in range and in order on each rank (board.h).
+bool versions_create(struct versions *versions, const struct schedule *schedule, struct error *error);
+void versions_clear(struct versions *versions);
+
+// The copy of a stage's weights that a rank holds: several routes may share one.
+size_t versions_copy(const struct versions *versions, uint32_t rank, uint32_t stage);
+
+// Tells that an action has been done; a rank's in their order.
+void versions_advance(struct versions *versions, uint32_t rank, struct action action);
+
+// How many versions a copy holds now.
+uint32_t versions_alive(const struct versions *versions, size_t copy);
+
+// The version an F meets, and whether its stage has made it by now.
+uint32_t versions_met(const struct versions *versions, struct action forward);
+bool versions_ready(const struct versions *versions, uint32_t rank, struct action forward);
+
+#endif

@@ -1,0 +1,109 @@
+// Random schedules that can run: any placement, any order that respects what
+// needs what, backwards whole or in two, with or without recomputation.
+#ifndef TESTS_SCHEDULES_RANDOM_SCHEDULE_H
+#define TESTS_SCHEDULES_RANDOM_SCHEDULE_H
+
+#include "schedules/network.h"
+#include "schedules/schedule.h"
+#include "tests/test.h"
+
+// What one micro-batch has done on one stage, and how it is to do it.
+struct random_unit {
+    bool split, recompute;
+    bool did_f, did_r, did_back, did_w;
+};
+
+struct random_pick {
+    uint32_t stage, micro_batch;
+    enum action_kind kind;
+};
+
+static inline void random_add(struct schedule *schedule, struct random_pick pick)
+{
+    struct error error = { 0 };
+    const struct action action = { (uint16_t)pick.stage, (uint8_t)pick.kind, 0, pick.micro_batch };
+    assert_good(schedule_add(schedule, schedule_rank(schedule, pick.stage, pick.micro_batch), action, &error), error);
+}
+
+// Every action that could come now.
+static inline size_t random_candidates(const struct schedule *schedule, const struct random_unit *units,
+                                       struct random_pick *picks)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < schedule->micro_batches; i++) {
+        for (uint32_t s = 0; s < schedule->stages; s++) {
+            const struct random_unit *unit = &units[i * schedule->stages + s];
+            const bool input = s == 0 || unit[-1].did_f;
+            const bool gradient = s + 1 == schedule->stages || unit[1].did_back;
+            if (!unit->did_f && input)
+                picks[count++] = (struct random_pick){ s, i, ACTION_F };
+            if (unit->did_f && unit->recompute && !unit->did_r)
+                picks[count++] = (struct random_pick){ s, i, ACTION_R };
+            if (unit->did_f && (!unit->recompute || unit->did_r) && !unit->did_back && gradient)
+                picks[count++] = (struct random_pick){ s, i, unit->split ? ACTION_I : ACTION_B };
+            if (unit->did_back && unit->split && !unit->did_w)
+                picks[count++] = (struct random_pick){ s, i, ACTION_W };
+        }
+    }
+    return count;
+}
+
+static inline void random_do(struct random_unit *unit, enum action_kind kind)
+{
+    unit->did_f |= kind == ACTION_F;
+    unit->did_r |= kind == ACTION_R;
+    unit->did_back |= kind == ACTION_B || kind == ACTION_I;
+    unit->did_w |= kind == ACTION_W;
+}
+
+// A step per stage and rank that holds it, at the end.
+static inline void random_steps(struct schedule *schedule)
+{
+    for (uint32_t s = 0; s < schedule->stages; s++) {
+        for (uint32_t route = 0; route < schedule->route_count; route++) {
+            bool again = false;
+            const uint32_t rank = schedule->routes[route * schedule->stages + s];
+            for (uint32_t before = 0; before < route; before++)
+                again |= schedule->routes[before * schedule->stages + s] == rank;
+            struct error error = { 0 };
+            if (!again)
+                assert_good(schedule_add(schedule, rank, (struct action){ (uint16_t)s, ACTION_STEP, 0, NO_MICRO_BATCH },
+                                         &error), error);
+        }
+    }
+}
+
+static inline struct schedule *random_schedule(uint64_t *seed)
+{
+    struct error error = { 0 };
+    const uint32_t ranks = 1 + (uint32_t)random_below(seed, 5), stages = 1 + (uint32_t)random_below(seed, 6);
+    const uint32_t micro_batches = 1 + (uint32_t)random_below(seed, 5);
+    struct schedule *schedule = schedule_create("random", WEIGHTS_FLUSH, ranks, stages, micro_batches, &error);
+    assert_good(schedule, error);
+    if (random_below(seed, 3) == 0) {
+        schedule->route_count = 2;
+        free(schedule->routes);
+        schedule->routes = calloc(2 * stages, sizeof *schedule->routes);
+        for (uint32_t i = 0; i < micro_batches; i++)
+            schedule->route_of[i] = (uint32_t)random_below(seed, 2);
+    }
+    for (uint32_t i = 0; i < schedule->route_count * stages; i++)
+        schedule->routes[i] = (uint32_t)random_below(seed, ranks);
+
+    struct random_unit units[6 * 5] = { 0 };
+    const bool may_split = random_below(seed, 2), may_recompute = random_below(seed, 3) == 0;
+    for (size_t i = 0; i < stages * micro_batches; i++) {
+        units[i].split = may_split && random_below(seed, 2);
+        units[i].recompute = may_recompute && random_below(seed, 2);
+    }
+    struct random_pick picks[4 * 6 * 5];
+    for (size_t count; (count = random_candidates(schedule, units, picks)) > 0;) {
+        const struct random_pick pick = picks[random_below(seed, count)];
+        random_do(&units[pick.micro_batch * stages + pick.stage], pick.kind);
+        random_add(schedule, pick);
+    }
+    random_steps(schedule);
+    return schedule;
+}
+
+#endif

@@ -1,0 +1,152 @@
+#include "schedules/schedule.h"
+
+#include <string.h>
+
+#include "tests/document.h"
+#include "tests/test.h"
+
+static struct action_row {
+    const char *name;
+    struct action action;
+} action_rows[] = {
+    { "2F0", { 2, ACTION_F, 0, 0 } },
+    { "1SEND_B3", { 1, ACTION_SEND_B, 0, 3 } },
+    { "12RECV_F345", { 12, ACTION_RECV_F, 0, 345 } },
+    { "0STEP", { 0, ACTION_STEP, 0, NO_MICRO_BATCH } },
+    { "7STEP12", { 7, ACTION_STEP, 0, 12 } },
+    { "3REDUCE", { 3, ACTION_REDUCE, 0, NO_MICRO_BATCH } },
+    { "2F0.1", { 2, ACTION_F, 1, 0 } },
+    { "65535RECV_B4294967294.255", { 65535, ACTION_RECV_B, 255, 4294967294u } },
+};
+
+static void action_reads_back_as_it_is_written(void **state)
+{
+    const struct action_row *row = *state;
+    struct error error = { 0 };
+    struct action action;
+    char buffer[ACTION_SIZE];
+    assert_good(action_parse(row->name, strlen(row->name), &action, &error), error);
+    assert_memory_equal(&action, &row->action, sizeof action);
+    assert_string_equal(action_format(action, buffer), row->name);
+}
+
+static void action_is_anchored_at_both_ends(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "",      "F0",     "0F",        "0F0junk",  "0BW3",     "12FRECV_F3", "0G1",  "00F0",
+                                       "0F01",  "0F0.",   "0F0.0",     "0F0.256",  "65536F0",  "0F4294967295", "0STEP.1",
+                                       " 0F0",  "0F0 ",   "-1F0",      "0f0",      "0F-1",     "0SEND_F", "0F99999999999999999999" };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct error error = { 0 };
+        struct action action;
+        if (action_parse(bad[i], strlen(bad[i]), &action, &error))
+            fail_msg("\"%s\" was read", bad[i]);
+        assert_int_equal(error.kind, ERROR_INPUT);
+    }
+    struct error error = { 0 };
+    struct action action;
+    action_parse("0F0junk", 7, &action, &error);
+    assert_error(error, "\"0F0junk\" is not an action such as 2F0, 1SEND_B3, 2F0.1 or 0STEP");
+}
+
+static void impossible_sizes_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t ranks, stages, micro_batches;
+        const char *sentence;
+    } rows[] = {
+        { 0, 1, 1, "a schedule has at least one rank, one stage and one micro-batch" },
+        { 1, 70000, 1, "70000 stages are more than a schedule can have (65535)" },
+        { 1, 65535, 4096,
+          "65535 stages times 4096 micro-batches are more than a schedule can have (2^27)" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct error error = { 0 };
+        assert_null(schedule_create("x", WEIGHTS_FLUSH, rows[i].ranks, rows[i].stages, rows[i].micro_batches, &error));
+        assert_error(error, rows[i].sentence);
+    }
+}
+
+static void documented_example_reads_back_byte_for_byte(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    char *example = test_document("docs/formats/schedule.md");
+    struct schedule *schedule = schedule_read(example, strlen(example), "schedule.md", &error);
+    assert_good(schedule, error);
+    assert_int_equal(schedule->weights, WEIGHTS_FLUSH);
+    assert_int_equal(schedule->ranks, 2);
+    assert_int_equal(schedule->costs[1].backward_ns, 2000);
+    assert_false(schedule->lowered);
+
+    struct schedule *copy = schedule_copy(schedule, &error);
+    assert_good(copy, error);
+    struct text text = { 0 };
+    schedule_write(copy, &text);
+    assert_string_equal(text.data, example);
+    text_clear(&text);
+    schedule_free(copy);
+    schedule_free(schedule);
+    free(example);
+}
+
+#define HEAD "{\"format\":\"weir.schedule\",\"version\":1,\"name\":\"x\",\"weights\":\"flush\","
+
+static struct refusal_row {
+    const char *name;
+    const char *text;
+    const char *sentence;
+} refusal_rows[] = {
+    { "read: a bad action is named by rank and number",
+      HEAD "\"ranks\":1,\"stages\":1,\"micro_batches\":1,\"routes\":[[0]],\"route_of\":[0],\"actions\":[\"0F0 0BW3\"]}",
+      "x.json: actions[0]: action 1: \"0BW3\" is not an action such as 2F0, 1SEND_B3, 2F0.1 or 0STEP" },
+    { "read: a list is missing",
+      HEAD "\"ranks\":2,\"stages\":1,\"micro_batches\":1,\"routes\":[[0]],\"route_of\":[0],\"actions\":[\"0F0\"]}",
+      "x.json: actions: has 1 entries, not one for each of the 2 ranks" },
+    { "read: a number alone takes no memory",
+      HEAD "\"ranks\":1,\"stages\":1,\"micro_batches\":4294967294,\"routes\":[[0]],\"route_of\":[0],\"actions\":[\"\"]}",
+      "x.json: route_of: has 1 entries, not one for each of the 4294967294 micro-batches" },
+    { "read: a route leads to a rank that is not there",
+      HEAD "\"ranks\":1,\"stages\":1,\"micro_batches\":1,\"routes\":[[1]],\"route_of\":[0],\"actions\":[\"\"]}",
+      "x.json: routes[0][0]: is 1; it must be from 0 to 0" },
+    { "read: a route is too short",
+      HEAD "\"ranks\":1,\"stages\":2,\"micro_batches\":1,\"routes\":[[0,0],[0]],\"route_of\":[0],\"actions\":[\"\"]}",
+      "x.json: routes[1]: has 1 entries, not one for each of the 2 stages" },
+    { "read: a cost row lacks a column",
+      HEAD "\"ranks\":1,\"stages\":1,\"micro_batches\":1,\"routes\":[[0]],\"route_of\":[0],\"actions\":[\"\"],"
+           "\"costs\":[{\"forward_ns\":1}]}",
+      "x.json: costs[0].backward_ns: is missing" },
+    { "read: an unknown key",
+      HEAD "\"ranks\":1,\"stages\":1,\"micro_batches\":1,\"routes\":[[0]],\"route_of\":[0],\"actions\":[\"\"],\"more\":1}",
+      "x.json: key \"more\" is not known" },
+    { "read: a name without end",
+      "{\"format\":\"weir.schedule\",\"version\":1,\"weights\":\"flush\","
+      "\"name\":\"0123456789012345678901234567890123456789012345678901234567890123\","
+      "\"ranks\":1,\"stages\":1,\"micro_batches\":1,\"routes\":[[0]],\"route_of\":[0],\"actions\":[\"\"]}",
+      "x.json: name: is longer than 63 bytes" },
+};
+
+static void unclear_documents_are_refused(void **state)
+{
+    const struct refusal_row *row = *state;
+    struct error error = { 0 };
+    assert_null(schedule_read(row->text, strlen(row->text), "x.json", &error));
+    assert_error(error, row->sentence);
+    assert_int_equal(error.kind, ERROR_INPUT);
+}
+
+int main(void)
+{
+    enum { ACTIONS = sizeof action_rows / sizeof action_rows[0], REFUSALS = sizeof refusal_rows / sizeof refusal_rows[0] };
+    struct CMUnitTest tests[ACTIONS + REFUSALS + 3] = {
+        cmocka_unit_test(action_is_anchored_at_both_ends),
+        cmocka_unit_test(impossible_sizes_are_refused),
+        cmocka_unit_test(documented_example_reads_back_byte_for_byte),
+    };
+    for (size_t i = 0; i < ACTIONS; i++)
+        tests[3 + i] = (struct CMUnitTest)TEST_ROW(action_reads_back_as_it_is_written, &action_rows[i]);
+    for (size_t i = 0; i < REFUSALS; i++)
+        tests[3 + ACTIONS + i] = (struct CMUnitTest)TEST_ROW(unclear_documents_are_refused, &refusal_rows[i]);
+    return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
+}
