@@ -29,7 +29,7 @@ struct stage_pass {
     const void *output_gradient;  // NULL on the last stage
     void *input_gradient;         // NULL on stage 0
     void *workspace;              // bytes.transient of it
-    float *loss;                  // last stage, F: where the micro-batch's loss goes (host memory)
+    float *loss;                  // F of the stage that computes it: where the micro-batch's loss goes (host memory)
 };
 
 struct stage_functions {
@@ -41,10 +41,17 @@ struct stage_functions {
     bool (*initialize)(void *self, struct queue *queue, void *weights, struct error *error);
 };
 
+// Elements [first, end) of a stage's weights that no optimizer decays (biases, norms).
+struct exempt {
+    uint64_t first, end;
+};
+
 struct stage {
     const struct stage_functions *functions;
     void *self;
     struct stage_bytes bytes;
+    const struct exempt *exempt;  // ascending and apart; borrowed
+    size_t exempt_count;
 };
 
 #endif

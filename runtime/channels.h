@@ -1,0 +1,34 @@
+// The channels of a schedule: one per edge between neighbouring stages, route and
+// direction, numbered by a formula that every rank can work out for itself:
+//
+//     stage 0   --- channel 0 (F) -->   stage 1   --- channel 2 (F) -->   stage 2
+//               <-- channel 1 (B) ---             <-- channel 3 (B) ---
+//
+// A second route adds 2 (S - 1) more. Neighbours on one rank exchange nothing;
+// their channels are there and stay empty.
+#ifndef RUNTIME_CHANNELS_H
+#define RUNTIME_CHANNELS_H
+
+#include "runtime/stage.h"
+#include "schedules/schedule.h"
+
+struct channel {
+    uint32_t from, to;   // ranks
+    uint64_t bytes;      // of one message
+    uint64_t messages;   // in one pass through the schedule
+};
+
+uint32_t channel_count(const struct schedule *schedule);
+
+// Of a SEND or a RECV: its channel, and the rank at the other end.
+uint32_t channel_of(const struct schedule *schedule, struct action action);
+uint32_t channel_peer(const struct schedule *schedule, struct action action);
+
+// The stage that a SEND or RECV takes its data from, in the sense of who made it.
+uint32_t channel_source(struct action action);
+
+// All of them, channel_count() long; the caller frees. A gradient is as large as
+// the output it belongs to.
+struct channel *channels_create(const struct schedule *lowered, const struct stage *stages, struct error *error);
+
+#endif

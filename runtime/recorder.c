@@ -1,0 +1,150 @@
+#include "runtime/recorder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "runtime/channels.h"
+
+static size_t message_places(const struct schedule *schedule)
+{
+    return (size_t)channel_count(schedule) * schedule->micro_batches;
+}
+
+bool recorder_open(struct recorder *recorder, const struct schedule *lowered, struct error *error)
+{
+    *recorder = (struct recorder){ .schedule = lowered };
+    recorder->ranks = calloc(lowered->ranks, sizeof *recorder->ranks);
+    recorder->sent_ns = calloc(message_places(lowered) + 1, sizeof *recorder->sent_ns);
+    recorder->arrived_ns = calloc(message_places(lowered) + 1, sizeof *recorder->arrived_ns);
+    bool good = recorder->ranks && recorder->sent_ns && recorder->arrived_ns;
+    for (uint32_t rank = 0; good && rank < lowered->ranks; rank++) {
+        recorder->ranks[rank].spans = calloc(lowered->lists[rank].count + 1, sizeof(struct span));
+        good = recorder->ranks[rank].spans != NULL;
+    }
+    if (!good) {
+        recorder_close(recorder);
+        return error_no_memory(error, "the times of a schedule's actions");
+    }
+    return true;
+}
+
+void recorder_close(struct recorder *recorder)
+{
+    for (uint32_t rank = 0; recorder->ranks && rank < recorder->schedule->ranks; rank++)
+        free(recorder->ranks[rank].spans);
+    free(recorder->ranks);
+    free(recorder->sent_ns);
+    free(recorder->arrived_ns);
+    *recorder = (struct recorder){ 0 };
+}
+
+void recorder_begin(struct recorder *recorder)
+{
+    for (uint32_t rank = 0; rank < recorder->schedule->ranks; rank++) {
+        recorder->ranks[rank].span_count = 0;
+        recorder->ranks[rank].waited_ns = 0;
+    }
+    const size_t places = message_places(recorder->schedule);
+    memset(recorder->sent_ns, 0, places * sizeof *recorder->sent_ns);
+    memset(recorder->arrived_ns, 0, places * sizeof *recorder->arrived_ns);
+    recorder->start_ns = clock_now_ns();
+}
+
+void recorder_span(struct recorder *recorder, uint32_t rank, struct action action, uint64_t start_ns, uint64_t end_ns)
+{
+    struct rank_record *record = &recorder->ranks[rank];
+    record->spans[record->span_count++] = (struct span){ rank, action, start_ns, end_ns, 0 };
+}
+
+static size_t message_place(const struct recorder *recorder, struct action action)
+{
+    const struct schedule *schedule = recorder->schedule;
+    return (size_t)channel_of(schedule, action) * schedule->micro_batches + action.micro_batch;
+}
+
+void recorder_sent(struct recorder *recorder, struct action send, uint64_t at_ns)
+{
+    recorder->sent_ns[message_place(recorder, send)] = at_ns;
+}
+
+void recorder_arrived(struct recorder *recorder, struct action receive, uint64_t at_ns)
+{
+    recorder->arrived_ns[message_place(recorder, receive)] = at_ns;
+}
+
+// The start of the first action anywhere.
+static uint64_t first_start(const struct recorder *recorder)
+{
+    uint64_t first = UINT64_MAX;
+    for (uint32_t rank = 0; rank < recorder->schedule->ranks; rank++)
+        if (recorder->ranks[rank].span_count > 0 && recorder->ranks[rank].spans[0].start_ns < first)
+            first = recorder->ranks[rank].spans[0].start_ns;
+    return first;
+}
+
+static bool add_spans(const struct recorder *recorder, uint32_t rank, uint64_t zero, struct timeline *timeline)
+{
+    const struct rank_record *record = &recorder->ranks[rank];
+    for (size_t i = 0; i < record->span_count; i++) {
+        struct span span = record->spans[i];
+        span.start_ns -= zero;
+        span.end_ns -= zero;
+        if (!timeline_add(timeline, span))
+            return false;
+    }
+    return true;
+}
+
+static bool add_messages(const struct recorder *recorder, uint32_t rank, uint64_t zero, struct timeline *timeline)
+{
+    const struct action_list *list = &recorder->schedule->lists[rank];
+    for (size_t i = 0; i < list->count; i++) {
+        const struct action action = list->at[i];
+        if (action.kind != ACTION_SEND_F && action.kind != ACTION_SEND_B)
+            continue;
+        const size_t place = message_place(recorder, action);
+        const uint64_t sent = recorder->sent_ns[place], arrived = recorder->arrived_ns[place];
+        if (arrived < sent || sent < zero)  // the pass ended before it was there
+            continue;
+        if (!timeline_add_message(timeline, (struct message){ action, rank, channel_peer(recorder->schedule, action),
+                                                              sent - zero, arrived - zero }))
+            return false;
+    }
+    return true;
+}
+
+bool recorder_timeline(const struct recorder *recorder, struct timeline *timeline, struct error *error)
+{
+    const uint64_t zero = first_start(recorder);
+    bool good = true;
+    timeline->ranks = recorder->schedule->ranks;
+    for (uint32_t rank = 0; good && rank < timeline->ranks; rank++)
+        good = add_spans(recorder, rank, zero, timeline) && add_messages(recorder, rank, zero, timeline);
+    return good || error_no_memory(error, "a timeline");
+}
+
+static bool is_busy(uint8_t kind)
+{
+    return kind == ACTION_F || kind == ACTION_B || kind == ACTION_I || kind == ACTION_W || kind == ACTION_R;
+}
+
+void recorder_results(const struct recorder *recorder, struct rank_result *per_rank, uint64_t *iteration_ns)
+{
+    const uint64_t zero = first_start(recorder);
+    *iteration_ns = 0;
+    for (uint32_t rank = 0; rank < recorder->schedule->ranks; rank++) {
+        const struct rank_record *record = &recorder->ranks[rank];
+        struct rank_result *result = &per_rank[rank];
+        result->busy_ns = result->first_ns = result->last_ns = 0;
+        for (size_t i = 0; i < record->span_count; i++)
+            if (is_busy(record->spans[i].action.kind))
+                result->busy_ns += record->spans[i].end_ns - record->spans[i].start_ns;
+        if (record->span_count == 0)
+            continue;
+        result->first_ns = record->spans[0].start_ns - zero;
+        result->last_ns = record->spans[record->span_count - 1].end_ns - zero;
+        if (result->last_ns > *iteration_ns)
+            *iteration_ns = result->last_ns;
+    }
+}

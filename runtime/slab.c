@@ -1,0 +1,149 @@
+#include "runtime/slab.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+
+static struct slab_row row_of(uint64_t bytes, uint32_t count)
+{
+    return (struct slab_row){ .bytes = bytes, .count = count };
+}
+
+// The rows of a stage, without places.
+static void plan_rows(struct slab_stage *stage, const struct stage_bytes *bytes, const struct slots *slots)
+{
+    stage->bytes = *bytes;
+    stage->weights = row_of(bytes->weights, slots->versions);
+    stage->rows[SLAB_INPUT] = row_of(bytes->input, slots->input[bytes->input_life]);
+    stage->rows[SLAB_KEPT] = row_of(bytes->kept, slots->kept);
+    stage->rows[SLAB_KEPT_THROUGH] = row_of(bytes->kept_through, slots->kept_through);
+    stage->rows[SLAB_HELD] = row_of(bytes->held, slots->held);
+    stage->rows[SLAB_OUTPUT] = row_of(bytes->output, slots->output);
+    stage->rows[SLAB_OUTPUT_GRADIENT] = row_of(bytes->output, slots->output_gradient);
+    stage->rows[SLAB_INPUT_GRADIENT] = row_of(bytes->input, slots->input_gradient);
+}
+
+static uint64_t row_size(const struct slab_row *row)
+{
+    return multiply_clamped(row->bytes, row->count);
+}
+
+static uint64_t stage_size(const struct slab_stage *stage)
+{
+    uint64_t sum = add_clamped(add_clamped(stage->bytes.gradients, stage->bytes.optimizer),
+                               row_size(&stage->weights));
+    for (int class = 0; class < SLAB_CLASSES; class++)
+        sum = add_clamped(sum, row_size(&stage->rows[class]));
+    return sum;
+}
+
+uint64_t slab_bytes(const struct stage_bytes *bytes, const struct slots *slots, uint32_t stage_count)
+{
+    uint64_t sum = 0, workspace = 0;
+    for (uint32_t s = 0; s < stage_count; s++) {
+        struct slab_stage stage;
+        plan_rows(&stage, &bytes[s], &slots[s]);
+        sum = add_clamped(sum, stage_size(&stage));
+        if (bytes[s].transient > workspace)
+            workspace = bytes[s].transient;
+    }
+    return add_clamped(sum, workspace);
+}
+
+// Gives each part its place, one after the other. All sizes are multiples of 256,
+// hence all places are.
+static void *place(unsigned char **next, uint64_t bytes)
+{
+    assert(bytes % 256 == 0);
+    if (bytes == 0)
+        return NULL;
+    void *at = *next;
+    *next += bytes;
+    return at;
+}
+
+static bool place_row(struct slab_row *row, unsigned char **next)
+{
+    row->base = place(next, row_size(row));
+    row->taken = calloc(row->count + 1, sizeof *row->taken);
+    return row->taken != NULL;
+}
+
+static bool place_stage(struct slab_stage *stage, unsigned char **next)
+{
+    bool good = place_row(&stage->weights, next);
+    stage->gradients = place(next, stage->bytes.gradients);
+    stage->optimizer = place(next, stage->bytes.optimizer);
+    for (int class = 0; class < SLAB_CLASSES; class++)
+        good = place_row(&stage->rows[class], next) && good;
+    return good;
+}
+
+bool slab_open(struct slab *slab, struct device *device, const struct stage_bytes *bytes, const struct slots *slots,
+               uint32_t stage_count, struct error *error)
+{
+    *slab = (struct slab){ .device = device, .stage_count = stage_count,
+                           .bytes = slab_bytes(bytes, slots, stage_count) };
+    slab->stages = calloc(stage_count + 1, sizeof *slab->stages);
+    if (!slab->stages)
+        return error_no_memory(error, "the slots of a rank");
+    if (slab->bytes > 0) {
+        slab->memory = device_allocate(device, slab->bytes, error);
+        if (!slab->memory) {
+            slab_close(slab);
+            return false;
+        }
+    }
+    unsigned char *next = slab->memory;
+    bool good = true;
+    for (uint32_t s = 0; s < stage_count; s++) {
+        plan_rows(&slab->stages[s], &bytes[s], &slots[s]);
+        good = place_stage(&slab->stages[s], &next) && good;
+    }
+    slab->workspace = next;
+    if (!good) {
+        slab_close(slab);
+        return error_no_memory(error, "the slots of a rank");
+    }
+    return true;
+}
+
+void slab_close(struct slab *slab)
+{
+    for (uint32_t s = 0; slab->stages && s < slab->stage_count; s++) {
+        free(slab->stages[s].weights.taken);
+        for (int class = 0; class < SLAB_CLASSES; class++)
+            free(slab->stages[s].rows[class].taken);
+    }
+    free(slab->stages);
+    if (slab->memory)
+        device_release(slab->device, slab->memory);
+    *slab = (struct slab){ 0 };
+}
+
+uint32_t row_take(struct slab_row *row)
+{
+    for (uint32_t slot = 0; slot < row->count; slot++) {
+        if (!row->taken[slot]) {
+            row->taken[slot] = true;
+            return slot;
+        }
+    }
+    return NO_SLOT;
+}
+
+void row_give(struct slab_row *row, uint32_t slot)
+{
+    assert(slot < row->count && row->taken[slot]);
+    row->taken[slot] = false;
+}
+
+void *row_at(const struct slab_row *row, uint32_t slot)
+{
+    if (slot == NO_SLOT || row->bytes == 0)
+        return NULL;
+    assert(slot < row->count);
+    return row->base + slot * row->bytes;
+}

@@ -1,0 +1,71 @@
+// All device memory of one rank, in one allocation, laid out once from what its
+// stages need (partitioner/stage_cost.h) and how often at a time (schedules/slots.h):
+//
+//     stage 0: weights | versions 1 2 .. | gradients | optimizer | input input .. | kept kept .. | ...
+//     stage 2: the same
+//     workspace, one for all: a rank does one action at a time
+//
+// Each class is a row of equal slots; whoever needs one takes the lowest that is
+// free. Nothing is allocated later, so memory can neither run out nor fragment
+// half-way, and the size is known to the byte before anything runs.
+#ifndef RUNTIME_SLAB_H
+#define RUNTIME_SLAB_H
+
+#include "device/device.h"
+#include "runtime/stage.h"
+#include "schedules/slots.h"
+
+enum slab_class {
+    SLAB_INPUT,
+    SLAB_KEPT,
+    SLAB_KEPT_THROUGH,
+    SLAB_HELD,
+    SLAB_OUTPUT,
+    SLAB_OUTPUT_GRADIENT,
+    SLAB_INPUT_GRADIENT,
+    SLAB_CLASSES,
+};
+
+#define NO_SLOT UINT32_MAX
+
+struct slab_row {  // the slots of one class
+    unsigned char *base;
+    uint64_t bytes;  // of one
+    uint32_t count;
+    bool *taken;
+};
+
+struct slab_stage {
+    struct slab_row rows[SLAB_CLASSES];
+    struct slab_row weights;  // a slot per version; version 0 starts in slot 0
+    void *gradients;
+    void *optimizer;
+    struct stage_bytes bytes;
+};
+
+struct slab {
+    struct device *device;
+    void *memory;
+    uint64_t bytes;
+    struct slab_stage *stages;  // those of this rank, in order
+    uint32_t stage_count;
+    void *workspace;
+};
+
+// What slab_open() will allocate for these stages. For a single stage it is the
+// plan's peak_bytes.
+uint64_t slab_bytes(const struct stage_bytes *bytes, const struct slots *slots, uint32_t stage_count);
+
+// Zeroed slots, one device allocation (none if nothing is needed).
+bool slab_open(struct slab *slab, struct device *device, const struct stage_bytes *bytes, const struct slots *slots,
+               uint32_t stage_count, struct error *error);
+void slab_close(struct slab *slab);
+
+// The lowest free slot of a row, NO_SLOT if none is.
+uint32_t row_take(struct slab_row *row);
+void row_give(struct slab_row *row, uint32_t slot);
+
+// Where a slot is; NULL for NO_SLOT and where the class has no bytes.
+void *row_at(const struct slab_row *row, uint32_t slot);
+
+#endif

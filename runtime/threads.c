@@ -1,0 +1,579 @@
+#include "runtime/threads.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/number.h"
+
+// How many posts of one channel a rank may have under way; far more than any
+// schedule has slots for.
+enum { MOST_POSTS = 1024 };
+
+enum post_state { POST_FREE, POST_QUEUED, POST_MOVING, POST_DONE };
+
+// A send or receive under way. Queued in its lane, moved by one thread, then done:
+// from `done_ns` on the owner may see it.
+struct post {
+    enum post_state state;
+    bool is_send;
+    bool announced;  // its owner was woken for it once
+    uint32_t rank, lane;
+    void *data;
+    uint64_t bytes, met_bytes;
+    struct message_header header;  // sent or expected
+    struct message_header met;     // of a receive: what arrived
+    uint64_t done_ns;
+    struct post *next_queued;
+    struct post *next_active;  // among its rank's posts, or in the free list
+};
+
+struct post_queue {
+    struct post *first, *last;
+};
+
+// A message put aside in the engine.
+struct parcel {
+    struct message_header header;
+    uint64_t bytes;
+    uint64_t arrives_ns;
+};
+
+struct lane {
+    struct channel channel;
+    uint32_t link;
+    struct post_queue sends, receives;
+    struct parcel *parcels;  // a ring of `capacity`, each with its place in `room`
+    unsigned char *room;
+    uint32_t capacity, parcel_first, parcel_count;
+    bool moving;  // some thread is at it, and will look again before it leaves
+};
+
+struct end {
+    struct transport transport;  // first, so that a transport is its end
+    struct threads *engine;
+    pthread_cond_t changed;
+    bool waiting, notified, left;
+    struct post *active, *free;
+    struct post *posts;
+};
+
+struct threads {
+    pthread_mutex_t lock;
+    struct threads_settings settings;
+    struct end *ends;
+    uint32_t ranks;
+    struct lane *lanes;
+    uint32_t lane_count;
+    struct link *links;
+    uint64_t *link_free_ns;
+    bool failed;
+    struct error error;
+};
+
+// --- posts -------------------------------------------------------------------
+
+static void queue_append(struct post_queue *queue, struct post *post)
+{
+    post->next_queued = NULL;
+    if (queue->last)
+        queue->last->next_queued = post;
+    else
+        queue->first = post;
+    queue->last = post;
+}
+
+static struct post *queue_pop(struct post_queue *queue)
+{
+    struct post *post = queue->first;
+    queue->first = post->next_queued;
+    if (!queue->first)
+        queue->last = NULL;
+    return post;
+}
+
+static void queue_remove(struct post_queue *queue, struct post *post)
+{
+    struct post_queue rest = { NULL, NULL };
+    while (queue->first) {
+        struct post *at = queue_pop(queue);
+        if (at != post)
+            queue_append(&rest, at);
+    }
+    *queue = rest;
+}
+
+static struct post *post_take(struct end *end)
+{
+    struct post *post = end->free;
+    if (!post)
+        return NULL;
+    end->free = post->next_active;
+    *post = (struct post){ .state = POST_QUEUED, .rank = end->transport.rank, .next_active = end->active };
+    end->active = post;
+    return post;
+}
+
+static void post_release(struct end *end, struct post *post)
+{
+    struct post **at = &end->active;
+    while (*at != post)
+        at = &(*at)->next_active;
+    *at = post->next_active;
+    post->state = POST_FREE;
+    post->next_active = end->free;
+    end->free = post;
+}
+
+static void end_notify(struct end *end)
+{
+    end->notified = true;
+    pthread_cond_signal(&end->changed);
+}
+
+static void post_finish(struct threads *engine, struct post *post, uint64_t done_ns)
+{
+    post->state = POST_DONE;
+    post->done_ns = done_ns;
+    end_notify(&engine->ends[post->rank]);
+}
+
+// --- failing -----------------------------------------------------------------
+
+static void fail(struct threads *engine, const struct error *error)
+{
+    if (engine->failed)
+        return;
+    engine->failed = true;
+    engine->error = *error;
+    for (uint32_t rank = 0; rank < engine->ranks; rank++)
+        end_notify(&engine->ends[rank]);
+}
+
+static bool report(const struct threads *engine, struct error *error)
+{
+    return error_set_kind(error, engine->error.kind, "%s", engine->error.text);
+}
+
+// Whether this rank may still do something by itself: it runs, or has news.
+static bool end_may_move(const struct end *end)
+{
+    if (end->left)
+        return false;
+    if (!end->waiting || end->notified)
+        return true;
+    for (const struct post *post = end->active; post; post = post->next_active)
+        if (post->state == POST_DONE && !post->announced)
+            return true;
+    return false;
+}
+
+static void fail_if_quiescent(struct threads *engine)
+{
+    bool someone_waits = false;
+    for (uint32_t rank = 0; rank < engine->ranks; rank++) {
+        if (end_may_move(&engine->ends[rank]))
+            return;
+        someone_waits |= !engine->ends[rank].left;
+    }
+    if (!someone_waits || engine->failed)
+        return;
+    struct error error = { 0 };
+    if (engine->settings.explain)
+        engine->settings.explain(engine->settings.self, &error);
+    error_set_kind(&error, ERROR_MACHINE, "every rank waits and no message is under way");
+    fail(engine, &error);
+}
+
+// --- moving messages ---------------------------------------------------------
+
+// Puts `bytes` on the lane's link now; returns when they arrive.
+static uint64_t occupy_link(struct threads *engine, const struct lane *lane, uint64_t bytes)
+{
+    const uint64_t now = clock_now_ns();
+    if (!engine->links)
+        return now;
+    const struct link *link = &engine->links[lane->link];
+    uint64_t *free_ns = &engine->link_free_ns[lane->link];
+    *free_ns = add_clamped(*free_ns > now ? *free_ns : now, transfer_ns(bytes, link->bytes_per_second, 0));
+    return add_clamped(*free_ns, link->latency_ns);
+}
+
+static unsigned char *parcel_room(const struct lane *lane, uint32_t parcel)
+{
+    return lane->room + parcel * lane->channel.bytes;
+}
+
+// A copy of bytes outside the lock; the lane's `moving` keeps others from it.
+static void copy_unlocked(struct threads *engine, void *to, const void *from, uint64_t bytes)
+{
+    if (bytes == 0)
+        return;
+    pthread_mutex_unlock(&engine->lock);
+    memcpy(to, from, bytes);
+    pthread_mutex_lock(&engine->lock);
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void deliver_parcel(struct threads *engine, struct lane *lane)
+{
+    struct post *receive = queue_pop(&lane->receives);
+    const uint32_t at = lane->parcel_first;
+    const struct parcel parcel = lane->parcels[at];
+    receive->state = POST_MOVING;
+    copy_unlocked(engine, receive->data, parcel_room(lane, at), smaller(parcel.bytes, receive->bytes));
+    lane->parcel_first = (at + 1) % lane->capacity;
+    lane->parcel_count--;
+    receive->met = parcel.header;
+    receive->met_bytes = parcel.bytes;
+    post_finish(engine, receive, parcel.arrives_ns);
+}
+
+static void deliver_directly(struct threads *engine, struct lane *lane)
+{
+    struct post *receive = queue_pop(&lane->receives), *send = queue_pop(&lane->sends);
+    const uint64_t arrives_ns = occupy_link(engine, lane, send->bytes);
+    receive->state = send->state = POST_MOVING;
+    copy_unlocked(engine, receive->data, send->data, smaller(send->bytes, receive->bytes));
+    receive->met = send->header;
+    receive->met_bytes = send->bytes;
+    post_finish(engine, receive, arrives_ns);
+    post_finish(engine, send, arrives_ns);
+}
+
+static void put_aside(struct threads *engine, struct lane *lane)
+{
+    struct post *send = queue_pop(&lane->sends);
+    const uint32_t at = (lane->parcel_first + lane->parcel_count) % lane->capacity;
+    lane->parcels[at] = (struct parcel){ send->header, send->bytes, occupy_link(engine, lane, send->bytes) };
+    send->state = POST_MOVING;
+    copy_unlocked(engine, parcel_room(lane, at), send->data, send->bytes);
+    lane->parcel_count++;
+    post_finish(engine, send, clock_now_ns());
+}
+
+// Moves all that can move in a lane, in order. A second thread that comes along
+// leaves its post behind for the first, which looks again before it goes.
+static void lane_move(struct threads *engine, struct lane *lane)
+{
+    if (lane->moving)
+        return;
+    lane->moving = true;
+    for (;;) {
+        if (lane->receives.first && lane->parcel_count > 0)
+            deliver_parcel(engine, lane);
+        else if (lane->receives.first && lane->sends.first)
+            deliver_directly(engine, lane);
+        else if (lane->sends.first && lane->parcel_count < lane->capacity)
+            put_aside(engine, lane);
+        else
+            break;
+    }
+    lane->moving = false;
+}
+
+// --- the functions of a transport ----------------------------------------------
+
+static bool post(struct end *end, const struct post *what, struct ticket *ticket, struct error *error)
+{
+    struct threads *engine = end->engine;
+    struct lane *lane = &engine->lanes[what->lane];
+    bool good = true;
+    pthread_mutex_lock(&engine->lock);
+    struct post *entry = engine->failed ? NULL : post_take(end);
+    if (entry) {
+        entry->is_send = what->is_send;
+        entry->lane = what->lane;
+        entry->data = what->data;
+        entry->bytes = what->bytes;
+        entry->header = what->header;
+        *ticket = (struct ticket){ .active = true, .header = what->header, .index = (uint64_t)(entry - end->posts),
+                                   .posted_ns = clock_now_ns() };
+        queue_append(what->is_send ? &lane->sends : &lane->receives, entry);
+        lane_move(engine, lane);
+    } else if (engine->failed) {
+        good = report(engine, error);
+    } else {
+        good = error_set_kind(error, ERROR_MACHINE, "more than %d messages of a channel are under way", MOST_POSTS);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return good;
+}
+
+static bool threads_post_send(struct transport *transport, uint32_t channel, const void *data, uint64_t bytes,
+                              struct message_header header, struct ticket *ticket, struct error *error)
+{
+    struct end *end = (struct end *)transport;
+    assert(channel < end->engine->lane_count && end->engine->lanes[channel].channel.from == transport->rank);
+    assert(bytes <= end->engine->lanes[channel].channel.bytes);
+    // A post is of either kind; that of a send is only ever read.
+    return post(end, &(struct post){ .is_send = true, .lane = channel, .data = (void *)(uintptr_t)data,
+                                     .bytes = bytes, .header = header }, ticket, error);
+}
+
+static bool threads_post_receive(struct transport *transport, uint32_t channel, void *data, uint64_t bytes,
+                                 struct message_header expected, struct ticket *ticket, struct error *error)
+{
+    struct end *end = (struct end *)transport;
+    assert(channel < end->engine->lane_count && end->engine->lanes[channel].channel.to == transport->rank);
+    return post(end, &(struct post){ .lane = channel, .data = data, .bytes = bytes, .header = expected },
+                ticket, error);
+}
+
+static bool is_expected(const struct post *post, struct error *error)
+{
+    const struct message_header *met = &post->met, *want = &post->header;
+    if (met->step == want->step && met->micro_batch == want->micro_batch && met->version == want->version
+        && post->met_bytes == post->bytes)
+        return true;
+    return error_set_kind(error, ERROR_MACHINE,
+                          "rank %u: a message of step %llu, micro-batch %u, weight version %u and %llu bytes came "
+                          "where step %llu, micro-batch %u, version %u and %llu bytes were expected",
+                          post->rank, (unsigned long long)met->step, met->micro_batch, met->version,
+                          (unsigned long long)post->met_bytes, (unsigned long long)want->step, want->micro_batch,
+                          want->version, (unsigned long long)post->bytes);
+}
+
+static bool threads_test(struct transport *transport, struct ticket *ticket, struct error *error)
+{
+    struct end *end = (struct end *)transport;
+    struct threads *engine = end->engine;
+    assert(ticket->active);
+    bool good = true;
+    pthread_mutex_lock(&engine->lock);
+    struct post *entry = &end->posts[ticket->index];
+    if (engine->failed) {
+        good = report(engine, error);
+    } else if (entry->state == POST_DONE && entry->done_ns <= clock_now_ns()) {
+        ticket->done = true;
+        ticket->active = false;
+        ticket->done_ns = entry->done_ns;
+        if (!entry->is_send) {
+            ticket->header = entry->met;
+            good = is_expected(entry, error);
+        }
+        post_release(end, entry);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return good;
+}
+
+// Sleeps on a rank's condition until it is signalled or `until_ns` has passed.
+static void sleep_until(struct end *end, uint64_t until_ns)
+{
+    const uint64_t far = clock_now_ns() + 3600u * (uint64_t)1000000000;  // and look again
+    const uint64_t at = smaller(until_ns, far);
+    const struct timespec time = { (time_t)(at / 1000000000u), (long)(at % 1000000000u) };
+    pthread_cond_timedwait(&end->changed, &end->engine->lock, &time);
+}
+
+// The next moment at which one of the rank's messages can be seen, UINT64_MAX if
+// none is on its way; `now` for one that is there and was not announced.
+static uint64_t next_arrival(struct end *end, uint64_t now)
+{
+    uint64_t next = UINT64_MAX;
+    for (struct post *entry = end->active; entry; entry = entry->next_active) {
+        if (entry->state != POST_DONE || entry->announced)
+            continue;
+        if (entry->done_ns <= now) {
+            entry->announced = true;
+            next = now;
+        } else {
+            next = smaller(next, entry->done_ns);
+        }
+    }
+    return next;
+}
+
+static bool threads_wait(struct transport *transport, uint64_t deadline_ns, struct error *error)
+{
+    struct end *end = (struct end *)transport;
+    struct threads *engine = end->engine;
+    pthread_mutex_lock(&engine->lock);
+    end->waiting = true;
+    for (;;) {
+        const uint64_t now = clock_now_ns(), arrival = next_arrival(end, now);
+        if (end->notified || engine->failed || arrival <= now || deadline_ns <= now)
+            break;
+        fail_if_quiescent(engine);
+        if (!engine->failed)
+            sleep_until(end, smaller(arrival, deadline_ns));
+    }
+    end->waiting = end->notified = false;
+    const bool good = !engine->failed || report(engine, error);
+    pthread_mutex_unlock(&engine->lock);
+    return good;
+}
+
+static void threads_cancel(struct transport *transport, struct ticket *ticket)
+{
+    struct end *end = (struct end *)transport;
+    struct threads *engine = end->engine;
+    if (!ticket->active)
+        return;
+    pthread_mutex_lock(&engine->lock);
+    struct post *entry = &end->posts[ticket->index];
+    struct lane *lane = &engine->lanes[entry->lane];
+    while (entry->state == POST_MOVING)  // by another thread, which signals when it is done
+        sleep_until(end, UINT64_MAX);
+    if (entry->state == POST_QUEUED)
+        queue_remove(entry->is_send ? &lane->sends : &lane->receives, entry);
+    post_release(end, entry);
+    ticket->active = false;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+static void threads_abandon(struct transport *transport, const struct error *error)
+{
+    struct threads *engine = ((struct end *)transport)->engine;
+    pthread_mutex_lock(&engine->lock);
+    fail(engine, error);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+static const struct transport_functions functions = {
+    threads_post_send, threads_post_receive, threads_test, threads_wait, threads_cancel, threads_abandon,
+};
+
+// --- making and freeing ---------------------------------------------------------
+
+struct transport *threads_transport(struct threads *threads, uint32_t rank)
+{
+    assert(rank < threads->ranks);
+    return &threads->ends[rank].transport;
+}
+
+void threads_begin(struct threads *threads)
+{
+    pthread_mutex_lock(&threads->lock);
+    for (uint32_t rank = 0; rank < threads->ranks; rank++)
+        threads->ends[rank].left = threads->ends[rank].notified = false;
+    pthread_mutex_unlock(&threads->lock);
+}
+
+void threads_leave(struct threads *threads, uint32_t rank)
+{
+    pthread_mutex_lock(&threads->lock);
+    threads->ends[rank].left = true;
+    fail_if_quiescent(threads);
+    pthread_mutex_unlock(&threads->lock);
+}
+
+static bool lane_open(struct lane *lane, const struct channel *channel, const struct threads_settings *settings,
+                      uint32_t ranks)
+{
+    const uint64_t capacity = smaller(settings->capacity, channel->messages);
+    lane->channel = *channel;
+    lane->capacity = (uint32_t)capacity;
+    lane->link = settings->network ? settings->network->link_of[(size_t)channel->from * ranks + channel->to] : 0;
+    lane->parcels = calloc(capacity + 1, sizeof *lane->parcels);
+    const uint64_t room = add_clamped(multiply_clamped(capacity, channel->bytes), 1);
+    lane->room = room < UINT64_MAX ? malloc(room) : NULL;
+    return lane->parcels && lane->room;
+}
+
+static uint64_t posts_of(const struct threads *engine, uint32_t rank)
+{
+    uint64_t posts = 1;
+    for (uint32_t lane = 0; lane < engine->lane_count; lane++) {
+        const struct channel *channel = &engine->lanes[lane].channel;
+        posts += ((channel->from == rank) + (channel->to == rank)) * smaller(channel->messages, MOST_POSTS);
+    }
+    return posts;
+}
+
+static bool end_open(struct threads *engine, uint32_t rank)
+{
+    struct end *end = &engine->ends[rank];
+    const uint64_t posts = posts_of(engine, rank);
+    end->transport = (struct transport){ .functions = &functions, .rank = rank };
+    end->engine = engine;
+    end->left = true;
+    end->posts = calloc(posts, sizeof *end->posts);
+    for (uint64_t i = posts; end->posts && i-- > 0;) {
+        end->posts[i].next_active = end->free;
+        end->free = &end->posts[i];
+    }
+    return end->posts != NULL;
+}
+
+static bool links_open(struct threads *engine, const struct network *network)
+{
+    if (!network)
+        return true;
+    engine->links = calloc(network->link_count + 1, sizeof *engine->links);
+    engine->link_free_ns = calloc(network->link_count + 1, sizeof *engine->link_free_ns);
+    if (!engine->links || !engine->link_free_ns)
+        return false;
+    memcpy(engine->links, network->links, network->link_count * sizeof *engine->links);
+    return true;
+}
+
+// The locks, once all memory is there: making them cannot fail on Linux.
+static void locks_open(struct threads *engine)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&engine->lock, NULL);
+    for (uint32_t rank = 0; rank < engine->ranks; rank++)
+        pthread_cond_init(&engine->ends[rank].changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+struct threads *threads_create(uint32_t ranks, const struct channel *channels, uint32_t channel_count,
+                               const struct threads_settings *settings, struct error *error)
+{
+    struct threads *engine = calloc(1, sizeof *engine);
+    bool good = engine != NULL;
+    if (good) {
+        engine->settings = *settings;
+        engine->ends = calloc(ranks, sizeof *engine->ends);
+        engine->lanes = calloc(channel_count + 1, sizeof *engine->lanes);
+        good = engine->ends && engine->lanes && links_open(engine, settings->network);
+    }
+    if (good) {
+        engine->ranks = ranks;
+        engine->lane_count = channel_count;
+        locks_open(engine);
+        engine->settings.network = NULL;  // its links were copied
+    }
+    for (uint32_t c = 0; good && c < channel_count; c++)
+        good = lane_open(&engine->lanes[c], &channels[c], settings, ranks);
+    for (uint32_t rank = 0; good && rank < ranks; rank++)
+        good = end_open(engine, rank);
+    if (!good) {
+        error_no_memory(error, "the channels between ranks");
+        threads_free(engine);
+        return NULL;
+    }
+    return engine;
+}
+
+void threads_free(struct threads *threads)
+{
+    if (!threads)
+        return;
+    for (uint32_t rank = 0; rank < threads->ranks; rank++) {
+        pthread_cond_destroy(&threads->ends[rank].changed);
+        free(threads->ends[rank].posts);
+    }
+    for (uint32_t lane = 0; lane < threads->lane_count; lane++) {
+        free(threads->lanes[lane].parcels);
+        free(threads->lanes[lane].room);
+    }
+    if (threads->ranks > 0)
+        pthread_mutex_destroy(&threads->lock);
+    free(threads->ends);
+    free(threads->lanes);
+    free(threads->links);
+    free(threads->link_free_ns);
+    free(threads);
+}

@@ -1,0 +1,63 @@
+#include "runtime/weight_ring.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+bool weight_ring_open(struct weight_ring *ring, struct slab_row *row, struct error *error)
+{
+    *ring = (struct weight_ring){ .row = row };
+    ring->versions = calloc(row->count + 1, sizeof *ring->versions);
+    ring->users = calloc(row->count + 1, sizeof *ring->users);
+    if (!ring->versions || !ring->users) {
+        weight_ring_close(ring);
+        return error_no_memory(error, "the weight versions of a stage");
+    }
+    return true;
+}
+
+void weight_ring_close(struct weight_ring *ring)
+{
+    free(ring->versions);
+    free(ring->users);
+    *ring = (struct weight_ring){ 0 };
+}
+
+uint32_t weight_ring_hold(struct weight_ring *ring)
+{
+    ring->users[ring->newest]++;
+    return ring->newest;
+}
+
+void weight_ring_drop(struct weight_ring *ring, uint32_t slot)
+{
+    assert(ring->users[slot] > 0);
+    ring->users[slot]--;
+}
+
+bool weight_ring_next(const struct weight_ring *ring, uint32_t *slot, struct error *error)
+{
+    if (ring->users[ring->newest] == 0) {
+        *slot = ring->newest;
+        return true;
+    }
+    for (uint32_t at = 0; at < ring->row->count; at++) {
+        if (at != ring->newest && ring->users[at] == 0) {
+            *slot = at;
+            return true;
+        }
+    }
+    return error_set_kind(error, ERROR_MACHINE,
+                          "all %u weight versions are held by micro-batches in flight; the schedule's slots were "
+                          "counted for another order", ring->row->count);
+}
+
+void weight_ring_advance(struct weight_ring *ring, uint32_t slot)
+{
+    ring->versions[slot] = ring->versions[ring->newest] + 1;
+    ring->newest = slot;
+}
+
+uint32_t weight_ring_version(const struct weight_ring *ring, uint32_t slot)
+{
+    return ring->versions[slot];
+}

@@ -1,0 +1,29 @@
+// What every rank is doing at this moment, for the day on which one waits too
+// long: each rank writes its own line, anyone may read all of them.
+//
+//     rank 2 waits at RECV_B 5 from rank 3; rank 3 waits at RECV_F 6 from rank 2; rank 1 is at 1F7
+#ifndef RUNTIME_WHEREABOUTS_H
+#define RUNTIME_WHEREABOUTS_H
+
+#include <stdatomic.h>
+
+#include "schedules/schedule.h"
+
+struct whereabouts {
+    const struct schedule *schedule;
+    _Atomic uint64_t *lines;  // per rank: state and action in one word, so that a line is never half of each
+};
+
+bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered, struct error *error);
+void whereabouts_close(struct whereabouts *whereabouts);
+
+void whereabouts_idle(struct whereabouts *whereabouts, uint32_t rank);
+void whereabouts_act(struct whereabouts *whereabouts, uint32_t rank, struct action action);
+// It waits for this SEND or RECV.
+void whereabouts_wait(struct whereabouts *whereabouts, uint32_t rank, struct action action);
+
+// Sets the error to one sentence of all that wait, along who waits for whom, and
+// then of those that work. Idle ranks are left out.
+bool whereabouts_report(const struct whereabouts *whereabouts, struct error *error);
+
+#endif

@@ -1,0 +1,387 @@
+#include "runtime/threads.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "tests/test.h"
+
+static const uint64_t second_ns = 1000000000;
+
+// Two ranks, and channel 0 from rank 0 to rank 1, channel 1 back.
+static const struct channel two_channels[] = { { 0, 1, 64, 8 }, { 1, 0, 64, 8 } };
+
+struct pair {
+    struct threads *threads;
+    struct transport *ends[2];
+};
+
+static struct pair pair_open(const struct threads_settings *settings)
+{
+    struct error error = { 0 };
+    struct pair pair = { .threads = threads_create(2, two_channels, 2, settings, &error) };
+    assert_good(pair.threads, error);
+    threads_begin(pair.threads);
+    for (uint32_t rank = 0; rank < 2; rank++)
+        pair.ends[rank] = threads_transport(pair.threads, rank);
+    return pair;
+}
+
+static struct ticket send(struct pair *pair, const char *data, uint32_t micro_batch)
+{
+    struct error error = { 0 };
+    struct ticket ticket;
+    assert_good(pair->ends[0]->functions->post_send(pair->ends[0], 0, data, 8,
+                                                    (struct message_header){ 0, micro_batch, 0 }, &ticket, &error),
+                error);
+    return ticket;
+}
+
+static struct ticket receive(struct pair *pair, char *data, uint32_t micro_batch)
+{
+    struct error error = { 0 };
+    struct ticket ticket;
+    assert_good(pair->ends[1]->functions->post_receive(pair->ends[1], 0, data, 8,
+                                                       (struct message_header){ 0, micro_batch, 0 }, &ticket,
+                                                       &error),
+                error);
+    return ticket;
+}
+
+static bool is_done(struct pair *pair, uint32_t rank, struct ticket *ticket)
+{
+    struct error error = { 0 };
+    if (ticket->active)
+        assert_good(pair->ends[rank]->functions->test(pair->ends[rank], ticket, &error), error);
+    return ticket->done;
+}
+
+// --- handing over ---------------------------------------------------------------
+
+static void a_message_arrives_whichever_end_is_posted_first(void **state)
+{
+    (void)state;
+    for (int sender_first = 0; sender_first < 2; sender_first++) {
+        struct pair pair = pair_open(&(struct threads_settings){ 0 });
+        char there[8] = "";
+        struct ticket in, out;
+        if (sender_first) {
+            out = send(&pair, "forward", 3);
+            in = receive(&pair, there, 3);
+        } else {
+            in = receive(&pair, there, 3);
+            out = send(&pair, "forward", 3);
+        }
+        assert_true(is_done(&pair, 0, &out));
+        assert_true(is_done(&pair, 1, &in));
+        assert_string_equal(there, "forward");
+        assert_int_equal(in.header.micro_batch, 3);
+        threads_free(pair.threads);
+    }
+}
+
+static void without_capacity_a_send_ends_with_its_receive(void **state)
+{
+    (void)state;
+    struct pair pair = pair_open(&(struct threads_settings){ 0 });
+    char there[8];
+    struct ticket out = send(&pair, "forward", 0);
+    assert_false(is_done(&pair, 0, &out));
+    struct ticket in = receive(&pair, there, 0);
+    assert_true(is_done(&pair, 0, &out));
+    assert_true(is_done(&pair, 1, &in));
+    threads_free(pair.threads);
+}
+
+static void with_capacity_that_many_sends_end_before_their_receives(void **state)
+{
+    (void)state;
+    struct pair pair = pair_open(&(struct threads_settings){ .capacity = 2 });
+    char there[3][8], borrowed[8] = "first";
+    struct ticket out[3] = { send(&pair, borrowed, 0), send(&pair, "second", 1), send(&pair, "third", 2) };
+    assert_true(is_done(&pair, 0, &out[0]));
+    assert_true(is_done(&pair, 0, &out[1]));
+    assert_false(is_done(&pair, 0, &out[2]));
+    strcpy(borrowed, "reused");  // a send that is done has given its buffer back
+    struct ticket in[3];
+    for (uint32_t i = 0; i < 3; i++)
+        in[i] = receive(&pair, there[i], i);
+    assert_true(is_done(&pair, 0, &out[2]));
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(is_done(&pair, 1, &in[i]));
+    assert_string_equal(there[0], "first");
+    assert_string_equal(there[1], "second");
+    assert_string_equal(there[2], "third");
+    threads_free(pair.threads);
+}
+
+static void unlimited_capacity_holds_all_messages_of_a_pass(void **state)
+{
+    (void)state;
+    struct pair pair = pair_open(&(struct threads_settings){ .capacity = TRANSPORT_UNLIMITED });
+    char there[8];
+    for (uint32_t i = 0; i < 8; i++) {
+        struct ticket out = send(&pair, "forward", i);
+        assert_true(is_done(&pair, 0, &out));
+    }
+    for (uint32_t i = 0; i < 8; i++) {
+        struct ticket in = receive(&pair, there, i);
+        assert_true(is_done(&pair, 1, &in));
+    }
+    threads_free(pair.threads);
+}
+
+static void a_cancelled_receive_takes_no_message(void **state)
+{
+    (void)state;
+    struct pair pair = pair_open(&(struct threads_settings){ 0 });
+    char cancelled[8] = "", there[8] = "";
+    struct ticket gone = receive(&pair, cancelled, 0);
+    pair.ends[1]->functions->cancel(pair.ends[1], &gone);
+    assert_false(gone.active);
+    struct ticket in = receive(&pair, there, 0), out = send(&pair, "forward", 0);
+    assert_true(is_done(&pair, 1, &in));
+    assert_true(is_done(&pair, 0, &out));
+    assert_string_equal(cancelled, "");
+    assert_string_equal(there, "forward");
+    threads_free(pair.threads);
+}
+
+static void another_micro_batch_than_expected_stops_the_run(void **state)
+{
+    (void)state;
+    struct pair pair = pair_open(&(struct threads_settings){ 0 });
+    struct error error = { 0 };
+    char there[8];
+    struct ticket in = receive(&pair, there, 4), out = send(&pair, "forward", 5);
+    assert_true(is_done(&pair, 0, &out));
+    assert_false(pair.ends[1]->functions->test(pair.ends[1], &in, &error));
+    assert_error(error, "rank 1: a message of step 0, micro-batch 5, weight version 0 and 8 bytes came where step 0, "
+                        "micro-batch 4, version 0 and 8 bytes were expected");
+    assert_int_equal(error.kind, ERROR_MACHINE);
+    threads_free(pair.threads);
+}
+
+// --- time ---------------------------------------------------------------------------
+
+static void a_message_is_not_seen_before_its_latency_and_bytes(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    // 8 bytes at 8,000 bytes per second: 1 ms on the link, and 2 ms of latency.
+    struct link link = { 2000000, 8000 };
+    uint32_t link_of[4] = { 0, 0, 0, 0 };
+    const struct network network = { 2, 1, &link, link_of };
+    struct pair pair = pair_open(&(struct threads_settings){ .network = &network });
+    char there[2][8];
+    struct ticket in[2] = { receive(&pair, there[0], 0), receive(&pair, there[1], 1) };
+    const uint64_t start_ns = clock_now_ns();
+    send(&pair, "first", 0);
+    send(&pair, "second", 1);
+    for (int i = 0; i < 2; i++)
+        while (!is_done(&pair, 1, &in[i]))
+            assert_good(pair.ends[1]->functions->wait(pair.ends[1], start_ns + 60 * second_ns, &error), error);
+    assert_true(in[0].done_ns >= start_ns + 3000000);
+    assert_true(in[1].done_ns >= in[0].done_ns + 1000000);  // the link was taken for 1 ms
+    assert_true(clock_now_ns() >= in[1].done_ns);
+    assert_string_equal(there[1], "second");
+    threads_free(pair.threads);
+}
+
+static void a_wait_ends_at_its_deadline(void **state)
+{
+    (void)state;
+    struct pair pair = pair_open(&(struct threads_settings){ 0 });
+    struct error error = { 0 };
+    char there[8];
+    struct ticket in = receive(&pair, there, 0);
+    const uint64_t deadline_ns = clock_now_ns() + 2000000;
+    assert_good(pair.ends[1]->functions->wait(pair.ends[1], deadline_ns, &error), error);
+    assert_true(clock_now_ns() >= deadline_ns);
+    assert_false(is_done(&pair, 1, &in));
+    threads_free(pair.threads);
+}
+
+// --- standing still --------------------------------------------------------------------
+
+struct waiter {
+    struct transport *transport;
+    struct error error;
+    bool good;
+};
+
+static void *wait_for_ever(void *argument)
+{
+    struct waiter *waiter = argument;
+    waiter->good = true;
+    while (waiter->good)
+        waiter->good = waiter->transport->functions->wait(waiter->transport, UINT64_MAX, &waiter->error);
+    return NULL;
+}
+
+static void explain(void *self, struct error *error)
+{
+    error_set_kind(error, ERROR_MACHINE, "%s", (const char *)self);
+}
+
+static void when_all_wait_and_nothing_is_under_way_all_are_told(void **state)
+{
+    (void)state;
+    struct threads_settings settings = { .explain = explain, .self = "rank 0 and rank 1 wait for each other" };
+    struct pair pair = pair_open(&settings);
+    char there[8];
+    struct ticket in = receive(&pair, there, 0);
+    struct waiter waiters[2] = { { .transport = pair.ends[0] }, { .transport = pair.ends[1] } };
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, wait_for_ever, &waiters[1]), 0);
+    wait_for_ever(&waiters[0]);
+    pthread_join(other, NULL);
+    for (int rank = 0; rank < 2; rank++)
+        assert_error(waiters[rank].error, "rank 0 and rank 1 wait for each other");
+    assert_true(in.active);
+    threads_free(pair.threads);
+}
+
+static void a_rank_that_has_left_sends_nothing_more(void **state)
+{
+    (void)state;
+    struct pair pair = pair_open(&(struct threads_settings){ 0 });
+    char there[8];
+    receive(&pair, there, 0);
+    threads_leave(pair.threads, 0);
+    struct waiter waiter = { .transport = pair.ends[1] };
+    wait_for_ever(&waiter);
+    assert_error(waiter.error, "every rank waits and no message is under way");
+    assert_int_equal(waiter.error.kind, ERROR_MACHINE);
+    threads_free(pair.threads);
+}
+
+static void a_rank_that_fails_ends_all_with_the_first_error(void **state)
+{
+    (void)state;
+    struct pair pair = pair_open(&(struct threads_settings){ 0 });
+    struct error first = { 0 }, second = { 0 }, seen = { 0 };
+    char there[8];
+    error_set_kind(&first, ERROR_INPUT, "rank 0: no data");
+    error_set(&second, "rank 1: also no data");
+    struct ticket in = receive(&pair, there, 0);
+    pair.ends[0]->functions->abandon(pair.ends[0], &first);
+    pair.ends[1]->functions->abandon(pair.ends[1], &second);
+    assert_false(pair.ends[1]->functions->test(pair.ends[1], &in, &seen));
+    assert_error(seen, "rank 0: no data");
+    assert_int_equal(seen.kind, ERROR_INPUT);
+    struct waiter waiter = { .transport = pair.ends[0] };
+    wait_for_ever(&waiter);
+    assert_error(waiter.error, "rank 0: no data");
+    threads_free(pair.threads);
+}
+
+// --- many ranks at once --------------------------------------------------------------------
+
+// A ring of ranks, each sending numbered messages of its own to the next with two
+// buffers, and looking at what it gets.
+enum { RING = 4, ROUNDS = 60, WORDS = 32 };
+
+struct member {
+    struct transport *transport;
+    uint64_t seed;
+    uint32_t wrong;
+    struct error error;
+};
+
+static bool finish(struct transport *transport, struct ticket *ticket, struct error *error)
+{
+    while (ticket->active) {
+        if (!transport->functions->test(transport, ticket, error))
+            return false;
+        if (ticket->active && !transport->functions->wait(transport, UINT64_MAX, error))
+            return false;
+    }
+    return true;
+}
+
+static uint64_t word(uint32_t rank, uint32_t round, uint32_t i)
+{
+    return (uint64_t)rank << 40 | (uint64_t)round << 20 | i;
+}
+
+static bool run_member(struct member *member)
+{
+    struct transport *transport = member->transport;
+    const uint32_t rank = transport->rank, before = (rank + RING - 1) % RING;
+    uint64_t out[2][WORDS], in[WORDS];
+    struct ticket sends[2] = { { 0 }, { 0 } }, receive_ticket;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        const struct message_header header = { 0, round, 0 };
+        if (!transport->functions->post_receive(transport, before, in, sizeof in, header, &receive_ticket,
+                                                &member->error)
+            || !finish(transport, &sends[round % 2], &member->error))
+            return false;
+        for (uint32_t i = 0; i < WORDS; i++)
+            out[round % 2][i] = word(rank, round, i);
+        for (uint64_t yields = random_below(&member->seed, 4); yields > 0; yields--)
+            sched_yield();
+        if (!transport->functions->post_send(transport, rank, out[round % 2], sizeof out[0], header,
+                                             &sends[round % 2], &member->error)
+            || !finish(transport, &receive_ticket, &member->error))
+            return false;
+        for (uint32_t i = 0; i < WORDS; i++)
+            member->wrong += in[i] != word(before, round, i);
+    }
+    return finish(transport, &sends[0], &member->error) && finish(transport, &sends[1], &member->error);
+}
+
+static void *run_thread(void *member)
+{
+    run_member(member);
+    return NULL;
+}
+
+static void nothing_is_lost_swapped_or_torn_between_busy_ranks(void **state)
+{
+    (void)state;
+    for (uint64_t trial = 0; trial < test_trials(30, 1000); trial++) {
+        struct error error = { 0 };
+        struct channel channels[RING];
+        for (uint32_t c = 0; c < RING; c++)
+            channels[c] = (struct channel){ c, (c + 1) % RING, WORDS * sizeof(uint64_t), ROUNDS };
+        struct threads *threads =
+            threads_create(RING, channels, RING, &(struct threads_settings){ .capacity = (uint32_t)(trial % 3) },
+                           &error);
+        assert_good(threads, error);
+        threads_begin(threads);
+        struct member members[RING];
+        pthread_t ids[RING];
+        for (uint32_t rank = 0; rank < RING; rank++) {
+            members[rank] = (struct member){ threads_transport(threads, rank), trial * RING + rank, 0, { 0 } };
+            assert_int_equal(pthread_create(&ids[rank], NULL, run_thread, &members[rank]), 0);
+        }
+        for (uint32_t rank = 0; rank < RING; rank++)
+            pthread_join(ids[rank], NULL);
+        for (uint32_t rank = 0; rank < RING; rank++)
+            if (members[rank].wrong > 0 || members[rank].error.kind != ERROR_NONE)
+                fail_msg("trial %d: rank %u: %u wrong words; %s", (int)trial, rank, members[rank].wrong,
+                         members[rank].error.text);
+        threads_free(threads);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_message_arrives_whichever_end_is_posted_first),
+        cmocka_unit_test(without_capacity_a_send_ends_with_its_receive),
+        cmocka_unit_test(with_capacity_that_many_sends_end_before_their_receives),
+        cmocka_unit_test(unlimited_capacity_holds_all_messages_of_a_pass),
+        cmocka_unit_test(a_cancelled_receive_takes_no_message),
+        cmocka_unit_test(another_micro_batch_than_expected_stops_the_run),
+        cmocka_unit_test(a_message_is_not_seen_before_its_latency_and_bytes),
+        cmocka_unit_test(a_wait_ends_at_its_deadline),
+        cmocka_unit_test(when_all_wait_and_nothing_is_under_way_all_are_told),
+        cmocka_unit_test(a_rank_that_has_left_sends_nothing_more),
+        cmocka_unit_test(a_rank_that_fails_ends_all_with_the_first_error),
+        cmocka_unit_test(nothing_is_lost_swapped_or_torn_between_busy_ranks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
