@@ -12,8 +12,8 @@ program test_a_good <<'END'
 echo 1..2; echo 'ok 1 - adds'; echo 'ok 2 - subtracts'
 END
 program test_b_failing <<'END'
-echo 1..3; echo 'ok 1 - adds'; echo 'not ok 2 - divides'; echo '# 1 != 2'
-echo '# skip: no GPU here'; echo 'not ok 3 - multiplies # SKIP'; exit 1
+echo 1..4; echo 'ok 1 - adds'; echo 'not ok 2 - divides'; echo '# 1 != 2'
+echo '# skip: no GPU here'; echo 'not ok 3 # SKIP multiplies'; echo 'ok 4 - powers # SKIP'; exit 1
 END
 program test_c_crashing <<'END'
 echo 1..2; echo 'ok 1 - adds'; kill -SEGV $$
