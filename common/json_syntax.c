@@ -40,16 +40,20 @@ static void skip_space(struct scan *scan)
         scan->at++;
 }
 
+static int hex_digit(char c)
+{
+    return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 // The value of four hex digits `ahead` of here, or -1.
 static long hex4(const struct scan *scan, size_t ahead)
 {
     long value = 0;
     for (size_t i = ahead; i < ahead + 4; i++) {
-        const char c = peek(scan, i);
-        const char *digits = "0123456789abcdef", *found = c ? strchr(digits, is_digit(c) ? c : c | 0x20) : NULL;
-        if (!found)
+        const int digit = hex_digit(peek(scan, i));
+        if (digit < 0)
             return -1;
-        value = value * 16 + (found - digits);
+        value = value * 16 + digit;
     }
     return value;
 }

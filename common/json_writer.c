@@ -1,6 +1,5 @@
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/json.h"
@@ -134,10 +133,15 @@ void json_put_fraction(struct json_writer *writer, const char *key, double value
         json_put_null(writer, key);
         return;
     }
-    char digits[400];  // the largest double has 309 digits before its point
-    snprintf(digits, sizeof digits, "%.6f", value);
-    // The program around us may have set a locale that writes a comma.
-    digits[strcspn(digits, ",")] = digits[strcspn(digits, ",")] == ',' ? '.' : '\0';
+    // Put together from whole numbers, because a program around us may have set
+    // a locale that writes commas. The part behind the point is exact until its
+    // only rounding.
+    double whole = floor(fabs(value)), millionths = round((fabs(value) - whole) * 1e6);
+    if (millionths == 1e6) {
+        whole += 1;
+        millionths = 0;
+    }
+    const bool negative = value < 0 && (whole > 0 || millionths > 0);
     begin_value(writer, key);
-    text_add(writer->text, "%s", strcmp(digits, "-0.000000") == 0 ? "0.000000" : digits);
+    text_add(writer->text, "%s%.0f.%06.0f", negative ? "-" : "", whole, millionths);
 }

@@ -21,9 +21,9 @@ static int terminal_width(void)
 void progress_show(struct progress *progress, const char *format, ...)
 {
     const uint64_t now_ns = clock_now_ns();
-    if (progress->shown_ns != 0 && now_ns - progress->shown_ns < pause_ns)
+    if (now_ns < progress->not_before_ns)
         return;
-    progress->shown_ns = now_ns;
+    progress->not_before_ns = now_ns + pause_ns;
     const int width = terminal_width();
     if (width == 0)
         return;

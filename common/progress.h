@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 struct progress {
-    uint64_t shown_ns;  // when the line was last written
-    bool stands;        // a line is on the terminal
+    uint64_t not_before_ns;  // when the line may be written next
+    bool stands;             // a line is on the terminal
 };
 
 // Rewrites the line, at most ten times a second.

@@ -178,24 +178,25 @@ static const size_t most_loaded = (size_t)1 << 30;
 static bool read_all(int file, struct text *text, const char *name, struct error *error)
 {
     struct stat status;
-    if (fstat(file, &status) == 0 && S_ISDIR(status.st_mode))
+    if (fstat(file, &status) != 0)
+        return error_set(error, "%s: cannot be read: %s", name, strerror(errno));
+    if (S_ISDIR(status.st_mode))
         return error_set(error, "%s: is a folder, not a file", name);
-    for (;;) {
-        // A regular file is read in two goes: all of it, and its end.
-        const size_t room = S_ISREG(status.st_mode) && text->length == 0 && (size_t)status.st_size < most_loaded
-                              ? (size_t)status.st_size + 1
-                              : 65536;
+    // A regular file is read in two goes: all of it, and its end. Where it is
+    // larger than allowed there is nothing to read.
+    size_t room = S_ISREG(status.st_mode) ? (size_t)status.st_size + 1 : 65536;
+    for (bool end = false; !end && text->length <= most_loaded && room <= most_loaded + 1;) {
         if (!reserve(text, room))
             return error_no_memory(error, name);
         const ssize_t got = read(file, text->data + text->length, room);
         if (got < 0 && errno != EINTR)
             return error_set(error, "%s: cannot be read: %s", name, strerror(errno));
-        if (got == 0)
-            break;
         text->length += got > 0 ? (size_t)got : 0;
-        if (text->length > most_loaded)
-            return error_set(error, "%s: is larger than 1 GiB", name);
+        end = got == 0;
+        room = 65536;
     }
+    if (text->length > most_loaded || room > most_loaded + 1)
+        return error_set(error, "%s: is larger than 1 GiB", name);
     text->data[text->length] = '\0';
     return true;
 }

@@ -46,6 +46,8 @@ static struct fault faults[] = {
     { "a half-written word", "[tru]", "plan.json: line 1, column 2: a value is expected" },
     { "a bad escape", "[\"\\x\"]", "plan.json: line 1, column 3: a backslash stands before one of \" \\ / b f n r t u" },
     { "bad hex digits", "[\"\\u00g0\"]", "plan.json: line 1, column 3: \\u stands before four hex digits" },
+    { "a control character for a hex digit", "[\"\\u00e\x19\"]",
+      "plan.json: line 1, column 3: \\u stands before four hex digits" },
     { "an escaped NUL", "[\"a\\u0000b\"]", "plan.json: line 1, column 4: \\u0000 cannot be part of a text" },
     { "a lone high surrogate", "[\"\\ud800x\"]",
       "plan.json: line 1, column 3: half of a surrogate pair stands alone" },
