@@ -25,7 +25,9 @@ struct device;
 struct queue;
 struct event;
 
-// The maker by name: "cpu". Freed by device_close(), after its queues and memory.
+// The maker by name: "cpu", which takes the best instruction set the processor has;
+// "cpu:avx2" and the like choose one. Freed by device_close(), after its queues,
+// events and memory.
 struct device *device_open(const char *name, struct error *error);
 void device_close(struct device *device);
 const char *device_name(const struct device *device);         // "cpu"

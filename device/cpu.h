@@ -1,0 +1,26 @@
+// Private to the cpu maker: the same kernels compiled for three instruction sets,
+// of which device_open() takes the best this processor has, or the one asked for
+// as "cpu:avx2". Results differ between them in the last bits, never between runs.
+#ifndef DEVICE_CPU_H
+#define DEVICE_CPU_H
+
+#include "device/maker.h"
+
+extern const struct kernel_functions cpu_kernels_baseline;
+#if defined(__x86_64__)
+extern const struct kernel_functions cpu_kernels_avx2;    // and FMA
+extern const struct kernel_functions cpu_kernels_avx512;  // F, BW, DQ, VL
+#endif
+
+// Shared by all: oneDNN finds the instruction set itself.
+void cpu_matmul(struct queue *queue, const struct matmul *matmul);
+
+// Score blocks of attention: so many query rows at a time, each row padded to whole
+// vectors of any instruction set.
+enum { ATTENTION_ROWS = 64 };
+static inline size_t attention_row_floats(size_t sequence)
+{
+    return (sequence + 31) / 32 * 32;
+}
+
+#endif

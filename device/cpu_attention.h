@@ -1,0 +1,299 @@
+// Private: causal attention, one head of one sequence at a time, and a matrix
+// product for pieces that stay in the first cache. Included by cpu_vectors.h.
+//
+//               keys 0 .. T
+//             +--+
+//     8 query |##|--+             only what is at or left of the diagonal is
+//     rows    +--+##|--+          computed, in steps of TILE_ROWS
+//     at once |  +--+##|
+//             +--------+
+#ifndef DEVICE_CPU_ATTENTION_H
+#define DEVICE_CPU_ATTENTION_H
+
+#include "device/cpu_rows.h"
+
+// A tile of the result lives in registers: TILE_ROWS by TILE_VECTORS of the 16 or
+// 32 there are.
+enum { TILE_ROWS = 8, TILE_VECTORS = VECTOR_BYTES == 64 ? 2 : 1 };
+
+// c (+)= a b. a is m by k with any strides (so transposed is free), b is k by n.
+struct tiles {
+    size_t m, n, k;
+    const float *a;
+    size_t a_row, a_column;
+    const float *b;
+    size_t ldb;
+    float *c;
+    size_t ldc;
+    bool add;
+};
+
+// One tile. `rows`, `vectors` and `whole` are constants where this is inlined, and
+// so the sums become registers. Without `whole` the last vector has `left` lanes.
+INLINE void tile(const struct tiles *t, size_t row, size_t column, const size_t rows, const size_t vectors,
+                 const bool whole, size_t left)
+{
+    const float *a = t->a + row * t->a_row, *b = t->b + column;
+    vec sum[TILE_ROWS][TILE_VECTORS];
+    for (size_t r = 0; r < rows; r++)
+        for (size_t v = 0; v < vectors; v++)
+            sum[r][v] = vec_all(0);
+    for (size_t l = 0; l < t->k; l++) {
+        vec right[TILE_VECTORS];
+        for (size_t v = 0; v < vectors; v++)
+            right[v] = whole ? vec_load(b + l * t->ldb + v * LANES) : vec_load_first(b + l * t->ldb, left, 0);
+        for (size_t r = 0; r < rows; r++)
+            for (size_t v = 0; v < vectors; v++)
+                sum[r][v] += a[r * t->a_row + l * t->a_column] * right[v];
+    }
+    for (size_t r = 0; r < rows; r++)
+        for (size_t v = 0; v < vectors; v++) {
+            float *c = t->c + (row + r) * t->ldc + column + v * LANES;
+            const size_t lanes = whole ? LANES : left;
+            vec_store_first(c, t->add ? vec_load_first(c, lanes, 0) + sum[r][v] : sum[r][v], lanes);
+        }
+}
+
+INLINE void tile_row(const struct tiles *t, size_t row, const size_t rows)
+{
+    size_t column = 0;
+    for (; column + TILE_VECTORS * LANES <= t->n; column += TILE_VECTORS * LANES)
+        tile(t, row, column, rows, TILE_VECTORS, true, 0);
+    for (; column + LANES <= t->n; column += LANES)
+        tile(t, row, column, rows, 1, true, 0);
+    if (column < t->n)
+        tile(t, row, column, rows, 1, false, t->n - column);
+}
+
+static void multiply_tiles(const struct tiles *t)
+{
+    size_t row = 0;
+    for (; row + TILE_ROWS <= t->m; row += TILE_ROWS)
+        tile_row(t, row, TILE_ROWS);
+    for (; row < t->m; row++)
+        tile_row(t, row, 1);
+}
+
+// --- one head -----------------------------------------------------------------------
+
+// Where one head of one sequence finds its numbers; rows of q, k, v and their
+// gradients are `stride` apart, rows of the output `out_stride`.
+struct head {
+    size_t sequence, size, stride, out_stride;
+    size_t across;  // floats from one score row to the next, and of K and V transposed
+    const float *q, *k, *v;
+    float *keys, *values;  // transposed: [size][across], zero past the sequence
+    float *scores, *slopes;
+};
+
+// [sequence][size] to [size][across].
+INLINE void transpose(float *to, const float *from, const struct head *head)
+{
+    for (size_t c = 0; c < head->size; c++) {
+        for (size_t j = 0; j < head->sequence; j++)
+            to[c * head->across + j] = from[j * head->stride + c];
+        for (size_t j = head->sequence; j < head->across; j++)
+            to[c * head->across + j] = 0;
+    }
+}
+
+INLINE struct head head_at(const struct attention *shape, size_t batch, size_t which, const float *qkv, void *workspace)
+{
+    const size_t width = shape->heads * shape->size, across = attention_row_floats(shape->sequence);
+    const float *q = qkv + batch * shape->sequence * 3 * width + which * shape->size;
+    float *work = workspace;
+    return (struct head){
+        .sequence = shape->sequence,
+        .size = shape->size,
+        .stride = 3 * width,
+        .out_stride = width,
+        .across = across,
+        .q = q,
+        .k = q + width,
+        .v = q + 2 * width,
+        .keys = work,
+        .values = work + shape->size * across,
+        .scores = work + 2 * shape->size * across,
+        .slopes = work + (2 * shape->size + ATTENTION_ROWS) * across,
+    };
+}
+
+// Keys seen by query rows [first, first + TILE_ROWS), in whole vectors.
+INLINE size_t keys_seen(const struct head *head, size_t first)
+{
+    const size_t seen = smaller(first + TILE_ROWS, head->sequence);
+    return (seen + LANES - 1) / LANES * LANES;
+}
+
+// to[row][j] = from[row] . transposed[..][j] for the keys these rows see.
+INLINE void multiply_seen(const struct head *head, float *to, const float *from, size_t from_stride, size_t first,
+                          size_t rows, const float *transposed)
+{
+    multiply_tiles(&(struct tiles){
+        .m = rows, .n = keys_seen(head, first), .k = head->size,
+        .a = from, .a_row = from_stride, .a_column = 1,
+        .b = transposed, .ldb = head->across,
+        .c = to, .ldc = head->across,
+    });
+}
+
+// Zeros from past the diagonal to the end of what these rows compute.
+INLINE void clear_unseen(const struct head *head, float *row, size_t query, size_t first)
+{
+    const size_t end = keys_seen(head, first);
+    for (size_t j = query + 1; j < end; j++)
+        row[j] = 0;
+}
+
+static void head_forward(const struct head *head, float *out, float *log_sums)
+{
+    const float factor = 1 / sqrtf((float)head->size);
+    transpose(head->keys, head->k, head);
+    for (size_t first = 0; first < head->sequence; first += TILE_ROWS) {
+        const size_t rows = smaller(TILE_ROWS, head->sequence - first);
+        float scale[TILE_ROWS];
+        multiply_seen(head, head->scores, head->q + first * head->stride, head->stride, first, rows, head->keys);
+        for (size_t r = 0; r < rows; r++) {
+            float *row = head->scores + r * head->across;
+            const float shift = factor * row_largest(row, first + r + 1);
+            const float sum = row_exp(row, row, first + r + 1, factor, shift);
+            clear_unseen(head, row, first + r, first);
+            log_sums[first + r] = shift + logf(sum);
+            scale[r] = 1 / sum;
+        }
+        float *to = out + first * head->out_stride;
+        multiply_tiles(&(struct tiles){
+            .m = rows, .n = head->size, .k = first + rows,
+            .a = head->scores, .a_row = head->across, .a_column = 1,
+            .b = head->v, .ldb = head->stride,
+            .c = to, .ldc = head->out_stride,
+        });
+        for (size_t r = 0; r < rows; r++)
+            FOR_VECTORS (i, left, head->size) {
+                float *at = to + r * head->out_stride + i;
+                vec_store_first(at, vec_load_first(at, left, 0) * scale[r], left);
+            }
+    }
+}
+
+static void cpu_attention(struct queue *queue, const struct attention *attention, float *out, float *log_sums,
+                          const float *qkv, void *workspace)
+{
+    (void)queue;
+    const struct attention *shape = attention;
+    for (size_t batch = 0; batch < shape->batch; batch++)
+        for (size_t which = 0; which < shape->heads; which++) {
+            const struct head head = head_at(shape, batch, which, qkv, workspace);
+            head_forward(&head, out + batch * shape->sequence * head.out_stride + which * shape->size,
+                         log_sums + (batch * shape->heads + which) * shape->sequence);
+        }
+}
+
+// --- backward ---------------------------------------------------------------------------
+//
+// With P the probabilities, O = P V, g the gradient of O:
+//     slope_ij = P_ij (g_i . v_j - g_i . o_i) / sqrt(size)
+//     dQ = slope K     dK = slope^T Q     dV = P^T g
+// A block of ATTENTION_ROWS rows of P and slope is made at a time, and its share
+// added to dK and dV.
+
+struct head_gradients {
+    const float *g, *out, *log_sums;
+    float *q, *k, *v;
+};
+
+// P and slope of TILE_ROWS rows, whose scores and g . v stand where they go.
+INLINE void make_slopes(const struct head *head, const struct head_gradients *grad, size_t first, size_t rows,
+                        float *scores, float *slopes)
+{
+    const float factor = 1 / sqrtf((float)head->size);
+    for (size_t r = 0; r < rows; r++) {
+        const size_t query = first + r;
+        float *p = scores + r * head->across, *slope = slopes + r * head->across;
+        vec dot = vec_all(0);
+        FOR_VECTORS (i, left, head->size)
+            dot += vec_load_first(grad->g + query * head->out_stride + i, left, 0)
+                 * vec_load_first(grad->out + query * head->out_stride + i, left, 0);
+        const float g_out = vec_sum(dot);
+        FOR_VECTORS (i, left, query + 1) {
+            const vec y = vec_exp(vec_load_first(p + i, left, -INFINITY) * factor - grad->log_sums[query]);
+            vec_store_first(p + i, y, left);
+            vec_store_first(slope + i, y * (vec_load_first(slope + i, left, 0) - g_out) * factor, left);
+        }
+        clear_unseen(head, p, query, first);
+        clear_unseen(head, slope, query, first);
+    }
+}
+
+// to (+)= block^T from: the rows of dK or dV that the block's queries see. Those
+// past the block's first row are met for the first time, and are set.
+INLINE void add_seen(const struct head *head, float *to, const float *block, const float *from, size_t from_stride,
+                     size_t first, size_t rows)
+{
+    struct tiles t = {
+        .m = first, .n = head->size, .k = rows,
+        .a = block, .a_row = 1, .a_column = head->across,
+        .b = from, .ldb = from_stride,
+        .c = to, .ldc = head->stride,
+        .add = true,
+    };
+    multiply_tiles(&t);
+    t.add = false;
+    for (size_t r = 0; r < rows; r += TILE_ROWS) {  // the diagonal: queries from r on
+        t.m = smaller(TILE_ROWS, rows - r);
+        t.k = rows - r;
+        t.a = block + r * head->across + first + r;
+        t.b = from + r * from_stride;
+        t.c = to + (first + r) * head->stride;
+        multiply_tiles(&t);
+    }
+}
+
+static void head_backward(const struct head *head, const struct head_gradients *grad)
+{
+    transpose(head->keys, head->k, head);
+    transpose(head->values, head->v, head);
+    for (size_t block = 0; block < head->sequence; block += ATTENTION_ROWS) {
+        const size_t block_rows = smaller(ATTENTION_ROWS, head->sequence - block);
+        for (size_t r = 0; r < block_rows; r += TILE_ROWS) {
+            const size_t first = block + r, rows = smaller(TILE_ROWS, block_rows - r);
+            float *scores = head->scores + r * head->across, *slopes = head->slopes + r * head->across;
+            multiply_seen(head, scores, head->q + first * head->stride, head->stride, first, rows, head->keys);
+            multiply_seen(head, slopes, grad->g + first * head->out_stride, head->out_stride, first, rows,
+                          head->values);
+            make_slopes(head, grad, first, rows, scores, slopes);
+            multiply_tiles(&(struct tiles){
+                .m = rows, .n = head->size, .k = first + rows,
+                .a = slopes, .a_row = head->across, .a_column = 1,
+                .b = head->k, .ldb = head->stride,
+                .c = grad->q + first * head->stride, .ldc = head->stride,
+            });
+        }
+        add_seen(head, grad->k, head->slopes, head->q + block * head->stride, head->stride, block, block_rows);
+        add_seen(head, grad->v, head->scores, grad->g + block * head->out_stride, head->out_stride, block, block_rows);
+    }
+}
+
+static void cpu_attention_backward(struct queue *queue, const struct attention *attention, float *qkv_gradient,
+                                   const float *out_gradient, const float *out, const float *log_sums,
+                                   const float *qkv, void *workspace)
+{
+    (void)queue;
+    const struct attention *shape = attention;
+    for (size_t batch = 0; batch < shape->batch; batch++)
+        for (size_t which = 0; which < shape->heads; which++) {
+            const struct head head = head_at(shape, batch, which, qkv, workspace);
+            const size_t out_at = batch * shape->sequence * head.out_stride + which * shape->size;
+            float *gradient = qkv_gradient + (head.q - qkv);
+            head_backward(&head, &(struct head_gradients){
+                .g = out_gradient + out_at,
+                .out = out + out_at,
+                .log_sums = log_sums + (batch * shape->heads + which) * shape->sequence,
+                .q = gradient,
+                .k = gradient + head.out_stride,
+                .v = gradient + 2 * head.out_stride,
+            });
+        }
+}
+
+#endif

@@ -1,0 +1,171 @@
+// The maker of "cpu" devices: everything is done before a call returns, on the
+// caller's thread, so queues and events have nothing to remember.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "device/cpu.h"
+
+enum { ALIGNMENT = 256 };
+
+static const struct instruction_set {
+    const char *name;
+    const struct kernel_functions *kernels;
+} instruction_sets[] = {  // best first
+#if defined(__x86_64__)
+    { "avx512", &cpu_kernels_avx512 },
+    { "avx2", &cpu_kernels_avx2 },
+#endif
+    { "baseline", &cpu_kernels_baseline },
+};
+
+static bool processor_has(const struct instruction_set *set)
+{
+#if defined(__x86_64__)
+    if (set->kernels == &cpu_kernels_avx512)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+            && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (set->kernels == &cpu_kernels_avx2)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    return set->kernels == &cpu_kernels_baseline;
+}
+
+// The best set this processor has, or the one named.
+static const struct instruction_set *instruction_set_find(const char *name, struct error *error)
+{
+    for (size_t i = 0; i < sizeof instruction_sets / sizeof instruction_sets[0]; i++) {
+        const struct instruction_set *set = &instruction_sets[i];
+        if (name[0] ? strcmp(name, set->name) != 0 : !processor_has(set))
+            continue;
+        if (processor_has(set))
+            return set;
+        error_set(error, "this processor has no %s (plain cpu takes the best it has)", name);
+        return NULL;
+    }
+    error_set(error, "there is no device cpu:%s (cpu:baseline, cpu:avx2 and cpu:avx512 are)", name);
+    return NULL;
+}
+
+// The processor's own name, as the system tells it.
+static void processor_name(char *name, size_t size)
+{
+    snprintf(name, size, "a processor");
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    if (!file)
+        return;
+    char line[256];
+    while (fgets(line, sizeof line, file)) {
+        const char *colon = strncmp(line, "model name", 10) == 0 ? strstr(line, ": ") : NULL;
+        if (!colon)
+            continue;
+        snprintf(name, size, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+        break;
+    }
+    fclose(file);
+}
+
+static bool cpu_open(struct device *device, const char *detail, struct error *error)
+{
+    const struct instruction_set *set = instruction_set_find(detail, error);
+    if (!set)
+        return false;
+    char name[sizeof device->description - 16];
+    processor_name(name, sizeof name);
+    snprintf(device->description, sizeof device->description, "%s, %s", name, set->name);
+    device->kernels = set->kernels;
+    return true;
+}
+
+static void cpu_close(struct device *device)
+{
+    (void)device;
+}
+
+static void *cpu_allocate(struct device *device, uint64_t bytes, struct error *error)
+{
+    // aligned_alloc() wants a multiple of the alignment, and something for nothing.
+    const uint64_t whole = bytes == 0 ? ALIGNMENT : round_to_256(bytes);
+    void *memory = whole >= bytes && whole <= SIZE_MAX / 2 ? aligned_alloc(ALIGNMENT, whole) : NULL;
+    char size[NUMBER_SIZE];
+    if (!memory)
+        error_set_kind(error, ERROR_MACHINE, "no memory for %s on device %s", bytes_format(bytes, size), device->name);
+    return memory;
+}
+
+static void cpu_release(struct device *device, void *memory)
+{
+    (void)device;
+    free(memory);
+}
+
+static bool cpu_open_queue(struct queue *queue, struct error *error)
+{
+    (void)queue, (void)error;
+    return true;
+}
+
+static void cpu_queue_nothing(struct queue *queue)
+{
+    (void)queue;
+}
+
+static bool cpu_open_event(struct event *event, struct error *error)
+{
+    (void)event, (void)error;
+    return true;
+}
+
+static void cpu_close_event(struct event *event)
+{
+    (void)event;
+}
+
+static void cpu_record(struct event *event, struct queue *queue)
+{
+    (void)event, (void)queue;
+}
+
+static void cpu_wait_event(struct queue *queue, struct event *event)
+{
+    (void)queue, (void)event;
+}
+
+static bool cpu_event_done(const struct event *event)
+{
+    (void)event;
+    return true;
+}
+
+static void cpu_zero(struct queue *queue, void *memory, uint64_t bytes)
+{
+    (void)queue;
+    memset(memory, 0, bytes);
+}
+
+static void cpu_copy(struct queue *queue, void *to, const void *from, uint64_t bytes)
+{
+    (void)queue;
+    if (to != from)
+        memcpy(to, from, bytes);
+}
+
+const struct device_functions cpu_functions = {
+    .open = cpu_open,
+    .close = cpu_close,
+    .allocate = cpu_allocate,
+    .release = cpu_release,
+    .open_queue = cpu_open_queue,
+    .close_queue = cpu_queue_nothing,
+    .wait = cpu_queue_nothing,
+    .open_event = cpu_open_event,
+    .close_event = cpu_close_event,
+    .record = cpu_record,
+    .wait_event = cpu_wait_event,
+    .event_done = cpu_event_done,
+    .zero = cpu_zero,
+    .copy = cpu_copy,
+    .upload = cpu_copy,
+    .download = cpu_copy,
+};

@@ -1,0 +1,28 @@
+// Matrix products by oneDNN's sgemm, whose C signature is the same in 2.x and 3.x.
+#include <oneapi/dnnl/dnnl.h>
+
+#include "device/cpu.h"
+
+// OpenMP's, spelled here since not every compiler finds its <omp.h>.
+extern int omp_get_max_threads(void);
+extern void omp_set_num_threads(int threads);
+
+// The number of threads is a setting of the calling thread: one while we compute,
+// and the caller's own again after.
+void cpu_matmul(struct queue *queue, const struct matmul *matmul)
+{
+    const struct matmul *x = matmul;
+    const int threads = omp_get_max_threads();
+    if (threads != 1)
+        omp_set_num_threads(1);
+    const dnnl_status_t status
+        = dnnl_sgemm(x->transpose_a ? 'T' : 'N', x->transpose_b ? 'T' : 'N', (dnnl_dim_t)x->m, (dnnl_dim_t)x->n,
+                     (dnnl_dim_t)x->k, x->alpha, x->a, (dnnl_dim_t)x->lda, x->b, (dnnl_dim_t)x->ldb, x->beta, x->c,
+                     (dnnl_dim_t)x->ldc);
+    if (threads != 1)
+        omp_set_num_threads(threads);
+    if (status == dnnl_out_of_memory)
+        queue_fail(queue, "oneDNN had no memory for a matrix product");
+    else if (status != dnnl_success)
+        queue_fail(queue, "oneDNN refused a matrix product");
+}

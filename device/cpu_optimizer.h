@@ -1,0 +1,54 @@
+// Private: optimizers. Included by cpu_vectors.h.
+#ifndef DEVICE_CPU_OPTIMIZER_H
+#define DEVICE_CPU_OPTIMIZER_H
+
+#include "device/cpu_elementwise.h"
+
+static void cpu_adamw(struct queue *queue, const struct adamw *adamw, const struct optimizer_span *span)
+{
+    (void)queue;
+    const double update = (double)adamw->update;
+    const float step = (float)((double)adamw->rate / (1 - pow((double)adamw->beta1, update)));
+    const float second_factor = (float)(1 / sqrt(1 - pow((double)adamw->beta2, update)));
+    const float shrink = 1 - adamw->rate * adamw->decay;
+    FOR_VECTORS (i, left, span->count) {
+        const vec g = vec_load_first(span->gradients + i, left, 0);
+        const vec m = adamw->beta1 * vec_load_first(span->first + i, left, 0) + (1 - adamw->beta1) * g;
+        const vec v = adamw->beta2 * vec_load_first(span->second + i, left, 0) + (1 - adamw->beta2) * g * g;
+        const vec w = shrink * vec_load_first(span->weights + i, left, 0);
+        vec_store_first(span->first + i, m, left);
+        vec_store_first(span->second + i, v, left);
+        vec_store_first(span->next + i, w - step * m / (vec_sqrt(v) * second_factor + adamw->epsilon), left);
+    }
+}
+
+static void cpu_sgd(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span)
+{
+    (void)queue;
+    FOR_VECTORS (i, left, span->count) {
+        const vec w = vec_load_first(span->weights + i, left, 0);
+        const vec g = vec_load_first(span->gradients + i, left, 0) + sgd->decay * w;
+        const vec m = sgd->momentum * vec_load_first(span->first + i, left, 0) + g;
+        vec_store_first(span->first + i, m, left);
+        vec_store_first(span->next + i, w - sgd->rate * m, left);
+    }
+}
+
+static void cpu_sum_of_squares(struct queue *queue, double *sum, const float *in, size_t count)
+{
+    (void)queue;
+    dvec total = { 0 };
+    size_t i = 0;
+    for (; i + LANES / 2 <= count; i += LANES / 2) {
+        const dvec x = __builtin_convertvector(*(const half_vec_anywhere *)(in + i), dvec);
+        total += x * x;
+    }
+    double rest = 0;
+    for (; i < count; i++)
+        rest += (double)in[i] * (double)in[i];
+    for (size_t lane = 0; lane < LANES / 2; lane++)
+        rest += total[lane];
+    *sum = rest;
+}
+
+#endif

@@ -1,0 +1,259 @@
+// Private: kernels that sum along rows or columns. Included by cpu_vectors.h.
+#ifndef DEVICE_CPU_ROWS_H
+#define DEVICE_CPU_ROWS_H
+
+#include "device/cpu_elementwise.h"
+
+// --- softmax ---------------------------------------------------------------------
+
+INLINE float row_largest(const float *in, size_t count)
+{
+    vec largest = vec_all(-INFINITY);
+    FOR_VECTORS (i, left, count)
+        largest = vec_max(largest, vec_load_first(in + i, left, -INFINITY));
+    return vec_largest(largest);
+}
+
+// out = exp(factor * in - shift), and the sum of it.
+INLINE float row_exp(float *out, const float *in, size_t count, float factor, float shift)
+{
+    vec sum = vec_all(0);
+    FOR_VECTORS (i, left, count) {
+        const vec y = vec_exp(vec_load_first(in + i, left, -INFINITY) * factor - shift);
+        vec_store_first(out + i, y, left);
+        sum += y;
+    }
+    return vec_sum(sum);
+}
+
+// The sum of exp(in - shift) alone.
+INLINE float row_exp_sum(const float *in, size_t count, float shift)
+{
+    vec sum = vec_all(0);
+    FOR_VECTORS (i, left, count)
+        sum += vec_exp(vec_load_first(in + i, left, -INFINITY) - shift);
+    return vec_sum(sum);
+}
+
+static void cpu_softmax(struct queue *queue, float *out, const float *in, size_t rows, size_t columns)
+{
+    for (size_t row = 0; row < rows; row++, out += columns, in += columns) {
+        const float sum = row_exp(out, in, columns, 1, row_largest(in, columns));
+        cpu_scale(queue, out, out, 1 / sum, columns);
+    }
+}
+
+// --- layer norm -----------------------------------------------------------------
+
+INLINE float row_sum(const float *in, size_t count)
+{
+    vec sum = vec_all(0);
+    FOR_VECTORS (i, left, count)
+        sum += vec_load_first(in + i, left, 0);
+    return vec_sum(sum);
+}
+
+INLINE float row_squares_about(const float *in, size_t count, float mean)
+{
+    vec sum = vec_all(0);
+    FOR_VECTORS (i, left, count) {
+        const vec x = vec_load_first(in + i, left, mean) - mean;
+        sum += x * x;
+    }
+    return vec_sum(sum);
+}
+
+INLINE void row_norm(const struct layer_norm *norm, float *out, const float *in, float mean, float rstd)
+{
+    FOR_VECTORS (i, left, norm->columns) {
+        const vec x = (vec_load_first(in + i, left, 0) - mean) * rstd;
+        const vec gain = vec_load_first(norm->gain + i, left, 0), offset = vec_load_first(norm->offset + i, left, 0);
+        vec_store_first(out + i, x * gain + offset, left);
+    }
+}
+
+static void cpu_layer_norm(struct queue *queue, const struct layer_norm *norm, float *out, float *mean, float *rstd)
+{
+    (void)queue;
+    const size_t columns = norm->columns;
+    for (size_t row = 0; row < norm->rows; row++) {
+        const float *in = norm->in + row * columns;
+        mean[row] = row_sum(in, columns) / (float)columns;
+        rstd[row] = 1 / sqrtf(row_squares_about(in, columns, mean[row]) / (float)columns + 1e-5f);
+        row_norm(norm, out + row * columns, in, mean[row], rstd[row]);
+    }
+}
+
+static void cpu_layer_norm_again(struct queue *queue, const struct layer_norm *norm, float *out, const float *mean,
+                                 const float *rstd)
+{
+    (void)queue;
+    for (size_t row = 0; row < norm->rows; row++)
+        row_norm(norm, out + row * norm->columns, norm->in + row * norm->columns, mean[row], rstd[row]);
+}
+
+// With h = the normed input and g = gradient * gain:
+// in_gradient = rstd * (g - mean of g - h * mean of (g h)).
+INLINE void row_norm_backward(const struct layer_norm *norm, float *in_gradient, const float *gradient,
+                              const float *add, const float *in, float mean, float rstd)
+{
+    vec sum = vec_all(0), sum_h = vec_all(0);
+    FOR_VECTORS (i, left, norm->columns) {
+        const vec g = vec_load_first(gradient + i, left, 0) * vec_load_first(norm->gain + i, left, 0);
+        sum += g;
+        sum_h += g * ((vec_load_first(in + i, left, mean) - mean) * rstd);
+    }
+    const float mean_g = vec_sum(sum) / (float)norm->columns, mean_gh = vec_sum(sum_h) / (float)norm->columns;
+    FOR_VECTORS (i, left, norm->columns) {
+        const vec g = vec_load_first(gradient + i, left, 0) * vec_load_first(norm->gain + i, left, 0);
+        const vec h = (vec_load_first(in + i, left, mean) - mean) * rstd;
+        const vec x = rstd * (g - mean_g - h * mean_gh);
+        vec_store_first(in_gradient + i, add ? x + vec_load_first(add + i, left, 0) : x, left);
+    }
+}
+
+static void cpu_layer_norm_backward_input(struct queue *queue, const struct layer_norm *norm, float *in_gradient,
+                                          const float *out_gradient, const float *add, const float *mean,
+                                          const float *rstd)
+{
+    (void)queue;
+    for (size_t row = 0; row < norm->rows; row++) {
+        const size_t at = row * norm->columns;
+        row_norm_backward(norm, in_gradient + at, out_gradient + at, add ? add + at : NULL, norm->in + at, mean[row],
+                          rstd[row]);
+    }
+}
+
+// --- columns: a few vectors of them at a time, all rows of those ------------------------
+
+enum { COLUMN_VECTORS = 4 };
+
+INLINE size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+// Adds to both gradients for `vectors` whole vectors of columns, or for one with `left` lanes.
+INLINE void norm_columns(const struct layer_norm *norm, float *gain_gradient, float *offset_gradient,
+                         const float *gradient, const float *in, const float *mean, const float *rstd,
+                         const size_t vectors, size_t left)
+{
+    vec gain[COLUMN_VECTORS] = { { 0 } }, offset[COLUMN_VECTORS] = { { 0 } };
+    for (size_t row = 0; row < norm->rows; row++)
+        for (size_t v = 0; v < vectors; v++) {
+            const size_t at = row * norm->columns + v * LANES;
+            const vec g = vec_load_first(gradient + at, left, 0);
+            const vec h = (vec_load_first(in + at, left, 0) - mean[row]) * rstd[row];
+            offset[v] += g;
+            gain[v] += g * h;
+        }
+    for (size_t v = 0; v < vectors; v++) {
+        float *to = gain_gradient + v * LANES;
+        vec_store_first(to, vec_load_first(to, left, 0) + gain[v], left);
+        to = offset_gradient + v * LANES;
+        vec_store_first(to, vec_load_first(to, left, 0) + offset[v], left);
+    }
+}
+
+static void cpu_layer_norm_backward_weight(struct queue *queue, const struct layer_norm *norm, float *gain_gradient,
+                                           float *offset_gradient, const float *out_gradient, const float *mean,
+                                           const float *rstd)
+{
+    (void)queue;
+    size_t i = 0;
+    for (; i + COLUMN_VECTORS * LANES <= norm->columns; i += COLUMN_VECTORS * LANES)
+        norm_columns(norm, gain_gradient + i, offset_gradient + i, out_gradient + i, norm->in + i, mean, rstd,
+                     COLUMN_VECTORS, LANES);
+    for (; i < norm->columns; i += LANES)
+        norm_columns(norm, gain_gradient + i, offset_gradient + i, out_gradient + i, norm->in + i, mean, rstd, 1,
+                     norm->columns - i);
+}
+
+INLINE void sum_some_columns(float *sums, const float *in, size_t rows, size_t columns, const size_t vectors,
+                             size_t left)
+{
+    vec sum[COLUMN_VECTORS] = { { 0 } };
+    for (size_t row = 0; row < rows; row++)
+        for (size_t v = 0; v < vectors; v++)
+            sum[v] += vec_load_first(in + row * columns + v * LANES, left, 0);
+    for (size_t v = 0; v < vectors; v++)
+        vec_store_first(sums + v * LANES, vec_load_first(sums + v * LANES, left, 0) + sum[v], left);
+}
+
+static void cpu_sum_columns(struct queue *queue, float *sums, const float *in, size_t rows, size_t columns)
+{
+    (void)queue;
+    size_t i = 0;
+    for (; i + COLUMN_VECTORS * LANES <= columns; i += COLUMN_VECTORS * LANES)
+        sum_some_columns(sums + i, in + i, rows, columns, COLUMN_VECTORS, LANES);
+    for (; i < columns; i += LANES)
+        sum_some_columns(sums + i, in + i, rows, columns, 1, columns - i);
+}
+
+// --- words and loss -----------------------------------------------------------------
+
+static bool tokens_are_in(struct queue *queue, const int32_t *tokens, size_t rows, size_t vocabulary,
+                          const char *otherwise)
+{
+    for (size_t row = 0; row < rows; row++)
+        if (tokens[row] < 0 || (size_t)tokens[row] >= vocabulary) {
+            queue_fail(queue, otherwise);
+            return false;
+        }
+    return true;
+}
+
+static void cpu_embedding(struct queue *queue, const struct embedding *embedding, float *out, const float *words,
+                          const float *positions)
+{
+    const struct embedding *e = embedding;
+    if (!tokens_are_in(queue, e->tokens, e->rows, e->vocabulary, "a token is outside the vocabulary"))
+        return;
+    for (size_t row = 0; row < e->rows; row++)
+        cpu_add(queue, out + row * e->columns, words + (size_t)e->tokens[row] * e->columns,
+                positions + row % e->sequence * e->columns, e->columns);
+}
+
+static void cpu_embedding_backward(struct queue *queue, const struct embedding *embedding, float *words_gradient,
+                                   float *positions_gradient, const float *out_gradient)
+{
+    const struct embedding *e = embedding;
+    if (!tokens_are_in(queue, e->tokens, e->rows, e->vocabulary, "a token is outside the vocabulary"))
+        return;
+    for (size_t row = 0; row < e->rows; row++) {
+        const float *gradient = out_gradient + row * e->columns;
+        float *word = words_gradient + (size_t)e->tokens[row] * e->columns;
+        float *position = positions_gradient + row % e->sequence * e->columns;
+        cpu_add(queue, word, word, gradient, e->columns);
+        cpu_add(queue, position, position, gradient, e->columns);
+    }
+}
+
+static void cpu_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums)
+{
+    if (!tokens_are_in(queue, loss->targets, loss->rows, loss->columns, "a target is outside the vocabulary"))
+        return;
+    double total = 0;
+    for (size_t row = 0; row < loss->rows; row++) {
+        const float *logits = loss->logits + row * loss->columns;
+        const float largest = row_largest(logits, loss->columns);
+        log_sums[row] = largest + logf(row_exp_sum(logits, loss->columns, largest));
+        total += (double)log_sums[row] - (double)logits[loss->targets[row]];
+    }
+    *sum = (float)(total * (double)loss->scale);
+}
+
+static void cpu_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss, float *logits_gradient,
+                                       const float *log_sums)
+{
+    if (!tokens_are_in(queue, loss->targets, loss->rows, loss->columns, "a target is outside the vocabulary"))
+        return;
+    for (size_t row = 0; row < loss->rows; row++) {
+        float *gradient = logits_gradient + row * loss->columns;
+        row_exp(gradient, loss->logits + row * loss->columns, loss->columns, 1, log_sums[row]);
+        gradient[loss->targets[row]] -= 1;
+        cpu_scale(queue, gradient, gradient, loss->scale, loss->columns);
+    }
+}
+
+#endif

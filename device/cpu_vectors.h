@@ -1,0 +1,38 @@
+// Private: all kernels of the cpu maker, for the instruction set that the file
+// including this is compiled for. That file defines CPU_KERNELS, the name of the
+// table.
+#include "device/cpu.h"
+#include "device/cpu_attention.h"
+#include "device/cpu_elementwise.h"
+#include "device/cpu_optimizer.h"
+#include "device/cpu_rows.h"
+
+const struct kernel_functions CPU_KERNELS = {
+    .matmul = cpu_matmul,
+    .fill = cpu_fill,
+    .fill_normal = cpu_fill_normal,
+    .add = cpu_add,
+    .scale = cpu_scale,
+    .dropout = cpu_dropout,
+    .relu = cpu_relu,
+    .relu_backward = cpu_relu_backward,
+    .add_bias = cpu_add_bias,
+    .add_branch = cpu_add_branch,
+    .sum_columns = cpu_sum_columns,
+    .gelu = cpu_gelu,
+    .gelu_backward = cpu_gelu_backward,
+    .softmax = cpu_softmax,
+    .layer_norm = cpu_layer_norm,
+    .layer_norm_again = cpu_layer_norm_again,
+    .layer_norm_backward_input = cpu_layer_norm_backward_input,
+    .layer_norm_backward_weight = cpu_layer_norm_backward_weight,
+    .embedding = cpu_embedding,
+    .embedding_backward = cpu_embedding_backward,
+    .attention = cpu_attention,
+    .attention_backward = cpu_attention_backward,
+    .cross_entropy = cpu_cross_entropy,
+    .cross_entropy_backward = cpu_cross_entropy_backward,
+    .adamw = cpu_adamw,
+    .sgd = cpu_sgd,
+    .sum_of_squares = cpu_sum_of_squares,
+};

@@ -1,0 +1,245 @@
+#include "device/device.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/maker.h"
+
+static const struct maker {
+    const char *name;
+    const struct device_functions *functions;
+} makers[] = {
+    { "cpu", &cpu_functions },
+};
+
+struct block {
+    void *memory;
+    uint64_t bytes;
+    struct block *next;
+};
+
+// The maker that "NAME" or "NAME:detail" asks for; *detail is what follows the colon.
+static const struct maker *maker_find(const char *name, const char **detail)
+{
+    const size_t length = strcspn(name, ":");
+    *detail = name[length] ? name + length + 1 : "";
+    for (size_t i = 0; i < sizeof makers / sizeof makers[0]; i++)
+        if (strlen(makers[i].name) == length && memcmp(makers[i].name, name, length) == 0)
+            return &makers[i];
+    return NULL;
+}
+
+struct device *device_open(const char *name, struct error *error)
+{
+    const char *detail;
+    const struct maker *maker = maker_find(name, &detail);
+    if (!maker) {
+        error_set(error, "there is no device %s (the devices are: cpu)", name);
+        return NULL;
+    }
+    struct device *device = calloc(1, sizeof *device);
+    if (!device) {
+        error_no_memory(error, "a device");
+        return NULL;
+    }
+    device->name = maker->name;
+    device->functions = maker->functions;
+    pthread_mutex_init(&device->lock, NULL);
+    if (!device->functions->open(device, detail, error)) {
+        pthread_mutex_destroy(&device->lock);
+        free(device);
+        return NULL;
+    }
+    return device;
+}
+
+void device_close(struct device *device)
+{
+    if (!device)
+        return;
+    assert(!device->blocks);
+    device->functions->close(device);
+    pthread_mutex_destroy(&device->lock);
+    free(device);
+}
+
+const char *device_name(const struct device *device)
+{
+    return device->name;
+}
+
+const char *device_description(const struct device *device)
+{
+    return device->description;
+}
+
+// --- memory --------------------------------------------------------------------
+
+void *device_allocate(struct device *device, uint64_t bytes, struct error *error)
+{
+    struct block *block = malloc(sizeof *block);
+    if (!block) {
+        error_no_memory(error, "a block of device memory");
+        return NULL;
+    }
+    void *memory = device->functions->allocate(device, bytes, error);
+    if (!memory) {
+        free(block);
+        return NULL;
+    }
+    pthread_mutex_lock(&device->lock);
+    *block = (struct block){ .memory = memory, .bytes = bytes, .next = device->blocks };
+    device->blocks = block;
+    device->memory.allocations++;
+    device->memory.current_bytes += bytes;
+    if (device->memory.current_bytes > device->memory.peak_bytes)
+        device->memory.peak_bytes = device->memory.current_bytes;
+    pthread_mutex_unlock(&device->lock);
+    return memory;
+}
+
+void device_release(struct device *device, void *memory)
+{
+    if (!memory)
+        return;
+    pthread_mutex_lock(&device->lock);
+    struct block **link = &device->blocks;
+    while (*link && (*link)->memory != memory)
+        link = &(*link)->next;
+    struct block *block = *link;
+    assert(block);  // allocated here, and not released yet
+    *link = block->next;
+    device->memory.current_bytes -= block->bytes;
+    pthread_mutex_unlock(&device->lock);
+    free(block);
+    device->functions->release(device, memory);
+}
+
+struct device_memory device_memory(const struct device *device)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&device->lock;  // looking does not change what one sees
+    pthread_mutex_lock(lock);
+    const struct device_memory memory = device->memory;
+    pthread_mutex_unlock(lock);
+    return memory;
+}
+
+void device_memory_reset_peak(struct device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    device->memory.peak_bytes = device->memory.current_bytes;
+    pthread_mutex_unlock(&device->lock);
+}
+
+// --- queues and events ------------------------------------------------------------
+
+struct queue *queue_create(struct device *device, struct error *error)
+{
+    struct queue *queue = calloc(1, sizeof *queue);
+    if (!queue) {
+        error_no_memory(error, "a queue");
+        return NULL;
+    }
+    queue->device = device;
+    if (!device->functions->open_queue(queue, error)) {
+        free(queue);
+        return NULL;
+    }
+    return queue;
+}
+
+void queue_free(struct queue *queue)
+{
+    if (!queue)
+        return;
+    queue->device->functions->close_queue(queue);
+    free(queue);
+}
+
+struct device *queue_device(const struct queue *queue)
+{
+    return queue->device;
+}
+
+void queue_fail(struct queue *queue, const char *sentence)
+{
+    error_set_kind(&queue->error, ERROR_MACHINE, "%s", sentence);
+}
+
+bool queue_wait(struct queue *queue, struct error *error)
+{
+    queue->device->functions->wait(queue);
+    if (queue->error.kind == ERROR_NONE)
+        return true;
+    return error_set_kind(error, queue->error.kind, "%s", queue->error.text);
+}
+
+struct event *event_create(struct device *device, struct error *error)
+{
+    struct event *event = calloc(1, sizeof *event);
+    if (!event) {
+        error_no_memory(error, "an event");
+        return NULL;
+    }
+    event->device = device;
+    if (!device->functions->open_event(event, error)) {
+        free(event);
+        return NULL;
+    }
+    return event;
+}
+
+void event_free(struct event *event)
+{
+    if (!event)
+        return;
+    event->device->functions->close_event(event);
+    free(event);
+}
+
+void event_record(struct event *event, struct queue *queue)
+{
+    event->device->functions->record(event, queue);
+}
+
+void queue_wait_event(struct queue *queue, struct event *event)
+{
+    queue->device->functions->wait_event(queue, event);
+}
+
+bool event_done(const struct event *event)
+{
+    return event->device->functions->event_done(event);
+}
+
+// --- moving bytes ------------------------------------------------------------------
+
+static bool queue_is_well(const struct queue *queue)
+{
+    return queue->error.kind == ERROR_NONE;
+}
+
+void queue_zero(struct queue *queue, void *memory, uint64_t bytes)
+{
+    if (bytes > 0 && queue_is_well(queue))
+        queue->device->functions->zero(queue, memory, bytes);
+}
+
+void queue_copy(struct queue *queue, void *to, const void *from, uint64_t bytes)
+{
+    if (bytes > 0 && queue_is_well(queue))
+        queue->device->functions->copy(queue, to, from, bytes);
+}
+
+void queue_upload(struct queue *queue, void *to, const void *host, uint64_t bytes)
+{
+    if (bytes > 0 && queue_is_well(queue))
+        queue->device->functions->upload(queue, to, host, bytes);
+}
+
+void queue_download(struct queue *queue, void *host, const void *from, uint64_t bytes)
+{
+    if (bytes > 0 && queue_is_well(queue))
+        queue->device->functions->download(queue, host, from, bytes);
+}

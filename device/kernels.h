@@ -1,0 +1,178 @@
+// What a device can compute.
+//
+// Every function takes the queue first and device addresses after it, gives the
+// work to the queue and returns at once: outputs before inputs, sizes last.
+// Matrices are row-major and tightly packed (`columns` numbers a row) unless a
+// leading dimension says otherwise. Numbers are float. Outputs are overwritten,
+// whatever they held, except where a sentence says *added to*: gradients of
+// parameters are, since they are sums over micro-batches. An output may be one of
+// the inputs of the same shape, but may not overlap one otherwise.
+//
+// The same call on the same device type gives the same bits, always. NaN stays NaN.
+#ifndef DEVICE_KERNELS_H
+#define DEVICE_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/device.h"
+
+// c = alpha * op(a) * op(b) + beta * c, where op(a) is m by k, op(b) is k by n,
+// c is m by n, and op transposes where asked. A leading dimension of 0 stands for
+// tightly packed. With beta = 0 what c held does not matter, not even a NaN.
+struct matmul {
+    bool transpose_a, transpose_b;
+    size_t m, n, k;
+    float alpha, beta;
+    const float *a, *b;
+    float *c;
+    size_t lda, ldb, ldc;
+};
+void kernel_matmul(struct queue *queue, const struct matmul *matmul);
+
+// --- element by element --------------------------------------------------------
+
+void kernel_fill(struct queue *queue, float *out, float value, size_t count);
+
+// Nearly normal random numbers (the sum of twelve uniform ones, so within six
+// deviations): number i depends on `key` and i alone, and has the same bits on
+// every machine.
+void kernel_fill_normal(struct queue *queue, float *out, float deviation, uint64_t key, size_t count);
+
+void kernel_add(struct queue *queue, float *out, const float *a, const float *b, size_t count);
+void kernel_scale(struct queue *queue, float *out, const float *in, float factor, size_t count);
+
+// Which elements are dropped is a hash of the key and the element's index, so that
+// a backward finds the same ones without anything being kept, wherever it runs.
+// Those that stay are divided by 1 - probability. At most 2^32 elements.
+struct dropout {
+    float probability;  // 0: nothing is dropped
+    uint64_t key;
+};
+uint64_t dropout_key(uint64_t seed, uint64_t step, uint32_t micro_batch, uint32_t layer);
+
+// Its own backward: called with the gradient.
+void kernel_dropout(struct queue *queue, float *out, const float *in, size_t count, struct dropout dropout);
+
+// `passed`, a byte each, is what the backward needs.
+void kernel_relu(struct queue *queue, float *out, uint8_t *passed, const float *in, size_t count);
+void kernel_relu_backward(struct queue *queue, float *in_gradient, const float *out_gradient, const uint8_t *passed,
+                          size_t count);
+
+// --- rows and columns ------------------------------------------------------------
+
+void kernel_add_bias(struct queue *queue, float *out, const float *in, const float *bias, size_t rows, size_t columns);
+
+// The end of a residual branch: out = trunk + dropout(branch + bias).
+void kernel_add_branch(struct queue *queue, float *out, const float *trunk, const float *branch, const float *bias,
+                       size_t rows, size_t columns, struct dropout dropout);
+
+// The backward of a bias: the sum of each column is added to `sums`.
+void kernel_sum_columns(struct queue *queue, float *sums, const float *in, size_t rows, size_t columns);
+
+// GELU by the hyperbolic tangent, of in + bias; bias may be NULL.
+void kernel_gelu(struct queue *queue, float *out, const float *in, const float *bias, size_t rows, size_t columns);
+// Also writes the forward's output again where `out` is not NULL: one pass gives
+// the next matrix product both it needs.
+void kernel_gelu_backward(struct queue *queue, float *in_gradient, float *out, const float *out_gradient,
+                          const float *in, const float *bias, size_t rows, size_t columns);
+
+void kernel_softmax(struct queue *queue, float *out, const float *in, size_t rows, size_t columns);
+
+// out = (in - mean) * rstd * gain + offset, where mean and rstd = 1 / sqrt(variance
+// + 1e-5) are of the row and are kept (one number per row each).
+struct layer_norm {
+    const float *in;
+    const float *gain, *offset;
+    size_t rows, columns;
+};
+void kernel_layer_norm(struct queue *queue, const struct layer_norm *norm, float *out, float *mean, float *rstd);
+// The same output from what was kept.
+void kernel_layer_norm_again(struct queue *queue, const struct layer_norm *norm, float *out, const float *mean,
+                             const float *rstd);
+// The gradient of `in`, plus `add` (the gradient past the norm, of a residual) where that is not NULL.
+void kernel_layer_norm_backward_input(struct queue *queue, const struct layer_norm *norm, float *in_gradient,
+                                      const float *out_gradient, const float *add, const float *mean,
+                                      const float *rstd);
+// Added to both gradients.
+void kernel_layer_norm_backward_weight(struct queue *queue, const struct layer_norm *norm, float *gain_gradient,
+                                       float *offset_gradient, const float *out_gradient, const float *mean,
+                                       const float *rstd);
+
+// --- words, attention, loss --------------------------------------------------------
+
+// out[row] = words[tokens[row]] + positions[row % sequence]. A token outside the
+// vocabulary fails the queue.
+struct embedding {
+    const int32_t *tokens;  // one per row
+    size_t rows, sequence, columns, vocabulary;
+};
+void kernel_embedding(struct queue *queue, const struct embedding *embedding, float *out, const float *words,
+                      const float *positions);
+// Added to both gradients.
+void kernel_embedding_backward(struct queue *queue, const struct embedding *embedding, float *words_gradient,
+                               float *positions_gradient, const float *out_gradient);
+
+// Causal multi-head attention. qkv is [batch][sequence][3][heads][size], out is
+// [batch][sequence][heads][size]:
+//
+//     out_i = sum over j <= i of exp(q_i k_j / sqrt(size) - log_sum_i) v_j
+//
+// log_sums is [batch][heads][sequence]; the backward computes the probabilities
+// from them anew, which costs less than reading them back, and keeps memory
+// linear in the sequence.
+struct attention {
+    size_t batch, sequence, heads, size;
+};
+uint64_t attention_workspace_bytes(const struct attention *attention);  // of either direction
+void kernel_attention(struct queue *queue, const struct attention *attention, float *out, float *log_sums,
+                      const float *qkv, void *workspace);
+void kernel_attention_backward(struct queue *queue, const struct attention *attention, float *qkv_gradient,
+                               const float *out_gradient, const float *out, const float *log_sums, const float *qkv,
+                               void *workspace);
+
+// sum = scale * the sum over rows of (log_sums[row] - logits[row][target]), where
+// log_sums[row] = log of the sum of exp(logits[row][..]). The caller's scale is one
+// over the true number of samples, so loss and gradients are divided once. A
+// target outside the row fails the queue.
+struct cross_entropy {
+    const float *logits;
+    const int32_t *targets;  // one per row
+    size_t rows, columns;
+    float scale;
+};
+void kernel_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums);
+void kernel_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss, float *logits_gradient,
+                                   const float *log_sums);
+
+// --- optimizers --------------------------------------------------------------------
+
+// What an update reads and writes. `weights` and `next` may be one buffer or two:
+// the update of version t writes version t + 1 wherever that is to live. Elements
+// are independent, so any cut into spans gives the same bits.
+struct optimizer_span {
+    float *next;
+    const float *weights;
+    const float *gradients;
+    float *first;   // moment: of AdamW; the momentum of SGD. Zero before the first update
+    float *second;  // moment, of AdamW only
+    size_t count;
+};
+
+struct adamw {
+    float rate, beta1, beta2, epsilon, decay;  // decay apart from the gradient, as the W says
+    uint64_t update;                           // from 1; both moments are corrected for their start at zero
+};
+void kernel_adamw(struct queue *queue, const struct adamw *adamw, const struct optimizer_span *span);
+
+struct sgd {
+    float rate, momentum, decay;
+};
+// first = momentum * first + (gradient + decay * weight); next = weight - rate * first.
+void kernel_sgd(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span);
+
+// In double, so that norms of large tensors can be compared; *sum is on the device.
+void kernel_sum_of_squares(struct queue *queue, double *sum, const float *in, size_t count);
+
+#endif

@@ -1,0 +1,121 @@
+// Private: what a maker of devices fills in, and what stands behind the opaque
+// types of device.h.
+//
+//     device.c, kernels.c    count memory, keep a queue's first error, skip after it
+//         |
+//     struct device_functions + struct kernel_functions     two tables per device
+//         |
+//     cpu_maker.c: "cpu"     (a GPU's maker fits in beside it)
+//
+// A maker's functions are called with good arguments only, and never on a queue
+// that has failed.
+#ifndef DEVICE_MAKER_H
+#define DEVICE_MAKER_H
+
+#include <pthread.h>
+
+#include "device/device.h"
+#include "device/kernels.h"
+
+struct block;  // of memory, known by its address
+
+struct device {
+    const struct device_functions *functions;
+    const struct kernel_functions *kernels;
+    const char *name;
+    char description[96];
+    void *own;  // the maker's
+    pthread_mutex_t lock;  // guards what follows: queues of many threads share a device
+    struct block *blocks;
+    struct device_memory memory;
+};
+
+struct queue {
+    struct device *device;
+    struct error error;  // the first one; kind ERROR_NONE while all is well
+    void *own;
+};
+
+struct event {
+    struct device *device;
+    void *own;
+};
+
+struct device_functions {
+    // Sets kernels, description and own. `detail` is what follows "NAME:", or "".
+    bool (*open)(struct device *device, const char *detail, struct error *error);
+    void (*close)(struct device *device);
+    void *(*allocate)(struct device *device, uint64_t bytes, struct error *error);
+    void (*release)(struct device *device, void *memory);
+
+    bool (*open_queue)(struct queue *queue, struct error *error);
+    void (*close_queue)(struct queue *queue);
+    void (*wait)(struct queue *queue);  // trouble goes to queue_fail()
+
+    bool (*open_event)(struct event *event, struct error *error);
+    void (*close_event)(struct event *event);
+    void (*record)(struct event *event, struct queue *queue);
+    void (*wait_event)(struct queue *queue, struct event *event);
+    bool (*event_done)(const struct event *event);
+
+    void (*zero)(struct queue *queue, void *memory, uint64_t bytes);
+    void (*copy)(struct queue *queue, void *to, const void *from, uint64_t bytes);
+    void (*upload)(struct queue *queue, void *to, const void *host, uint64_t bytes);
+    void (*download)(struct queue *queue, void *host, const void *from, uint64_t bytes);
+};
+
+// One entry for each function of kernels.h, with its meaning.
+struct kernel_functions {
+    void (*matmul)(struct queue *queue, const struct matmul *matmul);
+
+    void (*fill)(struct queue *queue, float *out, float value, size_t count);
+    void (*fill_normal)(struct queue *queue, float *out, float deviation, uint64_t key, size_t count);
+    void (*add)(struct queue *queue, float *out, const float *a, const float *b, size_t count);
+    void (*scale)(struct queue *queue, float *out, const float *in, float factor, size_t count);
+    void (*dropout)(struct queue *queue, float *out, const float *in, size_t count, struct dropout dropout);
+    void (*relu)(struct queue *queue, float *out, uint8_t *passed, const float *in, size_t count);
+    void (*relu_backward)(struct queue *queue, float *in_gradient, const float *out_gradient, const uint8_t *passed,
+                          size_t count);
+
+    void (*add_bias)(struct queue *queue, float *out, const float *in, const float *bias, size_t rows, size_t columns);
+    void (*add_branch)(struct queue *queue, float *out, const float *trunk, const float *branch, const float *bias,
+                       size_t rows, size_t columns, struct dropout dropout);
+    void (*sum_columns)(struct queue *queue, float *sums, const float *in, size_t rows, size_t columns);
+    void (*gelu)(struct queue *queue, float *out, const float *in, const float *bias, size_t rows, size_t columns);
+    void (*gelu_backward)(struct queue *queue, float *in_gradient, float *out, const float *out_gradient,
+                          const float *in, const float *bias, size_t rows, size_t columns);
+    void (*softmax)(struct queue *queue, float *out, const float *in, size_t rows, size_t columns);
+
+    void (*layer_norm)(struct queue *queue, const struct layer_norm *norm, float *out, float *mean, float *rstd);
+    void (*layer_norm_again)(struct queue *queue, const struct layer_norm *norm, float *out, const float *mean,
+                             const float *rstd);
+    void (*layer_norm_backward_input)(struct queue *queue, const struct layer_norm *norm, float *in_gradient,
+                                      const float *out_gradient, const float *add, const float *mean,
+                                      const float *rstd);
+    void (*layer_norm_backward_weight)(struct queue *queue, const struct layer_norm *norm, float *gain_gradient,
+                                       float *offset_gradient, const float *out_gradient, const float *mean,
+                                       const float *rstd);
+
+    void (*embedding)(struct queue *queue, const struct embedding *embedding, float *out, const float *words,
+                      const float *positions);
+    void (*embedding_backward)(struct queue *queue, const struct embedding *embedding, float *words_gradient,
+                               float *positions_gradient, const float *out_gradient);
+
+    void (*attention)(struct queue *queue, const struct attention *attention, float *out, float *log_sums,
+                      const float *qkv, void *workspace);
+    void (*attention_backward)(struct queue *queue, const struct attention *attention, float *qkv_gradient,
+                               const float *out_gradient, const float *out, const float *log_sums, const float *qkv,
+                               void *workspace);
+
+    void (*cross_entropy)(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums);
+    void (*cross_entropy_backward)(struct queue *queue, const struct cross_entropy *loss, float *logits_gradient,
+                                   const float *log_sums);
+
+    void (*adamw)(struct queue *queue, const struct adamw *adamw, const struct optimizer_span *span);
+    void (*sgd)(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span);
+    void (*sum_of_squares)(struct queue *queue, double *sum, const float *in, size_t count);
+};
+
+extern const struct device_functions cpu_functions;
+
+#endif

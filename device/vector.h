@@ -1,0 +1,204 @@
+// Private: float vectors as wide as the instruction set this file is compiled for.
+//
+// A `vec` holds LANES floats, an `ivec` as many 32-bit integers. Arithmetic is
+// written with plain operators (a vector extension of gcc and clang); here is what
+// those lack. A comparison gives all ones or zeros per lane. Every operation
+// rounds as IEEE says, so that a loop's result depends on its order only, and a
+// NaN goes through all of them.
+#ifndef DEVICE_VECTOR_H
+#define DEVICE_VECTOR_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#elif defined(__AVX2__)
+#define VECTOR_BYTES 32
+#else
+#define VECTOR_BYTES 16
+#endif
+#define LANES ((size_t)VECTOR_BYTES / 4)
+#define INLINE static inline __attribute__((always_inline, unused))
+
+typedef float vec __attribute__((vector_size(VECTOR_BYTES)));
+typedef int32_t ivec __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint32_t uvec __attribute__((vector_size(VECTOR_BYTES)));
+typedef float vec_anywhere __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
+
+// Half as many, as wide: sums in double.
+typedef float half_vec_anywhere __attribute__((vector_size(VECTOR_BYTES / 2), aligned(4), may_alias));
+typedef double dvec __attribute__((vector_size(VECTOR_BYTES)));
+
+INLINE vec vec_all(float x)
+{
+    return x - (vec){ 0 };
+}
+
+INLINE vec vec_load(const float *from)
+{
+    return *(const vec_anywhere *)from;
+}
+
+INLINE void vec_store(float *to, vec x)
+{
+    *(vec_anywhere *)to = x;
+}
+
+// The first `count` lanes, at most LANES; the others are `rest`.
+INLINE vec vec_load_first(const float *from, size_t count, float rest)
+{
+    if (count >= LANES)
+        return vec_load(from);
+#if defined(__AVX512F__)
+    return (vec)_mm512_mask_loadu_ps((__m512)vec_all(rest), (__mmask16)((1u << count) - 1), from);
+#else
+    vec x = vec_all(rest);
+    memcpy(&x, from, count * sizeof(float));
+    return x;
+#endif
+}
+
+INLINE void vec_store_first(float *to, vec x, size_t count)
+{
+    if (count >= LANES)
+        vec_store(to, x);
+    else
+#if defined(__AVX512F__)
+        _mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1), (__m512)x);
+#else
+        memcpy(to, &x, count * sizeof(float));
+#endif
+}
+
+INLINE vec vec_select(ivec where, vec a, vec b)
+{
+    return (vec)((where & (ivec)a) | (~where & (ivec)b));
+}
+
+// The larger or smaller; `b` where either is a NaN.
+INLINE vec vec_max(vec a, vec b)
+{
+#if defined(__AVX512F__)
+    return (vec)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vec)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+    return (vec)_mm_max_ps((__m128)a, (__m128)b);
+#else
+    return vec_select(a > b, a, b);
+#endif
+}
+
+INLINE vec vec_min(vec a, vec b)
+{
+#if defined(__AVX512F__)
+    return (vec)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vec)_mm256_min_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+    return (vec)_mm_min_ps((__m128)a, (__m128)b);
+#else
+    return vec_select(a < b, a, b);
+#endif
+}
+
+INLINE vec vec_sqrt(vec x)
+{
+#if defined(__AVX512F__)
+    return (vec)_mm512_sqrt_ps((__m512)x);
+#elif defined(__AVX2__)
+    return (vec)_mm256_sqrt_ps((__m256)x);
+#elif defined(__SSE2__)
+    return (vec)_mm_sqrt_ps((__m128)x);
+#else
+    for (size_t i = 0; i < LANES; i++)
+        x[i] = sqrtf(x[i]);
+    return x;
+#endif
+}
+
+// To the nearest integer, of |x| < 2^31.
+INLINE ivec vec_nearest(vec x)
+{
+#if defined(__AVX512F__)
+    return (ivec)_mm512_cvtps_epi32((__m512)x);
+#elif defined(__AVX2__)
+    return (ivec)_mm256_cvtps_epi32((__m256)x);
+#elif defined(__SSE2__)
+    return (ivec)_mm_cvtps_epi32((__m128)x);
+#else
+    ivec n;
+    for (size_t i = 0; i < LANES; i++)
+        n[i] = x[i] == x[i] ? (int32_t)lrintf(x[i]) : 0;
+    return n;
+#endif
+}
+
+INLINE vec vec_of_integers(ivec n)
+{
+    return __builtin_convertvector(n, vec);
+}
+
+// 0, 1, 2, ..
+INLINE uvec vec_count_up(void)
+{
+    uvec x;
+    for (uint32_t i = 0; i < LANES; i++)
+        x[i] = i;
+    return x;
+}
+
+// Halves are added to halves, so the order is fixed.
+INLINE float vec_sum(vec x)
+{
+    float lane[LANES];
+    memcpy(lane, &x, sizeof lane);
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t i = 0; i < half; i++)
+            lane[i] += lane[i + half];
+    return lane[0];
+}
+
+INLINE float vec_largest(vec x)
+{
+    float lane[LANES];
+    memcpy(lane, &x, sizeof lane);
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t i = 0; i < half; i++)
+            lane[i] = lane[i] > lane[i + half] ? lane[i] : lane[i + half];
+    return lane[0];
+}
+
+// e^x within 2 units in the last place. x = n ln 2 + r with |r| <= ln 2 / 2; e^r by
+// its series to r^7 (the next term is below 6e-9), and 2^n in two factors so that
+// neither end of the range overflows on the way. Past the clamp e^x is infinite, or 0.
+INLINE vec vec_exp(vec x)
+{
+    x = vec_min(vec_all(89.0f), vec_max(vec_all(-104.0f), x));
+    const ivec n = vec_nearest(x * 1.44269504f);
+    const vec whole = vec_of_integers(n);
+    // ln 2 in two parts, the first with so few bits that its product with n is exact.
+    const vec r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
+    vec y = r * 1.98412698e-4f + 1.38888889e-3f;
+    y = y * r + 8.33333333e-3f;
+    y = y * r + 4.16666667e-2f;
+    y = y * r + 1.66666667e-1f;
+    y = y * r + 0.5f;
+    y = y * r + 1.0f;
+    y = y * r + 1.0f;
+#if defined(__AVX512F__)
+    return (vec)_mm512_scalef_ps((__m512)y, (__m512)whole);
+#else
+    const ivec low = n >> 1, high = n - low;
+    return y * (vec)((low + 127) << 23) * (vec)((high + 127) << 23);
+#endif
+}
+
+#endif

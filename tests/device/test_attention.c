@@ -1,0 +1,183 @@
+#include "tests/device/kernel_rig.h"
+
+// Attention and its gradients the obvious way, in double, one head at a time.
+struct slow {
+    const struct attention *shape;
+    const float *qkv, *gradient;
+    double *p, *slope;  // [sequence][sequence]
+};
+
+static size_t qkv_at(const struct attention *a, size_t batch, size_t row, size_t part, size_t head, size_t c)
+{
+    return (((batch * a->sequence + row) * 3 + part) * a->heads + head) * a->size + c;
+}
+
+static size_t out_at(const struct attention *a, size_t batch, size_t row, size_t head, size_t c)
+{
+    return ((batch * a->sequence + row) * a->heads + head) * a->size + c;
+}
+
+static double dot(const struct slow *slow, size_t batch, size_t head, size_t i, size_t j)
+{
+    double sum = 0;
+    for (size_t c = 0; c < slow->shape->size; c++)
+        sum += (double)slow->qkv[qkv_at(slow->shape, batch, i, 0, head, c)]
+             * (double)slow->qkv[qkv_at(slow->shape, batch, j, 1, head, c)];
+    return sum / sqrt((double)slow->shape->size);
+}
+
+// P of one head; returns the log of row `i`'s sum in log_sums[i].
+static void slow_probabilities(const struct slow *slow, size_t batch, size_t head, double *log_sums)
+{
+    const size_t sequence = slow->shape->sequence;
+    for (size_t i = 0; i < sequence; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < sequence; j++)
+            sum += slow->p[i * sequence + j] = j <= i ? exp(dot(slow, batch, head, i, j)) : 0;
+        for (size_t j = 0; j < sequence; j++)
+            slow->p[i * sequence + j] /= sum;
+        log_sums[i] = log(sum);
+    }
+}
+
+static void slow_slopes(const struct slow *slow, size_t batch, size_t head)
+{
+    const struct attention *a = slow->shape;
+    for (size_t i = 0; i < a->sequence; i++) {
+        double mean = 0;
+        for (size_t j = 0; j < a->sequence; j++) {
+            double g_v = 0;
+            for (size_t c = 0; c < a->size; c++)
+                g_v += (double)slow->gradient[out_at(a, batch, i, head, c)]
+                     * (double)slow->qkv[qkv_at(a, batch, j, 2, head, c)];
+            slow->slope[i * a->sequence + j] = g_v;
+            mean += slow->p[i * a->sequence + j] * g_v;
+        }
+        for (size_t j = 0; j < a->sequence; j++) {
+            double *slope = &slow->slope[i * a->sequence + j];
+            *slope = slow->p[i * a->sequence + j] * (*slope - mean) / sqrt((double)a->size);
+        }
+    }
+}
+
+static void compare_head(const struct slow *slow, size_t batch, size_t head, const float *out,
+                         const float *qkv_gradient)
+{
+    const struct attention *a = slow->shape;
+    for (size_t i = 0; i < a->sequence; i++)
+        for (size_t c = 0; c < a->size; c++) {
+            double o = 0, dq = 0, dk = 0, dv = 0;
+            for (size_t j = 0; j < a->sequence; j++) {
+                o += slow->p[i * a->sequence + j] * (double)slow->qkv[qkv_at(a, batch, j, 2, head, c)];
+                dq += slow->slope[i * a->sequence + j] * (double)slow->qkv[qkv_at(a, batch, j, 1, head, c)];
+                dk += slow->slope[j * a->sequence + i] * (double)slow->qkv[qkv_at(a, batch, j, 0, head, c)];
+                dv += slow->p[j * a->sequence + i] * (double)slow->gradient[out_at(a, batch, j, head, c)];
+            }
+            rig_close_to(out[out_at(a, batch, i, head, c)], o, 1e-5, "out", i);
+            rig_close_to(qkv_gradient[qkv_at(a, batch, i, 0, head, c)], dq, 3e-5, "q's gradient", i);
+            rig_close_to(qkv_gradient[qkv_at(a, batch, i, 1, head, c)], dk, 3e-5, "k's gradient", i);
+            rig_close_to(qkv_gradient[qkv_at(a, batch, i, 2, head, c)], dv, 3e-5, "v's gradient", i);
+        }
+}
+
+static void check_attention_of(struct rig *rig, const struct attention *a)
+{
+    const size_t out_count = a->batch * a->sequence * a->heads * a->size;
+    const float *qkv = rig_numbers(rig, 3 * out_count, 1.5), *gradient = rig_numbers(rig, out_count, 1);
+    float *out = rig_output(rig, out_count), *log_sums = rig_output(rig, a->batch * a->heads * a->sequence);
+    float *qkv_gradient = rig_output(rig, 3 * out_count);
+    float *workspace = rig_buffer(rig, attention_workspace_bytes(a) / sizeof(float), false);
+    kernel_attention(rig->queue, a, out, log_sums, qkv, workspace);
+    kernel_attention_backward(rig->queue, a, qkv_gradient, gradient, out, log_sums, qkv, workspace);
+
+    struct slow slow = { a, qkv, gradient, calloc(a->sequence * a->sequence, sizeof(double)),
+                         calloc(a->sequence * a->sequence, sizeof(double)) };
+    double *slow_sums = calloc(a->sequence, sizeof(double));
+    for (size_t batch = 0; batch < a->batch; batch++)
+        for (size_t head = 0; head < a->heads; head++) {
+            slow_probabilities(&slow, batch, head, slow_sums);
+            slow_slopes(&slow, batch, head);
+            for (size_t i = 0; i < a->sequence; i++)
+                rig_close_to(log_sums[(batch * a->heads + head) * a->sequence + i], slow_sums[i], 3e-6, "log sum", i);
+            compare_head(&slow, batch, head, out, qkv_gradient);
+        }
+    free(slow.p);
+    free(slow.slope);
+    free(slow_sums);
+}
+
+static void check_attention(struct rig *rig, uint64_t trial)
+{
+    const struct attention a = { .batch = 1 + trial % 2, .sequence = rig_size(rig, 40), .heads = 1 + trial % 3,
+                                 .size = rig_size(rig, 40) };
+    check_attention_of(rig, &a);
+}
+
+static void attention_of_any_size_equals_the_plain_sums(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_attention, test_trials(30, 600));
+}
+
+static void check_long_attention(struct rig *rig, uint64_t trial)
+{
+    const struct attention shapes[] = { { 1, 128, 1, 32 }, { 1, 200, 2, 8 }, { 1, 64, 1, 64 }, { 1, 65, 1, 5 } };
+    check_attention_of(rig, &shapes[trial]);
+}
+
+static void attention_of_several_blocks_equals_the_plain_sums(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_long_attention, 4);
+}
+
+static void check_causal(struct rig *rig, uint64_t trial)
+{
+    (void)trial;
+    const struct attention a = { .batch = 1, .sequence = 50, .heads = 2, .size = 16 };
+    float *qkv = rig_numbers(rig, 3 * 50 * 32, 1);
+    float *out = rig_output(rig, 50 * 32), *later = rig_output(rig, 50 * 32), *log_sums = rig_output(rig, 100);
+    void *workspace = rig_buffer(rig, attention_workspace_bytes(&a) / sizeof(float), false);
+    kernel_attention(rig->queue, &a, out, log_sums, qkv, workspace);
+    for (size_t i = 30 * 96; i < 50 * 96; i++)
+        qkv[i] = 1e30f;  // the future, as seen from the first 30 rows
+    kernel_attention(rig->queue, &a, later, log_sums, qkv, workspace);
+    assert_memory_equal(out, later, 30 * 32 * sizeof(float));
+    assert_memory_not_equal(out + 30 * 32, later + 30 * 32, 32 * sizeof(float));
+}
+
+static void the_future_changes_nothing(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_causal, 1);
+}
+
+static void check_nan(struct rig *rig, uint64_t trial)
+{
+    const struct attention a = { .batch = 1, .sequence = 20, .heads = 1, .size = 16 };
+    float *qkv = rig_numbers(rig, 3 * 20 * 16, 1);
+    float *out = rig_buffer(rig, 20 * 16, false), *log_sums = rig_output(rig, 20);
+    void *workspace = rig_buffer(rig, attention_workspace_bytes(&a) / sizeof(float), false);
+    qkv[(9 * 3 + trial) * 16 + 3] = NAN;  // of row 9: in q, k or v
+    kernel_attention(rig->queue, &a, out, log_sums, qkv, workspace);
+    assert_false(isnan(out[0]));
+    assert_true(isnan(out[9 * 16 + 3]));
+    assert_true(isnan(out[19 * 16 + 3]) == (trial > 0));
+}
+
+static void a_nan_reaches_all_who_attend_to_it(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_nan, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attention_of_any_size_equals_the_plain_sums),
+        cmocka_unit_test(attention_of_several_blocks_equals_the_plain_sums),
+        cmocka_unit_test(the_future_changes_nothing),
+        cmocka_unit_test(a_nan_reaches_all_who_attend_to_it),
+    };
+    return cmocka_run_group_tests_name("attention", tests, NULL, NULL);
+}

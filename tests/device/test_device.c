@@ -1,0 +1,190 @@
+#include "device/device.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "device/kernels.h"
+#include "tests/test.h"
+
+static struct device *open_cpu(void)
+{
+    struct error error = { 0 };
+    struct device *device = device_open("cpu", &error);
+    assert_good(device, error);
+    return device;
+}
+
+static void a_device_says_what_it_is(void **state)
+{
+    (void)state;
+    struct device *device = open_cpu();
+    assert_string_equal(device_name(device), "cpu");
+    assert_non_null(strstr(device_description(device), ", "));
+    device_close(device);
+}
+
+static struct name_row {
+    const char *name;
+    const char *asked, *sentence;
+} name_rows[] = {
+    { "an unknown device is refused", "abacus", "there is no device abacus (the devices are: cpu)" },
+    { "the beginning of a name is not the name", "cp", "there is no device cp (the devices are: cpu)" },
+    { "an unknown instruction set is refused", "cpu:mmx",
+      "there is no device cpu:mmx (cpu:baseline, cpu:avx2 and cpu:avx512 are)" },
+};
+
+static void a_bad_name_is_refused(void **state)
+{
+    const struct name_row *row = *state;
+    struct error error = { 0 };
+    assert_null(device_open(row->asked, &error));
+    assert_error(error, row->sentence);
+}
+
+static void memory_counts_itself(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct device *device = open_cpu();
+    void *a = device_allocate(device, 1000, &error);
+    void *b = device_allocate(device, 24, &error);
+    assert_int_equal((uintptr_t)a % 256, 0);
+    assert_int_equal((uintptr_t)b % 256, 0);
+    device_release(device, a);
+    void *none = device_allocate(device, 0, &error);
+    assert_non_null(none);
+    struct device_memory memory = device_memory(device);
+    assert_int_equal(memory.current_bytes, 24);
+    assert_int_equal(memory.peak_bytes, 1024);
+    assert_int_equal(memory.allocations, 3);
+
+    device_memory_reset_peak(device);
+    assert_int_equal(device_memory(device).peak_bytes, 24);
+    device_release(device, b);
+    device_release(device, none);
+    device_release(device, NULL);
+    assert_int_equal(device_memory(device).current_bytes, 0);
+    assert_int_equal(device_memory(device).allocations, 3);
+    device_close(device);
+}
+
+static void memory_nobody_has_is_an_error(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct device *device = open_cpu();
+    assert_null(device_allocate(device, UINT64_MAX - 5, &error));
+    assert_int_equal(error.kind, ERROR_MACHINE);
+    assert_memory_equal(error.text, "no memory for ", 14);
+    assert_int_equal(device_memory(device).current_bytes, 0);
+    device_close(device);
+}
+
+static void bytes_go_up_across_and_down(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct device *device = open_cpu();
+    struct queue *queue = queue_create(device, &error);
+    char *a = device_allocate(device, 64, &error), *b = device_allocate(device, 64, &error);
+    char host[8] = "????";
+    queue_zero(queue, b, 64);
+    queue_upload(queue, a, "weir", 4);
+    queue_copy(queue, b, a, 4);
+    queue_copy(queue, b, b, 4);
+    queue_download(queue, host, b, 8);
+    assert_good(queue_wait(queue, &error), error);
+    assert_memory_equal(host, "weir\0\0\0", 8);
+    assert_ptr_equal(queue_device(queue), device);
+    device_release(device, a);
+    device_release(device, b);
+    queue_free(queue);
+    device_close(device);
+}
+
+static void a_queue_keeps_its_first_error_and_does_nothing_after(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct device *device = open_cpu();
+    struct queue *queue = queue_create(device, &error);
+    float *x = device_allocate(device, 64, &error);
+    kernel_fill(queue, x, 1, 16);
+    queue_fail(queue, "the first trouble");
+    queue_fail(queue, "the second");
+    kernel_fill(queue, x, 2, 16);
+    queue_zero(queue, x, 64);
+    assert_false(queue_wait(queue, &error));
+    assert_error(error, "the first trouble");
+    assert_int_equal(error.kind, ERROR_MACHINE);
+    assert_true(x[0] == 1);
+
+    struct error again = { 0 };
+    assert_false(queue_wait(queue, &again));
+    assert_error(again, "the first trouble");
+    device_release(device, x);
+    queue_free(queue);
+    device_close(device);
+}
+
+static void a_recorded_event_is_done(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct device *device = open_cpu();
+    struct queue *one = queue_create(device, &error), *two = queue_create(device, &error);
+    struct event *event = event_create(device, &error);
+    event_record(event, one);
+    queue_wait_event(two, event);
+    assert_good(queue_wait(two, &error), error);
+    assert_true(event_done(event));
+    event_free(event);
+    queue_free(one);
+    queue_free(two);
+    queue_free(NULL);
+    event_free(NULL);
+    device_close(device);
+    device_close(NULL);
+}
+
+static void *allocate_and_release(void *device)
+{
+    struct error error = { 0 };
+    for (int i = 0; i < 200; i++) {
+        void *memory = device_allocate(device, 100, &error);
+        device_release(device, memory);
+    }
+    return NULL;
+}
+
+static void two_threads_count_as_one(void **state)
+{
+    (void)state;
+    struct device *device = open_cpu();
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, allocate_and_release, device), 0);
+    allocate_and_release(device);
+    pthread_join(thread, NULL);
+    const struct device_memory memory = device_memory(device);
+    assert_int_equal(memory.current_bytes, 0);
+    assert_int_equal(memory.allocations, 400);
+    assert_true(memory.peak_bytes == 100 || memory.peak_bytes == 200);
+    device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_device_says_what_it_is),
+        TEST_ROW(a_bad_name_is_refused, &name_rows[0]),
+        TEST_ROW(a_bad_name_is_refused, &name_rows[1]),
+        TEST_ROW(a_bad_name_is_refused, &name_rows[2]),
+        cmocka_unit_test(memory_counts_itself),
+        cmocka_unit_test(memory_nobody_has_is_an_error),
+        cmocka_unit_test(bytes_go_up_across_and_down),
+        cmocka_unit_test(a_queue_keeps_its_first_error_and_does_nothing_after),
+        cmocka_unit_test(a_recorded_event_is_done),
+        cmocka_unit_test(two_threads_count_as_one),
+    };
+    return cmocka_run_group_tests_name("device", tests, NULL, NULL);
+}

@@ -1,0 +1,254 @@
+#include "tests/device/kernel_rig.h"
+
+static void check_simple(struct rig *rig, uint64_t trial)
+{
+    const size_t count = rig_size(rig, 300);
+    const float *a = rig_numbers(rig, count, 3), *b = rig_numbers(rig, count, 3), *c = rig_numbers(rig, count, 3);
+    float *sum = rig_output(rig, count), *scaled = rig_output(rig, count), *filled = rig_output(rig, count);
+    kernel_add(rig->queue, sum, a, b, count);
+    kernel_scale(rig->queue, scaled, a, 0.3f, count);
+    kernel_fill(rig->queue, filled, (float)trial, count);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(sum[i] == a[i] + b[i]);
+        assert_true(scaled[i] == a[i] * 0.3f);
+        assert_true(filled[i] == (float)trial);
+    }
+    kernel_add(rig->queue, sum, sum, c, count);  // in place
+    for (size_t i = 0; i < count; i++)
+        assert_true(sum[i] == a[i] + b[i] + c[i]);
+}
+
+static void adding_scaling_and_filling_are_exact(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_simple, test_trials(60, 600));
+}
+
+static double gelu_of(double x)
+{
+    return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+static double gelu_slope(double x)
+{
+    const double c = sqrt(2 / M_PI), t = tanh(c * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
+}
+
+static void check_gelu(struct rig *rig, uint64_t trial)
+{
+    const size_t rows = 1 + trial % 4, columns = rig_size(rig, 150), count = rows * columns;
+    const float *in = rig_numbers(rig, count, 1 + (double)(trial % 20)), *gradient = rig_numbers(rig, count, 2);
+    const float *bias = trial % 2 ? rig_numbers(rig, columns, 1) : NULL;
+    float *out = rig_output(rig, count), *again = rig_output(rig, count), *in_gradient = rig_output(rig, count);
+    float *alone = rig_output(rig, count);
+    kernel_gelu(rig->queue, out, in, bias, rows, columns);
+    kernel_gelu_backward(rig->queue, in_gradient, again, gradient, in, bias, rows, columns);
+    kernel_gelu_backward(rig->queue, alone, NULL, gradient, in, bias, rows, columns);
+    assert_memory_equal(out, again, count * sizeof(float));
+    assert_memory_equal(in_gradient, alone, count * sizeof(float));
+    for (size_t i = 0; i < count; i++) {
+        const double x = (double)(in[i] + (bias ? bias[i % columns] : 0));
+        rig_close_to(out[i], gelu_of(x), 1e-6, "gelu", i);
+        rig_close_to(in_gradient[i], (double)gradient[i] * gelu_slope(x), 2e-6, "gelu's gradient", i);
+    }
+}
+
+static void gelu_and_its_slope_equal_the_formulas(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_gelu, test_trials(100, 1000));
+}
+
+static void check_gelu_ends(struct rig *rig, uint64_t trial)
+{
+    (void)trial;
+    float *in = rig_numbers(rig, 21, 1), *one = rig_numbers(rig, 21, 1);
+    float *out = rig_output(rig, 21), *slope = rig_output(rig, 21);
+    const float ends[7] = { NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 0, -20 };
+    for (size_t i = 0; i < 21; i++)
+        in[i] = ends[i % 7], one[i] = 1;
+    kernel_gelu(rig->queue, out, in, NULL, 3, 7);
+    kernel_gelu_backward(rig->queue, slope, NULL, one, in, NULL, 3, 7);
+    for (size_t i = 0; i < 21; i += 7) {
+        assert_true(isnan(out[i]) && isnan(slope[i]));
+        assert_true(isinf(out[i + 1]) && out[i + 1] > 0 && slope[i + 1] == 1);
+        assert_true(out[i + 2] == 0 && slope[i + 2] == 0);
+        assert_true(out[i + 3] == 3e38f && slope[i + 3] == 1);
+        assert_true(out[i + 4] == 0 && slope[i + 4] == 0);
+        assert_true(out[i + 5] == 0);
+        rig_close_to(slope[i + 5], 0.5, 1e-7, "slope at 0", i);
+        assert_true(fabsf(out[i + 6]) < 1e-30f);
+    }
+}
+
+static void gelu_takes_nan_and_infinities_to_their_limits(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_gelu_ends, 1);
+}
+
+static void check_relu(struct rig *rig, uint64_t trial)
+{
+    (void)trial;
+    const size_t count = rig_size(rig, 200);
+    float *in = rig_numbers(rig, count, 1), *gradient = rig_numbers(rig, count, 1);
+    in[0] = NAN, in[count / 2] = 0;
+    uint8_t *passed = (uint8_t *)rig_output(rig, (count + 3) / 4);
+    float *out = rig_output(rig, count), *in_gradient = rig_output(rig, count);
+    memset(passed, 0, (count + 3) / 4 * 4);
+    kernel_relu(rig->queue, out, passed, in, count);
+    kernel_relu_backward(rig->queue, in_gradient, gradient, passed, count);
+    for (size_t i = 0; i < count; i++) {
+        if (isnan(in[i]))
+            assert_true(isnan(out[i]) && in_gradient[i] == gradient[i]);
+        else
+            assert_true(out[i] == (in[i] > 0 ? in[i] : 0) && in_gradient[i] == (in[i] > 0 ? gradient[i] : 0));
+    }
+}
+
+static void relu_passes_what_is_positive_or_not_a_number(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_relu, test_trials(40, 400));
+}
+
+static void check_branch(struct rig *rig, uint64_t trial)
+{
+    const size_t rows = 1 + trial % 5, columns = rig_size(rig, 100), count = rows * columns;
+    const float *trunk = rig_numbers(rig, count, 2), *branch = rig_numbers(rig, count, 2);
+    const float *bias = rig_numbers(rig, columns, 1);
+    float *plain = rig_output(rig, count), *biased = rig_output(rig, count);
+    float *dropped = rig_output(rig, count), *ended = rig_output(rig, count);
+    const struct dropout dropout = { .probability = 0.4f, .key = dropout_key(trial, 2, 3, 4) };
+    kernel_add_branch(rig->queue, plain, trunk, branch, bias, rows, columns, (struct dropout){ 0 });
+    kernel_add_bias(rig->queue, biased, branch, bias, rows, columns);
+    kernel_dropout(rig->queue, dropped, biased, count, dropout);
+    kernel_add_branch(rig->queue, ended, trunk, branch, bias, rows, columns, dropout);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(biased[i] == branch[i] + bias[i % columns]);
+        assert_true(plain[i] == trunk[i] + biased[i]);
+        rig_close_to(ended[i], (double)trunk[i] + (double)dropped[i], 1e-6, "branch", i);
+    }
+}
+
+static void a_branch_ends_in_bias_dropout_and_residual(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_branch, test_trials(40, 400));
+}
+
+// --- dropout ---------------------------------------------------------------------
+
+enum { MANY = 100000 };
+
+static void check_dropout(struct rig *rig, uint64_t trial)
+{
+    const float probability = (float)(trial + 1) / 8;
+    const struct dropout dropout = { probability, dropout_key(5, trial, 0, 1) };
+    float *in = rig_numbers(rig, MANY, 1), *out = rig_output(rig, MANY);
+    kernel_dropout(rig->queue, out, in, MANY, dropout);
+    size_t dropped = 0;
+    for (size_t i = 0; i < MANY; i++) {
+        if (out[i] == 0)
+            dropped++;
+        else
+            rig_close_to(out[i], (double)in[i] / (1 - (double)probability), 1e-6, "kept", i);
+    }
+    // Five deviations of a binomial.
+    const double p = (double)probability;
+    assert_true(fabs((double)dropped - MANY * p) < 5 * sqrt(MANY * p * (1 - p)));
+}
+
+static void dropout_drops_its_share_and_scales_the_rest(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_dropout, 7);
+}
+
+// How many of MANY elements two masks treat alike; independent masks of a half: half of them.
+static size_t alike(struct rig *rig, uint64_t one, uint64_t two)
+{
+    float *ones = rig_numbers(rig, MANY, 1), *a = rig_output(rig, MANY), *b = rig_output(rig, MANY);
+    kernel_fill(rig->queue, ones, 1, MANY);
+    kernel_dropout(rig->queue, a, ones, MANY, (struct dropout){ 0.5f, one });
+    kernel_dropout(rig->queue, b, ones, MANY, (struct dropout){ 0.5f, two });
+    size_t count = 0;
+    for (size_t i = 0; i < MANY; i++)
+        count += a[i] == b[i];
+    return count;
+}
+
+static void check_keys(struct rig *rig, uint64_t trial)
+{
+    const uint64_t key = dropout_key(1, 2, 3, 4);
+    const uint64_t others[] = { dropout_key(9, 2, 3, 4), dropout_key(1, 9, 3, 4), dropout_key(1, 2, 9, 4),
+                                dropout_key(1, 2, 3, 9) };
+    assert_true(llabs((long long)alike(rig, key, others[trial]) - MANY / 2) < 800);
+    assert_int_equal(alike(rig, key, key), MANY);
+}
+
+static void each_of_seed_step_micro_batch_and_layer_gives_another_mask(void **state)
+{
+    (void)state;
+    rig_try("cpu", check_keys, 4);
+}
+
+// The first bits of a mask are pinned: checkpoints and other devices rely on them.
+static void check_mask(struct rig *rig, uint64_t trial)
+{
+    (void)trial;
+    float *ones = rig_numbers(rig, 40, 1), *out = rig_output(rig, 40);
+    kernel_fill(rig->queue, ones, 1, 40);
+    kernel_dropout(rig->queue, out, ones, 40, (struct dropout){ 0.5f, 0x0123456789abcdef });
+    char mask[41] = "";
+    for (size_t i = 0; i < 40; i++)
+        mask[i] = out[i] == 0 ? '.' : '#';
+    assert_string_equal(mask, "...##.##..#.#.#.#..#.#..####..##...#.###");
+}
+
+static void a_mask_is_the_same_on_every_instruction_set(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_mask, 1);
+}
+
+static void check_normal(struct rig *rig, uint64_t trial)
+{
+    float *out = rig_output(rig, MANY);
+    kernel_fill_normal(rig->queue, out, 0.5f, trial, MANY);
+    double sum = 0, squares = 0;
+    size_t within = 0;
+    for (size_t i = 0; i < MANY; i++) {
+        sum += (double)out[i];
+        squares += (double)out[i] * (double)out[i];
+        within += fabsf(out[i]) < 0.5f;
+    }
+    assert_true(fabs(sum / MANY) < 0.01);
+    assert_true(fabs(squares / MANY - 0.25) < 0.01);
+    assert_true(fabs((double)within / MANY - 0.6827) < 0.01);
+    if (trial == 1)  // pinned: the same weights on every machine
+        assert_true(out[0] == 0.649101257f && out[1] == 0.326499939f && out[MANY - 1] == -0.401855469f);
+}
+
+static void normal_numbers_have_their_mean_and_deviation(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_normal, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(adding_scaling_and_filling_are_exact),
+        cmocka_unit_test(gelu_and_its_slope_equal_the_formulas),
+        cmocka_unit_test(gelu_takes_nan_and_infinities_to_their_limits),
+        cmocka_unit_test(relu_passes_what_is_positive_or_not_a_number),
+        cmocka_unit_test(a_branch_ends_in_bias_dropout_and_residual),
+        cmocka_unit_test(dropout_drops_its_share_and_scales_the_rest),
+        cmocka_unit_test(each_of_seed_step_micro_batch_and_layer_gives_another_mask),
+        cmocka_unit_test(a_mask_is_the_same_on_every_instruction_set),
+        cmocka_unit_test(normal_numbers_have_their_mean_and_deviation),
+    };
+    return cmocka_run_group_tests_name("elementwise", tests, NULL, NULL);
+}
