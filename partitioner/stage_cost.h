@@ -3,21 +3,43 @@
 // so that what was planned is what is allocated.
 //
 // Layers [first, end) on one device; x_l is the input of layer l, y_l its output;
-// inside the stage y_l is x_{l+1}. A *segment* [a, b) of `recompute` keeps only
-// x_a and is re-run whole before its backward.
+// in a chain y_l is x_{l+1}, in a DAG y_l is one of the inputs of each layer that
+// reads it. A *segment* [a, b) of `recompute` keeps only what it reads (in a chain
+// x_a) and is re-run whole before its backward; adjacent segments stay separate.
 //
+//        input      kept, kept_through, held         output
+//          |     +---------------------------+          |
+//     x ---+---> | l0 --y--> l1 --y--> l2    | ---y-----+---> next stage
+//        slots   +---------------------------+        slots
+//                  one workspace: transient
+//
+//   input          bytes of all tensors handed to the stage (0 for stage 0: the data is the first layer's
+//                  own); one slot holds them until F if no layer's backward and no segment reads them,
+//                  until I if only the re-run of segments does, until W if a layer that reads them has
+//                  input_kept != none
+//   output         bytes of all tensors handed on: each tensor from the stage or from before it that a
+//                  later stage reads, once (a DAG's skip connections are handed from stage to stage)
 //   kept           sum of saved_l over layers outside segments
-//   kept_through   inputs inside the stage (not the stage's own) that some backward needs: x_l with
-//                  input_kept != none outside segments, and x_a of each segment that begins inside
-//   held           sum of held_for_weight_l; and inside segments also the x_l that W needs
-//   input          bytes handed to the stage (0 for stage 0: the data is the first layer's own); lives
-//                  until F if neither its layer nor a segment needs it, until I or W if they do
-//   forward workspace    max over l of workspace_l + x_l and y_l where they are inside the stage and not kept
-//   backward workspace   max over l of backward_workspace_l + gradients of x_l and y_l inside the stage;
-//                        within a segment + all of its saved_l, inner inputs and last output, or, while it is
-//                        being re-run, those + workspace_l. In a split backward `held` takes what W needs.
+//   kept_through   tensors y_q of the stage that are read, inside the stage, by a layer outside segments
+//                  with input_kept != none, or by a segment that q is not in; each once
+//   held           sum of held_for_weight_l, and the y_q of segments that a layer of the same segment with
+//                  input_kept != none reads. Matters only where backwards are split
+//   alive(l)       tensors of the stage that a layer of the stage reads, from the layer that makes them to
+//                  the last one inside that reads them, both included; in a chain x_l and y_l where they
+//                  are inside the stage. What no layer of the model reads (its last output) is alive
+//                  where it is made
+//   forward        max over l of workspace_l + alive(l)
+//   backward       max over l of backward_workspace_l + alive(l), for the gradients of these tensors;
+//                  in a segment [a, b) + all of its saved_l and y_l. While it is being re-run, those
+//                  + workspace_l + the part of alive(b) that was made before b
+//   transient      the largest of all these
 //
-// Every single tensor is rounded up to 256 before it is summed.
+// The forward workspace holds alive(l) even where it is kept: its gradient needs
+// the place anyway when the backward of l runs, and it makes the workspace of a
+// range independent of what is recomputed but for the segments' own.
+//
+// Every single tensor is rounded up to 256 before it is summed. Sums that pass
+// 2^64 stay there.
 #ifndef PARTITIONER_STAGE_COST_H
 #define PARTITIONER_STAGE_COST_H
 
@@ -34,17 +56,28 @@ struct stage_bytes {
     uint64_t transient;     // the larger of forward and backward workspace
 };
 
-// Sizes of layers [first, end). Needs no times.
+// Bytes of one message over the cut between layer `end` - 1 and `end`: each tensor
+// made before it and read behind it, once; 0 at both ends of the model.
+uint64_t stage_cut_bytes(const struct profile *profile, uint32_t end);
+
+// Sizes of layers [first, end). Needs no times. The segments are in order, do not
+// overlap, and lie within the range.
 struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first, uint32_t end,
                                   const struct segment *recompute, size_t recompute_count,
                                   enum optimizer_kind optimizer);
 
-// Times on a device of the given speed, and the sizes in the form the simulator knows.
+// Times on a device of the given speed (each sum times 1000 / speed, rounded up),
+// and the sizes in the form the simulator knows. A profile has no time for the
+// optimizer: step_ns is 0.
 struct cost_row stage_cost_of(const struct profile *profile, uint32_t first, uint32_t end,
                               const struct segment *recompute, size_t recompute_count,
                               enum optimizer_kind optimizer, uint64_t speed_permille);
 
-// The slab of one stage on a rank: slots times bytes, by kind. peak_bytes is their sum.
+// ns on the profile's device, in ns on a device of another speed.
+uint64_t stage_scaled_ns(uint64_t ns, uint64_t speed_permille);
+
+// The slab of one stage on a rank: slots times bytes, by kind. peak_bytes is their
+// sum; live_peak_bytes and capacity_bytes are left 0.
 struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struct slots *slots);
 
 #endif

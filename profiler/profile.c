@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "common/number.h"
 
 static void clear_layer(struct profile_layer *layer)
@@ -64,6 +65,20 @@ bool profile_rehash(struct profile *profile, struct error *error)
         hash_bytes(text.data, text.length, profile->hash);
     text_clear(&text);
     return good || error_no_memory(error, "the hash of a profile");
+}
+
+size_t profile_overflow_at(const struct profile *profile, const char **of_what)
+{
+    uint64_t ns = 0, bytes = 0;
+    for (size_t i = 0; i < profile->layer_count; i++) {
+        const struct profile_layer *layer = &profile->layers[i];
+        ns += layer->forward_ns + layer->backward_ns;
+        bytes += layer->parameter_bytes + layer->output_bytes + layer->saved_bytes + layer->held_for_weight_bytes;
+        *of_what = ns > JSON_MAX ? "times" : "sizes";
+        if (ns > JSON_MAX || bytes > JSON_MAX)
+            return i;
+    }
+    return profile->layer_count;
 }
 
 // Edges are sorted by (from, to), so the last edge of a producer names its last

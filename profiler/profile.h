@@ -14,6 +14,9 @@
 #include "common/hash.h"
 #include "common/text.h"
 
+// More layers than this is a mistake: the largest known graphs have thousands.
+enum { PROFILE_MOST_LAYERS = 1 << 20 };
+
 // Whether a layer's backward needs its input: never, for W only, for I and W.
 enum input_kept { INPUT_KEPT_NONE, INPUT_KEPT_WEIGHT, INPUT_KEPT_BOTH };
 
@@ -95,6 +98,11 @@ void profile_free(struct profile *profile);
 // An empty profile of `layer_count` zeroed layers, for measuring and importing.
 struct profile *profile_create(const char *model, const char *dtype, uint64_t micro_batch, size_t layer_count,
                                struct error *error);
+
+// Sums of a whole model stay below 2^53 too, so that whatever is added up for
+// one micro-batch can be written. The first layer at which the sum of times or
+// of sizes passes that, or layer_count when none does.
+size_t profile_overflow_at(const struct profile *profile, const char **of_what);
 
 // Bytes of all tensors that cross the cut between layer `end` - 1 and `end`: each
 // producer before it with a consumer after it, once.

@@ -7,10 +7,6 @@
 #include "profiler/profile.h"
 #include "profiler/profile_words.h"
 
-// More layers than this is a mistake: the largest known model graphs have some
-// thousand.
-enum { MOST_LAYERS = 1 << 20 };
-
 // What is read into. Memory that ends is remembered and reported once, at the end.
 struct reader {
     struct profile *profile;
@@ -126,8 +122,8 @@ static void read_layers(struct reader *reader, struct json *root)
     struct profile *profile = reader->profile;
     struct json list = json_array(root, "layers"), item;
     const size_t count = json_count(&list);
-    if (count == 0 || count > MOST_LAYERS) {
-        json_refuse(&list, "holds %zu layers (1 to %d)", count, MOST_LAYERS);
+    if (count == 0 || count > PROFILE_MOST_LAYERS) {
+        json_refuse(&list, "holds %zu layers (1 to %d)", count, PROFILE_MOST_LAYERS);
         return;
     }
     profile->layers = zeroed(reader, count, sizeof profile->layers[0]);
@@ -259,21 +255,12 @@ static void check_names(struct reader *reader, struct json *root)
     free(sorted);
 }
 
-// Times and sizes of the whole model stay below 2^53 too, so that nothing a plan
-// adds up for one micro-batch passes what its document can hold.
 static void check_sums(const struct profile *profile, struct json *root)
 {
-    uint64_t ns = 0, bytes = 0;
-    for (size_t i = 0; i < profile->layer_count; i++) {
-        const struct profile_layer *layer = &profile->layers[i];
-        ns += layer->forward_ns + layer->backward_ns;
-        bytes += layer->parameter_bytes + layer->output_bytes + layer->saved_bytes + layer->held_for_weight_bytes;
-        if (ns > JSON_MAX || bytes > JSON_MAX) {
-            json_refuse_key(root, "layers", "the %s of layers 0 to %zu add up to more than 2^53 - 1",
-                            ns > JSON_MAX ? "times" : "sizes", i);
-            return;
-        }
-    }
+    const char *what;
+    const size_t layer = profile_overflow_at(profile, &what);
+    if (layer < profile->layer_count)
+        json_refuse_key(root, "layers", "the %s of layers 0 to %zu add up to more than 2^53 - 1", what, layer);
 }
 
 static void read_root(struct reader *reader, struct json *root)

@@ -53,7 +53,8 @@ def environment(build, more=None):
     """The caller's, with the built programs first on the PATH."""
     build = os.path.abspath(build)
     path = os.path.join(build, 'bin') + os.pathsep + os.environ.get('PATH', '')
-    return {**os.environ, 'PATH': path, 'WEIR_BUILD': build, 'ROOT': ROOT, **(more or {})}
+    return {**os.environ, 'PATH': path, 'WEIR_BUILD': build, 'WEIR_LIBEXEC': os.path.join(build, 'libexec'),
+            'ROOT': ROOT, **(more or {})}
 
 
 class Ended:

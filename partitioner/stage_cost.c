@@ -1,0 +1,286 @@
+#include "partitioner/stage_cost.h"
+
+#include <assert.h>
+
+#include "common/number.h"
+
+// A stage while it is being counted.
+struct stage_view {
+    const struct profile *profile;
+    uint32_t first, end;
+    const struct segment *segments;
+    size_t segment_count;
+};
+
+#define NO_SEGMENT SIZE_MAX
+
+static size_t segment_of(const struct stage_view *view, uint32_t layer)
+{
+    for (size_t i = 0; i < view->segment_count; i++)
+        if (view->segments[i].first <= layer && layer < view->segments[i].end)
+            return i;
+    return NO_SEGMENT;
+}
+
+static uint64_t output_of(const struct stage_view *view, uint32_t layer)
+{
+    return round_to_256(view->profile->layers[layer].output_bytes);
+}
+
+static bool needs_input(const struct stage_view *view, uint32_t layer)
+{
+    return view->profile->layers[layer].input_kept != INPUT_KEPT_NONE;
+}
+
+// The layers that read y_layer, one after the other: edges are sorted by (from, to).
+struct readers {
+    const struct profile *profile;
+    uint32_t layer;
+    size_t next;
+};
+
+static struct readers readers_of(const struct profile *profile, uint32_t layer)
+{
+    struct readers readers = { profile, layer, 0 };
+    if (profile->is_chain)
+        return readers;
+    size_t low = 0, high = profile->edge_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (profile->edges[middle].from < layer)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    readers.next = low;
+    return readers;
+}
+
+static bool next_reader(struct readers *readers, uint32_t *reader)
+{
+    const struct profile *profile = readers->profile;
+    if (profile->is_chain) {
+        *reader = readers->layer + 1;
+        return readers->next++ == 0 && *reader < profile->layer_count;
+    }
+    if (readers->next >= profile->edge_count || profile->edges[readers->next].from != readers->layer)
+        return false;
+    *reader = profile->edges[readers->next++].to;
+    return true;
+}
+
+// Who reads y_layer, as far as the stage's memory cares.
+struct tensor_use {
+    bool by_nobody;        // no layer of the model
+    bool inside;           // a layer of the stage
+    uint32_t last_inside;  // the last such layer
+    bool kept;             // must stay from F to the backward
+    bool held;             // W of its own segment needs it
+};
+
+static struct tensor_use use_of(const struct stage_view *view, uint32_t layer)
+{
+    struct tensor_use use = { .by_nobody = true, .last_inside = layer };
+    const size_t own = segment_of(view, layer);
+    struct readers readers = readers_of(view->profile, layer);
+    for (uint32_t reader; next_reader(&readers, &reader);) {
+        use.by_nobody = false;
+        if (reader >= view->end)
+            continue;
+        use.inside = true;
+        use.last_inside = reader;
+        const size_t segment = segment_of(view, reader);
+        if (segment == NO_SEGMENT)
+            use.kept |= needs_input(view, reader);
+        else if (segment != own)
+            use.kept = true;
+        else
+            use.held |= needs_input(view, reader);
+    }
+    return use;
+}
+
+static enum input_life input_life_of(const struct stage_view *view)
+{
+    enum input_life life = INPUT_UNTIL_F;
+    const struct profile *profile = view->profile;
+    const size_t count = profile->is_chain ? 1 : profile->edge_count;
+    for (size_t i = 0; i < count && view->first > 0; i++) {
+        const struct edge edge =
+            profile->is_chain ? (struct edge){ view->first - 1, view->first } : profile->edges[i];
+        if (edge.from >= view->first || edge.to < view->first || edge.to >= view->end)
+            continue;
+        if (needs_input(view, edge.to))
+            return INPUT_UNTIL_W;
+        if (segment_of(view, edge.to) != NO_SEGMENT)
+            life = INPUT_UNTIL_I;
+    }
+    return life;
+}
+
+// Tensors made in [first, made_before) that are alive at `layer`.
+static uint64_t alive_at(const struct stage_view *view, uint32_t layer, uint32_t made_before)
+{
+    uint64_t sum = 0;
+    // In a chain nothing older than x_layer can be alive.
+    const uint32_t from = view->profile->is_chain && layer > view->first ? layer - 1 : view->first;
+    for (uint32_t q = from; q < made_before; q++) {
+        const struct tensor_use use = use_of(view, q);
+        if ((use.inside && use.last_inside >= layer) || (use.by_nobody && q == layer))
+            sum = add_clamped(sum, output_of(view, q));
+    }
+    return sum;
+}
+
+static uint64_t segment_data(const struct stage_view *view, const struct segment *segment)
+{
+    uint64_t sum = 0;
+    for (uint32_t l = segment->first; l < segment->end; l++) {
+        sum = add_clamped(sum, round_to_256(view->profile->layers[l].saved_bytes));
+        sum = add_clamped(sum, output_of(view, l));
+    }
+    return sum;
+}
+
+static void raise_to(uint64_t *largest, uint64_t value)
+{
+    if (value > *largest)
+        *largest = value;
+}
+
+static uint64_t transient_of(const struct stage_view *view)
+{
+    uint64_t largest = 0;
+    for (uint32_t l = view->first; l < view->end; l++) {
+        const struct profile_layer *layer = &view->profile->layers[l];
+        const uint64_t workspace = round_to_256(layer->workspace_bytes);
+        const uint64_t backward = add_clamped(round_to_256(layer->backward_workspace_bytes), alive_at(view, l, l + 1));
+        raise_to(&largest, add_clamped(workspace, alive_at(view, l, l + 1)));
+        raise_to(&largest, backward);
+        const size_t index = segment_of(view, l);
+        if (index == NO_SEGMENT)
+            continue;
+        const struct segment *segment = &view->segments[index];
+        const uint64_t data = segment_data(view, segment);
+        const uint64_t above = segment->end < view->end ? alive_at(view, segment->end, segment->end) : 0;
+        raise_to(&largest, add_clamped(data, backward));
+        raise_to(&largest, add_clamped(data, add_clamped(workspace, above)));
+    }
+    return largest;
+}
+
+// profile_cut_bytes() with every tensor rounded, also in a profile that does not.
+uint64_t stage_cut_bytes(const struct profile *profile, uint32_t end)
+{
+    assert(end <= profile->layer_count);
+    const struct stage_view all = { .profile = profile };
+    uint64_t sum = 0;
+    for (uint32_t q = profile->is_chain && end > 0 ? end - 1 : 0; q < end; q++) {
+        struct readers readers = readers_of(profile, q);
+        bool crosses = false;
+        for (uint32_t reader; next_reader(&readers, &reader);)
+            crosses |= reader >= end;
+        if (crosses)
+            sum = add_clamped(sum, output_of(&all, q));
+    }
+    return sum;
+}
+
+struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first, uint32_t end,
+                                  const struct segment *recompute, size_t recompute_count,
+                                  enum optimizer_kind optimizer)
+{
+    assert(first <= end && end <= profile->layer_count);
+    const struct stage_view view = { profile, first, end, recompute, recompute_count };
+    struct stage_bytes bytes = { .input_life = input_life_of(&view) };
+    for (uint32_t l = first; l < end; l++) {
+        const struct profile_layer *layer = &profile->layers[l];
+        bytes.weights = add_clamped(bytes.weights, round_to_256(layer->parameter_bytes));
+        bytes.held = add_clamped(bytes.held, round_to_256(layer->held_for_weight_bytes));
+        if (segment_of(&view, l) == NO_SEGMENT)
+            bytes.kept = add_clamped(bytes.kept, round_to_256(layer->saved_bytes));
+        const struct tensor_use use = use_of(&view, l);
+        if (use.kept)
+            bytes.kept_through = add_clamped(bytes.kept_through, output_of(&view, l));
+        if (use.held)
+            bytes.held = add_clamped(bytes.held, output_of(&view, l));
+    }
+    bytes.gradients = bytes.weights;
+    bytes.optimizer = multiply_clamped(bytes.weights, optimizer);
+    bytes.version = bytes.weights;
+    bytes.input = stage_cut_bytes(profile, first);
+    bytes.output = stage_cut_bytes(profile, end);
+    bytes.transient = transient_of(&view);
+    return bytes;
+}
+
+uint64_t stage_scaled_ns(uint64_t ns, uint64_t speed_permille)
+{
+    assert(speed_permille > 0);
+    const unsigned __int128 scaled = ((unsigned __int128)ns * 1000 + speed_permille - 1) / speed_permille;
+    return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
+}
+
+// The input counts with what is kept for as long as its slot is needed.
+static void put_bytes(struct cost_row *row, const struct stage_bytes *bytes)
+{
+    const uint64_t through = bytes->input_life == INPUT_UNTIL_W ? add_clamped(bytes->kept_through, bytes->input)
+                                                                 : bytes->kept_through;
+    const uint64_t only_i = bytes->input_life == INPUT_UNTIL_I ? bytes->input : 0;
+    row->output_bytes = bytes->output;
+    row->kept_forward_bytes = add_clamped(add_clamped(bytes->kept, only_i), through);
+    row->kept_weight_bytes = add_clamped(bytes->held, through);
+    row->transient_bytes = bytes->transient;
+    row->fixed_bytes = add_clamped(bytes->weights, add_clamped(bytes->gradients, bytes->optimizer));
+    row->version_bytes = bytes->version;
+}
+
+struct cost_row stage_cost_of(const struct profile *profile, uint32_t first, uint32_t end,
+                              const struct segment *recompute, size_t recompute_count,
+                              enum optimizer_kind optimizer, uint64_t speed_permille)
+{
+    const struct stage_bytes bytes = stage_bytes_of(profile, first, end, recompute, recompute_count, optimizer);
+    struct cost_row row = { 0 };
+    for (uint32_t l = first; l < end; l++) {
+        const struct profile_layer *layer = &profile->layers[l];
+        row.forward_ns = add_clamped(row.forward_ns, layer->forward_ns);
+        row.backward_ns = add_clamped(row.backward_ns, layer->backward_ns);
+        row.backward_input_ns = add_clamped(row.backward_input_ns, layer->backward_input_ns);
+        row.backward_weight_ns = add_clamped(row.backward_weight_ns, layer->backward_weight_ns);
+    }
+    for (size_t i = 0; i < recompute_count; i++)
+        for (uint32_t l = recompute[i].first; l < recompute[i].end; l++)
+            row.recompute_ns = add_clamped(row.recompute_ns, profile->layers[l].forward_ns);
+    uint64_t *times[] = { &row.forward_ns, &row.backward_ns, &row.backward_input_ns, &row.backward_weight_ns,
+                          &row.recompute_ns };
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        *times[i] = stage_scaled_ns(*times[i], speed_permille);
+    put_bytes(&row, &bytes);
+    return row;
+}
+
+struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struct slots *slots)
+{
+    struct stage_memory memory = {
+        .weights_bytes = bytes->weights,
+        .gradients_bytes = bytes->gradients,
+        .optimizer_bytes = bytes->optimizer,
+        .versions_bytes = slots->versions > 1 ? multiply_clamped(slots->versions - 1, bytes->version) : 0,
+        .transient_bytes = bytes->transient,
+    };
+    const uint64_t kept[] = { multiply_clamped(slots->input[bytes->input_life], bytes->input),
+                              multiply_clamped(slots->kept, bytes->kept),
+                              multiply_clamped(slots->kept_through, bytes->kept_through),
+                              multiply_clamped(slots->held, bytes->held) };
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+        memory.kept_bytes = add_clamped(memory.kept_bytes, kept[i]);
+    memory.buffers_bytes = add_clamped(multiply_clamped(slots->output, bytes->output),
+                                       add_clamped(multiply_clamped(slots->output_gradient, bytes->output),
+                                                   multiply_clamped(slots->input_gradient, bytes->input)));
+    const uint64_t all[] = { memory.weights_bytes,  memory.gradients_bytes, memory.optimizer_bytes,
+                             memory.versions_bytes, memory.kept_bytes,      memory.transient_bytes,
+                             memory.buffers_bytes };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        memory.peak_bytes = add_clamped(memory.peak_bytes, all[i]);
+    return memory;
+}

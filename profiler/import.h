@@ -1,0 +1,17 @@
+// Profiles that other tools wrote. A file that is not what it should be is one
+// sentence with its line; fields nobody here knows are counted in the notes.
+#ifndef PROFILER_IMPORT_H
+#define PROFILER_IMPORT_H
+
+#include "profiler/profile.h"
+
+// A graph.txt of PipeDream's profiler (docs/formats/pipedream.md). The file does
+// not say how many samples its mini-batch had: `micro_batch` does, and 1 takes
+// the whole mini-batch for one. The model's name is the file's.
+struct profile *import_pipedream(const char *path, uint64_t micro_batch, struct error *error);
+
+// The same of a text in memory; `name` stands for the file.
+struct profile *import_pipedream_text(const char *text, size_t length, const char *name, uint64_t micro_batch,
+                                      struct error *error);
+
+#endif

@@ -1,0 +1,53 @@
+// The lines of a PipeDream graph.txt, as they stand:
+//
+//     node1 -- Input -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, parameter_size=0.000
+//     node2 -- Linear(4, 4) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=64.0, ...
+//     <tab>node1 -- node2
+//
+// Times are ms with three decimals, sizes whole bytes with a zero fraction, a
+// list of several outputs is [a; b; c]. Nodes and edges stand in any order.
+#ifndef PROFILER_PIPEDREAM_GRAPH_H
+#define PROFILER_PIPEDREAM_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+struct pipedream_node {
+    const char *id;      // "node12"
+    uint64_t number;     // 12: the digits it ends with
+    const char *kind;    // "Conv2d": its description up to the parenthesis
+    bool is_input;       // the description begins with Input
+    size_t line;
+    uint64_t forward_ns, backward_ns;
+    uint64_t output_bytes, parameter_bytes;  // tensors rounded up to 256
+};
+
+struct pipedream_link {
+    const char *from_id, *to_id;
+    size_t line;
+    uint32_t from, to;  // places among the nodes
+};
+
+struct pipedream_graph {
+    const char *name;  // of the file, for messages
+    char *text;        // what the nodes' names point into
+    struct pipedream_node *nodes;  // by number, then by name
+    size_t node_count;
+    struct pipedream_link *links;  // by producer, then consumer; none twice
+    size_t link_count;
+    size_t stage_ids;  // how many nodes have one
+    size_t unknown;    // fields that nobody here knows
+};
+
+// False with one sentence, "FILE:LINE: ...". To be cleared in any case. Keeps `name`.
+bool pipedream_graph_read(struct pipedream_graph *graph, const char *text, size_t length, const char *name,
+                          struct error *error);
+void pipedream_graph_clear(struct pipedream_graph *graph);
+
+// Puts "FILE:LINE: " in front of what is already there.
+bool pipedream_graph_at(const struct pipedream_graph *graph, size_t line, struct error *error);
+
+#endif

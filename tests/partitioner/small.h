@@ -1,0 +1,115 @@
+// Small models for the partitioner's tests: chains and DAGs from rows, and at
+// random.
+#ifndef TESTS_PARTITIONER_SMALL_H
+#define TESTS_PARTITIONER_SMALL_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "partitioner/stage_cost.h"
+#include "profiler/cluster.h"
+#include "profiler/profile.h"
+#include "tests/test.h"
+
+// Bytes in units of 256, times in ns.
+struct small_layer {
+    uint64_t forward, backward, parameters, output, saved;
+    enum input_kept input_kept;
+    uint64_t held, workspace, backward_workspace;
+};
+
+static inline struct profile *small_chain(const struct small_layer *rows, size_t count)
+{
+    struct error error = { 0 };
+    struct profile *profile = profile_create("small", "fp32", 1, count, &error);
+    assert_good(profile, error);
+    for (size_t i = 0; i < count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "l%zu", i);
+        profile->layers[i] = (struct profile_layer){
+            .name = strdup(name),
+            .kind = strdup("test"),
+            .forward_ns = rows[i].forward,
+            .backward_input_ns = rows[i].backward / 2,
+            .backward_weight_ns = rows[i].backward - rows[i].backward / 2,
+            .backward_ns = rows[i].backward,
+            .parameter_bytes = 256 * rows[i].parameters,
+            .output_bytes = 256 * rows[i].output,
+            .saved_bytes = 256 * rows[i].saved,
+            .input_kept = rows[i].input_kept,
+            .held_for_weight_bytes = 256 * rows[i].held,
+            .workspace_bytes = 256 * rows[i].workspace,
+            .backward_workspace_bytes = 256 * rows[i].backward_workspace,
+        };
+    }
+    assert_good(profile_rehash(profile, &error), error);
+    return profile;
+}
+
+// Edges in order of (from, to).
+static inline void small_set_edges(struct profile *profile, const struct edge *edges, size_t count)
+{
+    struct error error = { 0 };
+    free(profile->edges);
+    profile->is_chain = false;
+    profile->edge_count = count;
+    profile->edges = malloc(count * sizeof edges[0] + 1);
+    memcpy(profile->edges, edges, count * sizeof edges[0]);
+    assert_good(profile_rehash(profile, &error), error);
+}
+
+static inline struct profile *small_random_chain(uint64_t *seed, size_t count, uint64_t most_ns)
+{
+    struct small_layer rows[64];
+    for (size_t i = 0; i < count; i++)
+        rows[i] = (struct small_layer){
+            .forward = random_below(seed, most_ns) + 1,
+            .backward = random_below(seed, 2 * most_ns) + 1,
+            .parameters = random_below(seed, 8),
+            .output = random_below(seed, 4),
+            .saved = random_below(seed, 6),
+            .input_kept = (enum input_kept)random_below(seed, 3),
+            .held = random_below(seed, 3),
+            .workspace = random_below(seed, 4),
+            .backward_workspace = random_below(seed, 6),
+        };
+    return small_chain(rows, count);
+}
+
+// The chain's own edges, most of them, and some that skip.
+static inline void small_random_edges(uint64_t *seed, struct profile *profile)
+{
+    struct edge edges[512];
+    size_t count = 0;
+    for (uint32_t from = 0; from + 1 < profile->layer_count; from++)
+        for (uint32_t to = from + 1; to < profile->layer_count; to++)
+            if (random_below(seed, 8) < (to == from + 1 ? 7u : 1u) && count < 512)
+                edges[count++] = (struct edge){ from, to };
+    small_set_edges(profile, edges, count);
+}
+
+// Segments at random in [first, end), in order; returns how many.
+static inline size_t small_random_segments(uint64_t *seed, uint32_t first, uint32_t end, struct segment *segments)
+{
+    size_t count = 0;
+    for (uint32_t at = first; at < end;) {
+        const uint32_t length = 1 + (uint32_t)random_below(seed, 3);
+        if (random_below(seed, 2) == 0 && at + length <= end) {
+            segments[count++] = (struct segment){ at, at + length };
+            at += length;
+        } else {
+            at++;
+        }
+    }
+    return count;
+}
+
+static inline bool small_same_bytes(const struct stage_bytes *a, const struct stage_bytes *b)
+{
+    return a->weights == b->weights && a->gradients == b->gradients && a->optimizer == b->optimizer
+           && a->version == b->version && a->input == b->input && a->input_life == b->input_life
+           && a->output == b->output && a->kept == b->kept && a->kept_through == b->kept_through
+           && a->held == b->held && a->transient == b->transient;
+}
+
+#endif

@@ -1,0 +1,123 @@
+#include "partitioner/integer.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/test.h"
+
+static const struct integer_limits limits = { 20, (uint64_t)2 << 30 };
+
+// What the tests need is there: the solver is built only where GLPK is.
+static void need_solver(void)
+{
+    char path[500];
+    const char *folder = getenv("WEIR_LIBEXEC");
+    snprintf(path, sizeof path, "%s/weir-glpk", folder ? folder : "/nowhere");
+    if (access(path, X_OK) != 0)
+        TEST_SKIP("weir-glpk is not built here (libglpk-dev)");
+}
+
+static void a_knapsack_is_solved(void **state)
+{
+    (void)state;
+    need_solver();
+    // Values 60 100 120, weights 10 20 30, room 50: the last two, 220.
+    struct text model = { 0 };
+    text_add(&model, "Maximize\n value: 60 a + 100 b + 120 c\nSubject To\n room: 10 a + 20 b + 30 c <= 50\n"
+                     "Binary\n a b c\nEnd\n");
+    struct error error = { 0 };
+    struct integer_answer answer;
+    assert_good(integer_solve(&model, limits, &answer, &error), error);
+    assert_int_equal(answer.status, INTEGER_OPTIMAL);
+    assert_true(answer.value == 220 && answer.bound == 220);
+    assert_int_equal(answer.value_count, 2);
+    assert_true(integer_value_of(&answer, "a") == 0 && integer_value_of(&answer, "b") == 1
+                && integer_value_of(&answer, "c") == 1);
+    integer_answer_clear(&answer);
+    text_clear(&model);
+}
+
+static void what_cannot_be_is_said(void **state)
+{
+    (void)state;
+    need_solver();
+    struct text model = { 0 };
+    text_add(&model, "Minimize\n a\nSubject To\n r1: a + b >= 3\nBinary\n a b\nEnd\n");
+    struct error error = { 0 };
+    struct integer_answer answer;
+    assert_good(integer_solve(&model, limits, &answer, &error), error);
+    assert_int_equal(answer.status, INTEGER_INFEASIBLE);
+    integer_answer_clear(&answer);
+    text_clear(&model);
+}
+
+static void nonsense_is_refused_in_a_sentence(void **state)
+{
+    (void)state;
+    need_solver();
+    struct text model = { 0 };
+    text_add(&model, "this is no model\n");
+    struct error error = { 0 };
+    struct integer_answer answer;
+    assert_false(integer_solve(&model, limits, &answer, &error));
+    assert_error(error, "weir-glpk: the model is not in CPLEX LP form");
+    text_clear(&model);
+}
+
+// GLPK calls abort() when memory ends; only its own process may feel that.
+static void too_little_memory_ends_the_solver_and_nobody_else(void **state)
+{
+    (void)state;
+    need_solver();
+    struct text model = { 0 };
+    text_add(&model, "Minimize\n x0\nSubject To\n");
+    for (int row = 0; row < 4000; row++) {
+        text_add(&model, " r%d:", row);
+        for (int column = 0; column < 30; column++)
+            text_add(&model, " + x%d", (row * 7 + column * 131) % 4000);
+        text_add(&model, " >= 1\n");
+    }
+    text_add(&model, "Binary\n");
+    for (int column = 0; column < 4000; column++)
+        text_add(&model, " x%d\n", column);
+    text_add(&model, "End\n");
+    struct error error = { 0 };
+    struct integer_answer answer;
+    assert_false(integer_solve(&model, (struct integer_limits){ 20, 12 << 20 }, &answer, &error));
+    assert_int_equal(error.kind, ERROR_MACHINE);
+    assert_memory_equal(error.text, "weir-glpk ", 10);
+    text_clear(&model);
+}
+
+static void a_missing_solver_says_how_to_get_it(void **state)
+{
+    (void)state;
+    char *was = getenv("WEIR_LIBEXEC");
+    char *saved = was ? strdup(was) : NULL;
+    setenv("WEIR_LIBEXEC", "/nonexistent", 1);
+    struct text model = { 0 };
+    text_add(&model, "Minimize\n a\nEnd\n");
+    struct error error = { 0 };
+    struct integer_answer answer;
+    assert_false(integer_solve(&model, limits, &answer, &error));
+    assert_error(error, "weir-glpk was not found in $WEIR_LIBEXEC or ../libexec (it is built where libglpk-dev is"
+                        " installed)");
+    assert_int_equal(error.kind, ERROR_MACHINE);
+    text_clear(&model);
+    if (saved)
+        setenv("WEIR_LIBEXEC", saved, 1);
+    free(saved);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_knapsack_is_solved),
+        cmocka_unit_test(what_cannot_be_is_said),
+        cmocka_unit_test(nonsense_is_refused_in_a_sentence),
+        cmocka_unit_test(too_little_memory_ends_the_solver_and_nobody_else),
+        cmocka_unit_test(a_missing_solver_says_how_to_get_it),
+    };
+    return cmocka_run_group_tests_name("integer", tests, NULL, NULL);
+}
