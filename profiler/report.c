@@ -1,0 +1,113 @@
+#include "profiler/report.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "profiler/lint.h"
+#include "profiler/profile_words.h"
+
+enum { MOST_NAME = 60 };
+
+static int name_width(const struct profile *profile)
+{
+    size_t width = strlen("layer");
+    for (size_t i = 0; i < profile->layer_count; i++) {
+        const size_t length = strlen(profile->layers[i].name);
+        width = length > width ? length : width;
+    }
+    return (int)(width > MOST_NAME ? MOST_NAME : width);
+}
+
+// An empty cell where nobody measured, rather than a number that looks measured.
+static void add_spread(struct text *text, const struct profile_layer *layer, enum phase phase)
+{
+    char p95[NUMBER_SIZE];
+    text_add(text, "  %10s", layer->has_spread[phase] ? time_format(layer->spread[phase].p95_ns, p95) : "-");
+}
+
+static void add_times(struct text *text, const struct profile_layer *layer)
+{
+    char number[NUMBER_SIZE];
+    text_add(text, "  %10s", time_format(layer->forward_ns, number));
+    add_spread(text, layer, PHASE_FORWARD);
+    text_add(text, "  %10s", time_format(layer->backward_input_ns, number));
+    add_spread(text, layer, PHASE_BACKWARD_INPUT);
+    text_add(text, "  %10s", time_format(layer->backward_weight_ns, number));
+    add_spread(text, layer, PHASE_BACKWARD_WEIGHT);
+    text_add(text, "  %10s", time_format(layer->backward_ns, number));
+}
+
+static void add_bytes(struct text *text, const struct profile_layer *layer)
+{
+    char number[NUMBER_SIZE];
+    text_add(text, "  %10s", bytes_format(layer->parameter_bytes, number));
+    text_add(text, "  %10s", bytes_format(layer->output_bytes, number));
+    text_add(text, "  %10s\n", bytes_format(layer->saved_bytes, number));
+}
+
+static void add_row(struct text *text, const struct profile_layer *layer, int width)
+{
+    text_add(text, "%-*.*s", width, MOST_NAME, layer->name);
+    add_times(text, layer);
+    add_bytes(text, layer);
+}
+
+static struct profile_layer total_of(const struct profile *profile)
+{
+    struct profile_layer total = { .name = NULL };
+    for (size_t i = 0; i < profile->layer_count; i++) {
+        const struct profile_layer *layer = &profile->layers[i];
+        total.forward_ns = add_clamped(total.forward_ns, layer->forward_ns);
+        total.backward_input_ns = add_clamped(total.backward_input_ns, layer->backward_input_ns);
+        total.backward_weight_ns = add_clamped(total.backward_weight_ns, layer->backward_weight_ns);
+        total.backward_ns = add_clamped(total.backward_ns, layer->backward_ns);
+        total.parameter_bytes = add_clamped(total.parameter_bytes, layer->parameter_bytes);
+        total.output_bytes = add_clamped(total.output_bytes, layer->output_bytes);
+        total.saved_bytes = add_clamped(total.saved_bytes, layer->saved_bytes);
+    }
+    return total;
+}
+
+static void add_source(struct text *text, const struct profile *profile)
+{
+    const struct profile_source *source = &profile->source;
+    text_add(text, "%s, micro-batch %" PRIu64 ", %s, %s", profile->model, profile->micro_batch, profile->dtype,
+             profile_how_words[source->how]);
+    if (*source->device)
+        text_add(text, " on %s", source->device);
+    if (*source->clock)
+        text_add(text, " by %s", source->clock);
+    if (source->repeats > 0)
+        text_add(text, ", %" PRIu64 " samples", source->repeats);
+    text_add(text, "%s\n\n", source->backward_split_measured ? "" : ", I and W assumed");
+}
+
+static void add_sum(struct text *text, const struct profile *profile)
+{
+    const uint64_t sum = profile->source.sum_ns, whole = profile->source.whole_ns;
+    char one[NUMBER_SIZE], other[NUMBER_SIZE];
+    if (whole == 0) {
+        text_add(text, "\nThe whole model was not timed, so nothing vouches for the sum of its layers.\n");
+        return;
+    }
+    const double percent = 100.0 * ((double)whole - (double)sum) / (double)whole;
+    text_add(text, "\nThe layers add up to %s; the whole model takes %s (%.1f %% %s).\n", time_format(sum, one),
+             time_format(whole, other), percent < 0 ? -percent : percent, percent < 0 ? "less" : "more");
+    if (!profile_sum_holds(profile))
+        text_add(text, "More than 10 %% apart: this profile is untrusted. Measure it again on an idle machine.\n");
+}
+
+void profile_print(const struct profile *profile, struct text *text)
+{
+    const int width = name_width(profile);
+    add_source(text, profile);
+    text_add(text, "%-*s  %10s  %10s  %10s  %10s  %10s  %10s  %10s  %10s  %10s  %10s\n", width, "layer", "F", "p95", "I", "p95",
+             "W", "p95", "B", "parameters", "output", "saved");
+    for (size_t i = 0; i < profile->layer_count; i++)
+        add_row(text, &profile->layers[i], width);
+    struct profile_layer total = total_of(profile);
+    total.name = "total";
+    add_row(text, &total, width);
+    add_sum(text, profile);
+}
