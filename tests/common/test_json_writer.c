@@ -110,6 +110,13 @@ static void random_string(uint64_t *seed, char string[24])
         strcat(string, pieces[random_below(seed, sizeof pieces / sizeof pieces[0])]);
 }
 
+// A random whole number with a random number of bits.
+static uint64_t random_whole(uint64_t *seed)
+{
+    const uint64_t bits = 1 + random_below(seed, 53);
+    return random_next(seed) >> (64 - bits);
+}
+
 // A random tree is a function of its seed: written from it, and read against it.
 // What an object holds is wrapped in lists, so that there is one way to read.
 static void write_tree(struct json_writer *writer, const char *key, uint64_t *seed, int level)
@@ -118,7 +125,7 @@ static void write_tree(struct json_writer *writer, const char *key, uint64_t *se
     const uint64_t kind = random_below(seed, level < 5 ? 7 : 5), count = random_below(seed, 5);
     const enum json_layout layout = random_below(seed, 3) ? JSON_LINES : JSON_INLINE;
     if (kind == 0) {
-        json_put_u64(writer, key, random_next(seed) >> (11 + random_below(seed, 53)));
+        json_put_u64(writer, key, random_whole(seed));
     } else if (kind == 1) {
         random_string(seed, string);
         json_put_string(writer, key, string);
@@ -152,8 +159,7 @@ static void read_tree(struct json *item, uint64_t *seed, int level)
     char string[24];
     struct json below;
     if (kind == 0) {
-        const uint64_t value = random_next(seed);
-        assert_true(json_item_u64(item, 0, JSON_MAX) == value >> (11 + random_below(seed, 53)));
+        assert_true(json_item_u64(item, 0, JSON_MAX) == random_whole(seed));
     } else if (kind == 1) {
         random_string(seed, string);
         assert_string_equal(json_item_string(item), string);

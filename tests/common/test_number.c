@@ -159,7 +159,8 @@ static void is_printed(void **state)
 // A value with a random number of bits, so that all sizes are met.
 static uint64_t random_value(uint64_t *seed)
 {
-    return random_next(seed) >> (11 + random_below(seed, 53));
+    const uint64_t bits = 1 + random_below(seed, 53);
+    return random_next(seed) >> (64 - bits);
 }
 
 // Three digits: what was printed is read back within half a percent.
