@@ -1,0 +1,539 @@
+#include "runtime/chain.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+
+// Where the output y of a layer is between its forward and its last use.
+enum output_place {
+    OUTPUT_LEAVES,  // the stage's own output
+    OUTPUT_PASSES,  // in the workspace, for the next layer's forward only
+    OUTPUT_KEPT,    // in kept_through
+    OUTPUT_RERUN,   // inside a segment: made again for the backward
+    OUTPUT_HELD,    // inside a segment, and W needs it
+};
+
+struct rerun {  // a segment, and the bytes of what is made again for its backward
+    struct segment segment;
+    uint64_t data;
+};
+
+struct placed {  // a layer of the chain, and where its tensors are
+    const struct weir_layer *layer;
+    const struct rerun *rerun;      // its segment, or NULL
+    uint64_t parameters;            // offsets within weights and gradients,
+    uint64_t saved;                 // kept,
+    uint64_t held;                  // held,
+    enum output_place place;
+    uint64_t output;                // kept_through or held, by place
+    uint64_t rerun_saved;           // and within a segment's data
+    uint64_t rerun_output;
+};
+
+struct chain {
+    struct stage stage;
+    uint32_t first, end;
+    struct rerun *reruns;
+    size_t rerun_count;
+    struct exempt *exempt;
+    struct placed links[];  // end - first of them
+};
+
+struct profile *chain_profile(const struct weir_layer *layers, size_t layer_count, struct error *error)
+{
+    struct profile *profile = profile_create("", "float32", 1, layer_count, error);
+    for (size_t l = 0; profile && l < layer_count; l++) {
+        const struct weir_layer *from = &layers[l];
+        struct profile_layer *to = &profile->layers[l];
+        to->parameter_bytes = from->parameter_bytes;
+        to->output_bytes = from->output_bytes;
+        to->saved_bytes = from->saved_bytes;
+        to->input_kept = (enum input_kept)from->input_kept;
+        to->held_for_weight_bytes = from->held_for_weight_bytes;
+        to->workspace_bytes = from->workspace_bytes;
+        to->backward_workspace_bytes = from->backward_workspace_bytes;
+        if (!from->backward)
+            to->backward_workspace_bytes =
+                round_to_256(to->backward_workspace_bytes) + round_to_256(from->held_for_weight_bytes);
+    }
+    return profile;
+}
+
+// --- laying out ------------------------------------------------------------------
+
+static size_t length_of(const struct chain *chain)
+{
+    return chain->end - chain->first;
+}
+
+static uint64_t output_bytes(const struct placed *link)
+{
+    return round_to_256(link->layer->output_bytes);
+}
+
+static const struct rerun *find_rerun(const struct chain *chain, uint32_t layer)
+{
+    for (size_t i = 0; i < chain->rerun_count; i++)
+        if (chain->reruns[i].segment.first <= layer && layer < chain->reruns[i].segment.end)
+            return &chain->reruns[i];
+    return NULL;
+}
+
+static enum output_place place_of(const struct chain *chain, size_t i)
+{
+    if (i + 1 == length_of(chain))
+        return OUTPUT_LEAVES;
+    const struct placed *maker = &chain->links[i], *reader = &chain->links[i + 1];
+    const bool needed = reader->layer->input_kept != WEIR_INPUT_KEPT_NONE;
+    if (reader->rerun && reader->rerun == maker->rerun)
+        return needed ? OUTPUT_HELD : OUTPUT_RERUN;
+    return reader->rerun || needed ? OUTPUT_KEPT : OUTPUT_PASSES;
+}
+
+static uint64_t take(uint64_t *used, uint64_t bytes)
+{
+    const uint64_t at = *used;
+    *used += round_to_256(bytes);
+    return at;
+}
+
+// A segment's data: what its layers save and hand on, but for its last output,
+// which nobody needs again.
+static void lay_out_rerun(struct chain *chain, struct rerun *rerun)
+{
+    for (uint32_t l = rerun->segment.first; l < rerun->segment.end; l++) {
+        struct placed *link = &chain->links[l - chain->first];
+        link->rerun_saved = take(&rerun->data, link->layer->saved_bytes);
+        if (l + 1 < rerun->segment.end)
+            link->rerun_output = take(&rerun->data, link->layer->output_bytes);
+    }
+}
+
+static void lay_out(struct chain *chain)
+{
+    uint64_t parameters = 0, kept = 0, kept_through = 0, held = 0;
+    for (size_t i = 0; i < length_of(chain); i++) {
+        struct placed *link = &chain->links[i];
+        link->place = place_of(chain, i);
+        link->parameters = take(&parameters, link->layer->parameter_bytes);
+        link->held = take(&held, link->layer->held_for_weight_bytes);
+        if (!link->rerun)
+            link->saved = take(&kept, link->layer->saved_bytes);
+        if (link->place == OUTPUT_KEPT)
+            link->output = take(&kept_through, link->layer->output_bytes);
+        if (link->place == OUTPUT_HELD)
+            link->output = take(&held, link->layer->output_bytes);
+    }
+    for (size_t i = 0; i < chain->rerun_count; i++)
+        lay_out_rerun(chain, &chain->reruns[i]);
+    const struct stage_bytes *bytes = &chain->stage.bytes;
+    assert(parameters == bytes->weights && kept == bytes->kept && kept_through == bytes->kept_through
+           && held == bytes->held);
+    (void)bytes;
+}
+
+// --- the workspace -----------------------------------------------------------------
+//
+// What is alive at a layer lies at both ends of the workspace, and scratch between:
+//
+//     | x or dy of one layer | scratch -->          | y or dx |
+//     |                       dx of the next layer | dy       |   ends alternate
+//
+// While a segment runs backward its data lies at one end and moves that end in.
+// The gradient that comes in lies at an end, and the one that goes out must lie at
+// an end of the whole again; as ends alternate, it depends on the number of layers
+// at which end the data must lie: opposite to the incoming gradient for an even
+// number,
+//
+//     | data | dx <-- scratch --> | dy |
+//
+// and beside it for an odd one, where the incoming gradient's place stays unused
+// after the first layer (the segment's last output, counted in the transient bytes
+// but not needed here, is as large).
+//
+//     | dx <-- scratch --> | data | dy |
+
+// Addresses are counted as numbers: a place of no bytes may have none.
+
+struct ends {
+    uintptr_t low, high;  // what is free
+};
+
+static void *take_end(struct ends *ends, bool at_high, uint64_t bytes)
+{
+    assert(bytes <= ends->high - ends->low);
+    if (at_high)
+        ends->high -= bytes;
+    else
+        ends->low += bytes;
+    return (void *)(at_high ? ends->high : ends->low - bytes);
+}
+
+static void *scratch_of(struct ends ends)
+{
+    return (void *)ends.low;
+}
+
+static struct ends workspace_of(const struct chain *chain, const struct stage_pass *pass)
+{
+    const uintptr_t low = (uintptr_t)pass->workspace;
+    return (struct ends){ low, low + chain->stage.bytes.transient };
+}
+
+static void *offset(const void *base, uint64_t bytes)
+{
+    return (void *)((uintptr_t)base + bytes);
+}
+
+// --- calls -------------------------------------------------------------------------
+
+typedef bool (*layer_function)(void *self, const struct weir_pass *pass, struct weir_error *error);
+
+static bool call(const struct placed *link, layer_function function, const struct weir_pass *pass, struct error *error)
+{
+    struct weir_error trouble = { 0 };
+    if (function(link->layer->self, pass, &trouble))
+        return true;
+    const bool known = trouble.code >= ERROR_ANSWER && trouble.code <= ERROR_MACHINE;
+    return error_set_kind(error, known ? (enum error_kind)trouble.code : ERROR_MACHINE, "layer %s: %s",
+                          link->layer->name, trouble.text[0] ? trouble.text : "failed without a reason");
+}
+
+static struct weir_pass pass_of(const struct placed *link, const struct stage_pass *pass)
+{
+    return (struct weir_pass){
+        .queue = pass->queue,
+        .step = pass->step,
+        .micro_batch = pass->micro_batch,
+        .parameters = offset(pass->weights, link->parameters),
+        .gradients = pass->gradients ? offset(pass->gradients, link->parameters) : NULL,
+        .loss = pass->loss,
+    };
+}
+
+// --- forward -------------------------------------------------------------------------
+
+static bool chain_forward(void *self, const struct stage_pass *pass, struct error *error)
+{
+    const struct chain *chain = self;
+    const void *input = pass->input;
+    bool input_at_high = false;
+    uint64_t input_bytes = 0;  // of the workspace
+    for (size_t i = 0; i < length_of(chain); i++) {
+        const struct placed *link = &chain->links[i];
+        struct ends ends = workspace_of(chain, pass);
+        take_end(&ends, input_at_high, input_bytes);
+        struct weir_pass own = pass_of(link, pass);
+        own.input = input;
+
+        uint64_t passing = 0;
+        if (link->place == OUTPUT_KEPT) {
+            own.output = offset(pass->kept_through, link->output);
+        } else if (link->place == OUTPUT_LEAVES && pass->output) {
+            own.output = pass->output;
+        } else {
+            passing = output_bytes(link);
+            own.output = take_end(&ends, !input_at_high, passing);
+        }
+        own.saved = link->rerun ? take_end(&ends, false, round_to_256(link->layer->saved_bytes))
+                                  : offset(pass->kept, link->saved);
+        own.workspace = scratch_of(ends);
+        if (!call(link, link->layer->forward, &own, error))
+            return false;
+        input = own.output;
+        input_at_high = !input_at_high;
+        input_bytes = passing;
+    }
+    return true;
+}
+
+// --- backward ------------------------------------------------------------------------
+
+// Full, or of the input alone with what W needs left in `held`.
+enum backward { BACKWARD_FULL, BACKWARD_INPUT };
+
+// A backward on its way from the last layer to the first.
+struct descent {
+    const struct chain *chain;
+    const struct stage_pass *pass;
+    enum backward kind;
+    struct ends whole;        // of the workspace, less a segment's data
+    void *data;               // of the segment, or NULL
+    const void *gradient;     // of the output of the layer at hand
+    bool in_workspace;        // whether it lies there, at which end, and how large it is
+    bool at_high;
+    uint64_t gradient_bytes;
+};
+
+static const void *input_of(const struct descent *descent, size_t i)
+{
+    const struct chain *chain = descent->chain;
+    if (i == 0)
+        return descent->pass->input;
+    const struct placed *maker = &chain->links[i - 1];
+    switch (maker->place) {
+    case OUTPUT_KEPT:
+        return offset(descent->pass->kept_through, maker->output);
+    case OUTPUT_HELD:
+        return descent->kind == BACKWARD_INPUT ? offset(descent->pass->held, maker->output)
+                                               : offset(descent->data, maker->rerun_output);
+    case OUTPUT_RERUN:
+        return offset(descent->data, maker->rerun_output);
+    default:
+        return NULL;  // no backward asked for it
+    }
+}
+
+// Runs a segment forward again, into its data.
+static bool run_again(const struct descent *descent, const struct segment *segment, struct ends scratch,
+                      struct error *error)
+{
+    const struct chain *chain = descent->chain;
+    for (uint32_t l = segment->first; l < segment->end; l++) {
+        const size_t i = l - chain->first;
+        const struct placed *link = &chain->links[i];
+        struct ends ends = scratch;
+        struct weir_pass own = pass_of(link, descent->pass);
+        own.loss = NULL;  // it was told in the first forward
+        own.input = input_of(descent, i);
+        own.saved = offset(descent->data, link->rerun_saved);
+        if (l + 1 == segment->end)
+            own.output = take_end(&ends, true, output_bytes(link));
+        else
+            own.output = (void *)(uintptr_t)input_of(descent, i + 1);
+        own.workspace = scratch_of(ends);
+        if (!call(link, link->layer->forward, &own, error))
+            return false;
+    }
+    return true;
+}
+
+// Gives the segment's data a place (see the drawing) and re-runs the segment.
+static bool enter_segment(struct descent *descent, const struct rerun *rerun, struct error *error)
+{
+    const bool odd = (rerun->segment.end - rerun->segment.first) % 2 == 1;
+    struct ends ends = workspace_of(descent->chain, descent->pass);
+    // With no gradient to stay clear of, the data lies low, and the gradients alternate so that the last lies high.
+    if (!descent->in_workspace)
+        descent->at_high = !odd;
+    const bool data_at_high = descent->in_workspace && odd == descent->at_high;
+
+    struct ends scratch = ends;
+    if (descent->in_workspace)
+        take_end(&scratch, descent->at_high, descent->gradient_bytes);
+    descent->data = take_end(&scratch, data_at_high, rerun->data);
+    if (descent->in_workspace && odd) {
+        descent->whole = scratch;
+    } else {
+        take_end(&ends, data_at_high, rerun->data);
+        descent->whole = ends;
+    }
+    return run_again(descent, &rerun->segment, scratch, error);
+}
+
+static bool run_backward(struct descent *descent, size_t i, struct weir_pass *own, struct ends ends,
+                         struct error *error)
+{
+    const struct placed *link = &descent->chain->links[i];
+    const struct weir_layer *layer = link->layer;
+    const uint64_t held = layer->held_for_weight_bytes;
+    if (descent->kind == BACKWARD_FULL && layer->backward) {
+        own->workspace = scratch_of(ends);
+        return call(link, layer->backward, own, error);
+    }
+    own->held = descent->kind == BACKWARD_INPUT ? offset(descent->pass->held, link->held)
+                                                : take_end(&ends, false, round_to_256(held));
+    own->workspace = scratch_of(ends);
+    if (held > 0 && own->output_gradient && own->output_gradient != own->held) {
+        queue_copy(descent->pass->queue, own->held, own->output_gradient, layer->output_bytes);
+        own->output_gradient = own->held;
+    }
+    if (!call(link, layer->backward_input, own, error))
+        return false;
+    return descent->kind == BACKWARD_INPUT || call(link, layer->backward_weight, own, error);
+}
+
+// One layer's backward: chooses where its input gradient goes, and hands it on.
+static bool descend(struct descent *descent, size_t i, struct error *error)
+{
+    const struct chain *chain = descent->chain;
+    const struct placed *link = &chain->links[i];
+    const uint32_t number = chain->first + (uint32_t)i;
+    if (link->rerun && number + 1 == link->rerun->segment.end && !enter_segment(descent, link->rerun, error))
+        return false;
+
+    struct ends ends = descent->whole;
+    const uintptr_t gradient = (uintptr_t)descent->gradient;
+    if (descent->in_workspace && gradient >= ends.low && gradient < ends.high)
+        take_end(&ends, descent->at_high, descent->gradient_bytes);
+
+    struct weir_pass own = pass_of(link, descent->pass);
+    own.input = input_of(descent, i);
+    own.saved = link->rerun ? offset(descent->data, link->rerun_saved) : offset(descent->pass->kept, link->saved);
+    own.output_gradient = descent->gradient;
+    const struct placed *below = i > 0 ? &chain->links[i - 1] : NULL;
+    bool in_workspace = false;
+    if (!below) {
+        own.input_gradient = descent->pass->input_gradient;
+    } else if (descent->kind == BACKWARD_INPUT && below->layer->held_for_weight_bytes > 0) {
+        own.input_gradient = offset(descent->pass->held, below->held);
+    } else {
+        own.input_gradient = take_end(&ends, !descent->at_high, output_bytes(below));
+        in_workspace = true;
+    }
+    if (!run_backward(descent, i, &own, ends, error))
+        return false;
+
+    descent->gradient = own.input_gradient;
+    descent->in_workspace = in_workspace;
+    descent->at_high = !descent->at_high;
+    descent->gradient_bytes = below ? output_bytes(below) : 0;
+    if (link->rerun && number == link->rerun->segment.first) {
+        descent->data = NULL;
+        descent->whole = workspace_of(chain, descent->pass);
+    }
+    return true;
+}
+
+static bool go_down(const struct chain *chain, const struct stage_pass *pass, enum backward kind,
+                    struct error *error)
+{
+    struct descent descent = { .chain = chain, .pass = pass, .kind = kind, .whole = workspace_of(chain, pass),
+                               .gradient = pass->output_gradient };
+    for (size_t i = length_of(chain); i-- > 0;)
+        if (!descend(&descent, i, error))
+            return false;
+    return true;
+}
+
+static bool chain_backward(void *self, const struct stage_pass *pass, struct error *error)
+{
+    return go_down(self, pass, BACKWARD_FULL, error);
+}
+
+static bool chain_backward_input(void *self, const struct stage_pass *pass, struct error *error)
+{
+    return go_down(self, pass, BACKWARD_INPUT, error);
+}
+
+static bool chain_backward_weight(void *self, const struct stage_pass *pass, struct error *error)
+{
+    const struct chain *chain = self;
+    const struct descent places = { .chain = chain, .pass = pass, .kind = BACKWARD_INPUT };
+    for (size_t i = length_of(chain); i-- > 0;) {
+        const struct placed *link = &chain->links[i];
+        struct weir_pass own = pass_of(link, pass);
+        own.input = link->layer->input_kept == WEIR_INPUT_KEPT_NONE ? NULL : input_of(&places, i);
+        own.held = offset(pass->held, link->held);
+        own.workspace = pass->workspace;
+        if (!call(link, link->layer->backward_weight, &own, error))
+            return false;
+    }
+    return true;
+}
+
+static bool chain_initialize(void *self, struct queue *queue, void *weights, struct error *error)
+{
+    const struct chain *chain = self;
+    for (size_t i = 0; i < length_of(chain); i++) {
+        const struct placed *link = &chain->links[i];
+        struct weir_error trouble = { 0 };
+        if (link->layer->initialize
+            && !link->layer->initialize(link->layer->self, queue, offset(weights, link->parameters), &trouble))
+            return error_set_kind(error, ERROR_MACHINE, "layer %s: %s", link->layer->name, trouble.text);
+    }
+    return true;
+}
+
+static const struct stage_functions chain_functions = {
+    chain_forward, chain_backward, chain_backward_input, chain_backward_weight, chain_initialize,
+};
+
+// --- life ----------------------------------------------------------------------------
+
+// The layers' undecayed parameters as elements of the stage's weights.
+static bool collect_exempt(struct chain *chain, struct error *error)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < length_of(chain); i++)
+        count += chain->links[i].layer->undecayed_count;
+    struct exempt *to = chain->exempt = calloc(count + 1, sizeof *to);
+    if (!to)
+        return error_no_memory(error, "a stage");
+    for (size_t i = 0; i < length_of(chain); i++) {
+        const struct placed *link = &chain->links[i];
+        for (size_t r = 0; r < link->layer->undecayed_count; r++) {
+            const struct weir_range range = link->layer->undecayed[r];
+            *to++ = (struct exempt){ (link->parameters + range.first) / sizeof(float),
+                                     (link->parameters + range.end) / sizeof(float) };
+        }
+    }
+    chain->stage.exempt = chain->exempt;
+    chain->stage.exempt_count = count;
+    return true;
+}
+
+static bool measure_stage(struct chain *chain, const struct weir_layer *layers, size_t layer_count,
+                          const struct segment *recompute, enum optimizer_kind optimizer, struct error *error)
+{
+    struct profile *profile = chain_profile(layers, layer_count, error);
+    if (!profile)
+        return false;
+    chain->stage.bytes =
+        stage_bytes_of(profile, chain->first, chain->end, recompute, chain->rerun_count, optimizer);
+    profile_free(profile);
+    return true;
+}
+
+struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, uint32_t first, uint32_t end,
+                           const struct segment *recompute, size_t recompute_count, enum optimizer_kind optimizer,
+                           struct error *error)
+{
+    assert(first <= end && end <= layer_count);
+    struct chain *chain = calloc(1, sizeof *chain + (end - first) * sizeof chain->links[0]);
+    struct rerun *reruns = calloc(recompute_count + 1, sizeof *reruns);
+    if (!chain || !reruns) {
+        free(chain);
+        free(reruns);
+        error_no_memory(error, "a stage");
+        return NULL;
+    }
+    chain->first = first;
+    chain->end = end;
+    chain->reruns = reruns;
+    chain->rerun_count = recompute_count;
+    for (size_t i = 0; i < recompute_count; i++)
+        reruns[i].segment = recompute[i];
+    for (uint32_t l = first; l < end; l++)
+        chain->links[l - first] = (struct placed){ .layer = &layers[l], .rerun = find_rerun(chain, l) };
+    chain->stage.functions = &chain_functions;
+    chain->stage.self = chain;
+    if (!measure_stage(chain, layers, layer_count, recompute, optimizer, error) || !collect_exempt(chain, error)) {
+        chain_free(chain);
+        return NULL;
+    }
+    lay_out(chain);
+    return chain;
+}
+
+void chain_free(struct chain *chain)
+{
+    if (!chain)
+        return;
+    free(chain->reruns);
+    free(chain->exempt);
+    free(chain);
+}
+
+const struct stage *chain_stage(const struct chain *chain)
+{
+    return &chain->stage;
+}
+
+uint64_t chain_parameter_offset(const struct chain *chain, uint32_t layer)
+{
+    assert(layer >= chain->first && layer < chain->end);
+    return chain->links[layer - chain->first].parameters;
+}

@@ -1,0 +1,31 @@
+// A range of a model's layers as a stage: lays their tensors out in the places
+// the interpreter hands over, calls them in order, and re-runs recomputed segments
+// before their backward. The sizes are those of partitioner/stage_cost.h, to the
+// byte.
+#ifndef RUNTIME_CHAIN_H
+#define RUNTIME_CHAIN_H
+
+#include "profiler/profile.h"
+#include "runtime/stage.h"
+#include "runtime/weir.h"
+
+struct chain;
+
+// The layers' sizes as a profile without times: what stage_bytes_of() asks for.
+// A layer without a fused backward needs room for `held` in its workspace.
+struct profile *chain_profile(const struct weir_layer *layers, size_t layer_count, struct error *error);
+
+// Layers [first, end) of the model as a stage. The layers are borrowed until
+// chain_free(), the segments are copied.
+struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, uint32_t first, uint32_t end,
+                           const struct segment *recompute, size_t recompute_count, enum optimizer_kind optimizer,
+                           struct error *error);
+void chain_free(struct chain *chain);
+
+// The stage, which lives as long as the chain.
+const struct stage *chain_stage(const struct chain *chain);
+
+// Where layer `layer` of the model keeps its parameters within the stage's weights.
+uint64_t chain_parameter_offset(const struct chain *chain, uint32_t layer);
+
+#endif
