@@ -111,3 +111,45 @@ void profile_print(const struct profile *profile, struct text *text)
     add_row(text, &total, width);
     add_sum(text, profile);
 }
+
+// --- what the profile leaves out ----------------------------------------------------
+
+static uint64_t sum_in_place(const struct measurement *measurement, enum measure_clock clock)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < measurement->layer_count; i++)
+        sum += measurement->layers[i].in_place[PHASE_FORWARD][clock].median_ns
+             + measurement->layers[i].in_place[PHASE_BACKWARD][clock].median_ns;
+    return sum;
+}
+
+static uint64_t sum_alone(const struct measurement *measurement, enum measure_clock clock)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < measurement->layer_count; i++)
+        sum += measurement->layers[i].alone[PHASE_FORWARD][clock].median_ns
+             + measurement->layers[i].alone[PHASE_BACKWARD][clock].median_ns;
+    return sum;
+}
+
+static void add_other_sum(struct text *text, const char *how, uint64_t other, uint64_t sum)
+{
+    char number[NUMBER_SIZE];
+    const double percent = sum == 0 ? 0 : 100.0 * ((double)other - (double)sum) / (double)sum;
+    text_add(text, "%s they add up to %s (%.1f %% %s).\n", how, time_format(other, number),
+             percent < 0 ? -percent : percent, percent < 0 ? "less" : "more");
+}
+
+void measurement_print(const struct measurement *measurement, struct text *text)
+{
+    const enum measure_clock clock = measurement->clock;
+    const enum measure_clock other = clock == MEASURE_WALL ? MEASURE_THREAD_CPU : MEASURE_WALL;
+    const uint64_t sum = sum_in_place(measurement, clock);
+    add_other_sum(text, "Each run alone, its data warm,", sum_alone(measurement, clock), sum);
+    add_other_sum(text, other == MEASURE_WALL ? "By the wall clock" : "By the thread's CPU time",
+                  sum_in_place(measurement, other), sum);
+    if (!measurement->settled)
+        text_add(text, "The whole model did not settle within 5 %% in %" PRIu64 " warm-ups.\n", measurement->warm_ups);
+    if (measurement->restless > 0)
+        text_add(text, "%zu layers did not settle within 5 %% when run alone.\n", measurement->restless);
+}

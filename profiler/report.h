@@ -9,8 +9,13 @@
 #define PROFILER_REPORT_H
 
 #include "common/text.h"
+#include "profiler/measure.h"
 #include "profiler/profile.h"
 
 void profile_print(const struct profile *profile, struct text *text);
+
+// What a profile leaves out of its measurement: the sums of F and B alone instead
+// of in place, and by the other clock; whether the times ever settled.
+void measurement_print(const struct measurement *measurement, struct text *text);
 
 #endif

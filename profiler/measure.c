@@ -1,0 +1,348 @@
+#include "profiler/measure.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "profiler/profile_words.h"
+
+enum { LEAST_REPEATS = 20, STEADY = 5, STEADY_PART = 20 };  // 5 in a row within a twentieth
+
+// --- samples --------------------------------------------------------------------
+
+static int compare_samples(const void *a, const void *b)
+{
+    const uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+struct spread spread_of(uint64_t *samples, size_t count)
+{
+    assert(count > 0);
+    qsort(samples, count, sizeof samples[0], compare_samples);
+    return (struct spread){
+        .min_ns = samples[0],
+        .median_ns = samples[(count + 1) / 2 - 1],
+        .p95_ns = samples[(count * 19 + 19) / 20 - 1],
+    };
+}
+
+// One reading of all clocks.
+struct reading {
+    uint64_t ns[MEASURE_CLOCKS];
+};
+
+// The samples of one thing by each clock.
+struct samples {
+    uint64_t *ns[MEASURE_CLOCKS];
+    size_t count;
+};
+
+// All that a measurement needs while it runs. Samples of layer l and phase f are
+// sets[l * PHASES + f]; the last set is the whole's.
+struct measuring {
+    const struct measured *what;
+    const struct measure_options *options;
+    struct error *error;
+    struct samples *sets;
+    uint64_t *memory;  // of all samples
+    size_t set_count;
+    size_t done, all;  // passes, for the progress
+};
+
+static void measuring_clear(struct measuring *measuring)
+{
+    free(measuring->sets);
+    free(measuring->memory);
+}
+
+static bool measuring_init(struct measuring *measuring, const struct measured *what,
+                           const struct measure_options *options, struct error *error)
+{
+    const size_t sets = what->layer_count * PHASES + 1;
+    *measuring = (struct measuring){ .what = what, .options = options, .error = error, .set_count = sets };
+    measuring->all = options->repeats + what->layer_count;
+    measuring->sets = calloc(sets, sizeof measuring->sets[0]);
+    measuring->memory = calloc(sets * MEASURE_CLOCKS, options->repeats * sizeof(uint64_t));
+    if (!measuring->sets || !measuring->memory)
+        return error_no_memory(error, "the samples of a measurement");
+    for (size_t i = 0; i < sets; i++)
+        for (size_t clock = 0; clock < MEASURE_CLOCKS; clock++)
+            measuring->sets[i].ns[clock] = measuring->memory + (i * MEASURE_CLOCKS + clock) * options->repeats;
+    return true;
+}
+
+static struct samples *samples_at(struct measuring *measuring, size_t layer, enum phase phase)
+{
+    return &measuring->sets[layer * PHASES + phase];
+}
+
+static struct samples *whole_samples(struct measuring *measuring)
+{
+    return &measuring->sets[measuring->set_count - 1];
+}
+
+static void forget_samples(struct measuring *measuring)
+{
+    for (size_t i = 0; i < measuring->set_count; i++)
+        measuring->sets[i].count = 0;
+}
+
+static void add_sample(struct samples *samples, const struct reading *from, const struct reading *to)
+{
+    for (size_t clock = 0; clock < MEASURE_CLOCKS; clock++)
+        samples->ns[clock][samples->count] = to->ns[clock] - from->ns[clock];
+    samples->count++;
+}
+
+static void take_spreads(struct samples *samples, struct spread into[MEASURE_CLOCKS])
+{
+    for (size_t clock = 0; clock < MEASURE_CLOCKS; clock++)
+        into[clock] = spread_of(samples->ns[clock], samples->count);
+}
+
+static void show_progress(struct measuring *measuring)
+{
+    measuring->done++;
+    if (measuring->options->progress)
+        measuring->options->progress(measuring->options->self, measuring->done, measuring->all);
+}
+
+// --- running and timing ------------------------------------------------------------
+
+static struct reading read_clocks(const struct measuring *measuring)
+{
+    struct reading reading;
+    for (size_t clock = 0; clock < MEASURE_CLOCKS; clock++)
+        reading.ns[clock] = measuring->options->now_ns(measuring->options->self, (enum measure_clock)clock);
+    return reading;
+}
+
+static bool run(struct measuring *measuring, size_t layer, enum phase phase)
+{
+    return measuring->what->run(measuring->what->self, layer, phase, measuring->error)
+        || error_at(measuring->error, "layer %zu, %s", layer, phase_words[phase]);
+}
+
+static bool wait(struct measuring *measuring)
+{
+    return measuring->what->wait(measuring->what->self, measuring->error);
+}
+
+// Runs it between two waits; NULL samples only run it.
+static bool time_layer(struct measuring *measuring, size_t layer, enum phase phase, struct samples *samples)
+{
+    if (!samples)
+        return run(measuring, layer, phase);
+    if (!wait(measuring))
+        return false;
+    const struct reading from = read_clocks(measuring);
+    if (!run(measuring, layer, phase) || !wait(measuring))
+        return false;
+    const struct reading to = read_clocks(measuring);
+    add_sample(samples, &from, &to);
+    return true;
+}
+
+static bool run_forward(struct measuring *measuring, bool timed)
+{
+    for (size_t layer = 0; layer < measuring->what->layer_count; layer++)
+        if (!time_layer(measuring, layer, PHASE_FORWARD,
+                        timed ? samples_at(measuring, layer, PHASE_FORWARD) : NULL))
+            return false;
+    return true;
+}
+
+// From the last layer to the first, `count` phases of each; those in `timed` are
+// sampled.
+static bool run_backward(struct measuring *measuring, const enum phase *phases, const bool *timed, size_t count)
+{
+    for (size_t layer = measuring->what->layer_count; layer-- > 0;)
+        for (size_t i = 0; i < count; i++)
+            if (!time_layer(measuring, layer, phases[i], timed[i] ? samples_at(measuring, layer, phases[i]) : NULL))
+                return false;
+    return true;
+}
+
+static bool time_whole(struct measuring *measuring, struct reading *took)
+{
+    const enum phase backward = PHASE_BACKWARD;
+    if (!wait(measuring))
+        return false;
+    const struct reading from = read_clocks(measuring);
+    if (!run_forward(measuring, false) || !run_backward(measuring, &backward, &(const bool){ false }, 1)
+        || !wait(measuring))
+        return false;
+    const struct reading to = read_clocks(measuring);
+    for (size_t clock = 0; clock < MEASURE_CLOCKS; clock++)
+        took->ns[clock] = to.ns[clock] - from.ns[clock];
+    return true;
+}
+
+// --- steadiness -------------------------------------------------------------------
+
+// The last few times of something; steady when they lie within 5 %.
+struct steadiness {
+    uint64_t last[STEADY];
+    size_t count;
+};
+
+static bool is_steady(struct steadiness *steadiness, uint64_t ns)
+{
+    uint64_t least = UINT64_MAX, most = 0;
+    steadiness->last[steadiness->count++ % STEADY] = ns;
+    for (size_t i = 0; i < STEADY; i++) {
+        least = steadiness->last[i] < least ? steadiness->last[i] : least;
+        most = steadiness->last[i] > most ? steadiness->last[i] : most;
+    }
+    return steadiness->count >= STEADY && most - least <= least / STEADY_PART;
+}
+
+// --- in place ---------------------------------------------------------------------
+
+// The four passes of the header's drawing.
+static bool repeat_in_place(struct measuring *measuring)
+{
+    static const enum phase fused[] = { PHASE_BACKWARD };
+    static const enum phase split[] = { PHASE_BACKWARD_INPUT, PHASE_BACKWARD_WEIGHT };
+    static const enum phase again[] = { PHASE_RECOMPUTE, PHASE_BACKWARD };
+    static const bool both[] = { true, true }, first[] = { true, false };
+    struct reading zero = { { 0 } }, took;
+    if (!run_forward(measuring, true) || !run_backward(measuring, fused, both, 1) || !time_whole(measuring, &took))
+        return false;
+    add_sample(whole_samples(measuring), &zero, &took);
+    return run_forward(measuring, false) && run_backward(measuring, split, both, 2) && run_forward(measuring, false)
+        && run_backward(measuring, again, first, 2);
+}
+
+static bool warm_up(struct measuring *measuring, struct measurement *into)
+{
+    struct steadiness steadiness = { .count = 0 };
+    struct reading took;
+    // Every phase once, since the whole runs neither I, W nor R.
+    if (!repeat_in_place(measuring))
+        return false;
+    forget_samples(measuring);
+    while (!into->settled && into->warm_ups < measuring->options->most_warm_ups) {
+        if (!time_whole(measuring, &took))
+            return false;
+        into->settled = is_steady(&steadiness, took.ns[measuring->options->clock]);
+        into->warm_ups++;
+    }
+    return true;
+}
+
+static bool measure_in_place(struct measuring *measuring, struct measurement *into)
+{
+    if (!warm_up(measuring, into))
+        return false;
+    for (uint64_t i = 0; i < measuring->options->repeats; i++) {
+        if (!repeat_in_place(measuring))
+            return false;
+        show_progress(measuring);
+    }
+    for (size_t layer = 0; layer < into->layer_count; layer++)
+        for (size_t phase = 0; phase < PHASES; phase++)
+            take_spreads(samples_at(measuring, layer, (enum phase)phase), into->layers[layer].in_place[phase]);
+    take_spreads(whole_samples(measuring), into->whole);
+    forget_samples(measuring);
+    return true;
+}
+
+// --- alone ------------------------------------------------------------------------
+
+static const enum phase alone_phases[] = { PHASE_FORWARD, PHASE_BACKWARD, PHASE_BACKWARD_INPUT,
+                                           PHASE_BACKWARD_WEIGHT };
+enum { ALONE_PHASES = sizeof alone_phases / sizeof alone_phases[0] };
+
+// Runs the phases of one layer; the sum of their times by the deciding clock.
+static bool repeat_alone(struct measuring *measuring, size_t layer, uint64_t *sum_ns)
+{
+    *sum_ns = 0;
+    for (size_t i = 0; i < ALONE_PHASES; i++) {
+        struct samples *samples = samples_at(measuring, layer, alone_phases[i]);
+        if (!time_layer(measuring, layer, alone_phases[i], samples))
+            return false;
+        *sum_ns += samples->ns[measuring->options->clock][samples->count - 1];
+    }
+    return true;
+}
+
+static bool measure_alone(struct measuring *measuring, size_t layer, struct measurement *into)
+{
+    struct steadiness steadiness = { .count = 0 };
+    bool settled = false;
+    uint64_t sum_ns;
+    for (uint64_t i = 0; i < measuring->options->most_warm_ups && !settled; i++) {
+        if (!repeat_alone(measuring, layer, &sum_ns))
+            return false;
+        settled = is_steady(&steadiness, sum_ns);
+        forget_samples(measuring);
+    }
+    into->restless += !settled;
+    for (uint64_t i = 0; i < measuring->options->repeats; i++)
+        if (!repeat_alone(measuring, layer, &sum_ns))
+            return false;
+    for (size_t i = 0; i < ALONE_PHASES; i++)
+        take_spreads(samples_at(measuring, layer, alone_phases[i]), into->layers[layer].alone[alone_phases[i]]);
+    forget_samples(measuring);
+    show_progress(measuring);
+    return true;
+}
+
+// --- together ---------------------------------------------------------------------
+
+static uint64_t machine_clock(void *self, enum measure_clock clock)
+{
+    (void)self;
+    return clock == MEASURE_THREAD_CPU ? clock_thread_cpu_ns() : clock_now_ns();
+}
+
+struct measure_options measure_usual_options(void)
+{
+    return (struct measure_options){ .repeats = LEAST_REPEATS, .most_warm_ups = 100, .clock = MEASURE_THREAD_CPU,
+                                     .now_ns = machine_clock };
+}
+
+void measurement_free(struct measurement *measurement)
+{
+    if (!measurement)
+        return;
+    free(measurement->layers);
+    free(measurement);
+}
+
+static struct measurement *measurement_create(const struct measured *what, const struct measure_options *options,
+                                              struct error *error)
+{
+    struct measurement *measurement = calloc(1, sizeof *measurement);
+    if (measurement) {
+        measurement->layers = calloc(what->layer_count, sizeof measurement->layers[0]);
+        measurement->layer_count = what->layer_count;
+        measurement->repeats = options->repeats;
+        measurement->clock = options->clock;
+        if (measurement->layers)
+            return measurement;
+    }
+    measurement_free(measurement);
+    error_no_memory(error, "a measurement");
+    return NULL;
+}
+
+struct measurement *measure_layers(const struct measured *what, const struct measure_options *options,
+                                   struct error *error)
+{
+    assert(what->layer_count > 0 && options->repeats >= LEAST_REPEATS);
+    struct measurement *measurement = measurement_create(what, options, error);
+    if (!measurement)
+        return NULL;
+    struct measuring measuring;
+    bool good = measuring_init(&measuring, what, options, error) && measure_in_place(&measuring, measurement);
+    for (size_t layer = 0; layer < what->layer_count && good; layer++)
+        good = measure_alone(&measuring, layer, measurement);
+    measuring_clear(&measuring);
+    if (good)
+        return measurement;
+    measurement_free(measurement);
+    return NULL;
+}

@@ -1,0 +1,78 @@
+// From a measurement to a profile.
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/measure.h"
+
+// In place, since a layer's neighbours will have had the caches in training too;
+// alone, a small layer looks up to twice as fast as it will ever be. The median,
+// since a sample can only be lengthened by accidents, and a mean would count them.
+// By the thread's CPU time where the thread does the work: on a machine that others
+// use, wall time holds their work as well. The decision page has the numbers.
+static void fill_times(struct profile_layer *layer, const struct layer_times *times, enum measure_clock clock)
+{
+    for (size_t phase = 0; phase < PHASES; phase++) {
+        layer->spread[phase] = times->in_place[phase][clock];
+        layer->has_spread[phase] = true;
+    }
+    layer->forward_ns = layer->spread[PHASE_FORWARD].median_ns;
+    layer->backward_input_ns = layer->spread[PHASE_BACKWARD_INPUT].median_ns;
+    layer->backward_weight_ns = layer->spread[PHASE_BACKWARD_WEIGHT].median_ns;
+    layer->backward_ns = layer->spread[PHASE_BACKWARD].median_ns;
+    layer->has_backward = true;
+}
+
+static bool replace(char **text, const char *with)
+{
+    free(*text);
+    *text = strdup(with);
+    return *text != NULL;
+}
+
+static bool fill_source(struct profile *profile, const struct measurement *measurement, const char *device)
+{
+    struct profile_source *source = &profile->source;
+    source->how = PROFILE_MEASURED;
+    source->repeats = measurement->repeats;
+    source->whole_ns = measurement->whole[measurement->clock].median_ns;
+    source->backward_split_measured = true;
+    for (size_t i = 0; i < profile->layer_count; i++)
+        source->sum_ns += profile->layers[i].forward_ns + profile->layers[i].backward_ns;
+    return replace(&source->device, device)
+        && replace(&source->clock, measurement->clock == MEASURE_THREAD_CPU ? "thread CPU, in place" : "wall, in place");
+}
+
+static bool fill_notes(struct profile *profile, const struct measurement *measurement, struct error *error)
+{
+    if (measurement->settled)
+        return true;
+    struct text notes = { 0 };
+    text_add(&notes, "The times had not settled within 5 %% after %" PRIu64 " warm-ups.", measurement->warm_ups);
+    profile->notes = text_take(&notes, error);
+    return profile->notes != NULL;
+}
+
+static bool fill_profile(struct profile *profile, const struct measurement *measurement, const struct measured *what,
+                         const char *device, struct error *error)
+{
+    for (size_t i = 0; i < profile->layer_count; i++) {
+        if (!what->describe(what->self, i, &profile->layers[i], error))
+            return error_at(error, "layer %zu", i);
+        fill_times(&profile->layers[i], &measurement->layers[i], measurement->clock);
+    }
+    if (!fill_source(profile, measurement, device))
+        return error_no_memory(error, "the source of a profile");
+    return fill_notes(profile, measurement, error) && profile_rehash(profile, error);
+}
+
+struct profile *measurement_profile(const struct measurement *measurement, const struct measured *what,
+                                    const struct measure_labels *labels, struct error *error)
+{
+    struct profile *profile =
+        profile_create(labels->model, labels->dtype, labels->micro_batch, measurement->layer_count, error);
+    if (!profile || fill_profile(profile, measurement, what, labels->device, error))
+        return profile;
+    profile_free(profile);
+    return NULL;
+}
