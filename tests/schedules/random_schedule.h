@@ -106,4 +106,37 @@ static inline struct schedule *random_schedule(uint64_t *seed)
     return schedule;
 }
 
+static inline void random_costs(uint64_t *seed, struct cost_row *costs, uint32_t stages, uint64_t least_ns)
+{
+    for (uint32_t s = 0; s < stages; s++) {
+        uint64_t *column = (uint64_t *)&costs[s];
+        for (size_t i = 0; i < sizeof costs[s] / sizeof *column; i++)
+            column[i] = random_below(seed, 20);
+        costs[s].forward_ns += least_ns;
+        costs[s].backward_ns += least_ns;
+        costs[s].backward_input_ns += least_ns;
+        costs[s].backward_weight_ns += least_ns;
+        costs[s].recompute_ns += least_ns;
+        costs[s].step_ns += least_ns;
+    }
+}
+
+// NULL now and then; with `shared`, fewer links than pairs.
+static inline struct network *random_network(uint64_t *seed, uint32_t ranks, bool shared)
+{
+    struct error error = { 0 };
+    if (random_below(seed, 5) == 0)
+        return NULL;
+    struct network *network = network_uniform(ranks, (struct link){ 0, 0 }, &error);
+    assert_good(network, error);
+    for (uint32_t i = 0; i < network->link_count; i++) {
+        network->links[i].latency_ns = random_below(seed, 10);
+        network->links[i].bytes_per_second = random_below(seed, 4) * 300000000;
+    }
+    const uint64_t used = 1 + random_below(seed, 4);
+    for (uint32_t i = 0; shared && i < ranks * ranks; i++)
+        network->link_of[i] = (uint32_t)(random_below(seed, used) % network->link_count);
+    return network;
+}
+
 #endif

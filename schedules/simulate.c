@@ -1,0 +1,146 @@
+#include "schedules/simulate.h"
+
+#include <stdlib.h>
+
+#include "schedules/record.h"
+
+// --- numbers per rank ---------------------------------------------------------
+
+static uint64_t span_of(const struct rank_result *rank)
+{
+    return rank->last_ns - rank->first_ns;
+}
+
+struct bubble bubble_of(uint64_t iteration_ns, const struct rank_result *per_rank, uint32_t ranks)
+{
+    struct bubble bubble = { 0 };
+    double busy_sum = 0;
+    uint64_t max_busy = 0, max_span = 0;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        const uint64_t busy = per_rank[rank].busy_ns, span = span_of(&per_rank[rank]);
+        busy_sum += (double)busy;
+        max_busy = busy > max_busy ? busy : max_busy;
+        max_span = span > max_span ? span : max_span;
+        if (span > 0 && (double)(span - busy) / (double)span > bubble.span)
+            bubble.span = (double)(span - busy) / (double)span;
+    }
+    if (iteration_ns > 0)
+        bubble.makespan = 1 - busy_sum / ((double)ranks * (double)iteration_ns);
+    if (max_busy > 0)
+        bubble.overhead = (double)(iteration_ns - max_busy) / (double)max_busy;
+    if (max_span > 0)
+        bubble.zb_rate = (double)(max_span - max_busy) / (double)max_span;
+    return bubble;
+}
+
+static void count_in_flight(struct action action, uint32_t *now, struct rank_result *result)
+{
+    if (action.kind == ACTION_F && ++*now > result->peak_in_flight)
+        result->peak_in_flight = *now;
+    if (action.kind == ACTION_B || action.kind == ACTION_I)
+        --*now;
+}
+
+static struct rank_result result_of(const struct record *record, uint32_t rank)
+{
+    struct rank_result result = { 0 };
+    uint32_t in_flight = 0;
+    struct stroll stroll = stroll_begin(record, rank);
+    while (stroll_next(&stroll)) {
+        if (!stroll.step)
+            continue;
+        if (stroll.steps == 1)
+            result.first_ns = stroll.start_ns;
+        result.last_ns = stroll.end_ns;
+        if (stroll.action.kind <= ACTION_R)
+            result.busy_ns += stroll.end_ns - stroll.start_ns;
+        result.recompute_ns += record_recompute_ns(record, stroll.step);
+        count_in_flight(stroll.action, &in_flight, &result);
+    }
+    return result;
+}
+
+static bool fill_ranks(const struct record *record, struct simulation *simulation, struct error *error)
+{
+    struct versions versions;
+    bool good = versions_create(&versions, record->schedule, error);
+    for (uint32_t rank = 0; good && rank < simulation->ranks; rank++) {
+        struct rank_result *result = &simulation->per_rank[rank];
+        *result = result_of(record, rank);
+        if (span_of(result) > simulation->max_span_ns)
+            simulation->max_span_ns = span_of(result);
+        good = record_live_peak(record, rank, &versions, &result->live_peak_bytes, error);
+    }
+    versions_clear(&versions);
+    return good;
+}
+
+// --- the timeline --------------------------------------------------------------
+
+static bool add_span(const struct stroll *stroll, struct timeline *timeline)
+{
+    return timeline_add(timeline, (struct span){ stroll->rank, stroll->action, stroll->start_ns, stroll->end_ns,
+                                                 record_recompute_ns(stroll->record, stroll->step) });
+}
+
+static bool add_message(const struct stroll *stroll, struct timeline *timeline)
+{
+    const struct timing *timing = &stroll->record->timing;
+    struct action send = stroll->action;
+    if (send.kind <= ACTION_I)
+        send.kind = send.kind == ACTION_F ? ACTION_SEND_F : ACTION_SEND_B;
+    const uint32_t message = stroll->step->give;
+    const uint32_t to = stroll->record->order.channels[stroll->step->channel].to;
+    return timeline_add_message(timeline, (struct message){ send, stroll->rank, to, timing->message_start_ns[message],
+                                                            timing->arrived_ns[message] });
+}
+
+static bool fill_timeline(const struct record *record, struct timeline *timeline, struct error *error)
+{
+    bool good = true;
+    timeline->ranks = record->schedule->ranks;
+    for (uint32_t rank = 0; rank < timeline->ranks; rank++) {
+        struct stroll stroll = stroll_begin(record, rank);
+        while (good && stroll_next(&stroll)) {
+            const unsigned kind = stroll.action.kind;
+            if (stroll.step && kind != ACTION_SEND_F && kind != ACTION_SEND_B)
+                good = add_span(&stroll, timeline);
+            if (good && stroll.step && stroll.step->give != NO_MESSAGE)
+                good = add_message(&stroll, timeline);
+        }
+    }
+    return good || error_no_memory(error, "a timeline");
+}
+
+// --- all of it -------------------------------------------------------------------
+
+bool schedule_simulate(const struct schedule *schedule, const struct cost_row *costs, const struct network *network,
+                       struct simulation *simulation, struct timeline *timeline, struct error *error)
+{
+    *simulation = (struct simulation){ .ranks = schedule->ranks };
+    costs = costs ? costs : schedule->costs;
+    if (!costs)
+        return error_set(error, "schedule %s has no costs to simulate with", schedule->name);
+    struct record record;
+    if (!record_create(&record, schedule, costs, network, error))
+        return false;
+    simulation->per_rank = calloc(schedule->ranks, sizeof *simulation->per_rank);
+    const bool good = (simulation->per_rank || error_no_memory(error, "the results of a simulation"))
+                   && fill_ranks(&record, simulation, error)
+                   && record_critical_path(&record, &simulation->critical_path, error)
+                   && (!timeline || fill_timeline(&record, timeline, error));
+    if (good) {
+        simulation->iteration_ns = record.iteration_ns;
+        simulation->bubble = bubble_of(record.iteration_ns, simulation->per_rank, schedule->ranks);
+    } else {
+        simulation_clear(simulation);
+    }
+    record_clear(&record);
+    return good;
+}
+
+void simulation_clear(struct simulation *simulation)
+{
+    free(simulation->per_rank);
+    *simulation = (struct simulation){ 0 };
+}
