@@ -33,7 +33,7 @@ struct stage_memory {
 };
 
 struct plan_stage {
-    uint32_t first, end;  // layers; may be empty
+    uint32_t first, end;  // layers; may be empty in a plan made by hand
     char **layers;        // their names, end - first of them
     uint32_t *devices;    // of each replica's group; one replica of one device so far
     size_t device_count;
@@ -67,23 +67,40 @@ struct plan {
     enum optimizer_kind optimizer;
     struct plan_stage *stages;
     size_t stage_count;
-    uint64_t iteration_ns;
-    struct bubble bubble;
+    uint64_t iteration_ns;  // asynchronous: of micro_batches more in the steady state, T(3m) - T(2m)
+    struct bubble bubble;   // of the simulated iteration; asynchronous: of the run of 3m
     uint32_t bottleneck_stage;
     struct certificate certificate;
     char *notes;  // or NULL
 };
 
+// A plan of `stage_count` zeroed stages, for searching and by hand.
+struct plan *plan_create(size_t stage_count, struct error *error);
+void plan_free(struct plan *plan);
+
+// Gives a stage its layers [first, end), with their names from the profile, one
+// device, and what is recomputed.
+bool plan_set_stage(struct plan *plan, size_t stage, const struct profile *profile, struct segment layers,
+                    uint32_t device, const struct segment *recompute, size_t recompute_count, struct error *error);
+
+// The document (docs/formats/plan.md). What a reader can see to be wrong without
+// the profile is refused; the rest is for evaluate.h.
 struct plan *plan_load(const char *path, struct error *error);
 struct plan *plan_read(const char *text, size_t length, const char *name, struct error *error);
 void plan_write(const struct plan *plan, struct text *text);
-void plan_free(struct plan *plan);
 
-// The plan's schedule, generated, placed on its ranks and priced; lowered if asked.
+// The plan's schedule for this many micro-batches, generated, placed on its ranks
+// and priced; lowered if asked. Stage s runs on rank s % ranks.
 struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, bool lowered, struct error *error);
 
-// The links between the plan's ranks, from its cluster.
+// The links between the plan's ranks, from its cluster: rank r is the device of
+// stage r. Within an innermost group each ordered pair of devices has a link of
+// its own; further out all pairs between two groups share one in each direction.
 struct network *plan_network(const struct plan *plan, struct error *error);
+
+// The same for devices that are named directly.
+struct network *cluster_network(const struct cluster *cluster, const uint32_t *devices, uint32_t ranks,
+                                struct error *error);
 
 // The table a person reads, and a sentence of sense.
 void plan_print(const struct plan *plan, struct text *text);

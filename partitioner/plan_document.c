@@ -1,0 +1,436 @@
+// The plan document: docs/formats/plan.md.
+//
+// Refused here is what can be seen to be wrong from the document alone. Whether
+// its numbers are those of a profile is for evaluate.h.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "partitioner/plan.h"
+#include "schedules/generate.h"
+
+#define PLAN_VERSION 1
+#define MOST_RANKS 65536
+#define MOST_LAYERS 1000000
+
+static const char *const by_names[] = { "enumeration", "dual", "solver", NULL };
+
+// A struct's numbers by their keys, in the order in which they are written.
+struct field {
+    const char *key;
+    size_t offset;
+};
+
+#define COST(name) { #name, offsetof(struct cost_row, name) }
+static const struct field cost_fields[] = {
+    COST(forward_ns),         COST(backward_ns),     COST(backward_input_ns), COST(backward_weight_ns),
+    COST(recompute_ns),       COST(step_ns),         COST(output_bytes),      COST(kept_forward_bytes),
+    COST(kept_weight_bytes),  COST(transient_bytes), COST(fixed_bytes),       COST(version_bytes),
+    { NULL, 0 },
+};
+
+#define MEMORY(name) { #name, offsetof(struct stage_memory, name) }
+static const struct field memory_fields[] = {
+    MEMORY(weights_bytes),   MEMORY(gradients_bytes), MEMORY(optimizer_bytes), MEMORY(versions_bytes),
+    MEMORY(kept_bytes),      MEMORY(transient_bytes), MEMORY(buffers_bytes),   MEMORY(live_peak_bytes),
+    MEMORY(peak_bytes),      MEMORY(capacity_bytes),  { NULL, 0 },
+};
+
+// --- writing -------------------------------------------------------------------
+
+static void write_fields(struct json_writer *writer, const char *key, const void *from, const struct field *fields)
+{
+    json_begin_object(writer, key, JSON_LINES);
+    for (; fields->key; fields++) {
+        uint64_t value;
+        memcpy(&value, (const char *)from + fields->offset, sizeof value);
+        json_put_u64(writer, fields->key, value);
+    }
+    json_close(writer);
+}
+
+static void write_names(struct json_writer *writer, const char *key, char *const *names, size_t count)
+{
+    json_begin_array(writer, key, JSON_INLINE);
+    for (size_t i = 0; i < count; i++)
+        json_put_string(writer, NULL, names[i]);
+    json_close(writer);
+}
+
+static void write_devices(struct json_writer *writer, const struct plan_stage *stage)
+{
+    json_begin_array(writer, "devices", JSON_INLINE);
+    for (size_t i = 0; i < stage->device_count; i++) {
+        json_begin_array(writer, NULL, JSON_INLINE);
+        json_put_u64(writer, NULL, stage->devices[i]);
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
+static void write_stage(struct json_writer *writer, const struct plan_stage *stage, size_t number)
+{
+    json_begin_object(writer, NULL, JSON_LINES);
+    json_put_u64(writer, "stage", number);
+    json_put_u64(writer, "first", stage->first);
+    json_put_u64(writer, "end", stage->end);
+    write_names(writer, "layers", stage->layers, stage->end - stage->first);
+    write_devices(writer, stage);
+    json_put_null(writer, "variant");
+    json_begin_array(writer, "recompute", stage->recompute_count ? JSON_LINES : JSON_INLINE);
+    for (size_t i = 0; i < stage->recompute_count; i++) {
+        const struct segment segment = stage->recompute[i];
+        write_names(writer, NULL, stage->layers + (segment.first - stage->first), segment.end - segment.first);
+    }
+    json_close(writer);
+    write_fields(writer, "costs", &stage->costs, cost_fields);
+    write_fields(writer, "memory", &stage->memory, memory_fields);
+    json_close(writer);
+}
+
+static void write_predicted(struct json_writer *writer, const struct plan *plan)
+{
+    json_begin_object(writer, "predicted", JSON_LINES);
+    json_put_u64(writer, "iteration_ns", plan->iteration_ns);
+    json_begin_object(writer, "bubble", JSON_INLINE);
+    json_put_fraction(writer, "makespan", plan->bubble.makespan);
+    json_put_fraction(writer, "overhead", plan->bubble.overhead);
+    json_put_fraction(writer, "span", plan->bubble.span);
+    json_put_fraction(writer, "zb_rate", plan->bubble.zb_rate);
+    json_close(writer);
+    json_put_u64(writer, "bottleneck_stage", plan->bottleneck_stage);
+    json_close(writer);
+}
+
+static void write_certificate(struct json_writer *writer, const struct certificate *certificate)
+{
+    json_begin_object(writer, "certificate", JSON_LINES);
+    json_put_string(writer, "objective", certificate->objective);
+    json_put_u64(writer, "value_ns", certificate->value_ns);
+    json_put_u64(writer, "lower_bound_ns", certificate->lower_bound_ns);
+    json_put_fraction(writer, "gap", certificate->gap);
+    json_put_bool(writer, "proved", certificate->proved);
+    json_put_string(writer, "by", by_names[certificate->by]);
+    json_put_string(writer, "stopped", certificate->stopped);
+    json_close(writer);
+}
+
+static void write_head(struct json_writer *writer, const struct plan *plan)
+{
+    json_put_string(writer, "format", "weir.plan");
+    json_put_u64(writer, "version", PLAN_VERSION);
+    json_begin_object(writer, "profile", JSON_INLINE);
+    json_put_string(writer, "model", plan->model);
+    json_put_string(writer, "hash", plan->profile_hash);
+    json_close(writer);
+    cluster_write_part(plan->cluster, writer, "cluster");
+    json_begin_object(writer, "schedule", JSON_INLINE);
+    json_put_string(writer, "name", plan->schedule);
+    json_put_string(writer, "weights", weights_names[plan->weights]);
+    json_put_u64(writer, "ranks", plan->ranks);
+    json_put_u64(writer, "chunks", plan->chunks);
+    json_put_u64(writer, "micro_batches", plan->micro_batches);
+    json_close(writer);
+    json_put_string(writer, "optimizer", optimizer_names[plan->optimizer]);
+}
+
+void plan_write(const struct plan *plan, struct text *text)
+{
+    struct json_writer writer = json_writer(text);
+    json_begin_object(&writer, NULL, JSON_LINES);
+    write_head(&writer, plan);
+    json_begin_array(&writer, "stages", JSON_LINES);
+    for (size_t i = 0; i < plan->stage_count; i++)
+        write_stage(&writer, &plan->stages[i], i);
+    json_close(&writer);
+    write_predicted(&writer, plan);
+    write_certificate(&writer, &plan->certificate);
+    if (plan->notes)
+        json_put_string(&writer, "notes", plan->notes);
+    json_close(&writer);
+}
+
+// --- reading -------------------------------------------------------------------
+
+static void read_fields(struct json *object, const char *key, void *to, const struct field *fields)
+{
+    struct json place = json_object(object, key);
+    for (; fields->key; fields++) {
+        const uint64_t value = json_u64(&place, fields->key, 0, JSON_MAX);
+        memcpy((char *)to + fields->offset, &value, sizeof value);
+    }
+    json_end(&place);
+}
+
+// Copies a string of at most `size` - 1 bytes.
+static void read_short(struct json *object, const char *key, char *to, size_t size)
+{
+    const char *value = json_string(object, key);
+    if (strlen(value) >= size)
+        json_refuse_key(object, key, "is longer than %zu bytes", size - 1);
+    else
+        memcpy(to, value, strlen(value) + 1);
+}
+
+static bool read_layers(struct json *object, struct plan_stage *stage, struct error *error)
+{
+    struct json names = json_array(object, "layers"), name;
+    const size_t count = json_count(&names);
+    if (names.node && count != stage->end - stage->first)
+        json_refuse(&names, "holds %zu names, but the stage is layers %u to %u", count, stage->first, stage->end);
+    if (!json_ok(object->document, error)) {
+        stage->end = stage->first;  // what plan_free() walks
+        return false;
+    }
+    stage->layers = calloc(count + 1, sizeof stage->layers[0]);
+    for (size_t i = 0; stage->layers && json_next(&names, &name); i++) {
+        stage->layers[i] = strdup(json_item_string(&name));
+        if (!stage->layers[i])
+            return error_no_memory(error, "a stage of a plan");
+    }
+    return stage->layers || error_no_memory(error, "a stage of a plan");
+}
+
+static bool read_devices(struct json *object, const struct plan *plan, struct plan_stage *stage, struct error *error)
+{
+    struct json replicas = json_array(object, "devices"), group, device;
+    if (replicas.node && json_count(&replicas) != 1)
+        json_refuse(&replicas, "holds %zu replicas; one replica of one device is all that is known so far",
+                    json_count(&replicas));
+    stage->devices = calloc(1, sizeof stage->devices[0]);
+    if (!stage->devices)
+        return error_no_memory(error, "a stage of a plan");
+    while (json_next(&replicas, &group)) {
+        json_item_array(&group);
+        if (group.node && json_count(&group) != 1)
+            json_refuse(&group, "holds %zu devices; one replica of one device is all that is known so far",
+                        json_count(&group));
+        while (json_next(&group, &device)) {
+            const uint64_t number = json_item_u64(&device, 0, JSON_MAX);
+            if (number >= plan->cluster->device_count)
+                json_refuse(&device, "device %llu is not in the cluster (0 to %zu)", (unsigned long long)number,
+                            plan->cluster->device_count - 1);
+            stage->devices[0] = (uint32_t)number;
+            stage->device_count = 1;
+        }
+    }
+    return json_ok(object->document, error);
+}
+
+// A segment is named by its layers; they follow each other and the segment before.
+static void read_segment(struct json *names, const struct plan_stage *stage, uint32_t from, struct segment *segment)
+{
+    struct json name;
+    json_item_array(names);
+    *segment = (struct segment){ from, from };
+    if (names->node && json_count(names) == 0)
+        json_refuse(names, "is empty");
+    while (json_next(names, &name)) {
+        const char *wanted = json_item_string(&name);
+        uint32_t at = segment->end;
+        while (segment->first == segment->end && at < stage->end
+               && strcmp(stage->layers[at - stage->first], wanted) != 0)
+            at++;
+        if (at >= stage->end || strcmp(stage->layers[at - stage->first], wanted) != 0) {
+            json_refuse(&name, "layer \"%.60s\" does not follow what is named before it in this stage", wanted);
+            return;
+        }
+        if (segment->first == segment->end)
+            segment->first = at;
+        segment->end = at + 1;
+    }
+}
+
+static bool read_recompute(struct json *object, struct plan_stage *stage, struct error *error)
+{
+    struct json segments = json_array(object, "recompute"), names;
+    stage->recompute = calloc(json_count(&segments) + 1, sizeof stage->recompute[0]);
+    if (!stage->recompute)
+        return error_no_memory(error, "a stage of a plan");
+    uint32_t from = stage->first;
+    while (json_next(&segments, &names)) {
+        read_segment(&names, stage, from, &stage->recompute[stage->recompute_count]);
+        from = stage->recompute[stage->recompute_count++].end;
+        if (!json_ok(object->document, error))
+            return false;
+    }
+    return true;
+}
+
+static bool read_stage(struct json *object, const struct plan *plan, size_t number, struct plan_stage *stage,
+                       struct error *error)
+{
+    json_item_object(object);
+    const uint64_t said = json_u64(object, "stage", 0, JSON_MAX);
+    if (said != number)
+        json_refuse_key(object, "stage", "is %llu, but stages stand in order, and this is number %zu",
+                        (unsigned long long)said, number);
+    const uint32_t first = number > 0 ? plan->stages[number - 1].end : 0;
+    stage->first = stage->end = (uint32_t)json_u64(object, "first", 0, MOST_LAYERS);
+    if (stage->first != first)
+        json_refuse_key(object, "first", "is %u, but the stage before ends at layer %u", stage->first, first);
+    const uint32_t end = (uint32_t)json_u64(object, "end", 0, MOST_LAYERS);
+    if (end < stage->first)
+        json_refuse_key(object, "end", "is %u, before the first layer, %u", end, stage->first);
+    if (!json_ok(object->document, error))
+        return false;
+    stage->end = end;
+    if (!read_layers(object, stage, error) || !read_devices(object, plan, stage, error))
+        return false;
+    if (!json_null(object, "variant"))
+        json_refuse_key(object, "variant", "is not null; no variants are known so far");
+    if (!json_ok(object->document, error) || !read_recompute(object, stage, error))
+        return false;
+    read_fields(object, "costs", &stage->costs, cost_fields);
+    read_fields(object, "memory", &stage->memory, memory_fields);
+    json_end(object);
+    return json_ok(object->document, error);
+}
+
+static bool read_cluster(struct json *root, struct plan *plan, struct error *error)
+{
+    struct json place = json_object(root, "cluster");
+    if (!json_ok(root->document, error))
+        return false;
+    plan->cluster = cluster_read_part(&place, error);
+    if (!plan->cluster)
+        return false;
+    json_end(&place);
+    return json_ok(root->document, error);
+}
+
+// The name must be a generator's, and the weights those of its schedules.
+static void read_schedule(struct json *root, struct plan *plan)
+{
+    struct json place = json_object(root, "schedule");
+    read_short(&place, "name", plan->schedule, sizeof plan->schedule);
+    plan->weights = (enum weights)json_choice(&place, "weights", weights_names);
+    plan->ranks = (uint32_t)json_u64(&place, "ranks", 1, MOST_RANKS);
+    plan->chunks = (uint32_t)json_u64(&place, "chunks", 1, MOST_RANKS);
+    plan->micro_batches = (uint32_t)json_u64(&place, "micro_batches", 1, UINT32_MAX / 4);
+    struct error why = { 0 };
+    const struct generator *generator = json_ok(root->document, &why) ? generator_find(plan->schedule, &why) : NULL;
+    if (!generator)
+        json_refuse_key(&place, "name", "%s", why.text);  // the first refusal wins
+    else if (generator->weights != plan->weights)
+        json_refuse_key(&place, "weights", "is \"%s\", but %s is a schedule of \"%s\"", weights_names[plan->weights],
+                        plan->schedule, weights_names[generator->weights]);
+    json_end(&place);
+}
+
+static bool read_head(struct json *root, struct plan *plan, struct error *error)
+{
+    struct json profile = json_object(root, "profile");
+    plan->model = strdup(json_string(&profile, "model"));
+    if (!plan->model)
+        return error_no_memory(error, "a plan");
+    read_short(&profile, "hash", plan->profile_hash, sizeof plan->profile_hash);
+    json_end(&profile);
+    if (!read_cluster(root, plan, error))
+        return false;
+    read_schedule(root, plan);
+    plan->optimizer = (enum optimizer_kind)json_choice(root, "optimizer", optimizer_names);
+    return json_ok(root->document, error);
+}
+
+static void read_predicted(struct json *root, struct plan *plan)
+{
+    struct json predicted = json_object(root, "predicted");
+    plan->iteration_ns = json_u64(&predicted, "iteration_ns", 0, JSON_MAX);
+    struct json bubble = json_object(&predicted, "bubble");
+    plan->bubble.makespan = json_fraction(&bubble, "makespan");
+    plan->bubble.overhead = json_fraction(&bubble, "overhead");
+    plan->bubble.span = json_fraction(&bubble, "span");
+    plan->bubble.zb_rate = json_fraction(&bubble, "zb_rate");
+    json_end(&bubble);
+    plan->bottleneck_stage = (uint32_t)json_u64(&predicted, "bottleneck_stage", 0, plan->stage_count - 1);
+    json_end(&predicted);
+}
+
+static void read_certificate(struct json *root, struct certificate *certificate)
+{
+    struct json place = json_object(root, "certificate");
+    read_short(&place, "objective", certificate->objective, sizeof certificate->objective);
+    certificate->value_ns = json_u64(&place, "value_ns", 0, JSON_MAX);
+    certificate->lower_bound_ns = json_u64(&place, "lower_bound_ns", 0, JSON_MAX);
+    certificate->gap = json_fraction(&place, "gap");
+    certificate->proved = json_bool(&place, "proved");
+    certificate->by = (enum certificate_by)json_choice(&place, "by", by_names);
+    read_short(&place, "stopped", certificate->stopped, sizeof certificate->stopped);
+    json_end(&place);
+}
+
+// No device can be two ranks.
+static void check_devices(struct json *stages, const struct plan *plan)
+{
+    const uint32_t ranks = plan->ranks;
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        for (uint32_t t = 0; t < s && t < ranks; t++) {
+            const bool same = plan->stages[s].devices[0] == plan->stages[t].devices[0];
+            if (same != (s % ranks == t))
+                json_refuse(stages, "stages %u and %u are on %s device, but on %s", t, s, same ? "one" : "another",
+                            same ? "different ranks" : "the same rank");
+        }
+    }
+}
+
+static bool read_stages(struct json *root, struct plan *plan, struct error *error)
+{
+    struct json stages = json_array(root, "stages"), item;
+    const size_t count = json_count(&stages);
+    if (stages.node && count != (uint64_t)plan->ranks * plan->chunks)
+        json_refuse(&stages, "holds %zu stages, not ranks times chunks, %llu", count,
+                    (unsigned long long)plan->ranks * plan->chunks);
+    if (!json_ok(root->document, error))
+        return false;
+    plan->stages = calloc(count, sizeof plan->stages[0]);
+    if (!plan->stages)
+        return error_no_memory(error, "the stages of a plan");
+    plan->stage_count = count;
+    for (size_t i = 0; json_next(&stages, &item); i++)
+        if (!read_stage(&item, plan, i, &plan->stages[i], error))
+            return false;
+    check_devices(&stages, plan);
+    return json_ok(root->document, error);
+}
+
+static bool read_plan(struct json_document *document, struct plan *plan, struct error *error)
+{
+    struct json root = json_root(document);
+    json_format(&root, "weir.plan", PLAN_VERSION);
+    if (!json_ok(document, error) || !read_head(&root, plan, error) || !read_stages(&root, plan, error))
+        return false;
+    read_predicted(&root, plan);
+    read_certificate(&root, &plan->certificate);
+    if (json_has(&root, "notes")) {
+        plan->notes = strdup(json_string(&root, "notes"));
+        if (!plan->notes)
+            return error_no_memory(error, "the notes of a plan");
+    }
+    json_end(&root);
+    return json_ok(document, error);
+}
+
+// Takes the document.
+static struct plan *read_document(struct json_document *document, struct error *error)
+{
+    struct plan *plan = document ? calloc(1, sizeof *plan) : NULL;
+    if (document && !plan)
+        error_no_memory(error, "a plan");
+    if (plan && !read_plan(document, plan, error)) {
+        plan_free(plan);
+        plan = NULL;
+    }
+    json_free(document);
+    return plan;
+}
+
+struct plan *plan_load(const char *path, struct error *error)
+{
+    return read_document(json_load(path, error), error);
+}
+
+struct plan *plan_read(const char *text, size_t length, const char *name, struct error *error)
+{
+    return read_document(json_parse(text, length, name, error), error);
+}

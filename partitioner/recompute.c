@@ -1,0 +1,491 @@
+#include "partitioner/recompute.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+
+// One way to have decided the layers before a position.
+struct label {
+    uint64_t time;       // F of what is recomputed
+    uint64_t bytes;      // kept, times slots
+    uint64_t transient;  // the largest workspace so far; from the start that without segments
+    uint64_t kept_set;   // which tensors with several readers are kept already, by their bits
+    uint32_t from;       // the position before
+    uint32_t parent;     // which of its labels
+    uint32_t layers;     // recomputed so far
+    uint8_t life;        // of the input, enum input_life
+    bool is_segment;     // whether [from, position) is one
+};
+
+struct labels {
+    struct label *at;
+    size_t count, capacity;
+};
+
+#define NO_BIT 255
+
+struct walk {
+    struct intervals *intervals;
+    uint32_t first, end;
+    const struct slots *slots;
+    enum recompute_wanted wanted;
+    size_t most_labels;
+    uint64_t budget;         // bytes for what the choice decides
+    uint64_t input_cost[3];  // of the input's slots, by life
+    uint64_t transient;      // without segments
+    uint64_t most_time;      // no label above it matters
+    bool complete;
+    uint64_t made;
+    struct labels *positions;  // first to end, at [position - first]
+    // Per layer of the interval, at [layer - first]:
+    uint8_t *bits;            // the bit of a tensor with several readers inside, or NO_BIT
+    uint64_t *live;           // which bits are alive at this position
+    uint64_t *rest_bytes;     // what keeping this layer and all after it takes at least
+    uint64_t *rest_saving;    // what recomputing them saves at most
+    uint64_t *rest_free;      // the part of it that takes no time
+    double *rest_density;     // most bytes saved per ns among those that take time
+};
+
+// --- what does not depend on labels ---------------------------------------------
+
+static bool allocate(struct walk *walk)
+{
+    const size_t count = (size_t)walk->end - walk->first + 1;
+    walk->positions = calloc(count, sizeof walk->positions[0]);
+    walk->bits = calloc(count, sizeof walk->bits[0]);
+    walk->live = calloc(count, sizeof walk->live[0]);
+    walk->rest_bytes = calloc(count, sizeof walk->rest_bytes[0]);
+    walk->rest_saving = calloc(count, sizeof walk->rest_saving[0]);
+    walk->rest_free = calloc(count, sizeof walk->rest_free[0]);
+    walk->rest_density = calloc(count, sizeof walk->rest_density[0]);
+    return walk->positions && walk->bits && walk->live && walk->rest_bytes && walk->rest_saving && walk->rest_free
+        && walk->rest_density;
+}
+
+static void clear(struct walk *walk)
+{
+    for (uint32_t i = 0; walk->positions && i <= walk->end - walk->first; i++)
+        free(walk->positions[i].at);
+    free(walk->positions);
+    free(walk->bits);
+    free(walk->live);
+    free(walk->rest_bytes);
+    free(walk->rest_saving);
+    free(walk->rest_free);
+    free(walk->rest_density);
+}
+
+static uint32_t readers_inside(const struct intervals *intervals, uint32_t q, uint32_t end, uint32_t *last)
+{
+    uint32_t count = 0;
+    for (uint32_t i = intervals->reader_at[q]; i < intervals->reader_at[q + 1]; i++) {
+        if (intervals->readers[i] < end) {
+            *last = intervals->readers[i];
+            count++;
+        }
+    }
+    return count;
+}
+
+// Tensors that several layers inside read get a bit from where they are made to
+// their last reader, the lowest that is free. Behind layer l the bits of what was
+// made before l and is read behind it are alive; y_l cannot be kept yet, so its
+// bit, which may have been another's, is not.
+static void give_bits(struct walk *walk)
+{
+    uint64_t taken = 0;
+    for (uint32_t l = walk->first; l < walk->end; l++) {
+        for (uint32_t i = walk->intervals->source_at[l]; i < walk->intervals->source_at[l + 1]; i++) {
+            const uint32_t q = walk->intervals->sources[i];
+            uint32_t last = q;
+            if (q >= walk->first && walk->bits[q - walk->first] != NO_BIT
+                && readers_inside(walk->intervals, q, walk->end, &last) > 1 && last == l)
+                taken &= ~((uint64_t)1 << walk->bits[q - walk->first]);
+        }
+        walk->live[l + 1 - walk->first] = taken;
+        uint32_t last = l;
+        walk->bits[l - walk->first] = NO_BIT;
+        if (readers_inside(walk->intervals, l, walk->end, &last) < 2)
+            continue;
+        if (~taken == 0) {
+            walk->complete = false;  // more than 64 at once: counted once per reader, which is safe but too much
+            continue;
+        }
+        const uint8_t bit = (uint8_t)__builtin_ctzll(~taken);
+        walk->bits[l - walk->first] = bit;
+        taken |= (uint64_t)1 << bit;
+    }
+}
+
+static uint64_t slots_of(uint32_t count, uint64_t bytes)
+{
+    return multiply_clamped(count, bytes);
+}
+
+// Bounds on what the layers from each on can still do to a label.
+static void sum_rests(struct walk *walk)
+{
+    const struct intervals *intervals = walk->intervals;
+    for (uint32_t l = walk->end; l-- > walk->first;) {
+        const uint32_t i = l - walk->first;
+        const uint64_t saved = slots_of(walk->slots->kept, intervals->saved[l + 1] - intervals->saved[l]);
+        uint64_t surely = saved, saving = saved;
+        for (uint32_t k = intervals->source_at[l]; interval_needs_input(intervals, l) && k < intervals->source_at[l + 1];
+             k++) {
+            const uint32_t q = intervals->sources[k];
+            uint32_t last;
+            const uint64_t bytes = q < walk->first ? 0 : slots_of(walk->slots->kept_through, intervals->output[q]);
+            saving = add_clamped(saving, bytes);
+            if (q >= walk->first && readers_inside(intervals, q, walk->end, &last) == 1)
+                surely = add_clamped(surely, bytes);
+        }
+        surely = add_clamped(surely, slots_of(walk->slots->held, intervals->held[l + 1] - intervals->held[l]));
+        const uint64_t time = intervals->forward[l + 1] - intervals->forward[l];
+        const double density = time > 0 ? (double)saving / (double)time : 0;
+        walk->rest_bytes[i] = add_clamped(walk->rest_bytes[i + 1], surely);
+        walk->rest_saving[i] = add_clamped(walk->rest_saving[i + 1], saving);
+        walk->rest_free[i] = add_clamped(walk->rest_free[i + 1], time == 0 ? saving : 0);
+        walk->rest_density[i] = density > walk->rest_density[i + 1] ? density : walk->rest_density[i + 1];
+    }
+}
+
+// --- labels ---------------------------------------------------------------------
+
+// The least time any completion of the label takes; UINT64_MAX if none fits.
+static uint64_t least_time(const struct walk *walk, const struct label *label, uint32_t position)
+{
+    const uint32_t i = position - walk->first;
+    const uint64_t used = add_clamped(add_clamped(label->bytes, label->transient), walk->input_cost[label->life]);
+    if (used > walk->budget)
+        return UINT64_MAX;
+    const uint64_t all = add_clamped(used, walk->rest_bytes[i]);
+    if (all <= walk->budget)
+        return label->time;
+    const uint64_t excess = all - walk->budget;
+    if (excess > walk->rest_saving[i])
+        return UINT64_MAX;
+    if (excess <= walk->rest_free[i])
+        return label->time;
+    // Rounded down by more than doubles can be off.
+    const double more = (double)(excess - walk->rest_free[i]) / walk->rest_density[i] * (1 - 1e-9);
+    return label->time + (uint64_t)more;
+}
+
+static bool add_label(struct walk *walk, uint32_t position, struct label label)
+{
+    walk->made++;
+    label.kept_set &= walk->live[position - walk->first];
+    const uint64_t least = least_time(walk, &label, position);
+    if (least > walk->most_time)
+        return true;
+    struct labels *labels = &walk->positions[position - walk->first];
+    if (labels->count == labels->capacity) {
+        const size_t capacity = labels->capacity ? 2 * labels->capacity : 32;
+        struct label *at = realloc(labels->at, capacity * sizeof *at);
+        if (!at)
+            return false;
+        labels->at = at;
+        labels->capacity = capacity;
+    }
+    labels->at[labels->count++] = label;
+    return true;
+}
+
+// The label keeps y_q through, if it does not already.
+static void keep_tensor(const struct walk *walk, struct label *label, uint32_t q)
+{
+    const uint8_t bit = walk->bits[q - walk->first];
+    if (bit != NO_BIT) {
+        if (label->kept_set >> bit & 1)
+            return;
+        label->kept_set |= (uint64_t)1 << bit;
+    }
+    label->bytes =
+        add_clamped(label->bytes, slots_of(walk->slots->kept_through, walk->intervals->output[q]));
+}
+
+// What a layer reads, made before `made_before`, is kept, or lives on as input.
+static void keep_sources(const struct walk *walk, struct label *label, uint32_t layer, uint32_t made_before)
+{
+    const struct intervals *intervals = walk->intervals;
+    for (uint32_t i = intervals->source_at[layer]; i < intervals->source_at[layer + 1]; i++) {
+        const uint32_t q = intervals->sources[i];
+        if (q >= walk->first && q < made_before) {
+            keep_tensor(walk, label, q);
+        } else if (q < walk->first) {
+            const uint8_t life = interval_needs_input(intervals, layer) ? INPUT_UNTIL_W : INPUT_UNTIL_I;
+            label->life = life > label->life ? life : label->life;
+        }
+    }
+}
+
+static bool keep_layer(struct walk *walk, uint32_t layer, const struct label *label, uint32_t parent)
+{
+    const struct intervals *intervals = walk->intervals;
+    struct label next = *label;
+    next.from = layer;
+    next.parent = parent;
+    next.is_segment = false;
+    next.bytes = add_clamped(
+        next.bytes, slots_of(walk->slots->kept, intervals->saved[layer + 1] - intervals->saved[layer]));
+    next.bytes = add_clamped(next.bytes,
+                             slots_of(walk->slots->held, intervals->held[layer + 1] - intervals->held[layer]));
+    if (interval_needs_input(intervals, layer))
+        keep_sources(walk, &next, layer, layer);
+    return add_label(walk, layer + 1, next);
+}
+
+// W of `layer` in a segment needs what it reads of the segment; whoever needs it first counts it.
+static uint64_t held_sources(const struct walk *walk, uint32_t layer, uint32_t segment_first)
+{
+    const struct intervals *intervals = walk->intervals;
+    uint64_t bytes = 0;
+    for (uint32_t i = intervals->source_at[layer]; interval_needs_input(intervals, layer) && i < intervals->source_at[layer + 1];
+         i++) {
+        const uint32_t q = intervals->sources[i];
+        uint32_t k = intervals->reader_at[q];
+        while (intervals->readers[k] != layer && !interval_needs_input(intervals, intervals->readers[k]))
+            k++;
+        if (q >= segment_first && intervals->readers[k] == layer)
+            bytes = add_clamped(bytes, intervals->output[q]);
+    }
+    return bytes;
+}
+
+static void raise_to(uint64_t *largest, uint64_t value)
+{
+    if (value > *largest)
+        *largest = value;
+}
+
+// Every segment that begins at `first`.
+static bool drop_layers(struct walk *walk, uint32_t first, const struct label *label, uint32_t parent)
+{
+    const struct intervals *intervals = walk->intervals;
+    struct label next = *label;
+    next.from = first;
+    next.parent = parent;
+    next.is_segment = true;
+    uint64_t data = 0, backward = 0, forward = 0;
+    for (uint32_t l = first; l < walk->end; l++) {
+        const struct profile_layer *layer = &intervals->profile->layers[l];
+        data = add_clamped(data, add_clamped(intervals->saved[l + 1] - intervals->saved[l], intervals->output[l]));
+        raise_to(&forward, round_to_256(layer->workspace_bytes));
+        raise_to(&backward, add_clamped(round_to_256(layer->backward_workspace_bytes), intervals->alive[l]));
+        if (add_clamped(label->bytes, data) > walk->budget)
+            return true;  // longer ones only need more
+        next.time += intervals->forward[l + 1] - intervals->forward[l];
+        next.layers++;
+        next.bytes = add_clamped(
+            next.bytes, slots_of(walk->slots->held, add_clamped(intervals->held[l + 1] - intervals->held[l],
+                                                                held_sources(walk, l, first))));
+        keep_sources(walk, &next, l, first);
+        next.kept_set &= walk->live[l + 1 - walk->first];
+        struct label ended = next;
+        const uint64_t above = l + 1 < walk->end ? intervals->above[l + 1] : 0;
+        raise_to(&ended.transient, add_clamped(data, backward));
+        raise_to(&ended.transient, add_clamped(data, add_clamped(forward, above)));
+        if (!add_label(walk, l + 1, ended))
+            return false;
+    }
+    return true;
+}
+
+// --- dominance ------------------------------------------------------------------
+
+static int compare(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct label *x = a, *y = b;
+    int order = compare(x->time, y->time);
+    order = order ? order : compare(x->layers, y->layers);
+    order = order ? order : compare(x->bytes, y->bytes);
+    order = order ? order : compare(x->transient, y->transient);
+    order = order ? order : compare(x->life, y->life);
+    order = order ? order : compare(y->kept_set, x->kept_set);
+    order = order ? order : compare(y->from, x->from);
+    return order ? order : compare(x->parent, y->parent);
+}
+
+static bool beats(const struct label *a, const struct label *b)
+{
+    return a->bytes <= b->bytes && a->transient <= b->transient && a->life <= b->life
+        && (a->kept_set & b->kept_set) == b->kept_set;
+}
+
+// Labels that differ in nothing but time and bytes form a group, of which only the
+// one with the fewest bytes can still beat what takes as much time or more.
+static bool is_beaten(const struct label *label, struct label *groups, size_t *group_count)
+{
+    size_t own = *group_count;
+    for (size_t i = 0; i < *group_count; i++) {
+        if (beats(&groups[i], label))
+            return true;
+        if (groups[i].transient == label->transient && groups[i].life == label->life
+            && groups[i].kept_set == label->kept_set)
+            own = i;
+    }
+    groups[own] = *label;
+    *group_count += own == *group_count;
+    return false;
+}
+
+static bool thin_out(struct walk *walk, uint32_t position)
+{
+    struct labels *labels = &walk->positions[position - walk->first];
+    if (labels->count < 2)
+        return true;
+    qsort(labels->at, labels->count, sizeof labels->at[0], by_time);
+    struct label *groups = malloc(labels->count * sizeof groups[0]);
+    if (!groups)
+        return false;
+    size_t kept = 0, group_count = 0;
+    for (size_t i = 0; i < labels->count; i++) {
+        const struct label *label = &labels->at[i];
+        if (walk->wanted == RECOMPUTE_EVERY && i > 0 && label->time != labels->at[i - 1].time)
+            group_count = 0;
+        walk->made += group_count / 8;
+        if (is_beaten(label, groups, &group_count))
+            continue;
+        if (kept == walk->most_labels) {
+            walk->complete = false;
+            break;
+        }
+        labels->at[kept++] = *label;
+    }
+    labels->count = kept;
+    free(groups);
+    return true;
+}
+
+// --- the walk -------------------------------------------------------------------
+
+static bool walk_layers(struct walk *walk)
+{
+    const struct label start = { .transient = walk->transient };
+    if (!add_label(walk, walk->first, start))
+        return false;
+    for (uint32_t l = walk->first; l < walk->end; l++) {
+        if (!thin_out(walk, l))
+            return false;
+        const size_t count = walk->positions[l - walk->first].count;
+        for (uint32_t i = 0; i < count; i++) {
+            const struct label label = walk->positions[l - walk->first].at[i];
+            if (!keep_layer(walk, l, &label, i) || !drop_layers(walk, l, &label, i))
+                return false;
+        }
+    }
+    return thin_out(walk, walk->end);
+}
+
+static bool read_choice(const struct walk *walk, struct label label, struct recompute_choice *choice)
+{
+    *choice = (struct recompute_choice){ .forward_ns = label.time };
+    choice->segments = malloc(((size_t)label.layers + 1) * sizeof choice->segments[0]);
+    if (!choice->segments)
+        return false;
+    for (uint32_t position = walk->end; position > walk->first;) {
+        if (label.is_segment)
+            choice->segments[choice->count++] = (struct segment){ label.from, position };
+        position = label.from;
+        label = walk->positions[position - walk->first].at[label.parent];
+    }
+    for (size_t i = 0; i < choice->count / 2; i++) {
+        const struct segment other = choice->segments[i];
+        choice->segments[i] = choice->segments[choice->count - 1 - i];
+        choice->segments[choice->count - 1 - i] = other;
+    }
+    return true;
+}
+
+// The labels at the end are in order of time, then of layers.
+static bool read_choices(const struct walk *walk, struct recompute_list *list)
+{
+    const struct labels *labels = &walk->positions[walk->end - walk->first];
+    list->at = calloc(labels->count + 1, sizeof list->at[0]);
+    if (!list->at)
+        return false;
+    for (size_t i = 0; i < labels->count; i++) {
+        if (i > 0 && labels->at[i].time == labels->at[i - 1].time)
+            continue;
+        if (!read_choice(walk, labels->at[i], &list->at[list->count]))
+            return false;
+        list->count++;
+        if (walk->wanted == RECOMPUTE_LEAST)
+            break;
+    }
+    list->complete = walk->complete;
+    return true;
+}
+
+// What of the capacity is left for what the choice decides; false if nothing is.
+static bool set_budget(struct walk *walk, uint64_t capacity)
+{
+    struct stage_bytes bytes = interval_bytes(walk->intervals, walk->first, walk->end);
+    walk->transient = bytes.transient;
+    for (unsigned life = 0; life < 3; life++)
+        walk->input_cost[life] = slots_of(walk->slots->input[life], bytes.input);
+    bytes.kept = bytes.kept_through = bytes.held = bytes.transient = 0;
+    bytes.input_life = INPUT_UNTIL_F;
+    struct slots slots = *walk->slots;
+    slots.input[INPUT_UNTIL_F] = 0;
+    const uint64_t rest = stage_memory_of(&bytes, &slots).peak_bytes;
+    walk->budget = rest <= capacity ? capacity - rest : 0;
+    return rest <= capacity;
+}
+
+static bool try_walk(struct walk *walk, struct recompute_list *list)
+{
+    bool good = allocate(walk);
+    if (good) {
+        give_bits(walk);
+        sum_rests(walk);
+        good = walk_layers(walk) && read_choices(walk, list);
+    }
+    clear(walk);
+    return good;
+}
+
+bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end, const struct slots *slots,
+                      uint64_t capacity_bytes, enum recompute_wanted wanted, size_t most_labels, uint64_t *work,
+                      struct recompute_list *list, struct error *error)
+{
+    assert(first <= end && end <= intervals->layers && most_labels > 0);
+    *list = (struct recompute_list){ .complete = true };
+    struct walk walk = { .intervals = intervals, .first = first, .end = end, .slots = slots, .wanted = wanted,
+                         .most_labels = most_labels, .most_time = UINT64_MAX - 1, .complete = true };
+    if (!set_budget(&walk, capacity_bytes))
+        return true;
+    bool good = true;
+    if (wanted == RECOMPUTE_LEAST && most_labels > 32) {
+        // A narrow walk first: what it finds bounds the full one.
+        struct walk narrow = walk;
+        narrow.most_labels = 32;
+        good = try_walk(&narrow, list);
+        *work += narrow.made;
+        if (good && narrow.complete)
+            return true;
+        if (list->count > 0)
+            walk.most_time = list->at[0].forward_ns;
+        recompute_list_clear(list);
+    }
+    good = good && try_walk(&walk, list);
+    *work += walk.made;
+    if (!good)
+        recompute_list_clear(list);
+    return good || error_no_memory(error, "the choice of what to recompute");
+}
+
+void recompute_list_clear(struct recompute_list *list)
+{
+    for (size_t i = 0; list->at && i < list->count; i++)
+        free(list->at[i].segments);
+    free(list->at);
+    *list = (struct recompute_list){ 0 };
+}

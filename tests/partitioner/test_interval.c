@@ -1,0 +1,43 @@
+#include "partitioner/interval.h"
+
+#include "tests/partitioner/small.h"
+
+// The plain loops of stage_cost.c are the twin.
+static void compare_all_intervals(const struct profile *profile, uint64_t trial)
+{
+    struct error error = { 0 };
+    struct intervals *intervals = intervals_create(profile, OPTIMIZER_MOMENTUM, &error);
+    assert_good(intervals, error);
+    for (uint32_t first = 0; first < profile->layer_count; first++) {
+        for (uint32_t end = first + 1; end <= profile->layer_count; end++) {
+            const struct stage_bytes fast = interval_bytes(intervals, first, end);
+            const struct stage_bytes plain = stage_bytes_of(profile, first, end, NULL, 0, OPTIMIZER_MOMENTUM);
+            const struct cost_row row = stage_cost_of(profile, first, end, NULL, 0, OPTIMIZER_MOMENTUM, 1000);
+            if (!small_same_bytes(&fast, &plain) || interval_forward_ns(intervals, first, end) != row.forward_ns
+                || interval_backward_ns(intervals, first, end) != row.backward_ns)
+                fail_msg("trial %d: layers [%u, %u)", (int)trial, first, end);
+        }
+    }
+    intervals_free(intervals);
+}
+
+static void intervals_cost_what_plain_loops_say(void **state)
+{
+    (void)state;
+    uint64_t seed = 2;
+    for (uint64_t trial = 0; trial < test_trials(150, 1500); trial++) {
+        struct profile *profile = small_random_chain(&seed, 1 + random_below(&seed, 12), 1000);
+        compare_all_intervals(profile, trial);
+        small_random_edges(&seed, profile);
+        compare_all_intervals(profile, trial);
+        profile_free(profile);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(intervals_cost_what_plain_loops_say),
+    };
+    return cmocka_run_group_tests_name("interval", tests, NULL, NULL);
+}

@@ -1,0 +1,200 @@
+#include "partitioner/recompute.h"
+
+#include "tests/partitioner/small.h"
+
+enum { MOST_LAYERS = 8, MOST_TIMES = 1 << MOST_LAYERS };
+
+// The twin: every way to cut the layers into kept ones and segments.
+struct brute {
+    const struct profile *profile;
+    uint32_t first, end;
+    const struct slots *slots;
+    uint64_t capacity;
+    struct segment segments[MOST_LAYERS];
+    size_t count;
+    uint64_t times[MOST_TIMES];  // of all ways that fit, ascending, each once
+    uint32_t layers[MOST_TIMES];  // fewest for that time
+    size_t time_count;
+};
+
+static uint64_t peak_of(const struct brute *brute)
+{
+    const struct stage_bytes bytes = stage_bytes_of(brute->profile, brute->first, brute->end, brute->segments,
+                                                    brute->count, OPTIMIZER_ADAMW);
+    return stage_memory_of(&bytes, brute->slots).peak_bytes;
+}
+
+static void note_time(struct brute *brute)
+{
+    if (peak_of(brute) > brute->capacity)
+        return;
+    uint64_t time = 0;
+    uint32_t layers = 0;
+    for (size_t i = 0; i < brute->count; i++)
+        for (uint32_t l = brute->segments[i].first; l < brute->segments[i].end; l++, layers++)
+            time += brute->profile->layers[l].forward_ns;
+    size_t at = 0;
+    while (at < brute->time_count && brute->times[at] < time)
+        at++;
+    if (at < brute->time_count && brute->times[at] == time) {
+        brute->layers[at] = layers < brute->layers[at] ? layers : brute->layers[at];
+        return;
+    }
+    memmove(&brute->times[at + 1], &brute->times[at], (brute->time_count - at) * sizeof brute->times[0]);
+    memmove(&brute->layers[at + 1], &brute->layers[at], (brute->time_count - at) * sizeof brute->layers[0]);
+    brute->times[at] = time;
+    brute->layers[at] = layers;
+    brute->time_count++;
+}
+
+static void try_all(struct brute *brute, uint32_t from)
+{
+    if (from == brute->end) {
+        note_time(brute);
+        return;
+    }
+    try_all(brute, from + 1);
+    for (uint32_t to = from + 1; to <= brute->end; to++) {
+        brute->segments[brute->count++] = (struct segment){ from, to };
+        try_all(brute, to);
+        brute->count--;
+    }
+}
+
+static struct slots random_slots(uint64_t *seed)
+{
+    const uint32_t kept = 1 + (uint32_t)random_below(seed, 4);
+    return (struct slots){ .input = { 1, kept, kept + (uint32_t)random_below(seed, 2) }, .kept = kept,
+                           .kept_through = kept + (uint32_t)random_below(seed, 2), .held = (uint32_t)random_below(seed, 3),
+                           .output = 2, .output_gradient = 1, .input_gradient = 2,
+                           .versions = 1 + (uint32_t)random_below(seed, 2) };
+}
+
+// Somewhere between what everything and what nothing recomputed takes.
+static uint64_t random_capacity(uint64_t *seed, struct brute *brute)
+{
+    brute->count = 0;
+    const uint64_t all_kept = peak_of(brute);
+    brute->segments[brute->count++] = (struct segment){ brute->first, brute->end };
+    const uint64_t all_dropped = peak_of(brute);
+    brute->count = 0;
+    const uint64_t low = all_kept < all_dropped ? all_kept : all_dropped;
+    return low / 2 + random_below(seed, all_kept + all_dropped - low + 1);
+}
+
+static void check_segments_fit(struct brute *brute, const struct recompute_choice *choice, uint64_t trial)
+{
+    memcpy(brute->segments, choice->segments, choice->count * sizeof choice->segments[0]);
+    brute->count = choice->count;
+    uint64_t time = 0;
+    for (size_t i = 0; i < choice->count; i++)
+        for (uint32_t l = choice->segments[i].first; l < choice->segments[i].end; l++)
+            time += brute->profile->layers[l].forward_ns;
+    if (peak_of(brute) > brute->capacity || time != choice->forward_ns)
+        fail_msg("trial %d: the segments do not fit, or take another time than they say", (int)trial);
+}
+
+static uint32_t layers_of(const struct recompute_choice *choice)
+{
+    uint32_t layers = 0;
+    for (size_t i = 0; i < choice->count; i++)
+        layers += choice->segments[i].end - choice->segments[i].first;
+    return layers;
+}
+
+static void compare(struct brute *brute, struct intervals *intervals, uint64_t trial)
+{
+    struct error error = { 0 };
+    struct recompute_list list;
+    uint64_t work = 0;
+    assert_good(recompute_search(intervals, brute->first, brute->end, brute->slots, brute->capacity, RECOMPUTE_LEAST,
+                                 100000, &work, &list, &error),
+                error);
+    if (!list.complete || list.count != (brute->time_count > 0)
+        || (list.count && (list.at[0].forward_ns != brute->times[0] || layers_of(&list.at[0]) != brute->layers[0])))
+        fail_msg("trial %d: least is %d, not %d", (int)trial, list.count ? (int)list.at[0].forward_ns : -1,
+                 brute->time_count ? (int)brute->times[0] : -1);
+    if (list.count)
+        check_segments_fit(brute, &list.at[0], trial);
+    recompute_list_clear(&list);
+
+    assert_good(recompute_search(intervals, brute->first, brute->end, brute->slots, brute->capacity, RECOMPUTE_EVERY,
+                                 100000, &work, &list, &error),
+                error);
+    if (!list.complete || list.count != brute->time_count)
+        fail_msg("trial %d: %d times, not %d", (int)trial, (int)list.count, (int)brute->time_count);
+    for (size_t i = 0; i < list.count; i++) {
+        assert_int_equal(list.at[i].forward_ns, brute->times[i]);
+        check_segments_fit(brute, &list.at[i], trial);
+    }
+    recompute_list_clear(&list);
+}
+
+static void one_trial(uint64_t *seed, uint64_t trial, bool dag)
+{
+    struct error error = { 0 };
+    const uint32_t count = 1 + (uint32_t)random_below(seed, MOST_LAYERS);
+    struct profile *profile = small_random_chain(seed, count, random_below(seed, 2) ? 1000 : 4);
+    if (dag)
+        small_random_edges(seed, profile);
+    if (random_below(seed, 4) == 0)
+        profile->layers[random_below(seed, count)].forward_ns = 0;
+    struct intervals *intervals = intervals_create(profile, OPTIMIZER_ADAMW, &error);
+    assert_good(intervals, error);
+    const struct slots slots = random_slots(seed);
+    struct brute brute = { .profile = profile, .slots = &slots };
+    brute.first = (uint32_t)random_below(seed, count);
+    brute.end = brute.first + 1 + (uint32_t)random_below(seed, count - brute.first);
+    brute.capacity = random_capacity(seed, &brute);
+    try_all(&brute, brute.first);
+    compare(&brute, intervals, trial);
+    intervals_free(intervals);
+    profile_free(profile);
+}
+
+static void the_least_time_and_all_times_are_those_of_brute_force_on_chains(void **state)
+{
+    (void)state;
+    uint64_t seed = 3;
+    for (uint64_t trial = 0; trial < test_trials(1500, 20000); trial++)
+        one_trial(&seed, trial, false);
+}
+
+static void the_least_time_and_all_times_are_those_of_brute_force_on_dags(void **state)
+{
+    (void)state;
+    uint64_t seed = 4;
+    for (uint64_t trial = 0; trial < test_trials(1500, 20000); trial++)
+        one_trial(&seed, trial, true);
+}
+
+static void a_walk_that_was_cut_short_says_so_and_still_fits(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    uint64_t seed = 5, work = 0;
+    struct profile *profile = small_random_chain(&seed, 8, 1000);
+    struct intervals *intervals = intervals_create(profile, OPTIMIZER_ADAMW, &error);
+    const struct slots slots = { .input = { 1, 4, 4 }, .kept = 4, .kept_through = 4, .versions = 1 };
+    struct brute brute = { .profile = profile, .end = 8, .slots = &slots };
+    brute.capacity = peak_of(&brute) * 8 / 10;
+    struct recompute_list list;
+    assert_good(recompute_search(intervals, 0, 8, &slots, brute.capacity, RECOMPUTE_EVERY, 2, &work, &list, &error),
+                error);
+    assert_false(list.complete);
+    for (size_t i = 0; i < list.count; i++)
+        check_segments_fit(&brute, &list.at[i], 0);
+    recompute_list_clear(&list);
+    intervals_free(intervals);
+    profile_free(profile);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_least_time_and_all_times_are_those_of_brute_force_on_chains),
+        cmocka_unit_test(the_least_time_and_all_times_are_those_of_brute_force_on_dags),
+        cmocka_unit_test(a_walk_that_was_cut_short_says_so_and_still_fits),
+    };
+    return cmocka_run_group_tests_name("recompute", tests, NULL, NULL);
+}
