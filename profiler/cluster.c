@@ -55,8 +55,8 @@ bool cluster_name_devices(struct cluster *cluster, const char *const *nouns, str
     return true;
 }
 
-struct cluster *cluster_uniform(size_t devices, uint64_t memory_bytes, uint64_t latency_ns,
-                                uint64_t bytes_per_second, struct error *error)
+struct cluster *cluster_uniform(size_t devices, uint64_t memory_bytes, uint64_t latency_ns, uint64_t bytes_per_second,
+                                struct error *error)
 {
     assert(devices > 0 && devices <= CLUSTER_MOST_DEVICES && bytes_per_second > 0);
     struct cluster *cluster = cluster_create(devices, 1);

@@ -12,7 +12,7 @@ static const char example[] = "\"2 nodes x 8 devices, 80GiB, 300GB/s 3us, 25GB/s
 // A synopsis taken apart; groups and links innermost first.
 struct synopsis {
     char copy[MOST_LENGTH + 1];
-    char *parts[MOST_PARTS];  // between the commas
+    char *parts[MOST_PARTS]; // between the commas
     size_t part_count;
     uint64_t sizes[CLUSTER_MOST_LEVELS];
     char nouns[CLUSTER_MOST_LEVELS][NOUN_SIZE];
@@ -205,7 +205,7 @@ static bool read_host(struct synopsis *synopsis, const char *part, const struct 
         || !rate_parse(words->word[2], &synopsis->host_bytes_per_second, error))
         return false;
     return (synopsis->host_memory_bytes > 0 && synopsis->host_bytes_per_second > 0)
-        || error_set(error, "\"%s\": a host needs memory and a rate above 0", part);
+           || error_set(error, "\"%s\": a host needs memory and a rate above 0", part);
 }
 
 static bool read_links(struct synopsis *synopsis, struct error *error)

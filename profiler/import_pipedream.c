@@ -16,12 +16,12 @@
 
 struct order {
     const struct pipedream_graph *graph;
-    uint32_t *first;     // of node i's links; node_count + 1 of them
-    uint32_t *waiting;   // how many producers of a node are not placed yet
-    uint32_t *heap;      // nodes that could be next, the least on top
+    uint32_t *first;   // of node i's links; node_count + 1 of them
+    uint32_t *waiting; // how many producers of a node are not placed yet
+    uint32_t *heap;    // nodes that could be next, the least on top
     size_t heap_count;
-    uint32_t *layer_of;  // node to layer
-    uint32_t *node_of;   // layer to node
+    uint32_t *layer_of; // node to layer
+    uint32_t *node_of;  // layer to node
     size_t placed;
 };
 
@@ -88,7 +88,7 @@ static void place_nodes(struct order *order)
     }
     for (size_t n = 0; n < graph->node_count; n++)
         if (order->first[n + 1] < order->first[n])
-            order->first[n + 1] = order->first[n];  // feeds nobody
+            order->first[n + 1] = order->first[n]; // feeds nobody
     for (uint32_t n = 0; n < graph->node_count; n++)
         if (order->waiting[n] == 0)
             heap_push(order, n);
@@ -107,7 +107,7 @@ static void place_nodes(struct order *order)
 static bool refuse_cycle(const struct order *order, struct error *error)
 {
     const struct pipedream_graph *graph = order->graph;
-    uint32_t *producer = order->heap;  // the heap is empty by now; a link per waiting node
+    uint32_t *producer = order->heap; // the heap is empty by now; a link per waiting node
     uint32_t *seen = order->node_of;
     for (size_t l = graph->link_count; l-- > 0;)
         if (order->waiting[graph->links[l].from] > 0)
@@ -204,8 +204,10 @@ static char *make_notes(const struct pipedream_graph *graph, struct error *error
     size_t inputs = 0;
     for (size_t n = 0; n < graph->node_count; n++)
         inputs += graph->nodes[n].is_input;
-    text_add(&notes, "A PipeDream graph of %zu nodes and %zu edges. Its backward is taken as half I and half W, what is saved "
-                     "as the output, and its mini-batch as one micro-batch", graph->node_count, graph->link_count);
+    text_add(&notes,
+             "A PipeDream graph of %zu nodes and %zu edges. Its backward is taken as half I and half W, what is saved "
+             "as the output, and its mini-batch as one micro-batch",
+             graph->node_count, graph->link_count);
     if (inputs > 0)
         text_add(&notes, "; %zu Input nodes cost no time", inputs);
     if (graph->stage_ids > 0)

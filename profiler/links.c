@@ -82,7 +82,7 @@ bool measure_link(const struct link_measured *what, const uint64_t *sizes, size_
         error_no_memory(error, "the samples of a link");
     for (size_t i = 0; i < size_count && good; i++) {
         good = time_size(what, sizes[i], options, samples, &ns[i], error)
-            || error_at(error, "%llu bytes", (unsigned long long)sizes[i]);
+               || error_at(error, "%llu bytes", (unsigned long long)sizes[i]);
         if (good && options->progress)
             options->progress(options->self, i + 1, size_count);
     }

@@ -86,12 +86,14 @@ static void check_sum(struct linter *linter)
     if (sum == 0)
         find_grave(linter, "no layer takes any time, so every plan is as good as another; measure the model");
     if (source->sum_ns != 0 && source->sum_ns != sum)
-        find_grave(linter, "source.sum_ns is %s, but the layers add up to %s; it was changed by hand, so measure it again",
+        find_grave(linter,
+                   "source.sum_ns is %s, but the layers add up to %s; it was changed by hand, so measure it again",
                    time_format(source->sum_ns, one), time_format(sum, other));
     if (!profile_sum_holds(linter->profile))
-        find_grave(linter, "the layers add up to %s, but the whole model takes %s, more than 10 %% apart; "
-                   "measure it again on an idle machine", time_format(source->sum_ns, one),
-                   time_format(source->whole_ns, other));
+        find_grave(linter,
+                   "the layers add up to %s, but the whole model takes %s, more than 10 %% apart; "
+                   "measure it again on an idle machine",
+                   time_format(source->sum_ns, one), time_format(source->whole_ns, other));
 }
 
 static void check_source(struct linter *linter)
@@ -125,7 +127,8 @@ static void check_times(struct linter *linter, size_t i)
         return;
     }
     if (layer->forward_ns == 0)
-        find_at(linter, i, "its forward takes no time, but its backward takes %s", time_format(layer->backward_ns, one));
+        find_at(linter, i, "its forward takes no time, but its backward takes %s",
+                time_format(layer->backward_ns, one));
     else if (layer->backward_ns < layer->forward_ns)
         find_at(linter, i, "its backward (%s) is cheaper than its forward (%s); see whether all of it was timed",
                 time_format(layer->backward_ns, one), time_format(layer->forward_ns, other));
@@ -144,7 +147,8 @@ static void check_spread(struct linter *linter, size_t i)
     for (size_t phase = 0; phase < PHASES; phase++) {
         const struct spread *spread = &layer->spread[phase];
         if (layer->has_spread[phase] && spread->p95_ns > add_clamped(spread->median_ns, spread->median_ns / 2))
-            find_at(linter, i, "spread.%s is wide: p95 %s is more than 1.5 times the median %s; measure on an idle machine",
+            find_at(linter, i,
+                    "spread.%s is wide: p95 %s is more than 1.5 times the median %s; measure on an idle machine",
                     phase_words[phase], time_format(spread->p95_ns, one), time_format(spread->median_ns, other));
     }
 }
@@ -164,7 +168,8 @@ static void check_bytes(struct linter *linter, size_t i)
     const struct profile_layer *layer = &linter->profile->layers[i];
     const bool is_read = has_reader(linter->profile, i);
     if (layer->parameter_bytes > 0 && layer->saved_bytes == 0 && layer->input_kept == INPUT_KEPT_NONE)
-        find_at(linter, i, "has parameters, but keeps neither its input nor anything else for their gradients; "
+        find_at(linter, i,
+                "has parameters, but keeps neither its input nor anything else for their gradients; "
                 "set input_kept or saved_bytes");
     if (is_read && layer->output_bytes == 0 && !is_input(layer))
         find_at(linter, i, "hands on 0 bytes to the layers that read it");

@@ -6,7 +6,7 @@
 #include "common/clock.h"
 #include "profiler/profile_words.h"
 
-enum { LEAST_REPEATS = 20, STEADY = 5, STEADY_PART = 20 };  // 5 in a row within a twentieth
+enum { LEAST_REPEATS = 20, STEADY = 5, STEADY_PART = 20 }; // 5 in a row within a twentieth
 
 // --- samples --------------------------------------------------------------------
 
@@ -45,9 +45,9 @@ struct measuring {
     const struct measure_options *options;
     struct error *error;
     struct samples *sets;
-    uint64_t *memory;  // of all samples
+    uint64_t *memory; // of all samples
     size_t set_count;
-    size_t done, all;  // passes, for the progress
+    size_t done, all; // passes, for the progress
 };
 
 static void measuring_clear(struct measuring *measuring)
@@ -121,7 +121,7 @@ static struct reading read_clocks(const struct measuring *measuring)
 static bool run(struct measuring *measuring, size_t layer, enum phase phase)
 {
     return measuring->what->run(measuring->what->self, layer, phase, measuring->error)
-        || error_at(measuring->error, "layer %zu, %s", layer, phase_words[phase]);
+           || error_at(measuring->error, "layer %zu, %s", layer, phase_words[phase]);
 }
 
 static bool wait(struct measuring *measuring)
@@ -147,8 +147,7 @@ static bool time_layer(struct measuring *measuring, size_t layer, enum phase pha
 static bool run_forward(struct measuring *measuring, bool timed)
 {
     for (size_t layer = 0; layer < measuring->what->layer_count; layer++)
-        if (!time_layer(measuring, layer, PHASE_FORWARD,
-                        timed ? samples_at(measuring, layer, PHASE_FORWARD) : NULL))
+        if (!time_layer(measuring, layer, PHASE_FORWARD, timed ? samples_at(measuring, layer, PHASE_FORWARD) : NULL))
             return false;
     return true;
 }
@@ -212,7 +211,7 @@ static bool repeat_in_place(struct measuring *measuring)
         return false;
     add_sample(whole_samples(measuring), &zero, &took);
     return run_forward(measuring, false) && run_backward(measuring, split, both, 2) && run_forward(measuring, false)
-        && run_backward(measuring, again, first, 2);
+           && run_backward(measuring, again, first, 2);
 }
 
 static bool warm_up(struct measuring *measuring, struct measurement *into)
@@ -251,8 +250,7 @@ static bool measure_in_place(struct measuring *measuring, struct measurement *in
 
 // --- alone ------------------------------------------------------------------------
 
-static const enum phase alone_phases[] = { PHASE_FORWARD, PHASE_BACKWARD, PHASE_BACKWARD_INPUT,
-                                           PHASE_BACKWARD_WEIGHT };
+static const enum phase alone_phases[] = { PHASE_FORWARD, PHASE_BACKWARD, PHASE_BACKWARD_INPUT, PHASE_BACKWARD_WEIGHT };
 enum { ALONE_PHASES = sizeof alone_phases / sizeof alone_phases[0] };
 
 // Runs the phases of one layer; the sum of their times by the deciding clock.
@@ -300,8 +298,9 @@ static uint64_t machine_clock(void *self, enum measure_clock clock)
 
 struct measure_options measure_usual_options(void)
 {
-    return (struct measure_options){ .repeats = LEAST_REPEATS, .most_warm_ups = 100, .clock = MEASURE_THREAD_CPU,
-                                     .now_ns = machine_clock };
+    return (struct measure_options){
+        .repeats = LEAST_REPEATS, .most_warm_ups = 100, .clock = MEASURE_THREAD_CPU, .now_ns = machine_clock
+    };
 }
 
 void measurement_free(struct measurement *measurement)

@@ -40,7 +40,8 @@ static bool fill_source(struct profile *profile, const struct measurement *measu
     for (size_t i = 0; i < profile->layer_count; i++)
         source->sum_ns += profile->layers[i].forward_ns + profile->layers[i].backward_ns;
     return replace(&source->device, device)
-        && replace(&source->clock, measurement->clock == MEASURE_THREAD_CPU ? "thread CPU, in place" : "wall, in place");
+           && replace(&source->clock,
+                      measurement->clock == MEASURE_THREAD_CPU ? "thread CPU, in place" : "wall, in place");
 }
 
 static bool fill_notes(struct profile *profile, const struct measurement *measurement, struct error *error)

@@ -246,9 +246,11 @@ static bool read_node(struct pipedream_graph *graph, char *line, size_t number, 
     char *description = cut(line, separator);
     char *fields = description ? cut(description, separator) : NULL;
     if (!fields && description && strncmp(description, "node", 4) == 0)
-        return error_set(error, "an edge begins with a tab, and \"%.40s%s%.40s\" does not", line, separator, description);
+        return error_set(error, "an edge begins with a tab, and \"%.40s%s%.40s\" does not", line, separator,
+                         description);
     if (!fields)
-        return error_set(error, "expected \"name -- description -- forward_compute_time=..., ...\", not \"%.60s\"", line);
+        return error_set(error, "expected \"name -- description -- forward_compute_time=..., ...\", not \"%.60s\"",
+                         line);
     char *rest = cut(fields, separator);
 
     struct pipedream_node *node = &graph->nodes[graph->node_count++];
@@ -349,7 +351,7 @@ static bool find_ends(struct pipedream_graph *graph, struct error *error)
     for (size_t i = 0; i < graph->link_count; i++) {
         struct pipedream_link *link = &graph->links[i];
         const char *missing = !find_node(graph, link->from_id, &link->from) ? link->from_id
-                            : !find_node(graph, link->to_id, &link->to)     ? link->to_id
+                              : !find_node(graph, link->to_id, &link->to)   ? link->to_id
                                                                             : NULL;
         if (missing) {
             error_set(error, "no line describes %.60s", missing);

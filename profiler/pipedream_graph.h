@@ -1,6 +1,6 @@
 // The lines of a PipeDream graph.txt, as they stand:
 //
-//     node1 -- Input -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, parameter_size=0.000
+//     node1 -- Input -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, ...
 //     node2 -- Linear(4, 4) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=64.0, ...
 //     <tab>node1 -- node2
 //

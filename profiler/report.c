@@ -23,27 +23,27 @@ static int name_width(const struct profile *profile)
 static void add_spread(struct text *text, const struct profile_layer *layer, enum phase phase)
 {
     char p95[NUMBER_SIZE];
-    text_add(text, "  %10s", layer->has_spread[phase] ? time_format(layer->spread[phase].p95_ns, p95) : "-");
+    text_add(text, "  %8s", layer->has_spread[phase] ? time_format(layer->spread[phase].p95_ns, p95) : "-");
 }
 
 static void add_times(struct text *text, const struct profile_layer *layer)
 {
     char number[NUMBER_SIZE];
-    text_add(text, "  %10s", time_format(layer->forward_ns, number));
+    text_add(text, "  %8s", time_format(layer->forward_ns, number));
     add_spread(text, layer, PHASE_FORWARD);
-    text_add(text, "  %10s", time_format(layer->backward_input_ns, number));
+    text_add(text, "  %8s", time_format(layer->backward_input_ns, number));
     add_spread(text, layer, PHASE_BACKWARD_INPUT);
-    text_add(text, "  %10s", time_format(layer->backward_weight_ns, number));
+    text_add(text, "  %8s", time_format(layer->backward_weight_ns, number));
     add_spread(text, layer, PHASE_BACKWARD_WEIGHT);
-    text_add(text, "  %10s", time_format(layer->backward_ns, number));
+    text_add(text, "  %8s", time_format(layer->backward_ns, number));
 }
 
 static void add_bytes(struct text *text, const struct profile_layer *layer)
 {
     char number[NUMBER_SIZE];
-    text_add(text, "  %10s", bytes_format(layer->parameter_bytes, number));
-    text_add(text, "  %10s", bytes_format(layer->output_bytes, number));
-    text_add(text, "  %10s\n", bytes_format(layer->saved_bytes, number));
+    text_add(text, "  %8s", bytes_format(layer->parameter_bytes, number));
+    text_add(text, "  %8s", bytes_format(layer->output_bytes, number));
+    text_add(text, "  %8s\n", bytes_format(layer->saved_bytes, number));
 }
 
 static void add_row(struct text *text, const struct profile_layer *layer, int width)
@@ -102,8 +102,8 @@ void profile_print(const struct profile *profile, struct text *text)
 {
     const int width = name_width(profile);
     add_source(text, profile);
-    text_add(text, "%-*s  %10s  %10s  %10s  %10s  %10s  %10s  %10s  %10s  %10s  %10s\n", width, "layer", "F", "p95", "I", "p95",
-             "W", "p95", "B", "parameters", "output", "saved");
+    text_add(text, "%-*s  %8s  %8s  %8s  %8s  %8s  %8s  %8s  %8s  %8s  %8s\n", width, "layer", "F", "p95", "I", "p95",
+             "W", "p95", "B", "params", "output", "saved");
     for (size_t i = 0; i < profile->layer_count; i++)
         add_row(text, &profile->layers[i], width);
     struct profile_layer total = total_of(profile);
@@ -119,7 +119,7 @@ static uint64_t sum_in_place(const struct measurement *measurement, enum measure
     uint64_t sum = 0;
     for (size_t i = 0; i < measurement->layer_count; i++)
         sum += measurement->layers[i].in_place[PHASE_FORWARD][clock].median_ns
-             + measurement->layers[i].in_place[PHASE_BACKWARD][clock].median_ns;
+               + measurement->layers[i].in_place[PHASE_BACKWARD][clock].median_ns;
     return sum;
 }
 
@@ -128,7 +128,7 @@ static uint64_t sum_alone(const struct measurement *measurement, enum measure_cl
     uint64_t sum = 0;
     for (size_t i = 0; i < measurement->layer_count; i++)
         sum += measurement->layers[i].alone[PHASE_FORWARD][clock].median_ns
-             + measurement->layers[i].alone[PHASE_BACKWARD][clock].median_ns;
+               + measurement->layers[i].alone[PHASE_BACKWARD][clock].median_ns;
     return sum;
 }
 

@@ -20,7 +20,8 @@ static void try_cluster(const struct cluster *cluster)
     cluster_write(again, &twice);
     if (strcmp(once.data, twice.data) != 0)
         abort();
-    if (cluster->device_count > 1 && cluster_level_between(cluster, 0, cluster->device_count - 1) >= cluster->level_count)
+    if (cluster->device_count > 1
+        && cluster_level_between(cluster, 0, cluster->device_count - 1) >= cluster->level_count)
         abort();
     text_clear(&once);
     text_clear(&twice);

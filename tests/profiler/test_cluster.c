@@ -142,14 +142,16 @@ static struct bad_row {
       "cluster \"4 devices, 16GiB\": does not say how fast the links between devices are; write it as "
       "\"2 nodes x 8 devices, 80GiB, 300GB/s 3us, 25GB/s 8us\"" },
     { "refused: no outer link", "2 nodes x 4 devices, 16GiB, 12GB/s 5us",
-      "cluster \"2 nodes x 4 devices, 16GiB, 12GB/s 5us\": does not say how fast the links between nodes are; write it as "
+      "cluster \"2 nodes x 4 devices, 16GiB, 12GB/s 5us\": does not say how fast the links between nodes are; "
+      "write it as "
       "\"2 nodes x 8 devices, 80GiB, 300GB/s 3us, 25GB/s 8us\"" },
     { "refused: a link too many", "4 devices, 1GiB, 1GB/s 5us, 1GB/s 5us",
       "cluster \"4 devices, 1GiB, 1GB/s 5us, 1GB/s 5us\": \"1GB/s 5us\" is a link too many: there is one per group" },
     { "refused: a link without latency", "4 devices, 1GiB, 1GB/s",
       "cluster \"4 devices, 1GiB, 1GB/s\": \"1GB/s\" is not a link's rate and latency; write it as \"300GB/s 3us\"" },
     { "refused: a link without rate", "4 devices, 1GiB, 3us 5us",
-      "cluster \"4 devices, 1GiB, 3us 5us\": \"3us 5us\" is not a link's rate and latency; write it as \"300GB/s 3us\"" },
+      "cluster \"4 devices, 1GiB, 3us 5us\": \"3us 5us\" is not a link's rate and latency; write it as \"300GB/s "
+      "3us\"" },
     { "refused: a rate of nothing", "4 devices, 1GiB, 0GB/s 5us",
       "cluster \"4 devices, 1GiB, 0GB/s 5us\": \"0GB/s 5us\": a link needs a rate above 0" },
     { "refused: no devices at all", "0 devices, 1GiB, 1GB/s 5us",
@@ -163,7 +165,8 @@ static struct bad_row {
       "cluster \"2 nodes 8 devices, 1GiB\": expected \" x \" between groups at \"8 devices\"; write it as "
       "\"2 nodes x 8 devices, 80GiB, 300GB/s 3us, 25GB/s 8us\"" },
     { "refused: something behind the host", "1 device, 1GiB, host 1GiB 1GB/s, 1GB/s 1us",
-      "cluster \"1 device, 1GiB, host 1GiB 1GB/s, 1GB/s 1us\": \"1GB/s 1us\" stands behind the host, which comes last" },
+      "cluster \"1 device, 1GiB, host 1GiB 1GB/s, 1GB/s 1us\": \"1GB/s 1us\" stands behind the host, which comes "
+      "last" },
 };
 
 static void a_wrong_synopsis_is_told_what_is_missing(void **state)
@@ -177,8 +180,9 @@ static void a_wrong_synopsis_is_told_what_is_missing(void **state)
 
 // --- the document ------------------------------------------------------------------
 
-#define DEVICES "\"devices\": [{\"name\": \"a\", \"memory_bytes\": 1, \"speed_permille\": 1000}, " \
-                "{\"name\": \"b\", \"memory_bytes\": 1, \"speed_permille\": 1000}]"
+#define DEVICES                                                                                                        \
+    "\"devices\": [{\"name\": \"a\", \"memory_bytes\": 1, \"speed_permille\": 1000}, "                                 \
+    "{\"name\": \"b\", \"memory_bytes\": 1, \"speed_permille\": 1000}]"
 #define LEVELS(size, rate) "\"levels\": [{\"size\": " size ", \"latency_ns\": 1, \"bytes_per_second\": " rate "}]"
 #define DOCUMENT(devices, levels) "{\"format\": \"weir.cluster\", \"version\": 1, " devices ", " levels "}"
 
@@ -195,10 +199,13 @@ static struct bad_row bad_documents[] = {
       "c.json: devices: holds 0 devices (1 to 65536)" },
     { "refused: two devices of one name",
       DOCUMENT("\"devices\": [{\"name\": \"a\", \"memory_bytes\": 1, \"speed_permille\": 1000}, "
-               "{\"name\": \"a\", \"memory_bytes\": 1, \"speed_permille\": 1000}]", LEVELS("2", "1")),
+               "{\"name\": \"a\", \"memory_bytes\": 1, \"speed_permille\": 1000}]",
+               LEVELS("2", "1")),
       "c.json: devices: devices 0 and 1 are both called a" },
-    { "refused: a host that says too much", DOCUMENT(DEVICES, LEVELS("2", "1") ", \"host\": {\"memory_bytes\": 1, "
-      "\"bytes_per_second\": 1, \"name\": \"h\"}"), "c.json: host: key \"name\" is not known" },
+    { "refused: a host that says too much",
+      DOCUMENT(DEVICES, LEVELS("2", "1") ", \"host\": {\"memory_bytes\": 1, "
+                                         "\"bytes_per_second\": 1, \"name\": \"h\"}"),
+      "c.json: host: key \"name\" is not known" },
 };
 
 static void a_wrong_document_is_told_where(void **state)
@@ -256,8 +263,11 @@ static void a_path_is_not_a_synopsis(void **state)
 
 int main(void)
 {
-    enum { GOOD = sizeof good_rows / sizeof good_rows[0], BAD = sizeof bad_rows / sizeof bad_rows[0],
-           DOCUMENTS = sizeof bad_documents / sizeof bad_documents[0] };
+    enum {
+        GOOD = sizeof good_rows / sizeof good_rows[0],
+        BAD = sizeof bad_rows / sizeof bad_rows[0],
+        DOCUMENTS = sizeof bad_documents / sizeof bad_documents[0]
+    };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_example_of_the_page_is_read_and_written_byte_for_byte),
         cmocka_unit_test(a_cluster_can_be_a_part_of_another_document),
@@ -274,7 +284,7 @@ int main(void)
     for (size_t i = 0; i < DOCUMENTS; i++)
         documents[i] = (struct CMUnitTest)TEST_ROW(a_wrong_document_is_told_where, &bad_documents[i]);
     return cmocka_run_group_tests_name("cluster", tests, NULL, NULL)
-         + cmocka_run_group_tests_name("cluster: synopses", good, NULL, NULL)
-         + cmocka_run_group_tests_name("cluster: wrong synopses", bad, NULL, NULL)
-         + cmocka_run_group_tests_name("cluster: wrong documents", documents, NULL, NULL);
+           + cmocka_run_group_tests_name("cluster: synopses", good, NULL, NULL)
+           + cmocka_run_group_tests_name("cluster: wrong synopses", bad, NULL, NULL)
+           + cmocka_run_group_tests_name("cluster: wrong documents", documents, NULL, NULL);
 }

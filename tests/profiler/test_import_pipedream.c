@@ -6,8 +6,8 @@
 #include "common/text.h"
 #include "tests/test.h"
 
-#define NODE(id, description, forward, backward, activation, parameters)                                 \
-    id " -- " description " -- forward_compute_time=" forward ", backward_compute_time=" backward         \
+#define NODE(id, description, forward, backward, activation, parameters)                                               \
+    id " -- " description " -- forward_compute_time=" forward ", backward_compute_time=" backward                      \
        ", activation_size=" activation ", parameter_size=" parameters
 #define PLAIN(id) NODE(id, "ReLU", "1.000", "2.000", "256.0", "0.000") "\n"
 
@@ -62,9 +62,10 @@ static void the_example_of_the_page_becomes_a_profile(void **state)
     assert_false(profile->is_chain);
     assert_int_equal(profile->edge_count, 3);
     assert_int_equal(profile_cut_bytes(profile, 2), 512);
-    assert_string_equal(profile->notes,
-                        "A PipeDream graph of 3 nodes and 3 edges. Its backward is taken as half I and half W, what is saved as the "
-                        "output, and its mini-batch as one micro-batch; 1 Input nodes cost no time; 2 stage_id were left out.");
+    assert_string_equal(
+        profile->notes,
+        "A PipeDream graph of 3 nodes and 3 edges. Its backward is taken as half I and half W, what is saved as the "
+        "output, and its mini-batch as one micro-batch; 1 Input nodes cost no time; 2 stage_id were left out.");
     profile_free(profile);
     free(page);
 }
@@ -73,8 +74,9 @@ static void nodes_are_ordered_by_their_edges_and_then_by_number(void **state)
 {
     (void)state;
     struct profile *profile = import(PLAIN("node10") PLAIN("node9") PLAIN("node2") PLAIN("node3")
-                                     NODE("node11", "Input", "0.000", "0.000", "0.0", "0.000") "\n"
-                                     "\tnode3 -- node2\n\tnode11 -- node10\n\tnode9 -- node10\n");
+                                         NODE("node11", "Input", "0.000", "0.000", "0.0",
+                                              "0.000") "\n"
+                                                       "\tnode3 -- node2\n\tnode11 -- node10\n\tnode9 -- node10\n");
     static const char *const want[] = { "node11", "node3", "node2", "node9", "node10" };
     for (size_t i = 0; i < 5; i++)
         assert_string_equal(profile->layers[i].name, want[i]);
@@ -84,7 +86,8 @@ static void nodes_are_ordered_by_their_edges_and_then_by_number(void **state)
 static void a_chain_in_any_order_is_a_chain(void **state)
 {
     (void)state;
-    struct profile *profile = import("\tnode2 -- node3\r\n\n" PLAIN("node3") PLAIN("node1") "\tnode1 -- node2\n" PLAIN("node2"));
+    struct profile *profile =
+        import("\tnode2 -- node3\r\n\n" PLAIN("node3") PLAIN("node1") "\tnode1 -- node2\n" PLAIN("node2"));
     assert_true(profile->is_chain);
     assert_int_equal(profile->edge_count, 0);
     profile_free(profile);
@@ -94,7 +97,8 @@ static void what_is_imported_can_be_written_and_read(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    struct profile *profile = import(PLAIN("node1") PLAIN("node2") PLAIN("node3") "\tnode1 -- node2\n\tnode1 -- node3\n");
+    struct profile *profile =
+        import(PLAIN("node1") PLAIN("node2") PLAIN("node3") "\tnode1 -- node2\n\tnode1 -- node3\n");
     struct text text = { 0 };
     profile_write(profile, &text);
     struct profile *again = profile_read(text.data, text.length, "again", &error);
@@ -144,17 +148,23 @@ static struct bad_row {
 } bad_rows[] = {
     { "refused: empty", "", "g.txt:1: the file is empty; a PipeDream graph has a line per node" },
     { "refused: blank lines only", "\n\n", "g.txt:1: no line describes a node; a PipeDream graph has a line per node" },
-    { "refused: binary", PLAIN("node1") "\x7f" "ELF\x01", "g.txt:2: byte 0x7f is not text; a PipeDream graph is a text file" },
-    { "refused: not UTF-8", PLAIN("node1") "node\xff", "g.txt:2: byte 0xff is not text; a PipeDream graph is a text file" },
+    { "refused: binary",
+      PLAIN("node1") "\x7f"
+                     "ELF\x01",
+      "g.txt:2: byte 0x7f is not text; a PipeDream graph is a text file" },
+    { "refused: not UTF-8", PLAIN("node1") "node\xff",
+      "g.txt:2: byte 0xff is not text; a PipeDream graph is a text file" },
     { "refused: JSON", "{\"a\": 1}",
       "g.txt:1: expected \"name -- description -- forward_compute_time=..., ...\", not \"{\"a\": 1}\"" },
-    { "refused: a missing field", PLAIN("node1") "node2 -- ReLU -- forward_compute_time=1.000, activation_size=1.0, parameter_size=0.000\n",
+    { "refused: a missing field",
+      PLAIN("node1") "node2 -- ReLU -- forward_compute_time=1.000, activation_size=1.0, parameter_size=0.000\n",
       "g.txt:2: node2: backward_compute_time is missing" },
     { "refused: a repeated field", "node2 -- ReLU -- forward_compute_time=1.000, forward_compute_time=1.000",
       "g.txt:1: node2: forward_compute_time stands twice" },
     { "refused: cut short in a number", "node2 -- ReLU -- forward_compute_time=1.0",
       "g.txt:1: node2: forward_compute_time: \"1.0\" is not a time in ms with three decimals, such as 10.814" },
-    { "refused: cut short in a size", "node2 -- ReLU -- forward_compute_time=1.000, backward_compute_time=1.000, activation_size=12",
+    { "refused: cut short in a size",
+      "node2 -- ReLU -- forward_compute_time=1.000, backward_compute_time=1.000, activation_size=12",
       "g.txt:1: node2: activation_size: \"12\" is not a whole size in bytes such as 64.000" },
     { "refused: cut short in a field's name", "node2 -- ReLU -- forward_compute_time=1.000, backward_com",
       "g.txt:1: node2: \"backward_com\" is not a field such as parameter_size=80.000" },
@@ -178,15 +188,18 @@ static struct bad_row {
       "g.txt:1: node1: activation_size: \"\" is not a whole size in bytes such as 64.000" },
     { "refused: a stage that is none", NODE("node1", "ReLU", "1.000", "2.000", "1.0", "0.000") " -- stage_id=-1",
       "g.txt:1: node1: stage_id: \"-1\" is not a stage's number" },
-    { "refused: a repeated node", PLAIN("node1") PLAIN("node2") PLAIN("node1"), "g.txt:3: node1 stands in line 1 already" },
+    { "refused: a repeated node", PLAIN("node1") PLAIN("node2") PLAIN("node1"),
+      "g.txt:3: node1 stands in line 1 already" },
     { "refused: a repeated edge", PLAIN("node1") PLAIN("node2") "\tnode1 -- node2\n\tnode1 -- node2\n",
       "g.txt:4: the edge from node1 to node2 stands in line 3 already" },
     { "refused: an edge to nobody", PLAIN("node1") "\tnode1 -- node2\n", "g.txt:2: no line describes node2" },
     { "refused: an edge from nobody", PLAIN("node1") "\tnode01 -- node1\n", "g.txt:2: no line describes node01" },
-    { "refused: an edge cut short", PLAIN("node1") "\tnode1 -", "g.txt:2: an edge is \"node1 -- node2\", not \"node1 -\"" },
+    { "refused: an edge cut short", PLAIN("node1") "\tnode1 -",
+      "g.txt:2: an edge is \"node1 -- node2\", not \"node1 -\"" },
     { "refused: a node that feeds itself", PLAIN("node1") "\tnode1 -- node1\n", "g.txt:2: node1 feeds itself" },
-    { "refused: a cycle", PLAIN("node1") PLAIN("node2") PLAIN("node3") PLAIN("node4")
-      "\tnode1 -- node2\n\tnode2 -- node3\n\tnode3 -- node2\n\tnode3 -- node4\n",
+    { "refused: a cycle",
+      PLAIN("node1") PLAIN("node2") PLAIN("node3")
+          PLAIN("node4") "\tnode1 -- node2\n\tnode2 -- node3\n\tnode3 -- node2\n\tnode3 -- node4\n",
       "g.txt:7: the edge from node3 to node2 closes a cycle" },
     { "refused: an edge without its tab", PLAIN("node1") PLAIN("node2") "node1 -- node2\n",
       "g.txt:3: an edge begins with a tab, and \"node1 -- node2\" does not" },
@@ -219,7 +232,8 @@ static void a_folder_is_refused(void **state)
 static void unknown_fields_are_counted(void **state)
 {
     (void)state;
-    struct profile *profile = import(NODE("node1", "ReLU", "1.000", "2.000", "1.0", "0.000") ", colour=blue -- shape=round\n");
+    struct profile *profile =
+        import(NODE("node1", "ReLU", "1.000", "2.000", "1.0", "0.000") ", colour=blue -- shape=round\n");
     assert_non_null(strstr(profile->notes, "; 2 unknown fields were left out."));
     profile_free(profile);
 }
@@ -236,7 +250,7 @@ static void random_graphs_are_ordered_as_the_twin_orders_them(void **state)
         uint64_t seed = trial;
         enum { MOST = 9 };
         const size_t count = 1 + random_below(&seed, MOST);
-        size_t rank[MOST];  // edges go from lower to higher rank, so that there is no cycle
+        size_t rank[MOST]; // edges go from lower to higher rank, so that there is no cycle
         bool edge[MOST][MOST] = { { false } }, placed[MOST] = { false };
         struct text text = { 0 };
         for (size_t i = 0; i < count; i++)
@@ -248,8 +262,10 @@ static void random_graphs_are_ordered_as_the_twin_orders_them(void **state)
                     text_add(&text, "\tnode%zu -- node%zu\n", i, j);
                 }
         for (size_t i = count; i-- > 0;)
-            text_add(&text, "node%zu -- %s -- forward_compute_time=1.000, backward_compute_time=1.000, activation_size=1.0, "
-                            "parameter_size=0.000\n", i, rank[i] == 0 && i % 2 ? "Input" : "ReLU");
+            text_add(&text,
+                     "node%zu -- %s -- forward_compute_time=1.000, backward_compute_time=1.000, activation_size=1.0, "
+                     "parameter_size=0.000\n",
+                     i, rank[i] == 0 && i % 2 ? "Input" : "ReLU");
         struct profile *profile = import(text.data);
 
         size_t edges = 0;
@@ -329,8 +345,11 @@ static void a_real_graph_keeps_its_counts_and_sums(void **state)
 
 int main(void)
 {
-    enum { NAMES = sizeof name_rows / sizeof name_rows[0], BAD = sizeof bad_rows / sizeof bad_rows[0],
-           REAL = sizeof real_rows / sizeof real_rows[0] };
+    enum {
+        NAMES = sizeof name_rows / sizeof name_rows[0],
+        BAD = sizeof bad_rows / sizeof bad_rows[0],
+        REAL = sizeof real_rows / sizeof real_rows[0]
+    };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_example_of_the_page_becomes_a_profile),
         cmocka_unit_test(nodes_are_ordered_by_their_edges_and_then_by_number),
@@ -349,7 +368,7 @@ int main(void)
     for (size_t i = 0; i < REAL; i++)
         real[i] = (struct CMUnitTest)TEST_ROW(a_real_graph_keeps_its_counts_and_sums, &real_rows[i]);
     return cmocka_run_group_tests_name("import pipedream", tests, NULL, NULL)
-         + cmocka_run_group_tests_name("import pipedream: names", names, NULL, NULL)
-         + cmocka_run_group_tests_name("import pipedream: refusals", bad, NULL, NULL)
-         + cmocka_run_group_tests_name("import pipedream: real profiles", real, NULL, NULL);
+           + cmocka_run_group_tests_name("import pipedream: names", names, NULL, NULL)
+           + cmocka_run_group_tests_name("import pipedream: refusals", bad, NULL, NULL)
+           + cmocka_run_group_tests_name("import pipedream: real profiles", real, NULL, NULL);
 }

@@ -7,9 +7,9 @@
 struct fake {
     uint64_t now_ns;
     uint64_t latency_ns, bytes_per_second;
-    uint64_t calls, slow_first;  // the first message of each size takes ten times as long
+    uint64_t calls, slow_first; // the first message of each size takes ten times as long
     uint64_t last_bytes;
-    bool noisy;                  // every fifth message takes twice as long
+    bool noisy; // every fifth message takes twice as long
     uint64_t fail_at;
 };
 
@@ -53,7 +53,8 @@ static struct link_row {
     { "link: latency and rate are found", { .latency_ns = 5000, .bytes_per_second = 12000000000 } },
     { "link: a slow one", { .latency_ns = 200000, .bytes_per_second = 1000000 } },
     { "link: a fast one", { .latency_ns = 300, .bytes_per_second = 300000000000 } },
-    { "link: the first message is not counted", { .latency_ns = 5000, .bytes_per_second = 12000000000, .slow_first = 1 } },
+    { "link: the first message is not counted",
+      { .latency_ns = 5000, .bytes_per_second = 12000000000, .slow_first = 1 } },
     { "link: the median forgives every fifth", { .latency_ns = 5000, .bytes_per_second = 12000000000, .noisy = true } },
 };
 
@@ -156,5 +157,5 @@ int main(void)
     for (size_t i = 0; i < ROWS; i++)
         links[i] = (struct CMUnitTest)TEST_ROW(latency_and_rate_of_a_link_are_found, &rows[i]);
     return cmocka_run_group_tests_name("links", tests, NULL, NULL)
-         + cmocka_run_group_tests_name("links: rows", links, NULL, NULL);
+           + cmocka_run_group_tests_name("links: rows", links, NULL, NULL);
 }

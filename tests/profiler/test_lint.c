@@ -64,7 +64,7 @@ static void a_dear_fused_backward(struct profile *profile)
 {
     profile->layers[1].backward_input_ns = 14000;
     profile->layers[1].backward_weight_ns = 8000;
-    profile->layers[1].backward_ns = 24201;  // 2201 more, of 22000
+    profile->layers[1].backward_ns = 24201; // 2201 more, of 22000
     keep_sum(profile);
 }
 
@@ -80,7 +80,7 @@ static void a_spread_just_narrow_enough(struct profile *profile)
 
 static void a_long_whole(struct profile *profile)
 {
-    profile->source.whole_ns = 101112;  // 91000 is 10.001 % below it
+    profile->source.whole_ns = 101112; // 91000 is 10.001 % below it
 }
 
 static void a_whole_just_near_enough(struct profile *profile)
@@ -90,7 +90,7 @@ static void a_whole_just_near_enough(struct profile *profile)
 
 static void a_short_whole(struct profile *profile)
 {
-    profile->source.whole_ns = 82727;  // 91000 is 10.0003 % above it
+    profile->source.whole_ns = 82727; // 91000 is 10.0003 % above it
 }
 
 static void no_whole(struct profile *profile)
@@ -131,7 +131,7 @@ static void no_output(struct profile *profile)
 
 static void nobody_reads(struct profile *profile)
 {
-    profile->edges[3] = profile->edges[2];  // [1, 3] for [2, 3]
+    profile->edges[3] = profile->edges[2]; // [1, 3] for [2, 3]
     profile->edge_count = 3;
 }
 
@@ -162,45 +162,64 @@ static struct lint_row {
       "p.json: layers[0] (embedding): takes no time at all; it is too short for the clock, or was never run\n"
       "p.json: layers[1] (block0.mlp): takes no time at all; it is too short for the clock, or was never run\n"
       "p.json: layers[2] (block0.norm): takes no time at all; it is too short for the clock, or was never run\n"
-      "p.json: layers[3] (head): takes no time at all; it is too short for the clock, or was never run\n", 1 },
+      "p.json: layers[3] (head): takes no time at all; it is too short for the clock, or was never run\n",
+      1 },
     { "lint: no forward", no_forward,
       "p.json: layers[2] (block0.norm): its forward takes no time, but its backward takes 2.00 us\n", 0 },
     { "lint: a cheap backward", a_cheap_backward,
-      "p.json: layers[2] (block0.norm): its backward (2.00 us) is cheaper than its forward (2.00 us); see whether all of it was "
-      "timed\n", 0 },
+      "p.json: layers[2] (block0.norm): its backward (2.00 us) is cheaper than its forward (2.00 us); see whether all "
+      "of it was "
+      "timed\n",
+      0 },
     { "lint: a dear fused backward", a_dear_fused_backward,
-      "p.json: layers[1] (block0.mlp): its fused backward (24.2 us) takes more than I and W together (22.0 us); run those two "
-      "instead\n", 0 },
+      "p.json: layers[1] (block0.mlp): its fused backward (24.2 us) takes more than I and W together (22.0 us); run "
+      "those two "
+      "instead\n",
+      0 },
     { "lint: a wide spread", a_wide_spread,
-      "p.json: layers[1] (block0.mlp): spread.forward is wide: p95 22.5 us is more than 1.5 times the median 15.0 us; measure on "
-      "an idle machine\n", 0 },
+      "p.json: layers[1] (block0.mlp): spread.forward is wide: p95 22.5 us is more than 1.5 times the median 15.0 us; "
+      "measure on "
+      "an idle machine\n",
+      0 },
     { "lint: a spread just narrow enough", a_spread_just_narrow_enough, "", 0 },
     { "lint: the whole takes longer", a_long_whole,
-      "p.json: untrusted: the layers add up to 91.0 us, but the whole model takes 101 us, more than 10 % apart; measure it again "
-      "on an idle machine\n", 1 },
+      "p.json: untrusted: the layers add up to 91.0 us, but the whole model takes 101 us, more than 10 % apart; "
+      "measure it again "
+      "on an idle machine\n",
+      1 },
     { "lint: a whole just near enough", a_whole_just_near_enough, "", 0 },
     { "lint: the whole takes less", a_short_whole,
-      "p.json: untrusted: the layers add up to 91.0 us, but the whole model takes 82.7 us, more than 10 % apart; measure it again "
-      "on an idle machine\n", 1 },
+      "p.json: untrusted: the layers add up to 91.0 us, but the whole model takes 82.7 us, more than 10 % apart; "
+      "measure it again "
+      "on an idle machine\n",
+      1 },
     { "lint: no whole", no_whole,
       "p.json: the whole model was never timed, so nothing vouches for the sum of its layers\n", 0 },
     { "lint: a time changed by hand", a_changed_time,
-      "p.json: untrusted: source.sum_ns is 91.0 us, but the layers add up to 92.0 us; it was changed by hand, so measure it "
-      "again\n", 1 },
+      "p.json: untrusted: source.sum_ns is 91.0 us, but the layers add up to 92.0 us; it was changed by hand, so "
+      "measure it "
+      "again\n",
+      1 },
     { "lint: few repeats", few_repeats, "p.json: each time stands on 19 samples; take at least 20\n", 0 },
     { "lint: an assumed split", an_assumed_split,
       "p.json: the split of the backward into I and W is assumed; plans that part the two stand on a guess\n", 0 },
     { "lint: weights of nothing", weights_of_nothing,
       "p.json: layers[2] (block0.norm): has no parameters, yet its backward for the weights takes 500 ns\n", 0 },
     { "lint: nothing saved", nothing_saved,
-      "p.json: layers[2] (block0.norm): has parameters, but keeps neither its input nor anything else for their gradients; set "
-      "input_kept or saved_bytes\n", 0 },
-    { "lint: no output", no_output, "p.json: layers[1] (block0.mlp): hands on 0 bytes to the layers that read it\n", 0 },
+      "p.json: layers[2] (block0.norm): has parameters, but keeps neither its input nor anything else for their "
+      "gradients; set "
+      "input_kept or saved_bytes\n",
+      0 },
+    { "lint: no output", no_output, "p.json: layers[1] (block0.mlp): hands on 0 bytes to the layers that read it\n",
+      0 },
     { "lint: nobody reads", nobody_reads,
       "p.json: layers[2] (block0.norm): feeds no other layer; its work is lost, or an edge is missing\n", 0 },
     { "lint: one layer is most of it", one_layer_of_all,
-      "p.json: layers[3] (head): its backward (26.0 us) is cheaper than its forward (1.00 ms); see whether all of it was timed\n"
-      "p.json: layers[3] (head): takes more than half of the model's time, and no cut can part it; split it in two layers\n", 0 },
+      "p.json: layers[3] (head): its backward (26.0 us) is cheaper than its forward (1.00 ms); see whether all of it "
+      "was timed\n"
+      "p.json: layers[3] (head): takes more than half of the model's time, and no cut can part it; split it in two "
+      "layers\n",
+      0 },
     { "lint: tied to nothing", tied_to_nothing,
       "p.json: tied[0]: embedding and head share parameters, but head has none\n", 0 },
 };

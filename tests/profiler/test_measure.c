@@ -20,18 +20,18 @@ static const uint64_t cost[LAYERS][PHASES] = {
 
 struct fake {
     uint64_t now[MEASURE_CLOCKS];
-    uint64_t begun_ns;     // begun and not yet waited for
-    size_t last;           // layer that ran last
+    uint64_t begun_ns; // begun and not yet waited for
+    size_t last;       // layer that ran last
     size_t runs, waits;
-    uint64_t cold_percent;   // more for a layer whose neighbour ran last
-    uint64_t wait_ns;        // a wait's own price
-    size_t slow_runs;        // so many at first take three times as long
-    bool restless;           // every other run of a layer takes twice as long
-    uint64_t stolen_ns;      // by others, of every tenth run: on the wall clock only
+    uint64_t cold_percent; // more for a layer whose neighbour ran last
+    uint64_t wait_ns;      // a wait's own price
+    size_t slow_runs;      // so many at first take three times as long
+    bool restless;         // every other run of a layer takes twice as long
+    uint64_t stolen_ns;    // by others, of every tenth run: on the wall clock only
     size_t runs_of[LAYERS];
-    size_t fail_at;          // the run that fails, from 1
+    size_t fail_at; // the run that fails, from 1
     size_t progress, progress_all;
-    char *log;               // 'a' + layer and the phase's letter, for each run
+    char *log; // 'a' + layer and the phase's letter, for each run
 };
 
 static const char letters[PHASES] = { 'F', 'I', 'W', 'B', 'R' };
@@ -93,8 +93,9 @@ static void fake_progress(void *self, size_t done, size_t all)
 
 static struct measured measured(struct fake *fake)
 {
-    return (struct measured){ .self = fake, .layer_count = LAYERS, .run = fake_run, .wait = fake_wait,
-                              .describe = fake_describe };
+    return (struct measured){
+        .self = fake, .layer_count = LAYERS, .run = fake_run, .wait = fake_wait, .describe = fake_describe
+    };
 }
 
 static struct measure_options options(struct fake *fake, enum measure_clock clock)
@@ -156,7 +157,7 @@ static void each_phase_of_each_layer_is_timed(void **state)
     assert_true(profile->is_chain);
 
     struct text text = { 0 };
-    assert_int_equal(profile_lint(profile, "p", &text).findings, 1);  // layer 1 is most of this model
+    assert_int_equal(profile_lint(profile, "p", &text).findings, 1); // layer 1 is most of this model
     text_clear(&text);
     profile_free(profile);
 }
@@ -194,7 +195,8 @@ static void time_that_others_take_is_on_the_wall_clock_only(void **state)
     for (size_t i = 0; i < LAYERS; i++)
         for (size_t phase = 0; phase < PHASES; phase++)
             worst = worst > measurement->layers[i].in_place[phase][MEASURE_WALL].p95_ns
-                      ? worst : measurement->layers[i].in_place[phase][MEASURE_WALL].p95_ns;
+                        ? worst
+                        : measurement->layers[i].in_place[phase][MEASURE_WALL].p95_ns;
     assert_true(worst >= 100000);
     struct profile *profile = profile_of(measurement, &fake);
     assert_int_equal(profile->source.sum_ns, 20500);
@@ -265,10 +267,17 @@ static void the_passes_are_those_of_the_drawing(void **state)
     (void)state;
     struct fake fake = { .last = LAYERS, .log = calloc(LOG, 1) };
     measurement_free(measure(&fake, MEASURE_THREAD_CPU));
-    const char repeat[] = "0F1F2F" "2B1B0B" "0F1F2F" "2B1B0B" "0F1F2F" "2I2W1I1W0I0W" "0F1F2F" "2R2B1R1B0R0B";
+    const char repeat[] = "0F1F2F"
+                          "2B1B0B"
+                          "0F1F2F"
+                          "2B1B0B"
+                          "0F1F2F"
+                          "2I2W1I1W0I0W"
+                          "0F1F2F"
+                          "2R2B1R1B0R0B";
     const char whole[] = "0F1F2F2B1B0B";
     const char *at = fake.log;
-    assert_memory_equal(at, repeat, strlen(repeat));  // warms every phase
+    assert_memory_equal(at, repeat, strlen(repeat)); // warms every phase
     at += strlen(repeat);
     for (size_t i = 0; i < 5; i++, at += strlen(whole))
         assert_memory_equal(at, whole, strlen(whole));

@@ -113,9 +113,11 @@ static void the_hash_is_of_the_meaning_not_of_the_spelling(void **state)
 static struct refusal {
     const char *name, *from, *to, *sentence;
 } refusals[] = {
-    { "refused: another format", "weir.profile", "weir.plan", "p.json: format: is \"weir.plan\", not \"weir.profile\"" },
+    { "refused: another format", "weir.profile", "weir.plan",
+      "p.json: format: is \"weir.plan\", not \"weir.profile\"" },
     { "refused: a missing key", "\"model\": \"tiny\",", "", "p.json: model: is missing" },
-    { "refused: an unknown key", "\"flops\": 0", "\"flops\": 0, \"gflops\": 1", "p.json: layers[0]: key \"gflops\" is not known" },
+    { "refused: an unknown key", "\"flops\": 0", "\"flops\": 0, \"gflops\": 1",
+      "p.json: layers[0]: key \"gflops\" is not known" },
     { "refused: an empty name", "\"name\": \"embedding\"", "\"name\": \"\"", "p.json: layers[0].name: is empty" },
     { "refused: a repeated name", "block0.norm", "head", "p.json: layers: layers 2 and 3 are both called head" },
     { "refused: a negative time", "\"forward_ns\": 2000", "\"forward_ns\": -1",
@@ -157,9 +159,10 @@ static void a_mistake_is_named_with_its_place(void **state)
 static void a_model_has_at_least_one_layer(void **state)
 {
     (void)state;
-    const char text[] = "{\"format\": \"weir.profile\", \"version\": 1, \"model\": \"m\", \"micro_batch\": 1, \"dtype\": \"fp32\", "
-                        "\"source\": {\"how\": \"imported\", \"device\": \"\", \"clock\": \"\", \"repeats\": 0, \"sum_ns\": 0, "
-                        "\"whole_ns\": 0, \"backward_split\": \"assumed\"}, \"layers\": []}";
+    const char text[] =
+        "{\"format\": \"weir.profile\", \"version\": 1, \"model\": \"m\", \"micro_batch\": 1, \"dtype\": \"fp32\", "
+        "\"source\": {\"how\": \"imported\", \"device\": \"\", \"clock\": \"\", \"repeats\": 0, \"sum_ns\": 0, "
+        "\"whole_ns\": 0, \"backward_split\": \"assumed\"}, \"layers\": []}";
     struct error error = { 0 };
     assert_null(profile_read(text, strlen(text), "p.json", &error));
     assert_error(error, "p.json: layers: holds 0 layers (1 to 1048576)");
@@ -180,7 +183,7 @@ static struct profile *random_profile(uint64_t *seed)
         snprintf(name, sizeof name, "layer %u", i);
         profile->layers[i].name = strdup(name);
         profile->layers[i].kind = strdup("");
-        profile->layers[i].output_bytes = (uint64_t)1 << (3 * i);  // a sum tells who is in it
+        profile->layers[i].output_bytes = (uint64_t)1 << (3 * i); // a sum tells who is in it
         profile->layers[i].forward_ns = random_below(seed, 1000);
         profile->layers[i].backward_ns = 0;
         for (uint32_t j = i + 1; j < count; j++)
@@ -283,5 +286,5 @@ int main(void)
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
         rows[i] = (struct CMUnitTest)TEST_ROW(a_mistake_is_named_with_its_place, &refusals[i]);
     return cmocka_run_group_tests_name("profile", tests, NULL, NULL)
-         + cmocka_run_group_tests_name("profile: refusals", rows, NULL, NULL);
+           + cmocka_run_group_tests_name("profile: refusals", rows, NULL, NULL);
 }
