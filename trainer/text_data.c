@@ -135,16 +135,19 @@ size_t text_data_held_batches(const struct text_data *data, size_t rows, size_t 
     return (held_windows(data, length) + rows - 1) / rows;
 }
 
-size_t text_data_held_batch(const struct text_data *data, size_t index, size_t rows, size_t length, int32_t *tokens,
-                            int32_t *targets)
+size_t text_data_held_rows(const struct text_data *data, size_t index, size_t rows, size_t length)
 {
     const size_t windows = held_windows(data, length);
-    const size_t first = index * rows;
-    assert(first < windows);
-    const size_t real = windows - first < rows ? windows - first : rows;
+    assert(index * rows < windows);
+    return windows - index * rows < rows ? windows - index * rows : rows;
+}
+
+void text_data_held_batch(const struct text_data *data, size_t index, size_t rows, size_t length, int32_t *tokens,
+                          int32_t *targets)
+{
+    const size_t real = text_data_held_rows(data, index, rows, length);
     for (size_t row = 0; row < rows; row++) {
-        const size_t window = first + (row < real ? row : real - 1);
+        const size_t window = index * rows + (row < real ? row : real - 1);
         copy_row(data->held + window * length, length, tokens + row * length, targets + row * length);
     }
-    return real;
 }

@@ -34,11 +34,11 @@ void text_data_clear(struct text_data *data);
 void text_data_micro_batch(const struct text_data *data, uint64_t seed, uint64_t step, uint32_t micro_batch,
                            size_t rows, size_t length, int32_t *tokens, int32_t *targets);
 
-// Held-out micro-batch `index`: consecutive windows that together cover the
-// held-out bytes once. Returns how many of the rows are real; the others repeat
-// the last one.
-size_t text_data_held_batch(const struct text_data *data, size_t index, size_t rows, size_t length, int32_t *tokens,
-                            int32_t *targets);
+// The held-out text as micro-batches of consecutive windows that together cover it
+// once; a last batch with fewer real rows repeats its last one.
 size_t text_data_held_batches(const struct text_data *data, size_t rows, size_t length);
+size_t text_data_held_rows(const struct text_data *data, size_t index, size_t rows, size_t length);
+void text_data_held_batch(const struct text_data *data, size_t index, size_t rows, size_t length, int32_t *tokens,
+                          int32_t *targets);
 
 #endif

@@ -1,0 +1,33 @@
+// A subcommand of `weir`: parses its arguments, calls the library once, prints the
+// result on stdout and everything else on stderr, and returns the exit code.
+//
+// Exit codes: 0 done and good; 1 done and the answer is no; 2 usage or input;
+// 3 the machine or a rank failed. To add a command, write NAME_command.c and name
+// it in the table of weir_main.c.
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+#include <argp.h>
+
+#include "common/error.h"
+#include "common/text.h"
+
+struct command {
+    const char *name;
+    const char *about;  // one line for `weir --help`
+    int (*run)(int count, char **arguments);
+};
+
+extern const struct command command_schedule;
+
+// Parses a command's arguments; argp answers --help and usage errors (exit code 2) itself.
+void command_parse(const struct argp *argp, int count, char **arguments, void *input);
+
+// Prints "weir: sentence" on stderr; returns the exit code of the error's kind.
+int command_fail(const struct error *error);
+
+// Writes a result to a file or "-" (NULL: stdout), frees the text, and returns
+// `code`, or the code of what went wrong in writing.
+int command_write(struct text *text, const char *path, int code);
+
+#endif

@@ -1,0 +1,62 @@
+#include "cli/options.h"
+
+#include <string.h>
+
+#include "common/number.h"
+
+uint64_t option_count(const char *argument, const char *name, uint64_t least, uint64_t most, struct argp_state *state)
+{
+    struct error error = { 0 };
+    uint64_t count = 0;
+    if (!count_parse(argument, name, least, most, &count, &error))
+        argp_error(state, "%s", error.text);
+    return count;
+}
+
+static enum optimizer_kind find_optimizer(const char *name, struct argp_state *state)
+{
+    for (size_t i = 0; optimizer_names[i]; i++)
+        if (strcmp(optimizer_names[i], name) == 0)
+            return (enum optimizer_kind)i;
+    argp_error(state, "--optimizer: \"%s\" is none of sgd, momentum, adamw", name);
+    return OPTIMIZER_SGD;
+}
+
+error_t shared_option(int key, char *argument, struct shared_options *options, struct argp_state *state)
+{
+    struct error error = { 0 };
+    switch (key) {
+    case KEY_RANKS:
+        options->ranks = option_count(argument, "--ranks", 1, 4096, state);
+        break;
+    case KEY_CHUNKS:
+        options->chunks = option_count(argument, "--chunks", 1, 1024, state);
+        break;
+    case KEY_MICRO_BATCHES:
+        options->micro_batches = option_count(argument, "--micro-batches", 1, 1 << 20, state);
+        break;
+    case KEY_SCHEDULE:
+        options->schedule = argument;
+        break;
+    case KEY_CLUSTER:
+        options->cluster = argument;
+        break;
+    case KEY_MEMORY:
+        if (!bytes_parse(argument, &options->memory_bytes, &error))
+            argp_error(state, "--memory: %s", error.text);
+        break;
+    case KEY_OPTIMIZER:
+        options->has_optimizer = true;
+        options->optimizer = find_optimizer(argument, state);
+        break;
+    case KEY_JSON:
+        options->json = true;
+        break;
+    case 'o':
+        options->output = argument;
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}

@@ -1,0 +1,60 @@
+// The options that several commands share: the same name and the same meaning
+// everywhere. A command lists those it takes among its argp options and hands the
+// keys it does not know to shared_option():
+//
+//     static const struct argp_option options[] = { OPTION_RANKS, OPTION_JSON, { 0 } };
+//
+//     case 'x': ... break;
+//     default: return shared_option(key, argument, &given->shared, state);
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "partitioner/plan.h"
+
+struct shared_options {
+    uint64_t ranks;          // 0: not given, as everywhere below
+    uint64_t chunks;
+    uint64_t micro_batches;
+    const char *schedule;
+    const char *cluster;
+    uint64_t memory_bytes;
+    bool has_optimizer;
+    enum optimizer_kind optimizer;
+    bool json;
+    const char *output;
+};
+
+enum {
+    KEY_RANKS = 0x100,
+    KEY_CHUNKS,
+    KEY_MICRO_BATCHES,
+    KEY_SCHEDULE,
+    KEY_CLUSTER,
+    KEY_MEMORY,
+    KEY_OPTIMIZER,
+    KEY_JSON,
+    KEY_OWN,  // where a command's own keys begin
+};
+
+#define OPTION_RANKS { "ranks", KEY_RANKS, "P", 0, "Number of ranks", 0 }
+#define OPTION_CHUNKS { "chunks", KEY_CHUNKS, "V", 0, "Stages per rank (1)", 0 }
+#define OPTION_MICRO_BATCHES { "micro-batches", KEY_MICRO_BATCHES, "M", 0, "Micro-batches per iteration", 0 }
+#define OPTION_SCHEDULE { "schedule", KEY_SCHEDULE, "NAME", 0, "gpipe, 1f1b, pipedream, ...", 0 }
+#define OPTION_CLUSTER { "cluster", KEY_CLUSTER, "C", 0, "A cluster's file, or \"2 nodes x 8 devices, 80GiB, 300GB/s 3us, 25GB/s 8us\"", 0 }
+#define OPTION_MEMORY { "memory", KEY_MEMORY, "SIZE", 0, "Memory of each device, such as 80GiB", 0 }
+#define OPTION_OPTIMIZER { "optimizer", KEY_OPTIMIZER, "NAME", 0, "sgd, momentum or adamw", 0 }
+#define OPTION_JSON { "json", KEY_JSON, 0, 0, "Print the document instead of a table", 0 }
+#define OPTION_OUTPUT { "output", 'o', "FILE", 0, "Where the document goes (\"-\": standard output)", 0 }
+
+// Takes a shared option; ARGP_ERR_UNKNOWN for any other key. A bad value ends the
+// program through argp_error() with a sentence and exit code 2.
+error_t shared_option(int key, char *argument, struct shared_options *options, struct argp_state *state);
+
+// A whole number in [least, most] given to --name, or the end of the program.
+uint64_t option_count(const char *argument, const char *name, uint64_t least, uint64_t most, struct argp_state *state);
+
+#endif

@@ -1,0 +1,104 @@
+// weir schedule NAME: generates a schedule.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "schedules/generate.h"
+
+enum { KEY_FORMAT = KEY_OWN };
+
+struct given {
+    const char *name;
+    struct shared_options shared;
+};
+
+static const struct argp_option options[] = {
+    OPTION_RANKS,
+    OPTION_MICRO_BATCHES,
+    OPTION_CHUNKS,
+    OPTION_OUTPUT,
+    { "format", KEY_FORMAT, "F", 0, "text (a row per rank; the default) or json (the document)", 0 },
+    { 0 },
+};
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct given *given = state->input;
+    switch (key) {
+    case KEY_FORMAT:
+        given->shared.json = strcmp(argument, "json") == 0;
+        if (!given->shared.json && strcmp(argument, "text") != 0)
+            argp_error(state, "--format: \"%s\" is neither text nor json", argument);
+        break;
+    case ARGP_KEY_ARG:
+        if (given->name)
+            argp_error(state, "one schedule, not also \"%s\"", argument);
+        given->name = argument;
+        break;
+    case ARGP_KEY_END:
+        if (!given->name || !given->shared.ranks || !given->shared.micro_batches)
+            argp_error(state, "a schedule's name, --ranks and --micro-batches are needed");
+        break;
+    default:
+        return shared_option(key, argument, &given->shared, state);
+    }
+    return 0;
+}
+
+// The generators, a line each, at the end of the help text.
+static char *list_generators(int key, const char *text, void *input)
+{
+    (void)input;
+    if (key != ARGP_KEY_HELP_POST_DOC)
+        return (char *)(uintptr_t)text;
+    struct text list = { 0 };
+    text_add(&list, "Schedules:\n");
+    for (const struct generator *generator = generators; generator->name; generator++)
+        text_add(&list, "  %-10s %s\n", generator->name, generator->about);
+    text_add(&list, "\nExample:\n  weir schedule 1f1b --ranks 4 --micro-batches 8\n");
+    struct error error = { 0 };
+    return text_take(&list, &error);
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = take,
+    .args_doc = "NAME",
+    .doc = "Generates a schedule: what each rank does, in which order.\v-",
+    .help_filter = list_generators,
+};
+
+static void write_rows(const struct schedule *schedule, struct text *text)
+{
+    char token[ACTION_SIZE];
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        text_add(text, "rank %-3u", rank);
+        for (size_t i = 0; i < schedule->lists[rank].count; i++)
+            text_add(text, " %s", action_format(schedule->lists[rank].at[i], token));
+        text_add(text, "\n");
+    }
+}
+
+static int run(int count, char **arguments)
+{
+    struct given given = { .shared.chunks = 1 };
+    command_parse(&argp, count, arguments, &given);
+
+    struct error error = { 0 };
+    struct schedule *schedule =
+        schedule_generate(given.name, (uint32_t)given.shared.ranks, (uint32_t)given.shared.chunks,
+                          (uint32_t)given.shared.micro_batches, &error);
+    if (!schedule)
+        return command_fail(&error);
+    struct text text = { 0 };
+    if (given.shared.json)
+        schedule_write(schedule, &text);
+    else
+        write_rows(schedule, &text);
+    schedule_free(schedule);
+    return command_write(&text, given.shared.output, 0);
+}
+
+const struct command command_schedule = { "schedule", "generate a schedule by name", run };

@@ -1,0 +1,78 @@
+// weir COMMAND [options]: finds the command and lets it run.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+
+// In the order in which one meets them.
+static const struct command *const commands[] = {
+    &command_schedule,
+};
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
+static void print_help(FILE *to)
+{
+    fprintf(to, "Usage: weir COMMAND [options]\n"
+                "Plans, simulates and runs pipeline-parallel training.\n\n");
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(to, "  %-10s %s\n", commands[i]->name, commands[i]->about);
+    fprintf(to, "\n`weir COMMAND --help` says more, with an example.\n"
+                "Exit codes: 0 done and good; 1 done and the answer is no; 2 usage or input; 3 the machine failed.\n");
+}
+
+void command_parse(const struct argp *argp, int count, char **arguments, void *input)
+{
+    argp_err_exit_status = 2;
+    const error_t trouble = argp_parse(argp, count, arguments, 0, NULL, input);
+    if (trouble) {
+        fprintf(stderr, "weir: %s\n", strerror(trouble));
+        exit(3);
+    }
+}
+
+int command_fail(const struct error *error)
+{
+    fprintf(stderr, "weir: %s\n", error->text);
+    return error->kind == ERROR_NONE ? ERROR_MACHINE : (int)error->kind;
+}
+
+int command_write(struct text *text, const char *path, int code)
+{
+    struct error error = { 0 };
+    const bool good = text_save(text, path ? path : "-", &error);
+    text_clear(text);
+    return good ? code : command_fail(&error);
+}
+
+// The command, called by both its names so that usage lines read `weir schedule`.
+static int run(const struct command *command, int count, char **arguments)
+{
+    char name[64];
+    snprintf(name, sizeof name, "weir %s", command->name);
+    arguments[0] = name;
+    return command->run(count, arguments);
+}
+
+int main(int count, char **arguments)
+{
+    if (count < 2) {
+        print_help(stderr);
+        return 2;
+    }
+    const char *name = arguments[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-?") == 0 || strcmp(name, "help") == 0) {
+        print_help(stdout);
+        return 0;
+    }
+    if (strcmp(name, "--version") == 0) {
+        printf("weir %s\n", WEIR_VERSION);
+        return 0;
+    }
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(name, commands[i]->name) == 0)
+            return run(commands[i], count - 1, arguments + 1);
+    fprintf(stderr, "weir: there is no command \"%s\" (weir --help lists them)\n", name);
+    return 2;
+}
