@@ -28,8 +28,9 @@ static void cpu_sgd(struct queue *queue, const struct sgd *sgd, const struct opt
     FOR_VECTORS (i, left, span->count) {
         const vec w = vec_load_first(span->weights + i, left, 0);
         const vec g = vec_load_first(span->gradients + i, left, 0) + sgd->decay * w;
-        const vec m = sgd->momentum * vec_load_first(span->first + i, left, 0) + g;
-        vec_store_first(span->first + i, m, left);
+        const vec m = span->first ? sgd->momentum * vec_load_first(span->first + i, left, 0) + g : g;
+        if (span->first)
+            vec_store_first(span->first + i, m, left);
         vec_store_first(span->next + i, w - sgd->rate * m, left);
     }
 }

@@ -170,6 +170,7 @@ struct sgd {
     float rate, momentum, decay;
 };
 // first = momentum * first + (gradient + decay * weight); next = weight - rate * first.
+// Without momentum `first` may be NULL: a buffer of zeroes that stays away.
 void kernel_sgd(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span);
 
 // In double, so that norms of large tensors can be compared; *sum is on the device.

@@ -1,0 +1,173 @@
+#include "runtime/flights.h"
+
+#include <stdlib.h>
+
+static const char *const class_names[] = {
+    "the input", "what is kept", "inner inputs", "what is held for W", "the output", "the output's gradient",
+    "the input's gradient",
+};
+
+// --- neighbours ------------------------------------------------------------------
+
+static struct action below(struct action action)
+{
+    action.stage--;
+    return action;
+}
+
+static struct action above(struct action action)
+{
+    action.stage++;
+    return action;
+}
+
+bool flights_has_below(const struct flights *flights, struct action action)
+{
+    return action.stage > 0 && flights->by_stage[action.stage - 1];
+}
+
+bool flights_has_above(const struct flights *flights, struct action action)
+{
+    return action.stage + 1u < flights->schedule->stages && flights->by_stage[action.stage + 1];
+}
+
+bool flights_comes_by_message(const struct flights *flights, struct action action)
+{
+    return action.stage > 0 && !flights->by_stage[action.stage - 1];
+}
+
+bool flights_goes_by_message(const struct flights *flights, struct action action)
+{
+    return action.stage + 1u < flights->schedule->stages && !flights->by_stage[action.stage + 1];
+}
+
+// --- slots -------------------------------------------------------------------------
+
+bool flights_take(const struct flights *flights, struct action action, enum slab_class class, struct error *error)
+{
+    struct flight *flight = flights_flight(flights, action);
+    flight->slots[class] = row_take(&flights_local(flights, action)->memory->rows[class]);
+    return flight->slots[class] != NO_SLOT
+        || error_set_kind(error, ERROR_MACHINE, "no slot is free for %s; the slots were counted for another schedule",
+                          class_names[class]);
+}
+
+void flights_give(const struct flights *flights, struct action action, enum slab_class class)
+{
+    struct flight *flight = flights_flight(flights, action);
+    if (flight->slots[class] != NO_SLOT)
+        row_give(&flights_local(flights, action)->memory->rows[class], flight->slots[class]);
+    flight->slots[class] = NO_SLOT;
+}
+
+void flights_give_above(const struct flights *flights, struct action action)
+{
+    if (flights_has_above(flights, action))
+        flights_give(flights, above(action), SLAB_INPUT_GRADIENT);
+}
+
+void flights_give_below(const struct flights *flights, struct action action)
+{
+    if (flights_has_below(flights, action))
+        flights_give(flights, below(action), SLAB_OUTPUT);
+}
+
+void *flights_at(const struct flights *flights, struct action action, enum slab_class class)
+{
+    return row_at(&flights_local(flights, action)->memory->rows[class], flights_flight(flights, action)->slots[class]);
+}
+
+void *flights_input(const struct flights *flights, struct action action)
+{
+    return flights_has_below(flights, action) ? flights_at(flights, below(action), SLAB_OUTPUT)
+                                              : flights_at(flights, action, SLAB_INPUT);
+}
+
+void *flights_output_gradient(const struct flights *flights, struct action action)
+{
+    return flights_has_above(flights, action) ? flights_at(flights, above(action), SLAB_INPUT_GRADIENT)
+                                              : flights_at(flights, action, SLAB_OUTPUT_GRADIENT);
+}
+
+// --- messages on their way out --------------------------------------------------------
+
+struct slab_row *outgoing_row(struct local *local, enum direction direction)
+{
+    return &local->memory->rows[direction == OUTPUTS ? SLAB_OUTPUT : SLAB_INPUT_GRADIENT];
+}
+
+struct outgoing *outgoing_oldest(struct local *local, enum direction direction)
+{
+    struct outgoing *oldest = NULL;
+    for (uint32_t slot = 0; slot < outgoing_row(local, direction)->count; slot++) {
+        struct outgoing *at = &local->outgoing[direction][slot];
+        if (at->ticket.active && (!oldest || at->ticket.posted_ns < oldest->ticket.posted_ns))
+            oldest = at;
+    }
+    return oldest;
+}
+
+void flights_cancel(struct flights *flights, struct transport *transport)
+{
+    for (uint32_t l = 0; l < flights->local_count; l++) {
+        struct local *local = &flights->locals[l];
+        for (uint32_t i = 0; i < flights->schedule->micro_batches; i++) {
+            transport->functions->cancel(transport, &local->flights[i].input);
+            transport->functions->cancel(transport, &local->flights[i].output_gradient);
+        }
+        for (enum direction direction = OUTPUTS; direction <= GRADIENTS; direction++)
+            for (uint32_t slot = 0; slot < outgoing_row(local, direction)->count; slot++)
+                transport->functions->cancel(transport, &local->outgoing[direction][slot].ticket);
+    }
+}
+
+// --- opening and closing ------------------------------------------------------------------
+
+static bool local_open(struct local *local, const struct stage *does, struct slab_stage *memory,
+                       uint32_t micro_batches, struct error *error)
+{
+    local->does = does;
+    local->memory = memory;
+    local->flights = calloc((size_t)micro_batches + 1, sizeof *local->flights);
+    for (enum direction direction = OUTPUTS; direction <= GRADIENTS; direction++)
+        local->outgoing[direction] = calloc(outgoing_row(local, direction)->count + 1u, sizeof(struct outgoing));
+    if (!local->flights || !local->outgoing[OUTPUTS] || !local->outgoing[GRADIENTS])
+        return error_no_memory(error, "what is in flight on a stage");
+    for (uint32_t i = 0; i < micro_batches; i++)
+        for (int class = 0; class < SLAB_CLASSES; class++)
+            local->flights[i].slots[class] = NO_SLOT;
+    return weight_ring_open(&local->ring, &memory->weights, error);
+}
+
+bool flights_open(struct flights *flights, const struct schedule *schedule, uint32_t rank, const struct stage *stages,
+                  struct slab *slab, struct error *error)
+{
+    *flights = (struct flights){ .schedule = schedule };
+    flights->locals = calloc(schedule->stages, sizeof *flights->locals);
+    flights->by_stage = calloc(schedule->stages, sizeof *flights->by_stage);
+    if (!flights->locals || !flights->by_stage)
+        return error_no_memory(error, "the stages of a rank");
+    for (uint32_t s = 0; s < schedule->stages; s++) {
+        if (schedule->routes[s] != rank)
+            continue;
+        const uint32_t l = flights->local_count++;
+        flights->by_stage[s] = &flights->locals[l];
+        if (!local_open(&flights->locals[l], &stages[s], &slab->stages[l], schedule->micro_batches, error))
+            return false;
+    }
+    return true;
+}
+
+void flights_close(struct flights *flights)
+{
+    for (uint32_t l = 0; l < flights->local_count; l++) {
+        struct local *local = &flights->locals[l];
+        free(local->flights);
+        free(local->outgoing[OUTPUTS]);
+        free(local->outgoing[GRADIENTS]);
+        weight_ring_close(&local->ring);
+    }
+    free(flights->locals);
+    free(flights->by_stage);
+    *flights = (struct flights){ 0 };
+}

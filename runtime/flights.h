@@ -1,0 +1,88 @@
+// What a rank holds while it runs: for each of its stages the micro-batches in
+// flight, the slots they take in the slab, and the messages on their way out.
+//
+// Neighbouring stages on one rank exchange no messages: the upper one reads its
+// input where the lower one has written its output, and the gradient the other way
+// round; the slots live until the reader is done (schedules/slots.h counts alike).
+#ifndef RUNTIME_FLIGHTS_H
+#define RUNTIME_FLIGHTS_H
+
+#include "runtime/slab.h"
+#include "runtime/transport.h"
+#include "runtime/weight_ring.h"
+
+// One micro-batch on one stage: its slots, and its two receives.
+struct flight {
+    uint32_t slots[SLAB_CLASSES];  // or NO_SLOT
+    uint32_t weights;              // slot of the version it met at its forward
+    uint32_t version;
+    struct ticket input, output_gradient;
+};
+
+// A message on its way out, by slot of its row.
+struct outgoing {
+    struct ticket ticket;
+    struct action send;
+};
+
+enum direction { OUTPUTS, GRADIENTS };
+
+// A stage on this rank.
+struct local {
+    const struct stage *does;
+    struct slab_stage *memory;
+    struct weight_ring ring;
+    struct flight *flights;        // by micro-batch
+    struct outgoing *outgoing[2];  // by direction, then slot
+};
+
+struct flights {
+    const struct schedule *schedule;
+    struct local *locals;  // in order of their stage
+    uint32_t local_count;
+    struct local **by_stage;  // NULL where a stage is on another rank
+};
+
+bool flights_open(struct flights *flights, const struct schedule *schedule, uint32_t rank, const struct stage *stages,
+                  struct slab *slab, struct error *error);
+void flights_close(struct flights *flights);
+
+static inline struct local *flights_local(const struct flights *flights, struct action action)
+{
+    return flights->by_stage[action.stage];
+}
+
+static inline struct flight *flights_flight(const struct flights *flights, struct action action)
+{
+    return &flights->by_stage[action.stage]->flights[action.micro_batch];
+}
+
+// Whether the stage below, or above, is on this rank too, or on another one.
+bool flights_has_below(const struct flights *flights, struct action action);
+bool flights_has_above(const struct flights *flights, struct action action);
+bool flights_comes_by_message(const struct flights *flights, struct action action);
+bool flights_goes_by_message(const struct flights *flights, struct action action);
+
+// Takes the lowest free slot of a class for a micro-batch, and gives it back
+// (nothing happens where it has none).
+bool flights_take(const struct flights *flights, struct action action, enum slab_class class, struct error *error);
+void flights_give(const struct flights *flights, struct action action, enum slab_class class);
+
+// Gives back what the neighbours on this rank have held for this micro-batch:
+// after B or I, the gradient from above; after B or W, the output from below.
+void flights_give_above(const struct flights *flights, struct action action);
+void flights_give_below(const struct flights *flights, struct action action);
+
+// Where an action finds its data; NULL where there is none.
+void *flights_at(const struct flights *flights, struct action action, enum slab_class class);
+void *flights_input(const struct flights *flights, struct action action);
+void *flights_output_gradient(const struct flights *flights, struct action action);
+
+// The row that messages of a direction are sent from, and its send that was posted
+// first, NULL if none is under way.
+struct slab_row *outgoing_row(struct local *local, enum direction direction);
+struct outgoing *outgoing_oldest(struct local *local, enum direction direction);
+
+void flights_cancel(struct flights *flights, struct transport *transport);
+
+#endif

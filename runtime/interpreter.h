@@ -1,0 +1,63 @@
+// Runs a lowered schedule on one rank: the only thing that ever does.
+//
+//     rank 1's list   1RECV_F0 1F0 1SEND_F0 1RECV_F1 1F1 ...
+//     WAIT_AT_USE     RECV posts; F waits for its input, and for a free output slot (the send but one
+//                     before it); SEND posts; B waits for its output's gradient
+//     WAIT_IN_ORDER   RECV and SEND post and wait where they stand: the strictest of worlds, the one
+//                     schedule_check() judges by
+//
+// All memory is the slab's and was there before the first action; nothing is
+// allocated on the way. Every wait has a deadline, and says on the board of
+// whereabouts what it waits for.
+#ifndef RUNTIME_INTERPRETER_H
+#define RUNTIME_INTERPRETER_H
+
+#include "runtime/optimizer.h"
+#include "runtime/recorder.h"
+#include "runtime/slab.h"
+#include "runtime/stage.h"
+#include "runtime/transport.h"
+#include "runtime/whereabouts.h"
+
+enum waiting { WAIT_AT_USE, WAIT_IN_ORDER };
+
+// What an interpreter works with; all borrowed, and shared between ranks where
+// nothing is written or each rank has its own part.
+struct interpreter_needs {
+    const struct schedule *schedule;  // lowered
+    const struct stage *stages;       // all of the schedule's
+    const uint32_t *versions;         // static_versions() of the schedule
+    uint32_t rank;
+    enum waiting waiting;
+    uint64_t deadline_ns;  // of one wait
+    struct transport *transport;
+    struct queue *queue;
+    struct slab *slab;  // this rank's; its stages in order of their number
+    const struct optimizer *optimizer;
+    struct recorder *recorder;
+    struct whereabouts *whereabouts;
+    float *losses;  // by micro-batch
+};
+
+struct interpreter;
+
+// Refuses what cannot be run yet: R and REDUCE as actions, sequence splits, more
+// than one route, weights other than flush and stash.
+struct interpreter *interpreter_create(const struct interpreter_needs *needs, struct error *error);
+void interpreter_free(struct interpreter *interpreter);
+
+// Writes the initial weights of the rank's stages and zeroes what must be zero.
+bool interpreter_initialize(struct interpreter *interpreter, struct error *error);
+
+// One pass through the list. On any failure the other ranks are told.
+bool interpreter_run(struct interpreter *interpreter, uint64_t step, struct error *error);
+
+// The newest weights of a stage of this rank, on the device.
+const void *interpreter_weights(const struct interpreter *interpreter, uint32_t stage);
+
+// Per stage and micro-batch, [stage * m + micro-batch]: how many STEPs of the stage
+// come before that F in its rank's list; behind all of them, per stage, the STEPs of
+// a whole pass. The caller frees.
+uint32_t *static_versions(const struct schedule *schedule, struct error *error);
+
+#endif

@@ -1,0 +1,410 @@
+#include "runtime/run.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/channels.h"
+#include "runtime/threads.h"
+
+static const uint64_t usual_deadline_ns = 600u * (uint64_t)1000000000;
+
+enum command { COMMAND_NONE, COMMAND_INITIALIZE, COMMAND_RUN, COMMAND_STOP };
+
+// A rank: a thread that does what it is told and parks again.
+struct worker {
+    struct session *session;
+    uint32_t rank;
+    pthread_t thread;
+    bool started;
+    struct queue *queue;
+    struct slab slab;
+    struct interpreter *interpreter;
+    struct error error;
+};
+
+struct session {
+    struct schedule *schedule;
+    struct stage *stages;
+    struct session_settings settings;
+    struct device *device;
+    struct threads *threads;
+    struct whereabouts whereabouts;
+    struct recorder recorder;
+    uint32_t *versions;
+    float *losses;
+    struct worker *workers;
+    uint64_t steps;
+
+    pthread_mutex_t lock;
+    pthread_cond_t told, parked;
+    bool has_lock;
+    enum command command;
+    uint64_t commands;  // how many were given
+    uint32_t working;
+
+    struct error failed;
+    struct session_result last;
+    struct rank_result *per_rank;
+    uint64_t *waited_ns;
+    uint64_t *stage_ns;
+};
+
+// --- a rank's thread --------------------------------------------------------------
+
+// To the n-th core this process may use, as far as the kernel lets us; a pipeline
+// that is not pinned is slower, never wrong.
+static void pin_to_core(uint32_t rank)
+{
+    cpu_set_t allowed, one;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return;
+    uint32_t skip = rank % (uint32_t)CPU_COUNT(&allowed);
+    for (size_t core = 0; core < CPU_SETSIZE; core++) {
+        if (!CPU_ISSET(core, &allowed) || skip-- > 0)
+            continue;
+        CPU_ZERO(&one);
+        CPU_SET(core, &one);
+        pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+        return;
+    }
+}
+
+static void do_command(struct worker *worker, enum command command)
+{
+    struct session *session = worker->session;
+    if (command == COMMAND_INITIALIZE)
+        interpreter_initialize(worker->interpreter, &worker->error);
+    if (command == COMMAND_RUN) {
+        interpreter_run(worker->interpreter, session->steps, &worker->error);
+        threads_leave(session->threads, worker->rank);
+    }
+}
+
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    struct session *session = worker->session;
+    uint64_t seen = 0;
+    if (session->settings.pin)
+        pin_to_core(worker->rank);
+    for (;;) {
+        pthread_mutex_lock(&session->lock);
+        while (session->commands == seen)
+            pthread_cond_wait(&session->told, &session->lock);
+        seen++;
+        const enum command command = session->command;
+        pthread_mutex_unlock(&session->lock);
+        if (command == COMMAND_STOP)
+            return NULL;
+        do_command(worker, command);
+        pthread_mutex_lock(&session->lock);
+        if (--session->working == 0)
+            pthread_cond_signal(&session->parked);
+        pthread_mutex_unlock(&session->lock);
+    }
+}
+
+static void tell(struct session *session, enum command command)
+{
+    pthread_mutex_lock(&session->lock);
+    session->command = command;
+    session->commands++;
+    session->working = session->schedule->ranks;
+    pthread_cond_broadcast(&session->told);
+    pthread_mutex_unlock(&session->lock);
+}
+
+// All ranks do it; true when none failed. Every rank that fails tells the others,
+// so all errors are the first one; which is taken does not matter.
+static bool tell_and_wait(struct session *session, enum command command, struct error *error)
+{
+    tell(session, command);
+    pthread_mutex_lock(&session->lock);
+    while (session->working > 0)
+        pthread_cond_wait(&session->parked, &session->lock);
+    pthread_mutex_unlock(&session->lock);
+    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++) {
+        const struct error *its = &session->workers[rank].error;
+        if (its->kind != ERROR_NONE) {
+            session->failed = *its;
+            return error_set_kind(error, its->kind, "%s", its->text);
+        }
+    }
+    return true;
+}
+
+// --- making ---------------------------------------------------------------------------
+
+static void explain(void *self, struct error *error)
+{
+    whereabouts_report(self, error);
+    error_at(error, "nothing can ever move");
+}
+
+static bool fits_together(const struct schedule *schedule, const struct stage *stages, struct error *error)
+{
+    for (uint32_t s = 0; s + 1 < schedule->stages; s++)
+        if (stages[s].bytes.output != stages[s + 1].bytes.input)
+            return error_set(error, "stage %u hands on %llu bytes, but stage %u takes %llu", s,
+                             (unsigned long long)stages[s].bytes.output, s + 1,
+                             (unsigned long long)stages[s + 1].bytes.input);
+    return true;
+}
+
+static bool open_shared(struct session *session, const struct session_settings *settings, struct error *error)
+{
+    const struct schedule *schedule = session->schedule;
+    struct channel *channels = channels_create(schedule, session->stages, error);
+    if (!channels || !whereabouts_open(&session->whereabouts, schedule, error)
+        || !recorder_open(&session->recorder, schedule, error)
+        || !(session->versions = static_versions(schedule, error))) {
+        free(channels);
+        return false;
+    }
+    const struct threads_settings threads = { settings->capacity, settings->network, explain, &session->whereabouts };
+    session->threads = threads_create(schedule->ranks, channels, channel_count(schedule), &threads, error);
+    free(channels);
+    return session->threads != NULL;
+}
+
+// The slab of a rank, from the stages that are on it.
+static bool open_slab(struct worker *worker, const struct slots *slots, struct error *error)
+{
+    const struct session *session = worker->session;
+    const uint32_t stages = session->schedule->stages;
+    struct stage_bytes *bytes = calloc(stages, sizeof *bytes);
+    struct slots *own = calloc(stages, sizeof *own);
+    uint32_t count = 0;
+    for (uint32_t s = 0; bytes && own && s < stages; s++) {
+        if (session->schedule->routes[s] != worker->rank)
+            continue;
+        bytes[count] = session->stages[s].bytes;
+        own[count++] = slots[s];
+    }
+    const bool good = bytes && own ? slab_open(&worker->slab, session->device, bytes, own, count, error)
+                                   : error_no_memory(error, "the stages of a rank");
+    free(bytes);
+    free(own);
+    return good;
+}
+
+static bool open_worker(struct worker *worker, const struct slots *slots, struct error *error)
+{
+    struct session *session = worker->session;
+    worker->queue = queue_create(session->device, error);
+    if (!worker->queue || !open_slab(worker, slots, error))
+        return error_at(error, "rank %u", worker->rank);
+    const struct interpreter_needs needs = {
+        .schedule = session->schedule,
+        .stages = session->stages,
+        .versions = session->versions,
+        .rank = worker->rank,
+        .waiting = session->settings.waiting,
+        .deadline_ns = session->settings.deadline_ns,
+        .transport = threads_transport(session->threads, worker->rank),
+        .queue = worker->queue,
+        .slab = &worker->slab,
+        .optimizer = &session->settings.optimizer,
+        .recorder = &session->recorder,
+        .whereabouts = &session->whereabouts,
+        .losses = session->losses,
+    };
+    worker->interpreter = interpreter_create(&needs, error);
+    return worker->interpreter != NULL;
+}
+
+static bool open_workers(struct session *session, struct error *error)
+{
+    const struct schedule *schedule = session->schedule;
+    struct slots *slots = calloc(schedule->stages, sizeof *slots);
+    bool good = slots ? slots_count(schedule, slots, error) : error_no_memory(error, "the slots of a schedule");
+    for (uint32_t rank = 0; good && rank < schedule->ranks; rank++) {
+        session->workers[rank].session = session;
+        session->workers[rank].rank = rank;
+        good = open_worker(&session->workers[rank], slots, error);
+    }
+    free(slots);
+    return good;
+}
+
+static bool start_threads(struct session *session, struct error *error)
+{
+    pthread_mutex_init(&session->lock, NULL);
+    pthread_cond_init(&session->told, NULL);
+    pthread_cond_init(&session->parked, NULL);
+    session->has_lock = true;
+    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++) {
+        struct worker *worker = &session->workers[rank];
+        worker->started = pthread_create(&worker->thread, NULL, work, worker) == 0;
+        if (!worker->started)
+            return error_set_kind(error, ERROR_MACHINE, "rank %u: no thread could be started (%u are running)", rank,
+                                  rank);
+    }
+    return tell_and_wait(session, COMMAND_INITIALIZE, error);
+}
+
+static bool open_results(struct session *session, struct error *error)
+{
+    const struct schedule *schedule = session->schedule;
+    session->losses = calloc(schedule->micro_batches + 1u, sizeof *session->losses);
+    session->workers = calloc(schedule->ranks, sizeof *session->workers);
+    session->per_rank = calloc(schedule->ranks, sizeof *session->per_rank);
+    session->waited_ns = calloc(schedule->ranks, sizeof *session->waited_ns);
+    session->stage_ns = calloc(schedule->stages, sizeof *session->stage_ns);
+    session->last = (struct session_result){ .ranks = schedule->ranks, .per_rank = session->per_rank,
+                                             .waited_ns = session->waited_ns, .losses = session->losses };
+    if (!session->losses || !session->workers || !session->per_rank || !session->waited_ns || !session->stage_ns)
+        return error_no_memory(error, "the results of a session");
+    return true;
+}
+
+static bool copy_what_is_given(struct session *session, const struct schedule *lowered, const struct stage *stages,
+                               struct error *error)
+{
+    session->schedule = schedule_copy(lowered, error);
+    if (!session->schedule)
+        return false;
+    session->stages = malloc(lowered->stages * sizeof *stages);
+    if (!session->stages)
+        return error_no_memory(error, "the stages of a session");
+    memcpy(session->stages, stages, lowered->stages * sizeof *stages);
+    return true;
+}
+
+struct session *session_create(const struct schedule *lowered, const struct stage *stages, struct device *device,
+                               const struct session_settings *settings, struct error *error)
+{
+    if (!fits_together(lowered, stages, error))
+        return NULL;
+    struct session *session = calloc(1, sizeof *session);
+    if (!session) {
+        error_no_memory(error, "a session");
+        return NULL;
+    }
+    session->device = device;
+    session->settings = *settings;
+    session->settings.network = NULL;
+    if (session->settings.deadline_ns == 0)
+        session->settings.deadline_ns = usual_deadline_ns;
+    if (!copy_what_is_given(session, lowered, stages, error) || !open_results(session, error)
+        || !open_shared(session, settings, error) || !open_workers(session, error)
+        || !start_threads(session, error)) {
+        session_free(session);
+        return NULL;
+    }
+    return session;
+}
+
+static void stop_threads(struct session *session)
+{
+    if (!session->has_lock)
+        return;
+    tell(session, COMMAND_STOP);
+    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++)
+        if (session->workers[rank].started)
+            pthread_join(session->workers[rank].thread, NULL);
+    pthread_cond_destroy(&session->told);
+    pthread_cond_destroy(&session->parked);
+    pthread_mutex_destroy(&session->lock);
+}
+
+void session_free(struct session *session)
+{
+    if (!session)
+        return;
+    stop_threads(session);
+    for (uint32_t rank = 0; session->workers && rank < session->schedule->ranks; rank++) {
+        interpreter_free(session->workers[rank].interpreter);
+        slab_close(&session->workers[rank].slab);
+        queue_free(session->workers[rank].queue);
+    }
+    threads_free(session->threads);
+    whereabouts_close(&session->whereabouts);
+    recorder_close(&session->recorder);
+    free(session->versions);
+    free(session->losses);
+    free(session->workers);
+    free(session->per_rank);
+    free(session->waited_ns);
+    free(session->stage_ns);
+    free(session->stages);
+    schedule_free(session->schedule);
+    free(session);
+}
+
+// --- stepping -----------------------------------------------------------------------------
+
+static uint32_t slowest_stage(const struct session *session)
+{
+    uint32_t slowest = 0;
+    memset(session->stage_ns, 0, session->schedule->stages * sizeof *session->stage_ns);
+    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++) {
+        const struct rank_record *record = &session->recorder.ranks[rank];
+        for (size_t i = 0; i < record->span_count; i++)
+            session->stage_ns[record->spans[i].action.stage] += record->spans[i].end_ns - record->spans[i].start_ns;
+    }
+    for (uint32_t s = 1; s < session->schedule->stages; s++)
+        if (session->stage_ns[s] > session->stage_ns[slowest])
+            slowest = s;
+    return slowest;
+}
+
+static void sum_up(struct session *session)
+{
+    struct session_result *last = &session->last;
+    recorder_results(&session->recorder, session->per_rank, &last->iteration_ns);
+    for (uint32_t rank = 0; rank < last->ranks; rank++) {
+        session->waited_ns[rank] = session->recorder.ranks[rank].waited_ns;
+        session->per_rank[rank].live_peak_bytes = session->workers[rank].slab.bytes;
+    }
+    last->bubble = bubble_of(last->iteration_ns, session->per_rank, last->ranks);
+    last->slowest_stage = slowest_stage(session);
+    double sum = 0;
+    for (uint32_t i = 0; i < session->schedule->micro_batches; i++)
+        sum += session->losses[i];
+    last->loss = session->schedule->micro_batches > 0 ? sum / session->schedule->micro_batches : 0;
+}
+
+bool session_step(struct session *session, struct error *error)
+{
+    if (session->failed.kind != ERROR_NONE)
+        return error_set_kind(error, session->failed.kind, "%s", session->failed.text);
+    recorder_begin(&session->recorder);
+    threads_begin(session->threads);
+    if (!tell_and_wait(session, COMMAND_RUN, error))
+        return false;
+    session->steps++;
+    sum_up(session);
+    return true;
+}
+
+const struct session_result *session_last(const struct session *session)
+{
+    return &session->last;
+}
+
+bool session_timeline(const struct session *session, struct timeline *timeline, struct error *error)
+{
+    return recorder_timeline(&session->recorder, timeline, error);
+}
+
+void session_set_rate(struct session *session, float rate)
+{
+    session->settings.optimizer.rate = rate;
+}
+
+uint64_t session_slab_bytes(const struct session *session, uint32_t rank)
+{
+    return session->workers[rank].slab.bytes;
+}
+
+bool session_read_weights(struct session *session, uint32_t stage, void *host, struct error *error)
+{
+    struct worker *worker = &session->workers[session->schedule->routes[stage]];
+    const void *weights = interpreter_weights(worker->interpreter, stage);
+    if (weights)
+        queue_download(worker->queue, host, weights, session->stages[stage].bytes.weights);
+    return queue_wait(worker->queue, error);
+}

@@ -1,0 +1,61 @@
+// A whole pipeline on the threads of this process: made once, stepped many times.
+//
+//     struct session *session = session_create(lowered, stages, device, &settings, &error);
+//     while (...)
+//         if (!session_step(session, &error)) ...
+//     session_free(session);
+//
+// A step is one pass through the schedule: an iteration where it flushes, a whole
+// run where it is asynchronous. Between steps all threads are parked, and what was
+// measured, the losses and the weights can be read. After a failure every step
+// fails with the first error.
+#ifndef RUNTIME_RUN_H
+#define RUNTIME_RUN_H
+
+#include "runtime/interpreter.h"
+#include "schedules/simulate.h"
+
+struct session_settings {
+    enum waiting waiting;
+    uint32_t capacity;              // sends that may be done before their receive is posted; 0: none
+    const struct network *network;  // NULL: messages take no time; needed during session_create() only
+    uint64_t deadline_ns;           // of one wait; 0: ten minutes
+    bool pin;                       // rank r to the r-th core this process may use (modulo their number)
+    struct optimizer optimizer;
+};
+
+struct session_result {
+    uint64_t iteration_ns;  // first start to last end, anywhere
+    struct bubble bubble;
+    uint32_t ranks;
+    const struct rank_result *per_rank;  // measured; bytes: the rank's slab
+    const uint64_t *waited_ns;           // per rank
+    uint32_t slowest_stage;              // with the most busy time
+    const float *losses;                 // by micro-batch
+    double loss;                         // their mean
+};
+
+struct session;
+
+// The schedule and the stages are copied; what a stage's `self` and `exempt` point
+// to is borrowed. Refuses stages whose messages do not fit each other.
+struct session *session_create(const struct schedule *lowered, const struct stage *stages, struct device *device,
+                               const struct session_settings *settings, struct error *error);
+void session_free(struct session *session);
+
+bool session_step(struct session *session, struct error *error);
+
+// Of the last step. Borrowed until the next.
+const struct session_result *session_last(const struct session *session);
+bool session_timeline(const struct session *session, struct timeline *timeline, struct error *error);
+
+// The learning rate from the next step on.
+void session_set_rate(struct session *session, float rate);
+
+// Bytes of the one device allocation that a rank made.
+uint64_t session_slab_bytes(const struct session *session, uint32_t rank);
+
+// Copies the newest weights of a stage (stages[stage].bytes.weights of them) to the host.
+bool session_read_weights(struct session *session, uint32_t stage, void *host, struct error *error);
+
+#endif

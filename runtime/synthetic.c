@@ -1,0 +1,199 @@
+#include "runtime/synthetic.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/number.h"
+#include "common/random.h"
+
+enum purpose { MADE_OUTPUT, MADE_GRADIENT, MADE_KEPT, MADE_THROUGH, MADE_HELD };
+static const char *const purpose_names[] = {
+    "the output of stage %u", "the input gradient of stage %u", "what stage %u kept", "what stage %u kept through",
+    "what stage %u held",
+};
+
+enum { STRIDE = 512 };  // bytes from one touched word to the next
+
+// What is written: who made it, for what, and when.
+struct stamp {
+    enum purpose purpose;
+    uint32_t stage;
+    uint32_t micro_batch;
+    uint64_t step;
+    uint32_t version;  // of the weights, where the maker itself reads it again
+};
+
+static uint64_t pattern(const struct stamp *stamp, uint64_t at)
+{
+    uint64_t seed = (uint64_t)stamp->purpose << 56 ^ (uint64_t)stamp->stage << 40 ^ (uint64_t)stamp->micro_batch << 8
+                  ^ stamp->step << 20 ^ (uint64_t)stamp->version << 32;
+    seed = random_next(&seed) ^ at;
+    return random_next(&seed);
+}
+
+static void stamp_bytes(void *memory, uint64_t bytes, struct stamp stamp)
+{
+    for (uint64_t at = 0; memory && at + sizeof(uint64_t) <= bytes; at += STRIDE) {
+        const uint64_t word = pattern(&stamp, at);
+        memcpy((unsigned char *)memory + at, &word, sizeof word);
+    }
+}
+
+static bool bears_stamp(const void *memory, uint64_t bytes, struct stamp stamp, struct error *error)
+{
+    for (uint64_t at = 0; memory && at + sizeof(uint64_t) <= bytes; at += STRIDE) {
+        uint64_t word;
+        memcpy(&word, (const unsigned char *)memory + at, sizeof word);
+        if (word == pattern(&stamp, at))
+            continue;
+        char name[40];
+        snprintf(name, sizeof name, purpose_names[stamp.purpose], stamp.stage);
+        return error_set_kind(error, ERROR_MACHINE, "the bytes from %llu on are not %s for micro-batch %u, step %llu, "
+                              "weight version %u", (unsigned long long)at, name, stamp.micro_batch,
+                              (unsigned long long)stamp.step, stamp.version);
+    }
+    return true;
+}
+
+// A stamp of this stage or a neighbour; what travels bears no version.
+static struct stamp stamp_of(const struct stage_pass *pass, enum purpose purpose, uint32_t stage)
+{
+    return (struct stamp){ purpose, stage, pass->micro_batch, pass->step, 0 };
+}
+
+static struct stamp own_stamp(const struct synthetic *self, const struct stage_pass *pass, enum purpose purpose)
+{
+    struct stamp stamp = stamp_of(pass, purpose, self->stage);
+    if (pass->weights) {
+        float updates;
+        memcpy(&updates, pass->weights, sizeof updates);
+        memcpy(&stamp.version, &updates, sizeof stamp.version);
+    }
+    return stamp;
+}
+
+static void sleep_until(uint64_t at_ns)
+{
+    const struct timespec time = { (time_t)(at_ns / 1000000000u), (long)(at_ns % 1000000000u) };
+    while (clock_now_ns() < at_ns)
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
+}
+
+static bool has_input(const struct synthetic *self, const struct stage_pass *pass, struct error *error)
+{
+    return self->stage == 0
+        || bears_stamp(pass->input, self->bytes.input, stamp_of(pass, MADE_OUTPUT, self->stage - 1), error);
+}
+
+static bool forward(void *itself, const struct stage_pass *pass, struct error *error)
+{
+    const struct synthetic *self = itself;
+    const uint64_t start_ns = clock_now_ns();
+    if (!has_input(self, pass, error))
+        return false;
+    stamp_bytes(pass->workspace, self->bytes.transient, stamp_of(pass, MADE_KEPT, UINT16_MAX));
+    stamp_bytes(pass->kept, self->bytes.kept, own_stamp(self, pass, MADE_KEPT));
+    stamp_bytes(pass->kept_through, self->bytes.kept_through, own_stamp(self, pass, MADE_THROUGH));
+    stamp_bytes(pass->output, self->bytes.output, stamp_of(pass, MADE_OUTPUT, self->stage));
+    if (self->stage + 1 == self->stages)
+        *pass->loss = (float)pass->micro_batch;
+    sleep_until(start_ns + self->costs.forward_ns);
+    return true;
+}
+
+// What B and I have in common: all that was kept is there, and the gradient goes on.
+static bool go_back(const struct synthetic *self, const struct stage_pass *pass, struct error *error)
+{
+    if (!bears_stamp(pass->kept, self->bytes.kept, own_stamp(self, pass, MADE_KEPT), error)
+        || (self->bytes.input_life != INPUT_UNTIL_F && !has_input(self, pass, error))
+        || (self->stage + 1 < self->stages
+            && !bears_stamp(pass->output_gradient, self->bytes.output,
+                            stamp_of(pass, MADE_GRADIENT, self->stage + 1), error)))
+        return false;
+    stamp_bytes(pass->workspace, self->bytes.transient, stamp_of(pass, MADE_HELD, UINT16_MAX));
+    if (self->stage > 0)
+        stamp_bytes(pass->input_gradient, self->bytes.input, stamp_of(pass, MADE_GRADIENT, self->stage));
+    return true;
+}
+
+// What B and W have in common.
+static bool add_gradient(const struct synthetic *self, const struct stage_pass *pass, struct error *error)
+{
+    if (!bears_stamp(pass->kept_through, self->bytes.kept_through, own_stamp(self, pass, MADE_THROUGH), error)
+        || (self->bytes.input_life == INPUT_UNTIL_W && !has_input(self, pass, error)))
+        return false;
+    if (pass->gradients)
+        *(float *)pass->gradients += 1.0f;
+    return true;
+}
+
+static bool backward(void *itself, const struct stage_pass *pass, struct error *error)
+{
+    const struct synthetic *self = itself;
+    const uint64_t start_ns = clock_now_ns();
+    if (!go_back(self, pass, error) || !add_gradient(self, pass, error))
+        return false;
+    sleep_until(start_ns + self->costs.backward_ns + self->costs.recompute_ns);
+    return true;
+}
+
+static bool backward_input(void *itself, const struct stage_pass *pass, struct error *error)
+{
+    const struct synthetic *self = itself;
+    const uint64_t start_ns = clock_now_ns();
+    if (!go_back(self, pass, error))
+        return false;
+    stamp_bytes(pass->held, self->bytes.held, own_stamp(self, pass, MADE_HELD));
+    sleep_until(start_ns + self->costs.backward_input_ns + self->costs.recompute_ns);
+    return true;
+}
+
+static bool backward_weight(void *itself, const struct stage_pass *pass, struct error *error)
+{
+    const struct synthetic *self = itself;
+    const uint64_t start_ns = clock_now_ns();
+    if (!bears_stamp(pass->held, self->bytes.held, own_stamp(self, pass, MADE_HELD), error)
+        || !add_gradient(self, pass, error))
+        return false;
+    sleep_until(start_ns + self->costs.backward_weight_ns);
+    return true;
+}
+
+static bool initialize(void *itself, struct queue *queue, void *weights, struct error *error)
+{
+    (void)itself;
+    (void)queue;
+    (void)weights;  // the slab is zero, and so is the count of updates
+    (void)error;
+    return true;
+}
+
+struct synthetic synthetic_from_costs(const struct cost_row *costs, uint32_t stages, uint32_t stage)
+{
+    const struct cost_row *row = &costs[stage];
+    return (struct synthetic){
+        .stage = stage,
+        .stages = stages,
+        .costs = *row,
+        .bytes = {
+            .weights = round_to_256(row->version_bytes),
+            .gradients = round_to_256(row->version_bytes),
+            .version = round_to_256(row->version_bytes),
+            .input = stage > 0 ? round_to_256(costs[stage - 1].output_bytes) : 0,
+            .input_life = INPUT_UNTIL_F,
+            .output = stage + 1 < stages ? round_to_256(row->output_bytes) : 0,
+            .kept = round_to_256(row->kept_forward_bytes),
+            .held = round_to_256(row->kept_weight_bytes),
+            .transient = round_to_256(row->transient_bytes),
+        },
+    };
+}
+
+struct stage synthetic_stage(struct synthetic *synthetic)
+{
+    static const struct stage_functions functions = { forward, backward, backward_input, backward_weight,
+                                                      initialize };
+    return (struct stage){ .functions = &functions, .self = synthetic, .bytes = synthetic->bytes };
+}

@@ -1,0 +1,474 @@
+// Whole pipelines of synthetic stages, which look at every byte they get.
+#include "runtime/run.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/synthetic.h"
+#include "schedules/generate.h"
+#include "schedules/lower.h"
+#include "tests/test.h"
+
+// --- counting malloc ------------------------------------------------------------------
+
+// The program's own malloc, which counts. Sanitizers bring theirs.
+#if defined __has_feature
+#define HAS_SANITIZER (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define HAS_SANITIZER 1
+#else
+#define HAS_SANITIZER 0
+#endif
+
+static atomic_size_t mallocs;
+
+#if !HAS_SANITIZER
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *memory, size_t bytes);
+
+void *malloc(size_t bytes)
+{
+    atomic_fetch_add(&mallocs, 1);
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    atomic_fetch_add(&mallocs, 1);
+    return __libc_calloc(count, bytes);
+}
+
+void *realloc(void *memory, size_t bytes)
+{
+    atomic_fetch_add(&mallocs, 1);
+    return __libc_realloc(memory, bytes);
+}
+#endif
+
+// --- pipelines of synthetic stages ---------------------------------------------------------
+
+enum { MOST_STAGES = 8 };
+
+struct pipeline {
+    struct device *device;
+    struct schedule *lowered;
+    struct synthetic synthetic[MOST_STAGES];
+    struct stage stages[MOST_STAGES];
+};
+
+static struct cost_row row_of(uint32_t stage)
+{
+    return (struct cost_row){ .output_bytes = 1024 + 256 * stage, .kept_forward_bytes = 2048, .kept_weight_bytes = 512,
+                              .transient_bytes = 768, .version_bytes = 1280 };
+}
+
+static struct pipeline pipeline_of(struct schedule *lowered)
+{
+    struct error error = { 0 };
+    struct pipeline pipeline = { .device = device_open("cpu", &error), .lowered = lowered };
+    assert_good(pipeline.device, error);
+    struct cost_row costs[MOST_STAGES];
+    assert_true(lowered->stages <= MOST_STAGES);
+    for (uint32_t s = 0; s < lowered->stages; s++)
+        costs[s] = row_of(s);
+    for (uint32_t s = 0; s < lowered->stages; s++)
+        pipeline.synthetic[s] = synthetic_from_costs(costs, lowered->stages, s);
+    return pipeline;
+}
+
+static void set_stages(struct pipeline *pipeline)
+{
+    for (uint32_t s = 0; s < pipeline->lowered->stages; s++)
+        pipeline->stages[s] = synthetic_stage(&pipeline->synthetic[s]);
+}
+
+static struct pipeline pipeline_named(const char *name, uint32_t ranks, uint32_t micro_batches)
+{
+    struct error error = { 0 };
+    struct schedule *order = schedule_generate(name, ranks, 1, micro_batches, &error);
+    assert_good(order, error);
+    struct schedule *lowered = schedule_lower(order, &error);
+    assert_good(lowered, error);
+    schedule_free(order);
+    return pipeline_of(lowered);
+}
+
+static struct pipeline pipeline_read(const char *document)
+{
+    struct error error = { 0 };
+    struct schedule *order = schedule_read(document, strlen(document), "test", &error);
+    assert_good(order, error);
+    struct schedule *lowered = order->lowered ? schedule_copy(order, &error) : schedule_lower(order, &error);
+    assert_good(lowered, error);
+    schedule_free(order);
+    return pipeline_of(lowered);
+}
+
+static void pipeline_clear(struct pipeline *pipeline)
+{
+    schedule_free(pipeline->lowered);
+    device_close(pipeline->device);
+}
+
+static struct session_settings plain_settings(void)
+{
+    return (struct session_settings){ .optimizer = { .kind = OPTIMIZER_SGD, .rate = 1.0f } };
+}
+
+static struct session *open_session(struct pipeline *pipeline, const struct session_settings *settings)
+{
+    struct error error = { 0 };
+    set_stages(pipeline);
+    struct session *session = session_create(pipeline->lowered, pipeline->stages, pipeline->device, settings, &error);
+    assert_good(session, error);
+    return session;
+}
+
+// --- what runs ---------------------------------------------------------------------------------
+
+// Every rank did its list in order, and every message came to its rank.
+static void assert_timeline_is_schedule(const struct session *session, const struct schedule *lowered)
+{
+    struct error error = { 0 };
+    struct timeline timeline = { 0 };
+    assert_good(session_timeline(session, &timeline, &error), error);
+    size_t span = 0, sends = 0;
+    for (uint32_t rank = 0; rank < lowered->ranks; rank++) {
+        uint64_t last_ns = 0;
+        for (size_t i = 0; i < lowered->lists[rank].count; i++) {
+            const struct action action = lowered->lists[rank].at[i];
+            sends += action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B;
+            if (action.kind >= ACTION_SEND_F && action.kind <= ACTION_RECV_B)
+                continue;
+            assert_true(span < timeline.span_count);
+            assert_int_equal(timeline.spans[span].rank, rank);
+            assert_memory_equal(&timeline.spans[span].action, &action, sizeof action);
+            assert_true(timeline.spans[span].start_ns >= last_ns);
+            last_ns = timeline.spans[span++].end_ns;
+        }
+    }
+    assert_int_equal(timeline.span_count, span);
+    assert_int_equal(timeline.message_count, sends);
+    timeline_clear(&timeline);
+}
+
+// Each backward adds 1 to the gradient, and the rate is 1.
+static void assert_updates(struct session *session, const struct pipeline *pipeline, uint32_t steps)
+{
+    for (uint32_t s = 0; s < pipeline->lowered->stages; s++) {
+        struct error error = { 0 };
+        float weights[1280 / sizeof(float)];
+        assert_good(session_read_weights(session, s, weights, &error), error);
+        assert_true(weights[0] == -(float)(steps * pipeline->lowered->micro_batches));
+    }
+}
+
+static void run_in_all_ways(struct pipeline *pipeline, const char *what)
+{
+    static const struct {
+        enum waiting waiting;
+        uint32_t capacity;
+    } ways[] = { { WAIT_AT_USE, 0 },   { WAIT_AT_USE, 1 },   { WAIT_AT_USE, TRANSPORT_UNLIMITED },
+                 { WAIT_IN_ORDER, 0 }, { WAIT_IN_ORDER, 2 } };
+    for (size_t way = 0; way < sizeof ways / sizeof ways[0]; way++) {
+        struct session_settings settings = plain_settings();
+        settings.waiting = ways[way].waiting;
+        settings.capacity = ways[way].capacity;
+        struct session *session = open_session(pipeline, &settings);
+        for (uint32_t step = 1; step <= 3; step++) {
+            struct error error = { 0 };
+            if (!session_step(session, &error))
+                fail_msg("%s, way %zu, step %u: %s", what, way, step, error.text);
+            assert_updates(session, pipeline, step);
+        }
+        assert_timeline_is_schedule(session, pipeline->lowered);
+        assert_true(session_last(session)->loss == (pipeline->lowered->micro_batches - 1) / 2.0);
+        session_free(session);
+    }
+}
+
+static void generated_schedules_run_in_all_ways(void **state)
+{
+    (void)state;
+    for (const struct generator *generator = generators; generator->name; generator++) {
+        for (uint32_t ranks = 1; ranks <= 5; ranks++) {
+            for (uint32_t micro_batches = ranks; micro_batches <= 7; micro_batches += 3) {
+                struct error error = { 0 };
+                struct schedule *order = schedule_generate(generator->name, ranks, 1, micro_batches, &error);
+                const bool runs = order && order->weights <= WEIGHTS_STASH && order->route_count == 1;
+                schedule_free(order);
+                if (!runs)
+                    continue;
+                char what[100];
+                snprintf(what, sizeof what, "%s of %u ranks, %u micro-batches", generator->name, ranks, micro_batches);
+                struct pipeline pipeline = pipeline_named(generator->name, ranks, micro_batches);
+                run_in_all_ways(&pipeline, what);
+                pipeline_clear(&pipeline);
+            }
+        }
+    }
+}
+
+// Zero-bubble like: B split into I and W, which come later; inputs live until W.
+static const char split_schedule[] =
+    "{ \"format\": \"weir.schedule\", \"version\": 1, \"name\": \"split\", \"weights\": \"flush\", \"ranks\": 2,"
+    "  \"stages\": 2, \"micro_batches\": 3, \"routes\": [[0, 1]], \"route_of\": [0, 0, 0], \"actions\": ["
+    "  \"0F0 0F1 0I0 0F2 0I1 0W0 0I2 0W1 0W2 0STEP\", \"1F0 1I0 1F1 1I1 1W0 1F2 1I2 1W1 1W2 1STEP\"] }";
+
+static void a_split_backward_runs_with_every_life_of_the_input(void **state)
+{
+    (void)state;
+    for (enum input_life life = INPUT_UNTIL_F; life <= INPUT_UNTIL_W; life++) {
+        struct pipeline pipeline = pipeline_read(split_schedule);
+        for (uint32_t s = 0; s < 2; s++) {
+            pipeline.synthetic[s].bytes.input_life = life;
+            pipeline.synthetic[s].bytes.kept_through = 512;
+        }
+        run_in_all_ways(&pipeline, "split");
+        pipeline_clear(&pipeline);
+    }
+}
+
+// Stages 0 and 3 on rank 0, 1 and 2 on rank 1: a message at each turn but one.
+static const char v_schedule[] =
+    "{ \"format\": \"weir.schedule\", \"version\": 1, \"name\": \"v\", \"weights\": \"flush\", \"ranks\": 2,"
+    "  \"stages\": 4, \"micro_batches\": 2, \"routes\": [[0, 1, 1, 0]], \"route_of\": [0, 0], \"actions\": ["
+    "  \"0F0 0F1 3F0 3B0 3F1 3B1 0B0 0B1 0STEP 3STEP\","
+    "  \"1F0 2F0 1F1 2F1 2B0 1B0 2B1 1B1 1STEP 2STEP\"] }";
+
+static void neighbours_on_one_rank_read_from_each_other(void **state)
+{
+    (void)state;
+    struct pipeline pipeline = pipeline_read(v_schedule);
+    run_in_all_ways(&pipeline, "v");
+    pipeline_clear(&pipeline);
+}
+
+// --- memory --------------------------------------------------------------------------------------
+
+static void what_is_allocated_is_what_the_plan_counts(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "gpipe", "1f1b", "pipedream" };
+    for (size_t n = 0; n < 3; n++) {
+        struct pipeline pipeline = pipeline_named(names[n], 4, 6);
+        const struct session_settings settings = plain_settings();
+        const struct device_memory before = device_memory(pipeline.device);
+        struct session *session = open_session(&pipeline, &settings);
+        struct slots slots[MOST_STAGES];
+        struct error error = { 0 };
+        assert_good(slots_count(pipeline.lowered, slots, &error), error);
+        uint64_t sum = 0;
+        for (uint32_t s = 0; s < 4; s++) {
+            const struct stage_memory memory = stage_memory_of(&pipeline.stages[s].bytes, &slots[s]);
+            assert_int_equal(session_slab_bytes(session, s), memory.peak_bytes);
+            sum += memory.peak_bytes;
+        }
+        for (int step = 0; step < 2; step++)
+            assert_good(session_step(session, &error), error);
+        const struct device_memory after = device_memory(pipeline.device);
+        assert_int_equal(after.peak_bytes - before.current_bytes, sum);
+        assert_int_equal(after.allocations - before.allocations, 4);
+        session_free(session);
+        assert_int_equal(device_memory(pipeline.device).current_bytes, before.current_bytes);
+        pipeline_clear(&pipeline);
+    }
+}
+
+static void steps_call_no_malloc(void **state)
+{
+    (void)state;
+    if (HAS_SANITIZER)
+        TEST_SKIP("the sanitizer has a malloc of its own");
+    static const char *const names[] = { "1f1b", "pipedream" };
+    for (size_t n = 0; n < 2; n++) {
+        struct pipeline pipeline = pipeline_named(names[n], 3, 5);
+        const struct session_settings settings = plain_settings();
+        struct session *session = open_session(&pipeline, &settings);
+        struct error error = { 0 };
+        assert_good(session_step(session, &error), error);
+        const size_t before = atomic_load(&mallocs);
+        for (int step = 0; step < 5; step++)
+            assert_good(session_step(session, &error), error);
+        assert_int_equal(atomic_load(&mallocs) - before, 0);
+        session_free(session);
+        assert_true(atomic_load(&mallocs) > 0);  // it does count
+        pipeline_clear(&pipeline);
+    }
+}
+
+// --- what goes wrong ----------------------------------------------------------------------------------
+
+// Both ranks begin by sending: without a buffer neither is heard.
+static const char crossed_schedule[] =
+    "{ \"format\": \"weir.schedule\", \"version\": 1, \"name\": \"crossed\", \"weights\": \"flush\", \"ranks\": 2,"
+    "  \"stages\": 2, \"micro_batches\": 2, \"routes\": [[0, 1]], \"route_of\": [0, 0], \"actions\": ["
+    "  \"0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0STEP\","
+    "  \"1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1STEP\"] }";
+
+static void a_standstill_is_known_at_once_and_named(void **state)
+{
+    (void)state;
+    struct pipeline pipeline = pipeline_read(crossed_schedule);
+    struct session_settings settings = plain_settings();
+    settings.waiting = WAIT_IN_ORDER;
+    struct session *session = open_session(&pipeline, &settings);
+    struct error error = { 0 }, again = { 0 };
+    assert_false(session_step(session, &error));
+    assert_error(error, "nothing can ever move: rank 0 waits at SEND_F 1 to rank 1; rank 1 waits at SEND_B 0 to rank "
+                        "0");
+    assert_int_equal(error.kind, ERROR_MACHINE);
+    assert_false(session_step(session, &again));
+    assert_error(again, error.text);
+    session_free(session);
+
+    settings.capacity = 1;  // one buffered message each is enough
+    session = open_session(&pipeline, &settings);
+    error = (struct error){ 0 };
+    assert_good(session_step(session, &error), error);
+    session_free(session);
+    pipeline_clear(&pipeline);
+}
+
+static bool sleeps_long(void *self, const struct stage_pass *pass, struct error *error)
+{
+    (void)self;
+    (void)pass;
+    (void)error;
+    nanosleep(&(struct timespec){ 0, 800000000 }, NULL);
+    return true;
+}
+
+static bool fails_at_2(void *self, const struct stage_pass *pass, struct error *error)
+{
+    (void)self;
+    return pass->micro_batch != 2 || error_set(error, "the data ends at sample 7");
+}
+
+static bool does_nothing(void *self, const struct stage_pass *pass, struct error *error)
+{
+    (void)self;
+    (void)pass;
+    (void)error;
+    return true;
+}
+
+static struct session *session_with(struct pipeline *pipeline, uint32_t stage, const struct stage_functions *functions,
+                                    uint64_t deadline_ns)
+{
+    struct error error = { 0 };
+    struct session_settings settings = plain_settings();
+    settings.deadline_ns = deadline_ns;
+    set_stages(pipeline);
+    pipeline->stages[stage].functions = functions;
+    struct session *session =
+        session_create(pipeline->lowered, pipeline->stages, pipeline->device, &settings, &error);
+    assert_good(session, error);
+    return session;
+}
+
+static void a_missed_deadline_says_who_waits_for_what(void **state)
+{
+    (void)state;
+    struct pipeline pipeline = pipeline_named("1f1b", 2, 2);
+    struct stage_functions functions = *synthetic_stage(&pipeline.synthetic[0]).functions;
+    functions.forward = sleeps_long;
+    struct session *session = session_with(&pipeline, 1, &functions, 200000000);
+    struct error error = { 0 };
+    assert_false(session_step(session, &error));
+    assert_error(error, "nothing came for 200 ms: rank 0 waits at RECV_B 0 from rank 1; rank 1 is at 1F0");
+    assert_int_equal(error.kind, ERROR_MACHINE);
+    session_free(session);
+    pipeline_clear(&pipeline);
+}
+
+static void one_failing_rank_ends_all_with_its_error(void **state)
+{
+    (void)state;
+    for (uint32_t stage = 0; stage < 4; stage++) {
+        struct pipeline pipeline = pipeline_named("1f1b", 4, 6);
+        struct stage_functions functions = *synthetic_stage(&pipeline.synthetic[0]).functions;
+        functions.forward = fails_at_2;
+        functions.backward = does_nothing;
+        // Stages above and below would find the wrong bytes first.
+        struct session_settings settings = plain_settings();
+        struct error error = { 0 };
+        set_stages(&pipeline);
+        struct stage_functions silent = functions;
+        silent.forward = does_nothing;
+        for (uint32_t s = 0; s < 4; s++)
+            pipeline.stages[s].functions = s == stage ? &functions : &silent;
+        struct session *session =
+            session_create(pipeline.lowered, pipeline.stages, pipeline.device, &settings, &error);
+        assert_good(session, error);
+        assert_false(session_step(session, &error));
+        char sentence[100];
+        snprintf(sentence, sizeof sentence, "rank %u: %uF2: the data ends at sample 7", stage, stage);
+        assert_error(error, sentence);
+        assert_int_equal(error.kind, ERROR_INPUT);
+        session_free(session);
+        pipeline_clear(&pipeline);
+    }
+}
+
+static void a_wrong_byte_is_found_by_the_stage_that_reads_it(void **state)
+{
+    (void)state;
+    struct pipeline pipeline = pipeline_named("gpipe", 2, 2);
+    struct stage_functions functions = *synthetic_stage(&pipeline.synthetic[0]).functions;
+    functions.forward = does_nothing;
+    struct session *session = session_with(&pipeline, 0, &functions, 0);
+    struct error error = { 0 };
+    assert_false(session_step(session, &error));
+    assert_error(error, "rank 1: 1F0: the bytes from 0 on are not the output of stage 0 for micro-batch 0, step 0, "
+                        "weight version 0");
+    session_free(session);
+    pipeline_clear(&pipeline);
+}
+
+static void stages_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    struct pipeline pipeline = pipeline_named("gpipe", 2, 2);
+    const struct session_settings settings = plain_settings();
+    struct error error = { 0 };
+    pipeline.synthetic[1].bytes.input = 256;
+    set_stages(&pipeline);
+    assert_null(session_create(pipeline.lowered, pipeline.stages, pipeline.device, &settings, &error));
+    assert_error(error, "stage 0 hands on 1024 bytes, but stage 1 takes 256");
+    pipeline_clear(&pipeline);
+}
+
+static void what_cannot_be_run_yet_is_refused(void **state)
+{
+    (void)state;
+    struct pipeline pipeline = pipeline_named("gpipe", 2, 2);
+    const struct session_settings settings = plain_settings();
+    struct error error = { 0 };
+    set_stages(&pipeline);
+    pipeline.lowered->weights = WEIGHTS_2BW;
+    assert_null(session_create(pipeline.lowered, pipeline.stages, pipeline.device, &settings, &error));
+    assert_error(error, "weights \"2bw\" cannot be run yet (flush and stash can)");
+    pipeline_clear(&pipeline);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(generated_schedules_run_in_all_ways),
+        cmocka_unit_test(a_split_backward_runs_with_every_life_of_the_input),
+        cmocka_unit_test(neighbours_on_one_rank_read_from_each_other),
+        cmocka_unit_test(what_is_allocated_is_what_the_plan_counts),
+        cmocka_unit_test(steps_call_no_malloc),
+        cmocka_unit_test(a_standstill_is_known_at_once_and_named),
+        cmocka_unit_test(a_missed_deadline_says_who_waits_for_what),
+        cmocka_unit_test(one_failing_rank_ends_all_with_its_error),
+        cmocka_unit_test(a_wrong_byte_is_found_by_the_stage_that_reads_it),
+        cmocka_unit_test(stages_that_do_not_fit_are_refused),
+        cmocka_unit_test(what_cannot_be_run_yet_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

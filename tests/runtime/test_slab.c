@@ -1,0 +1,176 @@
+#include "runtime/slab.h"
+
+#include "runtime/weight_ring.h"
+#include "tests/test.h"
+
+// The sanitizers end a program that asks for too much, unless told otherwise.
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
+static const struct stage_bytes two_stages[] = {
+    { .weights = 1024, .gradients = 1024, .optimizer = 2048, .version = 1024, .input = 256,
+      .input_life = INPUT_UNTIL_I, .output = 512, .kept = 768, .kept_through = 256, .held = 512, .transient = 1280 },
+    { .weights = 256, .gradients = 256, .version = 256, .input = 512, .input_life = INPUT_UNTIL_W, .kept = 256,
+      .transient = 256 },
+};
+
+static const struct slots two_slots[] = {
+    { .input = { 1, 3, 4 }, .kept = 3, .kept_through = 4, .held = 1, .output = 2, .output_gradient = 1,
+      .input_gradient = 2, .versions = 3 },
+    { .input = { 1, 1, 2 }, .kept = 1, .kept_through = 2, .versions = 1 },
+};
+
+static struct device *open_device(void)
+{
+    struct error error = { 0 };
+    struct device *device = device_open("cpu", &error);
+    assert_good(device, error);
+    return device;
+}
+
+static void a_slab_of_one_stage_is_the_plans_peak(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < 2; s++)
+        assert_int_equal(slab_bytes(&two_stages[s], &two_slots[s], 1),
+                         stage_memory_of(&two_stages[s], &two_slots[s]).peak_bytes);
+}
+
+static void stages_of_one_rank_share_the_larger_workspace(void **state)
+{
+    (void)state;
+    const uint64_t first = stage_memory_of(&two_stages[0], &two_slots[0]).peak_bytes;
+    const uint64_t second = stage_memory_of(&two_stages[1], &two_slots[1]).peak_bytes;
+    assert_int_equal(slab_bytes(two_stages, two_slots, 2), first + second - 256);
+}
+
+// Every slot of every row, in one list of places to compare.
+static size_t collect(const struct slab_stage *stage, unsigned char **places, uint64_t *bytes)
+{
+    size_t count = 0;
+    for (int class = -1; class < SLAB_CLASSES; class++) {
+        const struct slab_row *row = class < 0 ? &stage->weights : &stage->rows[class];
+        for (uint32_t slot = 0; slot < row->count; slot++) {
+            places[count] = row_at(row, slot);
+            bytes[count++] = row->bytes;
+        }
+    }
+    return count;
+}
+
+static void slots_are_aligned_and_apart_and_fill_one_allocation(void **state)
+{
+    (void)state;
+    struct device *device = open_device();
+    struct error error = { 0 };
+    struct slab slab;
+    assert_good(slab_open(&slab, device, two_stages, two_slots, 2, &error), error);
+    assert_int_equal(device_memory(device).allocations, 1);
+    assert_int_equal(device_memory(device).current_bytes, slab_bytes(two_stages, two_slots, 2));
+    unsigned char *places[100];
+    uint64_t bytes[100], sum = 1024 + 2048 + 256 + 1280;  // gradients, optimizer; gradients; workspace
+    size_t count = collect(&slab.stages[0], places, bytes);
+    count += collect(&slab.stages[1], places + count, bytes + count);
+    for (size_t i = 0; i < count; i++) {
+        if (bytes[i] == 0)
+            continue;
+        sum += bytes[i];
+        assert_int_equal((uintptr_t)places[i] % 256, 0);
+        assert_true(places[i] >= (unsigned char *)slab.memory);
+        assert_true(places[i] + bytes[i] <= (unsigned char *)slab.memory + slab.bytes);
+        for (size_t j = 0; j < i; j++)
+            assert_true(bytes[j] == 0 || places[i] >= places[j] + bytes[j] || places[j] >= places[i] + bytes[i]);
+    }
+    assert_int_equal(sum, slab.bytes);
+    slab_close(&slab);
+    assert_int_equal(device_memory(device).current_bytes, 0);
+    device_close(device);
+}
+
+static void the_lowest_free_slot_is_taken(void **state)
+{
+    (void)state;
+    struct device *device = open_device();
+    struct error error = { 0 };
+    struct slab slab;
+    assert_good(slab_open(&slab, device, two_stages, two_slots, 1, &error), error);
+    struct slab_row *row = &slab.stages[0].rows[SLAB_KEPT];
+    for (uint32_t slot = 0; slot < 3; slot++)
+        assert_int_equal(row_take(row), slot);
+    assert_int_equal(row_take(row), NO_SLOT);
+    row_give(row, 2);
+    row_give(row, 1);
+    assert_int_equal(row_take(row), 1);
+    assert_null(row_at(row, NO_SLOT));
+    slab_close(&slab);
+    device_close(device);
+}
+
+static void a_slab_that_does_not_fit_says_so(void **state)
+{
+    (void)state;
+    struct device *device = open_device();
+    struct error error = { 0 };
+    struct stage_bytes bytes = two_stages[1];
+    bytes.kept = (uint64_t)1 << 60;
+    struct slab slab;
+    assert_false(slab_open(&slab, device, &bytes, &two_slots[1], 1, &error));
+    assert_int_equal(error.kind, ERROR_MACHINE);
+    assert_int_equal(device_memory(device).current_bytes, 0);
+    device_close(device);
+}
+
+// The drawing of weight_ring.h: three slots, as on stage 0 of three.
+static void an_update_writes_where_nobody_reads(void **state)
+{
+    (void)state;
+    struct slab_row row = { .count = 3 };
+    struct weight_ring ring;
+    struct error error = { 0 };
+    uint32_t next;
+    assert_good(weight_ring_open(&ring, &row, &error), error);
+    assert_good(weight_ring_next(&ring, &next, &error), error);
+    assert_int_equal(next, 0);  // nobody holds version 0: in place
+    const uint32_t first = weight_ring_hold(&ring);
+    assert_good(weight_ring_next(&ring, &next, &error), error);
+    assert_int_equal(next, 1);
+    weight_ring_advance(&ring, next);
+    weight_ring_hold(&ring);
+    assert_good(weight_ring_next(&ring, &next, &error), error);
+    assert_int_equal(next, 2);
+    weight_ring_advance(&ring, next);
+    weight_ring_hold(&ring);
+    assert_false(weight_ring_next(&ring, &next, &error));
+    assert_error(error, "all 3 weight versions are held by micro-batches in flight; the schedule's slots were counted "
+                        "for another order");
+    weight_ring_drop(&ring, first);
+    error = (struct error){ 0 };
+    assert_good(weight_ring_next(&ring, &next, &error), error);
+    assert_int_equal(next, first);
+    weight_ring_advance(&ring, next);
+    assert_int_equal(weight_ring_version(&ring, first), 3);
+    assert_int_equal(weight_ring_version(&ring, 1), 1);
+    weight_ring_close(&ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_slab_of_one_stage_is_the_plans_peak),
+        cmocka_unit_test(stages_of_one_rank_share_the_larger_workspace),
+        cmocka_unit_test(slots_are_aligned_and_apart_and_fill_one_allocation),
+        cmocka_unit_test(the_lowest_free_slot_is_taken),
+        cmocka_unit_test(a_slab_that_does_not_fit_says_so),
+        cmocka_unit_test(an_update_writes_where_nobody_reads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
