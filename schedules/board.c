@@ -79,11 +79,16 @@ static bool input_is_there(const struct board *board, struct action action, char
         || refuse_before(reason, action, receive);
 }
 
+static bool refuse_second_backward(struct action action, char reason[REASON_SIZE])
+{
+    return refuse(reason, "micro-batch %u has had its backward on stage %u", action.micro_batch,
+                  (unsigned)action.stage);
+}
+
 static bool backward_may_come(const struct board *board, struct action action, char reason[REASON_SIZE])
 {
     if (board_has(board, action.stage, action.micro_batch, DID_BACKWARD))
-        return refuse(reason, "micro-batch %u has had its backward on stage %u", action.micro_batch,
-                      (unsigned)action.stage);
+        return refuse_second_backward(action, reason);
     if (!board_has(board, action.stage, action.micro_batch, DID_F))
         return refuse_before(reason, action, ACTION_F);
     return input_is_there(board, action, reason);
@@ -120,12 +125,13 @@ static bool may_come(const struct board *board, struct action action, char reaso
     case ACTION_I:
         return backward_may_come(board, action, reason);
     case ACTION_W:
+        if (board_has(board, action.stage, action.micro_batch, 1u << ACTION_B))
+            return refuse_second_backward(action, reason);
         return board_has(board, action.stage, action.micro_batch, 1u << ACTION_I)
             || refuse_before(reason, action, ACTION_I);
     case ACTION_R:
         if (board_has(board, action.stage, action.micro_batch, DID_BACKWARD))
-            return refuse(reason, "micro-batch %u has had its backward on stage %u", action.micro_batch,
-                          (unsigned)action.stage);
+            return refuse_second_backward(action, reason);
         return board_has(board, action.stage, action.micro_batch, DID_F) || refuse_before(reason, action, ACTION_F);
     case ACTION_SEND_F:
     case ACTION_SEND_B:

@@ -85,21 +85,32 @@ static struct schedule *copy_without_lists(const struct schedule *order, struct 
     return copy;
 }
 
-struct schedule *schedule_lower(const struct schedule *order, struct error *error)
+struct schedule *schedule_lower_to(const struct schedule *order, size_t *positions, struct error *error)
 {
     assert(!order->lowered);
 
-    struct walk walk = { .order = order, .lowered = copy_without_lists(order, error) };
+    struct walk walk = { .order = order, .next = positions, .lowered = copy_without_lists(order, error) };
     if (!walk.lowered)
         return NULL;
-    walk.next = calloc(order->ranks, sizeof *walk.next);
-    bool good = board_create(&walk.board, order, false, error)
-             && (walk.next || error_no_memory(error, "lowering a schedule")) && place_all(&walk, error);
+    for (uint32_t rank = 0; rank < order->ranks; rank++)
+        positions[rank] = 0;
+    const bool good = board_create(&walk.board, order, false, error) && place_all(&walk, error);
     board_clear(&walk.board);
-    free(walk.next);
     walk.lowered->lowered = true;
     if (good)
         return walk.lowered;
     schedule_free(walk.lowered);
     return NULL;
+}
+
+struct schedule *schedule_lower(const struct schedule *order, struct error *error)
+{
+    size_t *positions = calloc(order->ranks, sizeof *positions);
+    if (!positions) {
+        error_no_memory(error, "lowering a schedule");
+        return NULL;
+    }
+    struct schedule *lowered = schedule_lower_to(order, positions, error);
+    free(positions);
+    return lowered;
 }

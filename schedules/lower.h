@@ -17,4 +17,7 @@
 // names rank, position, action and what it waits for.
 struct schedule *schedule_lower(const struct schedule *order, struct error *error);
 
+// The same, and says in `positions` (one per rank) how far each rank came.
+struct schedule *schedule_lower_to(const struct schedule *order, size_t *positions, struct error *error);
+
 #endif

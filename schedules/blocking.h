@@ -1,0 +1,45 @@
+// Running a lowered schedule in the strictest of worlds (check.h): a rank does one
+// thing at a time, in the order of its list, and
+//
+//     SEND   ends when its RECV is reached, or fewer than `capacity` messages of its channel are under way
+//     RECV   ends when its message is there
+//
+// Whatever order the ranks are taken in, they come equally far: what a rank can do
+// stays possible until it does it.
+#ifndef SCHEDULES_BLOCKING_H
+#define SCHEDULES_BLOCKING_H
+
+#include "schedules/board.h"
+
+struct blocking {
+    const struct schedule *schedule;
+    size_t *positions;    // per rank: where it stands
+    uint32_t *under_way;  // per channel
+    uint32_t *stack;      // of ranks that may be able to go on
+    bool *queued;
+    uint32_t height;
+};
+
+// From a stage to a neighbour, on one route.
+static inline size_t channel_of(const struct schedule *schedule, struct action message)
+{
+    const bool forward = message.kind == ACTION_SEND_F || message.kind == ACTION_RECV_F;
+    const bool upper = message.kind == ACTION_RECV_F || message.kind == ACTION_SEND_B;
+    const size_t boundary = message.stage - (size_t)upper;
+    return ((size_t)schedule->route_of[message.micro_batch] * schedule->stages + boundary) * 2 + !forward;
+}
+
+static inline size_t channels_of(const struct schedule *schedule)
+{
+    return (size_t)schedule->route_count * schedule->stages * 2;
+}
+
+// The lists must hold nothing that a board refuses, and receive each channel's
+// messages in the order in which they are sent.
+bool blocking_create(struct blocking *blocking, const struct schedule *lowered, struct error *error);
+void blocking_clear(struct blocking *blocking);
+
+// Whether all ranks come to their ends; if not, `positions` says where they stand.
+bool blocking_run(struct blocking *blocking, uint32_t capacity);
+
+#endif
