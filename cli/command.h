@@ -18,6 +18,8 @@ struct command {
     int (*run)(int count, char **arguments);
 };
 
+extern const struct command command_import;
+extern const struct command command_profile;
 extern const struct command command_schedule;
 
 // Parses a command's arguments; argp answers --help and usage errors (exit code 2) itself.

@@ -8,6 +8,8 @@
 
 // In the order in which one meets them.
 static const struct command *const commands[] = {
+    &command_profile,
+    &command_import,
     &command_schedule,
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };

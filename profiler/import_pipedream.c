@@ -198,22 +198,28 @@ static bool fill_edges(struct profile *profile, const struct order *order, struc
     return true;
 }
 
+static const char *plural(size_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 static char *make_notes(const struct pipedream_graph *graph, struct error *error)
 {
     struct text notes = { 0 };
     size_t inputs = 0;
     for (size_t n = 0; n < graph->node_count; n++)
         inputs += graph->nodes[n].is_input;
-    text_add(&notes,
-             "A PipeDream graph of %zu nodes and %zu edges. Its backward is taken as half I and half W, what is saved "
-             "as the output, and its mini-batch as one micro-batch",
-             graph->node_count, graph->link_count);
+    text_add(
+        &notes,
+        "A PipeDream graph of %zu node%s and %zu edge%s. Its backward is taken as half I and half W, what is saved as "
+        "the output, and its mini-batch as one micro-batch",
+        graph->node_count, plural(graph->node_count), graph->link_count, plural(graph->link_count));
     if (inputs > 0)
-        text_add(&notes, "; %zu Input nodes cost no time", inputs);
+        text_add(&notes, "; %zu Input node%s at no cost", inputs, plural(inputs));
     if (graph->stage_ids > 0)
-        text_add(&notes, "; %zu stage_id were left out", graph->stage_ids);
+        text_add(&notes, "; %zu stage_id left out", graph->stage_ids);
     if (graph->unknown > 0)
-        text_add(&notes, "; %zu unknown fields were left out", graph->unknown);
+        text_add(&notes, "; %zu unknown field%s left out", graph->unknown, plural(graph->unknown));
     text_add(&notes, ".");
     return text_take(&notes, error);
 }

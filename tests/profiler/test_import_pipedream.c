@@ -65,7 +65,7 @@ static void the_example_of_the_page_becomes_a_profile(void **state)
     assert_string_equal(
         profile->notes,
         "A PipeDream graph of 3 nodes and 3 edges. Its backward is taken as half I and half W, what is saved as the "
-        "output, and its mini-batch as one micro-batch; 1 Input nodes cost no time; 2 stage_id were left out.");
+        "output, and its mini-batch as one micro-batch; 1 Input node at no cost; 2 stage_id left out.");
     profile_free(profile);
     free(page);
 }
@@ -234,7 +234,7 @@ static void unknown_fields_are_counted(void **state)
     (void)state;
     struct profile *profile =
         import(NODE("node1", "ReLU", "1.000", "2.000", "1.0", "0.000") ", colour=blue -- shape=round\n");
-    assert_non_null(strstr(profile->notes, "; 2 unknown fields were left out."));
+    assert_non_null(strstr(profile->notes, "; 2 unknown fields left out."));
     profile_free(profile);
 }
 

@@ -1,0 +1,121 @@
+// weir import FORMAT FILE: makes a profile of what another tool wrote.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "common/json.h"
+#include "common/number.h"
+#include "profiler/import.h"
+
+enum { KEY_MICRO_BATCH = KEY_OWN };
+
+struct given {
+    const char *format, *file;
+    uint64_t micro_batch;
+    struct shared_options shared;
+};
+
+struct format {
+    const char *name;
+    const char *about;
+    struct profile *(*import)(const char *path, uint64_t micro_batch, struct error *error);
+};
+
+static const struct format formats[] = {
+    { "pipedream", "graph.txt of PipeDream's profiler, with or without stages", import_pipedream },
+};
+enum { FORMATS = sizeof formats / sizeof formats[0] };
+
+static const struct argp_option options[] = {
+    OPTION_OUTPUT,
+    { "micro-batch", KEY_MICRO_BATCH, "N", 0, "Samples in the micro-batch, where the file does not say (1)", 0 },
+    { 0 },
+};
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct given *given = state->input;
+    switch (key) {
+    case KEY_MICRO_BATCH:
+        given->micro_batch = option_count(argument, "micro-batch", 1, JSON_MAX, state);
+        break;
+    case ARGP_KEY_ARG:
+        if (given->file)
+            argp_error(state, "one file, not also \"%s\"", argument);
+        *(given->format ? &given->file : &given->format) = argument;
+        break;
+    case ARGP_KEY_END:
+        if (!given->file)
+            argp_error(state, "a format and a file are needed");
+        break;
+    default:
+        return shared_option(key, argument, &given->shared, state);
+    }
+    return 0;
+}
+
+// The formats, a line each, at the end of the help text.
+static char *list_formats(int key, const char *text, void *input)
+{
+    (void)input;
+    if (key != ARGP_KEY_HELP_POST_DOC)
+        return (char *)(uintptr_t)text;
+    struct text list = { 0 };
+    text_add(&list, "Formats:\n");
+    for (size_t i = 0; i < FORMATS; i++)
+        text_add(&list, "  %-10s %s\n", formats[i].name, formats[i].about);
+    text_add(&list, "\nExample:\n  weir import pipedream vgg16.graph.txt -o profile.json\n");
+    struct error error = { 0 };
+    return text_take(&list, &error);
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = take,
+    .args_doc = "FORMAT FILE",
+    .doc = "Makes a profile of what another tool wrote. FILE may be \"-\", standard input.\v-",
+    .help_filter = list_formats,
+};
+
+static struct profile *import(const struct given *given, struct error *error)
+{
+    for (size_t i = 0; i < FORMATS; i++)
+        if (strcmp(given->format, formats[i].name) == 0)
+            return formats[i].import(given->file, given->micro_batch, error);
+    error_set(error, "there is no format \"%.60s\" to import (weir import --help lists them)", given->format);
+    return NULL;
+}
+
+// What was imported, where the document itself goes elsewhere.
+static void print_summary(const struct profile *profile, const char *path)
+{
+    char time[NUMBER_SIZE], bytes[NUMBER_SIZE];
+    uint64_t parameter_bytes = 0;
+    for (size_t i = 0; i < profile->layer_count; i++)
+        parameter_bytes += profile->layers[i].parameter_bytes;
+    printf("%s: %s, %zu layers, %s for F and B, %s of parameters. %s\n", path, profile->model, profile->layer_count,
+           time_format(profile->source.sum_ns, time), bytes_format(parameter_bytes, bytes),
+           profile->notes ? profile->notes : "");
+}
+
+static int run(int count, char **arguments)
+{
+    struct given given = { .micro_batch = 1 };
+    command_parse(&argp, count, arguments, &given);
+
+    struct error error = { 0 };
+    struct profile *profile = import(&given, &error);
+    if (!profile)
+        return command_fail(&error);
+    struct text text = { 0 };
+    profile_write(profile, &text);
+    const int code = command_write(&text, given.shared.output, 0);
+    if (code == 0 && given.shared.output && strcmp(given.shared.output, "-") != 0)
+        print_summary(profile, given.shared.output);
+    profile_free(profile);
+    return code;
+}
+
+const struct command command_import = { "import", "make a profile of another tool's file", run };
