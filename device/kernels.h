@@ -155,7 +155,7 @@ struct optimizer_span {
     float *next;
     const float *weights;
     const float *gradients;
-    float *first;   // moment: of AdamW; the momentum of SGD. Zero before the first update
+    float *first;   // moment: of AdamW; the momentum of SGD, NULL without. Zero before the first update
     float *second;  // moment, of AdamW only
     size_t count;
 };

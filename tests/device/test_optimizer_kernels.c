@@ -54,9 +54,15 @@ static void check_sgd(struct rig *rig, uint64_t trial)
     struct state s = make(rig, count, trial % 2);
     float *weights = rig_numbers(rig, count, 1);
     memcpy(weights, s.span.weights, count * sizeof(float));
-    kernel_sgd(rig->queue, &(struct sgd){ .rate = 0.1f, .momentum = 0.9f, .decay = 0.01f }, &s.span);
+    const struct sgd sgd = { .rate = 0.1f, .momentum = 0.9f, .decay = 0.01f };
+    struct optimizer_span plain = s.span;
+    plain.next = rig_output(rig, count);
+    plain.first = NULL;  // without momentum
+    kernel_sgd(rig->queue, &sgd, &plain);
+    kernel_sgd(rig->queue, &sgd, &s.span);
     for (size_t i = 0; i < count; i++) {
         const double w = (double)weights[i];
+        rig_close_to(plain.next[i], w - 0.1 * ((double)s.span.gradients[i] + 0.01 * w), 1e-6, "plain weight", i);
         const double m = 0.9 * (double)s.first_before[i] + (double)s.span.gradients[i] + 0.01 * w;
         rig_close_to(s.span.first[i], m, 1e-6, "momentum", i);
         rig_close_to(s.span.next[i], w - 0.1 * m, 1e-6, "weight", i);
