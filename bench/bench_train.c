@@ -1,0 +1,86 @@
+// Training on one thread: tokens per second of the sequential loop, both GPTs,
+// 16 micro-batches and one AdamW update a step.
+//
+//     bench_train [MODEL STEPS]
+//
+// A step's time is the thread's CPU time, which on an idle machine is the time
+// itself and on a busy one is disturbed less; the median of the steps is taken.
+// GFLOP/s counts a forward and a backward twice as heavy.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/random.h"
+#include "models/sequential.h"
+
+enum { MICRO_BATCHES = 16, STEPS_MOST = 200 };
+
+static int by_size(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// Bytes that a model can learn something about: each follows from the one before, mostly.
+static void make_text(int32_t *tokens, int32_t *targets, size_t count)
+{
+    uint64_t seed = 1;
+    int32_t last = 0;
+    for (size_t i = 0; i < count; i++) {
+        tokens[i] = last;
+        last = random_below(&seed, 8) == 0 ? (int32_t)random_below(&seed, 256) : (last * 5 + 1) % 256;
+        targets[i] = last;
+    }
+}
+
+static bool time_steps(const struct model *model, struct sequential *run, size_t steps, struct error *error)
+{
+    const size_t count = MICRO_BATCHES * model_tokens(model);
+    const struct sequential_update update = {
+        .adamw = { .rate = 1e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .decay = 0.1f },
+    };
+    int32_t *tokens = malloc(count * sizeof *tokens), *targets = malloc(count * sizeof *targets);
+    uint64_t times[STEPS_MOST];
+    double loss = 0;
+    bool good = tokens && targets ? true : error_no_memory(error, "the text");
+    if (good)
+        make_text(tokens, targets, count);
+    for (size_t step = 0; good && step < steps + 1; step++) {  // the first is not counted
+        const uint64_t start = clock_thread_cpu_ns();
+        good = sequential_step(run, tokens, targets, &update, &loss, error);
+        times[step > 0 ? step - 1 : 0] = clock_thread_cpu_ns() - start;
+    }
+    free(tokens);
+    free(targets);
+    if (!good)
+        return false;
+    qsort(times, steps, sizeof times[0], by_size);
+    const double median = (double)times[steps / 2];
+    printf("%-10s %9.1f ms/step %9.0f tokens/s %7.1f GFLOP/s   loss %.4f\n", model->name, median / 1e6,
+           (double)count * 1e9 / median, 3.0 * MICRO_BATCHES * (double)model_flops(model) / median, loss);
+    return true;
+}
+
+static bool bench(const char *name, size_t steps, struct error *error)
+{
+    struct model *model = model_create(name, &(struct model_sizes){ 0 }, error);
+    struct device *device = device_open("cpu", error);
+    struct sequential *run = model && device ? sequential_create(device, model, MICRO_BATCHES, 1, error) : NULL;
+    const bool good = run && time_steps(model, run, steps, error);
+    sequential_free(run);
+    device_close(device);
+    model_free(model);
+    return good;
+}
+
+int main(int count, char **arguments)
+{
+    struct error error = { 0 };
+    const long asked = count > 2 ? strtol(arguments[2], NULL, 10) : 0;
+    const size_t steps = asked > 0 && asked < STEPS_MOST ? (size_t)asked : 0;
+    const bool good = count > 1 ? bench(arguments[1], steps ? steps : 10, &error)
+                                : bench("gpt-nano", 20, &error) && bench("gpt-10m", 5, &error);
+    if (!good)
+        fprintf(stderr, "%s\n", error.text);
+    return good ? 0 : 3;
+}

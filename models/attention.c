@@ -1,0 +1,171 @@
+// The first half of a block:
+//
+//     output = input + dropout(attention(norm(input) QKV + bias) OUT + bias)
+//
+// Kept are QKV and the result of attention, but neither the probabilities (made
+// again from the log of their sums) nor the normed input (from mean and rstd).
+#include <math.h>
+
+#include "models/layer_kind.h"
+
+enum { GAIN, OFFSET, QKV, QKV_BIAS, OUT, OUT_BIAS };
+
+static void attention_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
+{
+    const size_t width = layer->shape.out;
+    const float end = 0.02f / sqrtf((float)layer->shape.branches);
+    tensor_add(tensors, count, (struct tensor){ .name = "norm.gain", .rows = 1, .columns = width, .start = START_ONE });
+    tensor_add(tensors, count, (struct tensor){ .name = "norm.offset", .rows = 1, .columns = width });
+    tensor_add(tensors, count, (struct tensor){ .name = "qkv.weight", .rows = width, .columns = 3 * width,
+                                                .start = START_NORMAL, .deviation = 0.02f, .decays = true });
+    tensor_add(tensors, count, (struct tensor){ .name = "qkv.bias", .rows = 1, .columns = 3 * width });
+    tensor_add(tensors, count, (struct tensor){ .name = "out.weight", .rows = width, .columns = width,
+                                                .start = START_NORMAL, .deviation = end, .decays = true });
+    tensor_add(tensors, count, (struct tensor){ .name = "out.bias", .rows = 1, .columns = width });
+}
+
+static struct attention attention_of(const struct layer *layer)
+{
+    const struct layer_shape *shape = &layer->shape;
+    return (struct attention){
+        .batch = shape->batch, .sequence = shape->sequence, .heads = shape->heads, .size = shape->out / shape->heads,
+    };
+}
+
+struct attention_saved {
+    float *mean, *rstd, *qkv, *mixed, *log_sums;
+};
+
+static struct attention_saved attention_saved(const struct layer *layer, struct walk *walk)
+{
+    const size_t rows = layer_rows(layer), width = layer->shape.out;
+    struct attention_saved saved;
+    saved.mean = walk_floats(walk, rows);
+    saved.rstd = walk_floats(walk, rows);
+    saved.qkv = walk_floats(walk, rows * 3 * width);
+    saved.mixed = walk_floats(walk, rows * width);
+    saved.log_sums = walk_floats(walk, rows * layer->shape.heads);
+    return saved;
+}
+
+// For W: of the two products in and out of attention, their inputs and gradients.
+struct attention_held {
+    float *mean, *rstd, *mixed, *qkv_gradient, *normed_gradient;
+};
+
+static struct attention_held attention_held(const struct layer *layer, struct walk *walk)
+{
+    const size_t rows = layer_rows(layer), width = layer->shape.out;
+    struct attention_held held;
+    held.mean = walk_floats(walk, rows);
+    held.rstd = walk_floats(walk, rows);
+    held.mixed = walk_floats(walk, rows * width);
+    held.qkv_gradient = walk_floats(walk, rows * 3 * width);
+    held.normed_gradient = walk_floats(walk, rows * width);
+    return held;
+}
+
+static struct kind_sizes attention_sizes(const struct layer *layer)
+{
+    const uint64_t rows = layer_rows(layer), width = layer->shape.out;
+    const uint64_t tensor = round_to_256(rows * width * sizeof(float));
+    const struct attention attention = attention_of(layer);
+    const uint64_t inner = attention_workspace_bytes(&attention);
+    struct walk saved = { 0 }, held = { 0 };
+    attention_saved(layer, &saved);
+    attention_held(layer, &held);
+    return (struct kind_sizes){
+        .output_bytes = tensor,
+        .saved_bytes = saved.bytes,
+        .input = INPUT_FOR_BOTH,
+        .held_bytes = held.bytes,
+        .forward_workspace_bytes = tensor + inner,
+        .input_workspace_bytes = tensor + inner + (layer->shape.dropout > 0 ? tensor : 0),
+        .weight_workspace_bytes = tensor,
+        .flops = 8 * rows * width * width + 2 * rows * layer->shape.sequence * width,
+    };
+}
+
+static struct layer_norm attention_norm(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    return (struct layer_norm){
+        .in = pass->input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
+        .rows = layer_rows(layer), .columns = layer->shape.out,
+    };
+}
+
+static void attention_forward(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct queue *queue = pass->queue;
+    const size_t rows = layer_rows(layer), width = layer->shape.out;
+    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct layer_norm norm = attention_norm(layer, pass);
+    const struct attention attention = attention_of(layer);
+    const struct attention_saved saved = attention_saved(layer, &(struct walk){ pass->saved, 0 });
+    struct walk work = { pass->workspace, 0 };
+    float *normed = walk_floats(&work, rows * width), *branch = normed;
+    void *inner = walk_bytes(&work, attention_workspace_bytes(&attention));
+
+    kernel_layer_norm(queue, &norm, normed, saved.mean, saved.rstd);
+    project(queue, saved.qkv, normed, weights.at[QKV], rows, width, 3 * width);
+    kernel_add_bias(queue, saved.qkv, saved.qkv, weights.at[QKV_BIAS], rows, 3 * width);
+    kernel_attention(queue, &attention, saved.mixed, saved.log_sums, saved.qkv, inner);
+    project(queue, branch, saved.mixed, weights.at[OUT], rows, width, width);
+    kernel_add_branch(queue, pass->output, pass->input, branch, weights.at[OUT_BIAS], rows, width,
+                      layer_dropout(layer, pass));
+}
+
+static void attention_backward_input(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct queue *queue = pass->queue;
+    const size_t rows = layer_rows(layer), width = layer->shape.out;
+    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct layer_norm norm = attention_norm(layer, pass);
+    const struct attention attention = attention_of(layer);
+    const struct attention_saved saved = attention_saved(layer, &(struct walk){ pass->saved, 0 });
+    const struct attention_held held = attention_held(layer, &(struct walk){ pass->held, 0 });
+    struct walk work = { pass->workspace, 0 };
+    float *mixed_gradient = walk_floats(&work, rows * width);
+    void *inner = walk_bytes(&work, attention_workspace_bytes(&attention));
+    const float *gradient
+        = gradient_behind_dropout(layer, pass, layer->shape.dropout > 0 ? walk_floats(&work, rows * width) : NULL);
+
+    project_back(queue, mixed_gradient, gradient, weights.at[OUT], rows, width, width);
+    kernel_attention_backward(queue, &attention, held.qkv_gradient, mixed_gradient, saved.mixed, saved.log_sums,
+                              saved.qkv, inner);
+    project_back(queue, held.normed_gradient, held.qkv_gradient, weights.at[QKV], rows, width, 3 * width);
+    kernel_layer_norm_backward_input(queue, &norm, pass->input_gradient, held.normed_gradient, pass->output_gradient,
+                                     saved.mean, saved.rstd);
+    queue_copy(queue, held.mean, saved.mean, rows * sizeof(float));
+    queue_copy(queue, held.rstd, saved.rstd, rows * sizeof(float));
+    queue_copy(queue, held.mixed, saved.mixed, rows * width * sizeof(float));
+}
+
+static void attention_backward_weight(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct queue *queue = pass->queue;
+    const size_t rows = layer_rows(layer), width = layer->shape.out;
+    const struct tensor_places gradients = tensor_places(layer, pass->gradients);
+    const struct layer_norm norm = attention_norm(layer, pass);
+    const struct attention_held held = attention_held(layer, &(struct walk){ pass->held, 0 });
+    const float *gradient = gradient_behind_dropout(layer, pass, pass->workspace);
+
+    project_weight(queue, gradients.at[OUT], held.mixed, gradient, rows, width, width);
+    kernel_sum_columns(queue, gradients.at[OUT_BIAS], gradient, rows, width);
+    float *normed = pass->workspace;  // the gradient behind the dropout is not needed any more
+    kernel_layer_norm_again(queue, &norm, normed, held.mean, held.rstd);
+    project_weight(queue, gradients.at[QKV], normed, held.qkv_gradient, rows, width, 3 * width);
+    kernel_sum_columns(queue, gradients.at[QKV_BIAS], held.qkv_gradient, rows, 3 * width);
+    kernel_layer_norm_backward_weight(queue, &norm, gradients.at[GAIN], gradients.at[OFFSET], held.normed_gradient,
+                                      held.mean, held.rstd);
+}
+
+const struct layer_kind layer_attention = {
+    .name = "attention",
+    .tensors = attention_tensors,
+    .sizes = attention_sizes,
+    .forward = attention_forward,
+    .backward_input = attention_backward_input,
+    .backward_weight = attention_backward_weight,
+};

@@ -1,0 +1,143 @@
+// The end of a language model: loss = scale * sum of the cross-entropy of
+// norm(input) WORDS against the targets. WORDS is its own, not tied to the embedding.
+#include "models/layer_kind.h"
+
+enum { GAIN, OFFSET, WORDS };
+
+static void head_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
+{
+    const size_t width = layer->shape.in;
+    tensor_add(tensors, count, (struct tensor){ .name = "norm.gain", .rows = 1, .columns = width, .start = START_ONE });
+    tensor_add(tensors, count, (struct tensor){ .name = "norm.offset", .rows = 1, .columns = width });
+    tensor_add(tensors, count, (struct tensor){ .name = "words", .rows = width, .columns = layer->shape.vocabulary,
+                                                .start = START_NORMAL, .deviation = 0.02f, .decays = true });
+}
+
+struct head_saved {
+    int32_t *targets;
+    float *mean, *rstd, *logits, *log_sums, *loss;
+};
+
+static struct head_saved head_saved(const struct layer *layer, struct walk *walk)
+{
+    const size_t rows = layer_rows(layer);
+    struct head_saved saved;
+    saved.targets = walk_bytes(walk, rows * sizeof(int32_t));
+    saved.mean = walk_floats(walk, rows);
+    saved.rstd = walk_floats(walk, rows);
+    saved.logits = walk_floats(walk, rows * layer->shape.vocabulary);
+    saved.log_sums = walk_floats(walk, rows);
+    saved.loss = walk_floats(walk, 1);
+    return saved;
+}
+
+struct head_held {
+    float *mean, *rstd, *logits_gradient, *normed_gradient;
+};
+
+static struct head_held head_held(const struct layer *layer, struct walk *walk)
+{
+    const size_t rows = layer_rows(layer);
+    struct head_held held;
+    held.mean = walk_floats(walk, rows);
+    held.rstd = walk_floats(walk, rows);
+    held.logits_gradient = walk_floats(walk, rows * layer->shape.vocabulary);
+    held.normed_gradient = walk_floats(walk, rows * layer->shape.in);
+    return held;
+}
+
+static struct kind_sizes head_sizes(const struct layer *layer)
+{
+    const uint64_t rows = layer_rows(layer), width = layer->shape.in;
+    const uint64_t normed = round_to_256(rows * width * sizeof(float));
+    struct walk saved = { 0 }, held = { 0 };
+    head_saved(layer, &saved);
+    head_held(layer, &held);
+    return (struct kind_sizes){
+        .saved_bytes = saved.bytes,
+        .input = INPUT_FOR_BOTH,
+        .held_bytes = held.bytes,
+        .forward_workspace_bytes = normed,
+        .weight_workspace_bytes = normed,
+        .flops = 2 * rows * width * layer->shape.vocabulary,
+    };
+}
+
+static struct layer_norm head_norm(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    return (struct layer_norm){
+        .in = pass->input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
+        .rows = layer_rows(layer), .columns = layer->shape.in,
+    };
+}
+
+static struct cross_entropy head_loss(const struct layer *layer, const struct layer_pass *pass,
+                                      const struct head_saved *saved)
+{
+    return (struct cross_entropy){
+        .logits = saved->logits, .targets = saved->targets,
+        .rows = layer_rows(layer), .columns = layer->shape.vocabulary, .scale = pass->loss_scale,
+    };
+}
+
+static void head_forward(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct queue *queue = pass->queue;
+    const size_t rows = layer_rows(layer), width = layer->shape.in;
+    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct layer_norm norm = head_norm(layer, pass);
+    const struct head_saved saved = head_saved(layer, &(struct walk){ pass->saved, 0 });
+    const struct cross_entropy loss = head_loss(layer, pass, &saved);
+    float *normed = pass->workspace;
+
+    queue_copy(queue, saved.targets, pass->targets, rows * sizeof(int32_t));
+    kernel_layer_norm(queue, &norm, normed, saved.mean, saved.rstd);
+    project(queue, saved.logits, normed, weights.at[WORDS], rows, width, layer->shape.vocabulary);
+    kernel_cross_entropy(queue, &loss, saved.loss, saved.log_sums);
+    if (pass->loss)
+        queue_download(queue, pass->loss, saved.loss, sizeof(float));
+}
+
+static void head_backward_input(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct queue *queue = pass->queue;
+    const size_t rows = layer_rows(layer), width = layer->shape.in;
+    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct layer_norm norm = head_norm(layer, pass);
+    const struct head_saved saved = head_saved(layer, &(struct walk){ pass->saved, 0 });
+    const struct head_held held = head_held(layer, &(struct walk){ pass->held, 0 });
+    const struct cross_entropy loss = head_loss(layer, pass, &saved);
+
+    kernel_cross_entropy_backward(queue, &loss, held.logits_gradient, saved.log_sums);
+    project_back(queue, held.normed_gradient, held.logits_gradient, weights.at[WORDS], rows, width,
+                 layer->shape.vocabulary);
+    kernel_layer_norm_backward_input(queue, &norm, pass->input_gradient, held.normed_gradient, NULL, saved.mean,
+                                     saved.rstd);
+    queue_copy(queue, held.mean, saved.mean, rows * sizeof(float));
+    queue_copy(queue, held.rstd, saved.rstd, rows * sizeof(float));
+}
+
+static void head_backward_weight(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct queue *queue = pass->queue;
+    const size_t rows = layer_rows(layer), width = layer->shape.in;
+    const struct tensor_places gradients = tensor_places(layer, pass->gradients);
+    const struct layer_norm norm = head_norm(layer, pass);
+    const struct head_held held = head_held(layer, &(struct walk){ pass->held, 0 });
+    float *normed = pass->workspace;
+
+    kernel_layer_norm_again(queue, &norm, normed, held.mean, held.rstd);
+    project_weight(queue, gradients.at[WORDS], normed, held.logits_gradient, rows, width, layer->shape.vocabulary);
+    kernel_layer_norm_backward_weight(queue, &norm, gradients.at[GAIN], gradients.at[OFFSET], held.normed_gradient,
+                                      held.mean, held.rstd);
+}
+
+const struct layer_kind layer_head = {
+    .name = "head",
+    .tensors = head_tensors,
+    .sizes = head_sizes,
+    .forward = head_forward,
+    .backward_input = head_backward_input,
+    .backward_weight = head_backward_weight,
+};

@@ -1,0 +1,190 @@
+#include "models/layer.h"
+
+#include <assert.h>
+
+#include "common/random.h"
+#include "models/layer_kind.h"
+
+const char *layer_kind_name(const struct layer *layer)
+{
+    return layer->kind->name;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+struct layer_sizes layer_sizes(const struct layer *layer)
+{
+    const struct kind_sizes kind = layer->kind->sizes(layer);
+    struct tensor tensors[LAYER_TENSORS];
+    struct layer_sizes sizes = {
+        .output_bytes = kind.output_bytes,
+        .saved_bytes = kind.saved_bytes,
+        .input = kind.input,
+        .workspace_bytes = kind.forward_workspace_bytes,
+        .backward_workspace_bytes
+        = kind.held_bytes + larger(kind.input_workspace_bytes, kind.weight_workspace_bytes),
+        .flops = kind.flops,
+    };
+    if (layer->kind->backward_weight)
+        sizes.held_for_weight_bytes = kind.output_bytes + kind.held_bytes;
+    const size_t count = layer_tensors(layer, tensors);
+    for (size_t i = 0; i < count; i++)
+        sizes.parameter_bytes += round_to_256(tensors[i].rows * tensors[i].columns * sizeof(float));
+    return sizes;
+}
+
+// --- passes ----------------------------------------------------------------------
+
+void layer_forward(const struct layer *layer, const struct layer_pass *pass)
+{
+    layer->kind->forward(layer, pass);
+}
+
+void layer_backward(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct layer_pass inner = *pass;
+    inner.held = pass->workspace;
+    if (pass->workspace)
+        inner.workspace = (char *)pass->workspace + layer->kind->sizes(layer).held_bytes;
+    layer->kind->backward_input(layer, &inner);
+    if (layer->kind->backward_weight)
+        layer->kind->backward_weight(layer, &inner);
+}
+
+// What follows the output's gradient in `held`.
+static void *held_behind_gradient(const struct layer_pass *pass, const struct kind_sizes *sizes)
+{
+    return pass->held ? (char *)pass->held + sizes->output_bytes : NULL;
+}
+
+void layer_backward_input(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct kind_sizes sizes = layer->kind->sizes(layer);
+    struct layer_pass inner = *pass;
+    inner.held = held_behind_gradient(pass, &sizes);
+    if (layer->kind->backward_weight && sizes.output_bytes > 0 && pass->held != pass->output_gradient)
+        queue_copy(pass->queue, pass->held, pass->output_gradient, sizes.output_bytes);
+    layer->kind->backward_input(layer, &inner);
+}
+
+void layer_backward_weight(const struct layer *layer, const struct layer_pass *pass)
+{
+    if (!layer->kind->backward_weight)
+        return;
+    const struct kind_sizes sizes = layer->kind->sizes(layer);
+    struct layer_pass inner = *pass;
+    inner.held = held_behind_gradient(pass, &sizes);
+    inner.output_gradient = pass->held;
+    layer->kind->backward_weight(layer, &inner);
+}
+
+// --- parameters ------------------------------------------------------------------
+
+void tensor_add(struct tensor *tensors, size_t *count, struct tensor tensor)
+{
+    assert(*count < LAYER_TENSORS);
+    tensor.offset_bytes = 0;
+    if (*count > 0) {
+        const struct tensor *last = &tensors[*count - 1];
+        tensor.offset_bytes = last->offset_bytes + round_to_256(last->rows * last->columns * sizeof(float));
+    }
+    tensors[(*count)++] = tensor;
+}
+
+size_t layer_tensors(const struct layer *layer, struct tensor tensors[LAYER_TENSORS])
+{
+    size_t count = 0;
+    if (layer->kind->tensors)
+        layer->kind->tensors(layer, tensors, &count);
+    return count;
+}
+
+struct tensor_places tensor_places(const struct layer *layer, const void *parameters)
+{
+    struct tensor tensors[LAYER_TENSORS];
+    struct tensor_places places = { { NULL } };
+    const size_t count = layer_tensors(layer, tensors);
+    for (size_t i = 0; i < count; i++)
+        places.at[i] = (float *)(void *)((char *)parameters + tensors[i].offset_bytes);
+    return places;
+}
+
+uint64_t layer_parameter_count(const struct layer *layer)
+{
+    struct tensor tensors[LAYER_TENSORS];
+    const size_t count = layer_tensors(layer, tensors);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += tensors[i].rows * tensors[i].columns;
+    return sum;
+}
+
+static uint64_t tensor_key(uint64_t seed, uint32_t layer, size_t tensor)
+{
+    uint64_t key = seed;
+    key = random_next(&key) ^ ((uint64_t)layer << 32 | tensor);
+    return random_next(&key);
+}
+
+void layer_initialize(const struct layer *layer, struct queue *queue, void *parameters, uint64_t seed)
+{
+    struct tensor tensors[LAYER_TENSORS];
+    const size_t count = layer_tensors(layer, tensors);
+    const struct tensor_places places = tensor_places(layer, parameters);
+    queue_zero(queue, parameters, layer_sizes(layer).parameter_bytes);
+    for (size_t i = 0; i < count; i++) {
+        const size_t elements = tensors[i].rows * tensors[i].columns;
+        if (tensors[i].start == START_ONE)
+            kernel_fill(queue, places.at[i], 1, elements);
+        else if (tensors[i].start == START_NORMAL)
+            kernel_fill_normal(queue, places.at[i], tensors[i].deviation, tensor_key(seed, layer->index, i), elements);
+    }
+}
+
+// --- what several kinds do -----------------------------------------------------------
+
+struct dropout layer_dropout(const struct layer *layer, const struct layer_pass *pass)
+{
+    return (struct dropout){
+        .probability = pass->training ? layer->shape.dropout : 0,
+        .key = dropout_key(pass->seed, pass->step, pass->micro_batch, layer->index),
+    };
+}
+
+const float *gradient_behind_dropout(const struct layer *layer, const struct layer_pass *pass, float *place)
+{
+    const struct dropout dropout = layer_dropout(layer, pass);
+    if (dropout.probability <= 0)
+        return pass->output_gradient;
+    kernel_dropout(pass->queue, place, pass->output_gradient, layer_rows(layer) * layer->shape.out, dropout);
+    return place;
+}
+
+void project(struct queue *queue, float *out, const float *in, const float *weight, size_t rows, size_t in_width,
+             size_t out_width)
+{
+    kernel_matmul(queue, &(struct matmul){
+        .m = rows, .n = out_width, .k = in_width, .alpha = 1, .a = in, .b = weight, .c = out,
+    });
+}
+
+void project_back(struct queue *queue, float *in_gradient, const float *out_gradient, const float *weight, size_t rows,
+                  size_t in_width, size_t out_width)
+{
+    kernel_matmul(queue, &(struct matmul){
+        .m = rows, .n = in_width, .k = out_width, .transpose_b = true,
+        .alpha = 1, .a = out_gradient, .b = weight, .c = in_gradient,
+    });
+}
+
+void project_weight(struct queue *queue, float *weight_gradient, const float *in, const float *out_gradient,
+                    size_t rows, size_t in_width, size_t out_width)
+{
+    kernel_matmul(queue, &(struct matmul){
+        .m = in_width, .n = out_width, .k = rows, .transpose_a = true,
+        .alpha = 1, .beta = 1, .a = in, .b = out_gradient, .c = weight_gradient,
+    });
+}

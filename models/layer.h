@@ -1,0 +1,120 @@
+// A layer: the smallest unit that can be placed on a stage.
+//
+// A *kind* is written once over device functions; a *layer* is a kind with a name
+// and a shape. A layer has no state and allocates nothing: what it may read and
+// write comes in a pass, and how many bytes of each it needs is known before any
+// device is there. In the words of a profile:
+//
+//                 F                      I                          W
+//     reads    parameters, input     parameters, output_gradient,  parameters, held,
+//                                    saved, input (if INPUT_FOR_BOTH)  input (unless INPUT_NEVER)
+//     writes   output, saved         input_gradient, held          gradients (added to)
+//
+//     held   |output's gradient|what else W needs from F and I|
+//             ^ starts here, so that the layer above can write its input's gradient straight to its place
+//
+// After I, `saved` and the output's gradient elsewhere are not needed any more; W
+// reads only what the table says. B is I and then W with the same bits, `held`
+// lying in its workspace. Every tensor begins at a multiple of 256 bytes, and
+// sizes are sums of such tensors.
+//
+// Tensors of activations are [batch][sequence][width] floats.
+#ifndef MODELS_LAYER_H
+#define MODELS_LAYER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/device.h"
+
+struct layer_shape {
+    size_t batch, sequence;   // rows = batch * sequence
+    size_t in, out;           // widths; of a half-block both are the model's width
+    size_t heads;             // of attention
+    size_t vocabulary;        // of embedding and head
+    size_t branches;          // residual branches in the model: their ends start smaller by its root
+    float dropout;            // of embedding and branches
+};
+
+enum { LAYER_NAME_SIZE = 32, LAYER_TENSORS = 8 };
+
+struct layer {
+    char name[LAYER_NAME_SIZE];  // "block0.attention"
+    const struct layer_kind *kind;
+    uint32_t index;              // in its model
+    struct layer_shape shape;
+};
+
+// The kinds. A half-block is norm, branch, dropout and residual, so a block can be
+// cut in its middle; the head is norm, projection and loss.
+extern const struct layer_kind layer_embedding, layer_attention, layer_mlp, layer_head, layer_linear, layer_relu;
+
+const char *layer_kind_name(const struct layer *layer);  // "attention"
+
+// Whether the backward needs the input: never, for W only, for I and W.
+enum layer_input { INPUT_NEVER, INPUT_FOR_WEIGHT, INPUT_FOR_BOTH };
+
+struct layer_sizes {
+    uint64_t parameter_bytes;
+    uint64_t output_bytes;  // 0 of a head
+    uint64_t saved_bytes;   // kept from F until B or I, without the input
+    enum layer_input input;
+    uint64_t held_for_weight_bytes;     // between I and W, the output's gradient first; 0: there is no W to do
+    uint64_t workspace_bytes;           // of F
+    uint64_t backward_workspace_bytes;  // of B, I or W, whichever needs most
+    uint64_t flops;                     // of F: matrix products, attention's over the causal half
+};
+struct layer_sizes layer_sizes(const struct layer *layer);
+
+struct layer_pass {
+    struct queue *queue;
+    const void *parameters;
+    void *gradients;              // of the parameters; each W adds to them
+    const void *input;            // NULL of an embedding
+    void *output;                 // NULL of a head
+    void *saved;
+    void *held;                   // I and W; not of B
+    const void *output_gradient;  // I and B; may be where `held` starts. NULL of a head
+    void *input_gradient;         // I and B; NULL of an embedding
+    void *workspace;
+
+    // Which pass this is: dropout depends on nothing else.
+    uint64_t seed, step;
+    uint32_t micro_batch;
+    bool training;  // false: nothing is dropped
+
+    const int32_t *tokens;   // device; F of an embedding
+    const int32_t *targets;  // device; F of a head
+    float loss_scale;        // head: one over the number of samples of the whole step
+    float *loss;             // host; F of a head: the micro-batch's share of the loss, once the queue is
+                             // done. NULL: not wanted
+};
+
+void layer_forward(const struct layer *layer, const struct layer_pass *pass);
+void layer_backward(const struct layer *layer, const struct layer_pass *pass);
+void layer_backward_input(const struct layer *layer, const struct layer_pass *pass);
+void layer_backward_weight(const struct layer *layer, const struct layer_pass *pass);
+
+// --- parameters --------------------------------------------------------------------
+
+enum tensor_start { START_ZERO, START_ONE, START_NORMAL };
+
+struct tensor {
+    const char *name;  // "qkv.weight"
+    size_t rows, columns;
+    uint64_t offset_bytes;  // in the layer's parameters
+    enum tensor_start start;
+    float deviation;  // of START_NORMAL
+    bool decays;      // matrices do; biases and norms do not
+};
+
+// The layer's tensors in the order of their offsets; returns how many.
+size_t layer_tensors(const struct layer *layer, struct tensor tensors[LAYER_TENSORS]);
+uint64_t layer_parameter_count(const struct layer *layer);
+
+// Writes the initial parameters. They depend on the seed and the layer's index in
+// its model, not on who initializes which layers where; gaps between tensors are 0.
+void layer_initialize(const struct layer *layer, struct queue *queue, void *parameters, uint64_t seed);
+
+#endif

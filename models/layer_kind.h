@@ -1,0 +1,88 @@
+// Private: what a kind of layer is made of, and how it lays out its memory.
+#ifndef MODELS_LAYER_KIND_H
+#define MODELS_LAYER_KIND_H
+
+#include "common/number.h"
+#include "device/kernels.h"
+#include "models/layer.h"
+
+// What a kind itself knows of its sizes; layer_sizes() makes the rest of it.
+struct kind_sizes {
+    uint64_t output_bytes, saved_bytes;
+    enum layer_input input;
+    uint64_t held_bytes;  // without the output's gradient
+    uint64_t forward_workspace_bytes, input_workspace_bytes, weight_workspace_bytes;
+    uint64_t flops;
+};
+
+// In the two backwards, pass->output_gradient is the output's gradient wherever it
+// lies, and pass->held what follows it in `held`.
+struct layer_kind {
+    const char *name;
+    void (*tensors)(const struct layer *layer, struct tensor *tensors, size_t *count);  // NULL: it has none
+    struct kind_sizes (*sizes)(const struct layer *layer);
+    void (*forward)(const struct layer *layer, const struct layer_pass *pass);
+    void (*backward_input)(const struct layer *layer, const struct layer_pass *pass);
+    void (*backward_weight)(const struct layer *layer, const struct layer_pass *pass);  // NULL: nothing to do
+};
+
+static inline size_t layer_rows(const struct layer *layer)
+{
+    return layer->shape.batch * layer->shape.sequence;
+}
+
+// --- places ---------------------------------------------------------------------
+//
+// A kind lists its tensors once, as one walk over a piece of memory. Walked over
+// NULL it gives the size:
+//
+//     struct walk walk = { pass->saved, 0 };
+//     struct mlp_saved saved = { walk_floats(&walk, rows), ... };
+
+struct walk {
+    const void *base;  // NULL: only counting
+    uint64_t bytes;
+};
+
+static inline void *walk_bytes(struct walk *walk, uint64_t bytes)
+{
+    char *place = walk->base ? (char *)walk->base + walk->bytes : NULL;
+    walk->bytes += round_to_256(bytes);
+    return place;
+}
+
+static inline float *walk_floats(struct walk *walk, uint64_t count)
+{
+    return walk_bytes(walk, count * sizeof(float));
+}
+
+// --- parameters ------------------------------------------------------------------
+
+// Adds a tensor behind those already there.
+void tensor_add(struct tensor *tensors, size_t *count, struct tensor tensor);
+
+// Where a layer's tensors lie in its parameters or gradients, in their order.
+struct tensor_places {
+    float *at[LAYER_TENSORS];
+};
+struct tensor_places tensor_places(const struct layer *layer, const void *parameters);
+
+// --- what several kinds do -----------------------------------------------------------
+
+// The dropout of this layer in this pass.
+struct dropout layer_dropout(const struct layer *layer, const struct layer_pass *pass);
+
+// The gradient behind the dropout: the output's own, or a copy with zeros in `place`.
+const float *gradient_behind_dropout(const struct layer *layer, const struct layer_pass *pass, float *place);
+
+// out = in weight; weight is [in_width][out_width].
+void project(struct queue *queue, float *out, const float *in, const float *weight, size_t rows, size_t in_width,
+             size_t out_width);
+// in_gradient = out_gradient weight^T.
+void project_back(struct queue *queue, float *in_gradient, const float *out_gradient, const float *weight, size_t rows,
+                  size_t in_width, size_t out_width);
+// weight_gradient += in^T out_gradient.
+void project_weight(struct queue *queue, float *weight_gradient, const float *in, const float *out_gradient,
+                    size_t rows, size_t in_width, size_t out_width);
+
+#endif

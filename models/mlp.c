@@ -1,0 +1,152 @@
+// The second half of a block, four times as wide inside:
+//
+//     output = input + dropout(gelu(norm(input) UP + bias) DOWN + bias)
+//
+// Kept is the wide tensor before its bias and GELU; the GELU is made again in the
+// same pass that gives its slope.
+#include <math.h>
+
+#include "models/layer_kind.h"
+
+enum { GAIN, OFFSET, UP, UP_BIAS, DOWN, DOWN_BIAS };
+
+static void mlp_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
+{
+    const size_t width = layer->shape.out;
+    const float end = 0.02f / sqrtf((float)layer->shape.branches);
+    tensor_add(tensors, count, (struct tensor){ .name = "norm.gain", .rows = 1, .columns = width, .start = START_ONE });
+    tensor_add(tensors, count, (struct tensor){ .name = "norm.offset", .rows = 1, .columns = width });
+    tensor_add(tensors, count, (struct tensor){ .name = "up.weight", .rows = width, .columns = 4 * width,
+                                                .start = START_NORMAL, .deviation = 0.02f, .decays = true });
+    tensor_add(tensors, count, (struct tensor){ .name = "up.bias", .rows = 1, .columns = 4 * width });
+    tensor_add(tensors, count, (struct tensor){ .name = "down.weight", .rows = 4 * width, .columns = width,
+                                                .start = START_NORMAL, .deviation = end, .decays = true });
+    tensor_add(tensors, count, (struct tensor){ .name = "down.bias", .rows = 1, .columns = width });
+}
+
+struct mlp_saved {
+    float *mean, *rstd, *wide;
+};
+
+static struct mlp_saved mlp_saved(const struct layer *layer, struct walk *walk)
+{
+    const size_t rows = layer_rows(layer), width = layer->shape.out;
+    struct mlp_saved saved;
+    saved.mean = walk_floats(walk, rows);
+    saved.rstd = walk_floats(walk, rows);
+    saved.wide = walk_floats(walk, rows * 4 * width);
+    return saved;
+}
+
+// For W: of the two products, their inputs and gradients.
+struct mlp_held {
+    float *mean, *rstd, *bent, *wide_gradient, *normed_gradient;
+};
+
+static struct mlp_held mlp_held(const struct layer *layer, struct walk *walk)
+{
+    const size_t rows = layer_rows(layer), width = layer->shape.out;
+    struct mlp_held held;
+    held.mean = walk_floats(walk, rows);
+    held.rstd = walk_floats(walk, rows);
+    held.bent = walk_floats(walk, rows * 4 * width);
+    held.wide_gradient = walk_floats(walk, rows * 4 * width);
+    held.normed_gradient = walk_floats(walk, rows * width);
+    return held;
+}
+
+static struct kind_sizes mlp_sizes(const struct layer *layer)
+{
+    const uint64_t rows = layer_rows(layer), width = layer->shape.out;
+    const uint64_t tensor = round_to_256(rows * width * sizeof(float));
+    const uint64_t wide = round_to_256(rows * 4 * width * sizeof(float));
+    struct walk saved = { 0 }, held = { 0 };
+    mlp_saved(layer, &saved);
+    mlp_held(layer, &held);
+    return (struct kind_sizes){
+        .output_bytes = tensor,
+        .saved_bytes = saved.bytes,
+        .input = INPUT_FOR_BOTH,
+        .held_bytes = held.bytes,
+        .forward_workspace_bytes = tensor + wide,
+        .input_workspace_bytes = layer->shape.dropout > 0 ? tensor : 0,
+        .weight_workspace_bytes = tensor,
+        .flops = 16 * rows * width * width,
+    };
+}
+
+static struct layer_norm mlp_norm(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    return (struct layer_norm){
+        .in = pass->input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
+        .rows = layer_rows(layer), .columns = layer->shape.out,
+    };
+}
+
+static void mlp_forward(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct queue *queue = pass->queue;
+    const size_t rows = layer_rows(layer), width = layer->shape.out;
+    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct layer_norm norm = mlp_norm(layer, pass);
+    const struct mlp_saved saved = mlp_saved(layer, &(struct walk){ pass->saved, 0 });
+    struct walk work = { pass->workspace, 0 };
+    float *normed = walk_floats(&work, rows * width), *branch = normed;
+    float *bent = walk_floats(&work, rows * 4 * width);
+
+    kernel_layer_norm(queue, &norm, normed, saved.mean, saved.rstd);
+    project(queue, saved.wide, normed, weights.at[UP], rows, width, 4 * width);
+    kernel_gelu(queue, bent, saved.wide, weights.at[UP_BIAS], rows, 4 * width);
+    project(queue, branch, bent, weights.at[DOWN], rows, 4 * width, width);
+    kernel_add_branch(queue, pass->output, pass->input, branch, weights.at[DOWN_BIAS], rows, width,
+                      layer_dropout(layer, pass));
+}
+
+static void mlp_backward_input(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct queue *queue = pass->queue;
+    const size_t rows = layer_rows(layer), width = layer->shape.out;
+    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct layer_norm norm = mlp_norm(layer, pass);
+    const struct mlp_saved saved = mlp_saved(layer, &(struct walk){ pass->saved, 0 });
+    const struct mlp_held held = mlp_held(layer, &(struct walk){ pass->held, 0 });
+    const float *gradient = gradient_behind_dropout(layer, pass, pass->workspace);
+
+    project_back(queue, held.wide_gradient, gradient, weights.at[DOWN], rows, 4 * width, width);
+    kernel_gelu_backward(queue, held.wide_gradient, held.bent, held.wide_gradient, saved.wide, weights.at[UP_BIAS],
+                         rows, 4 * width);
+    project_back(queue, held.normed_gradient, held.wide_gradient, weights.at[UP], rows, width, 4 * width);
+    kernel_layer_norm_backward_input(queue, &norm, pass->input_gradient, held.normed_gradient, pass->output_gradient,
+                                     saved.mean, saved.rstd);
+    queue_copy(queue, held.mean, saved.mean, rows * sizeof(float));
+    queue_copy(queue, held.rstd, saved.rstd, rows * sizeof(float));
+}
+
+static void mlp_backward_weight(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct queue *queue = pass->queue;
+    const size_t rows = layer_rows(layer), width = layer->shape.out;
+    const struct tensor_places gradients = tensor_places(layer, pass->gradients);
+    const struct layer_norm norm = mlp_norm(layer, pass);
+    const struct mlp_held held = mlp_held(layer, &(struct walk){ pass->held, 0 });
+    const float *gradient = gradient_behind_dropout(layer, pass, pass->workspace);
+
+    project_weight(queue, gradients.at[DOWN], held.bent, gradient, rows, 4 * width, width);
+    kernel_sum_columns(queue, gradients.at[DOWN_BIAS], gradient, rows, width);
+    float *normed = pass->workspace;  // the gradient behind the dropout is not needed any more
+    kernel_layer_norm_again(queue, &norm, normed, held.mean, held.rstd);
+    project_weight(queue, gradients.at[UP], normed, held.wide_gradient, rows, width, 4 * width);
+    kernel_sum_columns(queue, gradients.at[UP_BIAS], held.wide_gradient, rows, 4 * width);
+    kernel_layer_norm_backward_weight(queue, &norm, gradients.at[GAIN], gradients.at[OFFSET], held.normed_gradient,
+                                      held.mean, held.rstd);
+}
+
+const struct layer_kind layer_mlp = {
+    .name = "mlp",
+    .tensors = mlp_tensors,
+    .sizes = mlp_sizes,
+    .forward = mlp_forward,
+    .backward_input = mlp_backward_input,
+    .backward_weight = mlp_backward_weight,
+};

@@ -1,0 +1,217 @@
+#include "models/sequential.h"
+
+#include <stdlib.h>
+
+#include "models/layer_kind.h"
+
+// Where a layer finds its things; offsets into flat buffers of all layers.
+struct station {
+    uint64_t parameters;  // offset
+    void *saved;
+    void *output;
+};
+
+struct sequential {
+    struct device *device;
+    struct queue *queue;
+    const struct model *model;
+    uint32_t micro_batches;
+    uint64_t seed;
+    uint64_t updates;  // done so far
+    void *memory;
+    char *weights, *gradients, *first, *second;  // all layers' parameters
+    void *gradient[2];  // of what layers hand on: one read while the other is written
+    void *workspace;
+    int32_t *tokens, *targets;
+    struct station stations[];
+};
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+// Lays everything out from `base`; over NULL it only counts.
+static uint64_t lay_out(struct sequential *s, void *base)
+{
+    const struct model *model = s->model;
+    const uint64_t parameters = model_parameter_bytes(model);
+    struct walk walk = { base, 0 };
+    uint64_t offset = 0, output = 0, workspace = 0;
+    s->weights = walk_bytes(&walk, parameters);
+    s->gradients = walk_bytes(&walk, parameters);
+    s->first = walk_bytes(&walk, parameters);
+    s->second = walk_bytes(&walk, parameters);
+    for (size_t i = 0; i < model->layer_count; i++) {
+        const struct layer_sizes sizes = layer_sizes(&model->layers[i]);
+        s->stations[i].parameters = offset;
+        s->stations[i].saved = walk_bytes(&walk, sizes.saved_bytes);
+        s->stations[i].output = walk_bytes(&walk, sizes.output_bytes);
+        offset += sizes.parameter_bytes;
+        output = larger(output, sizes.output_bytes);
+        workspace = larger(workspace, larger(sizes.workspace_bytes, sizes.backward_workspace_bytes));
+    }
+    s->gradient[0] = walk_bytes(&walk, output);
+    s->gradient[1] = walk_bytes(&walk, output);
+    s->workspace = walk_bytes(&walk, workspace);
+    s->tokens = walk_bytes(&walk, model_tokens(model) * sizeof(int32_t));
+    s->targets = walk_bytes(&walk, model_tokens(model) * sizeof(int32_t));
+    return walk.bytes;
+}
+
+struct sequential *sequential_create(struct device *device, const struct model *model, uint32_t micro_batches,
+                                     uint64_t seed, struct error *error)
+{
+    struct sequential *s = calloc(1, sizeof *s + model->layer_count * sizeof(struct station));
+    if (!s) {
+        error_no_memory(error, "a sequential run");
+        return NULL;
+    }
+    s->device = device;
+    s->model = model;
+    s->micro_batches = micro_batches;
+    s->seed = seed;
+    s->queue = queue_create(device, error);
+    s->memory = s->queue ? device_allocate(device, lay_out(s, NULL), error) : NULL;
+    if (!s->memory) {
+        sequential_free(s);
+        return NULL;
+    }
+    lay_out(s, s->memory);
+    queue_zero(s->queue, s->first, model_parameter_bytes(model));
+    queue_zero(s->queue, s->second, model_parameter_bytes(model));
+    for (size_t i = 0; i < model->layer_count; i++)
+        layer_initialize(&model->layers[i], s->queue, s->weights + s->stations[i].parameters, seed);
+    return s;
+}
+
+void sequential_free(struct sequential *s)
+{
+    if (!s)
+        return;
+    device_release(s->device, s->memory);
+    queue_free(s->queue);
+    free(s);
+}
+
+// What layer `i` gets in either direction; the backward adds the gradients.
+static struct layer_pass pass_of(const struct sequential *s, size_t i, uint32_t micro_batch, float loss_scale)
+{
+    return (struct layer_pass){
+        .queue = s->queue,
+        .parameters = s->weights + s->stations[i].parameters,
+        .gradients = s->gradients + s->stations[i].parameters,
+        .input = i > 0 ? s->stations[i - 1].output : NULL,
+        .output = s->stations[i].output,
+        .saved = s->stations[i].saved,
+        .workspace = s->workspace,
+        .seed = s->seed,
+        .step = s->updates,
+        .micro_batch = micro_batch,
+        .tokens = s->tokens,
+        .targets = s->targets,
+        .loss_scale = loss_scale,
+    };
+}
+
+static void forward(struct sequential *s, const int32_t *tokens, const int32_t *targets, uint32_t micro_batch,
+                    bool training, float loss_scale, float *loss)
+{
+    const uint64_t bytes = model_tokens(s->model) * sizeof(int32_t);
+    queue_upload(s->queue, s->tokens, tokens + micro_batch * model_tokens(s->model), bytes);
+    queue_upload(s->queue, s->targets, targets + micro_batch * model_tokens(s->model), bytes);
+    for (size_t i = 0; i < s->model->layer_count; i++) {
+        struct layer_pass pass = pass_of(s, i, micro_batch, loss_scale);
+        pass.training = training;
+        pass.loss = loss;
+        layer_forward(&s->model->layers[i], &pass);
+    }
+}
+
+static void backward(struct sequential *s, uint32_t micro_batch, float loss_scale)
+{
+    for (size_t i = s->model->layer_count; i-- > 0;) {
+        struct layer_pass pass = pass_of(s, i, micro_batch, loss_scale);
+        pass.training = true;
+        pass.output_gradient = s->gradient[(i + 1) % 2];
+        pass.input_gradient = s->gradient[i % 2];
+        layer_backward(&s->model->layers[i], &pass);
+    }
+}
+
+// Tensor by tensor, since only matrices decay.
+static void update_layer(struct sequential *s, size_t i, const struct sequential_update *update)
+{
+    struct tensor tensors[LAYER_TENSORS];
+    const size_t count = layer_tensors(&s->model->layers[i], tensors);
+    for (size_t t = 0; t < count; t++) {
+        const uint64_t at = s->stations[i].parameters + tensors[t].offset_bytes;
+        const struct optimizer_span span = {
+            .next = (float *)(void *)(s->weights + at),
+            .weights = (float *)(void *)(s->weights + at),
+            .gradients = (float *)(void *)(s->gradients + at),
+            .first = (float *)(void *)(s->first + at),
+            .second = (float *)(void *)(s->second + at),
+            .count = tensors[t].rows * tensors[t].columns,
+        };
+        struct adamw adamw = update->adamw;
+        struct sgd sgd = update->sgd;
+        adamw.update = s->updates + 1;
+        adamw.decay = tensors[t].decays ? adamw.decay : 0;
+        sgd.decay = tensors[t].decays ? sgd.decay : 0;
+        if (update->is_sgd)
+            kernel_sgd(s->queue, &sgd, &span);
+        else
+            kernel_adamw(s->queue, &adamw, &span);
+    }
+}
+
+bool sequential_step(struct sequential *s, const int32_t *tokens, const int32_t *targets,
+                     const struct sequential_update *update, double *loss, struct error *error)
+{
+    const float loss_scale = (float)(1.0 / ((double)s->micro_batches * (double)model_tokens(s->model)));
+    *loss = 0;
+    queue_zero(s->queue, s->gradients, model_parameter_bytes(s->model));
+    for (uint32_t micro_batch = 0; micro_batch < s->micro_batches; micro_batch++) {
+        float part = 0;
+        forward(s, tokens, targets, micro_batch, true, loss_scale, &part);
+        backward(s, micro_batch, loss_scale);
+        if (!queue_wait(s->queue, error))
+            return false;
+        *loss += (double)part;
+    }
+    for (size_t i = 0; i < s->model->layer_count; i++)
+        update_layer(s, i, update);
+    s->updates++;
+    return queue_wait(s->queue, error);
+}
+
+bool sequential_evaluate(struct sequential *s, const int32_t *tokens, const int32_t *targets, uint32_t micro_batches,
+                         double *loss, struct error *error)
+{
+    const float loss_scale = (float)(1.0 / ((double)micro_batches * (double)model_tokens(s->model)));
+    *loss = 0;
+    for (uint32_t micro_batch = 0; micro_batch < micro_batches; micro_batch++) {
+        float part = 0;
+        forward(s, tokens, targets, micro_batch, false, loss_scale, &part);
+        if (!queue_wait(s->queue, error))
+            return false;
+        *loss += (double)part;
+    }
+    return true;
+}
+
+const void *sequential_parameters(const struct sequential *s, size_t layer)
+{
+    return s->weights + s->stations[layer].parameters;
+}
+
+const void *sequential_gradients(const struct sequential *s, size_t layer)
+{
+    return s->gradients + s->stations[layer].parameters;
+}
+
+struct queue *sequential_queue(const struct sequential *s)
+{
+    return s->queue;
+}

@@ -1,0 +1,49 @@
+// Training the obvious way: one thread, the whole model, one micro-batch after
+// the other. It is what pipelines are verified against, so it is simple:
+//
+//     gradients = 0
+//     for each micro-batch 0 .. m - 1:
+//         forward through all layers, backward through all layers
+//     one update
+//
+// Gradients are added in the order of the micro-batches; loss and gradients are
+// divided once, by the number of all tokens of the step. Memory is one allocation
+// made at the start.
+#ifndef MODELS_SEQUENTIAL_H
+#define MODELS_SEQUENTIAL_H
+
+#include "device/kernels.h"
+#include "models/model.h"
+
+struct sequential;
+
+// Weights initialized from the seed, which dropout is keyed by too. The model is
+// borrowed; the device, too.
+struct sequential *sequential_create(struct device *device, const struct model *model, uint32_t micro_batches,
+                                     uint64_t seed, struct error *error);
+void sequential_free(struct sequential *sequential);
+
+// How weights are updated: SGD where sgd is set, else AdamW. The number of the
+// update is the sequential's own; decay is for matrices only.
+struct sequential_update {
+    bool is_sgd;
+    struct adamw adamw;
+    struct sgd sgd;
+};
+
+// One step: tokens and targets are [micro_batches][tokens of a micro-batch] in host
+// memory. *loss is the mean cross-entropy per token in nats.
+bool sequential_step(struct sequential *sequential, const int32_t *tokens, const int32_t *targets,
+                     const struct sequential_update *update, double *loss, struct error *error);
+
+// The mean loss of `micro_batches` micro-batches (any number) without dropout,
+// backward or update.
+bool sequential_evaluate(struct sequential *sequential, const int32_t *tokens, const int32_t *targets,
+                         uint32_t micro_batches, double *loss, struct error *error);
+
+// A layer's parameters on the device, as of the last step, and its gradients.
+const void *sequential_parameters(const struct sequential *sequential, size_t layer);
+const void *sequential_gradients(const struct sequential *sequential, size_t layer);
+struct queue *sequential_queue(const struct sequential *sequential);
+
+#endif

@@ -1,0 +1,371 @@
+#include "models/layer.h"
+
+#include <stdio.h>
+
+#include "tests/device/kernel_rig.h"
+#include "tests/models/slow_layers.h"
+
+static struct kind_row {
+    const char *name;
+    const struct layer_kind *kind;
+    float dropout;
+    size_t out;  // 0: as wide as the input
+} kind_rows[] = {
+    { "embedding", &layer_embedding, 0, 0 },
+    { "embedding with dropout", &layer_embedding, 0.3f, 0 },
+    { "attention", &layer_attention, 0, 0 },
+    { "attention with dropout", &layer_attention, 0.3f, 0 },
+    { "mlp", &layer_mlp, 0, 0 },
+    { "mlp with dropout", &layer_mlp, 0.3f, 0 },
+    { "head", &layer_head, 0, 0 },
+    { "linear", &layer_linear, 0, 7 },
+    { "relu", &layer_relu, 0, 0 },
+};
+enum { KINDS = sizeof kind_rows / sizeof kind_rows[0] };
+
+static const struct kind_row *row_now;  // the row that the rig's check is about
+
+static struct layer layer_of(const struct kind_row *row, uint64_t trial)
+{
+    struct layer layer = { .name = "it", .kind = row->kind, .index = 3 };
+    layer.shape = (struct layer_shape){
+        .batch = 1 + trial % 2, .sequence = 3 + trial, .in = 12, .out = row->out ? row->out : 12, .heads = 1 + trial % 3,
+        .vocabulary = 11, .branches = 4, .dropout = row->dropout,
+    };
+    return layer;
+}
+
+// --- one layer with exactly the memory it says it needs -----------------------------
+
+struct stand {
+    struct layer layer;
+    struct layer_sizes sizes;
+    struct tensor tensors[LAYER_TENSORS];
+    size_t tensor_count, in_count, out_count;
+    struct layer_pass pass;
+    float *parameters, *input, *output_gradient;
+    float loss;
+};
+
+static void *exactly(struct rig *rig, uint64_t bytes)
+{
+    assert_int_equal(bytes % 256, 0);
+    return rig_buffer(rig, bytes / sizeof(float), false);
+}
+
+// Numbers in the first `count` places of a buffer of so many bytes; the rest stays poisoned.
+static float *numbers_in(struct rig *rig, uint64_t bytes, size_t count, double spread)
+{
+    float *data = exactly(rig, bytes);
+    for (size_t i = 0; i < count; i++)
+        data[i] = (float)((2 * random_unit(&rig->seed) - 1) * spread);
+    return data;
+}
+
+static struct stand stand_up(struct rig *rig, const struct layer *layer)
+{
+    struct stand s = { .layer = *layer, .sizes = layer_sizes(layer) };
+    const size_t rows = layer->shape.batch * layer->shape.sequence;
+    const bool is_first = layer->kind == &layer_embedding, is_last = layer->kind == &layer_head;
+    s.in_count = is_first ? 0 : rows * layer->shape.in;
+    s.out_count = is_last ? 0 : rows * layer->shape.out;
+    s.tensor_count = layer_tensors(layer, s.tensors);
+    s.parameters = exactly(rig, s.sizes.parameter_bytes);
+    for (size_t t = 0; t < s.tensor_count; t++)
+        for (size_t i = 0; i < s.tensors[t].rows * s.tensors[t].columns; i++)
+            s.parameters[s.tensors[t].offset_bytes / sizeof(float) + i] = (float)(2 * random_unit(&rig->seed) - 1);
+    s.input = numbers_in(rig, (s.in_count * sizeof(float) + 255) / 256 * 256, s.in_count, 1);
+    s.output_gradient = numbers_in(rig, s.sizes.output_bytes, s.out_count, 1);
+    s.pass = (struct layer_pass){
+        .queue = rig->queue, .parameters = s.parameters, .input = is_first ? NULL : s.input,
+        .saved = exactly(rig, s.sizes.saved_bytes), .seed = 5, .step = 6, .micro_batch = 7, .training = true,
+        .tokens = rig_tokens(rig, rows, layer->shape.vocabulary),
+        .targets = rig_tokens(rig, rows, layer->shape.vocabulary), .loss_scale = 0.25f,
+    };
+    return s;
+}
+
+static void run_forward(struct rig *rig, struct stand *s)
+{
+    s->pass.output = s->sizes.output_bytes ? rig_output(rig, s->out_count) : NULL;
+    s->pass.workspace = exactly(rig, s->sizes.workspace_bytes);
+    s->pass.loss = &s->loss;
+    layer_forward(&s->layer, &s->pass);
+    s->pass.tokens = s->pass.targets = NULL;  // the forward keeps what the backward needs
+    s->pass.loss = NULL;
+}
+
+// Gradients start at numbers, so that adding shows; gaps between tensors stay theirs.
+static float *gradient_buffer(struct rig *rig, const struct stand *s)
+{
+    float *gradients = rig_output(rig, s->sizes.parameter_bytes / sizeof(float));
+    for (size_t i = 0; i < s->sizes.parameter_bytes / sizeof(float); i++)
+        gradients[i] = (float)(i % 5);
+    return gradients;
+}
+
+static void run_backward(struct rig *rig, struct stand *s)
+{
+    struct layer_pass pass = s->pass;
+    pass.output_gradient = s->out_count ? s->output_gradient : NULL;
+    pass.input_gradient = s->in_count ? rig_output(rig, s->in_count) : NULL;
+    pass.gradients = gradient_buffer(rig, s);
+    pass.workspace = exactly(rig, s->sizes.backward_workspace_bytes);
+    if (s->sizes.input == INPUT_NEVER)
+        pass.input = NULL;
+    layer_backward(&s->layer, &pass);
+    s->pass.input_gradient = pass.input_gradient;
+    s->pass.gradients = pass.gradients;
+}
+
+// --- gradients ------------------------------------------------------------------------
+
+struct numeric {
+    struct slow_layer slow;
+    double *tensors[LAYER_TENSORS], *input;
+};
+
+static struct numeric numeric_of(struct rig *rig, const struct stand *s)
+{
+    struct numeric n = { .slow = { .layer = &s->layer, .tokens = s->pass.tokens, .targets = s->pass.targets,
+                                   .loss_scale = 0.25 } };
+    for (size_t t = 0; t < s->tensor_count; t++) {
+        const size_t count = s->tensors[t].rows * s->tensors[t].columns;
+        n.tensors[t] = slow_zeros(count);
+        for (size_t i = 0; i < count; i++)
+            n.tensors[t][i] = (double)s->parameters[s->tensors[t].offset_bytes / sizeof(float) + i];
+    }
+    n.input = slow_zeros(s->in_count + 1);
+    for (size_t i = 0; i < s->in_count; i++)
+        n.input[i] = (double)s->input[i];
+    double *kept = slow_zeros(s->out_count + 1), *weighting = slow_zeros(s->out_count + 1);
+    float *ones = rig_buffer(rig, s->out_count, false);
+    kernel_fill(rig->queue, ones, 1, s->out_count);
+    const struct dropout dropout = { s->layer.shape.dropout, dropout_key(5, 6, 7, s->layer.index) };
+    kernel_dropout(rig->queue, ones, ones, s->out_count, dropout);
+    for (size_t i = 0; i < s->out_count; i++)
+        kept[i] = (double)ones[i], weighting[i] = (double)s->output_gradient[i];
+    n.slow.kept = kept, n.slow.weighting = weighting;
+    n.slow.output = slow_zeros(s->out_count + 1);
+    return n;
+}
+
+static void numeric_free(struct numeric *n)
+{
+    for (size_t t = 0; t < LAYER_TENSORS; t++)
+        free(n->tensors[t]);
+    free(n->input);
+    free((void *)n->slow.kept);
+    free((void *)n->slow.weighting);
+    free(n->slow.output);
+}
+
+// The central difference at one number.
+static double slope_at(struct numeric *n, double *x)
+{
+    const double h = 1e-5, before = *x;
+    *x = before + h;
+    const double above = slow_forward(&n->slow, n->tensors, n->input);
+    *x = before - h;
+    const double below = slow_forward(&n->slow, n->tensors, n->input);
+    *x = before;
+    return (above - below) / (2 * h);
+}
+
+static void check_gradients(struct rig *rig, uint64_t trial)
+{
+    const struct layer layer = layer_of(row_now, trial);
+    struct stand s = stand_up(rig, &layer);
+    struct numeric n = numeric_of(rig, &s);
+    run_forward(rig, &s);
+    run_backward(rig, &s);
+    const double value = slow_forward(&n.slow, n.tensors, n.input);
+    if (s.out_count == 0)
+        rig_close_to(s.loss, value, 1e-5, "loss", 0);
+    for (size_t i = 0; i < s.out_count; i++)
+        rig_close_to(((float *)s.pass.output)[i], n.slow.output[i], 2e-5, "output", i);
+    for (size_t i = 0; i < s.in_count; i++)
+        rig_close_to(((float *)s.pass.input_gradient)[i], slope_at(&n, &n.input[i]), 1e-4, "input's gradient", i);
+    const float *gradients = s.pass.gradients;
+    for (size_t t = 0; t < s.tensor_count; t++)
+        for (size_t i = 0; i < s.tensors[t].rows * s.tensors[t].columns; i++) {
+            const size_t at = s.tensors[t].offset_bytes / sizeof(float) + i;
+            const double want = (double)(at % 5) + slope_at(&n, &n.tensors[t][i]);
+            rig_close_to(gradients[at], want, 1e-4, s.tensors[t].name, i);
+        }
+    numeric_free(&n);
+}
+
+static void gradients_equal_finite_differences_in_double(void **state)
+{
+    row_now = *state;
+    rig_try("cpu", check_gradients, 3);
+}
+
+// --- B is I and then W -----------------------------------------------------------------
+
+static void ruin(struct rig *rig, const void *memory, uint64_t bytes)
+{
+    for (size_t i = 0; i < bytes / sizeof(float); i++)
+        ((float *)(uintptr_t)memory)[i] = rig->poison;
+}
+
+// I and W as far apart as a schedule may put them: all that W must not read is ruined between.
+static void run_halves(struct rig *rig, struct stand *s, bool gradient_in_place)
+{
+    struct layer_pass pass = s->pass;
+    pass.held = exactly(rig, s->sizes.held_for_weight_bytes);
+    float *gradient = exactly(rig, s->sizes.output_bytes);
+    memcpy(gradient, s->output_gradient, s->out_count * sizeof(float));
+    pass.output_gradient = s->out_count ? gradient : NULL;
+    if (gradient_in_place && s->out_count && s->sizes.held_for_weight_bytes) {
+        memcpy(pass.held, gradient, s->out_count * sizeof(float));
+        pass.output_gradient = pass.held;
+    }
+    pass.input_gradient = s->in_count ? rig_output(rig, s->in_count) : NULL;
+    pass.workspace = exactly(rig, s->sizes.backward_workspace_bytes);
+    if (s->sizes.input != INPUT_FOR_BOTH)
+        pass.input = NULL;
+    layer_backward_input(&s->layer, &pass);
+    s->pass.input_gradient = pass.input_gradient;
+
+    ruin(rig, s->pass.saved, s->sizes.saved_bytes);
+    ruin(rig, gradient, s->sizes.output_bytes);
+    ruin(rig, pass.workspace, s->sizes.backward_workspace_bytes);
+    pass.saved = NULL, pass.output_gradient = NULL, pass.input_gradient = NULL;
+    pass.input = s->sizes.input == INPUT_NEVER ? NULL : s->pass.input;
+    pass.gradients = gradient_buffer(rig, s);
+    layer_backward_weight(&s->layer, &pass);
+    s->pass.gradients = pass.gradients;
+}
+
+static void check_halves(struct rig *rig, uint64_t trial)
+{
+    const struct layer layer = layer_of(row_now, trial);
+    struct stand s = stand_up(rig, &layer);
+    run_forward(rig, &s);
+    run_backward(rig, &s);
+    const struct layer_pass whole = s.pass;
+    run_halves(rig, &s, trial % 2);
+    if (s.in_count)
+        assert_memory_equal(s.pass.input_gradient, whole.input_gradient, s.in_count * sizeof(float));
+    if (s.sizes.parameter_bytes)
+        assert_memory_equal(s.pass.gradients, whole.gradients, s.sizes.parameter_bytes);
+}
+
+static void b_is_i_and_then_w_bit_for_bit(void **state)
+{
+    row_now = *state;
+    rig_try_everywhere(check_halves, 6);
+}
+
+// --- the rest -------------------------------------------------------------------------
+
+static void check_evaluation(struct rig *rig, uint64_t trial)
+{
+    (void)trial;
+    struct layer plain = layer_of(&kind_rows[4], 1), dropping = layer_of(&kind_rows[5], 1);
+    struct stand s = stand_up(rig, &plain);
+    run_forward(rig, &s);
+    const float *expected = s.pass.output;
+    s.layer = dropping;
+    s.pass.training = false;
+    run_forward(rig, &s);
+    assert_memory_equal(s.pass.output, expected, s.out_count * sizeof(float));
+    s.pass.training = true;
+    run_forward(rig, &s);
+    assert_memory_not_equal(s.pass.output, expected, s.out_count * sizeof(float));
+}
+
+static void nothing_is_dropped_outside_training(void **state)
+{
+    (void)state;
+    rig_try("cpu", check_evaluation, 1);
+}
+
+static double deviation_of(const float *numbers, size_t count)
+{
+    double squares = 0;
+    for (size_t i = 0; i < count; i++)
+        squares += (double)numbers[i] * (double)numbers[i];
+    return sqrt(squares / (double)count);
+}
+
+static void check_start(struct rig *rig, uint64_t trial)
+{
+    struct layer layer = layer_of(row_now, 2);
+    layer.shape.in = layer.shape.out = 96;
+    layer.shape.vocabulary = 300;
+    struct tensor tensors[LAYER_TENSORS];
+    const size_t count = layer_tensors(&layer, tensors);
+    const uint64_t bytes = layer_sizes(&layer).parameter_bytes;
+    float *parameters = rig_output(rig, bytes / sizeof(float)), *other = rig_output(rig, bytes / sizeof(float));
+    layer_initialize(&layer, rig->queue, parameters, trial);
+    layer.index++;
+    layer_initialize(&layer, rig->queue, other, trial);
+    size_t next = 0;
+    for (size_t t = 0; t < count; t++) {
+        const size_t first = tensors[t].offset_bytes / sizeof(float), end = first + tensors[t].rows * tensors[t].columns;
+        for (; next < first; next++)
+            assert_true(parameters[next] == 0);
+        if (tensors[t].start == START_NORMAL) {
+            const double got = deviation_of(parameters + first, end - first) / (double)tensors[t].deviation;
+            assert_true(fabs(got - 1) < 0.1);
+            assert_memory_not_equal(parameters + first, other + first, 64);
+        }
+        for (size_t i = first; i < end && tensors[t].start != START_NORMAL; i++)
+            assert_true(parameters[i] == (tensors[t].start == START_ONE));
+        assert_int_equal(tensors[t].decays, tensors[t].rows > 1);
+        next = end;
+    }
+    for (; next < bytes / sizeof(float); next++)
+        assert_true(parameters[next] == 0);
+}
+
+static void parameters_start_by_seed_and_index_with_zeros_in_the_gaps(void **state)
+{
+    row_now = *state;
+    rig_try("cpu", check_start, 2);
+}
+
+static void half_blocks_keep_what_they_say(void **state)
+{
+    (void)state;
+    const struct layer layer = layer_of(&kind_rows[4], 2);  // 1 x 5 rows of 12
+    const struct layer_sizes sizes = layer_sizes(&layer);
+    // Two norms' numbers and the wide tensor: 5 x 4 x 12 floats = 960 bytes.
+    assert_int_equal(sizes.saved_bytes, 256 + 256 + 1024);
+    assert_int_equal(sizes.output_bytes, 256);
+    // The output's gradient, the norms' numbers, two wide tensors, one as wide as the input.
+    assert_int_equal(sizes.held_for_weight_bytes, 256 + 256 + 256 + 2 * 1024 + 256);
+    assert_int_equal(sizes.input, INPUT_FOR_BOTH);
+    assert_int_equal(sizes.flops, 16 * 5 * 12 * 12);
+    assert_string_equal(layer_kind_name(&layer), "mlp");
+    const struct layer relu = layer_of(&kind_rows[8], 2);
+    assert_int_equal(layer_sizes(&relu).saved_bytes, 256);
+    assert_int_equal(layer_sizes(&relu).held_for_weight_bytes, 0);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[3 * KINDS + 2];
+    char names[3 * KINDS][64];
+    size_t count = 0;
+    for (size_t i = 0; i < KINDS; i++) {
+        snprintf(names[count], sizeof names[0], "%s: gradients equal finite differences", kind_rows[i].name);
+        tests[count] = (struct CMUnitTest){ .name = names[count], .initial_state = &kind_rows[i],
+                                            .test_func = gradients_equal_finite_differences_in_double };
+        count++;
+        snprintf(names[count], sizeof names[0], "%s: B is I and then W, bit for bit", kind_rows[i].name);
+        tests[count] = (struct CMUnitTest){ .name = names[count], .initial_state = &kind_rows[i],
+                                            .test_func = b_is_i_and_then_w_bit_for_bit };
+        count++;
+        snprintf(names[count], sizeof names[0], "%s: parameters start by seed and index", kind_rows[i].name);
+        tests[count] = (struct CMUnitTest){ .name = names[count], .initial_state = &kind_rows[i],
+                                            .test_func = parameters_start_by_seed_and_index_with_zeros_in_the_gaps };
+        count++;
+    }
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(nothing_is_dropped_outside_training);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(half_blocks_keep_what_they_say);
+    return cmocka_run_group_tests_name("layers", tests, NULL, NULL);
+}

@@ -1,0 +1,104 @@
+#include "models/model.h"
+
+#include "tests/test.h"
+
+static void gpt_nano_has_its_layers_in_order(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct model *model = model_create("gpt-nano", &(struct model_sizes){ 0 }, &error);
+    assert_good(model, error);
+    assert_int_equal(model->layer_count, 10);
+    const char *const names[] = { "embedding", "block0.attention", "block0.mlp", "block1.attention", "block1.mlp",
+                                  "block2.attention", "block2.mlp", "block3.attention", "block3.mlp", "head" };
+    for (size_t i = 0; i < 10; i++) {
+        assert_string_equal(model->layers[i].name, names[i]);
+        assert_int_equal(model->layers[i].index, i);
+    }
+    assert_int_equal(model_tokens(model), 512);
+    model_free(model);
+}
+
+// The same models in PyTorch (bench/peers/train_pytorch.py) have as many parameters.
+static struct count_row {
+    const char *name;
+    uint64_t parameters;
+} count_rows[] = { { "gpt-nano", 875264 }, { "gpt-10m", 10893312 }, { "mlp", 3 * 129 * 128 + (512 + 64 + 2) * 128 } };
+
+static void a_model_has_its_number_of_parameters(void **state)
+{
+    const struct count_row *row = *state;
+    struct error error = { 0 };
+    struct model *model = model_create(row->name, &(struct model_sizes){ 0 }, &error);
+    assert_good(model, error);
+    assert_int_equal(model_parameter_count(model), row->parameters);
+    assert_true(model_parameter_bytes(model) >= row->parameters * sizeof(float));
+    model_free(model);
+}
+
+static void flops_are_those_of_the_products(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    const struct model_sizes sizes = { .micro_batch = 1, .sequence = 2, .width = 4, .blocks = 1, .heads = 2 };
+    struct model *model = model_create("gpt-nano", &sizes, &error);
+    assert_good(model, error);
+    // Two rows: 12 x 4 x 4 weights in the block and 4 x 256 in the head, twice each;
+    // attention's two products over the causal half of 2 x 2, 4 wide.
+    assert_int_equal(model_flops(model), 2 * 2 * (12 * 4 * 4 + 4 * 256) + 2 * 2 * 2 * 4);
+    model_free(model);
+}
+
+static struct bad_row {
+    const char *name;
+    const char *model;
+    struct model_sizes sizes;
+    const char *sentence;
+} bad_rows[] = {
+    { "an unknown model is refused", "gpt-5", { 0 }, "there is no model gpt-5 (the models are: gpt-nano, gpt-10m, mlp)" },
+    { "heads must share the width", "gpt-nano", { .heads = 3 }, "a width of 128 cannot be shared by 3 heads" },
+    { "dropout is below 1", "gpt-nano", { .dropout = 1 }, "a dropout of 1 is not in [0, 1)" },
+    { "a width has a limit", "mlp", { .width = 20000 }, "a model of width 20000 is past the largest, 16384" },
+    { "a micro-batch's tensors have a limit", "gpt-10m", { .micro_batch = 1000, .sequence = 8000 },
+      "a micro-batch of 1000 sequences of 8000 is too large for a width of 384" },
+};
+
+static void bad_sizes_are_refused(void **state)
+{
+    const struct bad_row *row = *state;
+    struct error error = { 0 };
+    assert_null(model_create(row->model, &row->sizes, &error));
+    assert_error(error, row->sentence);
+}
+
+static void every_kind_can_be_created(void **state)
+{
+    (void)state;
+    size_t count;
+    const struct model_kind *kinds = model_kinds(&count);
+    assert_int_equal(count, 3);
+    for (size_t i = 0; i < count; i++) {
+        struct error error = { 0 };
+        struct model *model = model_create(kinds[i].name, &kinds[i].sizes, &error);
+        assert_good(model, error);
+        model_free(model);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gpt_nano_has_its_layers_in_order),
+        TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[0]),
+        TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[1]),
+        TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[2]),
+        cmocka_unit_test(flops_are_those_of_the_products),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[0]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[1]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[2]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[3]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[4]),
+        cmocka_unit_test(every_kind_can_be_created),
+    };
+    return cmocka_run_group_tests_name("model", tests, NULL, NULL);
+}

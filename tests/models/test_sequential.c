@@ -1,0 +1,213 @@
+#include "models/sequential.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/hash.h"
+#include "tests/test.h"
+
+static const struct sequential_update adamw = {
+    .adamw = { .rate = 3e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .decay = 0.1f },
+};
+static const struct sequential_update sgd = { .is_sgd = true, .sgd = { .rate = 0.1f, .momentum = 0.9f } };
+
+struct run {
+    struct device *device;
+    struct model *model;
+    struct sequential *sequential;
+    uint32_t micro_batches;
+    int32_t *tokens, *targets;
+};
+
+static const char text[] = "a weir evens out a flow; this one evens out the flow of micro-batches. ";
+
+static struct run run_start(const char *model, const struct model_sizes *sizes, uint32_t micro_batches, uint64_t seed)
+{
+    struct error error = { 0 };
+    struct run run = { .device = device_open("cpu", &error), .micro_batches = micro_batches };
+    assert_good(run.device, error);
+    run.model = model_create(model, sizes, &error);
+    assert_good(run.model, error);
+    run.sequential = sequential_create(run.device, run.model, micro_batches, seed, &error);
+    assert_good(run.sequential, error);
+    const size_t count = micro_batches * model_tokens(run.model);
+    run.tokens = malloc((count + 1) * sizeof(int32_t));
+    assert_non_null(run.tokens);
+    for (size_t i = 0; i < count + 1; i++)
+        run.tokens[i] = text[i % (sizeof text - 1)];
+    run.targets = run.tokens + 1;
+    return run;
+}
+
+static void run_end(struct run *run)
+{
+    sequential_free(run->sequential);
+    model_free(run->model);
+    device_close(run->device);
+    free(run->tokens);
+}
+
+static double step(struct run *run, const struct sequential_update *update)
+{
+    struct error error = { 0 };
+    double loss = NAN;
+    assert_good(sequential_step(run->sequential, run->tokens, run->targets, update, &loss, &error), error);
+    return loss;
+}
+
+static double evaluate(struct run *run)
+{
+    struct error error = { 0 };
+    double loss = NAN;
+    assert_good(sequential_evaluate(run->sequential, run->tokens, run->targets, run->micro_batches, &loss, &error),
+                error);
+    return loss;
+}
+
+// All parameters of a run after `steps` steps, as a hash.
+static void weights_after(const char *model, uint64_t seed, size_t steps, const struct sequential_update *update,
+                          char digits[HASH_SIZE])
+{
+    const struct model_sizes sizes = { .micro_batch = 2, .sequence = 16, .width = 32, .blocks = 2, .heads = 2,
+                                       .dropout = 0.1f };
+    struct run run = run_start(model, &sizes, 3, seed);
+    for (size_t i = 0; i < steps; i++)
+        step(&run, update);
+    hash_bytes(sequential_parameters(run.sequential, 0), model_parameter_bytes(run.model), digits);
+    run_end(&run);
+}
+
+static void the_same_seed_gives_the_same_bits_and_another_does_not(void **state)
+{
+    (void)state;
+    char one[HASH_SIZE], again[HASH_SIZE], other[HASH_SIZE];
+    weights_after("gpt-nano", 1, 4, &adamw, one);
+    weights_after("gpt-nano", 1, 4, &adamw, again);
+    weights_after("gpt-nano", 2, 4, &adamw, other);
+    assert_string_equal(one, again);
+    assert_string_not_equal(one, other);
+}
+
+static struct learn_row {
+    const char *name;
+    const char *model;
+    const struct sequential_update *update;
+    double below;  // the text's next byte follows from the last few; an mlp sees only the last
+} learn_rows[] = {
+    { "gpt-nano learns a text by AdamW", "gpt-nano", &adamw, 1.0 },
+    { "gpt-nano learns a text by SGD", "gpt-nano", &sgd, 2.5 },
+    { "mlp learns what one byte tells by AdamW", "mlp", &adamw, 2.0 },
+};
+
+static void a_repeating_text_is_learned(void **state)
+{
+    const struct learn_row *row = *state;
+    const struct model_sizes sizes = { .micro_batch = 2, .sequence = 48, .width = 48, .blocks = 2, .heads = 2 };
+    struct run run = run_start(row->model, &sizes, 2, 1);
+    const double first = step(&run, row->update);
+    assert_true(fabs(first - log(256)) < 0.5);
+    for (size_t i = 0; i < 80; i++)
+        step(&run, row->update);
+    const double last = evaluate(&run);
+    if (!(last < row->below))
+        fail_msg("the loss is %g after 80 steps, should be below %g", last, row->below);
+    run_end(&run);
+}
+
+static void a_step_tells_the_loss_it_began_with(void **state)
+{
+    (void)state;
+    const struct model_sizes sizes = { .sequence = 16, .width = 32, .blocks = 1, .heads = 2 };
+    struct run run = run_start("gpt-nano", &sizes, 3, 4);
+    const double before = evaluate(&run);
+    assert_true(step(&run, &adamw) == before);
+    assert_true(evaluate(&run) < before);
+    run_end(&run);
+}
+
+static void micro_batches_are_shares_of_one_mean(void **state)
+{
+    (void)state;
+    // The same four sequences as one micro-batch of four, or as four of one.
+    const struct model_sizes whole = { .micro_batch = 4, .sequence = 16, .width = 32, .blocks = 1, .heads = 2 };
+    struct model_sizes parts = whole;
+    parts.micro_batch = 1;
+    struct run one = run_start("gpt-nano", &whole, 1, 4), four = run_start("gpt-nano", &parts, 4, 4);
+    assert_true(fabs(step(&one, &adamw) - step(&four, &adamw)) < 1e-5);
+    const float *a = sequential_gradients(one.sequential, 0), *b = sequential_gradients(four.sequential, 0);
+    for (size_t i = 0; i < model_parameter_bytes(one.model) / sizeof(float); i++)
+        if (!(fabsf(a[i] - b[i]) < 1e-5f))
+            fail_msg("gradient %zu is %g and %g", i, (double)a[i], (double)b[i]);
+    run_end(&one);
+    run_end(&four);
+}
+
+// L(w + h g) - L(w - h g) = 2 h |g|^2 for small h: the whole chain at once.
+static void the_whole_models_gradient_is_the_slope_of_its_loss(void **state)
+{
+    (void)state;
+    const struct model_sizes sizes = { .sequence = 16, .width = 32, .blocks = 2, .heads = 2 };
+    struct run run = run_start("gpt-nano", &sizes, 2, 4);
+    const struct sequential_update still = { .is_sgd = true };  // of rate 0: only the gradients
+    step(&run, &still);
+    const size_t count = model_parameter_bytes(run.model) / sizeof(float);
+    const float *gradients = sequential_gradients(run.sequential, 0);
+    float *weights = (float *)(uintptr_t)sequential_parameters(run.sequential, 0);  // the cpu's memory is ours
+    double squares = 0, change = 0;
+    for (size_t i = 0; i < count; i++)
+        squares += (double)gradients[i] * (double)gradients[i];
+    const float h = (float)(0.01 / squares);
+    for (int side = 0; side < 2; side++) {
+        for (size_t i = 0; i < count; i++)
+            weights[i] += (side ? -2 : 1) * h * gradients[i];
+        change += (side ? -1 : 1) * evaluate(&run);
+    }
+    if (!(fabs(change / (2 * (double)h * squares) - 1) < 0.005))
+        fail_msg("the loss changed by %g, should by %g", change, 2 * (double)h * squares);
+    run_end(&run);
+}
+
+static void all_memory_is_one_allocation_made_at_the_start(void **state)
+{
+    (void)state;
+    const struct model_sizes sizes = { .sequence = 16, .width = 32, .blocks = 1, .heads = 2 };
+    struct run run = run_start("gpt-nano", &sizes, 2, 1);
+    const struct device_memory before = device_memory(run.device);
+    step(&run, &adamw);
+    evaluate(&run);
+    const struct device_memory after = device_memory(run.device);
+    assert_int_equal(before.allocations, 1);
+    assert_int_equal(after.allocations, 1);
+    assert_int_equal(after.peak_bytes, before.peak_bytes);
+    assert_true(before.peak_bytes > 4 * model_parameter_bytes(run.model));
+    run_end(&run);
+}
+
+static void a_token_outside_the_vocabulary_ends_the_step(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    const struct model_sizes sizes = { .sequence = 16, .width = 32, .blocks = 1, .heads = 2 };
+    struct run run = run_start("gpt-nano", &sizes, 1, 1);
+    run.tokens[5] = 256;
+    double loss;
+    assert_false(sequential_step(run.sequential, run.tokens, run.targets, &adamw, &loss, &error));
+    assert_error(error, "a token is outside the vocabulary");
+    run_end(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_seed_gives_the_same_bits_and_another_does_not),
+        TEST_ROW(a_repeating_text_is_learned, &learn_rows[0]),
+        TEST_ROW(a_repeating_text_is_learned, &learn_rows[1]),
+        TEST_ROW(a_repeating_text_is_learned, &learn_rows[2]),
+        cmocka_unit_test(a_step_tells_the_loss_it_began_with),
+        cmocka_unit_test(micro_batches_are_shares_of_one_mean),
+        cmocka_unit_test(the_whole_models_gradient_is_the_slope_of_its_loss),
+        cmocka_unit_test(all_memory_is_one_allocation_made_at_the_start),
+        cmocka_unit_test(a_token_outside_the_vocabulary_ends_the_step),
+    };
+    return cmocka_run_group_tests_name("sequential", tests, NULL, NULL);
+}
