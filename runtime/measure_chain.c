@@ -1,0 +1,206 @@
+#include "runtime/measure_chain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+
+// A piece of device memory, and what the device counted for it.
+struct piece {
+    void *at;
+    uint64_t bytes;
+};
+
+struct measured_layer {
+    struct piece parameters, gradients, output, saved, held, output_gradient, workspace, backward_workspace;
+};
+
+enum { PIECES = sizeof(struct measured_layer) / sizeof(struct piece) };
+
+struct measured_chain {
+    struct measured callbacks;
+    const struct weir_layer *layers;
+    size_t layer_count;
+    struct device *device;
+    struct queue *queue;
+    uint32_t micro_batch;
+    float loss;
+    struct measured_layer own[];
+};
+
+static bool allocate(struct measured_chain *chain, struct piece *piece, uint64_t bytes, struct error *error)
+{
+    if (bytes == 0)
+        return true;
+    const uint64_t before = device_memory(chain->device).current_bytes;
+    piece->at = device_allocate(chain->device, round_to_256(bytes), error);
+    piece->bytes = device_memory(chain->device).current_bytes - before;
+    if (piece->at)
+        queue_zero(chain->queue, piece->at, round_to_256(bytes));
+    return piece->at != NULL;
+}
+
+// A layer without a fused backward has I and W run one after the other, with `held` in its workspace.
+static uint64_t backward_workspace(const struct weir_layer *layer)
+{
+    const uint64_t own = round_to_256(layer->backward_workspace_bytes);
+    return layer->backward ? own : own + round_to_256(layer->held_for_weight_bytes);
+}
+
+static bool allocate_layer(struct measured_chain *chain, size_t l, struct error *error)
+{
+    const struct weir_layer *layer = &chain->layers[l];
+    struct measured_layer *own = &chain->own[l];
+    struct weir_error trouble = { 0 };
+    if (!allocate(chain, &own->parameters, layer->parameter_bytes, error)
+        || !allocate(chain, &own->gradients, layer->parameter_bytes, error)
+        || !allocate(chain, &own->output, layer->output_bytes, error)
+        || !allocate(chain, &own->saved, layer->saved_bytes, error)
+        || !allocate(chain, &own->held, layer->held_for_weight_bytes, error)
+        || !allocate(chain, &own->output_gradient, layer->output_bytes, error)
+        || !allocate(chain, &own->workspace, layer->workspace_bytes, error)
+        || !allocate(chain, &own->backward_workspace, backward_workspace(layer), error))
+        return false;
+    if (layer->initialize && !layer->initialize(layer->self, chain->queue, own->parameters.at, &trouble))
+        return error_set_kind(error, ERROR_MACHINE, "layer %s: %s", layer->name, trouble.text);
+    return true;
+}
+
+// --- callbacks -------------------------------------------------------------------
+
+typedef bool (*layer_function)(void *self, const struct weir_pass *pass, struct weir_error *error);
+
+static bool call(const struct weir_layer *layer, layer_function function, const struct weir_pass *pass,
+                 struct error *error)
+{
+    struct weir_error trouble = { 0 };
+    return function(layer->self, pass, &trouble)
+        || error_set_kind(error, ERROR_MACHINE, "layer %s: %s", layer->name, trouble.text);
+}
+
+static struct weir_pass pass_of(struct measured_chain *chain, size_t l, bool forward)
+{
+    const struct measured_layer *own = &chain->own[l];
+    const struct piece *below = l > 0 ? &chain->own[l - 1].output : NULL;
+    return (struct weir_pass){
+        .queue = chain->queue,
+        .micro_batch = chain->micro_batch,
+        .parameters = own->parameters.at,
+        .gradients = own->gradients.at,
+        .input = below ? below->at : NULL,
+        .output = own->output.at,
+        .saved = own->saved.at,
+        .held = own->held.at,
+        .output_gradient = l + 1 < chain->layer_count ? own->output_gradient.at : NULL,
+        .input_gradient = below ? chain->own[l - 1].output_gradient.at : NULL,
+        .workspace = forward ? own->workspace.at : own->backward_workspace.at,
+        .loss = forward ? &chain->loss : NULL,
+    };
+}
+
+// The output's gradient stands at the head of `held` when I begins.
+static bool run_input(struct measured_chain *chain, size_t l, struct weir_pass *pass, struct error *error)
+{
+    const struct weir_layer *layer = &chain->layers[l];
+    if (layer->held_for_weight_bytes > 0 && pass->output_gradient) {
+        queue_copy(chain->queue, pass->held, pass->output_gradient, layer->output_bytes);
+        pass->output_gradient = pass->held;
+    }
+    return call(layer, layer->backward_input, pass, error);
+}
+
+static bool run_both(struct measured_chain *chain, size_t l, struct weir_pass *pass, struct error *error)
+{
+    const struct weir_layer *layer = &chain->layers[l];
+    if (layer->backward)
+        return call(layer, layer->backward, pass, error);
+    pass->held = pass->workspace;
+    pass->workspace = (void *)((uintptr_t)pass->workspace + round_to_256(layer->held_for_weight_bytes));
+    return run_input(chain, l, pass, error) && call(layer, layer->backward_weight, pass, error);
+}
+
+static bool run(void *self, size_t l, enum phase phase, struct error *error)
+{
+    struct measured_chain *chain = self;
+    const struct weir_layer *layer = &chain->layers[l];
+    if (phase == PHASE_FORWARD && l == 0)
+        chain->micro_batch++;
+    struct weir_pass pass = pass_of(chain, l, phase == PHASE_FORWARD || phase == PHASE_RECOMPUTE);
+    switch (phase) {
+    case PHASE_BACKWARD_INPUT:
+        return run_input(chain, l, &pass, error);
+    case PHASE_BACKWARD_WEIGHT:
+        return call(layer, layer->backward_weight, &pass, error);
+    case PHASE_BACKWARD:
+        return run_both(chain, l, &pass, error);
+    default:
+        return call(layer, layer->forward, &pass, error);
+    }
+}
+
+static bool wait(void *self, struct error *error)
+{
+    const struct measured_chain *chain = self;
+    return queue_wait(chain->queue, error);
+}
+
+static bool describe(void *self, size_t l, struct profile_layer *into, struct error *error)
+{
+    const struct measured_chain *chain = self;
+    const struct weir_layer *layer = &chain->layers[l];
+    const struct measured_layer *own = &chain->own[l];
+    into->name = strdup(layer->name);
+    into->kind = strdup(layer->kind);
+    into->parameter_bytes = own->parameters.bytes;
+    into->output_bytes = own->output.bytes;
+    into->saved_bytes = own->saved.bytes;
+    into->input_kept = (enum input_kept)layer->input_kept;
+    into->held_for_weight_bytes = own->held.bytes;
+    into->workspace_bytes = own->workspace.bytes;
+    into->backward_workspace_bytes = own->backward_workspace.bytes;
+    into->flops = layer->flops;
+    return (into->name && into->kind) || error_no_memory(error, "a layer's name");
+}
+
+// --- life ------------------------------------------------------------------------
+
+struct measured_chain *measured_chain_create(const struct weir_layer *layers, size_t layer_count,
+                                             struct device *device, struct error *error)
+{
+    struct measured_chain *chain = calloc(1, sizeof *chain + layer_count * sizeof chain->own[0]);
+    if (!chain) {
+        error_no_memory(error, "layers to measure");
+        return NULL;
+    }
+    chain->callbacks = (struct measured){ chain, layer_count, run, wait, describe };
+    chain->layers = layers;
+    chain->layer_count = layer_count;
+    chain->device = device;
+    chain->queue = queue_create(device, error);
+    bool good = chain->queue != NULL;
+    for (size_t l = 0; good && l < layer_count; l++)
+        good = allocate_layer(chain, l, error);
+    if (!good || !queue_wait(chain->queue, error)) {
+        measured_chain_free(chain);
+        return NULL;
+    }
+    return chain;
+}
+
+void measured_chain_free(struct measured_chain *chain)
+{
+    if (!chain)
+        return;
+    for (size_t l = 0; l < chain->layer_count; l++) {
+        const struct piece *pieces = (const struct piece *)&chain->own[l];
+        for (size_t i = 0; i < PIECES; i++)
+            device_release(chain->device, pieces[i].at);
+    }
+    queue_free(chain->queue);
+    free(chain);
+}
+
+const struct measured *measured_chain_callbacks(const struct measured_chain *chain)
+{
+    return &chain->callbacks;
+}
