@@ -215,9 +215,18 @@ static struct weir_pass pass_of(const struct placed *link, const struct stage_pa
 
 // --- forward -------------------------------------------------------------------------
 
+// A stage without layers hands on what it gets.
+static void hand_on(const struct stage_pass *pass, void *to, const void *from, uint64_t bytes)
+{
+    if (bytes > 0)
+        queue_copy(pass->queue, to, from, bytes);
+}
+
 static bool chain_forward(void *self, const struct stage_pass *pass, struct error *error)
 {
     const struct chain *chain = self;
+    if (length_of(chain) == 0)
+        hand_on(pass, pass->output, pass->input, chain->stage.bytes.output);
     const void *input = pass->input;
     bool input_at_high = false;
     uint64_t input_bytes = 0;  // of the workspace
@@ -402,6 +411,8 @@ static bool go_down(const struct chain *chain, const struct stage_pass *pass, en
 {
     struct descent descent = { .chain = chain, .pass = pass, .kind = kind, .whole = workspace_of(chain, pass),
                                .gradient = pass->output_gradient };
+    if (length_of(chain) == 0)
+        hand_on(pass, pass->input_gradient, pass->output_gradient, chain->stage.bytes.output);
     for (size_t i = length_of(chain); i-- > 0;)
         if (!descend(&descent, i, error))
             return false;
@@ -510,11 +521,15 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
         chain->links[l - first] = (struct placed){ .layer = &layers[l], .rerun = find_rerun(chain, l) };
     chain->stage.functions = &chain_functions;
     chain->stage.self = chain;
-    if (!measure_stage(chain, layers, layer_count, recompute, optimizer, error) || !collect_exempt(chain, error)) {
+    bool good = measure_stage(chain, layers, layer_count, recompute, optimizer, error);
+    if (good) {
+        lay_out(chain);
+        good = collect_exempt(chain, error);
+    }
+    if (!good) {
         chain_free(chain);
         return NULL;
     }
-    lay_out(chain);
     return chain;
 }
 
