@@ -18,9 +18,10 @@ struct command {
     int (*run)(int count, char **arguments);
 };
 
-extern const struct command command_import;
 extern const struct command command_profile;
+extern const struct command command_import;
 extern const struct command command_schedule;
+extern const struct command command_verify;
 
 // Parses a command's arguments; argp answers --help and usage errors (exit code 2) itself.
 void command_parse(const struct argp *argp, int count, char **arguments, void *input);

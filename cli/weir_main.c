@@ -11,6 +11,7 @@ static const struct command *const commands[] = {
     &command_profile,
     &command_import,
     &command_schedule,
+    &command_verify,
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -355,11 +355,31 @@ static void a_layers_trouble_is_told_with_its_name(void **state)
     chain_free(chain);
 }
 
+static void undecayed_parameters_are_told_by_their_place_in_the_stage(void **state)
+{
+    (void)state;
+    const struct weir_range bias = { 80, 120 }, norms[] = { { 0, 40 }, { 200, 240 } };
+    const struct weir_layer layers[] = {
+        { .name = "a", .parameter_bytes = 1000 },
+        { .name = "b", .parameter_bytes = 120, .undecayed = &bias, .undecayed_count = 1 },
+        { .name = "c", .parameter_bytes = 300, .undecayed = norms, .undecayed_count = 2 },
+    };
+    struct error error = { 0 };
+    struct chain *chain = chain_create(layers, 3, 1, 3, NULL, 0, OPTIMIZER_SGD, &error);
+    assert_good(chain, error);
+    const struct stage *stage = chain_stage(chain);
+    assert_int_equal(stage->exempt_count, 3);
+    const struct exempt want[] = { { 20, 30 }, { 64, 74 }, { 114, 124 } };  // c begins at byte 256
+    assert_memory_equal(stage->exempt, want, sizeof want);
+    chain_free(chain);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_range_with_any_segments_equals_plain_layers),
         cmocka_unit_test(a_layers_trouble_is_told_with_its_name),
+        cmocka_unit_test(undecayed_parameters_are_told_by_their_place_in_the_stage),
     };
     return cmocka_run_group_tests_name("chain", tests, NULL, NULL);
 }

@@ -1,0 +1,91 @@
+// weir verify PLAN: whether the pipeline's weights are those of one processor.
+
+#include <stdio.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "trainer/model_spec.h"
+#include "trainer/verify.h"
+
+enum { KEY_STEPS = KEY_OWN, KEY_SEED };
+
+struct given {
+    const char *plan;
+    uint64_t steps, seed;
+};
+
+static const struct argp_option options[] = {
+    { "steps", KEY_STEPS, "N", 0, "Iterations to compare (2)", 0 },
+    { "seed", KEY_SEED, "N", 0, "Of weights, batches and dropout (1)", 0 },
+    { 0 },
+};
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct given *given = state->input;
+    switch (key) {
+    case KEY_STEPS:
+        given->steps = option_count(argument, "--steps", 1, 100000, state);
+        break;
+    case KEY_SEED:
+        given->seed = option_count(argument, "--seed", 0, UINT32_MAX, state);
+        break;
+    case ARGP_KEY_ARG:
+        if (given->plan)
+            argp_error(state, "one plan, not also \"%s\"", argument);
+        given->plan = argument;
+        break;
+    case ARGP_KEY_END:
+        if (!given->plan)
+            argp_error(state, "a plan is needed");
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = take,
+    .args_doc = "PLAN",
+    .doc = "Trains the plan's model twice from the same weights on the same batches, once by the plan's pipeline on"
+           " threads and once plainly, layer after layer on one thread, and compares every weight bit for bit."
+           "\vExit code 0: they are equal; 1: they differ.\n\nExample:\n  weir verify plan.json --steps 5\n",
+};
+
+static int print(const struct plan *plan, const struct verification *result)
+{
+    printf("%s, %s, %zu stages, %u micro-batches: %llu parameters after %u iterations (loss %.6f)\n", plan->model,
+           plan->schedule, plan->stage_count, plan->micro_batches, (unsigned long long)result->parameter_count,
+           result->steps, result->loss);
+    if (result->equal) {
+        printf("equal: pipeline and sequential run agree bit for bit, weights and losses\n");
+        return 0;
+    }
+    if (result->differing)
+        printf("different: %llu parameters, first in layer %s at %llu: %.9g in the pipeline, %.9g sequentially\n",
+               (unsigned long long)result->differing, result->layer, (unsigned long long)result->index,
+               (double)result->pipeline, (double)result->sequential);
+    if (result->losses_differing)
+        printf("different: the losses of %u micro-batches\n", result->losses_differing);
+    return 1;
+}
+
+static int run(int count, char **arguments)
+{
+    struct given given = { .steps = 2, .seed = 1 };
+    command_parse(&argp, count, arguments, &given);
+
+    struct error error = { 0 };
+    struct plan *plan = plan_load(given.plan, &error);
+    struct model *model = plan ? model_from_spec(plan->model, &error) : NULL;
+    struct verification result;
+    const bool good = model && verify_plan(plan, model, (uint32_t)given.steps, given.seed, &result, &error);
+    const int code = good ? print(plan, &result) : command_fail(&error);
+    model_free(model);
+    plan_free(plan);
+    return code;
+}
+
+const struct command command_verify = { "verify", "compare a plan's pipeline with a sequential run, bit for bit", run };

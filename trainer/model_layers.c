@@ -1,0 +1,204 @@
+#include "trainer/model_layers.h"
+
+#include <stdlib.h>
+
+#include "common/random.h"
+
+// What a layer's functions find behind `self`.
+struct layer_binding {
+    const struct layer *layer;
+    struct batch_settings settings;
+    size_t rows, sequence;
+    int32_t *tokens, *targets;  // of the micro-batch at hand, in memory the device can read; only where needed
+    struct weir_range undecayed[LAYER_TENSORS];
+};
+
+static void draw(const struct layer_binding *binding, uint64_t step, uint32_t micro_batch)
+{
+    uint64_t state = binding->settings.seed;
+    state = random_next(&state) ^ step;
+    state = random_next(&state) ^ micro_batch;
+    for (size_t i = 0; i < binding->rows * binding->sequence; i++) {
+        binding->tokens[i] = (int32_t)random_below(&state, 256);
+        binding->targets[i] = (int32_t)random_below(&state, 256);
+    }
+}
+
+static void fetch(const struct layer_binding *binding, uint64_t step, uint32_t micro_batch)
+{
+    const struct batch_settings *settings = &binding->settings;
+    if (settings->batches == BATCHES_RANDOM)
+        draw(binding, step, micro_batch);
+    else if (settings->batches == BATCHES_TRAIN)
+        text_data_micro_batch(settings->text, settings->seed, step, micro_batch, binding->rows, binding->sequence,
+                              binding->tokens, binding->targets);
+    else
+        text_data_held_batch(settings->text, micro_batch, binding->rows, binding->sequence, binding->tokens,
+                             binding->targets);
+}
+
+static struct layer_pass pass_of(const struct layer_binding *binding, const struct weir_pass *pass)
+{
+    const double samples = (double)binding->rows * (double)binding->sequence * binding->settings.samples;
+    return (struct layer_pass){
+        .queue = pass->queue,
+        .parameters = pass->parameters,
+        .gradients = pass->gradients,
+        .input = pass->input,
+        .output = pass->output,
+        .saved = pass->saved,
+        .held = pass->held,
+        .output_gradient = pass->output_gradient,
+        .input_gradient = pass->input_gradient,
+        .workspace = pass->workspace,
+        .seed = binding->settings.seed,
+        .step = pass->step,
+        .micro_batch = pass->micro_batch,
+        .training = binding->settings.batches != BATCHES_HELD,
+        .tokens = binding->tokens,
+        .targets = binding->targets,
+        .loss_scale = (float)(1 / samples),
+    };
+}
+
+static bool forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)error;
+    const struct layer_binding *binding = self;
+    if (binding->tokens)
+        fetch(binding, pass->step, pass->micro_batch);
+    struct layer_pass own = pass_of(binding, pass);
+    if (binding->layer->kind == &layer_head)
+        own.loss = pass->loss;
+    layer_forward(binding->layer, &own);
+    return true;
+}
+
+static bool backward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)error;
+    const struct layer_binding *binding = self;
+    const struct layer_pass own = pass_of(binding, pass);
+    layer_backward(binding->layer, &own);
+    return true;
+}
+
+static bool backward_input(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)error;
+    const struct layer_binding *binding = self;
+    const struct layer_pass own = pass_of(binding, pass);
+    layer_backward_input(binding->layer, &own);
+    return true;
+}
+
+static bool backward_weight(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)error;
+    const struct layer_binding *binding = self;
+    const struct layer_pass own = pass_of(binding, pass);
+    layer_backward_weight(binding->layer, &own);
+    return true;
+}
+
+static bool initialize(void *self, void *queue, void *parameters, struct weir_error *error)
+{
+    (void)error;
+    const struct layer_binding *binding = self;
+    layer_initialize(binding->layer, queue, parameters, binding->settings.seed);
+    return true;
+}
+
+static size_t find_undecayed(struct layer_binding *binding)
+{
+    struct tensor tensors[LAYER_TENSORS];
+    const size_t count = layer_tensors(binding->layer, tensors);
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t first = tensors[i].offset_bytes;
+        if (!tensors[i].decays)
+            binding->undecayed[found++] =
+                (struct weir_range){ first, first + tensors[i].rows * tensors[i].columns * sizeof(float) };
+    }
+    return found;
+}
+
+static struct weir_layer layer_of(struct layer_binding *binding)
+{
+    const struct layer_sizes sizes = layer_sizes(binding->layer);
+    static const enum weir_input_kept kept[] = {
+        [INPUT_NEVER] = WEIR_INPUT_KEPT_NONE,
+        [INPUT_FOR_WEIGHT] = WEIR_INPUT_KEPT_WEIGHT,
+        [INPUT_FOR_BOTH] = WEIR_INPUT_KEPT_BOTH,
+    };
+    return (struct weir_layer){
+        .name = binding->layer->name,
+        .kind = layer_kind_name(binding->layer),
+        .parameter_bytes = sizes.parameter_bytes,
+        .output_bytes = sizes.output_bytes,
+        .saved_bytes = sizes.saved_bytes,
+        .input_kept = kept[sizes.input],
+        .held_for_weight_bytes = sizes.held_for_weight_bytes,
+        .workspace_bytes = sizes.workspace_bytes,
+        .backward_workspace_bytes = sizes.backward_workspace_bytes,
+        .flops = sizes.flops,
+        .undecayed = binding->undecayed,
+        .undecayed_count = find_undecayed(binding),
+        .self = binding,
+        .forward = forward,
+        .backward_input = backward_input,
+        .backward_weight = backward_weight,
+        .backward = backward,
+        .initialize = initialize,
+    };
+}
+
+static bool bind(struct layer_binding *binding, const struct model *model, size_t index,
+                 const struct batch_settings *settings)
+{
+    const struct layer *layer = &model->layers[index];
+    *binding = (struct layer_binding){ .layer = layer, .settings = *settings, .rows = model->sizes.micro_batch,
+                                       .sequence = model->sizes.sequence };
+    if (layer->kind != &layer_embedding && layer->kind != &layer_head)
+        return true;
+    binding->tokens = calloc(binding->rows * binding->sequence, sizeof binding->tokens[0]);
+    binding->targets = calloc(binding->rows * binding->sequence, sizeof binding->targets[0]);
+    return binding->tokens && binding->targets;
+}
+
+struct model_layers *model_layers_create(const struct model *model, const struct batch_settings *settings,
+                                         struct error *error)
+{
+    struct model_layers *made = calloc(1, sizeof *made);
+    if (made) {
+        made->model = model;
+        made->layer_count = model->layer_count;
+        made->layers = calloc(model->layer_count, sizeof made->layers[0]);
+        made->bindings = calloc(model->layer_count, sizeof made->bindings[0]);
+    }
+    bool good = made && made->layers && made->bindings;
+    for (size_t l = 0; good && l < model->layer_count; l++) {
+        good = bind(&made->bindings[l], model, l, settings);
+        if (good)
+            made->layers[l] = layer_of(&made->bindings[l]);
+    }
+    if (!good) {
+        error_no_memory(error, "the layers of a model");
+        model_layers_free(made);
+        return NULL;
+    }
+    return made;
+}
+
+void model_layers_free(struct model_layers *layers)
+{
+    if (!layers)
+        return;
+    for (size_t l = 0; layers->bindings && l < layers->layer_count; l++) {
+        free(layers->bindings[l].tokens);
+        free(layers->bindings[l].targets);
+    }
+    free(layers->bindings);
+    free(layers->layers);
+    free(layers);
+}

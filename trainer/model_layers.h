@@ -1,0 +1,38 @@
+// A model's layers in the form that the runtime runs and the profiler measures.
+//
+// What the first and the last layer need besides tensors (the bytes of a
+// micro-batch, and the bytes after them) they take from the data, by seed, step
+// and micro-batch: each rank finds its own, and nobody has to send them.
+#ifndef TRAINER_MODEL_LAYERS_H
+#define TRAINER_MODEL_LAYERS_H
+
+#include "models/model.h"
+#include "runtime/weir.h"
+#include "trainer/text_data.h"
+
+enum batches {
+    BATCHES_RANDOM,  // bytes drawn from the seed: verifying and profiling need no text
+    BATCHES_TRAIN,
+    BATCHES_HELD,    // held-out batch number `micro_batch`; nothing is dropped
+};
+
+struct model_layers {
+    const struct model *model;
+    struct weir_layer *layers;  // model->layer_count of them
+    size_t layer_count;
+    struct layer_binding *bindings;
+};
+
+struct batch_settings {
+    enum batches batches;
+    const struct text_data *text;  // borrowed; of BATCHES_TRAIN and BATCHES_HELD
+    uint64_t seed;                 // of the weights, of dropout and of what is drawn
+    uint32_t samples;              // micro-batches that an update averages
+};
+
+// The model is borrowed. Freed by model_layers_free().
+struct model_layers *model_layers_create(const struct model *model, const struct batch_settings *settings,
+                                         struct error *error);
+void model_layers_free(struct model_layers *layers);
+
+#endif

@@ -1,0 +1,69 @@
+#include "trainer/model_spec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+
+enum { NAME_SIZE = 64 };
+
+// The word up to one of `ends`, into `word`; returns where it ended.
+static const char *take_word(const char *text, const char *ends, char word[NAME_SIZE])
+{
+    const size_t length = strcspn(text, ends);
+    const size_t kept = length < NAME_SIZE ? length : NAME_SIZE - 1;
+    memcpy(word, text, kept);
+    word[kept] = '\0';
+    return text + length;
+}
+
+static bool set_dropout(const char *value, float *dropout, struct error *error)
+{
+    char *end;
+    *dropout = strtof(value, &end);
+    if (end == value || *end || !(*dropout >= 0 && *dropout < 1))
+        return error_set(error, "dropout: \"%s\" is not a fraction from 0 to below 1", value);
+    return true;
+}
+
+static bool set_size(struct model_sizes *sizes, const char *key, const char *value, struct error *error)
+{
+    const struct {
+        const char *name;
+        size_t *size;
+    } known[] = {
+        { "micro_batch", &sizes->micro_batch }, { "sequence", &sizes->sequence }, { "width", &sizes->width },
+        { "blocks", &sizes->blocks },           { "heads", &sizes->heads },
+    };
+    if (strcmp(key, "dropout") == 0)
+        return set_dropout(value, &sizes->dropout, error);
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        uint64_t count;
+        if (strcmp(key, known[i].name) != 0)
+            continue;
+        if (!count_parse(value, key, 1, 1 << 20, &count, error))
+            return false;
+        *known[i].size = (size_t)count;
+        return true;
+    }
+    return error_set(error, "\"%s\" is no size of a model (micro_batch, sequence, width, blocks, heads, dropout)", key);
+}
+
+struct model *model_from_spec(const char *spec, struct error *error)
+{
+    char name[NAME_SIZE], key[NAME_SIZE], value[NAME_SIZE];
+    struct model_sizes sizes = { 0 };
+    const char *at = take_word(spec, ",", name);
+    bool good = true;
+    while (good && *at == ',') {
+        at = take_word(at + 1, "=,", key);
+        value[0] = '\0';
+        if (*at == '=')
+            at = take_word(at + 1, ",", value);
+        good = set_size(&sizes, key, value, error);
+    }
+    struct model *model = good ? model_create(name, &sizes, error) : NULL;
+    if (!model)
+        error_at(error, "model \"%s\"", spec);
+    return model;
+}

@@ -1,0 +1,13 @@
+// A model by name, with any of its sizes chosen: "gpt-nano", or
+// "gpt-nano,width=64,blocks=2,micro_batch=8". What a profile and a plan call
+// their model, so that whoever runs the plan builds the very same one.
+#ifndef TRAINER_MODEL_SPEC_H
+#define TRAINER_MODEL_SPEC_H
+
+#include "models/model.h"
+
+// Sizes: micro_batch, sequence, width, blocks, heads (whole numbers) and dropout
+// (a fraction below 1). NULL with what is wrong; freed by model_free().
+struct model *model_from_spec(const char *spec, struct error *error);
+
+#endif

@@ -1,0 +1,121 @@
+#include "trainer/pipeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "schedules/check.h"
+
+static bool match_names(const struct plan *plan, const struct weir_layer *layers, size_t layer_count,
+                        struct error *error)
+{
+    uint32_t next = 0;
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        if (stage->first != next || stage->end > layer_count)
+            return error_set(error, "the plan's stage %zu holds layers %u to %u of a model that has %zu", s,
+                             stage->first, stage->end, layer_count);
+        for (uint32_t l = stage->first; l < stage->end; l++)
+            if (strcmp(stage->layers[l - stage->first], layers[l].name) != 0)
+                return error_set(error, "the plan's stage %zu calls layer %u \"%s\", the model \"%s\": the"
+                                 " plan is of another model", s, l, stage->layers[l - stage->first], layers[l].name);
+        next = stage->end;
+    }
+    if (next != layer_count)
+        return error_set(error, "the plan holds %u layers, the model has %zu", next, layer_count);
+    return true;
+}
+
+static bool prove(const struct schedule *schedule, struct error *error)
+{
+    struct check_result result;
+    if (!schedule_check(schedule, 0, &result, error))
+        return false;
+    const bool ok = result.ok;
+    if (!ok && result.fault_count)
+        error_set_kind(error, ERROR_ANSWER, "the schedule cannot run: rank %u: %s", result.faults[0].rank,
+                       result.faults[0].reason);
+    else if (!ok)
+        error_set_kind(error, ERROR_ANSWER, "the schedule cannot run: %s", result.cycle.data ? result.cycle.data : "");
+    check_result_clear(&result);
+    return ok;
+}
+
+static bool make_stages(struct pipeline *pipeline, const struct weir_layer *layers, size_t layer_count,
+                        struct error *error)
+{
+    const struct plan *plan = pipeline->plan;
+    pipeline->chains = calloc(plan->stage_count, sizeof pipeline->chains[0]);
+    pipeline->stages = calloc(plan->stage_count, sizeof pipeline->stages[0]);
+    if (!pipeline->chains || !pipeline->stages)
+        return error_no_memory(error, "the stages of a plan");
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        pipeline->chains[s] = chain_create(layers, layer_count, stage->first, stage->end, stage->recompute,
+                                           stage->recompute_count, plan->optimizer, error);
+        if (!pipeline->chains[s])
+            return false;
+        pipeline->stages[s] = *chain_stage(pipeline->chains[s]);
+    }
+    return true;
+}
+
+struct pipeline *pipeline_create(const struct plan *plan, const struct weir_layer *layers, size_t layer_count,
+                                 struct device *device, uint32_t runs, const struct session_settings *settings,
+                                 struct error *error)
+{
+    struct pipeline *pipeline = calloc(1, sizeof *pipeline);
+    if (!pipeline) {
+        error_no_memory(error, "a pipeline");
+        return NULL;
+    }
+    pipeline->plan = plan;
+    const uint32_t micro_batches = plan->micro_batches * (plan->weights == WEIGHTS_FLUSH ? 1 : runs);
+    bool good = match_names(plan, layers, layer_count, error);
+    if (good)
+        pipeline->schedule = plan_schedule(plan, micro_batches, true, error);
+    good = good && pipeline->schedule && prove(pipeline->schedule, error)
+        && make_stages(pipeline, layers, layer_count, error);
+    if (good)
+        pipeline->session = session_create(pipeline->schedule, pipeline->stages, device, settings, error);
+    if (!good || !pipeline->session) {
+        pipeline_free(pipeline);
+        return NULL;
+    }
+    return pipeline;
+}
+
+void pipeline_free(struct pipeline *pipeline)
+{
+    if (!pipeline)
+        return;
+    session_free(pipeline->session);
+    for (size_t s = 0; pipeline->chains && s < pipeline->plan->stage_count; s++)
+        chain_free(pipeline->chains[s]);
+    free(pipeline->chains);
+    free(pipeline->stages);
+    schedule_free(pipeline->schedule);
+    free(pipeline);
+}
+
+static uint32_t stage_of(const struct plan *plan, uint32_t layer)
+{
+    uint32_t stage = 0;
+    while (plan->stages[stage].end <= layer)
+        stage++;
+    return stage;
+}
+
+bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint64_t bytes, void *host,
+                              struct error *error)
+{
+    const uint32_t stage = stage_of(pipeline->plan, layer);
+    const uint64_t all = pipeline->stages[stage].bytes.weights;
+    char *weights = malloc(all + 1);
+    if (!weights)
+        return error_no_memory(error, "the weights of a stage");
+    const bool good = session_read_weights(pipeline->session, stage, weights, error);
+    if (good && bytes)
+        memcpy(host, weights + chain_parameter_offset(pipeline->chains[stage], layer), bytes);
+    free(weights);
+    return good;
+}

@@ -1,0 +1,31 @@
+// A plan, put to work: its schedule, its stages made of a model's layers, and a
+// session that runs them on the threads of this process.
+#ifndef TRAINER_PIPELINE_H
+#define TRAINER_PIPELINE_H
+
+#include "partitioner/plan.h"
+#include "runtime/chain.h"
+#include "runtime/run.h"
+
+struct pipeline {
+    struct schedule *schedule;  // lowered
+    struct chain **chains;      // a stage each
+    struct stage *stages;
+    struct session *session;
+    const struct plan *plan;
+};
+
+// Checks that the plan is of these layers (names, in order), proves the schedule,
+// and makes everything. An iteration has the plan's micro-batches if the schedule
+// flushes; an asynchronous run has `runs` times as many. Layers, plan and device
+// are borrowed.
+struct pipeline *pipeline_create(const struct plan *plan, const struct weir_layer *layers, size_t layer_count,
+                                 struct device *device, uint32_t runs, const struct session_settings *settings,
+                                 struct error *error);
+void pipeline_free(struct pipeline *pipeline);
+
+// A layer's newest parameters, into host memory of its parameter_bytes.
+bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint64_t bytes, void *host,
+                              struct error *error);
+
+#endif

@@ -1,0 +1,260 @@
+#include "trainer/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/number.h"
+#include "trainer/model_layers.h"
+#include "trainer/ngram.h"
+#include "trainer/pipeline.h"
+#include "trainer/twin.h"
+
+struct pass_record {  // of one pass through the schedule
+    uint64_t ns;
+    struct bubble bubble;
+};
+
+struct training {
+    const struct plan *plan;
+    const struct model *model;
+    const struct train_settings *settings;
+    struct device *device;
+    struct model_layers *layers;
+    struct pipeline *pipeline;
+    struct pass_record *passes;
+    size_t pass_count;
+    uint32_t iterations;  // in one pass
+};
+
+static struct optimizer optimizer_of(const struct plan *plan, float rate)
+{
+    struct optimizer optimizer = optimizer_default(plan->optimizer);
+    optimizer.rate = rate;
+    optimizer.decay = 0.1f;
+    optimizer.beta2 = 0.99f;  // short runs
+    return optimizer;
+}
+
+static float rate_at(const struct train_settings *settings, uint32_t step)
+{
+    const float warm = fmaxf(1, (float)settings->steps / 10);
+    if ((float)step < warm)
+        return settings->rate * ((float)step + 1) / warm;
+    const float done = ((float)step - warm) / fmaxf(1, (float)settings->steps - warm);
+    return settings->rate * (0.1f + 0.45f * (1 + cosf(done * 3.14159265f)));
+}
+
+static uint64_t bytes_per_iteration(const struct training *training)
+{
+    return (uint64_t)training->plan->micro_batches * training->model->sizes.micro_batch
+        * training->model->sizes.sequence;
+}
+
+// Tells of each iteration of the pass that has just ended.
+static void tell(const struct training *training, uint32_t first_step, struct train_result *result)
+{
+    const struct session_result *last = session_last(training->pipeline->session);
+    const uint32_t m = training->plan->micro_batches;
+    for (uint32_t i = 0; i < training->iterations && first_step + i < training->settings->steps; i++) {
+        double loss = 0;
+        for (uint32_t j = 0; j < m; j++)
+            loss += last->losses[i * m + j];
+        // Each loss is a share of the mean over what an update averages.
+        if (training->plan->weights != WEIGHTS_FLUSH)
+            loss /= m;
+        const struct train_step step = {
+            .step = first_step + i + 1,
+            .loss = loss,
+            .bytes_per_second = 1e9 * (double)(bytes_per_iteration(training) * training->iterations)
+                / (double)last->iteration_ns,
+            .bubble = last->bubble.makespan,
+            .slowest_stage = last->slowest_stage,
+        };
+        if (step.step == 1)
+            result->first_loss = loss;
+        result->last_loss = loss;
+        if (training->settings->tell)
+            training->settings->tell(training->settings->self, &step);
+    }
+}
+
+static bool run_all(struct training *training, struct train_result *result, struct error *error)
+{
+    const uint32_t steps = training->settings->steps;
+    for (uint32_t step = 0; step < steps; step += training->iterations) {
+        session_set_rate(training->pipeline->session, rate_at(training->settings, step));
+        if (!session_step(training->pipeline->session, error))
+            return false;
+        const struct session_result *last = session_last(training->pipeline->session);
+        training->passes[training->pass_count++] = (struct pass_record){ last->iteration_ns, last->bubble };
+        result->bytes_trained += bytes_per_iteration(training) * training->iterations;
+        tell(training, step, result);
+    }
+    return session_timeline(training->pipeline->session, &result->measured_timeline, error);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct pass_record *x = a, *y = b;
+    return x->ns < y->ns ? -1 : x->ns > y->ns;
+}
+
+static bool predict(const struct training *training, struct train_result *result, struct error *error)
+{
+    const struct plan *plan = training->plan;
+    struct network *network = plan_network(plan, error);
+    const bool good = network
+        && schedule_simulate(training->pipeline->schedule, NULL, network, &result->predicted,
+                             &result->predicted_timeline, error);
+    network_free(network);
+    return good;
+}
+
+static bool compare_bytes(const struct training *training, struct train_result *result, struct error *error)
+{
+    const struct plan *plan = training->plan;
+    result->ranks = plan->ranks;
+    result->predicted_bytes = calloc(plan->ranks, sizeof(uint64_t));
+    result->measured_bytes = calloc(plan->ranks, sizeof(uint64_t));
+    if (!result->predicted_bytes || !result->measured_bytes)
+        return error_no_memory(error, "a table");
+    for (size_t s = 0; s < plan->stage_count; s++)
+        result->predicted_bytes[schedule_rank(training->pipeline->schedule, (uint32_t)s, 0)] +=
+            plan->stages[s].memory.peak_bytes;
+    for (uint32_t rank = 0; rank < plan->ranks; rank++)
+        result->measured_bytes[rank] = session_slab_bytes(training->pipeline->session, rank);
+    return true;
+}
+
+// The held-out text, forward only, by the sequential twin with the pipeline's weights.
+static bool hold_out(const struct training *training, struct train_result *result, struct error *error)
+{
+    const struct model *model = training->model;
+    const struct batch_settings batches = { BATCHES_HELD, training->settings->text, training->settings->seed, 1 };
+    const uint32_t first_of_stage[] = { 0, (uint32_t)model->layer_count };
+    const struct twin_settings settings = { WEIGHTS_FLUSH, 1, first_of_stage, optimizer_default(OPTIMIZER_SGD) };
+    struct model_layers *layers = model_layers_create(model, &batches, error);
+    struct twin *twin =
+        layers ? twin_create(layers->layers, layers->layer_count, training->device, &settings, error) : NULL;
+    bool good = twin != NULL;
+    for (size_t l = 0; good && l < layers->layer_count; l++) {
+        const uint64_t bytes = layers->layers[l].parameter_bytes;
+        void *host = malloc(bytes + 1);
+        good = host ? pipeline_read_parameters(training->pipeline, (uint32_t)l, bytes, host, error)
+                    : error_no_memory(error, "the weights of a layer");
+        if (good)
+            twin_put_parameters(twin, l, host);
+        free(host);
+    }
+    const size_t rows = model->sizes.micro_batch, length = model->sizes.sequence;
+    const size_t count = text_data_held_batches(training->settings->text, rows, length);
+    double nats = 0;
+    size_t taken = 0;
+    for (size_t i = 0; good && i < count; i++) {
+        float loss = 0;
+        good = twin_loss(twin, 0, (uint32_t)i, &loss, error);
+        // A last batch that is not full repeats windows; it would count them twice.
+        if (text_data_held_rows(training->settings->text, i, rows, length) == rows) {
+            nats += loss;
+            taken++;
+        }
+    }
+    if (good && taken == 0)
+        good = error_set(error, "the held-out text is shorter than one micro-batch (%zu bytes)", rows * length);
+    if (good)
+        result->held_bits = nats / (double)taken / log(2);
+    twin_free(twin);
+    model_layers_free(layers);
+    return good;
+}
+
+static bool prepare(struct training *training, struct error *error)
+{
+    const struct train_settings *settings = training->settings;
+    const struct plan *plan = training->plan;
+    const bool flushes = plan->weights == WEIGHTS_FLUSH;
+    const struct batch_settings batches = { BATCHES_TRAIN, settings->text, settings->seed,
+                                            flushes ? plan->micro_batches : 1 };
+    const struct session_settings session = {
+        .capacity = TRANSPORT_UNLIMITED,
+        .pin = settings->pin,
+        .optimizer = optimizer_of(plan, settings->rate),
+    };
+    training->iterations = flushes ? 1 : settings->flush_every;
+    training->passes = calloc(settings->steps / training->iterations + 1, sizeof training->passes[0]);
+    if (!training->passes)
+        return error_no_memory(error, "a training run");
+    training->device = device_open("cpu", error);
+    training->layers = training->device ? model_layers_create(training->model, &batches, error) : NULL;
+    if (training->layers)
+        training->pipeline = pipeline_create(plan, training->layers->layers, training->layers->layer_count,
+                                             training->device, training->iterations, &session, error);
+    return training->pipeline != NULL;
+}
+
+static void conclude(struct training *training, struct train_result *result)
+{
+    qsort(training->passes, training->pass_count, sizeof training->passes[0], by_time);
+    const struct pass_record median = training->passes[training->pass_count / 2];
+    result->measured_ns = median.ns;
+    result->measured_bubble = median.bubble;
+    result->bytes_per_second =
+        1e9 * (double)(bytes_per_iteration(training) * training->iterations) / (double)median.ns;
+    result->parameter_count = model_parameter_count(training->model);
+    result->order0_bits = ngram_bits_per_byte(training->settings->text, 0);
+    result->order1_bits = ngram_bits_per_byte(training->settings->text, 1);
+}
+
+bool train_plan(const struct plan *plan, const struct model *model, const struct train_settings *settings,
+                struct train_result *result, struct error *error)
+{
+    *result = (struct train_result){ 0 };
+    struct training training = { .plan = plan, .model = model, .settings = settings };
+    const bool good = prepare(&training, error) && predict(&training, result, error)
+        && compare_bytes(&training, result, error) && run_all(&training, result, error)
+        && hold_out(&training, result, error);
+    if (good)
+        conclude(&training, result);
+    pipeline_free(training.pipeline);
+    model_layers_free(training.layers);
+    device_close(training.device);
+    free(training.passes);
+    if (!good)
+        train_result_clear(result);
+    return good;
+}
+
+void train_result_clear(struct train_result *result)
+{
+    simulation_clear(&result->predicted);
+    timeline_clear(&result->predicted_timeline);
+    timeline_clear(&result->measured_timeline);
+    free(result->predicted_bytes);
+    free(result->measured_bytes);
+    *result = (struct train_result){ 0 };
+}
+
+static void print_share(struct text *text, const char *what, double predicted, double measured)
+{
+    text_add(text, "  %-28s %11.1f %% %11.1f %%\n", what, 100 * predicted, 100 * measured);
+}
+
+void train_result_print(const struct train_result *result, struct text *text)
+{
+    char a[NUMBER_SIZE], b[NUMBER_SIZE];
+    text_add(text, "  %-28s %13s %13s\n", "", "predicted", "measured");
+    text_add(text, "  %-28s %13s %13s  measured / predicted %.3f\n", "iteration time",
+             time_format(result->predicted.iteration_ns, a), time_format(result->measured_ns, b),
+             (double)result->measured_ns / (double)result->predicted.iteration_ns);
+    print_share(text, "bubble, makespan", result->predicted.bubble.makespan, result->measured_bubble.makespan);
+    print_share(text, "bubble, overhead", result->predicted.bubble.overhead, result->measured_bubble.overhead);
+    print_share(text, "bubble, span", result->predicted.bubble.span, result->measured_bubble.span);
+    print_share(text, "bubble, zb_rate", result->predicted.bubble.zb_rate, result->measured_bubble.zb_rate);
+    for (uint32_t rank = 0; rank < result->ranks; rank++) {
+        char what[40];
+        snprintf(what, sizeof what, "peak bytes, rank %u", rank);
+        text_add(text, "  %-28s %13llu %13llu\n", what, (unsigned long long)result->predicted_bytes[rank],
+                 (unsigned long long)result->measured_bytes[rank]);
+    }
+}

@@ -1,0 +1,58 @@
+// Trains a model by a plan on text, and holds what was predicted against what was
+// measured.
+#ifndef TRAINER_TRAIN_H
+#define TRAINER_TRAIN_H
+
+#include "models/model.h"
+#include "partitioner/plan.h"
+#include "schedules/timeline.h"
+#include "trainer/text_data.h"
+
+// What one iteration told. An asynchronous run tells of its iterations when it has
+// drained: each is the next `micro_batches` of it.
+struct train_step {
+    uint32_t step;            // from 1
+    double loss;              // nats per byte, the mean of its micro-batches
+    double bytes_per_second;
+    double bubble;            // makespan
+    uint32_t slowest_stage;
+};
+
+struct train_settings {
+    const struct text_data *text;
+    uint32_t steps;
+    uint64_t seed;
+    float rate;             // the highest learning rate: reached after a tenth of the steps, then a cosine to a tenth of it
+    uint32_t flush_every;   // asynchronous schedules drain after so many iterations
+    bool pin;               // each rank to a core of its own
+    void (*tell)(void *self, const struct train_step *step);
+    void *self;
+};
+
+struct train_result {
+    double first_loss, last_loss;      // nats per byte
+    double held_bits;                  // bits per byte of the held-out text
+    double order0_bits, order1_bits;   // of the counting models on the same split
+    uint64_t parameter_count;
+    uint64_t bytes_trained;
+    double bytes_per_second;           // of the median iteration
+
+    // One pass of the schedule: predicted from the plan's costs, and measured as the median over all passes.
+    struct simulation predicted;
+    uint64_t measured_ns;
+    struct bubble measured_bubble;     // of the pass with the median time
+    struct timeline predicted_timeline;
+    struct timeline measured_timeline; // of the last pass
+    uint32_t ranks;
+    uint64_t *predicted_bytes;         // peak per rank, as planned
+    uint64_t *measured_bytes;          // as allocated on the device
+};
+
+bool train_plan(const struct plan *plan, const struct model *model, const struct train_settings *settings,
+                struct train_result *result, struct error *error);
+void train_result_clear(struct train_result *result);
+
+// The table of predicted against measured.
+void train_result_print(const struct train_result *result, struct text *text);
+
+#endif

@@ -1,0 +1,33 @@
+// Whether a pipeline computes what one processor computes: the same model trained
+// by the plan's pipeline and by the sequential twin, from the same weights on the
+// same batches, compared bit for bit.
+#ifndef TRAINER_VERIFY_H
+#define TRAINER_VERIFY_H
+
+#include "models/model.h"
+#include "partitioner/plan.h"
+#include "runtime/weir.h"
+
+struct verification {
+    bool equal;
+    uint32_t steps;              // iterations compared
+    uint64_t parameter_count;
+    uint64_t differing;          // parameters whose bits differ
+    char layer[64];              // the first layer with one, or empty
+    uint64_t index;              // its first differing parameter,
+    float pipeline, sequential;  // and what it is on both sides
+    uint32_t losses_differing;   // micro-batches whose losses differ
+    double loss;                 // of the last step
+};
+
+// Runs `steps` iterations of both with the plan's optimizer and schedule.
+// False when something could not be run; whether the two agree is in the result.
+bool verify_plan(const struct plan *plan, const struct model *model, uint32_t steps, uint64_t seed,
+                 struct verification *result, struct error *error);
+
+// The same of any layers, given twice since both sides may run at once: `ours` for
+// the pipeline, `theirs` for the twin.
+bool verify_layers(const struct plan *plan, const struct weir_layer *ours, const struct weir_layer *theirs,
+                   size_t layer_count, uint32_t steps, struct verification *result, struct error *error);
+
+#endif
