@@ -144,7 +144,10 @@ def show(text):
 
 
 def main(function):
-    """Runs a tool's main(); Ctrl-C ends it and what it started without a traceback."""
+    """Runs a tool's main(). Ctrl-C or SIGTERM ends it and what it started, which
+    is in process groups of its own and would not hear of either."""
+    signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         sys.exit(function())
     except KeyboardInterrupt:
