@@ -99,7 +99,7 @@ static void with_capacity_that_many_sends_end_before_their_receives(void **state
     (void)state;
     struct pair pair = pair_open(&(struct threads_settings){ .capacity = 2 });
     char there[3][8], borrowed[8] = "first";
-    struct ticket out[3] = { send(&pair, borrowed, 0), send(&pair, "second", 1), send(&pair, "third", 2) };
+    struct ticket out[3] = { send(&pair, borrowed, 0), send(&pair, "second\0", 1), send(&pair, "third\0\0", 2) };
     assert_true(is_done(&pair, 0, &out[0]));
     assert_true(is_done(&pair, 0, &out[1]));
     assert_false(is_done(&pair, 0, &out[2]));
@@ -177,8 +177,8 @@ static void a_message_is_not_seen_before_its_latency_and_bytes(void **state)
     char there[2][8];
     struct ticket in[2] = { receive(&pair, there[0], 0), receive(&pair, there[1], 1) };
     const uint64_t start_ns = clock_now_ns();
-    send(&pair, "first", 0);
-    send(&pair, "second", 1);
+    send(&pair, "first\0\0", 0);
+    send(&pair, "second\0", 1);
     for (int i = 0; i < 2; i++)
         while (!is_done(&pair, 1, &in[i]))
             assert_good(pair.ends[1]->functions->wait(pair.ends[1], start_ns + 60 * second_ns, &error), error);

@@ -1,0 +1,31 @@
+# What holds of the tree as a whole: names of sources are unique, every format's
+# page is in the index, and links between pages lead somewhere.
+set -eu
+links=$PWD/links
+cd "$ROOT"
+faults=0
+fault() {
+    echo "$1"
+    faults=$((faults + 1))
+}
+
+sources=$(find . -path ./build -prune -o -path './.*' -prune -o \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) -print)
+for name in $(printf '%s\n' "$sources" | sed 's|.*/||' | sort | uniq -d); do
+    fault "two files are called $name: $(printf '%s\n' "$sources" | grep "/$name$" | tr '\n' ' ')"
+done
+
+for page in docs/formats/*.md; do
+    name=${page##*/}
+    [ "$name" = README.md ] || grep -q "($name)" docs/formats/README.md || fault "docs/formats/README.md does not list $name"
+done
+
+for page in *.md */README.md docs/*.md docs/*/*.md; do
+    [ -f "$page" ] || continue
+    grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//' | grep -vE '^[a-z]+:' | while read -r link; do
+        [ -e "$(dirname "$page")/$link" ] || echo "$page links to $link, which is not there"
+    done
+done >"$links"
+if [ -s "$links" ]; then
+    fault "$(cat "$links")"
+fi
+[ "$faults" -eq 0 ]
