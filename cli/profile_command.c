@@ -1,36 +1,60 @@
-// weir profile: looks a profile over.
+// weir profile: measures a built-in model on this machine, or looks a profile over.
 
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "common/progress.h"
 #include "profiler/lint.h"
+#include "profiler/report.h"
+#include "trainer/measure_model.h"
 
-enum { KEY_LINT = KEY_OWN };
+enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK };
 
 struct given {
-    const char *lint;
+    const char *model, *lint;
+    struct measure_options how;
     struct shared_options shared;
 };
 
 static const struct argp_option options[] = {
+    OPTION_OUTPUT,
+    OPTION_JSON,
+    { "repeats", KEY_REPEATS, "N", 0, "Samples of each time (20)", 0 },
+    { "clock", KEY_CLOCK, "C", 0, "cpu, the thread's own time (the default), or wall", 0 },
     { "lint", KEY_LINT, "FILE", 0, "Say what looks wrong with a profile, a line each", 0 },
     { 0 },
 };
+
+static void take_clock(struct given *given, const char *argument, struct argp_state *state)
+{
+    given->how.clock = strcmp(argument, "wall") == 0 ? MEASURE_WALL : MEASURE_THREAD_CPU;
+    if (given->how.clock != MEASURE_WALL && strcmp(argument, "cpu") != 0)
+        argp_error(state, "--clock: \"%s\" is neither cpu nor wall", argument);
+}
 
 static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
     switch (key) {
+    case KEY_REPEATS:
+        given->how.repeats = option_count(argument, "--repeats", 20, 100000, state);
+        break;
+    case KEY_CLOCK:
+        take_clock(given, argument, state);
+        break;
     case KEY_LINT:
         given->lint = argument;
         break;
     case ARGP_KEY_ARG:
-        argp_error(state, "no \"%s\" beside --lint", argument);
+        if (given->model)
+            argp_error(state, "one model, not also \"%s\"", argument);
+        given->model = argument;
         break;
     case ARGP_KEY_END:
-        if (!given->lint)
-            argp_error(state, "--lint and a profile are needed");
+        if (!given->model == !given->lint)
+            argp_error(state, "either a model or --lint and a profile is needed");
         break;
     default:
         return shared_option(key, argument, &given->shared, state);
@@ -41,10 +65,14 @@ static error_t take(int key, char *argument, struct argp_state *state)
 static const struct argp argp = {
     .options = options,
     .parser = take,
-    .args_doc = "--lint FILE",
-    .doc = "Looks a profile over.\v"
-           "Exit code 1: a finding makes the profile untrusted.\n\nExample:\n  weir profile --lint profile.json\n",
+    .args_doc = "MODEL\n--lint FILE",
+    .doc = "Measures what the layers of a built-in model cost on this machine, or looks a profile over.\v"
+           "Exit code 1: a finding makes the profile untrusted (--lint).\n\n"
+           "Examples:\n  weir profile gpt-nano -o profile.json\n  weir profile gpt-nano,width=64,blocks=2\n"
+           "  weir profile --lint profile.json\n",
 };
+
+// --- looking one over ---------------------------------------------------------------
 
 static int lint(const char *path)
 {
@@ -65,11 +93,55 @@ static int lint(const char *path)
     return command_write(&text, NULL, found.grave > 0 ? ERROR_ANSWER : 0);
 }
 
-static int run(int count, char **arguments)
+// --- measuring -----------------------------------------------------------------------
+
+static void show(void *self, size_t done, size_t all)
 {
-    struct given given = { .lint = NULL };
-    command_parse(&argp, count, arguments, &given);
-    return lint(given.lint);
+    progress_show(self, "measuring: %zu of %zu", done, all);
 }
 
-const struct command command_profile = { "profile", "look a profile over", run };
+// The document goes into its file; stdout gets the table, or with --json the document.
+static int write_result(const struct given *given, const struct profile *profile, const struct measurement *measurement)
+{
+    const char *output = given->shared.output ? given->shared.output : "";
+    const bool is_document = given->shared.json || strcmp(output, "-") == 0;
+    struct text document = { 0 }, table = { 0 };
+    profile_write(profile, &document);
+    profile_print(profile, &table);
+    measurement_print(measurement, &table);
+    struct error error = { 0 };
+    int code = 0;
+    if (*output && strcmp(output, "-") != 0 && !text_save(&document, output, &error))
+        code = command_fail(&error);
+    else
+        code = command_write(is_document ? &document : &table, NULL, 0);
+    text_clear(&document);
+    text_clear(&table);
+    return code;
+}
+
+static int measure(const struct given *given)
+{
+    struct error error = { 0 };
+    struct measurement *measurement = NULL;
+    struct device *device = device_open("cpu", &error);
+    struct profile *profile = device ? measure_model(given->model, device, &given->how, &measurement, &error) : NULL;
+    progress_end(given->how.self);
+    const int code = profile ? write_result(given, profile, measurement) : command_fail(&error);
+    measurement_free(measurement);
+    profile_free(profile);
+    device_close(device);
+    return code;
+}
+
+static int run(int count, char **arguments)
+{
+    struct progress progress = { 0 };
+    struct given given = { .how = measure_usual_options() };
+    given.how.progress = show;
+    given.how.self = &progress;
+    command_parse(&argp, count, arguments, &given);
+    return given.lint ? lint(given.lint) : measure(&given);
+}
+
+const struct command command_profile = { "profile", "measure what a model's layers cost", run };

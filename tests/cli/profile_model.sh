@@ -1,0 +1,16 @@
+# `weir profile MODEL` measures a model: a table on stdout, the document in a file.
+# Times differ from run to run; what stands in which place does not.
+exec 2>&1
+small=gpt-nano,width=32,heads=2,blocks=1,sequence=16,micro_batch=2
+weir profile $small -o profile.json > table.txt; echo "exit $?"
+sed -n '3,8p' table.txt | awk '{ print $1, NF }'
+grep -c 'The layers add up to' table.txt
+grep -E '"(model|micro_batch|dtype|how|clock|repeats|backward_split|name|parameter_bytes|input_kept)"' profile.json
+weir profile --lint profile.json > findings.txt; test $? -le 1 && echo "it can be read again"
+weir profile $small --json --clock wall --repeats 21 | grep -E '"(clock|repeats)"'
+weir profile gpt-nano,width=0; echo "exit $?"
+weir profile nothing-like-this; echo "exit $?"
+weir profile $small -o no/such/folder/profile.json > table.txt; echo "exit $?"
+weir profile gpt-nano --lint profile.json 2>&1 | head -1
+weir profile gpt-nano --repeats 3 2>&1 | head -1
+exit 0

@@ -1,0 +1,60 @@
+#include "trainer/measure_model.h"
+
+#include <stdlib.h>
+
+#include "common/text.h"
+#include "runtime/measure_chain.h"
+#include "trainer/model_layers.h"
+#include "trainer/model_spec.h"
+
+// "cpu: the processor's own name".
+static char *device_label(const struct device *device, struct error *error)
+{
+    struct text label = { 0 };
+    text_add(&label, "%s: %s", device_name(device), device_description(device));
+    return text_take(&label, error);
+}
+
+static struct profile *measure(const struct measured *what, const struct measure_labels *labels,
+                               const struct measure_options *options, struct measurement **measurement,
+                               struct error *error)
+{
+    struct measurement *measured = measure_layers(what, options, error);
+    struct profile *profile = measured ? measurement_profile(measured, what, labels, error) : NULL;
+    if (profile && measurement)
+        *measurement = measured;
+    else
+        measurement_free(measured);
+    return profile;
+}
+
+static struct profile *measure_on(const char *spec, const struct model *model, struct device *device,
+                                  const struct measure_options *options, struct measurement **measurement,
+                                  struct error *error)
+{
+    const struct batch_settings settings = { .batches = BATCHES_RANDOM, .seed = 1, .samples = 1 };
+    struct model_layers *layers = model_layers_create(model, &settings, error);
+    struct measured_chain *chain =
+        layers ? measured_chain_create(layers->layers, layers->layer_count, device, error) : NULL;
+    char *label = chain ? device_label(device, error) : NULL;
+    struct profile *profile = NULL;
+    if (label) {
+        const struct measure_labels labels = {
+            .model = spec, .dtype = "fp32", .device = label, .micro_batch = model->sizes.micro_batch
+        };
+        profile = measure(measured_chain_callbacks(chain), &labels, options, measurement, error);
+    }
+    free(label);
+    measured_chain_free(chain);
+    model_layers_free(layers);
+    return profile;
+}
+
+struct profile *measure_model(const char *spec, struct device *device, const struct measure_options *options,
+                              struct measurement **measurement, struct error *error)
+{
+    struct model *model = model_from_spec(spec, error);
+    struct profile *profile = model ? measure_on(spec, model, device, options, measurement, error) : NULL;
+    model_free(model);
+    return profile;
+}
