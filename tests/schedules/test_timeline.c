@@ -1,0 +1,276 @@
+#include "schedules/timeline.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "schedules/drawing.h"
+#include "schedules/generate.h"
+#include "schedules/simulate.h"
+#include "tests/test.h"
+
+// 1F1B, p = 2, m = 2, F = 10 us, B = 20 us of which 5 recompute, a step of 5 us, latency 1 us.
+static struct timeline small_timeline(void)
+{
+    struct error error = { 0 };
+    struct schedule *schedule = schedule_generate("1f1b", 2, 1, 2, &error);
+    assert_good(schedule, error);
+    const struct cost_row row = { .forward_ns = 10000, .backward_ns = 15001, .recompute_ns = 5000, .step_ns = 5000 };
+    const struct cost_row rows[2] = { row, row };
+    struct network *network = network_uniform(2, (struct link){ 1000, 0 }, &error);
+    assert_good(network, error);
+    struct simulation simulation;
+    struct timeline timeline = { 0 };
+    assert_good(schedule_simulate(schedule, rows, network, &simulation, &timeline, &error), error);
+    simulation_clear(&simulation);
+    network_free(network);
+    schedule_free(schedule);
+    return timeline;
+}
+
+static void assert_drawn(const struct timeline *timeline, size_t width, bool ascii, const char *want)
+{
+    struct text text = { 0 };
+    timeline_draw_text(timeline, width, ascii, &text);
+    assert_string_equal(text.data, want);
+    text_clear(&text);
+}
+
+static void text_chart_is_the_drawn_one(void **state)
+{
+    (void)state;
+    struct timeline timeline = small_timeline();
+    assert_drawn(&timeline, 104, false, 
+                 "rank 0 F0────────F1────────······················B0╌╌╌───────────────··········B1╌╌╌───────────────STEP─\n"
+                 "rank 1 ···········F0────────B0╌╌╌───────────────F1────────B1╌╌╌───────────────STEP─·····················\n"
+                 "       0 us               20 us               40 us               60 us               80 us\n"
+                 "       F forward, B backward, R╌ recompute, STEP step\n");
+    assert_drawn(&timeline, 39, true, 
+                 "rank 0 F0-F1--.......B0----....B1----S-\n"
+                 "rank 1 ....F0-B0-----F1-B1----S-.......\n"
+                 "       0 us            50 us\n"
+                 "       F forward, B backward, R~ recompute, STEP step\n");
+    timeline_clear(&timeline);
+}
+
+// What happens between two marks: everything is there, nothing twice, and a row is as wide as it should be.
+static void rows_are_as_wide_as_asked(void **state)
+{
+    (void)state;
+    struct timeline timeline = small_timeline();
+    for (size_t width = 17; width < 200; width += 13) {
+        struct text text = { 0 };
+        timeline_draw_text(&timeline, width, true, &text);
+        const char *first = strchr(text.data, '\n');
+        const char *second = strchr(first + 1, '\n');
+        assert_int_equal(first - text.data, width);
+        assert_int_equal(second - first - 1, width);
+        assert_memory_equal(text.data, "rank 0 F", 8);
+        text_clear(&text);
+    }
+    timeline_clear(&timeline);
+}
+
+static void empty_timelines_are_drawn(void **state)
+{
+    (void)state;
+    struct timeline timeline = { .ranks = 1 };
+    assert_drawn(&timeline, 20, true, "rank 0 .............\n");
+    struct text text = { 0 };
+    timeline_draw_svg(&timeline, "nothing", &text);
+    assert_non_null(strstr(text.data, "</svg>"));
+    text_clear(&text);
+    timeline_write_trace(&timeline, &text);
+    struct error error = { 0 };
+    struct json_document *document = json_parse(text.data, text.length, "trace", &error);
+    assert_good(document, error);
+    json_free(document);
+    text_clear(&text);
+}
+
+static struct mark_row {
+    const char *name;
+    uint64_t length, marks, want;
+    const char *label;  // of the third mark
+} mark_rows[] = {
+    { "marks: ns", 7, 5, 2, "4 ns" },
+    { "marks: us", 60000, 5, 20000, "40 us" },
+    { "marks: one more than fits", 60000, 2, 50000, "100 us" },
+    { "marks: seconds", 9000000000, 9, 1000000000, "2 s" },
+    { "marks: nothing to mark", 0, 4, 1, "2 ns" },
+    { "marks: centuries", INT64_MAX, 1, 5000000000000000000, "10000000000 s" },
+};
+
+static void marks_are_round(void **state)
+{
+    const struct mark_row *row = *state;
+    const uint64_t mark = drawing_mark_ns((struct extent){ 100, 100 + row->length }, row->marks);
+    char label[40];
+    assert_int_equal(mark, row->want);
+    assert_string_equal(drawing_mark(2 * mark, mark, label, sizeof label), row->label);
+}
+
+// --- SVG ---------------------------------------------------------------------------
+
+static size_t count_of(const char *text, const char *what)
+{
+    size_t count = 0;
+    for (const char *at = text; (at = strstr(at, what)); at += strlen(what))
+        count++;
+    return count;
+}
+
+// Every tag that opens closes, in order.
+static void assert_well_formed(const char *text)
+{
+    const char *open[32];
+    size_t depth = 0;
+    for (const char *at = text; (at = strchr(at, '<')); at++) {
+        const char *end = strchr(at, '>');
+        assert_non_null(end);
+        if (at[1] == '/') {
+            assert_true(depth > 0);
+            depth--;
+            assert_memory_equal(at + 2, open[depth], (size_t)(end - at - 2));
+        } else if (end[-1] != '/') {
+            assert_true(depth < 32);
+            open[depth++] = at + 1;
+        }
+    }
+    assert_int_equal(depth, 0);
+}
+
+static void svg_has_a_box_per_action_and_says_what_it_is(void **state)
+{
+    (void)state;
+    struct timeline timeline = small_timeline();
+    struct text text = { 0 };
+    timeline_draw_svg(&timeline, "a < b & \"c\"", &text);
+    assert_well_formed(text.data);
+    assert_int_equal(count_of(text.data, "<g><title>"), 10);
+    assert_int_equal(count_of(text.data, "<line class=\"message\""), 4);
+    assert_non_null(strstr(text.data, ">a &lt; b &amp; \"c\"; 97.0 us, makespan bubble 38.1 %</text>"));
+    assert_non_null(strstr(text.data, "<title>1B0: 20.0 us, from 21.0 us to 41.0 us</title>"));
+    assert_non_null(strstr(text.data, ">rank 1</text>"));
+    assert_non_null(strstr(text.data, ">R: recompute</text>"));
+    text_clear(&text);
+    timeline_clear(&timeline);
+}
+
+// --- trace --------------------------------------------------------------------------
+
+struct event {
+    char phase;
+    uint64_t rank, id, start_ns, end_ns;
+};
+
+// "12.345" us in ns.
+static uint64_t ns_of(double us)
+{
+    return (uint64_t)(us * 1000 + 0.5);
+}
+
+static size_t read_events(const char *data, size_t length, struct event *events)
+{
+    struct error error = { 0 };
+    struct json_document *document = json_parse(data, length, "trace", &error);
+    assert_good(document, error);
+    struct json root = json_root(document), item;
+    struct json array = json_array(&root, "traceEvents");
+    size_t count = 0;
+    while (json_next(&array, &item)) {
+        struct event event = { .phase = json_string(&item, "ph")[0], .rank = json_u64(&item, "pid", 0, 100) };
+        if (event.phase == 'M')
+            continue;
+        event.start_ns = ns_of(json_fraction(&item, "ts"));
+        if (event.phase == 'X')
+            event.end_ns = event.start_ns + ns_of(json_fraction(&item, "dur"));
+        else
+            event.id = json_u64(&item, "id", 1, 100);
+        events[count++] = event;
+    }
+    assert_good(json_ok(document, &error), error);
+    json_free(document);
+    return count;
+}
+
+static const struct event *box_around(const struct event *events, size_t count, const struct event *arrow)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (events[i].phase == 'X' && events[i].rank == arrow->rank && events[i].start_ns <= arrow->start_ns
+            && arrow->start_ns < events[i].end_ns)
+            return &events[i];
+    }
+    return NULL;
+}
+
+static void trace_has_exact_times_and_arrows_between_boxes(void **state)
+{
+    (void)state;
+    struct timeline timeline = small_timeline();
+    struct text text = { 0 };
+    timeline_write_trace(&timeline, &text);
+    struct event events[64];
+    const size_t count = read_events(text.data, text.length, events);
+    size_t boxes = 0, arrows = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (events[i].phase == 'X') {
+            const struct span *span = &timeline.spans[boxes++];
+            assert_int_equal(events[i].start_ns, span->start_ns);
+            assert_int_equal(events[i].end_ns, span->end_ns);
+            continue;
+        }
+        arrows++;
+        assert_non_null(box_around(events, count, &events[i]));
+        if (events[i].phase == 'f') {
+            assert_int_equal(events[i - 1].phase, 's');
+            assert_int_equal(events[i - 1].id, events[i].id);
+            assert_true(box_around(events, count, &events[i - 1])->end_ns + 1000 <= events[i].start_ns);
+        }
+    }
+    assert_int_equal(boxes, timeline.span_count);
+    assert_int_equal(arrows, 8);
+    text_clear(&text);
+    timeline_clear(&timeline);
+}
+
+// The runtime's timelines hold many iterations, and come rank by rank from threads.
+static void arrows_stay_within_their_iteration(void **state)
+{
+    (void)state;
+    struct timeline timeline = { 0 };
+    const struct action f0 = { 0, ACTION_F, 0, 0 }, f1 = { 1, ACTION_F, 0, 0 }, send = { 0, ACTION_SEND_F, 0, 0 };
+    for (uint64_t i = 0; i < 3; i++)
+        assert_true(timeline_add(&timeline, (struct span){ 1, f1, 100 * i + 20, 100 * i + 30, 0 }));
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_true(timeline_add(&timeline, (struct span){ 0, f0, 100 * i, 100 * i + 10, 0 }));
+        assert_true(timeline_add_message(&timeline, (struct message){ send, 0, 1, 100 * i + 10, 100 * i + 15 }));
+    }
+    struct text text = { 0 };
+    timeline_write_trace(&timeline, &text);
+    struct event events[64];
+    const size_t count = read_events(text.data, text.length, events);
+    assert_int_equal(count, 12);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(events[6 + 2 * i].start_ns, 100 * i + 9);
+        assert_int_equal(events[7 + 2 * i].start_ns, 100 * i + 20);
+    }
+    text_clear(&text);
+    timeline_clear(&timeline);
+}
+
+int main(void)
+{
+    enum { MARKS = sizeof mark_rows / sizeof mark_rows[0], PLAIN = 6 };
+    struct CMUnitTest tests[PLAIN + MARKS] = {
+        cmocka_unit_test(text_chart_is_the_drawn_one),
+        cmocka_unit_test(rows_are_as_wide_as_asked),
+        cmocka_unit_test(empty_timelines_are_drawn),
+        cmocka_unit_test(svg_has_a_box_per_action_and_says_what_it_is),
+        cmocka_unit_test(trace_has_exact_times_and_arrows_between_boxes),
+        cmocka_unit_test(arrows_stay_within_their_iteration),
+    };
+    for (size_t i = 0; i < MARKS; i++)
+        tests[PLAIN + i] = (struct CMUnitTest)TEST_ROW(marks_are_round, &mark_rows[i]);
+    return cmocka_run_group_tests_name("timeline", tests, NULL, NULL);
+}
