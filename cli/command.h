@@ -18,6 +18,7 @@ struct command {
     int (*run)(int count, char **arguments);
 };
 
+extern const struct command command_model;
 extern const struct command command_profile;
 extern const struct command command_import;
 extern const struct command command_schedule;

@@ -8,6 +8,7 @@
 
 // In the order in which one meets them.
 static const struct command *const commands[] = {
+    &command_model,
     &command_profile,
     &command_import,
     &command_schedule,
