@@ -7,7 +7,7 @@
 #include "common/number.h"
 #include "trainer/model_layers.h"
 #include "trainer/ngram.h"
-#include "trainer/pipeline.h"
+#include "runtime/pipeline.h"
 #include "trainer/twin.h"
 
 struct pass_record {  // of one pass through the schedule

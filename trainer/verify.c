@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "trainer/model_layers.h"
-#include "trainer/pipeline.h"
+#include "runtime/pipeline.h"
 #include "trainer/twin.h"
 
 // Both sides, and what they are made of.

@@ -1,7 +1,7 @@
 // A plan, put to work: its schedule, its stages made of a model's layers, and a
 // session that runs them on the threads of this process.
-#ifndef TRAINER_PIPELINE_H
-#define TRAINER_PIPELINE_H
+#ifndef RUNTIME_PIPELINE_H
+#define RUNTIME_PIPELINE_H
 
 #include "partitioner/plan.h"
 #include "runtime/chain.h"

@@ -1,4 +1,4 @@
-#include "trainer/pipeline.h"
+#include "runtime/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>
