@@ -23,6 +23,7 @@ extern const struct command command_profile;
 extern const struct command command_import;
 extern const struct command command_schedule;
 extern const struct command command_verify;
+extern const struct command command_train;
 
 // Parses a command's arguments; argp answers --help and usage errors (exit code 2) itself.
 void command_parse(const struct argp *argp, int count, char **arguments, void *input);

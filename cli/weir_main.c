@@ -13,6 +13,7 @@ static const struct command *const commands[] = {
     &command_import,
     &command_schedule,
     &command_verify,
+    &command_train,
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

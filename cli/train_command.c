@@ -1,0 +1,216 @@
+// weir train MODEL --plan PLAN --data D: runs a plan on text.
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "trainer/model_spec.h"
+#include "trainer/train.h"
+
+enum { KEY_PLAN = KEY_OWN, KEY_DATA, KEY_STEPS, KEY_SEED, KEY_RATE, KEY_FLUSH, KEY_OUT, KEY_PIN };
+
+struct given {
+    const char *model, *plan, *data, *out;
+    uint64_t steps, seed, flush_every;
+    float rate;
+    bool pin;
+};
+
+static const struct argp_option options[] = {
+    { "plan", KEY_PLAN, "PLAN", 0, "The plan to run", 0 },
+    { "data", KEY_DATA, "D", 0, "A file, or a folder of files, of text", 0 },
+    { "steps", KEY_STEPS, "N", 0, "Iterations (100)", 0 },
+    { "seed", KEY_SEED, "N", 0, "Of weights, batches and dropout (1)", 0 },
+    { "rate", KEY_RATE, "R", 0, "The highest learning rate (0.003)", 0 },
+    { "flush-every", KEY_FLUSH, "N", 0, "Iterations between drains of an asynchronous schedule (16)", 0 },
+    { "pin", KEY_PIN, 0, 0, "Keep each rank on a core of its own", 0 },
+    { "out", KEY_OUT, "FOLDER", 0, "Where the timelines go: predicted and measured, .svg and .trace.json", 0 },
+    { 0 },
+};
+
+static float parse_rate(const char *argument, struct argp_state *state)
+{
+    char *end;
+    const float rate = strtof(argument, &end);
+    if (end == argument || *end || !(rate > 0 && rate < 100))
+        argp_error(state, "--rate: \"%s\" is not a number above 0 and below 100", argument);
+    return rate;
+}
+
+static error_t take_option(int key, char *argument, struct given *given, struct argp_state *state)
+{
+    switch (key) {
+    case KEY_PLAN:
+        given->plan = argument;
+        break;
+    case KEY_DATA:
+        given->data = argument;
+        break;
+    case KEY_STEPS:
+        given->steps = option_count(argument, "--steps", 1, 1000000, state);
+        break;
+    case KEY_SEED:
+        given->seed = option_count(argument, "--seed", 0, UINT32_MAX, state);
+        break;
+    case KEY_RATE:
+        given->rate = parse_rate(argument, state);
+        break;
+    case KEY_FLUSH:
+        given->flush_every = option_count(argument, "--flush-every", 1, 10000, state);
+        break;
+    case KEY_PIN:
+        given->pin = true;
+        break;
+    case KEY_OUT:
+        given->out = argument;
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct given *given = state->input;
+    if (key == ARGP_KEY_ARG) {
+        if (given->model)
+            argp_error(state, "one model, not also \"%s\"", argument);
+        given->model = argument;
+    } else if (key == ARGP_KEY_END) {
+        if (!given->model || !given->plan || !given->data)
+            argp_error(state, "a model, --plan and --data are needed");
+    } else {
+        return take_option(key, argument, given, state);
+    }
+    return 0;
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = take,
+    .args_doc = "MODEL",
+    .doc = "Trains a model by a plan on text, a line per step, then prints the loss on held-out text beside what"
+           " counting reaches, both timelines, and a table of what was predicted against what was measured."
+           "\vExample:\n  weir train gpt-nano --plan plan.json --data /usr/share/common-licenses --steps 150\n",
+};
+
+static void tell(void *self, const struct train_step *step)
+{
+    const struct given *given = self;
+    printf("step %*u of %llu  loss %.4f (%.3f bits per byte)  %.1f k tokens/s  bubble %.1f %%  slowest stage %u\n",
+           (int)(log10((double)given->steps) + 1), step->step, (unsigned long long)given->steps, step->loss,
+           step->loss / log(2), step->bytes_per_second / 1000, 100 * step->bubble, step->slowest_stage);
+    fflush(stdout);
+}
+
+static bool save(const char *folder, const char *name, struct text *text, struct error *error)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+        return error_set(error, "%s: the path is too long", folder);
+    const bool good = text_save(text, path, error);
+    text_clear(text);
+    return good;
+}
+
+static bool save_timeline(const char *folder, const char *what, const struct plan *plan,
+                          const struct timeline *timeline, struct error *error)
+{
+    char name[64], title[160];
+    struct text svg = { 0 }, trace = { 0 };
+    snprintf(title, sizeof title, "%s, %s: %s", plan->model, plan->schedule, what);
+    timeline_draw_svg(timeline, title, &svg);
+    timeline_write_trace(timeline, &trace);
+    snprintf(name, sizeof name, "%s.svg", what);
+    bool good = save(folder, name, &svg, error);
+    snprintf(name, sizeof name, "%s.trace.json", what);
+    if (good)
+        good = save(folder, name, &trace, error);
+    text_clear(&svg);
+    text_clear(&trace);
+    return good;
+}
+
+static bool save_all(const struct given *given, const struct plan *plan, const struct train_result *result,
+                     struct error *error)
+{
+    if (!given->out)
+        return true;
+    if (mkdir(given->out, 0777) != 0 && errno != EEXIST)
+        return error_set_kind(error, ERROR_MACHINE, "%s: cannot be made: %s", given->out, strerror(errno));
+    if (!save_timeline(given->out, "predicted", plan, &result->predicted_timeline, error)
+        || !save_timeline(given->out, "measured", plan, &result->measured_timeline, error))
+        return false;
+    printf("\ntimelines: %s/predicted.svg, measured.svg, and .trace.json of both (for ui.perfetto.dev)\n", given->out);
+    return true;
+}
+
+static void print(const struct train_result *result, struct text *text)
+{
+    const double gain = result->order1_bits - result->held_bits;
+    text_add(text, "\nheld-out text: %.3f bits per byte; counting reaches %.3f (order 0) and %.3f (order 1):"
+                   " %.3f bits %s\n",
+             result->held_bits, result->order0_bits, result->order1_bits, gain < 0 ? -gain : gain,
+             gain < 0 ? "worse" : "better");
+    text_add(text, "\npredicted\n");
+    timeline_draw_text(&result->predicted_timeline, 110, false, text);
+    text_add(text, "\nmeasured\n");
+    timeline_draw_text(&result->measured_timeline, 110, false, text);
+    text_add(text, "\n");
+    train_result_print(result, text);
+}
+
+static bool train(const struct given *given, const struct plan *plan, const struct model *model, struct error *error)
+{
+    struct text_data data;
+    if (!text_data_load(given->data, &data, error))
+        return false;
+    const struct train_settings settings = {
+        .text = &data,
+        .steps = (uint32_t)given->steps,
+        .seed = given->seed,
+        .rate = given->rate,
+        .flush_every = (uint32_t)given->flush_every,
+        .pin = given->pin,
+        .tell = tell,
+        .self = (void *)(uintptr_t)given,
+    };
+    struct train_result result;
+    const bool trained = train_plan(plan, model, &settings, &result, error);
+    text_data_clear(&data);
+    if (!trained)
+        return false;
+    struct text text = { 0 };
+    print(&result, &text);
+    bool good = text_save(&text, "-", error);
+    text_clear(&text);
+    good = good && save_all(given, plan, &result, error);
+    train_result_clear(&result);
+    return good;
+}
+
+static int run(int count, char **arguments)
+{
+    struct given given = { .steps = 100, .seed = 1, .rate = 0.003f, .flush_every = 16 };
+    command_parse(&argp, count, arguments, &given);
+
+    struct error error = { 0 };
+    struct plan *plan = plan_load(given.plan, &error);
+    bool good = plan != NULL;
+    if (good && strcmp(plan->model, given.model) != 0)
+        good = error_set(&error, "%s is a plan for the model \"%s\", not for \"%s\"", given.plan, plan->model,
+                         given.model);
+    struct model *model = good ? model_from_spec(given.model, &error) : NULL;
+    good = model && train(&given, plan, model, &error);
+    model_free(model);
+    plan_free(plan);
+    return good ? 0 : command_fail(&error);
+}
+
+const struct command command_train = { "train", "train a model by a plan on text", run };
