@@ -38,6 +38,7 @@ static struct fault faults[] = {
     { "an exponent without digits", "[1e]", "plan.json: line 1, column 4: a digit is missing in a number" },
     { "a lone minus", "[-]", "plan.json: line 1, column 3: a digit is missing in a number" },
     { "NaN", "[NaN]", "plan.json: line 1, column 2: a value is expected (NaN and Infinity are not JSON)" },
+    { "nan", "[nan]", "plan.json: line 1, column 2: a value is expected (NaN and Infinity are not JSON)" },
     { "Infinity", "[-Infinity]", "plan.json: line 1, column 3: a digit is missing in a number" },
     { "a number past all doubles", "{\"a\": [0, 1e999]}", "plan.json: a[1]: the number is too large" },
     { "an endless number", "[1234567890123456789012345678901234567890123456789012345678901]",
@@ -92,6 +93,29 @@ static void a_million_levels_are_one_sentence(void **state)
         assert_error(error, brackets[i] == '[' ? "deep.json: line 1, column 65: more than 64 levels of brackets"
                                                : "deep.json: line 1, column 321: more than 64 levels of brackets");
         text_clear(&text);
+    }
+}
+
+// A key of 300 characters is told by its first, a whole number of them.
+static void a_long_key_is_cut_in_the_sentence(void **state)
+{
+    (void)state;
+    for (int shift = 0; shift < 3; shift++) {
+        struct text text = { 0 }, cut = { 0 };
+        for (int i = 0; i < 2; i++) {
+            text_add(&text, "%s\"%.*s", i ? ", " : "{", shift, "xx");
+            text_add_repeated(&text, "\xe2\x82\xac", 300);
+            text_add(&text, "\": %d", i);
+        }
+        text_add(&text, "}");
+        text_add(&cut, "plan.json: key \"%.*s", shift, "xx");
+        text_add_repeated(&cut, "\xe2\x82\xac", shift == 2 ? 18 : 19);
+        text_add(&cut, "...\" stands twice");
+        struct error error = { 0 };
+        assert_null(json_parse(text.data, text.length, "plan.json", &error));
+        assert_error(error, cut.data);
+        text_clear(&text);
+        text_clear(&cut);
     }
 }
 
@@ -289,7 +313,8 @@ static void files_that_cannot_be_read_are_one_sentence(void **state)
 int main(void)
 {
     enum { FAULTS = sizeof faults / sizeof faults[0], MISREADINGS = sizeof misreadings / sizeof misreadings[0] };
-    struct CMUnitTest tests[FAULTS + MISREADINGS + 6] = {
+    struct CMUnitTest tests[FAULTS + MISREADINGS + 7] = {
+        cmocka_unit_test(a_long_key_is_cut_in_the_sentence),
         cmocka_unit_test(a_million_levels_are_one_sentence),
         cmocka_unit_test(sixty_four_levels_are_read),
         cmocka_unit_test(a_document_is_read_straight_down),
@@ -298,8 +323,8 @@ int main(void)
         cmocka_unit_test(files_that_cannot_be_read_are_one_sentence),
     };
     for (size_t i = 0; i < FAULTS; i++)
-        tests[6 + i] = (struct CMUnitTest)TEST_ROW(is_refused_with_its_place, &faults[i]);
+        tests[7 + i] = (struct CMUnitTest)TEST_ROW(is_refused_with_its_place, &faults[i]);
     for (size_t i = 0; i < MISREADINGS; i++)
-        tests[6 + FAULTS + i] = (struct CMUnitTest)TEST_ROW(is_refused_by_the_reader, &misreadings[i]);
+        tests[7 + FAULTS + i] = (struct CMUnitTest)TEST_ROW(is_refused_by_the_reader, &misreadings[i]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

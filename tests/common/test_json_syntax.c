@@ -131,7 +131,8 @@ static void random_tokens_are_judged_as_the_grammar_says(void **state)
     static const char *const tokens[] = { "{", "}", "[", "]", "{}", "[]", ",", ":", "\"a\"", "\"b\":", "\"", "0", "-",
                                           "12", ".5", "e9", "E-1", "+", "true", "false", "null", "nul", " ", "\n",
                                           "\\n", "\\u00e9", "\\ud83d\\ude00", "\\ud83d", "\\u0000", "\xc3\xa9", "\xc3",
-                                          "\x01", "\\u00e\x19", "\\u00E9", "NaN" };
+                                          "\x01", "\\u00e\x19", "\\u00E9",
+                                          "\\uABCD", "\\uFFFF", "\\ud800\\udc00", "\\uDBFF\\uDFFF", "\\ue000", "NaN" };
     for (uint64_t trial = 0; trial < test_trials(100000, 5000000); trial++) {
         uint64_t seed = trial;
         char text[200] = "";

@@ -41,6 +41,7 @@ static struct reading readings[] = {
     { "300GB/s", rate_parse, 300000000000 },
     { "25GiB/s", rate_parse, (uint64_t)25 << 30 },
     { "12.5MB/s", rate_parse, 12500000 },
+    { "1.9B/s", rate_parse, 1 },
 };
 
 static void is_read(void **state)
@@ -101,6 +102,8 @@ static void counts_are_whole_and_in_their_range(void **state)
     struct error error = { 0 };
     assert_good(count_parse("16", "--ranks", 1, 16, &count, &error), error);
     assert_int_equal(count, 16);
+    assert_good(count_parse("1", "--ranks", 1, 16, &count, &error), error);
+    assert_int_equal(count, 1);
 
     assert_false(count_parse("17", "--ranks", 1, 16, &count, &error));
     assert_error(error, "--ranks: 17 is not from 1 to 16");

@@ -35,6 +35,8 @@ static void every_code_point_has_its_length(void **state)
 static void no_other_bytes_are_a_character(void **state)
 {
     (void)state;
+    for (int byte = 0; byte < 256; byte++)
+        assert_int_equal(utf8_length(&(char){ (char)byte }, 1), byte < 0x80);
     size_t two = 0, three = 0;
     for (uint32_t all = 0; all < 1u << 24; all++) {
         const char bytes[3] = { (char)(all >> 16), (char)(all >> 8), (char)all };
