@@ -118,11 +118,11 @@ INLINE struct head head_at(const struct attention *shape, size_t batch, size_t w
     };
 }
 
-// Keys seen by query rows [first, first + TILE_ROWS), in whole vectors.
-INLINE size_t keys_seen(const struct head *head, size_t first)
+// Keys seen by query rows [first, first + TILE_ROWS), in whole vectors: past the end
+// of the sequence, perhaps, but never past the padding of a row.
+INLINE size_t keys_seen(size_t first)
 {
-    const size_t seen = smaller(first + TILE_ROWS, head->sequence);
-    return (seen + LANES - 1) / LANES * LANES;
+    return (first + TILE_ROWS + LANES - 1) / LANES * LANES;
 }
 
 // to[row][j] = from[row] . transposed[..][j] for the keys these rows see.
@@ -130,7 +130,7 @@ INLINE void multiply_seen(const struct head *head, float *to, const float *from,
                           size_t rows, const float *transposed)
 {
     multiply_tiles(&(struct tiles){
-        .m = rows, .n = keys_seen(head, first), .k = head->size,
+        .m = rows, .n = keys_seen(first), .k = head->size,
         .a = from, .a_row = from_stride, .a_column = 1,
         .b = transposed, .ldb = head->across,
         .c = to, .ldc = head->across,
@@ -138,9 +138,9 @@ INLINE void multiply_seen(const struct head *head, float *to, const float *from,
 }
 
 // Zeros from past the diagonal to the end of what these rows compute.
-INLINE void clear_unseen(const struct head *head, float *row, size_t query, size_t first)
+INLINE void clear_unseen(float *row, size_t query, size_t first)
 {
-    const size_t end = keys_seen(head, first);
+    const size_t end = keys_seen(first);
     for (size_t j = query + 1; j < end; j++)
         row[j] = 0;
 }
@@ -157,7 +157,7 @@ static void head_forward(const struct head *head, float *out, float *log_sums)
             float *row = head->scores + r * head->across;
             const float shift = factor * row_largest(row, first + r + 1);
             const float sum = row_exp(row, row, first + r + 1, factor, shift);
-            clear_unseen(head, row, first + r, first);
+            clear_unseen(row, first + r, first);
             log_sums[first + r] = shift + logf(sum);
             scale[r] = 1 / sum;
         }
@@ -220,8 +220,8 @@ INLINE void make_slopes(const struct head *head, const struct head_gradients *gr
             vec_store_first(p + i, y, left);
             vec_store_first(slope + i, y * (vec_load_first(slope + i, left, 0) - g_out) * factor, left);
         }
-        clear_unseen(head, p, query, first);
-        clear_unseen(head, slope, query, first);
+        clear_unseen(p, query, first);
+        clear_unseen(slope, query, first);
     }
 }
 

@@ -29,7 +29,8 @@ static struct layer layer_of(const struct kind_row *row, uint64_t trial)
 {
     struct layer layer = { .name = "it", .kind = row->kind, .index = 3 };
     layer.shape = (struct layer_shape){
-        .batch = 1 + trial % 2, .sequence = 3 + trial, .in = 12, .out = row->out ? row->out : 12, .heads = 1 + trial % 3,
+        // From trial 3 on every tensor is larger than the 256 bytes it is rounded to.
+        .batch = 1 + trial % 2, .sequence = trial < 3 ? 3 + trial : 80 - trial, .in = 12, .out = row->out ? row->out : 12, .heads = 1 + trial % 3,
         .vocabulary = 11, .branches = 4, .dropout = row->dropout,
     };
     return layer;
@@ -184,11 +185,14 @@ static void check_gradients(struct rig *rig, uint64_t trial)
         rig_close_to(s.loss, value, 1e-5, "loss", 0);
     for (size_t i = 0; i < s.out_count; i++)
         rig_close_to(((float *)s.pass.output)[i], n.slow.output[i], 2e-5, "output", i);
-    for (size_t i = 0; i < s.in_count; i++)
+    // Every element of small layers; of large ones about fifty in each tensor.
+    const size_t step = trial < 3 ? 0 : 50;
+    for (size_t i = 0; i < s.in_count; i += 1 + (step ? s.in_count / step : 0))
         rig_close_to(((float *)s.pass.input_gradient)[i], slope_at(&n, &n.input[i]), 1e-4, "input's gradient", i);
     const float *gradients = s.pass.gradients;
     for (size_t t = 0; t < s.tensor_count; t++)
-        for (size_t i = 0; i < s.tensors[t].rows * s.tensors[t].columns; i++) {
+        for (size_t i = 0, count = s.tensors[t].rows * s.tensors[t].columns; i < count;
+             i += 1 + (step ? count / step : 0)) {
             const size_t at = s.tensors[t].offset_bytes / sizeof(float) + i;
             const double want = (double)(at % 5) + slope_at(&n, &n.tensors[t][i]);
             rig_close_to(gradients[at], want, 1e-4, s.tensors[t].name, i);
@@ -199,7 +203,7 @@ static void check_gradients(struct rig *rig, uint64_t trial)
 static void gradients_equal_finite_differences_in_double(void **state)
 {
     row_now = *state;
-    rig_try("cpu", check_gradients, 3);
+    rig_try("cpu", check_gradients, 4);
 }
 
 // --- B is I and then W -----------------------------------------------------------------

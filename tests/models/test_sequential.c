@@ -9,7 +9,10 @@
 static const struct sequential_update adamw = {
     .adamw = { .rate = 3e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .decay = 0.1f },
 };
-static const struct sequential_update sgd = { .is_sgd = true, .sgd = { .rate = 0.1f, .momentum = 0.9f } };
+static struct sequential_update plain_adamw = {
+    .adamw = { .rate = 3e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f },
+};
+static struct sequential_update sgd = { .is_sgd = true, .sgd = { .rate = 0.1f, .momentum = 0.9f } };
 
 struct run {
     struct device *device;
@@ -95,7 +98,7 @@ static struct learn_row {
     double below;  // the text's next byte follows from the last few; an mlp sees only the last
 } learn_rows[] = {
     { "gpt-nano learns a text by AdamW", "gpt-nano", &adamw, 1.0 },
-    { "gpt-nano learns a text by SGD", "gpt-nano", &sgd, 2.5 },
+    { "gpt-nano learns a text by SGD", "gpt-nano", &sgd, 3.5 },
     { "mlp learns what one byte tells by AdamW", "mlp", &adamw, 2.0 },
 };
 
@@ -167,6 +170,38 @@ static void the_whole_models_gradient_is_the_slope_of_its_loss(void **state)
     run_end(&run);
 }
 
+// The change that decay alone makes in one update is -rate * decay * weight, of matrices only.
+static void only_matrices_decay(void **state)
+{
+    const struct sequential_update *plain = *state;
+    struct sequential_update decaying = *plain;
+    decaying.adamw.decay = decaying.sgd.decay = 0.5f;
+    const struct model_sizes sizes = { .sequence = 16, .width = 32, .blocks = 1, .heads = 2 };
+    struct run one = run_start("gpt-nano", &sizes, 1, 4), two = run_start("gpt-nano", &sizes, 1, 4);
+    struct run start = run_start("gpt-nano", &sizes, 1, 4);
+    step(&one, plain);
+    step(&two, &decaying);
+    for (size_t layer = 0; layer < one.model->layer_count; layer++) {
+        struct tensor tensors[LAYER_TENSORS];
+        const size_t count = layer_tensors(&one.model->layers[layer], tensors);
+        const float *w = sequential_parameters(start.sequential, layer);
+        const float *a = sequential_parameters(one.sequential, layer);
+        const float *b = sequential_parameters(two.sequential, layer);
+        for (size_t t = 0; t < count; t++)
+            for (size_t i = 0; i < tensors[t].rows * tensors[t].columns; i++) {
+                const size_t at = tensors[t].offset_bytes / sizeof(float) + i;
+                const float rate = plain->is_sgd ? plain->sgd.rate : plain->adamw.rate;
+                const float want = tensors[t].decays ? -rate * 0.5f * w[at] : 0;
+                if (!(fabsf(b[at] - a[at] - want) <= 2e-7f))
+                    fail_msg("layer %zu, %s: decay changed %zu by %g, should by %g", layer, tensors[t].name, i,
+                             (double)(b[at] - a[at]), (double)want);
+            }
+    }
+    run_end(&one);
+    run_end(&two);
+    run_end(&start);
+}
+
 static void all_memory_is_one_allocation_made_at_the_start(void **state)
 {
     (void)state;
@@ -206,6 +241,8 @@ int main(void)
         cmocka_unit_test(a_step_tells_the_loss_it_began_with),
         cmocka_unit_test(micro_batches_are_shares_of_one_mean),
         cmocka_unit_test(the_whole_models_gradient_is_the_slope_of_its_loss),
+        { .name = "only matrices decay by AdamW", .test_func = only_matrices_decay, .initial_state = &plain_adamw },
+        { .name = "only matrices decay by SGD", .test_func = only_matrices_decay, .initial_state = &sgd },
         cmocka_unit_test(all_memory_is_one_allocation_made_at_the_start),
         cmocka_unit_test(a_token_outside_the_vocabulary_ends_the_step),
     };
