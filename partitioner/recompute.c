@@ -424,6 +424,22 @@ static bool read_choices(const struct walk *walk, struct recompute_list *list)
     return true;
 }
 
+static bool fits_as_it_is(const struct walk *walk, uint64_t capacity)
+{
+    const struct stage_bytes bytes = interval_bytes(walk->intervals, walk->first, walk->end);
+    return stage_memory_of(&bytes, walk->slots).peak_bytes <= capacity;
+}
+
+static bool choose_nothing(struct recompute_list *list)
+{
+    list->at = calloc(1, sizeof list->at[0]);
+    if (!list->at)
+        return false;
+    list->at[0].segments = calloc(1, sizeof list->at[0].segments[0]);
+    list->count = list->at[0].segments ? 1 : 0;
+    return list->count == 1;
+}
+
 // What of the capacity is left for what the choice decides; false if nothing is.
 static bool set_budget(struct walk *walk, uint64_t capacity)
 {
@@ -460,6 +476,8 @@ bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end,
     *list = (struct recompute_list){ .complete = true };
     struct walk walk = { .intervals = intervals, .first = first, .end = end, .slots = slots, .wanted = wanted,
                          .most_labels = most_labels, .most_time = UINT64_MAX - 1, .complete = true };
+    if (wanted == RECOMPUTE_LEAST && fits_as_it_is(&walk, capacity_bytes))
+        return choose_nothing(list) || error_no_memory(error, "the choice of what to recompute");
     if (!set_budget(&walk, capacity_bytes))
         return true;
     bool good = true;

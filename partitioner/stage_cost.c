@@ -217,6 +217,8 @@ struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first,
 uint64_t stage_scaled_ns(uint64_t ns, uint64_t speed_permille)
 {
     assert(speed_permille > 0);
+    if (speed_permille == 1000)
+        return ns;
     const unsigned __int128 scaled = ((unsigned __int128)ns * 1000 + speed_permille - 1) / speed_permille;
     return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
 }

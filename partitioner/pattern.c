@@ -1,0 +1,284 @@
+#include "partitioner/pattern.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+// --- reading --------------------------------------------------------------------
+
+// Whether action `index` of the compute actions of a rank with `warm` is this one.
+static bool follows(const struct action *action, uint32_t rank, uint32_t warm, uint32_t forwards, uint32_t backwards,
+                    uint32_t micro_batches)
+{
+    const bool is_forward = forwards < micro_batches && forwards - backwards < warm;
+    return action->stage == rank && action->split == 0 && action->kind == (is_forward ? ACTION_F : ACTION_B)
+        && action->micro_batch == (is_forward ? forwards : backwards);
+}
+
+static bool read_rank(const struct schedule *order, uint32_t rank, uint32_t *warm)
+{
+    const struct action_list *list = &order->lists[rank];
+    uint32_t ahead = 0;
+    while (ahead < list->count && list->at[ahead].kind == ACTION_F)
+        ahead++;
+    *warm = ahead > 0 ? ahead : 1;
+    uint32_t forwards = 0, backwards = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->at[i].kind == ACTION_STEP)
+            continue;
+        if (!follows(&list->at[i], rank, *warm, forwards, backwards, order->micro_batches))
+            return false;
+        forwards += list->at[i].kind == ACTION_F;
+        backwards += list->at[i].kind == ACTION_B;
+    }
+    return forwards == order->micro_batches && backwards == order->micro_batches;
+}
+
+bool pattern_read(const struct schedule *order, struct pattern *pattern, struct error *error)
+{
+    assert(!order->lowered);
+    *pattern = (struct pattern){ .ranks = order->ranks, .micro_batches = order->micro_batches, .is_known = true };
+    pattern->warm = calloc(order->ranks, sizeof pattern->warm[0]);
+    if (!pattern->warm)
+        return error_no_memory(error, "the pattern of a schedule");
+    pattern->is_known = order->stages == order->ranks && order->route_count == 1;
+    for (uint32_t r = 0; pattern->is_known && r < order->ranks; r++)
+        pattern->is_known = order->routes[r] == r && read_rank(order, r, &pattern->warm[r]);
+    pattern->is_drained = pattern->is_known && pattern->warm[order->ranks - 1] == order->micro_batches;
+    return true;
+}
+
+void pattern_clear(struct pattern *pattern)
+{
+    free(pattern->warm);
+    *pattern = (struct pattern){ 0 };
+}
+
+// --- bounds from one stage --------------------------------------------------------
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+// Paths that every order has. The first forward of s waits for F and c of all
+// stages before; all its work follows; its last backward is followed by B and c of
+// all stages before:
+//
+//     before + m (F + B)
+//
+// One micro-batch goes all the way there and back. The first that s forwards comes
+// m - 1 forwards before the last, which still has its whole way to go; likewise
+// with backwards and with the messages of a link:
+//
+//     all + (m - 1) max(F, B, busy)
+static uint64_t bound_of_any_order(uint64_t m, const struct pattern_stage *stage, uint64_t before, uint64_t all)
+{
+    const uint64_t compute = larger(stage->forward_ns, stage->backward_ns);
+    const uint64_t link = larger(stage->forward_busy_ns, stage->backward_busy_ns);
+    return larger(before + m * (stage->forward_ns + stage->backward_ns), all + (m - 1) * larger(compute, link));
+}
+
+// Paths of a rank with w in flight (FB = F + B). A micro-batch that leaves s comes
+// back after the way behind it (after), and w - 1 forwards and backwards of s are
+// passed meanwhile at no cost:
+//
+//     out with the first, then all of s        all + (m - 1) B + (m - w) F
+//     all of s, then out with the last         all + (m - 1) F + (m - w) B
+//     out a >= 2 times, at least w apart       before + a after + (m - (a - 1)(w - 1)) FB
+//
+// a is 2 or as large as can be: in between the sum changes by the same each time.
+static uint64_t bound_of_pattern(uint64_t m, uint64_t w, const struct pattern_stage *stage, uint64_t before,
+                                 uint64_t after, uint64_t all)
+{
+    const uint64_t f = stage->forward_ns, b = stage->backward_ns;
+    uint64_t bound = all + larger((m - 1) * b + (m - w) * f, (m - 1) * f + (m - w) * b);
+    const uint64_t most = 1 + (m - 1) / w;
+    if (most >= 2) {
+        bound = larger(bound, before + 2 * after + (m - (w - 1)) * (f + b));
+        bound = larger(bound, before + most * after + (m - (most - 1) * (w - 1)) * (f + b));
+    }
+    return bound;
+}
+
+uint64_t pattern_stage_bound(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
+                             uint64_t before_ns, uint64_t after_ns)
+{
+    const uint64_t m = pattern->micro_batches;
+    const uint64_t work = stage->forward_ns + stage->backward_ns;
+    const uint64_t all = before_ns + work + after_ns;
+    uint64_t bound = bound_of_any_order(m, stage, before_ns, all);
+    if (pattern->is_known)
+        bound = larger(bound, bound_of_pattern(m, pattern->warm[s], stage, before_ns, after_ns, all));
+    // Where the last rank turns round only after its last forward, s does all its
+    // forwards before the turn and all its backwards after it.
+    if (pattern->is_drained)
+        bound = larger(bound, all + (m - 1) * work);
+    return bound;
+}
+
+// --- the longest path ---------------------------------------------------------------
+
+// Where no path comes from; sums stay far below 0.
+#define NOWHERE (-((int64_t)1 << 61))
+
+struct rank_state {
+    uint32_t forwards, backwards;  // done
+    uint32_t arrived_forwards, arrived_backwards;
+    int64_t free;            // when the rank is
+    int64_t forward_link, backward_link;  // when the links to the next rank and from it are
+};
+
+struct pattern_room {
+    uint32_t ranks, micro_batches;
+    struct rank_state *states;
+    int64_t *forward_at, *backward_at;  // when messages arrive, [rank * micro_batches + micro-batch]
+};
+
+struct pattern_room *pattern_room_create(uint32_t ranks, uint32_t micro_batches, struct error *error)
+{
+    struct pattern_room *room = calloc(1, sizeof *room);
+    if (room) {
+        room->ranks = ranks;
+        room->micro_batches = micro_batches;
+        room->states = calloc(ranks, sizeof room->states[0]);
+        room->forward_at = calloc((size_t)ranks * micro_batches, sizeof room->forward_at[0]);
+        room->backward_at = calloc((size_t)ranks * micro_batches, sizeof room->backward_at[0]);
+        if (room->states && room->forward_at && room->backward_at)
+            return room;
+    }
+    pattern_room_free(room);
+    error_no_memory(error, "the timing of a schedule");
+    return NULL;
+}
+
+void pattern_room_free(struct pattern_room *room)
+{
+    if (!room)
+        return;
+    free(room->states);
+    free(room->forward_at);
+    free(room->backward_at);
+    free(room);
+}
+
+struct timing {
+    const struct pattern *pattern;
+    struct pattern_room *room;
+    const struct pattern_stage *stages;
+    uint32_t count;
+    const struct pattern_rest *rest;
+    uint32_t avoided;
+    int64_t rest_free;
+    int64_t end;
+};
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t after(int64_t at, uint64_t duration)
+{
+    return at < NOWHERE / 2 ? NOWHERE : at + (int64_t)duration;
+}
+
+// Whether whole rounds fit in at this action: F and B of the rank follow each other
+// before or behind it.
+static bool is_avoided(const struct timing *timing, uint32_t rank, bool is_forward, uint32_t micro_batch)
+{
+    if (rank != timing->avoided)
+        return false;
+    const uint32_t warm = timing->pattern->warm[rank], m = timing->pattern->micro_batches;
+    return is_forward ? micro_batch + 1 >= warm : micro_batch + warm <= m;
+}
+
+static void send_forward(struct timing *timing, uint32_t rank, int64_t ready)
+{
+    struct rank_state *own = &timing->room->states[rank];
+    const struct pattern_stage *stage = &timing->stages[rank];
+    const size_t row = (size_t)timing->room->micro_batches;
+    if (rank + 1 < timing->count) {
+        own->forward_link = after(later(ready, own->forward_link), stage->forward_busy_ns);
+        struct rank_state *next = &timing->room->states[rank + 1];
+        timing->room->forward_at[(rank + 1) * row + next->arrived_forwards++] =
+            after(own->forward_link, stage->forward_latency_ns);
+    } else if (timing->rest) {
+        timing->rest_free = after(later(ready, timing->rest_free), timing->rest->serve_ns);
+        timing->room->backward_at[rank * row + own->arrived_backwards++] =
+            later(after(ready, timing->rest->round_ns), after(timing->rest_free, timing->rest->way_ns));
+    } else {
+        timing->room->backward_at[rank * row + own->arrived_backwards++] = ready;
+    }
+}
+
+static void send_backward(struct timing *timing, uint32_t rank, int64_t ready)
+{
+    if (rank == 0)
+        return;
+    struct rank_state *before = &timing->room->states[rank - 1];
+    const struct pattern_stage *stage = &timing->stages[rank - 1];
+    before->backward_link = after(later(ready, before->backward_link), stage->backward_busy_ns);
+    timing->room->backward_at[(size_t)(rank - 1) * timing->room->micro_batches + before->arrived_backwards++] =
+        after(before->backward_link, stage->backward_latency_ns);
+}
+
+// The next action of a rank, if what it needs has arrived.
+static bool advance(struct timing *timing, uint32_t rank)
+{
+    struct rank_state *state = &timing->room->states[rank];
+    const uint32_t m = timing->pattern->micro_batches;
+    const size_t row = (size_t)rank * timing->room->micro_batches;
+    const bool is_forward = state->forwards < m && state->forwards - state->backwards < timing->pattern->warm[rank];
+    if (is_forward ? state->forwards == state->arrived_forwards : state->backwards == state->arrived_backwards)
+        return false;
+    const uint32_t micro_batch = is_forward ? state->forwards++ : state->backwards++;
+    const int64_t arrived = is_forward ? timing->room->forward_at[row + micro_batch]
+                                       : timing->room->backward_at[row + micro_batch];
+    const struct pattern_stage *stage = &timing->stages[rank];
+    state->free = is_avoided(timing, rank, is_forward, micro_batch)
+                      ? NOWHERE
+                      : after(later(state->free, arrived), is_forward ? stage->forward_ns : stage->backward_ns);
+    timing->end = later(timing->end, state->free);
+    if (is_forward)
+        send_forward(timing, rank, state->free);
+    else
+        send_backward(timing, rank, state->free);
+    return true;
+}
+
+static void prepare(struct timing *timing)
+{
+    const uint32_t m = timing->pattern->micro_batches;
+    assert(timing->count >= 1 && timing->count <= timing->room->ranks && m <= timing->room->micro_batches);
+    for (uint32_t r = 0; r < timing->count; r++)
+        timing->room->states[r] =
+            (struct rank_state){ .free = NOWHERE, .forward_link = NOWHERE, .backward_link = NOWHERE };
+    // The one beginning: the first forward of rank 0. The others have their data at
+    // hand, and only follow.
+    timing->room->states[0].free = 0;
+    timing->room->states[0].arrived_forwards = m;
+    for (uint32_t i = 0; i < m; i++)
+        timing->room->forward_at[i] = NOWHERE;
+}
+
+uint64_t pattern_time(const struct pattern *pattern, struct pattern_room *room, const struct pattern_stage *stages,
+                      uint32_t count, const struct pattern_rest *rest, uint32_t avoided)
+{
+    if (!pattern->is_known)
+        return 0;
+    struct timing timing = { .pattern = pattern, .room = room, .stages = stages, .count = count, .rest = rest,
+                             .avoided = avoided, .rest_free = NOWHERE, .end = 0 };
+    prepare(&timing);
+    // Forwards flow down, backwards up; a turn that moves nothing ends it.
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t r = 0; r < count; r++)
+            while (advance(&timing, r))
+                moved = true;
+        for (uint32_t r = count; r-- > 0;)
+            while (advance(&timing, r))
+                moved = true;
+    }
+    // An order that stands still has no time, and no bound.
+    return room->states[0].backwards == pattern->micro_batches ? (uint64_t)timing.end : 0;
+}

@@ -1,0 +1,22 @@
+// What a plan is predicted to take: fills in every number of a plan whose layers,
+// devices and segments are chosen.
+#ifndef PARTITIONER_PREDICT_H
+#define PARTITIONER_PREDICT_H
+
+#include "partitioner/plan.h"
+#include "schedules/generate.h"
+#include "schedules/slots.h"
+
+// Slots of every stage under a schedule of this name. Those of an asynchronous one
+// are counted over a run that is long enough to reach its steady state,
+// predict_run_length() micro-batches.
+struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunks, uint32_t micro_batches,
+                            struct error *error);
+uint32_t predict_run_length(const struct generator *generator, uint32_t ranks, uint32_t micro_batches);
+
+// Costs, memory, iteration time, bubbles and bottleneck of the plan, whose profile
+// this is. An asynchronous plan's iteration is what micro_batches more take in the
+// steady state, T(3m) - T(2m); its bubbles are those of the run of 3m.
+bool plan_predict(struct plan *plan, const struct profile *profile, struct error *error);
+
+#endif

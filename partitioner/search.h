@@ -1,0 +1,42 @@
+// The search: where to cut a model into stages and what to recompute, so that an
+// iteration of the schedule takes the least simulated time and every stage fits on
+// its device. One stage per rank; rank r is device r of the cluster.
+//
+// What is claimed. The plan's certificate holds the best simulated time found, a
+// bound that no plan can beat, and whether nothing was left to try. A node of the
+// search is a prefix of stages; its bound (pattern.h) is at most the time of any
+// plan that begins so. Nodes are opened in order of their bound; when the least
+// bound left is not below the best time found, that time is proved.
+//
+// Where no link is shared by two channels a longer stage never makes a shorter
+// iteration, and of all ways to recompute that fit an interval only the quickest
+// matters. Where links are shared, or under asynchronous schedules, whose objective
+// is a difference of two times, that is not so, and every total that some feasible
+// way takes is tried.
+#ifndef PARTITIONER_SEARCH_H
+#define PARTITIONER_SEARCH_H
+
+#include <signal.h>
+
+#include "partitioner/plan.h"
+
+// Units of work: about a microsecond each on a machine of 2020.
+#define SEARCH_DEFAULT_BUDGET 3000000
+
+struct search_request {
+    const struct profile *profile;
+    const struct cluster *cluster;  // its first `ranks` devices are used
+    const struct network *network;  // between the ranks; NULL: the cluster's
+    const char *schedule;
+    uint32_t ranks, chunks, micro_batches;
+    enum optimizer_kind optimizer;
+    uint64_t budget;       // units of work; 0: SEARCH_DEFAULT_BUDGET
+    uint64_t deadline_ns;  // wall-clock time the search may take; 0: any
+    const volatile sig_atomic_t *interrupted;  // ends the search once it is not 0; or NULL
+};
+
+// The best plan found, with its certificate. NULL when there is none: the error
+// (ERROR_ANSWER) says which stage lacks how much memory and what would help.
+struct plan *plan_search(const struct search_request *request, struct error *error);
+
+#endif

@@ -1,0 +1,378 @@
+#include "partitioner/search_problem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/number.h"
+#include "partitioner/predict.h"
+
+// A walk of recompute.h is cut beyond this many labels at a position.
+#define MOST_LABELS 20000
+
+// --- what a request must be ---------------------------------------------------------
+
+static bool check_request(const struct search_request *request, struct error *error)
+{
+    const size_t devices = request->cluster->device_count;
+    if (request->chunks != 1)
+        return error_set(error, "plans of %u stages per rank cannot be searched; use --chunks 1", request->chunks);
+    if (request->ranks > devices)
+        return error_set(error, "%u ranks need as many devices, but the cluster has %zu", request->ranks, devices);
+    if (request->micro_batches > (1u << 27) / 4 / request->ranks)
+        return error_set(error, "%u micro-batches on %u ranks are more than can be planned", request->micro_batches,
+                         request->ranks);
+    return true;
+}
+
+// Every time the search adds up stays below 2^61.
+static bool check_times(const struct problem *problem, struct error *error)
+{
+    const uint32_t last = problem->layers;
+    uint64_t slowest = 1000;
+    for (uint32_t r = 0; r < problem->ranks; r++)
+        if (problem->request->cluster->devices[r].speed_permille < slowest)
+            slowest = problem->request->cluster->devices[r].speed_permille;
+    unsigned __int128 round = 2 * (unsigned __int128)problem->intervals->forward[last]
+                            + problem->intervals->backward[last] + 2 * problem->ranks;
+    round = round * 1000 / (slowest);
+    for (uint32_t s = 0; s + 1 < problem->ranks; s++) {
+        uint64_t most = 0;
+        for (uint32_t l = 1; l < last; l++) {
+            const struct pattern_stage stage = problem_stage(problem, s, l, l, 0);
+            const uint64_t way = pattern_round_ns(&stage);
+            most = way > most ? way : most;
+        }
+        round += most;
+    }
+    if (round * 3 * (problem->micro_batches + (unsigned __int128)problem->ranks) >> 61)
+        return error_set(error, "an iteration of this model would take more than 2^61 ns");
+    return true;
+}
+
+// --- where a model can be cut ---------------------------------------------------------
+
+static void find_cuts(struct problem *problem)
+{
+    const struct profile *profile = problem->request->profile;
+    for (uint32_t l = 1; l < problem->layers; l++)
+        problem->can_cut[l] = profile_can_cut_after(profile, l - 1);
+    for (size_t i = 0; i < profile->tied_count; i++)
+        for (uint32_t l = profile->tied[i].from + 1; l <= profile->tied[i].to; l++)
+            problem->can_cut[l] = false;
+    problem->can_cut[0] = problem->can_cut[problem->layers] = true;
+}
+
+static bool check_cuts(const struct problem *problem, struct error *error)
+{
+    const struct profile *profile = problem->request->profile;
+    uint32_t stages = 0;
+    for (uint32_t l = 1; l <= problem->layers; l++)
+        stages += problem->can_cut[l];
+    if (stages >= problem->ranks)
+        return true;
+    if (problem->layers < problem->ranks)
+        return error_set_kind(error, ERROR_ANSWER,
+                              "the model has %u layers, too few for a stage on each of %u ranks; use --ranks %u",
+                              problem->layers, problem->ranks, stages);
+    const char *tied = profile->tied_count > 0 ? "; tied layers must be on one stage" : "";
+    return error_set_kind(error, ERROR_ANSWER,
+                          "the model can be cut into %u stages at most, too few for %u ranks (no_cut_after forbids %zu"
+                          " cuts%s); use --ranks %u",
+                          stages, problem->ranks, profile->no_cut_count, tied, stages);
+}
+
+// --- links ------------------------------------------------------------------------------
+
+static const struct link *link_of(const struct network *network, uint32_t from, uint32_t to)
+{
+    return &network->links[network->link_of[(size_t)from * network->ranks + to]];
+}
+
+static void price_links(struct problem *problem)
+{
+    const size_t row = (size_t)problem->layers + 1;
+    for (uint32_t s = 0; s + 1 < problem->ranks; s++) {
+        for (uint32_t l = 1; l < problem->layers; l++) {
+            const uint64_t bytes = problem->intervals->cut[l];
+            problem->forward_busy[s * row + l] =
+                transfer_ns(bytes, link_of(problem->network, s, s + 1)->bytes_per_second, 0);
+            problem->backward_busy[s * row + l] =
+                transfer_ns(bytes, link_of(problem->network, s + 1, s)->bytes_per_second, 0);
+        }
+    }
+}
+
+// Whether each link carries the messages of one channel only.
+static bool links_are_unshared(const struct problem *problem)
+{
+    const uint32_t channels = 2 * (problem->ranks - 1);
+    for (uint32_t a = 0; a < channels; a++) {
+        for (uint32_t b = 0; b < a; b++) {
+            const uint32_t from_a = (a + 1) / 2, to_a = a % 2 ? (a - 1) / 2 : a / 2 + 1;
+            const uint32_t from_b = (b + 1) / 2, to_b = b % 2 ? (b - 1) / 2 : b / 2 + 1;
+            if (link_of(problem->network, from_a, to_a) == link_of(problem->network, from_b, to_b))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool find_network(struct problem *problem, struct error *error)
+{
+    const struct search_request *request = problem->request;
+    problem->network = request->network;
+    if (problem->network)
+        return true;
+    uint32_t *devices = calloc(problem->ranks, sizeof devices[0]);
+    if (!devices)
+        return error_no_memory(error, "a search");
+    for (uint32_t r = 0; r < problem->ranks; r++)
+        devices[r] = r;
+    problem->own_network = cluster_network(request->cluster, devices, problem->ranks, error);
+    problem->network = problem->own_network;
+    free(devices);
+    return problem->network != NULL;
+}
+
+// --- the whole --------------------------------------------------------------------------
+
+static bool read_pattern(struct problem *problem, struct error *error)
+{
+    struct schedule *order = problem->generator->generate(problem->ranks, 1, problem->micro_batches, error);
+    const bool good = order && pattern_read(order, &problem->pattern, error);
+    schedule_free(order);
+    return good;
+}
+
+static bool fill(struct problem *problem, struct error *error)
+{
+    const struct search_request *request = problem->request;
+    const size_t cells = ((size_t)problem->layers + 1) * problem->ranks;
+    problem->can_cut = calloc((size_t)problem->layers + 1, sizeof problem->can_cut[0]);
+    problem->forward_busy = calloc(cells, sizeof problem->forward_busy[0]);
+    problem->backward_busy = calloc(cells, sizeof problem->backward_busy[0]);
+    if (!problem->can_cut || !problem->forward_busy || !problem->backward_busy)
+        return error_no_memory(error, "a search");
+    find_cuts(problem);
+    problem->intervals = intervals_create(request->profile, request->optimizer, error);
+    if (!problem->intervals || !check_cuts(problem, error) || !find_network(problem, error))
+        return false;
+    price_links(problem);
+    problem->slots = predict_slots(request->schedule, problem->ranks, 1, problem->micro_batches, error);
+    if (!problem->slots || !check_times(problem, error) || !read_pattern(problem, error))
+        return false;
+    problem->flushes = problem->generator->weights == WEIGHTS_FLUSH;
+    problem->links_unshared = links_are_unshared(problem);
+    problem->is_monotone = problem->flushes && problem->links_unshared;
+    problem->budget = request->budget ? request->budget : SEARCH_DEFAULT_BUDGET;
+    problem->deadline_ns = request->deadline_ns ? clock_now_ns() + request->deadline_ns : 0;
+    return true;
+}
+
+struct problem *problem_create(const struct search_request *request, struct error *error)
+{
+    if (!check_request(request, error))
+        return NULL;
+    const struct generator *generator = generator_find(request->schedule, error);
+    struct problem *problem = generator ? calloc(1, sizeof *problem) : NULL;
+    if (generator && !problem)
+        error_no_memory(error, "a search");
+    if (!problem)
+        return NULL;
+    problem->request = request;
+    problem->generator = generator;
+    problem->layers = (uint32_t)request->profile->layer_count;
+    problem->ranks = request->ranks;
+    problem->micro_batches = request->micro_batches;
+    if (fill(problem, error))
+        return problem;
+    problem_free(problem);
+    return NULL;
+}
+
+static void clear_table(struct choice_table *table)
+{
+    for (size_t i = 0; i < table->capacity; i++) {
+        if (!table->slots[i])
+            continue;
+        free(table->slots[i]->forward_ns);
+        free(table->slots[i]->recompute_ns);
+        free(table->slots[i]);
+    }
+    free(table->slots);
+}
+
+void problem_free(struct problem *problem)
+{
+    if (!problem)
+        return;
+    clear_table(&problem->least);
+    clear_table(&problem->every);
+    pattern_clear(&problem->pattern);
+    network_free(problem->own_network);
+    intervals_free(problem->intervals);
+    free(problem->slots);
+    free(problem->can_cut);
+    free(problem->forward_busy);
+    free(problem->backward_busy);
+    free(problem);
+}
+
+struct pattern_stage problem_stage(const struct problem *problem, uint32_t stage, uint32_t first, uint32_t end,
+                                   uint64_t recompute_ns)
+{
+    const uint64_t speed = problem->request->cluster->devices[stage].speed_permille;
+    struct pattern_stage result = {
+        .forward_ns = stage_scaled_ns(interval_forward_ns(problem->intervals, first, end), speed),
+        .backward_ns = stage_scaled_ns(interval_backward_ns(problem->intervals, first, end), speed) + recompute_ns,
+    };
+    if (stage + 1 < problem->ranks) {
+        const size_t cell = (size_t)stage * (problem->layers + 1) + end;
+        result.forward_busy_ns = problem->forward_busy[cell];
+        result.backward_busy_ns = problem->backward_busy[cell];
+        result.forward_latency_ns = link_of(problem->network, stage, stage + 1)->latency_ns;
+        result.backward_latency_ns = link_of(problem->network, stage + 1, stage)->latency_ns;
+    }
+    return result;
+}
+
+// --- choices ----------------------------------------------------------------------------
+
+static size_t find_slot(const struct choice_table *table, uint32_t stage, uint32_t first, uint32_t end)
+{
+    uint64_t hash = (((uint64_t)stage << 42) ^ ((uint64_t)first << 21) ^ end) * 0x9e3779b97f4a7c15u;
+    size_t at = (size_t)(hash >> 20) & (table->capacity - 1);
+    while (table->slots[at]
+           && (table->slots[at]->stage != stage || table->slots[at]->first != first || table->slots[at]->end != end))
+        at = (at + 1) & (table->capacity - 1);
+    return at;
+}
+
+static bool grow(struct choice_table *table)
+{
+    if (table->capacity > 2 * table->count)
+        return true;
+    struct choice_table larger = { .capacity = table->capacity ? 2 * table->capacity : 256, .count = table->count };
+    larger.slots = calloc(larger.capacity, sizeof larger.slots[0]);
+    if (!larger.slots)
+        return false;
+    for (size_t i = 0; i < table->capacity; i++) {
+        const struct choices *old = table->slots[i];
+        if (old)
+            larger.slots[find_slot(&larger, old->stage, old->first, old->end)] = table->slots[i];
+    }
+    free(table->slots);
+    *table = larger;
+    return true;
+}
+
+static struct choices *copy_choices(const struct recompute_list *list, uint32_t stage, uint32_t first, uint32_t end,
+                                    uint64_t speed)
+{
+    struct choices *choices = calloc(1, sizeof *choices);
+    if (!choices)
+        return NULL;
+    *choices = (struct choices){ .stage = stage, .first = first, .end = end, .complete = list->complete };
+    choices->forward_ns = calloc(list->count + 1, sizeof choices->forward_ns[0]);
+    choices->recompute_ns = calloc(list->count + 1, sizeof choices->recompute_ns[0]);
+    if (!choices->forward_ns || !choices->recompute_ns) {
+        free(choices->forward_ns);
+        free(choices->recompute_ns);
+        free(choices);
+        return NULL;
+    }
+    choices->count = list->count;
+    for (size_t i = 0; i < list->count; i++) {
+        choices->forward_ns[i] = list->at[i].forward_ns;
+        choices->recompute_ns[i] = stage_scaled_ns(list->at[i].forward_ns, speed);
+    }
+    return choices;
+}
+
+static const struct choices *find_choices(struct problem *problem, struct choice_table *table,
+                                          enum recompute_wanted wanted, uint32_t stage, uint32_t first, uint32_t end,
+                                          struct error *error)
+{
+    if (!grow(table)) {
+        error_no_memory(error, "a search");
+        return NULL;
+    }
+    const size_t at = find_slot(table, stage, first, end);
+    if (table->slots[at])
+        return table->slots[at];
+    const struct cluster_device *device = &problem->request->cluster->devices[stage];
+    struct recompute_list list;
+    uint64_t made = 0;
+    if (!recompute_search(problem->intervals, first, end, &problem->slots[stage], device->memory_bytes, wanted,
+                          MOST_LABELS, &made, &list, error))
+        return NULL;
+    problem->work += 1 + made / 32;
+    table->slots[at] = copy_choices(&list, stage, first, end, device->speed_permille);
+    recompute_list_clear(&list);
+    if (!table->slots[at])
+        error_no_memory(error, "a search");
+    else
+        table->count++;
+    return table->slots[at];
+}
+
+const struct choices *problem_least(struct problem *problem, uint32_t stage, uint32_t first, uint32_t end,
+                                    struct error *error)
+{
+    return find_choices(problem, &problem->least, RECOMPUTE_LEAST, stage, first, end, error);
+}
+
+const struct choices *problem_every(struct problem *problem, uint32_t stage, uint32_t first, uint32_t end,
+                                    struct error *error)
+{
+    return find_choices(problem, &problem->every, RECOMPUTE_EVERY, stage, first, end, error);
+}
+
+const struct choices *problem_known(const struct problem *problem, uint32_t stage, uint32_t first, uint32_t end)
+{
+    return problem->least.capacity ? problem->least.slots[find_slot(&problem->least, stage, first, end)] : NULL;
+}
+
+bool problem_segments(struct problem *problem, uint32_t stage, uint32_t first, uint32_t end, uint64_t forward_ns,
+                      struct recompute_choice *choice, struct error *error)
+{
+    const uint64_t capacity = problem->request->cluster->devices[stage].memory_bytes;
+    *choice = (struct recompute_choice){ 0 };
+    for (int every = 0; every < 2 && !choice->segments; every++) {
+        struct recompute_list list;
+        uint64_t made = 0;
+        if (!recompute_search(problem->intervals, first, end, &problem->slots[stage], capacity,
+                              every ? RECOMPUTE_EVERY : RECOMPUTE_LEAST, MOST_LABELS, &made, &list, error))
+            return false;
+        for (size_t i = 0; i < list.count && !choice->segments; i++) {
+            if (list.at[i].forward_ns != forward_ns)
+                continue;
+            *choice = list.at[i];
+            list.at[i].segments = NULL;  // ours now
+        }
+        recompute_list_clear(&list);
+    }
+    return true;
+}
+
+// --- the end ------------------------------------------------------------------------------
+
+bool problem_must_stop(struct problem *problem)
+{
+    if (problem->stopped[0])
+        return true;
+    const struct search_request *request = problem->request;
+    if (request->interrupted && *request->interrupted)
+        snprintf(problem->stopped, sizeof problem->stopped, "interrupted");
+    else if (problem->work > problem->budget)
+        snprintf(problem->stopped, sizeof problem->stopped, "the budget of %llu units of work is used up",
+                 (unsigned long long)problem->budget);
+    else if (problem->deadline_ns && clock_now_ns() > problem->deadline_ns) {
+        char time[NUMBER_SIZE];
+        snprintf(problem->stopped, sizeof problem->stopped, "the deadline of %s has passed",
+                 time_format(request->deadline_ns, time));
+    }
+    return problem->stopped[0] != '\0';
+}

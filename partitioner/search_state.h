@@ -1,0 +1,59 @@
+// What the parts of a search share: the problem, its tables, the simulators, the
+// best plan so far.
+//
+//     search.c         the whole, and the plan that comes of it
+//     search_first.c   a first good plan: straight down by bounds, then small moves
+//     search_nodes.c   nodes in order of their bounds, until none is left
+//     search_async.c   what is known where the objective is a difference of times
+#ifndef PARTITIONER_SEARCH_STATE_H
+#define PARTITIONER_SEARCH_STATE_H
+
+#include "partitioner/search_tables.h"
+#include "schedules/simulate.h"
+
+// A complete decision. Arrays of the search's ranks; cuts has one more.
+struct decision {
+    uint32_t *cuts;          // stage s is layers [cuts[s], cuts[s + 1])
+    uint64_t *forward_ns;    // what it spends on recomputation, on the profile's device
+    uint64_t *recompute_ns;  // and on its own
+};
+
+struct search {
+    struct problem *problem;
+    struct tables tables;
+    struct simulator *simulators[2];  // of an iteration; asynchronous: of 3m and of 2m micro-batches
+    uint64_t actions;                 // that both simulate together
+    struct cost_row *rows;
+    struct pattern_room *room;        // for the micro-batches of an iteration, or of two
+    struct pattern_stage *stages;     // room for a prefix
+    struct pattern pattern_2m, pattern_3m;  // asynchronous
+    bool can_extend;                  // whether async_bound() holds
+    struct decision best;
+    uint64_t best_ns;                 // NO_WAY: none yet
+    uint64_t lost_ns;                 // least bound of what was given up without being looked at
+};
+
+bool decision_create(struct decision *decision, uint32_t ranks, struct error *error);
+void decision_clear(struct decision *decision);
+void decision_copy(struct decision *to, const struct decision *from, uint32_t ranks);
+
+// The objective of a decision; remembers it if it is the best so far (ties: the
+// lexicographically smaller cuts, then less recomputed).
+uint64_t search_score(struct search *search, const struct decision *decision);
+
+void search_lose(struct search *search, uint64_t bound_ns);
+
+// Finds a good plan quickly, or none.
+bool search_first(struct search *search, struct error *error);
+
+// Opens nodes until none is left whose bound is below the best; *least_open_ns is
+// the least bound left, NO_WAY if none is.
+bool search_nodes(struct search *search, uint64_t *least_open_ns, struct error *error);
+
+// Asynchronous schedules. A bound on the objective of every plan whose first stage is this.
+uint64_t async_first_bound(const struct search *search, const struct pattern_stage *first);
+
+// Tries all ways to recompute under these cuts, whose quickest ones `decision` holds.
+bool async_leaf(struct search *search, const struct decision *decision, struct error *error);
+
+#endif

@@ -1,0 +1,115 @@
+#include "partitioner/plan.h"
+
+#include "partitioner/stage_cost.h"
+#include "tests/document.h"
+#include "tests/partitioner/small.h"
+
+static struct plan *read_text(const char *text)
+{
+    struct error error = { 0 };
+    struct plan *plan = plan_read(text, strlen(text), "plan.json", &error);
+    assert_good(plan, error);
+    return plan;
+}
+
+static void the_example_of_the_page_is_read_and_written_byte_for_byte(void **state)
+{
+    (void)state;
+    char *text = test_document("docs/formats/plan.md");
+    struct plan *plan = read_text(text);
+    assert_int_equal(plan->stage_count, 2);
+    assert_string_equal(plan->stages[0].layers[0], "embedding");
+    assert_int_equal(plan->stages[0].recompute_count, 1);
+    assert_int_equal(plan->stages[0].recompute[0].first, 1);
+    assert_int_equal(plan->stages[0].recompute[0].end, 2);
+    assert_true(plan->certificate.proved);
+    struct text again = { 0 };
+    plan_write(plan, &again);
+    assert_string_equal(again.data, text);
+    text_clear(&again);
+    plan_free(plan);
+    free(text);
+}
+
+// One change to the example, and the sentence it leads to.
+static struct bad_row {
+    const char *name, *from, *to, *sentence;
+} bad_rows[] = {
+    { "a device that is not in the cluster", "\"devices\": [[1]]", "\"devices\": [[7]]",
+      "plan.json: stages[1].devices[0][0]: device 7 is not in the cluster (0 to 1)" },
+    { "two ranks on one device", "\"devices\": [[1]]", "\"devices\": [[0]]",
+      "plan.json: stages: stages 0 and 1 are on one device, but on different ranks" },
+    { "a gap between stages", "\"first\": 2", "\"first\": 3",
+      "plan.json: stages[1].first: is 3, but the stage before ends at layer 2" },
+    { "stages out of order", "\"stage\": 1", "\"stage\": 0",
+      "plan.json: stages[1].stage: is 0, but stages stand in order, and this is number 1" },
+    { "fewer names than layers", "[\"embedding\", \"block0.mlp\"]", "[\"embedding\"]",
+      "plan.json: stages[0].layers: holds 1 names, but the stage is layers 0 to 2" },
+    { "a segment of a layer from elsewhere", "\n        [\"block0.mlp\"]", "\n        [\"head\"]",
+      "plan.json: stages[0].recompute[0][0]: layer \"head\" does not follow what is named before it in this stage" },
+    { "an empty segment", "\n        [\"block0.mlp\"]", "\n        []", "plan.json: stages[0].recompute[0]: is empty" },
+    { "an unknown schedule", "\"name\": \"1f1b\"", "\"name\": \"2f2b\"", NULL },
+    { "weights of another schedule", "\"weights\": \"flush\"", "\"weights\": \"stash\"",
+      "plan.json: schedule.weights: is \"stash\", but 1f1b is a schedule of \"flush\"" },
+    { "a rank without a stage", "\"ranks\": 2", "\"ranks\": 3",
+      "plan.json: stages: holds 2 stages, not ranks times chunks, 3" },
+    { "an unknown optimizer", "\"optimizer\": \"adamw\"", "\"optimizer\": \"lion\"",
+      "plan.json: optimizer: is \"lion\", not one of sgd, momentum, adamw" },
+    { "a variant", "\"variant\": null", "\"variant\": 1",
+      "plan.json: stages[0].variant: is not null; no variants are known so far" },
+    { "a negative size", "\"weights_bytes\": 196608", "\"weights_bytes\": -1", NULL },
+    { "a missing certificate", "\"certificate\"", "\"certificat\"", "plan.json: certificate: is missing" },
+    { "a bottleneck that is no stage", "\"bottleneck_stage\": 1", "\"bottleneck_stage\": 2", NULL },
+    { "a newer version", "\"version\": 1,\n  \"profile\"", "\"version\": 9,\n  \"profile\"",
+      "plan.json: version: is 9; this Weir reads up to version 1" },
+};
+
+static void is_refused(void **state)
+{
+    const struct bad_row *row = *state;
+    char *text = test_document("docs/formats/plan.md");
+    char *at = strstr(text, row->from);
+    if (!at)
+        fail_msg("the example has no %s", row->from);
+    struct text changed = { 0 };
+    text_add_bytes(&changed, text, (size_t)(at - text));
+    text_add(&changed, "%s%s", row->to, at + strlen(row->from));
+    struct error error = { 0 };
+    assert_null(plan_read(changed.data, changed.length, "plan.json", &error));
+    assert_int_equal(error.kind, ERROR_INPUT);
+    if (row->sentence)
+        assert_error(error, row->sentence);
+    assert_memory_equal(error.text, "plan.json: ", 11);
+    text_clear(&changed);
+    free(text);
+}
+
+static void a_plan_has_its_schedule_with_its_costs(void **state)
+{
+    (void)state;
+    char *text = test_document("docs/formats/plan.md");
+    struct plan *plan = read_text(text);
+    struct error error = { 0 };
+    struct schedule *order = plan_schedule(plan, 3, false, &error), *lowered = plan_schedule(plan, 3, true, &error);
+    assert_good(order && lowered, error);
+    assert_false(order->lowered);
+    assert_true(lowered->lowered);
+    assert_int_equal(order->micro_batches, 3);
+    assert_int_equal(order->lists[0].count, 7);  // F0 F1 B0 F2 B1 B2 STEP
+    assert_int_equal(lowered->costs[1].forward_ns, plan->stages[1].costs.forward_ns);
+    schedule_free(order);
+    schedule_free(lowered);
+    plan_free(plan);
+    free(text);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[2 + sizeof bad_rows / sizeof bad_rows[0]] = {
+        cmocka_unit_test(the_example_of_the_page_is_read_and_written_byte_for_byte),
+        cmocka_unit_test(a_plan_has_its_schedule_with_its_costs),
+    };
+    for (size_t i = 0; i < sizeof bad_rows / sizeof bad_rows[0]; i++)
+        tests[2 + i] = (struct CMUnitTest)TEST_ROW(is_refused, &bad_rows[i]);
+    return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+}
