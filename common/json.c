@@ -417,9 +417,13 @@ const char *json_item_string(struct json *item)
 double json_item_fraction(struct json *item)
 {
     const cJSON *node = node_of(item);
-    if (node && cJSON_IsNumber(node))
+    if (!node)
+        return 0;
+    if (cJSON_IsNumber(node) && fabs(node->valuedouble) <= 0x1p53)
         return node->valuedouble;
-    if (node)
+    if (cJSON_IsNumber(node))
+        json_refuse(item, "is %.6g; it must be from -2^53 to 2^53", node->valuedouble);
+    else
         json_refuse(item, "is %s, not a number", kind_of(node));
     return 0;
 }

@@ -65,7 +65,7 @@ bool json_has(struct json *object, const char *key);
 uint64_t json_u64(struct json *object, const char *key, uint64_t least, uint64_t most);
 const char *json_string(struct json *object, const char *key);  // "" after an error
 bool json_bool(struct json *object, const char *key);
-double json_fraction(struct json *object, const char *key);  // any finite number
+double json_fraction(struct json *object, const char *key);  // from -2^53 to 2^53
 bool json_null(struct json *object, const char *key);        // whether the value is null; no error if not
 struct json json_object(struct json *object, const char *key);
 struct json json_array(struct json *object, const char *key);
@@ -126,7 +126,7 @@ void json_put_u64(struct json_writer *writer, const char *key, uint64_t value); 
 void json_put_string(struct json_writer *writer, const char *key, const char *value);
 void json_put_bool(struct json_writer *writer, const char *key, bool value);
 void json_put_null(struct json_writer *writer, const char *key);
-// What is not finite becomes null, which no reader takes for a number.
+// What no reader takes (past 2^53, or no number at all) becomes null.
 void json_put_fraction(struct json_writer *writer, const char *key, double value);
 
 // Adds `value` in quotes, with escapes; bytes that are not UTF-8 become U+FFFD.

@@ -129,7 +129,7 @@ void json_put_null(struct json_writer *writer, const char *key)
 
 void json_put_fraction(struct json_writer *writer, const char *key, double value)
 {
-    if (!isfinite(value)) {
+    if (!(fabs(value) <= 0x1p53)) {
         json_put_null(writer, key);
         return;
     }

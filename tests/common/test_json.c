@@ -223,6 +223,8 @@ static struct fault misreadings[] = {
     { "a key in capitals", SMALL(FINE "\"Flag\": true"), "small.json: key \"Flag\" is not known" },
     { "a number for a truth", SMALL(FINE "\"flag\": 1"), "small.json: flag: is a number, not true or false" },
     { "a truth for a number", SMALL(FINE "\"part\": true"), "small.json: part: is true or false, not a number" },
+    { "a fraction past 2^53", SMALL(FINE "\"part\": -1e300"),
+      "small.json: part: is -1e+300; it must be from -2^53 to 2^53" },
     { "null for an object", SMALL(FINE "\"owner\": null"), "small.json: owner: is null, not an object" },
     { "an object for a list", SMALL(FINE "\"items\": {}"), "small.json: items: is an object, not a list" },
     { "a name missing deep inside", SMALL(FINE "\"items\": [{\"name\": \"a\"}, {}]"),

@@ -81,9 +81,11 @@ static struct fraction fractions[] = {
     { "0.000001", 5e-7 },
     { "123456789012.250000", 123456789012.25 },
     { "9007199254740992.000000", 0x1p53 },
-    { "1267650600228229401496703205376.000000", 0x1p100 },
+    { "-9007199254740992.000000", -0x1p53 },
+    { "null", 0x1.0000000000001p53 },
     { "null", HUGE_VAL },
     { "null", -HUGE_VAL },
+    { "null", NAN },
 };
 
 static void fractions_have_six_decimals(void **state)
