@@ -20,8 +20,10 @@ struct command {
 
 extern const struct command command_model;
 extern const struct command command_profile;
+extern const struct command command_check;
 extern const struct command command_import;
 extern const struct command command_schedule;
+extern const struct command command_simulate;
 extern const struct command command_verify;
 extern const struct command command_train;
 

@@ -1,11 +1,12 @@
 // weir schedule NAME: generates a schedule.
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "cli/options.h"
 #include "schedules/generate.h"
+#include "schedules/simulate.h"
 
 enum { KEY_FORMAT = KEY_OWN };
 
@@ -81,6 +82,35 @@ static void write_rows(const struct schedule *schedule, struct text *text)
     }
 }
 
+// A chart of the order alone, with costs that everyone knows; only where a
+// column or more is left for each unit of time.
+static bool draw_chart(const struct schedule *schedule, struct text *text, struct error *error)
+{
+    enum { MOST_UNITS = 150, UNIT_COLUMNS = 3, CHART_COLUMNS = 100, LABEL_COLUMNS = 9 };
+    struct cost_row *costs = calloc(schedule->stages, sizeof *costs);
+    struct simulation simulation;
+    struct timeline timeline = { 0 };
+    if (!costs)
+        return error_no_memory(error, "a chart");
+    for (uint32_t stage = 0; stage < schedule->stages; stage++)
+        costs[stage] = (struct cost_row){ .forward_ns = 1, .backward_ns = 2, .backward_input_ns = 1,
+                                          .backward_weight_ns = 1 };
+    const bool good = schedule_simulate(schedule, costs, NULL, &simulation, &timeline, error);
+    if (good && simulation.iteration_ns <= MOST_UNITS) {
+        uint64_t columns = CHART_COLUMNS / simulation.iteration_ns;
+        columns = columns < 1 ? 1 : columns > UNIT_COLUMNS ? UNIT_COLUMNS : columns;
+        const size_t label = schedule->ranks > 100 ? LABEL_COLUMNS : schedule->ranks > 10 ? LABEL_COLUMNS - 1 : LABEL_COLUMNS - 2;
+        text_add(text, "\nIf F, I and W took 1 ns each, and B 2 ns (makespan bubble %.1f %%):\n\n",
+                 100 * simulation.bubble.makespan);
+        timeline_draw_text(&timeline, label + columns * simulation.iteration_ns, false, text);
+    }
+    if (good)
+        simulation_clear(&simulation);
+    timeline_clear(&timeline);
+    free(costs);
+    return good;
+}
+
 static int run(int count, char **arguments)
 {
     struct given given = { .shared.chunks = 1 };
@@ -93,12 +123,18 @@ static int run(int count, char **arguments)
     if (!schedule)
         return command_fail(&error);
     struct text text = { 0 };
-    if (given.shared.json)
+    bool good = true;
+    if (given.shared.json) {
         schedule_write(schedule, &text);
-    else
+    } else {
         write_rows(schedule, &text);
+        good = draw_chart(schedule, &text, &error);
+    }
     schedule_free(schedule);
-    return command_write(&text, given.shared.output, 0);
+    if (good)
+        return command_write(&text, given.shared.output, 0);
+    text_clear(&text);
+    return command_fail(&error);
 }
 
 const struct command command_schedule = { "schedule", "generate a schedule by name", run };

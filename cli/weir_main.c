@@ -12,6 +12,8 @@ static const struct command *const commands[] = {
     &command_profile,
     &command_import,
     &command_schedule,
+    &command_check,
+    &command_simulate,
     &command_verify,
     &command_train,
 };

@@ -57,7 +57,7 @@ static void add_escaped(struct text *text, const char *plain)
         else if (*at == '>')
             text_add(text, "&gt;");
         else
-            text_add_bytes(text, at, 1);
+            text_add_bytes(text, (unsigned char)*at < ' ' ? " " : at, 1);
     }
 }
 

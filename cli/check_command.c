@@ -1,0 +1,133 @@
+// weir check FILE: whether a schedule can run.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "schedules/check.h"
+
+enum { KEY_SENDS = KEY_OWN };
+
+struct given {
+    const char *file;
+    uint64_t capacity;
+    struct shared_options shared;
+};
+
+static const struct argp_option options[] = {
+    { "sends", KEY_SENDS, "MODEL", 0,
+      "rendezvous (a send ends when its receive is reached; the default) or eager:K (K sends per channel are buffered)", 0 },
+    OPTION_JSON,
+    OPTION_OUTPUT,
+    { 0 },
+};
+
+static uint64_t take_sends(const char *argument, struct argp_state *state)
+{
+    if (strcmp(argument, "rendezvous") == 0)
+        return 0;
+    if (strncmp(argument, "eager:", 6) != 0)
+        argp_error(state, "--sends: \"%s\" is neither rendezvous nor eager:K", argument);
+    return option_count(argument + 6, "--sends", 0, CHECK_NEVER - 1, state);
+}
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct given *given = state->input;
+    switch (key) {
+    case KEY_SENDS:
+        given->capacity = take_sends(argument, state);
+        break;
+    case ARGP_KEY_ARG:
+        if (given->file)
+            argp_error(state, "one schedule, not also \"%s\"", argument);
+        given->file = argument;
+        break;
+    case ARGP_KEY_END:
+        if (!given->file)
+            argp_error(state, "a schedule's file is needed");
+        break;
+    default:
+        return shared_option(key, argument, &given->shared, state);
+    }
+    return 0;
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = take,
+    .args_doc = "FILE",
+    .doc = "Proves that a schedule can run, or names rank, position and reason. FILE may be \"-\", standard input.\v"
+           "Positions count from 0. Exit code 1: it cannot run.\n\nExample:\n"
+           "  weir schedule 1f1b --ranks 4 --micro-batches 8 --format json | weir check -\n",
+};
+
+static void add_sends(uint32_t capacity, struct text *text)
+{
+    if (capacity == 0)
+        text_add(text, "rendezvous sends");
+    else
+        text_add(text, "%u buffered send%s per channel", capacity, capacity == 1 ? "" : "s");
+}
+
+static void write_fault(const struct check_fault *fault, struct text *text)
+{
+    char action[ACTION_SIZE];
+    text_add(text, "rank %u, ", fault->rank);
+    if (fault->position != SIZE_MAX)
+        text_add(text, "position %zu, ", fault->position);
+    text_add(text, "%s: %s\n", action_format(fault->action, action), fault->reason);
+}
+
+// What was found, in lines; last what would be enough.
+static void write_findings(const struct given *given, const struct schedule *schedule,
+                           const struct check_result *result, struct text *text)
+{
+    for (size_t i = 0; i < result->fault_count; i++)
+        write_fault(&result->faults[i], text);
+    if (result->cycle.data)
+        text_add(text, "%s\n", result->cycle.data);
+    if (result->ok) {
+        text_add(text, "%s can run: %u ranks, %u stages, %u micro-batches; it needs ", schedule->name,
+                 schedule->ranks, schedule->stages, schedule->micro_batches);
+        add_sends(result->capacity, text);
+        text_add(text, ".\n");
+        return;
+    }
+    text_add(text, "%s cannot run", schedule->name);
+    if (result->capacity != CHECK_NEVER && result->capacity > given->capacity) {
+        text_add(text, " with ");
+        add_sends((uint32_t)given->capacity, text);
+        text_add(text, "; it comes to its end with ");
+        add_sends(result->capacity, text);
+    }
+    text_add(text, ".\n");
+}
+
+static int run(int count, char **arguments)
+{
+    struct given given = { .file = NULL };
+    command_parse(&argp, count, arguments, &given);
+
+    struct error error = { 0 };
+    struct check_result result;
+    struct schedule *schedule = schedule_load(given.file, &error);
+    if (!schedule)
+        return command_fail(&error);
+    if (!schedule_check(schedule, (uint32_t)given.capacity, &result, &error)) {
+        schedule_free(schedule);
+        return command_fail(&error);
+    }
+    const int code = result.ok ? 0 : ERROR_ANSWER;
+    struct text text = { 0 };
+    if (given.shared.json)
+        check_result_write(&result, &text);
+    else
+        write_findings(&given, schedule, &result, &text);
+    check_result_clear(&result);
+    schedule_free(schedule);
+    return command_write(&text, given.shared.output, code);
+}
+
+const struct command command_check = { "check", "prove that a schedule can run, or say where it cannot", run };
