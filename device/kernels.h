@@ -119,9 +119,9 @@ void kernel_embedding_backward(struct queue *queue, const struct embedding *embe
 //
 //     out_i = sum over j <= i of exp(q_i k_j / sqrt(size) - log_sum_i) v_j
 //
-// log_sums is [batch][heads][sequence]; the backward computes the probabilities
-// from them anew, which costs less than reading them back, and keeps memory
-// linear in the sequence.
+// log_sums is [batch][heads][sequence]; from them the backward makes the
+// probabilities again, so that what is kept stays linear in the sequence
+// (docs/decisions/030-attention-keeps-no-probabilities.md).
 struct attention {
     size_t batch, sequence, heads, size;
 };
