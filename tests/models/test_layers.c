@@ -30,7 +30,8 @@ static struct layer layer_of(const struct kind_row *row, uint64_t trial)
     struct layer layer = { .name = "it", .kind = row->kind, .index = 3 };
     layer.shape = (struct layer_shape){
         // From trial 3 on every tensor is larger than the 256 bytes it is rounded to.
-        .batch = 1 + trial % 2, .sequence = trial < 3 ? 3 + trial : 80 - trial, .in = 12, .out = row->out ? row->out : 12, .heads = 1 + trial % 3,
+        .batch = 1 + trial % 2, .sequence = trial < 3 ? 3 + trial : 80 - trial, .in = 12,
+        .out = row->out ? row->out : 12, .heads = 1 + trial % 3,
         .vocabulary = 11, .branches = 4, .dropout = row->dropout,
     };
     return layer;
@@ -309,7 +310,8 @@ static void check_start(struct rig *rig, uint64_t trial)
     layer_initialize(&layer, rig->queue, other, trial);
     size_t next = 0;
     for (size_t t = 0; t < count; t++) {
-        const size_t first = tensors[t].offset_bytes / sizeof(float), end = first + tensors[t].rows * tensors[t].columns;
+        const size_t first = tensors[t].offset_bytes / sizeof(float);
+        const size_t end = first + tensors[t].rows * tensors[t].columns;
         for (; next < first; next++)
             assert_true(parameters[next] == 0);
         if (tensors[t].start == START_NORMAL) {

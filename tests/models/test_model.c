@@ -55,7 +55,8 @@ static struct bad_row {
     struct model_sizes sizes;
     const char *sentence;
 } bad_rows[] = {
-    { "an unknown model is refused", "gpt-5", { 0 }, "there is no model gpt-5 (the models are: gpt-nano, gpt-10m, mlp)" },
+    { "an unknown model is refused", "gpt-5", { 0 },
+      "there is no model gpt-5 (the models are: gpt-nano, gpt-10m, mlp)" },
     { "heads must share the width", "gpt-nano", { .heads = 3 }, "a width of 128 cannot be shared by 3 heads" },
     { "dropout is below 1", "gpt-nano", { .dropout = 1 }, "a dropout of 1 is not in [0, 1)" },
     { "a width has a limit", "mlp", { .width = 20000 }, "a model of width 20000 is past the largest, 16384" },
