@@ -1,0 +1,355 @@
+// What authors of trainers see: weir.h alone, from profile to weights.
+#include "runtime/weir.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/test.h"
+
+// Layers of one number per row: data, a few of y = p x, and the loss x x / 2.
+enum { ROWS = 64, LAYERS = 5, BYTES = ROWS * sizeof(float) };
+
+static bool data_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)self;
+    (void)error;
+    for (int i = 0; i < ROWS; i++)
+        ((float *)pass->output)[i] = (float)(i % 3 + 1);
+    return true;
+}
+
+static bool nothing(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)self;
+    (void)pass;
+    (void)error;
+    return true;
+}
+
+static bool scale_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)error;
+    if (self && *(uint64_t *)self == pass->step) {
+        *error = (struct weir_error){ 3, "the lights went out" };
+        return false;
+    }
+    const float *x = pass->input, p = *(const float *)pass->parameters;
+    for (int i = 0; i < ROWS; i++)
+        ((float *)pass->output)[i] = p * x[i];
+    return true;
+}
+
+static bool scale_backward_input(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)self;
+    (void)error;
+    const float *dy = pass->output_gradient, p = *(const float *)pass->parameters;
+    for (int i = 0; i < ROWS; i++)
+        ((float *)pass->input_gradient)[i] = p * dy[i];
+    return true;
+}
+
+static bool scale_backward_weight(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)self;
+    (void)error;
+    const float *x = pass->input, *dy = pass->held;
+    for (int i = 0; i < ROWS; i++)
+        *(float *)pass->gradients += x[i] * dy[i];
+    return true;
+}
+
+static bool scale_initialize(void *self, void *queue, void *parameters, struct weir_error *error)
+{
+    (void)self;
+    (void)queue;
+    (void)error;
+    *(float *)parameters = 0.5f;
+    return true;
+}
+
+static bool loss_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)self;
+    (void)error;
+    const float *x = pass->input;
+    float sum = 0;
+    for (int i = 0; i < ROWS; i++)
+        sum += x[i] * x[i] / 2;
+    if (pass->loss)
+        *pass->loss = sum / ROWS;
+    return true;
+}
+
+static bool loss_backward_input(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)self;
+    (void)error;
+    for (int i = 0; i < ROWS; i++)
+        ((float *)pass->input_gradient)[i] = ((const float *)pass->input)[i] / ROWS;
+    return true;
+}
+
+static const struct weir_layer scale = {
+    .kind = "scale", .parameter_bytes = sizeof(float), .output_bytes = BYTES, .input_kept = WEIR_INPUT_KEPT_WEIGHT,
+    .held_for_weight_bytes = BYTES, .forward = scale_forward, .backward_input = scale_backward_input,
+    .backward_weight = scale_backward_weight, .initialize = scale_initialize,
+};
+
+static void fill(struct weir_layer layers[LAYERS])
+{
+    static const char *const names[] = { "data", "a", "b", "c", "loss" };
+    layers[0] = (struct weir_layer){ .kind = "data", .output_bytes = BYTES, .forward = data_forward,
+                                     .backward_input = nothing, .backward_weight = nothing };
+    for (int l = 1; l < LAYERS - 1; l++)
+        layers[l] = scale;
+    layers[LAYERS - 1] = (struct weir_layer){ .kind = "loss", .input_kept = WEIR_INPUT_KEPT_BOTH,
+                                              .forward = loss_forward, .backward_input = loss_backward_input,
+                                              .backward_weight = nothing };
+    for (int l = 0; l < LAYERS; l++)
+        layers[l].name = names[l];
+}
+
+static struct weir_profile *profile_of(const struct weir_layer *layers)
+{
+    struct weir_error error = { 0 };
+    struct weir_profile *profile =
+        weir_profile_layers(layers, LAYERS, &(struct weir_measuring){ .model = "scales" }, &error);
+    assert_good(profile, error);
+    return profile;
+}
+
+static struct weir_plan *plan_of(const struct weir_layer *layers, const char *schedule)
+{
+    struct weir_error error = { 0 };
+    struct weir_profile *profile = profile_of(layers);
+    const struct weir_planning planning = { .cluster = "2 devices, 1MiB, 10GB/s 1us", .schedule = schedule,
+                                            .micro_batches = 4 };
+    struct weir_plan *plan = weir_partition(profile, &planning, &error);
+    assert_good(plan, error);
+    weir_profile_free(profile);
+    return plan;
+}
+
+static void layers_are_profiled_planned_and_trained(void **state)
+{
+    (void)state;
+    static const char *const schedules[] = { "gpipe", "1f1b", "pipedream" };
+    for (int n = 0; n < 3; n++) {
+        struct weir_layer layers[LAYERS];
+        struct weir_error error = { 0 };
+        struct weir_result first, last;
+        fill(layers);
+        struct weir_plan *plan = plan_of(layers, schedules[n]);
+        struct weir_runtime *runtime =
+            weir_runtime_create(plan, layers, LAYERS, &(struct weir_running){ .rate = 0.05f }, &error);
+        assert_good(runtime, error);
+        assert_good(weir_runtime_step(runtime, &first, &error), error);
+        for (int step = 0; step < 5; step++)
+            assert_good(weir_runtime_step(runtime, &last, &error), error);
+        assert_true(last.loss < first.loss && last.iteration_ns > 0);
+        uint32_t count;
+        const float *losses = weir_runtime_losses(runtime, &count);
+        assert_int_equal(count, 4);
+        assert_true(losses[0] > 0);
+        uint64_t planned = 0;
+        for (size_t s = 0; s < weir_plan_stage_count(plan); s++)
+            planned += weir_plan_stage(plan, s).peak_bytes;
+        assert_int_equal(last.allocated_bytes, planned);
+        float parameter = 0;
+        assert_good(weir_runtime_read(runtime, 2, &parameter, &error), error);
+        assert_true(parameter > 0 && parameter < 0.5f);
+        char *trace = weir_runtime_trace(runtime, &error);
+        assert_good(trace, error);
+        assert_non_null(strstr(trace, "0F0"));
+        free(trace);
+        weir_runtime_free(runtime);
+        weir_plan_free(plan);
+    }
+}
+
+static void documents_go_to_files_and_back(void **state)
+{
+    (void)state;
+    struct weir_layer layers[LAYERS];
+    struct weir_error error = { 0 };
+    char folder[] = "/tmp/weir-test-XXXXXX", profile_path[64], plan_path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(profile_path, sizeof profile_path, "%s/profile.json", folder);
+    snprintf(plan_path, sizeof plan_path, "%s/plan.json", folder);
+    fill(layers);
+    struct weir_profile *profile = profile_of(layers), *again;
+    struct weir_plan *plan = plan_of(layers, "1f1b"), *back;
+    assert_good(weir_profile_save(profile, profile_path, &error), error);
+    assert_good(weir_plan_save(plan, plan_path, &error), error);
+    assert_good(again = weir_profile_load(profile_path, &error), error);
+    assert_good(back = weir_plan_load(plan_path, &error), error);
+    char *one = weir_simulate(plan, &error), *two = weir_simulate(back, &error);
+    assert_good(one && two, error);
+    assert_string_equal(one, two);
+    free(one), free(two);
+    weir_profile_free(profile), weir_profile_free(again);
+    weir_plan_free(plan), weir_plan_free(back);
+    unlink(profile_path), unlink(plan_path), rmdir(folder);
+    assert_null(weir_plan_load(plan_path, &error));
+    assert_true(error.code >= 2);  // the file is gone
+}
+
+// Changes one layer's sizes or functions for the worse.
+struct unsound_row {
+    const char *name;
+    uint32_t layer;
+    void (*spoil)(struct weir_layer *layer);
+    const char *sentence;
+};
+
+static void no_name(struct weir_layer *layer)
+{
+    layer->name = "";
+}
+
+static void same_name(struct weir_layer *layer)
+{
+    layer->name = "a";
+}
+
+static void no_function(struct weir_layer *layer)
+{
+    layer->backward_weight = NULL;
+}
+
+static void odd_parameters(struct weir_layer *layer)
+{
+    layer->parameter_bytes = 6;
+}
+
+static void small_held(struct weir_layer *layer)
+{
+    layer->held_for_weight_bytes = 8;
+}
+
+static void some_output(struct weir_layer *layer)
+{
+    layer->output_bytes = 4;
+}
+
+static void wild_range(struct weir_layer *layer)
+{
+    static const struct weir_range range = { 0, 8 };
+    layer->undecayed = &range;
+    layer->undecayed_count = 1;
+}
+
+static struct unsound_row unsound_rows[] = {
+    { "a_layer_needs_a_name", 1, no_name, "layer 1 (): needs a name and a kind" },
+    { "names_are_unique", 3, same_name, "layer 3 (a): another layer is called the same" },
+    { "a_layer_needs_its_functions", 2, no_function,
+      "layer 2 (b): needs forward, backward_input and backward_weight" },
+    { "parameters_are_floats", 2, odd_parameters, "layer 2 (b): parameter_bytes: 6 is no whole number of floats" },
+    { "held_begins_with_the_gradient", 2, small_held,
+      "layer 2 (b): held_for_weight_bytes: 8 has no room for the output's gradient (256 bytes)" },
+    { "the_last_layer_hands_nothing_on", 4, some_output,
+      "layer 4 (loss): output_bytes: the last layer computes the loss and hands nothing on" },
+    { "undecayed_ranges_lie_in_the_parameters", 2, wild_range,
+      "layer 2 (b): undecayed[0] is no range of whole parameters behind the one before" },
+};
+
+static void unsound_layers_are_refused(void **state)
+{
+    const struct unsound_row *row = *state;
+    struct weir_layer layers[LAYERS];
+    struct weir_error error = { 0 };
+    fill(layers);
+    row->spoil(&layers[row->layer]);
+    assert_null(weir_profile_layers(layers, LAYERS, &(struct weir_measuring){ 0 }, &error));
+    assert_error(error, row->sentence);
+    assert_int_equal(error.code, 2);
+}
+
+static void what_is_missing_in_a_plan_is_named(void **state)
+{
+    (void)state;
+    struct weir_layer layers[LAYERS];
+    fill(layers);
+    struct weir_profile *profile = profile_of(layers);
+    const struct {
+        struct weir_planning planning;
+        int code;
+        const char *sentence;
+    } rows[] = {
+        { { 0 }, 2, "cluster: is missing; for instance \"2 devices, 1GiB, 10GB/s 1us\"" },
+        { { .cluster = "2 devices, 1MiB, 10GB/s 1us" }, 2, "schedule: is missing; for instance \"1f1b\"" },
+        { { .cluster = "2 devices, 1MiB, 10GB/s 1us", .schedule = "1f1b" }, 2,
+          "micro_batches: an iteration needs at least one" },
+        { { .cluster = "2 devices, 1MiB, 10GB/s 1us", .schedule = "1f1b", .micro_batches = 2, .optimizer = "lion" },
+          2, "optimizer: \"lion\" is none of sgd, momentum and adamw" },
+        { { .cluster = "2 devices, 1MiB, 10GB/s 1us", .schedule = "1f1b", .micro_batches = 2, .ranks = 3 }, 2,
+          "ranks: 3, but the cluster has 2 devices" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct weir_error error = { 0 };
+        assert_null(weir_partition(profile, &rows[i].planning, &error));
+        assert_error(error, rows[i].sentence);
+        assert_int_equal(error.code, rows[i].code);
+    }
+    struct weir_error error = { 0 };
+    const struct weir_planning tiny = { .cluster = "2 devices, 1KiB, 10GB/s 1us", .schedule = "1f1b",
+                                        .micro_batches = 2 };
+    assert_null(weir_partition(profile, &tiny, &error));
+    assert_int_equal(error.code, 1);  // done, and the answer is no
+    weir_profile_free(profile);
+}
+
+static void a_layers_error_comes_back_from_the_step(void **state)
+{
+    (void)state;
+    struct weir_layer layers[LAYERS];
+    struct weir_error error = { 0 };
+    fill(layers);
+    struct weir_plan *plan = plan_of(layers, "1f1b");
+    uint64_t last_step = 2;
+    layers[2].self = &last_step;
+    struct weir_runtime *runtime =
+        weir_runtime_create(plan, layers, LAYERS, &(struct weir_running){ .rate = 0.01f }, &error);
+    assert_good(runtime, error);
+    for (int step = 0; step < 2; step++)
+        assert_good(weir_runtime_step(runtime, NULL, &error), error);
+    assert_false(weir_runtime_step(runtime, NULL, &error));
+    assert_non_null(strstr(error.text, "layer b: the lights went out"));
+    assert_int_equal(error.code, 3);
+    weir_runtime_free(runtime);
+    weir_plan_free(plan);
+}
+
+static void a_plan_of_other_layers_is_refused(void **state)
+{
+    (void)state;
+    struct weir_layer layers[LAYERS];
+    struct weir_error error = { 0 };
+    fill(layers);
+    struct weir_plan *plan = plan_of(layers, "1f1b");
+    layers[1].name = "another";
+    assert_null(weir_runtime_create(plan, layers, LAYERS, &(struct weir_running){ 0 }, &error));
+    assert_error(error, "the plan's stage 0 calls layer 1 \"a\", the model \"another\": the plan is of another model");
+    weir_plan_free(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_are_profiled_planned_and_trained),
+        cmocka_unit_test(documents_go_to_files_and_back),
+        cmocka_unit_test(what_is_missing_in_a_plan_is_named),
+        cmocka_unit_test(a_layers_error_comes_back_from_the_step),
+        cmocka_unit_test(a_plan_of_other_layers_is_refused),
+        TEST_ROW(unsound_layers_are_refused, &unsound_rows[0]),
+        TEST_ROW(unsound_layers_are_refused, &unsound_rows[1]),
+        TEST_ROW(unsound_layers_are_refused, &unsound_rows[2]),
+        TEST_ROW(unsound_layers_are_refused, &unsound_rows[3]),
+        TEST_ROW(unsound_layers_are_refused, &unsound_rows[4]),
+        TEST_ROW(unsound_layers_are_refused, &unsound_rows[5]),
+        TEST_ROW(unsound_layers_are_refused, &unsound_rows[6]),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
