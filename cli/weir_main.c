@@ -11,6 +11,7 @@ static const struct command *const commands[] = {
     &command_model,
     &command_profile,
     &command_import,
+    &command_partition,
     &command_schedule,
     &command_check,
     &command_simulate,

@@ -91,7 +91,9 @@ static bool run_pair(struct pair *pair, uint32_t steps, struct verification *res
             || !twin_step(pair->twin, step / pair->runs, pair->order, micro_batches, pair->losses, error))
             return false;
         const struct session_result *last = session_last(pair->pipeline->session);
-        result->loss = last->loss;
+        result->loss = 0;
+        for (uint32_t i = 0; i < micro_batches; i++)
+            result->loss += last->losses[i];
         for (uint32_t i = 0; i < micro_batches; i++)
             result->losses_differing += memcmp(&last->losses[i], &pair->losses[i], sizeof(float)) != 0;
     }

@@ -1,0 +1,143 @@
+// weir partition PROFILE: which layers on which devices, and which are recomputed.
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "common/json.h"
+#include "common/number.h"
+#include "partitioner/search.h"
+
+enum { KEY_BUDGET = KEY_OWN, KEY_DEADLINE };
+
+struct given {
+    const char *profile;
+    uint64_t budget, deadline_ns;
+    struct shared_options shared;
+};
+
+static const struct argp_option options[] = {
+    OPTION_CLUSTER,
+    OPTION_SCHEDULE,
+    OPTION_MICRO_BATCHES,
+    OPTION_RANKS,
+    OPTION_CHUNKS,
+    OPTION_MEMORY,
+    OPTION_OPTIMIZER,
+    { "budget", KEY_BUDGET, "N", 0, "Units of work the search may take (3000000, some seconds)", 0 },
+    { "deadline", KEY_DEADLINE, "TIME", 0, "Time the search may take, such as 10s; results may then differ", 0 },
+    OPTION_JSON,
+    OPTION_OUTPUT,
+    { 0 },
+};
+
+static error_t take_deadline(const char *argument, struct given *given, struct argp_state *state)
+{
+    struct error error = { 0 };
+    if (!time_parse(argument, &given->deadline_ns, &error))
+        argp_error(state, "--deadline: %s", error.text);
+    return 0;
+}
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct given *given = state->input;
+    switch (key) {
+    case KEY_BUDGET:
+        given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
+        break;
+    case KEY_DEADLINE:
+        return take_deadline(argument, given, state);
+    case ARGP_KEY_ARG:
+        if (given->profile)
+            argp_error(state, "one profile, not also \"%s\"", argument);
+        given->profile = argument;
+        break;
+    case ARGP_KEY_END:
+        if (!given->profile || !given->shared.cluster || !given->shared.schedule || !given->shared.micro_batches)
+            argp_error(state, "a profile, --cluster, --schedule and --micro-batches are needed");
+        break;
+    default:
+        return shared_option(key, argument, &given->shared, state);
+    }
+    return 0;
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = take,
+    .args_doc = "PROFILE",
+    .doc = "Cuts a model into stages, one per rank, and decides what to recompute, so that an iteration of the"
+           " schedule takes the least simulated time and every stage fits on its device. Prints the plan as a table;"
+           " -o writes the document. Ctrl-C ends the search with the best plan found so far."
+           "\vRanks are the cluster's devices in order (--ranks P: the first P). Exit code 1: nothing fits.\n\nExample:\n"
+           "  weir partition profile.json --cluster \"4 devices, 16GiB, 12GB/s 5us\" --schedule 1f1b"
+           " --micro-batches 16 -o plan.json\n",
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+static struct plan *search(const struct given *given, const struct profile *profile, struct cluster *cluster,
+                           struct error *error)
+{
+    const struct shared_options *shared = &given->shared;
+    for (size_t i = 0; shared->memory_bytes && i < cluster->device_count; i++)
+        cluster->devices[i].memory_bytes = shared->memory_bytes;
+    const struct search_request request = {
+        .profile = profile,
+        .cluster = cluster,
+        .schedule = shared->schedule,
+        .ranks = (uint32_t)(shared->ranks ? shared->ranks : cluster->device_count),
+        .chunks = (uint32_t)(shared->chunks ? shared->chunks : 1),
+        .micro_batches = (uint32_t)shared->micro_batches,
+        .optimizer = shared->has_optimizer ? shared->optimizer : OPTIMIZER_ADAMW,
+        .budget = given->budget,
+        .deadline_ns = given->deadline_ns,
+        .interrupted = &interrupted,
+    };
+    const struct sigaction action = { .sa_handler = interrupt };
+    sigaction(SIGINT, &action, NULL);
+    return plan_search(&request, error);
+}
+
+static int print(const struct given *given, const struct plan *plan)
+{
+    struct text table = { 0 }, document = { 0 };
+    plan_write(plan, &document);
+    if (given->shared.json)
+        return command_write(&document, given->shared.output, 0);
+    int code = 0;
+    if (given->shared.output)
+        code = command_write(&document, given->shared.output, 0);
+    text_clear(&document);
+    if (code)
+        return code;
+    plan_print(plan, &table);
+    return command_write(&table, NULL, 0);
+}
+
+static int run(int count, char **arguments)
+{
+    struct given given = { .profile = NULL };
+    command_parse(&argp, count, arguments, &given);
+
+    struct error error = { 0 };
+    struct profile *profile = profile_load(given.profile, &error);
+    struct cluster *cluster = profile ? cluster_load(given.shared.cluster, &error) : NULL;
+    struct plan *plan = cluster ? search(&given, profile, cluster, &error) : NULL;
+    const int code = plan ? print(&given, plan) : command_fail(&error);
+    plan_free(plan);
+    cluster_free(cluster);
+    profile_free(profile);
+    return code;
+}
+
+const struct command command_partition = { "partition", "cut a model into stages, decide what to recompute", run };

@@ -1,0 +1,19 @@
+# `weir partition` prints a table, says no in a sentence with numbers, and refuses bad requests.
+cat > small.txt <<'END'
+node1 -- Input -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=4096.0, parameter_size=0.000
+node2 -- Linear(a) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=65536.0, parameter_size=1048576.000
+node3 -- Linear(b) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=65536.0, parameter_size=1048576.000
+node4 -- Linear(c) -- forward_compute_time=2.000, backward_compute_time=4.000, activation_size=4096.0, parameter_size=2097152.000
+	node1 -- node2
+	node2 -- node3
+	node3 -- node4
+END
+weir import pipedream small.txt -o profile.json
+cluster='2 devices, 16MiB, 10GB/s 10us'
+weir partition profile.json --cluster "$cluster" --schedule 1f1b --micro-batches 8 --optimizer sgd -o plan.json
+weir simulate plan.json | head -4
+weir partition profile.json --cluster "$cluster" --schedule 1f1b --micro-batches 8 --optimizer sgd --json | cmp - plan.json && echo "the same bytes"
+weir partition profile.json --cluster "$cluster" --memory 4MiB --schedule gpipe --micro-batches 8 2>&1; echo "exit $?"
+weir partition profile.json --cluster "$cluster" --ranks 3 --schedule 1f1b --micro-batches 8 2>&1; echo "exit $?"
+weir partition profile.json --cluster "2 devices" --schedule 1f1b --micro-batches 8 2>&1; echo "exit $?"
+weir partition profile.json --cluster "$cluster" --schedule zigzag --micro-batches 8 2>&1; echo "exit $?"
