@@ -10,6 +10,7 @@
 #include "cli/options.h"
 #include "common/json.h"
 #include "common/number.h"
+#include "partitioner/predict.h"
 #include "schedules/simulate.h"
 
 enum { KEY_COST = KEY_OWN, KEY_KEEP, KEY_FORMAT, KEY_ASCII };
@@ -31,6 +32,8 @@ struct given {
 struct subject {
     struct schedule *schedule;
     struct network *network;
+    uint64_t steady_ns;        // of an asynchronous plan: an iteration once it is under way
+    uint64_t *capacity_bytes;  // of a plan: the memory of each rank's device
 };
 
 static const struct argp_option options[] = {
@@ -40,6 +43,7 @@ static const struct argp_option options[] = {
     { "keep", KEY_KEEP, "A,B", 0, "Bytes that a stage keeps of a micro-batch after F, and after I; with units", 0 },
     OPTION_CLUSTER,
     OPTION_MICRO_BATCHES,
+    OPTION_SCHEDULE,
     { "format", KEY_FORMAT, "FORMAT", 0, "text (the default), json, svg, trace (Chrome trace events)", 0 },
     { "ascii", KEY_ASCII, 0, 0, "Draw the text chart without box characters", 0 },
     OPTION_JSON,
@@ -124,7 +128,7 @@ static const struct argp argp = {
     .doc = "Says what a plan or a schedule takes: time, the four bubbles, bytes per rank. "
            "FILE may be \"-\", standard input.\v"
            "A schedule needs costs: its own, or --cost. Messages cost what --cost or --cluster says (rank r on device "
-           "r); in a plan, what its own cluster says. --micro-batches changes those of a plan.\n\nExample:\n"
+           "r); in a plan, what its own cluster says. --micro-batches and --schedule change those of a plan, whose cuts and recomputation stay.\n\nExample:\n"
            "  weir schedule 1f1b --ranks 8 --micro-batches 24 --format json > 1f1b.json\n"
            "  weir simulate 1f1b.json --cost 18522us,18086us,9337us,601us\n",
 };
@@ -189,6 +193,26 @@ static bool read_schedule(const struct given *given, const char *text, size_t le
     return subject->network || (!given->shared.cluster && !given->has_cost);
 }
 
+static bool change_schedule(struct plan *plan, const char *name, struct error *error)
+{
+    const struct generator *generator = generator_find(name, error);
+    if (!generator)
+        return false;
+    snprintf(plan->schedule, sizeof plan->schedule, "%s", name);
+    plan->weights = generator->weights;
+    return true;
+}
+
+static bool note_capacities(const struct plan *plan, struct subject *subject, struct error *error)
+{
+    subject->capacity_bytes = calloc(plan->ranks, sizeof subject->capacity_bytes[0]);
+    if (!subject->capacity_bytes)
+        return error_no_memory(error, "a plan");
+    for (size_t s = 0; s < plan->stage_count; s++)
+        subject->capacity_bytes[s % plan->ranks] = plan->stages[s].memory.capacity_bytes;
+    return true;
+}
+
 static bool read_plan(const struct given *given, const char *text, size_t length, struct subject *subject,
                       struct error *error)
 {
@@ -198,11 +222,16 @@ static bool read_plan(const struct given *given, const char *text, size_t length
     struct plan *plan = plan_read(text, length, given->file, error);
     if (!plan)
         return false;
-    const uint64_t micro_batches = given->shared.micro_batches ? given->shared.micro_batches : plan->micro_batches;
-    subject->schedule = plan_schedule(plan, (uint32_t)micro_batches, false, error);
-    subject->network = subject->schedule ? plan_network(plan, error) : NULL;
+    bool good = !given->shared.schedule || change_schedule(plan, given->shared.schedule, error);
+    if (given->shared.micro_batches)
+        plan->micro_batches = (uint32_t)given->shared.micro_batches;
+    subject->network = good ? plan_network(plan, error) : NULL;
+    subject->schedule = subject->network ? plan_schedule(plan, plan->micro_batches, true, error) : NULL;
+    good = subject->schedule
+        && (plan->weights == WEIGHTS_FLUSH || plan_time(plan, subject->network, &subject->steady_ns, error));
+    good = good && note_capacities(plan, subject, error);
     plan_free(plan);
-    return subject->network != NULL;
+    return good;
 }
 
 // The document says itself what it is. What is no document at all is left to the
@@ -231,6 +260,8 @@ static bool read_subject(const struct given *given, struct subject *subject, str
     else if (given->shared.micro_batches)
         good = error_set(error, "%s: is a schedule, whose micro-batches are its own: leave --micro-batches out",
                          given->file);
+    else if (given->shared.schedule)
+        good = error_set(error, "%s: is a schedule itself: leave --schedule out", given->file);
     else
         good = read_schedule(given, text, length, subject, error);
     free(text);
@@ -239,21 +270,25 @@ static bool read_subject(const struct given *given, struct subject *subject, str
 
 // --- results -----------------------------------------------------------------------
 
-static void write_table(const struct simulation *simulation, struct text *text)
+static void write_table(const struct simulation *simulation, const struct subject *subject, struct text *text)
 {
     char first[NUMBER_SIZE], last[NUMBER_SIZE], busy[NUMBER_SIZE], again[NUMBER_SIZE], peak[NUMBER_SIZE];
     text_add(text, "rank       first        last        busy   recompute   live peak  in flight\n");
     for (uint32_t rank = 0; rank < simulation->ranks; rank++) {
         const struct rank_result *result = &simulation->per_rank[rank];
-        text_add(text, "%4u  %10s  %10s  %10s  %10s  %10s  %9u\n", rank, time_format(result->first_ns, first),
+        text_add(text, "%4u  %10s  %10s  %10s  %10s  %10s  %9u", rank, time_format(result->first_ns, first),
                  time_format(result->last_ns, last), time_format(result->busy_ns, busy),
                  time_format(result->recompute_ns, again), bytes_format(result->live_peak_bytes, peak),
                  result->peak_in_flight);
+        if (subject->capacity_bytes && result->live_peak_bytes > subject->capacity_bytes[rank])
+            text_add(text, "  does not fit into %s", bytes_format(subject->capacity_bytes[rank], peak));
+        text_add(text, "\n");
     }
 }
 
-static void write_summary(const struct simulation *simulation, const struct schedule *schedule, struct text *text)
+static void write_summary(const struct simulation *simulation, const struct subject *subject, struct text *text)
 {
+    const struct schedule *schedule = subject->schedule;
     char a[NUMBER_SIZE], b[NUMBER_SIZE], c[NUMBER_SIZE], d[NUMBER_SIZE], e[NUMBER_SIZE];
     const struct bubble *bubble = &simulation->bubble;
     const struct critical_path *path = &simulation->critical_path;
@@ -261,6 +296,9 @@ static void write_summary(const struct simulation *simulation, const struct sche
              schedule->stages, schedule->micro_batches, weights_names[schedule->weights]);
     text_add(text, "time           %s (%llu ns); longest span of a rank %s\n", time_format(simulation->iteration_ns, a),
              (unsigned long long)simulation->iteration_ns, time_format(simulation->max_span_ns, b));
+    if (subject->steady_ns)
+        text_add(text, "iteration      %s (%llu ns): %u more micro-batches once the pipeline is full\n",
+                 time_format(subject->steady_ns, a), (unsigned long long)subject->steady_ns, schedule->micro_batches);
     text_add(text, "bubble         makespan %.2f %%, overhead %.2f %%, span %.2f %%, zb_rate %.2f %%\n",
              100 * bubble->makespan, 100 * bubble->overhead, 100 * bubble->span, 100 * bubble->zb_rate);
     text_add(text, "critical path  computing %s, recomputing %s, latency %s, transfers %s, waiting for links %s\n\n",
@@ -284,8 +322,8 @@ static void write_result(const struct given *given, const struct subject *subjec
     char title[128];
     switch (given->format) {
     case FORMAT_TEXT:
-        write_summary(simulation, schedule, text);
-        write_table(simulation, text);
+        write_summary(simulation, subject, text);
+        write_table(simulation, subject, text);
         text_add(text, "\n");
         timeline_draw_text(timeline, chart_columns(), given->ascii, text);
         break;
@@ -315,6 +353,7 @@ static bool simulate(const struct given *given, struct text *text, struct error 
         write_result(given, &subject, &simulation, &timeline, text);
     simulation_clear(&simulation);
     timeline_clear(&timeline);
+    free(subject.capacity_bytes);
     network_free(subject.network);
     schedule_free(subject.schedule);
     return good;

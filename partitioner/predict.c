@@ -62,6 +62,19 @@ static bool simulate(const struct plan *plan, const struct network *network, uin
     return good;
 }
 
+bool plan_time(const struct plan *plan, const struct network *network, uint64_t *iteration_ns, struct error *error)
+{
+    const bool flushes = plan->weights == WEIGHTS_FLUSH;
+    struct simulation whole = { 0 }, shorter = { 0 };
+    const bool good = simulate(plan, network, flushes ? plan->micro_batches : 3 * plan->micro_batches, &whole, error)
+                   && (flushes || simulate(plan, network, 2 * plan->micro_batches, &shorter, error));
+    if (good)
+        *iteration_ns = whole.iteration_ns - shorter.iteration_ns;
+    simulation_clear(&whole);
+    simulation_clear(&shorter);
+    return good;
+}
+
 // Busy over one iteration; the first stage of those that are busiest.
 static uint32_t find_bottleneck(const struct plan *plan)
 {

@@ -19,4 +19,8 @@ uint32_t predict_run_length(const struct generator *generator, uint32_t ranks, u
 // steady state, T(3m) - T(2m); its bubbles are those of the run of 3m.
 bool plan_predict(struct plan *plan, const struct profile *profile, struct error *error);
 
+// The time of an iteration as plans state it, from the plan's own costs: T where
+// the schedule flushes, T(3m) - T(2m) where it does not.
+bool plan_time(const struct plan *plan, const struct network *network, uint64_t *iteration_ns, struct error *error);
+
 #endif

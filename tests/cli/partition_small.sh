@@ -17,3 +17,5 @@ weir partition profile.json --cluster "$cluster" --memory 4MiB --schedule gpipe 
 weir partition profile.json --cluster "$cluster" --ranks 3 --schedule 1f1b --micro-batches 8 2>&1; echo "exit $?"
 weir partition profile.json --cluster "2 devices" --schedule 1f1b --micro-batches 8 2>&1; echo "exit $?"
 weir partition profile.json --cluster "$cluster" --schedule zigzag --micro-batches 8 2>&1; echo "exit $?"
+weir simulate plan.json --schedule pipedream | sed -n 1,3p
+weir simulate plan.json --schedule zigzag 2>&1; echo "exit $?"
