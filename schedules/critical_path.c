@@ -6,45 +6,31 @@
 
 #include "schedules/record.h"
 
-struct chain {
-    const struct record *record;
-    uint32_t *before;    // per step: the one before it on its rank, or NO_STEP
-    uint32_t *maker;     // per message: the step that makes it
-};
+#define NO_STEP SIZE_MAX
 
-#define NO_STEP UINT32_MAX
-
-static void link_steps(struct chain *chain)
+// Which step makes each message.
+static void find_makers(const struct order *order, uint32_t *makers)
 {
-    const struct order *order = &chain->record->order;
-    for (uint32_t rank = 0; rank < order->ranks; rank++) {
-        uint32_t before = NO_STEP;
-        for (size_t i = order->first[rank]; i < order->first[rank + 1]; i++) {
-            const uint32_t number = order->by_rank[i];
-            chain->before[number] = before;
-            if (order->steps[number].give != NO_MESSAGE)
-                chain->maker[order->steps[number].give] = number;
-            before = number;
-        }
+    for (size_t i = 0; i < order->count; i++) {
+        if (order->lists[i].give != NO_MESSAGE)
+            makers[order->lists[i].give] = (uint32_t)i;
     }
 }
 
-static uint32_t last_step(const struct record *record)
+static size_t last_step(const struct record *record)
 {
-    uint32_t last = NO_STEP;
-    const struct order *order = &record->order;
-    for (size_t i = 0; i < order->count; i++) {
-        const uint32_t number = order->by_rank[i];
-        if (last == NO_STEP || record->timing.step_end_ns[number] > record->timing.step_end_ns[last])
-            last = number;
+    size_t last = NO_STEP;
+    for (size_t i = 0; i < record->order.count; i++) {
+        if (last == NO_STEP || record->timing.step_end_ns[i] > record->timing.step_end_ns[last])
+            last = i;
     }
     return last;
 }
 
-static void add_step(const struct record *record, uint32_t number, struct critical_path *path)
+static void add_step(const struct record *record, size_t number, struct critical_path *path)
 {
     const uint64_t time = record->timing.step_end_ns[number] - record->timing.step_start_ns[number];
-    const uint64_t recompute = record_recompute_ns(record, &record->order.steps[number]);
+    const uint64_t recompute = record_recompute_ns(record, &record->order.lists[number]);
     path->recompute_ns += recompute;
     path->compute_ns += time - recompute;
 }
@@ -58,41 +44,35 @@ static void add_message(const struct record *record, uint32_t message, uint32_t 
     path->latency_ns += timing->latency_ns[channel];
 }
 
-static void follow(const struct chain *chain, struct critical_path *path)
+static void follow(const struct record *record, const uint32_t *makers, struct critical_path *path)
 {
-    const struct record *record = chain->record;
     const struct timing *timing = &record->timing;
-    uint32_t number = last_step(record);
+    size_t number = last_step(record);
     while (number != NO_STEP) {
-        const struct step *step = &record->order.steps[number];
+        const struct step *step = &record->order.lists[number];
         const uint64_t start = timing->step_start_ns[number];
-        const uint32_t before = chain->before[number];
         add_step(record, number, path);
         if (start == 0)
             return;
-        if (before != NO_STEP && timing->step_end_ns[before] == start) {
-            number = before;
+        // The step before it in the array, or else a message: a rank's first step has no one
+        // before it, and a message to wait for if it does not start at 0.
+        if (step->wait == NO_MESSAGE || timing->arrived_ns[step->wait] < start) {
+            number--;
             continue;
         }
-        number = chain->maker[step->wait];
-        add_message(record, step->wait, record->order.steps[number].channel, path);
+        number = makers[step->wait];
+        add_message(record, step->wait, record->order.lists[number].channel, path);
     }
 }
 
 bool record_critical_path(const struct record *record, struct critical_path *path, struct error *error)
 {
     *path = (struct critical_path){ 0 };
-    struct chain chain = {
-        .record = record,
-        .before = malloc((record->order.count + 1) * sizeof *chain.before),
-        .maker = malloc((record->order.messages + (size_t)1) * sizeof *chain.maker),
-    };
-    const bool good = chain.before && chain.maker;
-    if (good) {
-        link_steps(&chain);
-        follow(&chain, path);
-    }
-    free(chain.before);
-    free(chain.maker);
-    return good || error_no_memory(error, "the critical path of a schedule");
+    uint32_t *makers = malloc((record->order.messages + (size_t)1) * sizeof *makers);
+    if (!makers)
+        return error_no_memory(error, "the critical path of a schedule");
+    find_makers(&record->order, makers);
+    follow(record, makers, path);
+    free(makers);
+    return true;
 }

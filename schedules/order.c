@@ -43,12 +43,13 @@ static void give_message(struct analysis *analysis, struct step *step, struct ac
     const uint32_t boundary = forward ? action.stage : action.stage - 1u;
     const uint32_t receiver = forward ? action.stage + 1u : action.stage - 1u;
     const size_t unit = unit_index(schedule, receiver, action.micro_batch);
-    step->give = order->messages++;
     step->channel = (schedule->route_of[action.micro_batch] * schedule->stages + boundary) * 2 + !forward;
-    order->channel_uses[step->channel]++;
+    struct channel *channel = &order->channels[step->channel];
+    step->give = order->messages++;
+    channel->used++;
     analysis->messages[!forward][unit] = step->give;
 
-    const uint32_t to = order->channels[step->channel].to;
+    const uint32_t to = channel->to;
     if (analysis->waits[to] == 2 * unit + !forward) {
         analysis->waits[to] = NOTHING;
         analysis->stack[analysis->height++] = to;
@@ -132,7 +133,7 @@ static void connect(struct order *order, const struct schedule *schedule, const 
                 const uint32_t number = (route * schedule->stages + stage) * 2 + back;
                 const uint32_t from = ranks[back], to = ranks[!back];
                 const uint32_t link = network ? network->link_of[(size_t)from * network->ranks + to] : number;
-                order->channels[number] = (struct channel){ stage, to, link };
+                order->channels[number] = (struct channel){ .boundary = stage, .to = to, .link = link };
             }
         }
     }
@@ -157,19 +158,48 @@ static bool find_shared_links(struct order *order, struct error *error)
     return true;
 }
 
-static bool group_by_rank(struct order *order, struct error *error)
+// From the numbers in which messages are made to those channel by channel.
+static uint32_t *renumber(struct order *order)
 {
-    order->by_rank = malloc((order->count + 1) * sizeof *order->by_rank);
-    order->first = calloc(order->ranks + (size_t)2, sizeof *order->first);
-    if (!order->by_rank || !order->first)
-        return error_no_memory(error, "the steps of a schedule");
+    uint32_t *number = malloc((order->messages + (size_t)1) * sizeof *number);
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < order->channel_count; i++) {
+        order->channels[i].first = first;
+        first += order->channels[i].used;
+        order->channels[i].used = 0;
+    }
+    for (size_t i = 0; number && i < order->count; i++) {
+        const struct step *step = &order->steps[i];
+        if (step->give != NO_MESSAGE)
+            number[step->give] = order->channels[step->channel].first + order->channels[step->channel].used++;
+    }
+    return number;
+}
+
+static void fill_lists(struct order *order, const uint32_t *number)
+{
     for (size_t i = 0; i < order->count; i++)
         order->first[order->steps[i].rank + 2]++;
     for (uint32_t rank = 0; rank < order->ranks; rank++)
         order->first[rank + 2] += order->first[rank + 1];
-    for (size_t i = 0; i < order->count; i++)  // fills each rank's part, and moves its mark to the part's end
-        order->by_rank[order->first[order->steps[i].rank + 1]++] = (uint32_t)i;
-    return true;
+    for (size_t i = 0; i < order->count; i++) {  // moves each rank's mark to where its list ends
+        struct step *step = &order->lists[order->first[order->steps[i].rank + 1]++];
+        *step = order->steps[i];
+        step->wait = step->wait == NO_MESSAGE ? NO_MESSAGE : number[step->wait];
+        step->give = step->give == NO_MESSAGE ? NO_MESSAGE : number[step->give];
+    }
+}
+
+static bool list_by_rank(struct order *order, struct error *error)
+{
+    uint32_t *number = renumber(order);
+    order->lists = malloc((order->count + 1) * sizeof *order->lists);
+    order->first = calloc(order->ranks + (size_t)2, sizeof *order->first);
+    const bool good = number && order->lists && order->first;
+    if (good)
+        fill_lists(order, number);
+    free(number);
+    return good || error_no_memory(error, "the steps of a schedule");
 }
 
 static bool order_allocate(struct order *order, const struct schedule *schedule, const struct network *network,
@@ -190,8 +220,7 @@ static bool order_allocate(struct order *order, const struct schedule *schedule,
     order->channels = calloc(order->channel_count, sizeof *order->channels);
     order->links = calloc(order->link_count + (size_t)1, sizeof *order->links);
     order->price_uses = calloc((size_t)schedule->stages * PRICES, sizeof *order->price_uses);
-    order->channel_uses = calloc(order->channel_count, sizeof *order->channel_uses);
-    if (!order->steps || !order->channels || !order->links || !order->price_uses || !order->channel_uses)
+    if (!order->steps || !order->channels || !order->links || !order->price_uses)
         return error_no_memory(error, "the steps of a schedule");
     if (network)
         memcpy(order->links, network->links, network->link_count * sizeof *order->links);
@@ -217,7 +246,7 @@ static bool analyse(struct analysis *analysis, struct error *error)
     return place_all(analysis, error);
 }
 
-bool order_create(struct order *order, const struct schedule *schedule, const struct network *network,
+bool order_create(struct order *order, const struct schedule *schedule, const struct network *network, bool lists,
                   struct error *error)
 {
     assert(!network || network->ranks >= schedule->ranks);
@@ -227,7 +256,8 @@ bool order_create(struct order *order, const struct schedule *schedule, const st
     bool good = order_allocate(order, schedule, network, error);
     if (good)
         connect(order, schedule, network);
-    good = good && analyse(&analysis, error) && find_shared_links(order, error) && group_by_rank(order, error);
+    good = good && analyse(&analysis, error) && find_shared_links(order, error)
+        && (!(lists || order->shared) || list_by_rank(order, error));
     board_clear(&analysis.board);
     free(analysis.messages[0]);
     free(analysis.messages[1]);
@@ -245,8 +275,7 @@ void order_clear(struct order *order)
     free(order->channels);
     free(order->links);
     free(order->price_uses);
-    free(order->channel_uses);
-    free(order->by_rank);
+    free(order->lists);
     free(order->first);
     *order = (struct order){ 0 };
 }

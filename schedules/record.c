@@ -18,7 +18,7 @@ bool record_create(struct record *record, const struct schedule *schedule, const
                    const struct network *network, struct error *error)
 {
     *record = (struct record){ .schedule = schedule, .costs = costs };
-    if (!order_create(&record->order, schedule, network, error)
+    if (!order_create(&record->order, schedule, network, true, error)
         || !timing_create(&record->timing, &record->order, error) || !attach_notes(record, error)) {
         record_clear(record);
         return false;
@@ -51,7 +51,7 @@ uint64_t record_recompute_ns(const struct record *record, const struct step *ste
 
 struct stroll stroll_begin(const struct record *record, uint32_t rank)
 {
-    return (struct stroll){ .record = record, .rank = rank };
+    return (struct stroll){ .record = record, .rank = rank, .number = record->order.first[rank] };
 }
 
 bool stroll_next(struct stroll *stroll)
@@ -66,9 +66,9 @@ bool stroll_next(struct stroll *stroll)
         stroll->start_ns = stroll->end_ns;
         return true;
     }
-    stroll->number = record->order.by_rank[record->order.first[stroll->rank] + stroll->steps++];
-    stroll->step = &record->order.steps[stroll->number];
+    stroll->step = &record->order.lists[stroll->number];
     stroll->start_ns = record->timing.step_start_ns[stroll->number];
     stroll->end_ns = record->timing.step_end_ns[stroll->number];
+    stroll->number++;
     return true;
 }

@@ -25,10 +25,9 @@ struct stroll {
     const struct record *record;
     uint32_t rank;
     size_t position;  // of `action` in the list, plus 1
-    size_t steps;     // passed so far
+    size_t number;    // of the next step in record->order.lists
     struct action action;
     const struct step *step;  // NULL for a RECV
-    uint32_t number;          // of the step
     uint64_t start_ns, end_ns;
 };
 

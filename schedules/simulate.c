@@ -49,7 +49,7 @@ static struct rank_result result_of(const struct record *record, uint32_t rank)
     while (stroll_next(&stroll)) {
         if (!stroll.step)
             continue;
-        if (stroll.steps == 1)
+        if (stroll.number == record->order.first[rank] + 1)
             result.first_ns = stroll.start_ns;
         result.last_ns = stroll.end_ns;
         if (stroll.action.kind <= ACTION_R)

@@ -16,7 +16,7 @@ struct simulator *simulator_create(const struct schedule *schedule, const struct
         error_no_memory(error, "a simulator");
         return NULL;
     }
-    if (order_create(&simulator->order, schedule, network, error)
+    if (order_create(&simulator->order, schedule, network, false, error)
         && timing_create(&simulator->timing, &simulator->order, error))
         return simulator;
     simulator_free(simulator);

@@ -64,7 +64,7 @@ static bool sum_is_possible(const struct timing *timing)
         sum = add_clamped(sum, multiply_clamped(order->price_uses[i], timing->prices[i]));
     for (uint32_t i = 0; i < order->channel_count; i++) {
         const uint64_t each = add_clamped(timing->occupied_ns[i], timing->latency_ns[i]);
-        sum = add_clamped(sum, multiply_clamped(order->channel_uses[i], each));
+        sum = add_clamped(sum, multiply_clamped(order->channels[i].used, each));
     }
     return sum <= INT64_MAX;
 }
@@ -75,7 +75,7 @@ bool timing_price(struct timing *timing, const struct cost_row *costs)
     for (uint32_t stage = 0; stage < order->stages; stage++)
         price_stage(&timing->prices[(size_t)stage * PRICES], &costs[stage]);
     for (uint32_t i = 0; i < order->channel_count; i++) {
-        if (order->channel_uses[i] == 0)
+        if (order->channels[i].used == 0)
             continue;
         const struct link *link = &order->links[order->channels[i].link];
         const uint64_t bytes = costs[order->channels[i].boundary].output_bytes;
@@ -102,16 +102,16 @@ static inline void send_message(struct timing *timing, const struct step *step, 
 
 static inline void note_step(struct timing *timing, size_t number, uint64_t start, uint64_t end)
 {
-    if (timing->step_start_ns) {
-        timing->step_start_ns[number] = start;
-        timing->step_end_ns[number] = end;
-    }
+    timing->step_start_ns[number] = start;
+    timing->step_end_ns[number] = end;
 }
 
 static void start_anew(struct timing *timing)
 {
     memset(timing->free_ns, 0, timing->order->ranks * sizeof *timing->free_ns);
     memset(timing->link_free_ns, 0, timing->order->link_count * sizeof *timing->link_free_ns);
+    if (timing->order->lists)
+        memcpy(timing->next, timing->order->first, timing->order->ranks * sizeof *timing->next);
 }
 
 static uint64_t last_end(const struct timing *timing)
@@ -130,12 +130,16 @@ uint64_t timing_in_order(struct timing *timing)
     start_anew(timing);
     for (size_t i = 0; i < order->count; i++) {
         const struct step *step = &order->steps[i];
+        const size_t number = timing->step_start_ns ? timing->next[step->rank]++ : 0;
+        if (timing->step_start_ns)
+            step = &order->lists[number];
         uint64_t start = timing->free_ns[step->rank];
         if (step->wait != NO_MESSAGE && timing->arrived_ns[step->wait] > start)
             start = timing->arrived_ns[step->wait];
         const uint64_t end = start + timing->prices[step->price];
         timing->free_ns[step->rank] = end;
-        note_step(timing, i, start, end);
+        if (timing->step_start_ns)
+            note_step(timing, number, start, end);
         if (step->give != NO_MESSAGE)
             send_message(timing, step, end);
     }
@@ -183,8 +187,7 @@ static void begin_next(struct timing *timing, uint32_t *heap_size, uint32_t rank
     const struct order *order = timing->order;
     if (timing->next[rank] == order->first[rank + 1])
         return;
-    const uint32_t number = order->by_rank[timing->next[rank]];
-    const struct step *step = &order->steps[number];
+    const struct step *step = &order->lists[timing->next[rank]];
     uint64_t start = timing->free_ns[rank];
     if (step->wait != NO_MESSAGE && timing->arrived_ns[step->wait] == NOT_YET) {
         timing->waits[rank] = step->wait;
@@ -193,7 +196,8 @@ static void begin_next(struct timing *timing, uint32_t *heap_size, uint32_t rank
     if (step->wait != NO_MESSAGE && timing->arrived_ns[step->wait] > start)
         start = timing->arrived_ns[step->wait];
     timing->end_ns[rank] = start + timing->prices[step->price];
-    note_step(timing, number, start, timing->end_ns[rank]);
+    if (timing->step_start_ns)
+        note_step(timing, timing->next[rank], start, timing->end_ns[rank]);
     heap_push(timing, heap_size, rank);
 }
 
@@ -204,12 +208,11 @@ uint64_t timing_by_events(struct timing *timing)
     start_anew(timing);
     memset(timing->arrived_ns, 0xff, order->messages * sizeof *timing->arrived_ns);  // NOT_YET
     memset(timing->waits, 0xff, order->ranks * sizeof *timing->waits);               // NO_MESSAGE
-    memcpy(timing->next, order->first, order->ranks * sizeof *timing->next);
     for (uint32_t rank = 0; rank < order->ranks; rank++)
         begin_next(timing, &heap_size, rank);
     while (heap_size > 0) {
         const uint32_t rank = heap_pop(timing, &heap_size);
-        const struct step *step = &order->steps[order->by_rank[timing->next[rank]++]];
+        const struct step *step = &order->lists[timing->next[rank]++];
         timing->free_ns[rank] = timing->end_ns[rank];
         if (step->give != NO_MESSAGE) {
             send_message(timing, step, timing->free_ns[rank]);

@@ -21,9 +21,9 @@ struct timing {
     uint32_t *heap;           // ranks, by the end of the step they are at
     uint64_t *end_ns;         // per rank in the heap
     uint32_t *waits;          // per rank: message it waits for
-    size_t *next;             // per rank: in order->by_rank
+    size_t *next;             // per rank: in order->lists
 
-    // Written where not NULL, per step and per message:
+    // Written where not NULL, per step of order->lists and per message:
     uint64_t *step_start_ns, *step_end_ns;
     uint64_t *message_ready_ns, *message_start_ns;
 };
@@ -35,7 +35,8 @@ void timing_clear(struct timing *timing);
 bool timing_price(struct timing *timing, const struct cost_row *costs);
 
 // The time of the last end. timing_run() chooses; the others are for its tests:
-// in_order is exact only without shared links, by_events always.
+// in_order is exact only without shared links; by_events always is, and needs the
+// order's lists.
 uint64_t timing_run(struct timing *timing);
 uint64_t timing_in_order(struct timing *timing);
 uint64_t timing_by_events(struct timing *timing);

@@ -567,7 +567,7 @@ static void both_ways_of_timing_agree_without_shared_links(void **state)
         random_costs(&seed, costs, schedule->stages, 0);
         struct order order;
         struct timing timing;
-        assert_good(order_create(&order, schedule, network, &error), error);
+        assert_good(order_create(&order, schedule, network, true, &error), error);
         assert_good(timing_create(&timing, &order, &error), error);
         assert_false(order.shared);
         assert_true(timing_price(&timing, costs));
