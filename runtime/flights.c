@@ -107,6 +107,11 @@ struct outgoing *outgoing_oldest(struct local *local, enum direction direction)
     return oldest;
 }
 
+enum slab_class receive_class(struct action receive)
+{
+    return receive.kind == ACTION_RECV_F ? SLAB_INPUT : SLAB_OUTPUT_GRADIENT;
+}
+
 void flights_cancel(struct flights *flights, struct transport *transport)
 {
     for (uint32_t l = 0; l < flights->local_count; l++) {
@@ -139,6 +144,27 @@ static bool local_open(struct local *local, const struct stage *does, struct sla
     return weight_ring_open(&local->ring, &memory->weights, error);
 }
 
+// The RECVs of each stage, as the rank's list has them.
+static bool collect_incoming(struct flights *flights, const struct action_list *list, struct error *error)
+{
+    for (uint32_t l = 0; l < flights->local_count; l++) {
+        for (int kind = 0; kind < 2; kind++) {
+            struct incoming *incoming = &flights->locals[l].incoming[kind];
+            incoming->receives = calloc((size_t)flights->schedule->micro_batches + 1, sizeof *incoming->receives);
+            if (!incoming->receives)
+                return error_no_memory(error, "what a stage receives");
+        }
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        const struct action action = list->at[i];
+        if (action.kind != ACTION_RECV_F && action.kind != ACTION_RECV_B)
+            continue;
+        struct incoming *incoming = &flights_local(flights, action)->incoming[action.kind == ACTION_RECV_B];
+        incoming->receives[incoming->count++] = action;
+    }
+    return true;
+}
+
 bool flights_open(struct flights *flights, const struct schedule *schedule, uint32_t rank, const struct stage *stages,
                   struct slab *slab, struct error *error)
 {
@@ -155,7 +181,7 @@ bool flights_open(struct flights *flights, const struct schedule *schedule, uint
         if (!local_open(&flights->locals[l], &stages[s], &slab->stages[l], schedule->micro_batches, error))
             return false;
     }
-    return true;
+    return collect_incoming(flights, &schedule->lists[rank], error);
 }
 
 void flights_close(struct flights *flights)
@@ -165,6 +191,8 @@ void flights_close(struct flights *flights)
         free(local->flights);
         free(local->outgoing[OUTPUTS]);
         free(local->outgoing[GRADIENTS]);
+        free(local->incoming[0].receives);
+        free(local->incoming[1].receives);
         weight_ring_close(&local->ring);
     }
     free(flights->locals);

@@ -27,6 +27,13 @@ struct outgoing {
 
 enum direction { OUTPUTS, GRADIENTS };
 
+// The messages of a kind that a stage receives in a pass, in order, and how many
+// of their receives are posted.
+struct incoming {
+    struct action *receives;
+    uint32_t count, posted;
+};
+
 // A stage on this rank.
 struct local {
     const struct stage *does;
@@ -34,6 +41,7 @@ struct local {
     struct weight_ring ring;
     struct flight *flights;        // by micro-batch
     struct outgoing *outgoing[2];  // by direction, then slot
+    struct incoming incoming[2];   // RECV_F, RECV_B
 };
 
 struct flights {
@@ -82,6 +90,9 @@ void *flights_output_gradient(const struct flights *flights, struct action actio
 // first, NULL if none is under way.
 struct slab_row *outgoing_row(struct local *local, enum direction direction);
 struct outgoing *outgoing_oldest(struct local *local, enum direction direction);
+
+// Which class of slot a RECV fills, and its row.
+enum slab_class receive_class(struct action receive);
 
 void flights_cancel(struct flights *flights, struct transport *transport);
 

@@ -100,23 +100,51 @@ static uint32_t expected_version(const struct interpreter *in, uint32_t stage, u
     return (uint32_t)(in->passes * per_pass) + in->needs.versions[stage * m + micro_batch];
 }
 
+static struct ticket *receive_ticket(const struct interpreter *in, struct action receive)
+{
+    struct flight *flight = flights_flight(&in->flights, receive);
+    return receive.kind == ACTION_RECV_F ? &flight->input : &flight->output_gradient;
+}
+
+static bool post_receive(struct interpreter *in, struct action receive, struct error *error)
+{
+    const enum slab_class class = receive_class(receive);
+    struct transport *transport = in->needs.transport;
+    struct local *local = flights_local(&in->flights, receive);
+    if (!flights_take(&in->flights, receive, class, error))
+        return at_action(in, receive, error);
+    const struct message_header expected = { in->step, receive.micro_batch,
+                                             expected_version(in, channel_source(receive), receive.micro_batch) };
+    local->incoming[receive.kind == ACTION_RECV_B].posted++;
+    return transport->functions->post_receive(transport, channel_of(in->needs.schedule, receive),
+                                              flights_at(&in->flights, receive, class),
+                                              local->memory->rows[class].bytes, expected,
+                                              receive_ticket(in, receive), error);
+}
+
+// Posts the receives to come for which a slot is free already. A row's receives are
+// posted in the order of the list, so that none takes the slot of one before it.
+static bool post_ahead(struct interpreter *in, struct error *error)
+{
+    for (uint32_t l = 0; in->needs.waiting == WAIT_AT_USE && l < in->flights.local_count; l++) {
+        struct local *local = &in->flights.locals[l];
+        for (int kind = 0; kind < 2; kind++) {
+            const struct incoming *incoming = &local->incoming[kind];
+            const struct slab_row *row = &local->memory->rows[kind == 0 ? SLAB_INPUT : SLAB_OUTPUT_GRADIENT];
+            while (incoming->posted < incoming->count && row_has_free(row))
+                if (!post_receive(in, incoming->receives[incoming->posted], error))
+                    return false;
+        }
+    }
+    return true;
+}
+
 static bool do_receive(struct interpreter *in, struct action action, struct error *error)
 {
-    const bool is_input = action.kind == ACTION_RECV_F;
-    const enum slab_class class = is_input ? SLAB_INPUT : SLAB_OUTPUT_GRADIENT;
-    struct transport *transport = in->needs.transport;
-    struct flight *flight = flights_flight(&in->flights, action);
-    struct ticket *ticket = is_input ? &flight->input : &flight->output_gradient;
-    if (!flights_take(&in->flights, action, class, error))
-        return at_action(in, action, error);
-    const struct message_header expected = { in->step, action.micro_batch,
-                                             expected_version(in, channel_source(action), action.micro_batch) };
-    if (!transport->functions->post_receive(transport, channel_of(in->needs.schedule, action),
-                                            flights_at(&in->flights, action, class),
-                                            flights_local(&in->flights, action)->memory->rows[class].bytes, expected,
-                                            ticket, error))
+    const bool is_posted = flights_flight(&in->flights, action)->slots[receive_class(action)] != NO_SLOT;
+    if (!is_posted && !post_receive(in, action, error))
         return false;
-    return in->needs.waiting == WAIT_AT_USE || await_message(in, ticket, action, error);
+    return in->needs.waiting == WAIT_AT_USE || await_message(in, receive_ticket(in, action), action, error);
 }
 
 static bool do_send(struct interpreter *in, struct action action, struct error *error)
@@ -187,6 +215,8 @@ typedef bool stage_function(void *self, const struct stage_pass *pass, struct er
 
 static bool compute(struct interpreter *in, struct action action, stage_function *function, struct error *error)
 {
+    if (!post_ahead(in, error))
+        return false;
     const struct stage_pass pass = pass_of(in, action);
     const uint64_t start_ns = clock_now_ns();
     whereabouts_act(in->needs.whereabouts, in->needs.rank, action);
@@ -359,6 +389,8 @@ static action_function *const does[ACTION_KINDS] = {
 static bool run_list(struct interpreter *in, struct error *error)
 {
     const struct action_list *list = &in->needs.schedule->lists[in->needs.rank];
+    for (uint32_t l = 0; l < in->flights.local_count; l++)
+        in->flights.locals[l].incoming[0].posted = in->flights.locals[l].incoming[1].posted = 0;
     for (size_t i = 0; i < list->count; i++)
         if (!does[list->at[i].kind](in, list->at[i], error))
             return false;

@@ -1,8 +1,9 @@
 // Runs a lowered schedule on one rank: the only thing that ever does.
 //
 //     rank 1's list   1RECV_F0 1F0 1SEND_F0 1RECV_F1 1F1 ...
-//     WAIT_AT_USE     RECV posts; F waits for its input, and for a free output slot (the send but one
-//                     before it); SEND posts; B waits for its output's gradient
+//     WAIT_AT_USE     RECV has been posted, at the latest, as soon as a slot was free; F waits for its
+//                     input, and for a free output slot (the send but one before it); SEND posts; B
+//                     waits for its output's gradient
 //     WAIT_IN_ORDER   RECV and SEND post and wait where they stand: the strictest of worlds, the one
 //                     schedule_check() judges by
 //

@@ -134,6 +134,14 @@ uint32_t row_take(struct slab_row *row)
     return NO_SLOT;
 }
 
+bool row_has_free(const struct slab_row *row)
+{
+    for (uint32_t slot = 0; slot < row->count; slot++)
+        if (!row->taken[slot])
+            return true;
+    return false;
+}
+
 void row_give(struct slab_row *row, uint32_t slot)
 {
     assert(slot < row->count && row->taken[slot]);

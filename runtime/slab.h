@@ -63,6 +63,7 @@ void slab_close(struct slab *slab);
 
 // The lowest free slot of a row, NO_SLOT if none is.
 uint32_t row_take(struct slab_row *row);
+bool row_has_free(const struct slab_row *row);
 void row_give(struct slab_row *row, uint32_t slot);
 
 // Where a slot is; NULL for NO_SLOT and where the class has no bytes.
