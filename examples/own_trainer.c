@@ -262,18 +262,13 @@ static struct weir_plan *make_plan(const struct weir_profile *profile, struct we
     return roomy ? weir_partition(profile, &planning, error) : NULL;
 }
 
-static bool print_plan(const struct weir_plan *plan, struct weir_error *error)
+static bool print_and_free(char *text)
 {
-    for (size_t s = 0; s < weir_plan_stage_count(plan); s++) {
-        const struct weir_stage stage = weir_plan_stage(plan, s);
-        printf("stage %zu: layers %u to %u, %u of them recomputed, %llu bytes\n", s, stage.first, stage.end - 1,
-               stage.recomputed_layers, (unsigned long long)stage.peak_bytes);
-    }
-    char *simulation = weir_simulate(plan, error);
-    if (simulation)
-        fputs(simulation, stdout);
-    free(simulation);
-    return simulation != NULL;
+    const bool is_there = text != NULL;
+    if (is_there)
+        fputs(text, stdout);
+    free(text);
+    return is_there;
 }
 
 static bool train(struct weir_runtime *runtime, struct weir_error *error)
@@ -312,7 +307,7 @@ static bool run(const struct weir_layer *layers, struct plain *plain, struct wei
     struct weir_profile *profile =
         weir_profile_layers(layers, LAYERS, &(struct weir_measuring){ .model = "own", .micro_batch = ROWS }, error);
     struct weir_plan *plan = profile ? make_plan(profile, error) : NULL;
-    bool good = plan && print_plan(plan, error);
+    bool good = plan && print_and_free(weir_plan_text(plan, error)) && print_and_free(weir_simulate(plan, error));
     struct weir_runtime *runtime =
         good ? weir_runtime_create(plan, layers, LAYERS, &(struct weir_running){ .rate = rate }, error) : NULL;
     good = runtime && train(runtime, error);

@@ -59,6 +59,27 @@ static bool make_stages(struct pipeline *pipeline, const struct weir_layer *laye
     return true;
 }
 
+// What the layers need is what the plan has counted, or the devices it was made for
+// may not hold them. (How many slots an asynchronous run takes depends on its length; a plan made by
+// hand has counted nothing.)
+static bool match_memory(const struct pipeline *pipeline, struct error *error)
+{
+    const struct plan *plan = pipeline->plan;
+    struct slots *slots = calloc(plan->stage_count, sizeof *slots);
+    bool good = slots || error_no_memory(error, "the slots of a plan");
+    good = good && slots_count(pipeline->schedule, slots, error);
+    for (size_t s = 0; good && plan->weights == WEIGHTS_FLUSH && s < plan->stage_count; s++) {
+        const uint64_t planned = plan->stages[s].memory.peak_bytes;
+        const uint64_t needed = stage_memory_of(&pipeline->stages[s].bytes, &slots[s]).peak_bytes;
+        if (planned > 0 && needed != planned)
+            good = error_set(error, "the plan's stage %zu was counted as %llu bytes, and its layers take %llu: the plan "
+                             "is of layers of other sizes", s, (unsigned long long)planned,
+                             (unsigned long long)needed);
+    }
+    free(slots);
+    return good;
+}
+
 struct pipeline *pipeline_create(const struct plan *plan, const struct weir_layer *layers, size_t layer_count,
                                  struct device *device, uint32_t runs, const struct session_settings *settings,
                                  struct error *error)
@@ -74,7 +95,7 @@ struct pipeline *pipeline_create(const struct plan *plan, const struct weir_laye
     if (good)
         pipeline->schedule = plan_schedule(plan, micro_batches, true, error);
     good = good && pipeline->schedule && prove(pipeline->schedule, error)
-        && make_stages(pipeline, layers, layer_count, error);
+        && make_stages(pipeline, layers, layer_count, error) && match_memory(pipeline, error);
     if (good)
         pipeline->session = session_create(pipeline->schedule, pipeline->stages, device, settings, error);
     if (!good || !pipeline->session) {

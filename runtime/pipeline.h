@@ -15,7 +15,7 @@ struct pipeline {
     const struct plan *plan;
 };
 
-// Checks that the plan is of these layers (names, in order), proves the schedule,
+// Checks that the plan is of these layers (names, order, bytes), proves the schedule,
 // and makes everything. An iteration has the plan's micro-batches if the schedule
 // flushes; an asynchronous run has `runs` times as many. Layers, plan and device
 // are borrowed.

@@ -261,6 +261,18 @@ struct weir_stage weir_plan_stage(const struct weir_plan *plan, size_t stage)
     return to;
 }
 
+char *weir_plan_text(const struct weir_plan *plan, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    struct text text = { 0 };
+    plan_print(plan->plan, &text);
+    char *table = text_take(&text, &reason);
+    text_clear(&text);
+    if (!table)
+        tell(error, &reason);
+    return table;
+}
+
 char *weir_simulate(const struct weir_plan *plan, struct weir_error *error)
 {
     struct error reason = { 0 };

@@ -148,8 +148,9 @@ struct weir_stage {
 size_t weir_plan_stage_count(const struct weir_plan *plan);
 struct weir_stage weir_plan_stage(const struct weir_plan *plan, size_t stage);
 
-// One iteration of the plan, simulated: the document "weir.simulation". Free it with
-// free().
+// The plan as a table for people; one iteration of it simulated, as the document
+// "weir.simulation". Free them with free().
+char *weir_plan_text(const struct weir_plan *plan, struct weir_error *error);
 char *weir_simulate(const struct weir_plan *plan, struct weir_error *error);
 
 // --- running -------------------------------------------------------------------------

@@ -332,6 +332,12 @@ static void a_plan_of_other_layers_is_refused(void **state)
     layers[1].name = "another";
     assert_null(weir_runtime_create(plan, layers, LAYERS, &(struct weir_running){ 0 }, &error));
     assert_error(error, "the plan's stage 0 calls layer 1 \"a\", the model \"another\": the plan is of another model");
+    layers[1].name = "a";
+    layers[1].saved_bytes = 4096;
+    error = (struct weir_error){ 0 };
+    assert_null(weir_runtime_create(plan, layers, LAYERS, &(struct weir_running){ 0 }, &error));
+    assert_non_null(strstr(error.text, ": the plan is of layers of other sizes"));
+    assert_int_equal(error.code, 2);
     weir_plan_free(plan);
 }
 
