@@ -12,12 +12,13 @@
 #include "trainer/model_spec.h"
 #include "trainer/train.h"
 
-enum { KEY_PLAN = KEY_OWN, KEY_DATA, KEY_STEPS, KEY_SEED, KEY_RATE, KEY_FLUSH, KEY_OUT, KEY_PIN };
+enum { KEY_PLAN = KEY_OWN, KEY_DATA, KEY_STEPS, KEY_SEED, KEY_RATE, KEY_FLUSH, KEY_OUT, KEY_PIN, KEY_EVERY, KEY_BEAT };
 
 struct given {
     const char *model, *plan, *data, *out;
-    uint64_t steps, seed, flush_every;
+    uint64_t steps, seed, flush_every, every;
     float rate;
+    double beat;  // bits per byte below the order-1 model; NAN: not asked
     bool pin;
 };
 
@@ -28,18 +29,21 @@ static const struct argp_option options[] = {
     { "seed", KEY_SEED, "N", 0, "Of weights, batches and dropout (1)", 0 },
     { "rate", KEY_RATE, "R", 0, "The highest learning rate (0.003)", 0 },
     { "flush-every", KEY_FLUSH, "N", 0, "Iterations between drains of an asynchronous schedule (16)", 0 },
+    { "every", KEY_EVERY, "N", 0, "Print the first, the last and every N-th step (1)", 0 },
+    { "beat", KEY_BEAT, "BITS", 0,
+      "Exit with 1 unless the held-out text takes so many bits per byte less than the order-1 model needs", 0 },
     { "pin", KEY_PIN, 0, 0, "Keep each rank on a core of its own", 0 },
     { "out", KEY_OUT, "FOLDER", 0, "Where the timelines go: predicted and measured, .svg and .trace.json", 0 },
     { 0 },
 };
 
-static float parse_rate(const char *argument, struct argp_state *state)
+static double parse_number(const char *argument, const char *name, double most, struct argp_state *state)
 {
     char *end;
-    const float rate = strtof(argument, &end);
-    if (end == argument || *end || !(rate > 0 && rate < 100))
-        argp_error(state, "--rate: \"%s\" is not a number above 0 and below 100", argument);
-    return rate;
+    const double number = strtod(argument, &end);
+    if (end == argument || *end || !(number > 0 && number < most))
+        argp_error(state, "%s: \"%s\" is not a number above 0 and below %g", name, argument, most);
+    return number;
 }
 
 static error_t take_option(int key, char *argument, struct given *given, struct argp_state *state)
@@ -58,10 +62,16 @@ static error_t take_option(int key, char *argument, struct given *given, struct 
         given->seed = option_count(argument, "--seed", 0, UINT32_MAX, state);
         break;
     case KEY_RATE:
-        given->rate = parse_rate(argument, state);
+        given->rate = (float)parse_number(argument, "--rate", 100, state);
         break;
     case KEY_FLUSH:
         given->flush_every = option_count(argument, "--flush-every", 1, 10000, state);
+        break;
+    case KEY_EVERY:
+        given->every = option_count(argument, "--every", 1, 1000000, state);
+        break;
+    case KEY_BEAT:
+        given->beat = parse_number(argument, "--beat", 8, state);
         break;
     case KEY_PIN:
         given->pin = true;
@@ -103,6 +113,8 @@ static const struct argp argp = {
 static void tell(void *self, const struct train_step *step)
 {
     const struct given *given = self;
+    if (step->step != 1 && step->step != given->steps && step->step % given->every)
+        return;
     printf("step %*u of %llu  loss %.4f (%.3f bits per byte)  %.1f k tokens/s  bubble %.1f %%  slowest stage %u\n",
            (int)(log10((double)given->steps) + 1), step->step, (unsigned long long)given->steps, step->loss,
            step->loss / log(2), step->bytes_per_second / 1000, 100 * step->bubble, step->slowest_stage);
@@ -166,6 +178,14 @@ static void print(const struct train_result *result, struct text *text)
     train_result_print(result, text);
 }
 
+static bool judge(const struct given *given, const struct train_result *result, struct error *error)
+{
+    const double gain = result->order1_bits - result->held_bits;
+    return !(gain < given->beat)
+        || error_set_kind(error, ERROR_ANSWER, "%.3f bits per byte better than the order-1 model, not %.3f", gain,
+                          given->beat);
+}
+
 static bool train(const struct given *given, const struct plan *plan, const struct model *model, struct error *error)
 {
     struct text_data data;
@@ -190,14 +210,14 @@ static bool train(const struct given *given, const struct plan *plan, const stru
     print(&result, &text);
     bool good = text_save(&text, "-", error);
     text_clear(&text);
-    good = good && save_all(given, plan, &result, error);
+    good = good && save_all(given, plan, &result, error) && judge(given, &result, error);
     train_result_clear(&result);
     return good;
 }
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .steps = 100, .seed = 1, .rate = 0.003f, .flush_every = 16 };
+    struct given given = { .steps = 100, .seed = 1, .rate = 0.003f, .flush_every = 16, .every = 1, .beat = NAN };
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };
