@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/number.h"
 
 // Where the output y of a layer is between its forward and its last use.
@@ -296,8 +297,8 @@ static const void *input_of(const struct descent *descent, size_t i)
 }
 
 // Runs a segment forward again, into its data.
-static bool run_again(const struct descent *descent, const struct segment *segment, struct ends scratch,
-                      struct error *error)
+static bool run_segment(const struct descent *descent, const struct segment *segment, struct ends scratch,
+                        struct error *error)
 {
     const struct chain *chain = descent->chain;
     for (uint32_t l = segment->first; l < segment->end; l++) {
@@ -317,6 +318,16 @@ static bool run_again(const struct descent *descent, const struct segment *segme
             return false;
     }
     return true;
+}
+
+static bool run_again(const struct descent *descent, const struct segment *segment, struct ends scratch,
+                      struct error *error)
+{
+    const uint64_t start_ns = clock_now_ns();
+    const bool good = run_segment(descent, segment, scratch, error);
+    if (descent->pass->recompute_ns)
+        *descent->pass->recompute_ns += clock_now_ns() - start_ns;
+    return good;
 }
 
 // Gives the segment's data a place (see the drawing) and re-runs the segment.

@@ -12,7 +12,8 @@ struct interpreter {
     struct interpreter_needs needs;
     struct flights flights;
     uint64_t step;
-    uint64_t passes;  // that have been run
+    uint64_t passes;        // that have been run
+    uint64_t recompute_ns;  // of the action at hand
 };
 
 // Where a failure of this rank's own happened. (What a transport reports of others
@@ -208,6 +209,7 @@ static struct stage_pass pass_of(struct interpreter *in, struct action action)
         .input_gradient = flights_at(flights, action, SLAB_INPUT_GRADIENT),
         .workspace = memory->bytes.transient > 0 ? in->needs.slab->workspace : NULL,
         .loss = action.kind == ACTION_F ? &in->needs.losses[action.micro_batch] : NULL,
+        .recompute_ns = &in->recompute_ns,
     };
 }
 
@@ -219,11 +221,13 @@ static bool compute(struct interpreter *in, struct action action, stage_function
         return false;
     const struct stage_pass pass = pass_of(in, action);
     const uint64_t start_ns = clock_now_ns();
+    in->recompute_ns = 0;
     whereabouts_act(in->needs.whereabouts, in->needs.rank, action);
     if (!function(flights_local(&in->flights, action)->does->self, &pass, error)
         || !queue_wait(in->needs.queue, error))
         return at_action(in, action, error);
-    recorder_span(in->needs.recorder, in->needs.rank, action, start_ns, clock_now_ns());
+    recorder_span(in->needs.recorder,
+                  (struct span){ in->needs.rank, action, start_ns, clock_now_ns(), in->recompute_ns });
     return true;
 }
 
@@ -372,7 +376,7 @@ static bool do_step(struct interpreter *in, struct action action, struct error *
     update(in, local, next);
     if (!queue_wait(in->needs.queue, error))
         return at_action(in, action, error);
-    recorder_span(in->needs.recorder, in->needs.rank, action, start_ns, clock_now_ns());
+    recorder_span(in->needs.recorder, (struct span){ in->needs.rank, action, start_ns, clock_now_ns(), 0 });
     return true;
 }
 

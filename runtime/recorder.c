@@ -51,10 +51,10 @@ void recorder_begin(struct recorder *recorder)
     recorder->start_ns = clock_now_ns();
 }
 
-void recorder_span(struct recorder *recorder, uint32_t rank, struct action action, uint64_t start_ns, uint64_t end_ns)
+void recorder_span(struct recorder *recorder, struct span span)
 {
-    struct rank_record *record = &recorder->ranks[rank];
-    record->spans[record->span_count++] = (struct span){ rank, action, start_ns, end_ns, 0 };
+    struct rank_record *record = &recorder->ranks[span.rank];
+    record->spans[record->span_count++] = span;
 }
 
 static size_t message_place(const struct recorder *recorder, struct action action)
@@ -129,22 +129,28 @@ static bool is_busy(uint8_t kind)
     return kind == ACTION_F || kind == ACTION_B || kind == ACTION_I || kind == ACTION_W || kind == ACTION_R;
 }
 
+static void sum_spans(const struct rank_record *record, uint64_t zero, struct rank_result *result)
+{
+    result->busy_ns = result->recompute_ns = result->first_ns = result->last_ns = 0;
+    for (size_t i = 0; i < record->span_count; i++) {
+        const struct span *span = &record->spans[i];
+        result->recompute_ns += span->recompute_ns;
+        if (is_busy(span->action.kind))
+            result->busy_ns += span->end_ns - span->start_ns;
+    }
+    if (record->span_count > 0) {
+        result->first_ns = record->spans[0].start_ns - zero;
+        result->last_ns = record->spans[record->span_count - 1].end_ns - zero;
+    }
+}
+
 void recorder_results(const struct recorder *recorder, struct rank_result *per_rank, uint64_t *iteration_ns)
 {
     const uint64_t zero = first_start(recorder);
     *iteration_ns = 0;
     for (uint32_t rank = 0; rank < recorder->schedule->ranks; rank++) {
-        const struct rank_record *record = &recorder->ranks[rank];
-        struct rank_result *result = &per_rank[rank];
-        result->busy_ns = result->first_ns = result->last_ns = 0;
-        for (size_t i = 0; i < record->span_count; i++)
-            if (is_busy(record->spans[i].action.kind))
-                result->busy_ns += record->spans[i].end_ns - record->spans[i].start_ns;
-        if (record->span_count == 0)
-            continue;
-        result->first_ns = record->spans[0].start_ns - zero;
-        result->last_ns = record->spans[record->span_count - 1].end_ns - zero;
-        if (result->last_ns > *iteration_ns)
-            *iteration_ns = result->last_ns;
+        sum_spans(&recorder->ranks[rank], zero, &per_rank[rank]);
+        if (per_rank[rank].last_ns > *iteration_ns)
+            *iteration_ns = per_rank[rank].last_ns;
     }
 }

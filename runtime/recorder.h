@@ -27,8 +27,7 @@ void recorder_close(struct recorder *recorder);
 // Before each pass, while no rank runs.
 void recorder_begin(struct recorder *recorder);
 
-void recorder_span(struct recorder *recorder, uint32_t rank, struct action action, uint64_t start_ns,
-                   uint64_t end_ns);
+void recorder_span(struct recorder *recorder, struct span span);
 void recorder_sent(struct recorder *recorder, struct action send, uint64_t at_ns);
 void recorder_arrived(struct recorder *recorder, struct action receive, uint64_t at_ns);
 

@@ -30,6 +30,7 @@ struct stage_pass {
     void *input_gradient;         // NULL on stage 0
     void *workspace;              // bytes.transient of it
     float *loss;                  // F of the stage that computes it: where the micro-batch's loss goes (host memory)
+    uint64_t *recompute_ns;       // B and I: add what was spent on running forwards again, as the host sees it; or NULL
 };
 
 struct stage_functions {

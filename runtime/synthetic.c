@@ -135,6 +135,7 @@ static bool backward(void *itself, const struct stage_pass *pass, struct error *
     const uint64_t start_ns = clock_now_ns();
     if (!go_back(self, pass, error) || !add_gradient(self, pass, error))
         return false;
+    *pass->recompute_ns += self->costs.recompute_ns;
     sleep_until(start_ns + self->costs.backward_ns + self->costs.recompute_ns);
     return true;
 }
@@ -146,6 +147,7 @@ static bool backward_input(void *itself, const struct stage_pass *pass, struct e
     if (!go_back(self, pass, error))
         return false;
     stamp_bytes(pass->held, self->bytes.held, own_stamp(self, pass, MADE_HELD));
+    *pass->recompute_ns += self->costs.recompute_ns;
     sleep_until(start_ns + self->costs.backward_input_ns + self->costs.recompute_ns);
     return true;
 }

@@ -300,6 +300,23 @@ static void steps_call_no_malloc(void **state)
     }
 }
 
+static void what_is_run_again_is_shown_apart(void **state)
+{
+    (void)state;
+    struct pipeline pipeline = pipeline_named("1f1b", 2, 3);
+    pipeline.synthetic[0].costs.recompute_ns = 1000000;
+    const struct session_settings settings = plain_settings();
+    struct session *session = open_session(&pipeline, &settings);
+    struct error error = { 0 };
+    assert_good(session_step(session, &error), error);
+    const struct rank_result *per_rank = session_last(session)->per_rank;
+    assert_int_equal(per_rank[0].recompute_ns, 3000000);
+    assert_true(per_rank[0].busy_ns >= 3000000);
+    assert_int_equal(per_rank[1].recompute_ns, 0);
+    session_free(session);
+    pipeline_clear(&pipeline);
+}
+
 // --- what goes wrong ----------------------------------------------------------------------------------
 
 // Both ranks begin by sending: without a buffer neither is heard.
@@ -463,6 +480,7 @@ int main(void)
         cmocka_unit_test(neighbours_on_one_rank_read_from_each_other),
         cmocka_unit_test(what_is_allocated_is_what_the_plan_counts),
         cmocka_unit_test(steps_call_no_malloc),
+        cmocka_unit_test(what_is_run_again_is_shown_apart),
         cmocka_unit_test(a_standstill_is_known_at_once_and_named),
         cmocka_unit_test(a_missed_deadline_says_who_waits_for_what),
         cmocka_unit_test(one_failing_rank_ends_all_with_its_error),
