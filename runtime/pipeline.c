@@ -72,8 +72,8 @@ static bool match_memory(const struct pipeline *pipeline, struct error *error)
         const uint64_t planned = plan->stages[s].memory.peak_bytes;
         const uint64_t needed = stage_memory_of(&pipeline->stages[s].bytes, &slots[s]).peak_bytes;
         if (planned > 0 && needed != planned)
-            good = error_set(error, "the plan's stage %zu was counted as %llu bytes, and its layers take %llu: the plan "
-                             "is of layers of other sizes", s, (unsigned long long)planned,
+            good = error_set(error, "the plan's stage %zu was counted as %llu bytes, and its layers take %llu: the "
+                             "plan is of layers of other sizes", s, (unsigned long long)planned,
                              (unsigned long long)needed);
     }
     free(slots);
