@@ -167,7 +167,7 @@ struct weir_running {
     bool pin;              // each rank's thread to a core of its own
 };
 
-// A thread per rank of the plan, and all memory.
+// A thread per rank of the plan, and all memory. Plan and layers must outlive it.
 struct weir_runtime *weir_runtime_create(const struct weir_plan *plan, const struct weir_layer *layers, size_t count,
                                          const struct weir_running *running, struct weir_error *error);
 void weir_runtime_free(struct weir_runtime *runtime);
