@@ -60,59 +60,74 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-// Paths that every order has. The first forward of s waits for F and c of all
-// stages before; all its work follows; its last backward is followed by B and c of
-// all stages before:
+// Paths with one whole way of a micro-batch, there and back (all), and
 //
-//     before + m (F + B)
+//     m - 1 forwards of s before or after it: the first that s forwards comes m - 1
+//     before the last, which still has its whole way to go; likewise with backwards
+//     and with the messages of a link                         all + (m - 1) max(F, B, busy)
 //
-// One micro-batch goes all the way there and back. The first that s forwards comes
-// m - 1 forwards before the last, which still has its whole way to go; likewise
-// with backwards and with the messages of a link:
+// With w micro-batches in flight, out with the first and then all of s, but for the
+// w - 1 forwards that are passed meanwhile at no cost (FB = F + B), or all of s and
+// out with the last:
 //
-//     all + (m - 1) max(F, B, busy)
-static uint64_t bound_of_any_order(uint64_t m, const struct pattern_stage *stage, uint64_t before, uint64_t all)
+//     all + (m - 1) B + (m - w) F          all + (m - 1) F + (m - w) B
+//
+// Where the last rank turns round only after its last forward, s does all its
+// forwards before the turn and all its backwards after it:
+//
+//     all + (m - 1) FB
+uint64_t pattern_stage_extra(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage)
 {
-    const uint64_t compute = larger(stage->forward_ns, stage->backward_ns);
-    const uint64_t link = larger(stage->forward_busy_ns, stage->backward_busy_ns);
-    return larger(before + m * (stage->forward_ns + stage->backward_ns), all + (m - 1) * larger(compute, link));
+    const uint64_t m = pattern->micro_batches, f = stage->forward_ns, b = stage->backward_ns;
+    uint64_t extra = (m - 1) * larger(larger(f, b), larger(stage->forward_busy_ns, stage->backward_busy_ns));
+    if (pattern->is_known) {
+        const uint64_t w = pattern->warm[s];
+        extra = larger(extra, larger((m - 1) * b + (m - w) * f, (m - 1) * f + (m - w) * b));
+    }
+    return pattern->is_drained ? larger(extra, (m - 1) * (f + b)) : extra;
 }
 
-// Paths of a rank with w in flight (FB = F + B). A micro-batch that leaves s comes
-// back after the way behind it (after), and w - 1 forwards and backwards of s are
-// passed meanwhile at no cost:
+// How often micro-batches that are at least w apart can leave s and come back.
+static uint64_t most_ways(const struct pattern *pattern, uint32_t s)
+{
+    return pattern->is_known ? 1 + (pattern->micro_batches - 1) / pattern->warm[s] : 0;
+}
+
+// Paths that leave s a >= 2 times, with micro-batches at least w apart: w - 1
+// forwards and backwards of s are passed each time but the first and the last, of
+// which one passes forwards and the other backwards:
 //
-//     out with the first, then all of s        all + (m - 1) B + (m - w) F
-//     all of s, then out with the last         all + (m - 1) F + (m - w) B
-//     out a >= 2 times, at least w apart       before + a after + (m - (a - 1)(w - 1)) FB
+//     before + a after + (m - (a - 1)(w - 1)) FB
 //
 // a is 2 or as large as can be: in between the sum changes by the same each time.
-static uint64_t bound_of_pattern(uint64_t m, uint64_t w, const struct pattern_stage *stage, uint64_t before,
-                                 uint64_t after, uint64_t all)
+static uint64_t bound_of_ways(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
+                              uint64_t before, uint64_t after, uint64_t ways)
 {
-    const uint64_t f = stage->forward_ns, b = stage->backward_ns;
-    uint64_t bound = all + larger((m - 1) * b + (m - w) * f, (m - 1) * f + (m - w) * b);
-    const uint64_t most = 1 + (m - 1) / w;
-    if (most >= 2) {
-        bound = larger(bound, before + 2 * after + (m - (w - 1)) * (f + b));
-        bound = larger(bound, before + most * after + (m - (most - 1) * (w - 1)) * (f + b));
-    }
-    return bound;
+    const uint64_t passed = (ways - 1) * (pattern->warm[s] - 1);
+    return before + ways * after + (pattern->micro_batches - passed) * (stage->forward_ns + stage->backward_ns);
 }
 
+uint64_t pattern_stage_doubled(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
+                               uint64_t before_ns)
+{
+    return most_ways(pattern, s) >= 2 ? bound_of_ways(pattern, s, stage, before_ns, 0, 2) : 0;
+}
+
+// And the plainest path: the first forward of s waits for F and c of all stages
+// before; all its work follows; its last backward is followed by B and c of them:
+//
+//     before + m FB
 uint64_t pattern_stage_bound(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
                              uint64_t before_ns, uint64_t after_ns)
 {
-    const uint64_t m = pattern->micro_batches;
     const uint64_t work = stage->forward_ns + stage->backward_ns;
-    const uint64_t all = before_ns + work + after_ns;
-    uint64_t bound = bound_of_any_order(m, stage, before_ns, all);
-    if (pattern->is_known)
-        bound = larger(bound, bound_of_pattern(m, pattern->warm[s], stage, before_ns, after_ns, all));
-    // Where the last rank turns round only after its last forward, s does all its
-    // forwards before the turn and all its backwards after it.
-    if (pattern->is_drained)
-        bound = larger(bound, all + (m - 1) * work);
+    uint64_t bound = before_ns + pattern->micro_batches * work;
+    bound = larger(bound, before_ns + work + after_ns + pattern_stage_extra(pattern, s, stage));
+    const uint64_t most = most_ways(pattern, s);
+    if (most >= 2) {
+        bound = larger(bound, bound_of_ways(pattern, s, stage, before_ns, after_ns, 2));
+        bound = larger(bound, bound_of_ways(pattern, s, stage, before_ns, after_ns, most));
+    }
     return bound;
 }
 
@@ -165,11 +180,11 @@ struct timing {
     const struct pattern *pattern;
     struct pattern_room *room;
     const struct pattern_stage *stages;
-    uint32_t count;
+    uint32_t first, end;
     const struct pattern_rest *rest;
     uint32_t avoided;
-    int64_t rest_free;
-    int64_t end;
+    int64_t rest_free;  // when the slowest of the rest is
+    int64_t last;       // of all ends so far
 };
 
 static int64_t later(int64_t a, int64_t b)
@@ -197,23 +212,24 @@ static void send_forward(struct timing *timing, uint32_t rank, int64_t ready)
     struct rank_state *own = &timing->room->states[rank];
     const struct pattern_stage *stage = &timing->stages[rank];
     const size_t row = (size_t)timing->room->micro_batches;
-    if (rank + 1 < timing->count) {
-        own->forward_link = after(later(ready, own->forward_link), stage->forward_busy_ns);
-        struct rank_state *next = &timing->room->states[rank + 1];
-        timing->room->forward_at[(rank + 1) * row + next->arrived_forwards++] =
-            after(own->forward_link, stage->forward_latency_ns);
-    } else if (timing->rest) {
-        timing->rest_free = after(later(ready, timing->rest_free), timing->rest->serve_ns);
-        timing->room->backward_at[rank * row + own->arrived_backwards++] =
-            later(after(ready, timing->rest->round_ns), after(timing->rest_free, timing->rest->way_ns));
-    } else {
-        timing->room->backward_at[rank * row + own->arrived_backwards++] = ready;
+    if (rank + 1 == timing->end) {
+        int64_t *back = &timing->room->backward_at[rank * row + own->arrived_backwards++];
+        *back = ready;
+        if (timing->rest) {
+            timing->rest_free = after(later(ready, timing->rest_free), timing->rest->serve_ns);
+            *back = later(after(ready, timing->rest->round_ns), after(timing->rest_free, timing->rest->way_ns));
+        }
+        return;
     }
+    struct rank_state *next = &timing->room->states[rank + 1];
+    own->forward_link = after(later(ready, own->forward_link), stage->forward_busy_ns);
+    timing->room->forward_at[(rank + 1) * row + next->arrived_forwards++] =
+        after(own->forward_link, stage->forward_latency_ns);
 }
 
 static void send_backward(struct timing *timing, uint32_t rank, int64_t ready)
 {
-    if (rank == 0)
+    if (rank == timing->first)
         return;
     struct rank_state *before = &timing->room->states[rank - 1];
     const struct pattern_stage *stage = &timing->stages[rank - 1];
@@ -238,7 +254,7 @@ static bool advance(struct timing *timing, uint32_t rank)
     state->free = is_avoided(timing, rank, is_forward, micro_batch)
                       ? NOWHERE
                       : after(later(state->free, arrived), is_forward ? stage->forward_ns : stage->backward_ns);
-    timing->end = later(timing->end, state->free);
+    timing->last = later(timing->last, state->free);
     if (is_forward)
         send_forward(timing, rank, state->free);
     else
@@ -249,36 +265,37 @@ static bool advance(struct timing *timing, uint32_t rank)
 static void prepare(struct timing *timing)
 {
     const uint32_t m = timing->pattern->micro_batches;
-    assert(timing->count >= 1 && timing->count <= timing->room->ranks && m <= timing->room->micro_batches);
-    for (uint32_t r = 0; r < timing->count; r++)
+    assert(timing->first < timing->end && timing->end <= timing->room->ranks && m <= timing->room->micro_batches);
+    for (uint32_t r = timing->first; r < timing->end; r++)
         timing->room->states[r] =
             (struct rank_state){ .free = NOWHERE, .forward_link = NOWHERE, .backward_link = NOWHERE };
-    // The one beginning: the first forward of rank 0. The others have their data at
-    // hand, and only follow.
-    timing->room->states[0].free = 0;
-    timing->room->states[0].arrived_forwards = m;
+    // The one beginning: the first forward of the first rank. The others have their
+    // data at hand, and only follow.
+    struct rank_state *source = &timing->room->states[timing->first];
+    source->free = 0;
+    source->arrived_forwards = m;
     for (uint32_t i = 0; i < m; i++)
-        timing->room->forward_at[i] = NOWHERE;
+        timing->room->forward_at[(size_t)timing->first * timing->room->micro_batches + i] = NOWHERE;
 }
 
 uint64_t pattern_time(const struct pattern *pattern, struct pattern_room *room, const struct pattern_stage *stages,
-                      uint32_t count, const struct pattern_rest *rest, uint32_t avoided)
+                      uint32_t first, uint32_t end, const struct pattern_rest *rest, uint32_t avoided)
 {
     if (!pattern->is_known)
         return 0;
-    struct timing timing = { .pattern = pattern, .room = room, .stages = stages, .count = count, .rest = rest,
-                             .avoided = avoided, .rest_free = NOWHERE, .end = 0 };
+    struct timing timing = { .pattern = pattern, .room = room, .stages = stages, .first = first, .end = end,
+                             .rest = rest, .avoided = avoided, .rest_free = NOWHERE };
     prepare(&timing);
     // Forwards flow down, backwards up; a turn that moves nothing ends it.
     for (bool moved = true; moved;) {
         moved = false;
-        for (uint32_t r = 0; r < count; r++)
+        for (uint32_t r = first; r < end; r++)
             while (advance(&timing, r))
                 moved = true;
-        for (uint32_t r = count; r-- > 0;)
+        for (uint32_t r = end; r-- > first;)
             while (advance(&timing, r))
                 moved = true;
     }
     // An order that stands still has no time, and no bound.
-    return room->states[0].backwards == pattern->micro_batches ? (uint64_t)timing.end : 0;
+    return room->states[first].backwards == pattern->micro_batches ? (uint64_t)timing.last : 0;
 }

@@ -53,34 +53,44 @@ static inline uint64_t pattern_round_ns(const struct pattern_stage *stage)
 uint64_t pattern_stage_bound(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
                              uint64_t before_ns, uint64_t after_ns);
 
-// What stands for all stages behind the known ones. Two kinds of paths go through
-// them: all the way with one micro-batch, and only to the slowest stage s, which
-// does F and B of every micro-batch from one that goes in to another that comes
-// out:
-//
-//     F_k(i) ... F_last(i) B_last(i) ... B_k(i)           round_ns
-//     F_k(i) ... F_s(i) F_s B_s F_s ... B_s(j) ... B_k(j)   way_ns + (j - i + 1) serve_ns
-struct pattern_rest {
-    uint64_t round_ns;  // the way there and back, and all stages behind it (or less)
-    uint64_t way_ns;    // the way there and back
-    uint64_t serve_ns;  // F + B of the slowest stage behind it (or less)
-};
-
 #define PATTERN_NO_RANK UINT32_MAX
+
+// The same, of a stage whose surroundings are known only in sum: what it adds to the
+// whole way of one micro-batch through all stages and back,
+//     bound = all_ns + extra
+// and what it adds, micro-batches leaving it twice, to before_ns and twice what is
+// behind it (0: there is no such bound),
+//     bound = doubled + 2 after_ns
+uint64_t pattern_stage_extra(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage);
+uint64_t pattern_stage_doubled(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
+                               uint64_t before_ns);
 
 // Timing needs room for the messages of `ranks` x `micro_batches`.
 struct pattern_room;
 struct pattern_room *pattern_room_create(uint32_t ranks, uint32_t micro_batches, struct error *error);
 void pattern_room_free(struct pattern_room *room);
 
-// The time of the first `count` stages with `rest` behind them (NULL: they are all
-// there are). Exact where no links are shared and nothing is unknown; a bound
-// otherwise. 0 for an order that is not of this kind.
+// What stands for all stages from `end` on. Two kinds of paths go through them: all
+// the way with one micro-batch, and only to the slowest stage s, which does F and B
+// of every micro-batch from one that goes in to another that comes out:
+//
+//     F_end(i) ... F_last(i) B_last(i) ... B_end(i)               round_ns
+//     F_end(i) ... F_s(i) F_s B_s F_s ... B_s(j) ... B_end(j)     way_ns + (j - i + 1) serve_ns
+struct pattern_rest {
+    uint64_t round_ns;  // the way there and back, and all stages behind it (or less)
+    uint64_t way_ns;    // the way there and back
+    uint64_t serve_ns;  // F + B of the slowest stage behind it (or less)
+};
+
+// The time of stages [first, end), as if all that comes from before them were at hand;
+// behind them is `rest`, NULL with the last stage. Exact for all stages where no
+// links are shared, and a bound otherwise; what is before `first` adds at least one
+// way through it, there and back. 0 for an order that is not of this kind.
 //
 // `avoided`: the longest path without any action of this rank at which whole
 // rounds of B and F could be put in (search_async.c says what for), or
-// PATTERN_NO_RANK.
+// PATTERN_NO_RANK. Wants first = 0.
 uint64_t pattern_time(const struct pattern *pattern, struct pattern_room *room, const struct pattern_stage *stages,
-                      uint32_t count, const struct pattern_rest *rest, uint32_t avoided);
+                      uint32_t first, uint32_t end, const struct pattern_rest *rest, uint32_t avoided);
 
 #endif

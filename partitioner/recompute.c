@@ -9,6 +9,7 @@
 // One way to have decided the layers before a position.
 struct label {
     uint64_t time;       // F of what is recomputed
+    uint64_t least;      // what any completion of it takes at least
     uint64_t bytes;      // kept, times slots
     uint64_t transient;  // the largest workspace so far; from the start that without segments
     uint64_t kept_set;   // which tensors with several readers are kept already, by their bits
@@ -19,12 +20,23 @@ struct label {
     bool is_segment;     // whether [from, position) is one
 };
 
+// What recomputing a layer, or several, saves at most, and the time it takes.
+struct saving {
+    uint64_t bytes, time;
+    uint32_t layer;
+};
+
 struct labels {
     struct label *at;
     size_t count, capacity;
 };
 
 #define NO_BIT 255
+
+// Labels a narrow walk keeps at a position; and how many a walk makes before it
+// becomes narrow.
+#define NARROW 32
+#define MOST_MADE 2000000
 
 struct walk {
     struct intervals *intervals;
@@ -43,9 +55,8 @@ struct walk {
     uint8_t *bits;            // the bit of a tensor with several readers inside, or NO_BIT
     uint64_t *live;           // which bits are alive at this position
     uint64_t *rest_bytes;     // what keeping this layer and all after it takes at least
-    uint64_t *rest_saving;    // what recomputing them saves at most
-    uint64_t *rest_free;      // the part of it that takes no time
-    double *rest_density;     // most bytes saved per ns among those that take time
+    struct saving *savings;   // what recomputing each of them saves at most, best first
+    struct saving *sums;      // running sums of those from this layer on, a row per layer
 };
 
 // --- what does not depend on labels ---------------------------------------------
@@ -57,11 +68,9 @@ static bool allocate(struct walk *walk)
     walk->bits = calloc(count, sizeof walk->bits[0]);
     walk->live = calloc(count, sizeof walk->live[0]);
     walk->rest_bytes = calloc(count, sizeof walk->rest_bytes[0]);
-    walk->rest_saving = calloc(count, sizeof walk->rest_saving[0]);
-    walk->rest_free = calloc(count, sizeof walk->rest_free[0]);
-    walk->rest_density = calloc(count, sizeof walk->rest_density[0]);
-    return walk->positions && walk->bits && walk->live && walk->rest_bytes && walk->rest_saving && walk->rest_free
-        && walk->rest_density;
+    walk->savings = calloc(count, sizeof walk->savings[0]);
+    walk->sums = calloc(count * count, sizeof walk->sums[0]);
+    return walk->positions && walk->bits && walk->live && walk->rest_bytes && walk->savings && walk->sums;
 }
 
 static void clear(struct walk *walk)
@@ -72,9 +81,8 @@ static void clear(struct walk *walk)
     free(walk->bits);
     free(walk->live);
     free(walk->rest_bytes);
-    free(walk->rest_saving);
-    free(walk->rest_free);
-    free(walk->rest_density);
+    free(walk->savings);
+    free(walk->sums);
 }
 
 static uint32_t readers_inside(const struct intervals *intervals, uint32_t q, uint32_t end, uint32_t *last)
@@ -124,31 +132,85 @@ static uint64_t slots_of(uint32_t count, uint64_t bytes)
     return multiply_clamped(count, bytes);
 }
 
-// Bounds on what the layers from each on can still do to a label.
-static void sum_rests(struct walk *walk)
+// What keeping the layer takes at least, and recomputing it saves at most.
+static struct saving weigh_layer(const struct walk *walk, uint32_t l, uint64_t *surely)
 {
     const struct intervals *intervals = walk->intervals;
-    for (uint32_t l = walk->end; l-- > walk->first;) {
-        const uint32_t i = l - walk->first;
-        const uint64_t saved = slots_of(walk->slots->kept, intervals->saved[l + 1] - intervals->saved[l]);
-        uint64_t surely = saved, saving = saved;
-        for (uint32_t k = intervals->source_at[l]; interval_needs_input(intervals, l) && k < intervals->source_at[l + 1];
-             k++) {
-            const uint32_t q = intervals->sources[k];
-            uint32_t last;
-            const uint64_t bytes = q < walk->first ? 0 : slots_of(walk->slots->kept_through, intervals->output[q]);
-            saving = add_clamped(saving, bytes);
-            if (q >= walk->first && readers_inside(intervals, q, walk->end, &last) == 1)
-                surely = add_clamped(surely, bytes);
-        }
-        surely = add_clamped(surely, slots_of(walk->slots->held, intervals->held[l + 1] - intervals->held[l]));
-        const uint64_t time = intervals->forward[l + 1] - intervals->forward[l];
-        const double density = time > 0 ? (double)saving / (double)time : 0;
-        walk->rest_bytes[i] = add_clamped(walk->rest_bytes[i + 1], surely);
-        walk->rest_saving[i] = add_clamped(walk->rest_saving[i + 1], saving);
-        walk->rest_free[i] = add_clamped(walk->rest_free[i + 1], time == 0 ? saving : 0);
-        walk->rest_density[i] = density > walk->rest_density[i + 1] ? density : walk->rest_density[i + 1];
+    struct saving saving = { .bytes = slots_of(walk->slots->kept, intervals->saved[l + 1] - intervals->saved[l]),
+                             .time = intervals->forward[l + 1] - intervals->forward[l], .layer = l };
+    *surely = add_clamped(saving.bytes, slots_of(walk->slots->held, intervals->held[l + 1] - intervals->held[l]));
+    for (uint32_t i = intervals->source_at[l]; interval_needs_input(intervals, l) && i < intervals->source_at[l + 1];
+         i++) {
+        const uint32_t q = intervals->sources[i];
+        uint32_t last;
+        if (q < walk->first)
+            continue;
+        const uint64_t bytes = slots_of(walk->slots->kept_through, intervals->output[q]);
+        saving.bytes = add_clamped(saving.bytes, bytes);
+        if (readers_inside(intervals, q, walk->end, &last) == 1)
+            *surely = add_clamped(*surely, bytes);
     }
+    return saving;
+}
+
+// Most bytes per time first.
+static int by_density(const void *a, const void *b)
+{
+    const struct saving *x = a, *y = b;
+    const unsigned __int128 left = (unsigned __int128)x->bytes * y->time, right = (unsigned __int128)y->bytes * x->time;
+    if (left != right)
+        return left > right ? -1 : 1;
+    return (x->layer > y->layer) - (x->layer < y->layer);
+}
+
+static struct saving *sums_from(const struct walk *walk, uint32_t position)
+{
+    return &walk->sums[(size_t)(position - walk->first) * (walk->end - walk->first + 1)];
+}
+
+// For each layer: what keeping it and all behind it takes at least, and how much
+// saving these costs how much time at least. That is a knapsack whose items may be
+// taken in part, best first; layers that take no time are the best of all.
+static void sum_rests(struct walk *walk)
+{
+    const uint32_t count = walk->end - walk->first;
+    for (uint32_t l = walk->end; l-- > walk->first;) {
+        uint64_t surely;
+        walk->savings[l - walk->first] = weigh_layer(walk, l, &surely);
+        walk->rest_bytes[l - walk->first] = add_clamped(walk->rest_bytes[l + 1 - walk->first], surely);
+    }
+    qsort(walk->savings, count, sizeof walk->savings[0], by_density);
+    for (uint32_t l = walk->first; l <= walk->end; l++) {
+        struct saving *sums = sums_from(walk, l), sum = { .layer = l };
+        uint32_t next = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            if (walk->savings[i].layer < l)
+                continue;
+            sum.bytes = add_clamped(sum.bytes, walk->savings[i].bytes);
+            sum.time += walk->savings[i].time;
+            sums[next++] = sum;
+        }
+    }
+}
+
+// The least time in which layers from `position` on save so many bytes; UINT64_MAX
+// if they cannot.
+static uint64_t time_to_save(const struct walk *walk, uint32_t position, uint64_t bytes)
+{
+    const struct saving *sums = sums_from(walk, position);
+    uint32_t low = 0, high = walk->end - position;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (sums[middle].bytes < bytes)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == walk->end - position)
+        return UINT64_MAX;
+    const struct saving before = low > 0 ? sums[low - 1] : (struct saving){ 0 };
+    const uint64_t item = sums[low].bytes - before.bytes, time = sums[low].time - before.time;
+    return before.time + (uint64_t)((unsigned __int128)(bytes - before.bytes) * time / item);
 }
 
 // --- labels ---------------------------------------------------------------------
@@ -156,29 +218,22 @@ static void sum_rests(struct walk *walk)
 // The least time any completion of the label takes; UINT64_MAX if none fits.
 static uint64_t least_time(const struct walk *walk, const struct label *label, uint32_t position)
 {
-    const uint32_t i = position - walk->first;
     const uint64_t used = add_clamped(add_clamped(label->bytes, label->transient), walk->input_cost[label->life]);
     if (used > walk->budget)
         return UINT64_MAX;
-    const uint64_t all = add_clamped(used, walk->rest_bytes[i]);
+    const uint64_t all = add_clamped(used, walk->rest_bytes[position - walk->first]);
     if (all <= walk->budget)
         return label->time;
-    const uint64_t excess = all - walk->budget;
-    if (excess > walk->rest_saving[i])
-        return UINT64_MAX;
-    if (excess <= walk->rest_free[i])
-        return label->time;
-    // Rounded down by more than doubles can be off.
-    const double more = (double)(excess - walk->rest_free[i]) / walk->rest_density[i] * (1 - 1e-9);
-    return label->time + (uint64_t)more;
+    const uint64_t more = time_to_save(walk, position, all - walk->budget);
+    return more == UINT64_MAX ? UINT64_MAX : label->time + more;
 }
 
 static bool add_label(struct walk *walk, uint32_t position, struct label label)
 {
     walk->made++;
     label.kept_set &= walk->live[position - walk->first];
-    const uint64_t least = least_time(walk, &label, position);
-    if (least > walk->most_time)
+    label.least = least_time(walk, &label, position);
+    if (label.least > walk->most_time)
         return true;
     struct labels *labels = &walk->positions[position - walk->first];
     if (labels->count == labels->capacity) {
@@ -313,6 +368,12 @@ static int by_time(const void *a, const void *b)
     return order ? order : compare(x->parent, y->parent);
 }
 
+static int by_least(const void *a, const void *b)
+{
+    const int order = compare(((const struct label *)a)->least, ((const struct label *)b)->least);
+    return order ? order : by_time(a, b);
+}
+
 static bool beats(const struct label *a, const struct label *b)
 {
     return a->bytes <= b->bytes && a->transient <= b->transient && a->life <= b->life
@@ -351,16 +412,17 @@ static bool thin_out(struct walk *walk, uint32_t position)
         if (walk->wanted == RECOMPUTE_EVERY && i > 0 && label->time != labels->at[i - 1].time)
             group_count = 0;
         walk->made += group_count / 8;
-        if (is_beaten(label, groups, &group_count))
-            continue;
-        if (kept == walk->most_labels) {
-            walk->complete = false;
-            break;
-        }
-        labels->at[kept++] = *label;
+        if (!is_beaten(label, groups, &group_count))
+            labels->at[kept++] = *label;
     }
     labels->count = kept;
     free(groups);
+    if (kept > walk->most_labels) {
+        walk->complete = false;
+        qsort(labels->at, kept, sizeof labels->at[0], by_least);
+        labels->count = walk->most_labels;
+        qsort(labels->at, labels->count, sizeof labels->at[0], by_time);
+    }
     return true;
 }
 
@@ -376,6 +438,8 @@ static bool walk_layers(struct walk *walk)
             return false;
         const size_t count = walk->positions[l - walk->first].count;
         for (uint32_t i = 0; i < count; i++) {
+            if (walk->made > MOST_MADE)
+                walk->most_labels = NARROW;
             const struct label label = walk->positions[l - walk->first].at[i];
             if (!keep_layer(walk, l, &label, i) || !drop_layers(walk, l, &label, i))
                 return false;
@@ -481,10 +545,10 @@ bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end,
     if (!set_budget(&walk, capacity_bytes))
         return true;
     bool good = true;
-    if (wanted == RECOMPUTE_LEAST && most_labels > 32) {
+    if (wanted == RECOMPUTE_LEAST && most_labels > NARROW) {
         // A narrow walk first: what it finds bounds the full one.
         struct walk narrow = walk;
-        narrow.most_labels = 32;
+        narrow.most_labels = NARROW;
         good = try_walk(&narrow, list);
         *work += narrow.made;
         if (good && narrow.complete)

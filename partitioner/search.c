@@ -205,6 +205,28 @@ static struct plan *make_plan(struct search *search, uint64_t least_open, struct
 
 // --- the whole ------------------------------------------------------------------------
 
+// From the first stage with half of the budget, from the last with the rest: where
+// neither comes to its end, the better of their bounds holds. GPipe's tables know more
+// of the stages in front, so there the last stages come first.
+static bool search_both_ways(struct search *search, uint64_t *least_open, struct error *error)
+{
+    struct problem *problem = search->problem;
+    const bool last_first = problem->pattern.is_drained;
+    if (problem->flushes && problem->work < problem->budget)
+        problem->limit = problem->work + (problem->budget - problem->work) / 2;
+    if (!search_nodes(search, last_first, least_open, error))
+        return false;
+    problem->limit = problem->budget;
+    if (*least_open == NO_WAY || !problem->flushes)
+        return true;
+    uint64_t other;
+    problem->stopped[0] = '\0';
+    if (!search_nodes(search, !last_first, &other, error))
+        return false;
+    *least_open = other > *least_open ? other : *least_open;
+    return true;
+}
+
 static struct plan *run(struct search *search, struct error *error)
 {
     struct problem *problem = search->problem;
@@ -216,7 +238,7 @@ static struct plan *run(struct search *search, struct error *error)
     if (problem->flushes && search->best_ns != NO_WAY
         && !tables_fill(&search->tables, problem, search->best_ns, problem->is_monotone, error))
         return NULL;
-    if (!search_nodes(search, &least_open, error))
+    if (!search_both_ways(search, &least_open, error))
         return NULL;
     if (search->best_ns != NO_WAY)
         return make_plan(search, least_open, error);

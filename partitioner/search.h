@@ -4,8 +4,8 @@
 //
 // What is claimed. The plan's certificate holds the best simulated time found, a
 // bound that no plan can beat, and whether nothing was left to try. A node of the
-// search is a prefix of stages; its bound (pattern.h) is at most the time of any
-// plan that begins so. Nodes are opened in order of their bound; when the least
+// search is the last, or the first, stages of a plan; its bound (pattern.h) is at most
+// the time of any plan that ends, or begins, so. Nodes are opened in order of their bound; when the least
 // bound left is not below the best time found, that time is proved.
 //
 // Where no link is shared by two channels a longer stage never makes a shorter

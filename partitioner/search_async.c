@@ -50,7 +50,8 @@ static void set_stages(struct search *search, const struct decision *decision)
 static uint64_t time_of(struct search *search, uint32_t avoided)
 {
     search->problem->work += 1 + search->actions / 64;
-    return pattern_time(&search->pattern_2m, search->room, search->stages, search->problem->ranks, NULL, avoided);
+    return pattern_time(&search->pattern_2m, search->room, search->stages, 0, search->problem->ranks, NULL,
+                        avoided);
 }
 
 // A bound on the objective of all decisions between the corners.

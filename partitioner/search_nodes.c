@@ -1,13 +1,16 @@
-// Nodes: prefixes of stages, opened in order of their bounds. A node is a stage on
-// top of its parent's; the stages of a prefix are read off by walking up.
+// Nodes: stages in a row at one end of a plan, opened in order of their bounds. A node
+// adds a stage to its parent's; all stages of a node are read off by walking up.
 //
-//     stages    0        1        2 ...
-//     node   [0, 7) <- [7, 11) <- [11, 20)      bound 815 us
-//                   <- [7, 12)                  bound 823 us, waits
+//     from the last stage    ...      p - 2         p - 1
+//                                  [31, 36)  ->  [36, 41)      bound 815 us
+//                                  [30, 36)  ->                bound 823 us, waits
 //
-// A child's bound is the largest of: its parent's; its own stage's, with what is
-// before it exactly known; what the tables say of the stages to come; and the time
-// of the prefix with the rest as a way that takes at least so long.
+// A child's bound is the largest of: its parent's; what the tables say of its own
+// stage and of those on the other side; and the time of its stages alone, with what
+// is on the other side as a way that takes at least so long.
+//
+// Which end is better depends: waiting comes from what is behind a stage, but models
+// often have their largest tensors in front. The search tries both.
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,16 +20,17 @@
 
 struct node {
     uint64_t bound;
-    uint64_t guide;       // asynchronous: in which order nodes of one bound are opened
-    uint64_t before;      // rounds of the prefix
+    uint64_t order;       // in which order nodes are opened: by their bounds, or as a guide suggests
+    struct known known;   // of its stages
     uint64_t forward_ns, recompute_ns;
     uint32_t parent;
-    uint32_t end;         // layers placed
-    uint32_t depth;       // stages placed
+    uint32_t edge;        // layers up to here, or from here on, are placed
+    uint32_t left;        // stages still to be placed
 };
 
 struct open_list {
     struct search *search;
+    bool from_last;  // which end
     struct node *nodes;
     size_t count, capacity;
     uint32_t *heap;
@@ -40,12 +44,10 @@ struct open_list {
 static bool comes_first(const struct open_list *list, uint32_t a, uint32_t b)
 {
     const struct node *x = &list->nodes[a], *y = &list->nodes[b];
-    if (x->bound != y->bound)
-        return x->bound < y->bound;
-    if (x->depth != y->depth)
-        return x->depth > y->depth;
-    if (x->guide != y->guide)
-        return x->guide < y->guide;
+    if (x->order != y->order)
+        return x->order < y->order;
+    if (x->left != y->left)
+        return x->left < y->left;
     return a < b;
 }
 
@@ -104,168 +106,213 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-// From the tables; NO_WAY if nothing can follow.
-static uint64_t table_bound(const struct search *search, const struct node *parent, const struct pattern_stage *stage,
-                            uint32_t end)
+// The stage a child of the node adds, and its layers if it is cut off at `cut`.
+struct addition {
+    uint32_t stage, first, end;
+};
+
+static struct addition addition_of(const struct open_list *list, const struct node *parent, uint32_t cut)
 {
-    const struct tables *tables = &search->tables;
-    const size_t next = table_cell(tables, parent->depth + 1, end);
-    if (tables->behind[next] == NO_WAY)
-        return NO_WAY;
-    const uint64_t round = pattern_round_ns(stage), way = round - stage->forward_ns - stage->backward_ns;
-    const uint64_t own = pattern_stage_bound(&search->problem->pattern, parent->depth, stage, parent->before,
-                                             way + tables->behind[next]);
-    return larger(own, larger(tables->tail[next], parent->before + round + tables->family[next]));
+    const uint32_t ranks = list->search->problem->ranks;
+    return list->from_last ? (struct addition){ parent->left - 1, cut, parent->edge }
+                           : (struct addition){ ranks - parent->left, parent->edge, cut };
 }
 
-// From the times of the whole prefix, whose last stage is `stage`; search->stages
-// holds the others.
-static uint64_t prefix_bound(struct search *search, const struct node *parent, const struct pattern_stage *stage,
-                             uint32_t end)
+static struct pattern_stage price(const struct open_list *list, struct addition addition, uint64_t recompute_ns)
 {
-    const struct tables *tables = &search->tables;
-    const uint32_t count = parent->depth + 1;
-    const size_t next = table_cell(tables, count, end);
-    const uint64_t way = pattern_round_ns(stage) - stage->forward_ns - stage->backward_ns;
-    const struct pattern_rest rest = { way + tables->behind[next], way, tables->slowest[next] };
-    search->stages[parent->depth] = *stage;
-    search->problem->work += 1 + (uint64_t)count * search->problem->micro_batches / 16;
-    uint64_t bound = pattern_time(&search->problem->pattern, search->room, search->stages, count,
-                                  count < search->problem->ranks ? &rest : NULL, PATTERN_NO_RANK);
-    if (search->problem->pattern.is_drained) {
-        // All forwards pass the slowest, then all backwards do; it need not be one stage.
-        uint64_t forward = 0, backward = 0;
-        for (uint32_t s = 0; s < count; s++) {
-            forward = larger(forward, larger(search->stages[s].forward_ns, search->stages[s].forward_busy_ns));
-            backward = larger(backward, larger(search->stages[s].backward_ns, search->stages[s].backward_busy_ns));
-        }
-        const uint64_t all = parent->before + pattern_round_ns(stage) + tables->behind[next];
-        bound = larger(bound, all + (search->problem->micro_batches - 1) * (forward + backward));
-    }
-    return bound;
+    return problem_stage(list->search->problem, addition.stage, addition.first, addition.end, recompute_ns);
 }
 
-// Reads the node's prefix into search->stages and list->decision.
-static void read_prefix(struct open_list *list, const struct node *node)
+static uint64_t table_bound(const struct open_list *list, const struct node *parent, struct addition addition,
+                            const struct pattern_stage *stage)
+{
+    const struct search *search = list->search;
+    return list->from_last ? tables_bound_before(&search->tables, search->problem, addition.stage, addition.first,
+                                                 stage, parent->known)
+                           : tables_bound_behind(&search->tables, search->problem, addition.stage, addition.end,
+                                                 stage, parent->known);
+}
+
+// search->stages holds the parent's.
+static uint64_t timed_bound(struct open_list *list, struct addition addition, const struct pattern_stage *stage)
 {
     struct search *search = list->search;
-    for (uint32_t s = node->depth; s-- > 0;) {
-        const uint32_t first = list->nodes[node->parent].end;
-        list->decision.cuts[s] = first;
-        list->decision.cuts[s + 1] = node->end;
-        list->decision.forward_ns[s] = node->forward_ns;
-        list->decision.recompute_ns[s] = node->recompute_ns;
-        search->stages[s] = problem_stage(search->problem, s, first, node->end, node->recompute_ns);
-        node = &list->nodes[node->parent];
+    const struct problem *problem = search->problem;
+    const struct tables *tables = &search->tables;
+    const uint32_t s = addition.stage, count = list->from_last ? problem->ranks - s : s + 1;
+    search->stages[s] = *stage;
+    search->problem->work += (uint64_t)count * problem->micro_batches / 64;
+    if (list->from_last)
+        return tables->before[table_cell(tables, s, addition.first)]
+             + pattern_time(&problem->pattern, search->room, search->stages, s, problem->ranks, NULL, PATTERN_NO_RANK);
+    const size_t next = table_cell(tables, s + 1, addition.end);
+    const uint64_t way = pattern_round_ns(stage) - stage->forward_ns - stage->backward_ns;
+    const struct pattern_rest rest = { way + tables->behind[next], way, tables->slowest[next] };
+    return pattern_time(&problem->pattern, search->room, search->stages, 0, s + 1,
+                        s + 1 < problem->ranks ? &rest : NULL, PATTERN_NO_RANK);
+}
+
+// Reads the node's stages into search->stages and list->decision.
+static void read_stages(struct open_list *list, const struct node *node)
+{
+    struct search *search = list->search;
+    for (; node->parent != NO_PARENT; node = &list->nodes[node->parent]) {
+        const struct addition addition = addition_of(list, &list->nodes[node->parent], node->edge);
+        list->decision.cuts[addition.stage] = addition.first;
+        list->decision.cuts[addition.stage + 1] = addition.end;
+        list->decision.forward_ns[addition.stage] = node->forward_ns;
+        list->decision.recompute_ns[addition.stage] = node->recompute_ns;
+        search->stages[addition.stage] = price(list, addition, node->recompute_ns);
     }
 }
 
 // --- opening ----------------------------------------------------------------------
 
-static bool add_child(struct open_list *list, uint32_t parent_index, uint32_t end, uint64_t forward_ns,
+static bool add_child(struct open_list *list, uint32_t parent_index, uint32_t cut, uint64_t forward_ns,
                       uint64_t recompute_ns)
 {
     struct search *search = list->search;
     const struct node parent = list->nodes[parent_index];
-    const struct pattern_stage stage = problem_stage(search->problem, parent.depth, parent.end, end, recompute_ns);
-    struct node child = { .parent = parent_index, .end = end, .depth = parent.depth + 1, .forward_ns = forward_ns,
-                          .recompute_ns = recompute_ns, .before = parent.before + pattern_round_ns(&stage) };
+    const struct addition addition = addition_of(list, &parent, cut);
+    const struct pattern_stage stage = price(list, addition, recompute_ns);
+    const uint64_t expected = table_bound(list, &parent, addition, &stage);
     search->problem->work++;
-    const uint64_t expected = table_bound(search, &parent, &stage, end);
     if (expected == NO_WAY)
         return true;
-    child.bound = parent.bound;
-    if (!search->problem->flushes) {
-        child.bound = parent.depth == 0 ? async_first_bound(search, &stage) : parent.bound;
-        child.guide = larger(parent.guide, expected);
-    } else {
+    struct node child = { .bound = parent.bound, .parent = parent_index, .edge = cut, .left = parent.left - 1,
+                          .known = known_with(parent.known, &stage), .forward_ns = forward_ns,
+                          .recompute_ns = recompute_ns };
+    if (search->problem->flushes) {
         child.bound = larger(child.bound, expected);
         if (child.bound < search->best_ns)
-            child.bound = larger(child.bound, prefix_bound(search, &parent, &stage, end));
+            child.bound = larger(child.bound, timed_bound(list, addition, &stage));
+        child.order = child.bound;
+    } else {
+        if (addition.stage == 0)
+            child.bound = larger(child.bound, async_first_bound(search, &stage));
+        child.order = larger(parent.order, expected);
     }
     return child.bound >= search->best_ns || add_node(list, child);
 }
 
-// All children whose stage ends at `end`: one per way to recompute that matters.
-static bool add_children(struct open_list *list, uint32_t parent_index, uint32_t end)
+// All children whose stage is cut off there: one per way to recompute that matters.
+static bool add_children(struct open_list *list, uint32_t parent_index, uint32_t cut)
 {
     struct search *search = list->search;
     struct problem *problem = search->problem;
     const struct node parent = list->nodes[parent_index];
-    const struct pattern_stage stage = problem_stage(problem, parent.depth, parent.end, end, 0);
-    const uint64_t without = table_bound(search, &parent, &stage, end);
-    problem->work++;
+    const struct addition addition = addition_of(list, &parent, cut);
+    const struct pattern_stage stage = price(list, addition, 0);
+    const uint64_t without = table_bound(list, &parent, addition, &stage);
     if (without == NO_WAY || (problem->flushes && without >= search->best_ns))
         return true;
     const bool every = problem->flushes && !problem->is_monotone;
-    const struct choices *choices = every ? problem_every(problem, parent.depth, parent.end, end, list->error)
-                                          : problem_least(problem, parent.depth, parent.end, end, list->error);
+    const struct choices *choices =
+        every ? problem_every(problem, addition.stage, addition.first, addition.end, list->error)
+              : problem_least(problem, addition.stage, addition.first, addition.end, list->error);
     if (!choices)
         return false;
     if (!choices->complete)
         search_lose(search, problem->flushes ? larger(parent.bound, without) : parent.bound);
     for (size_t i = 0; i < choices->count; i++)
-        if (!add_child(list, parent_index, end, choices->forward_ns[i], choices->recompute_ns[i]))
+        if (!add_child(list, parent_index, cut, choices->forward_ns[i], choices->recompute_ns[i]))
             return false;
     return true;
 }
 
 // A longer stage only takes longer.
-static bool is_too_long(const struct search *search, const struct node *parent, uint32_t end)
+static bool is_too_long(const struct open_list *list, const struct node *parent, uint32_t cut)
 {
-    const struct pattern_stage stage = problem_stage(search->problem, parent->depth, parent->end, end, 0);
-    const uint64_t work = (stage.forward_ns + stage.backward_ns) * search->problem->micro_batches;
-    return search->problem->flushes && parent->before + work >= search->best_ns;
+    const struct pattern_stage stage = price(list, addition_of(list, parent, cut), 0);
+    const uint64_t work = (stage.forward_ns + stage.backward_ns) * list->search->problem->micro_batches;
+    return list->search->problem->flushes && work >= list->search->best_ns;
 }
 
 static bool open_node(struct open_list *list, uint32_t index)
 {
     const struct problem *problem = list->search->problem;
     const struct node node = list->nodes[index];
-    read_prefix(list, &node);
-    if (node.depth == problem->ranks) {
+    const uint32_t far = list->from_last ? 0 : problem->layers;
+    read_stages(list, &node);
+    if (node.left == 0) {
         if (!problem->flushes)
             return async_leaf(list->search, &list->decision, list->error);
         search_score(list->search, &list->decision);
         return true;
     }
-    for (uint32_t end = node.end + 1; end <= problem->layers; end++) {
-        if (is_too_long(list->search, &node, end))
+    for (uint32_t cut = node.edge; cut != far;) {
+        cut = list->from_last ? cut - 1 : cut + 1;
+        if (is_too_long(list, &node, cut))
             break;
-        const bool may_end = problem->can_cut[end] && (end == problem->layers) == (node.depth + 1 == problem->ranks);
-        if (may_end && !add_children(list, index, end))
+        list->search->problem->work += (cut & 15) == 0;
+        if (problem_must_stop(list->search->problem)) {
+            search_lose(list->search, node.bound);  // its children are not all there
+            break;
+        }
+        if (problem->can_cut[cut] && (cut == far) == (node.left == 1) && !add_children(list, index, cut))
             return false;
     }
     return true;
+}
+
+// The least bound of the nodes that were not opened.
+static uint64_t least_left(const struct open_list *list)
+{
+    uint64_t least = NO_WAY;
+    for (size_t i = 0; i < list->heap_count; i++)
+        if (list->nodes[list->heap[i]].bound < least)
+            least = list->nodes[list->heap[i]].bound;
+    return least;
+}
+
+// The least that async_first_bound() can be.
+static uint64_t least_first_bound(const struct search *search)
+{
+    const struct problem *problem = search->problem;
+    uint64_t least = NO_WAY;
+    for (uint32_t end = 1; end <= problem->layers; end++) {
+        const struct pattern_stage stage = problem_stage(problem, 0, 0, end, 0);
+        const bool may_end = problem->can_cut[end] && (end == problem->layers) == (problem->ranks == 1);
+        if (may_end && async_first_bound(search, &stage) < least)
+            least = async_first_bound(search, &stage);
+    }
+    return least;
+}
+
+static struct node root_of(const struct open_list *list)
+{
+    const struct search *search = list->search;
+    const struct problem *problem = search->problem;
+    struct node root = { .parent = NO_PARENT, .edge = list->from_last ? problem->layers : 0, .left = problem->ranks };
+    const uint64_t head = search->tables.head[table_cell(&search->tables, problem->ranks, problem->layers)];
+    root.bound = problem->flushes ? head : least_first_bound(search);
+    root.order = root.bound;
+    return root;
 }
 
 static bool run(struct open_list *list, uint64_t *least_open)
 {
+    struct search *search = list->search;
     *least_open = NO_WAY;
-    const struct node root = { .parent = NO_PARENT };
-    if (!add_node(list, root))
+    if (!add_node(list, root_of(list)))
         return false;
     while (list->heap_count > 0) {
-        const uint32_t index = pop(list);
-        const uint64_t bound = list->nodes[index].bound;
-        if (bound >= list->search->best_ns)
-            return true;  // and so are all that are left
-        if (problem_must_stop(list->search->problem)) {
-            *least_open = bound;
+        if (problem_must_stop(search->problem)) {
+            *least_open = least_left(list);
             return true;
         }
-        if (!open_node(list, index))
+        const uint32_t index = pop(list);
+        if (list->nodes[index].bound < search->best_ns && !open_node(list, index))
             return false;
     }
     return true;
 }
 
-bool search_nodes(struct search *search, uint64_t *least_open_ns, struct error *error)
+bool search_nodes(struct search *search, bool from_last, uint64_t *least_open_ns, struct error *error)
 {
-    struct open_list list = { .search = search, .error = error };
+    struct open_list list = { .search = search, .from_last = from_last, .error = error };
     bool good = decision_create(&list.decision, search->problem->ranks, error);
     if (good) {
-        list.decision.cuts[0] = 0;
         good = run(&list, least_open_ns);
     }
     decision_clear(&list.decision);

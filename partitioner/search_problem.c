@@ -9,7 +9,7 @@
 #include "partitioner/predict.h"
 
 // A walk of recompute.h is cut beyond this many labels at a position.
-#define MOST_LABELS 20000
+static const size_t most_labels[] = { [RECOMPUTE_LEAST] = 20000, [RECOMPUTE_EVERY] = 8000 };
 
 // --- what a request must be ---------------------------------------------------------
 
@@ -167,6 +167,7 @@ static bool fill(struct problem *problem, struct error *error)
     problem->links_unshared = links_are_unshared(problem);
     problem->is_monotone = problem->flushes && problem->links_unshared;
     problem->budget = request->budget ? request->budget : SEARCH_DEFAULT_BUDGET;
+    problem->limit = problem->budget;
     problem->deadline_ns = request->deadline_ns ? clock_now_ns() + request->deadline_ns : 0;
     return true;
 }
@@ -306,9 +307,9 @@ static const struct choices *find_choices(struct problem *problem, struct choice
     struct recompute_list list;
     uint64_t made = 0;
     if (!recompute_search(problem->intervals, first, end, &problem->slots[stage], device->memory_bytes, wanted,
-                          MOST_LABELS, &made, &list, error))
+                          most_labels[wanted], &made, &list, error))
         return NULL;
-    problem->work += 1 + made / 32;
+    problem->work += 1 + made / 16;
     table->slots[at] = copy_choices(&list, stage, first, end, device->speed_permille);
     recompute_list_clear(&list);
     if (!table->slots[at])
@@ -343,8 +344,9 @@ bool problem_segments(struct problem *problem, uint32_t stage, uint32_t first, u
     for (int every = 0; every < 2 && !choice->segments; every++) {
         struct recompute_list list;
         uint64_t made = 0;
-        if (!recompute_search(problem->intervals, first, end, &problem->slots[stage], capacity,
-                              every ? RECOMPUTE_EVERY : RECOMPUTE_LEAST, MOST_LABELS, &made, &list, error))
+        const enum recompute_wanted wanted = every ? RECOMPUTE_EVERY : RECOMPUTE_LEAST;
+        if (!recompute_search(problem->intervals, first, end, &problem->slots[stage], capacity, wanted,
+                              most_labels[wanted], &made, &list, error))
             return false;
         for (size_t i = 0; i < list.count && !choice->segments; i++) {
             if (list.at[i].forward_ns != forward_ns)
@@ -366,7 +368,7 @@ bool problem_must_stop(struct problem *problem)
     const struct search_request *request = problem->request;
     if (request->interrupted && *request->interrupted)
         snprintf(problem->stopped, sizeof problem->stopped, "interrupted");
-    else if (problem->work > problem->budget)
+    else if (problem->work > problem->limit)
         snprintf(problem->stopped, sizeof problem->stopped, "the budget of %llu units of work is used up",
                  (unsigned long long)problem->budget);
     else if (problem->deadline_ns && clock_now_ns() > problem->deadline_ns) {

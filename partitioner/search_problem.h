@@ -40,6 +40,7 @@ struct problem {
     struct pattern pattern;         // of micro_batches
     struct choice_table least, every;
     uint64_t work, budget, deadline_ns;
+    uint64_t limit;                 // of work, for the part of the search that runs
     char stopped[80];               // why the search had to end, or empty
 };
 

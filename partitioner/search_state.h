@@ -2,7 +2,7 @@
 // best plan so far.
 //
 //     search.c         the whole, and the plan that comes of it
-//     search_first.c   a first good plan: straight down by bounds, then small moves
+//     search_first.c   a first good plan: straight by bounds, then small moves
 //     search_nodes.c   nodes in order of their bounds, until none is left
 //     search_async.c   what is known where the objective is a difference of times
 #ifndef PARTITIONER_SEARCH_STATE_H
@@ -25,7 +25,7 @@ struct search {
     uint64_t actions;                 // that both simulate together
     struct cost_row *rows;
     struct pattern_room *room;        // for the micro-batches of an iteration, or of two
-    struct pattern_stage *stages;     // room for a prefix
+    struct pattern_stage *stages;     // of the plan that is looked at
     struct pattern pattern_2m, pattern_3m;  // asynchronous
     bool can_extend;                  // whether async_bound() holds
     struct decision best;
@@ -46,9 +46,9 @@ void search_lose(struct search *search, uint64_t bound_ns);
 // Finds a good plan quickly, or none.
 bool search_first(struct search *search, struct error *error);
 
-// Opens nodes until none is left whose bound is below the best; *least_open_ns is
-// the least bound left, NO_WAY if none is.
-bool search_nodes(struct search *search, uint64_t *least_open_ns, struct error *error);
+// Opens nodes, from the last stage or from the first, until none is left whose bound
+// is below the best; *least_open_ns is the least bound left, NO_WAY if none is.
+bool search_nodes(struct search *search, bool from_last, uint64_t *least_open_ns, struct error *error);
 
 // Asynchronous schedules. A bound on the objective of every plan whose first stage is this.
 uint64_t async_first_bound(const struct search *search, const struct pattern_stage *first);

@@ -1,29 +1,46 @@
 #include "partitioner/search_tables.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+static size_t cells_of(const struct tables *tables)
+{
+    return ((size_t)tables->ranks + 1) * ((size_t)tables->layers + 1);
+}
 
 bool tables_create(struct tables *tables, const struct problem *problem, struct error *error)
 {
-    const size_t cells = ((size_t)problem->ranks + 1) * ((size_t)problem->layers + 1);
     *tables = (struct tables){ .layers = problem->layers, .ranks = problem->ranks };
-    uint64_t **all[] = { &tables->before, &tables->behind, &tables->family, &tables->slowest, &tables->tail };
+    uint64_t **all[] = { &tables->before, &tables->head, &tables->extra,  &tables->doubled,
+                         &tables->behind, &tables->tail, &tables->family, &tables->slowest };
+    bool good = true;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        *all[i] = malloc(cells * sizeof **all[i]);
-        if (!*all[i]) {
-            tables_clear(tables);
-            return error_no_memory(error, "a search");
-        }
+        *all[i] = malloc(cells_of(tables) * sizeof **all[i]);
+        good &= *all[i] != NULL;
     }
-    return true;
+    if (problem->pattern.is_drained) {
+        tables->fronts = calloc(cells_of(tables), sizeof tables->fronts[0]);
+        good &= tables->fronts != NULL;
+    }
+    if (good)
+        return true;
+    tables_clear(tables);
+    return error_no_memory(error, "a search");
 }
 
 void tables_clear(struct tables *tables)
 {
+    for (size_t i = 0; tables->fronts && i < cells_of(tables); i++)
+        free(tables->fronts[i].at);
+    free(tables->fronts);
     free(tables->before);
+    free(tables->head);
+    free(tables->extra);
+    free(tables->doubled);
     free(tables->behind);
+    free(tables->tail);
     free(tables->family);
     free(tables->slowest);
-    free(tables->tail);
     *tables = (struct tables){ 0 };
 }
 
@@ -37,68 +54,173 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-// NO_WAY stays NO_WAY.
-static uint64_t plus(uint64_t a, uint64_t b)
-{
-    return a == NO_WAY || b == NO_WAY ? NO_WAY : a + b;
-}
-
 static bool can_end(const struct problem *problem, uint32_t stage, uint32_t end)
 {
     return problem->can_cut[end] && (end == problem->layers) == (stage + 1 == problem->ranks);
-}
-
-static void empty(struct tables *tables)
-{
-    const size_t cells = ((size_t)tables->ranks + 1) * ((size_t)tables->layers + 1);
-    for (size_t i = 0; i < cells; i++)
-        tables->behind[i] = tables->family[i] = tables->slowest[i] = tables->tail[i] = NO_WAY;
-    const size_t last = table_cell(tables, tables->ranks, tables->layers);
-    tables->behind[last] = tables->family[last] = tables->slowest[last] = tables->tail[last] = 0;
 }
 
 // What is known to be least of an edge's recomputation; NO_WAY if it does not fit.
 static uint64_t known_recompute(const struct problem *problem, uint32_t stage, uint32_t first, uint32_t end)
 {
     const struct choices *choices = problem_known(problem, stage, first, end);
-    if (!choices)
+    if (!choices || !choices->complete)
         return 0;
-    if (choices->count == 0)
-        return choices->complete ? NO_WAY : 0;
-    return choices->complete ? choices->recompute_ns[0] : 0;
+    return choices->count > 0 ? choices->recompute_ns[0] : NO_WAY;
 }
+
+// --- fronts -----------------------------------------------------------------------
+
+struct extreme extreme_of(struct extreme so_far, const struct pattern_stage *stage)
+{
+    return (struct extreme){
+        larger(so_far.forward, larger(stage->forward_ns, stage->forward_busy_ns)),
+        larger(so_far.backward, larger(stage->backward_ns, stage->backward_busy_ns)),
+    };
+}
+
+// Adds a point to a front unless another is no worse in both; removes what it beats.
+static bool add_point(struct front *front, struct extreme point)
+{
+    size_t at = 0;
+    while (at < front->count && front->at[at].forward < point.forward)
+        at++;
+    if ((at > 0 && front->at[at - 1].backward <= point.backward)
+        || (at < front->count && front->at[at].forward == point.forward && front->at[at].backward <= point.backward))
+        return true;
+    size_t beaten = at;
+    while (beaten < front->count && front->at[beaten].backward >= point.backward)
+        beaten++;
+    if (beaten == at) {
+        if ((front->count & (front->count + 1)) == 0) {  // full at 0, 1, 3, 7, ...
+            struct extreme *grown = realloc(front->at, (2 * front->count + 1) * sizeof *grown);
+            if (!grown)
+                return false;
+            front->at = grown;
+        }
+        memmove(&front->at[at + 1], &front->at[at], (front->count - at) * sizeof front->at[0]);
+        front->count++;
+    } else {
+        memmove(&front->at[at + 1], &front->at[beaten], (front->count - beaten) * sizeof front->at[0]);
+        front->count -= beaten - at - 1;
+    }
+    front->at[at] = point;
+    return true;
+}
+
+static bool extend_front(struct front *to, const struct front *from, const struct pattern_stage *stage)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < from->count; i++)
+        good = add_point(to, extreme_of(from->at[i], stage));
+    return good;
+}
+
+// The least sum of both over a front that is at least `least` in each.
+static uint64_t least_sum(const struct front *front, struct extreme least)
+{
+    uint64_t sum = NO_WAY;
+    for (size_t i = 0; i < front->count; i++)
+        sum = smaller(sum, larger(front->at[i].forward, least.forward) + larger(front->at[i].backward, least.backward));
+    return sum;
+}
+
+static void clear_fronts(struct tables *tables)
+{
+    for (size_t i = 0; tables->fronts && i < cells_of(tables); i++) {
+        free(tables->fronts[i].at);
+        tables->fronts[i] = (struct front){ 0 };
+    }
+}
+
+// --- edges --------------------------------------------------------------------------
 
 struct edge_bound {
     struct pattern_stage stage;
-    uint64_t bound;
+    uint64_t round, way, bound;
 };
 
 static struct edge_bound bound_edge(const struct tables *tables, const struct problem *problem, uint32_t s,
                                     uint32_t first, uint32_t end, uint64_t recompute_ns)
 {
-    struct edge_bound result = { .stage = problem_stage(problem, s, first, end, recompute_ns), .bound = NO_WAY };
-    const struct pattern_stage *stage = &result.stage;
-    const uint64_t way = pattern_round_ns(stage) - stage->forward_ns - stage->backward_ns;
+    struct edge_bound edge = { .stage = problem_stage(problem, s, first, end, recompute_ns), .bound = NO_WAY };
+    edge.round = pattern_round_ns(&edge.stage);
+    edge.way = edge.round - edge.stage.forward_ns - edge.stage.backward_ns;
     const uint64_t before = tables->before[table_cell(tables, s, first)];
-    const uint64_t behind = plus(way, tables->behind[table_cell(tables, s + 1, end)]);
+    const uint64_t behind = tables->behind[table_cell(tables, s + 1, end)];
     if (before != NO_WAY && behind != NO_WAY)
-        result.bound = pattern_stage_bound(&problem->pattern, s, stage, before, behind);
-    return result;
+        edge.bound = pattern_stage_bound(&problem->pattern, s, &edge.stage, before, edge.way + behind);
+    return edge;
 }
 
-static void use_edge(struct tables *tables, const struct problem *problem, uint32_t s, uint32_t first, uint32_t end,
-                     const struct edge_bound *edge)
+// A longer stage only has a larger bound: the rest of a row need not be looked at
+// once its work alone passes the limit.
+static bool is_too_long(const struct problem *problem, uint32_t s, uint32_t first, uint32_t end, uint64_t limit)
+{
+    if (limit == NO_WAY)
+        return false;
+    const struct pattern_stage stage = problem_stage(problem, s, first, end, 0);
+    return (stage.forward_ns + stage.backward_ns) * problem->micro_batches >= limit;
+}
+
+// --- from the last stage up -----------------------------------------------------------
+
+static void begin_behind(struct tables *tables)
+{
+    for (size_t i = 0; i < cells_of(tables); i++)
+        tables->behind[i] = tables->tail[i] = tables->family[i] = tables->slowest[i] = NO_WAY;
+    const size_t last = table_cell(tables, tables->ranks, tables->layers);
+    tables->behind[last] = tables->tail[last] = tables->family[last] = tables->slowest[last] = 0;
+}
+
+static void use_edge_behind(struct tables *tables, const struct problem *problem, uint32_t s, uint32_t first,
+                            uint32_t end, const struct edge_bound *edge)
 {
     const size_t to = table_cell(tables, s, first), from = table_cell(tables, s + 1, end);
-    const uint64_t round = pattern_round_ns(&edge->stage), work = edge->stage.forward_ns + edge->stage.backward_ns;
-    tables->behind[to] = smaller(tables->behind[to], plus(round, tables->behind[from]));
-    tables->slowest[to] = smaller(tables->slowest[to], larger(work, tables->slowest[from]));
-    tables->tail[to] = smaller(tables->tail[to], larger(edge->bound, tables->tail[from]));
-    const uint64_t rest = plus(round, tables->family[from]);
-    tables->family[to] = smaller(tables->family[to], larger(work * problem->micro_batches, rest));
+    const uint64_t work = edge->stage.forward_ns + edge->stage.backward_ns;
+    const uint64_t family = larger(work * problem->micro_batches, edge->round + tables->family[from]);
+    tables->behind[to] = smaller(tables->behind[to], tables->behind[from] + edge->round);
+    tables->tail[to] = smaller(tables->tail[to], larger(tables->tail[from], edge->bound));
+    tables->family[to] = smaller(tables->family[to], family);
+    tables->slowest[to] = smaller(tables->slowest[to], larger(tables->slowest[from], work));
 }
 
-// One edge, from the last stage up; false on an error.
+static void fill_behind(struct tables *tables, const struct problem *problem, uint64_t limit)
+{
+    begin_behind(tables);
+    for (uint32_t s = problem->ranks; s-- > 0;) {
+        for (uint32_t first = s; first < problem->layers; first++) {
+            for (uint32_t end = first + 1; end <= problem->layers; end++) {
+                if (is_too_long(problem, s, first, end, limit))
+                    break;
+                if (!can_end(problem, s, end) || tables->behind[table_cell(tables, s + 1, end)] == NO_WAY)
+                    continue;
+                const uint64_t recompute = known_recompute(problem, s, first, end);
+                if (recompute == NO_WAY)
+                    continue;
+                const struct edge_bound edge = bound_edge(tables, problem, s, first, end, recompute);
+                if (limit == NO_WAY || edge.bound < limit)
+                    use_edge_behind(tables, problem, s, first, end, &edge);
+            }
+        }
+    }
+}
+
+// --- from the first stage down ----------------------------------------------------------
+
+static bool use_edge(struct tables *tables, const struct problem *problem, uint32_t s, uint32_t first, uint32_t end,
+                     const struct edge_bound *edge)
+{
+    const size_t from = table_cell(tables, s, first), to = table_cell(tables, s + 1, end);
+    tables->before[to] = smaller(tables->before[to], tables->before[from] + edge->round);
+    tables->head[to] = smaller(tables->head[to], larger(tables->head[from], edge->bound));
+    const uint64_t extra = pattern_stage_extra(&problem->pattern, s, &edge->stage);
+    tables->extra[to] = smaller(tables->extra[to], larger(tables->extra[from], extra));
+    const uint64_t doubled = pattern_stage_doubled(&problem->pattern, s, &edge->stage, tables->before[from]);
+    const uint64_t earlier = tables->doubled[from] > 0 ? tables->doubled[from] + 2 * edge->round : 0;
+    tables->doubled[to] = smaller(tables->doubled[to], larger(earlier, doubled > 0 ? doubled + 2 * edge->way : 0));
+    return !tables->fronts || extend_front(&tables->fronts[to], &tables->fronts[from], &edge->stage);
+}
+
 static bool visit_edge(struct tables *tables, struct problem *problem, uint32_t s, uint32_t first, uint32_t end,
                        uint64_t limit, bool exact, struct error *error)
 {
@@ -118,32 +240,32 @@ static bool visit_edge(struct tables *tables, struct problem *problem, uint32_t 
         if (edge.bound >= limit)
             return true;
     }
-    use_edge(tables, problem, s, first, end, &edge);
-    return true;
+    return use_edge(tables, problem, s, first, end, &edge) || error_no_memory(error, "a search");
 }
 
-// A longer stage only has a larger bound: the rest of a row need not be looked at
-// once its work alone passes the limit.
-static bool is_too_long(const struct problem *problem, uint32_t s, uint32_t first, uint32_t end, uint64_t limit)
+static bool begin_before(struct tables *tables)
 {
-    const struct pattern_stage stage = problem_stage(problem, s, first, end, 0);
-    return problem->flushes && (stage.forward_ns + stage.backward_ns) * problem->micro_batches >= limit;
+    for (size_t i = 0; i < cells_of(tables); i++)
+        tables->before[i] = tables->head[i] = tables->extra[i] = tables->doubled[i] = NO_WAY;
+    tables->before[0] = tables->head[0] = tables->extra[0] = tables->doubled[0] = 0;
+    clear_fronts(tables);
+    return !tables->fronts || add_point(&tables->fronts[0], (struct extreme){ 0 });
 }
 
-static bool fill_behind(struct tables *tables, struct problem *problem, uint64_t limit, bool exact,
+static bool fill_before(struct tables *tables, struct problem *problem, uint64_t limit, bool exact,
                         struct error *error)
 {
-    empty(tables);
-    for (uint32_t s = problem->ranks; s-- > 0;) {
+    if (!begin_before(tables))
+        return error_no_memory(error, "a search");
+    for (uint32_t s = 0; s < problem->ranks; s++) {
         for (uint32_t first = s; first < problem->layers; first++) {
-            if (!problem->can_cut[first] || tables->before[table_cell(tables, s, first)] == NO_WAY)
+            if (tables->before[table_cell(tables, s, first)] == NO_WAY)
                 continue;
             problem->work += 1 + (problem->layers - first) / 16;
             for (uint32_t end = first + 1; end <= problem->layers; end++) {
-                if (limit != NO_WAY && is_too_long(problem, s, first, end, limit))
+                if (is_too_long(problem, s, first, end, limit))
                     break;
-                if (can_end(problem, s, end) && tables->behind[table_cell(tables, s + 1, end)] != NO_WAY
-                    && !visit_edge(tables, problem, s, first, end, limit, exact, error))
+                if (can_end(problem, s, end) && !visit_edge(tables, problem, s, first, end, limit, exact, error))
                     return false;
             }
         }
@@ -151,40 +273,58 @@ static bool fill_behind(struct tables *tables, struct problem *problem, uint64_t
     return true;
 }
 
-// From the first stage down, over edges below the limit.
-static void fill_before(struct tables *tables, const struct problem *problem, uint64_t limit)
-{
-    const size_t cells = ((size_t)tables->ranks + 1) * ((size_t)tables->layers + 1);
-    for (size_t i = 0; i < cells; i++)
-        tables->before[i] = NO_WAY;
-    tables->before[table_cell(tables, 0, 0)] = 0;
-    for (uint32_t s = 0; s < problem->ranks; s++) {
-        for (uint32_t first = s; first < problem->layers; first++) {
-            const uint64_t so_far = tables->before[table_cell(tables, s, first)];
-            for (uint32_t end = first + 1; so_far != NO_WAY && end <= problem->layers; end++) {
-                const uint64_t recompute = can_end(problem, s, end) ? known_recompute(problem, s, first, end) : NO_WAY;
-                if (recompute == NO_WAY)
-                    continue;
-                const struct edge_bound edge = bound_edge(tables, problem, s, first, end, recompute);
-                if (limit != NO_WAY && edge.bound >= limit)
-                    continue;
-                uint64_t *cell = &tables->before[table_cell(tables, s + 1, end)];
-                *cell = smaller(*cell, so_far + pattern_round_ns(&edge.stage));
-            }
-        }
-    }
-}
-
 bool tables_fill(struct tables *tables, struct problem *problem, uint64_t limit_ns, bool exact, struct error *error)
 {
-    empty(tables);
-    fill_before(tables, problem, NO_WAY);
-    if (!fill_behind(tables, problem, NO_WAY, false, error))
+    memset(tables->before, 0, cells_of(tables) * sizeof tables->before[0]);
+    fill_behind(tables, problem, NO_WAY);
+    if (!fill_before(tables, problem, limit_ns, exact, error))
         return false;
-    if (limit_ns == NO_WAY && !exact)
+    if (limit_ns == NO_WAY)
         return true;
-    if (!fill_behind(tables, problem, limit_ns, exact, error))
-        return false;
-    fill_before(tables, problem, limit_ns);
-    return fill_behind(tables, problem, limit_ns, exact, error);
+    fill_behind(tables, problem, limit_ns);
+    return fill_before(tables, problem, limit_ns, exact, error);
+}
+
+// --- asking -----------------------------------------------------------------------------
+
+struct known known_with(struct known known, const struct pattern_stage *stage)
+{
+    return (struct known){ known.rounds + pattern_round_ns(stage), extreme_of(known.slowest, stage) };
+}
+
+uint64_t tables_bound_before(const struct tables *tables, const struct problem *problem, uint32_t k, uint32_t first,
+                             const struct pattern_stage *stage, struct known known)
+{
+    const size_t cell = table_cell(tables, k, first);
+    const uint64_t before = tables->before[cell];
+    if (before == NO_WAY)
+        return NO_WAY;
+    const uint64_t round = pattern_round_ns(stage), way = round - stage->forward_ns - stage->backward_ns;
+    const uint64_t own = pattern_stage_bound(&problem->pattern, k, stage, before, way + known.rounds);
+    const uint64_t all = before + round + known.rounds;
+    uint64_t bound = larger(larger(own, tables->head[cell]), all + tables->extra[cell]);
+    if (tables->doubled[cell] > 0)
+        bound = larger(bound, tables->doubled[cell] + 2 * (round + known.rounds));
+    if (tables->fronts)
+        bound = larger(bound, all + (problem->micro_batches - 1)
+                                        * least_sum(&tables->fronts[cell], extreme_of(known.slowest, stage)));
+    return bound;
+}
+
+uint64_t tables_bound_behind(const struct tables *tables, const struct problem *problem, uint32_t k, uint32_t end,
+                             const struct pattern_stage *stage, struct known known)
+{
+    const size_t cell = table_cell(tables, k + 1, end);
+    const uint64_t behind = tables->behind[cell];
+    if (behind == NO_WAY)
+        return NO_WAY;
+    const uint64_t round = pattern_round_ns(stage), way = round - stage->forward_ns - stage->backward_ns;
+    const uint64_t own = pattern_stage_bound(&problem->pattern, k, stage, known.rounds, way + behind);
+    uint64_t bound = larger(larger(own, tables->tail[cell]), known.rounds + round + tables->family[cell]);
+    if (tables->fronts) {
+        const struct extreme slowest = extreme_of(known.slowest, stage);
+        bound = larger(bound, known.rounds + round + behind
+                                  + (problem->micro_batches - 1) * (slowest.forward + slowest.backward));
+    }
+    return bound;
 }

@@ -9,6 +9,7 @@
 // plan is known, what stages of interest must recompute is worked out exactly and
 // edges (stage, first, end) whose own bound is not below that plan are left out,
 // which is safe for plans that are better than it.
+//
 #ifndef PARTITIONER_SEARCH_TABLES_H
 #define PARTITIONER_SEARCH_TABLES_H
 
@@ -16,14 +17,30 @@
 
 #define NO_WAY UINT64_MAX  // no way to cut this side
 
+// The largest forward and the largest backward (or messages) of some stages.
+struct extreme {
+    uint64_t forward, backward;
+};
+
+struct front {
+    struct extreme *at;  // forward ascending, backward descending
+    size_t count;
+};
+
 struct tables {
     uint32_t layers, ranks;
     // [k * (layers + 1) + b]
-    uint64_t *before;    // sum of rounds (F, B, and both ways of the link behind) of the first k stages
-    uint64_t *behind;    // the same of stages k on
-    uint64_t *family;    // max over stages s >= k of rounds of k .. s - 1, and m (F + B) of s
-    uint64_t *slowest;   // F + B of the slowest of stages k on
-    uint64_t *tail;      // the largest stage bound (pattern.h) of stages k on
+    // Of the first k stages:
+    uint64_t *before;   // sum of rounds (F, B, and both ways of the link behind)
+    uint64_t *head;     // the largest stage bound (pattern.h)
+    uint64_t *extra;    // the largest pattern_stage_extra()
+    uint64_t *doubled;  // the largest pattern_stage_doubled(), up to b
+    struct front *fronts;  // largest times, where the last rank turns round after all forwards; or NULL
+    // Of stages k on:
+    uint64_t *behind;   // sum of rounds
+    uint64_t *tail;     // the largest stage bound
+    uint64_t *family;   // the largest sum of rounds of k .. s - 1 and m (F + B) of s
+    uint64_t *slowest;  // the largest F + B
 };
 
 bool tables_create(struct tables *tables, const struct problem *problem, struct error *error);
@@ -38,5 +55,26 @@ static inline size_t table_cell(const struct tables *tables, uint32_t k, uint32_
 // `exact`: work out what edges below the limit must recompute, until the problem
 // has to stop; otherwise only what is known already is used.
 bool tables_fill(struct tables *tables, struct problem *problem, uint64_t limit_ns, bool exact, struct error *error);
+
+// What is known of a plan: stages in a row, at one of its ends.
+struct known {
+    uint64_t rounds;         // their sum
+    struct extreme slowest;  // their largest times
+};
+
+// A bound on all plans that end with the known stages and, in front of them, stage k
+// with layers from `first`; NO_WAY if nothing can be before it.
+uint64_t tables_bound_before(const struct tables *tables, const struct problem *problem, uint32_t k, uint32_t first,
+                             const struct pattern_stage *stage, struct known known);
+
+// A bound on all plans that begin with the known stages and, behind them, stage k
+// with layers up to `end`; NO_WAY if nothing can be behind it.
+uint64_t tables_bound_behind(const struct tables *tables, const struct problem *problem, uint32_t k, uint32_t end,
+                             const struct pattern_stage *stage, struct known known);
+
+struct known known_with(struct known known, const struct pattern_stage *stage);
+
+// The largest of times so far and a stage's.
+struct extreme extreme_of(struct extreme so_far, const struct pattern_stage *stage);
 
 #endif

@@ -86,7 +86,7 @@ static void the_time_of_a_pattern_is_the_simulated_one(void **state)
     for (uint64_t trial = 0; trial < test_trials(1000, 10000); trial++) {
         struct pipe pipe;
         set_up(&pipe, &seed);
-        const uint64_t time = pattern_time(&pipe.pattern, pipe.room, pipe.stages, pipe.ranks, NULL, PATTERN_NO_RANK);
+        const uint64_t time = pattern_time(&pipe.pattern, pipe.room, pipe.stages, 0, pipe.ranks, NULL, PATTERN_NO_RANK);
         if (time != simulated(&pipe))
             fail_msg("trial %d: %s with %u ranks, %u micro-batches: %d, not %d", (int)trial, pipe.name, pipe.ranks,
                      pipe.micro_batches, (int)time, (int)simulated(&pipe));
@@ -100,6 +100,11 @@ static uint64_t sum_rounds(const struct pipe *pipe, uint32_t first, uint32_t end
     for (uint32_t s = first; s < end; s++)
         sum += pattern_round_ns(&pipe->stages[s]);
     return sum;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
 }
 
 static void no_bound_is_above_the_time(void **state)
@@ -116,16 +121,19 @@ static void no_bound_is_above_the_time(void **state)
             const uint64_t behind = sum_rounds(&pipe, s, pipe.ranks) - stage->forward_ns - stage->backward_ns;
             const uint64_t bound = pattern_stage_bound(&pipe.pattern, s, stage, sum_rounds(&pipe, 0, s), behind);
             best = bound > best ? bound : best;
-            // The stages from s on as one that serves as its slowest does.
-            uint64_t serve = 0;
+            // Known are the stages from s on; or those before s, and the slowest of the others.
+            uint64_t partial = sum_rounds(&pipe, 0, s)
+                             + pattern_time(&pipe.pattern, pipe.room, pipe.stages, s, pipe.ranks, NULL, PATTERN_NO_RANK);
+            struct pattern_rest rest = { .round_ns = sum_rounds(&pipe, s, pipe.ranks) };
             for (uint32_t t = s; t < pipe.ranks; t++)
-                serve = pipe.stages[t].forward_ns + pipe.stages[t].backward_ns > serve
-                            ? pipe.stages[t].forward_ns + pipe.stages[t].backward_ns : serve;
-            const uint64_t way = s > 0 ? pattern_round_ns(&pipe.stages[s - 1]) - pipe.stages[s - 1].forward_ns
-                                             - pipe.stages[s - 1].backward_ns : 0;
-            const struct pattern_rest rest = { way + sum_rounds(&pipe, s, pipe.ranks), way, serve };
-            const uint64_t partial =
-                s > 0 ? pattern_time(&pipe.pattern, pipe.room, pipe.stages, s, &rest, PATTERN_NO_RANK) : 0;
+                rest.serve_ns = larger(rest.serve_ns, pipe.stages[t].forward_ns + pipe.stages[t].backward_ns);
+            if (s > 0) {
+                const struct pattern_stage *last = &pipe.stages[s - 1];
+                rest.way_ns = pattern_round_ns(last) - last->forward_ns - last->backward_ns;
+                rest.round_ns += rest.way_ns;
+                partial = larger(partial, pattern_time(&pipe.pattern, pipe.room, pipe.stages, 0, s, &rest,
+                                                       PATTERN_NO_RANK));
+            }
             if (bound > time || partial > time)
                 fail_msg("trial %d: %s: stage %u: bounds %d and %d, but the time is %d", (int)trial, pipe.name, s,
                          (int)bound, (int)partial, (int)time);
