@@ -44,6 +44,8 @@ error_t shared_option(int key, char *argument, struct shared_options *options, s
     case KEY_MEMORY:
         if (!bytes_parse(argument, &options->memory_bytes, &error))
             argp_error(state, "--memory: %s", error.text);
+        if (options->memory_bytes == 0)
+            argp_error(state, "--memory: a device needs more than %s", argument);
         break;
     case KEY_OPTIMIZER:
         options->has_optimizer = true;

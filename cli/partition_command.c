@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/command.h"
 #include "cli/options.h"
@@ -38,6 +39,8 @@ static error_t take_deadline(const char *argument, struct given *given, struct a
     struct error error = { 0 };
     if (!time_parse(argument, &given->deadline_ns, &error))
         argp_error(state, "--deadline: %s", error.text);
+    if (given->deadline_ns == 0)
+        argp_error(state, "--deadline: a search needs more time than %s", argument);
     return 0;
 }
 
@@ -73,8 +76,8 @@ static const struct argp argp = {
            " schedule takes the least simulated time and every stage fits on its device. Prints the plan as a table;"
            " -o writes the document. Ctrl-C ends the search with the best plan found so far."
            "\vRanks are the cluster's devices in order (--ranks P: the first P). Exit code 1: nothing fits.\n\nExample:\n"
-           "  weir partition profile.json --cluster \"4 devices, 16GiB, 12GB/s 5us\" --schedule 1f1b"
-           " --micro-batches 16 -o plan.json\n",
+           "  weir partition profile.json --cluster \"4 devices, 16GiB, 12GB/s 5us\" \\\n"
+           "      --schedule 1f1b --micro-batches 16 -o plan.json\n",
 };
 
 static volatile sig_atomic_t interrupted;
@@ -112,11 +115,12 @@ static int print(const struct given *given, const struct plan *plan)
 {
     struct text table = { 0 }, document = { 0 };
     plan_write(plan, &document);
-    if (given->shared.json)
-        return command_write(&document, given->shared.output, 0);
+    const char *output = given->shared.output;
+    if (given->shared.json || (output && strcmp(output, "-") == 0))
+        return command_write(&document, output, 0);
     int code = 0;
-    if (given->shared.output)
-        code = command_write(&document, given->shared.output, 0);
+    if (output)
+        code = command_write(&document, output, 0);
     text_clear(&document);
     if (code)
         return code;

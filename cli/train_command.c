@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/options.h"
@@ -63,6 +64,8 @@ static error_t take_option(int key, char *argument, struct given *given, struct 
         break;
     case KEY_RATE:
         given->rate = (float)parse_number(argument, "--rate", 100, state);
+        if (given->rate == 0)
+            argp_error(state, "--rate: %s is 0 in the numbers that are trained with", argument);
         break;
     case KEY_FLUSH:
         given->flush_every = option_count(argument, "--flush-every", 1, 10000, state);
@@ -107,7 +110,8 @@ static const struct argp argp = {
     .args_doc = "MODEL",
     .doc = "Trains a model by a plan on text, a line per step, then prints the loss on held-out text beside what"
            " counting reaches, both timelines, and a table of what was predicted against what was measured."
-           "\vExample:\n  weir train gpt-nano --plan plan.json --data /usr/share/common-licenses --steps 150\n",
+           "\vAn asynchronous schedule rounds --steps up to whole drains.\n\nExample:\n"
+           "  weir train gpt-nano --plan plan.json --steps 150 \\\n      --data /usr/share/common-licenses\n",
 };
 
 static void tell(void *self, const struct train_step *step)
@@ -119,6 +123,18 @@ static void tell(void *self, const struct train_step *step)
            (int)(log10((double)given->steps) + 1), step->step, (unsigned long long)given->steps, step->loss,
            step->loss / log(2), step->bytes_per_second / 1000, 100 * step->bubble, step->slowest_stage);
     fflush(stdout);
+}
+
+// Before the training, so that hours are not spent on what cannot be kept.
+static bool make_folder(const char *folder, struct error *error)
+{
+    struct stat status;
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return error_set_kind(error, ERROR_MACHINE, "%s: cannot be made: %s", folder, strerror(errno));
+    if (stat(folder, &status) == 0 && !S_ISDIR(status.st_mode))
+        return error_set(error, "--out: %s is a file, not a folder", folder);
+    return access(folder, W_OK | X_OK) == 0
+        || error_set_kind(error, ERROR_MACHINE, "%s: cannot be written: %s", folder, strerror(errno));
 }
 
 static bool save(const char *folder, const char *name, struct text *text, struct error *error)
@@ -154,8 +170,6 @@ static bool save_all(const struct given *given, const struct plan *plan, const s
 {
     if (!given->out)
         return true;
-    if (mkdir(given->out, 0777) != 0 && errno != EEXIST)
-        return error_set_kind(error, ERROR_MACHINE, "%s: cannot be made: %s", given->out, strerror(errno));
     if (!save_timeline(given->out, "predicted", plan, &result->predicted_timeline, error)
         || !save_timeline(given->out, "measured", plan, &result->measured_timeline, error))
         return false;
@@ -181,9 +195,20 @@ static void print(const struct train_result *result, struct text *text)
 static bool judge(const struct given *given, const struct train_result *result, struct error *error)
 {
     const double gain = result->order1_bits - result->held_bits;
-    return !(gain < given->beat)
-        || error_set_kind(error, ERROR_ANSWER, "%.3f bits per byte better than the order-1 model, not %.3f", gain,
+    return isnan(given->beat) || gain >= given->beat
+        || error_set_kind(error, ERROR_ANSWER, "the held-out text takes %.3f bits per byte %s than the order-1 model"
+                          " needs, which --beat wants beaten by %.3f", fabs(gain), gain < 0 ? "more" : "less",
                           given->beat);
+}
+
+// An asynchronous schedule is left only where it has drained.
+static void round_steps(struct given *given, const struct plan *plan)
+{
+    if (plan->weights == WEIGHTS_FLUSH)
+        return;
+    if (given->flush_every > given->steps)
+        given->flush_every = given->steps;
+    given->steps = (given->steps + given->flush_every - 1) / given->flush_every * given->flush_every;
 }
 
 static bool train(const struct given *given, const struct plan *plan, const struct model *model, struct error *error)
@@ -227,7 +252,10 @@ static int run(int count, char **arguments)
         good = error_set(&error, "%s is a plan for the model \"%s\", not for \"%s\"", given.plan, plan->model,
                          given.model);
     struct model *model = good ? model_from_spec(given.model, &error) : NULL;
-    good = model && train(&given, plan, model, &error);
+    good = model && (!given.out || make_folder(given.out, &error));
+    if (good)
+        round_steps(&given, plan);
+    good = good && train(&given, plan, model, &error);
     model_free(model);
     plan_free(plan);
     return good ? 0 : command_fail(&error);

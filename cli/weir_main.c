@@ -1,8 +1,10 @@
 // weir COMMAND [options]: finds the command and lets it run.
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 
@@ -54,6 +56,15 @@ int command_write(struct text *text, const char *path, int code)
     return good ? code : command_fail(&error);
 }
 
+// What was printed must have arrived, or a full disk would look like success.
+static void flush_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return;
+    fprintf(stderr, "weir: standard output: cannot be written: %s\n", strerror(errno));
+    _exit(ERROR_MACHINE);
+}
+
 // The command, called by both its names so that usage lines read `weir schedule`.
 static int run(const struct command *command, int count, char **arguments)
 {
@@ -65,12 +76,13 @@ static int run(const struct command *command, int count, char **arguments)
 
 int main(int count, char **arguments)
 {
+    atexit(flush_output);
     if (count < 2) {
         print_help(stderr);
         return 2;
     }
     const char *name = arguments[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-?") == 0 || strcmp(name, "help") == 0) {
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-?") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_help(stdout);
         return 0;
     }

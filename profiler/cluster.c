@@ -227,6 +227,10 @@ struct cluster *cluster_read(const char *text, size_t length, const char *name, 
 
 struct cluster *cluster_load(const char *path_or_synopsis, struct error *error)
 {
+    if (!*path_or_synopsis) {
+        error_set(error, "a cluster's file, or a line such as \"2 devices, 16GiB, 12GB/s 5us\", is needed, not \"\"");
+        return NULL;
+    }
     if (cluster_is_synopsis(path_or_synopsis))
         return cluster_from_synopsis(path_or_synopsis, error);
     return read_document(json_load(path_or_synopsis, error), error);

@@ -17,6 +17,15 @@ static const char *take_word(const char *text, const char *ends, char word[NAME_
     return text + length;
 }
 
+// Each size is given once, or it would not be plain which one holds.
+static bool take_note(const char *key, unsigned bit, unsigned *given, struct error *error)
+{
+    if (*given & bit)
+        return error_set(error, "%s is given twice", key);
+    *given |= bit;
+    return true;
+}
+
 static bool set_dropout(const char *value, float *dropout, struct error *error)
 {
     char *end;
@@ -26,7 +35,8 @@ static bool set_dropout(const char *value, float *dropout, struct error *error)
     return true;
 }
 
-static bool set_size(struct model_sizes *sizes, const char *key, const char *value, struct error *error)
+static bool set_size(struct model_sizes *sizes, const char *key, const char *value, unsigned *given,
+                     struct error *error)
 {
     const struct {
         const char *name;
@@ -36,12 +46,12 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         { "blocks", &sizes->blocks },           { "heads", &sizes->heads },
     };
     if (strcmp(key, "dropout") == 0)
-        return set_dropout(value, &sizes->dropout, error);
+        return take_note(key, 1u << 31, given, error) && set_dropout(value, &sizes->dropout, error);
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         uint64_t count;
         if (strcmp(key, known[i].name) != 0)
             continue;
-        if (!count_parse(value, key, 1, 1 << 20, &count, error))
+        if (!take_note(key, 1u << i, given, error) || !count_parse(value, key, 1, 1 << 20, &count, error))
             return false;
         *known[i].size = (size_t)count;
         return true;
@@ -53,6 +63,7 @@ struct model *model_from_spec(const char *spec, struct error *error)
 {
     char name[NAME_SIZE], key[NAME_SIZE], value[NAME_SIZE];
     struct model_sizes sizes = { 0 };
+    unsigned given = 0;
     const char *at = take_word(spec, ",", name);
     bool good = true;
     while (good && *at == ',') {
@@ -60,7 +71,7 @@ struct model *model_from_spec(const char *spec, struct error *error)
         value[0] = '\0';
         if (*at == '=')
             at = take_word(at + 1, ",", value);
-        good = set_size(&sizes, key, value, error);
+        good = set_size(&sizes, key, value, &given, error);
     }
     struct model *model = good ? model_create(name, &sizes, error) : NULL;
     if (!model)

@@ -90,6 +90,10 @@ static bool run_all(struct training *training, struct train_result *result, stru
         training->passes[training->pass_count++] = (struct pass_record){ last->iteration_ns, last->bubble };
         result->bytes_trained += bytes_per_iteration(training) * training->iterations;
         tell(training, step, result);
+        if (!isfinite(result->last_loss))
+            return error_set_kind(error, ERROR_ANSWER, "at step %u the loss is no number any more: a learning rate of"
+                                  " %g is too high, or comes too soon", step + training->iterations,
+                                  (double)training->settings->rate);
     }
     return session_timeline(training->pipeline->session, &result->measured_timeline, error);
 }
@@ -162,6 +166,9 @@ static bool hold_out(const struct training *training, struct train_result *resul
     }
     if (good && taken == 0)
         good = error_set(error, "the held-out text is shorter than one micro-batch (%zu bytes)", rows * length);
+    if (good && !isfinite(nats))
+        good = error_set_kind(error, ERROR_ANSWER, "the loss on held-out text is no number: a learning rate of %g is too"
+                              " high, or comes too soon", (double)training->settings->rate);
     if (good)
         result->held_bits = nats / (double)taken / log(2);
     twin_free(twin);
@@ -182,6 +189,9 @@ static bool prepare(struct training *training, struct error *error)
         .optimizer = optimizer_of(plan, settings->rate),
     };
     training->iterations = flushes ? 1 : settings->flush_every;
+    if (settings->steps % training->iterations)
+        return error_set(error, "%u steps cannot be had from a pipeline that drains after every %u", settings->steps,
+                         training->iterations);
     training->passes = calloc(settings->steps / training->iterations + 1, sizeof training->passes[0]);
     if (!training->passes)
         return error_no_memory(error, "a training run");
@@ -197,6 +207,7 @@ static void conclude(struct training *training, struct train_result *result)
 {
     qsort(training->passes, training->pass_count, sizeof training->passes[0], by_time);
     const struct pass_record median = training->passes[training->pass_count / 2];
+    result->iterations = training->iterations;
     result->measured_ns = median.ns;
     result->measured_bubble = median.bubble;
     result->bytes_per_second =
@@ -244,7 +255,12 @@ void train_result_print(const struct train_result *result, struct text *text)
 {
     char a[NUMBER_SIZE], b[NUMBER_SIZE];
     text_add(text, "  %-28s %13s %13s\n", "", "predicted", "measured");
-    text_add(text, "  %-28s %13s %13s  measured / predicted %.3f\n", "iteration time",
+    char what[40];
+    if (result->iterations == 1)
+        snprintf(what, sizeof what, "iteration time");
+    else
+        snprintf(what, sizeof what, "time of %u iterations", result->iterations);
+    text_add(text, "  %-28s %13s %13s  measured / predicted %.3f\n", what,
              time_format(result->predicted.iteration_ns, a), time_format(result->measured_ns, b),
              (double)result->measured_ns / (double)result->predicted.iteration_ns);
     print_share(text, "bubble, makespan", result->predicted.bubble.makespan, result->measured_bubble.makespan);
@@ -252,7 +268,6 @@ void train_result_print(const struct train_result *result, struct text *text)
     print_share(text, "bubble, span", result->predicted.bubble.span, result->measured_bubble.span);
     print_share(text, "bubble, zb_rate", result->predicted.bubble.zb_rate, result->measured_bubble.zb_rate);
     for (uint32_t rank = 0; rank < result->ranks; rank++) {
-        char what[40];
         snprintf(what, sizeof what, "peak bytes, rank %u", rank);
         text_add(text, "  %-28s %13llu %13llu\n", what, (unsigned long long)result->predicted_bytes[rank],
                  (unsigned long long)result->measured_bytes[rank]);

@@ -23,7 +23,7 @@ struct train_settings {
     uint32_t steps;
     uint64_t seed;
     float rate;             // the highest learning rate: reached after a tenth of the steps, then a cosine to a tenth of it
-    uint32_t flush_every;   // asynchronous schedules drain after so many iterations
+    uint32_t flush_every;   // asynchronous schedules drain after so many iterations, of which steps is a multiple
     bool pin;               // each rank to a core of its own
     void (*tell)(void *self, const struct train_step *step);
     void *self;
@@ -39,6 +39,7 @@ struct train_result {
 
     // One pass of the schedule: predicted from the plan's costs, and measured as the median over all passes.
     struct simulation predicted;
+    uint32_t iterations;               // in it
     uint64_t measured_ns;
     struct bubble measured_bubble;     // of the pass with the median time
     struct timeline predicted_timeline;

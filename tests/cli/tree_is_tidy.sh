@@ -1,5 +1,5 @@
-# What holds of the tree as a whole: names of sources are unique, every format's
-# page is in the index, and links between pages lead somewhere.
+# What holds of the tree as a whole: names of sources are unique, every folder has a
+# page about itself, every format's page is in the index, and links between pages lead somewhere.
 set -eu
 links=$PWD/links
 cd "$ROOT"
@@ -12,6 +12,10 @@ fault() {
 sources=$(find . -path ./build -prune -o -path './.*' -prune -o \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) -print)
 for name in $(printf '%s\n' "$sources" | sed 's|.*/||' | sort | uniq -d); do
     fault "two files are called $name: $(printf '%s\n' "$sources" | grep "/$name$" | tr '\n' ' ')"
+done
+
+for script in */SConscript tools/run-tests; do  # rooms, cli, bench, tests, examples; and the tools
+    [ -f "${script%/*}/README.md" ] || fault "${script%/*}/ has no README.md"
 done
 
 for page in docs/formats/*.md; do
