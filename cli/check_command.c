@@ -1,16 +1,18 @@
-// weir check FILE: whether a schedule can run.
+// weir check FILE: whether a schedule can run, or a plan holds.
 
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "partitioner/evaluate.h"
 #include "schedules/check.h"
 
-enum { KEY_SENDS = KEY_OWN };
+enum { KEY_SENDS = KEY_OWN, KEY_PROFILE };
 
 struct given {
     const char *file;
+    const char *profile;  // FILE is a plan of it
     uint64_t capacity;
     struct shared_options shared;
 };
@@ -18,6 +20,7 @@ struct given {
 static const struct argp_option options[] = {
     { "sends", KEY_SENDS, "MODEL", 0,
       "rendezvous (a send ends when its receive is reached; the default) or eager:K (K sends per channel are buffered)", 0 },
+    { "profile", KEY_PROFILE, "PROFILE", 0, "FILE is a plan: hold every number of it against this profile", 0 },
     OPTION_JSON,
     OPTION_OUTPUT,
     { 0 },
@@ -39,6 +42,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_SENDS:
         given->capacity = take_sends(argument, state);
         break;
+    case KEY_PROFILE:
+        given->profile = argument;
+        break;
     case ARGP_KEY_ARG:
         if (given->file)
             argp_error(state, "one schedule, not also \"%s\"", argument);
@@ -58,9 +64,11 @@ static const struct argp argp = {
     .options = options,
     .parser = take,
     .args_doc = "FILE",
-    .doc = "Proves that a schedule can run, or names rank, position and reason. FILE may be \"-\", standard input.\v"
-           "Positions count from 0. Exit code 1: it cannot run.\n\nExample:\n"
-           "  weir schedule 1f1b --ranks 4 --micro-batches 8 --format json | weir check -\n",
+    .doc = "Proves that a schedule can run, or names rank, position and reason. FILE may be \"-\", standard input. With "
+           "--profile, FILE is a plan, and all it states is computed anew, by other means than the search's.\v"
+           "Positions count from 0. Exit code 1: it cannot run, or does not hold.\n\nExamples:\n"
+           "  weir schedule 1f1b --ranks 4 --micro-batches 8 --format json | weir check -\n"
+           "  weir check plan.json --profile profile.json\n",
 };
 
 static void add_sends(uint32_t capacity, struct text *text)
@@ -105,10 +113,32 @@ static void write_findings(const struct given *given, const struct schedule *sch
     text_add(text, ".\n");
 }
 
+static int check_plan(const struct given *given)
+{
+    struct error error = { 0 };
+    struct profile *profile = profile_load(given->profile, &error);
+    struct plan *plan = profile ? plan_load(given->file, &error) : NULL;
+    bool holds = false;
+    if (plan) {
+        holds = plan_evaluate(plan, profile, &error);
+        if (!holds)
+            error_at(&error, "%s", given->file);
+    }
+    plan_free(plan);
+    profile_free(profile);
+    if (!holds)
+        return command_fail(&error);
+    struct text text = { 0 };
+    text_add(&text, "%s holds: every number is what %s gives, and every stage fits.\n", given->file, given->profile);
+    return command_write(&text, given->shared.output, 0);
+}
+
 static int run(int count, char **arguments)
 {
     struct given given = { .file = NULL };
     command_parse(&argp, count, arguments, &given);
+    if (given.profile)
+        return check_plan(&given);
 
     struct error error = { 0 };
     struct check_result result;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "partitioner/evaluate.h"
 #include "partitioner/infeasible.h"
 #include "partitioner/predict.h"
 #include "partitioner/search_state.h"
@@ -253,5 +254,12 @@ struct plan *plan_search(const struct search_request *request, struct error *err
     if (search.problem)
         end(&search);
     problem_free(search.problem);
+    // Links that are not the cluster's are no part of a plan, and evaluate.h knows plans only.
+    if (plan && !request->network && !plan_evaluate(plan, request->profile, error)) {
+        error->kind = ERROR_MACHINE;
+        error_at(error, "the plan found does not hold, which is a fault of the search");
+        plan_free(plan);
+        plan = NULL;
+    }
     return plan;
 }

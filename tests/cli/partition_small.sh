@@ -19,3 +19,6 @@ weir partition profile.json --cluster "2 devices" --schedule 1f1b --micro-batche
 weir partition profile.json --cluster "$cluster" --schedule zigzag --micro-batches 8 2>&1; echo "exit $?"
 weir simulate plan.json --schedule pipedream | sed -n 1,3p
 weir simulate plan.json --schedule zigzag 2>&1; echo "exit $?"
+weir check plan.json --profile profile.json
+sed 's/"kept_bytes": 270336/"kept_bytes": 270080/' plan.json > edited.json
+weir check edited.json --profile profile.json 2>&1; echo "exit $?"

@@ -1,0 +1,473 @@
+#include "partitioner/evaluate.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "partitioner/predict.h"
+
+// --- what is compared ----------------------------------------------------------------
+
+static bool same(uint64_t stated, uint64_t found, struct error *error, size_t stage, const char *what)
+{
+    return stated == found
+        || error_set_kind(error, ERROR_ANSWER, "stages[%zu].%s: the plan says %" PRIu64 ", its profile gives %" PRIu64,
+                          stage, what, stated, found);
+}
+
+// Fractions are written with six decimals.
+static bool same_fraction(double stated, double found, struct error *error, const char *what)
+{
+    return fabs(stated - found) <= 0.0000011
+        || error_set_kind(error, ERROR_ANSWER, "%s: the plan says %.6f, its profile gives %.6f", what, stated, found);
+}
+
+// --- tensors -------------------------------------------------------------------------
+
+struct scope {  // a stage of a plan
+    const struct profile *profile;
+    const struct plan_stage *stage;
+    uint32_t first, end;
+};
+
+static size_t edge_count(const struct profile *profile)
+{
+    return profile->is_chain ? profile->layer_count - 1 : profile->edge_count;
+}
+
+static struct edge edge_at(const struct profile *profile, size_t i)
+{
+    return profile->is_chain ? (struct edge){ (uint32_t)i, (uint32_t)i + 1 } : profile->edges[i];
+}
+
+static bool is_inside(const struct scope *scope, uint32_t layer)
+{
+    return scope->first <= layer && layer < scope->end;
+}
+
+// The number of the segment that holds a layer, or -1.
+static int segment_of(const struct scope *scope, uint32_t layer)
+{
+    for (size_t i = 0; i < scope->stage->recompute_count; i++)
+        if (scope->stage->recompute[i].first <= layer && layer < scope->stage->recompute[i].end)
+            return (int)i;
+    return -1;
+}
+
+static bool needs_input(const struct scope *scope, uint32_t layer)
+{
+    return scope->profile->layers[layer].input_kept != INPUT_KEPT_NONE;
+}
+
+static uint64_t output_of(const struct scope *scope, uint32_t layer)
+{
+    return round_to_256(scope->profile->layers[layer].output_bytes);
+}
+
+// Whether the output of `layer` is read by some layer from `from` on.
+static bool is_read_from(const struct profile *profile, uint32_t layer, uint32_t from)
+{
+    for (size_t i = 0; i < edge_count(profile); i++)
+        if (edge_at(profile, i).from == layer && edge_at(profile, i).to >= from)
+            return true;
+    return false;
+}
+
+static uint64_t crossing(const struct scope *scope, uint32_t cut)
+{
+    uint64_t sum = 0;
+    for (uint32_t q = 0; q < cut; q++)
+        if (is_read_from(scope->profile, q, cut))
+            sum = add_clamped(sum, output_of(scope, q));
+    return sum;
+}
+
+enum reading { READ_KEPT, READ_HELD };
+
+// Whether a layer of the stage reads the output of `layer` in such a way that it
+// stays until the backward (kept), or from I to W inside a segment (held).
+static bool is_read_so(const struct scope *scope, uint32_t layer, enum reading reading)
+{
+    for (size_t i = 0; i < edge_count(scope->profile); i++) {
+        const struct edge edge = edge_at(scope->profile, i);
+        if (edge.from != layer || !is_inside(scope, edge.to))
+            continue;
+        const int reader = segment_of(scope, edge.to), own = segment_of(scope, layer);
+        const bool needed = needs_input(scope, edge.to);
+        if (reading == READ_HELD && reader >= 0 && reader == own && needed)
+            return true;
+        if (reading == READ_KEPT && (reader < 0 ? needed : reader != own))
+            return true;
+    }
+    return false;
+}
+
+// Whether the output of `made` must be there while `layer` runs.
+static bool is_alive(const struct scope *scope, uint32_t made, uint32_t layer)
+{
+    bool read = false;
+    for (size_t i = 0; i < edge_count(scope->profile); i++) {
+        const struct edge edge = edge_at(scope->profile, i);
+        read |= edge.from == made;
+        if (edge.from == made && is_inside(scope, edge.to) && made <= layer && layer <= edge.to)
+            return true;
+    }
+    return !read && made == layer;
+}
+
+static uint64_t alive(const struct scope *scope, uint32_t layer, uint32_t made_before)
+{
+    uint64_t sum = 0;
+    for (uint32_t q = scope->first; q < made_before; q++)
+        if (is_alive(scope, q, layer))
+            sum = add_clamped(sum, output_of(scope, q));
+    return sum;
+}
+
+static uint64_t workspace_at(const struct scope *scope, uint32_t layer)
+{
+    const struct profile_layer *own = &scope->profile->layers[layer];
+    const uint64_t around = alive(scope, layer, layer + 1);
+    const uint64_t forward = add_clamped(round_to_256(own->workspace_bytes), around);
+    uint64_t backward = add_clamped(round_to_256(own->backward_workspace_bytes), around);
+    uint64_t again = 0;
+    const int number = segment_of(scope, layer);
+    if (number >= 0) {
+        const struct segment segment = scope->stage->recompute[number];
+        uint64_t data = 0;
+        for (uint32_t l = segment.first; l < segment.end; l++)
+            data = add_clamped(data, add_clamped(round_to_256(scope->profile->layers[l].saved_bytes),
+                                                 output_of(scope, l)));
+        backward = add_clamped(backward, data);
+        again = add_clamped(data, round_to_256(own->workspace_bytes));
+        if (segment.end < scope->end)
+            again = add_clamped(again, alive(scope, segment.end, segment.end));
+    }
+    const uint64_t more = backward > again ? backward : again;
+    return forward > more ? forward : more;
+}
+
+static enum input_life life_of_input(const struct scope *scope)
+{
+    enum input_life life = INPUT_UNTIL_F;
+    for (size_t i = 0; i < edge_count(scope->profile); i++) {
+        const struct edge edge = edge_at(scope->profile, i);
+        if (edge.from >= scope->first || !is_inside(scope, edge.to))
+            continue;
+        if (needs_input(scope, edge.to))
+            return INPUT_UNTIL_W;
+        if (segment_of(scope, edge.to) >= 0)
+            life = INPUT_UNTIL_I;
+    }
+    return life;
+}
+
+struct sizes {
+    uint64_t weights, kept, kept_through, held, input, output, transient;
+    enum input_life life;
+};
+
+static struct sizes sizes_of(const struct scope *scope)
+{
+    struct sizes sizes = { .input = crossing(scope, scope->first), .output = crossing(scope, scope->end),
+                           .life = life_of_input(scope) };
+    for (uint32_t l = scope->first; l < scope->end; l++) {
+        const struct profile_layer *layer = &scope->profile->layers[l];
+        sizes.weights = add_clamped(sizes.weights, round_to_256(layer->parameter_bytes));
+        sizes.held = add_clamped(sizes.held, round_to_256(layer->held_for_weight_bytes));
+        if (segment_of(scope, l) < 0)
+            sizes.kept = add_clamped(sizes.kept, round_to_256(layer->saved_bytes));
+        if (is_read_so(scope, l, READ_KEPT))
+            sizes.kept_through = add_clamped(sizes.kept_through, output_of(scope, l));
+        if (is_read_so(scope, l, READ_HELD))
+            sizes.held = add_clamped(sizes.held, output_of(scope, l));
+        const uint64_t workspace = workspace_at(scope, l);
+        sizes.transient = workspace > sizes.transient ? workspace : sizes.transient;
+    }
+    return sizes;
+}
+
+// --- slots: the lives of buffers, laid beside each other -------------------------------
+
+struct life {
+    size_t from, to;  // positions in the rank's list, both included
+};
+
+static size_t find(const struct action_list *list, enum action_kind kind, uint32_t stage, uint32_t micro_batch)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->at[i].kind == kind && list->at[i].stage == stage && list->at[i].micro_batch == micro_batch)
+            return i;
+    return SIZE_MAX;
+}
+
+static uint64_t most_at_once(const struct life *lives, uint32_t count)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t here = 0;
+        for (uint32_t j = 0; j < count; j++)
+            here += lives[j].from <= lives[i].from && lives[i].from <= lives[j].to;
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
+// Of what lives from one kind of action to another, one per micro-batch.
+static uint64_t slots_between(const struct schedule *lowered, uint32_t stage, enum action_kind from,
+                              enum action_kind to, struct life *lives)
+{
+    const struct action_list *list = &lowered->lists[schedule_rank(lowered, stage, 0)];
+    for (uint32_t i = 0; i < lowered->micro_batches; i++)
+        lives[i] = (struct life){ find(list, from, stage, i), find(list, to, stage, i) };
+    return most_at_once(lives, lowered->micro_batches);
+}
+
+// Versions that are the newest or were met by a micro-batch still in flight.
+static uint64_t versions_at_once(const struct schedule *lowered, uint32_t stage)
+{
+    const struct action_list *list = &lowered->lists[schedule_rank(lowered, stage, 0)];
+    uint64_t most = 1, newest = 0;
+    if (lowered->weights == WEIGHTS_FLUSH)
+        return 1;
+    for (size_t i = 0; i < list->count; i++) {
+        newest += list->at[i].kind == ACTION_STEP && list->at[i].stage == stage;
+        // A version v lives while some F behind v STEPs has its B still to come.
+        uint64_t alive_now = 1;
+        for (uint64_t v = 0; v < newest; v++) {
+            bool used = false;
+            uint64_t steps = 0;
+            for (size_t j = 0; j <= i && !used; j++) {
+                const struct action action = list->at[j];
+                steps += action.kind == ACTION_STEP && action.stage == stage;
+                used = action.kind == ACTION_F && action.stage == stage && steps == v
+                    && find(list, ACTION_B, stage, action.micro_batch) > i;
+            }
+            alive_now += used;
+        }
+        most = alive_now > most ? alive_now : most;
+    }
+    return most;
+}
+
+// --- one stage -------------------------------------------------------------------------
+
+struct evaluation {
+    const struct plan *plan;
+    const struct profile *profile;
+    struct schedule *lowered;
+    struct life *lives;
+};
+
+static uint64_t scaled(uint64_t ns, uint64_t speed_permille)
+{
+    const unsigned __int128 product = (unsigned __int128)ns * 1000;
+    return (uint64_t)((product + speed_permille - 1) / speed_permille);
+}
+
+static bool check_times(const struct scope *scope, uint64_t speed, size_t s, struct error *error)
+{
+    uint64_t f = 0, b = 0, i = 0, w = 0, r = 0;
+    for (uint32_t l = scope->first; l < scope->end; l++) {
+        const struct profile_layer *layer = &scope->profile->layers[l];
+        f += layer->forward_ns;
+        b += layer->backward_ns;
+        i += layer->backward_input_ns;
+        w += layer->backward_weight_ns;
+        r += segment_of(scope, l) >= 0 ? layer->forward_ns : 0;
+    }
+    const struct cost_row *row = &scope->stage->costs;
+    return same(row->forward_ns, scaled(f, speed), error, s, "costs.forward_ns")
+        && same(row->backward_ns, scaled(b, speed), error, s, "costs.backward_ns")
+        && same(row->backward_input_ns, scaled(i, speed), error, s, "costs.backward_input_ns")
+        && same(row->backward_weight_ns, scaled(w, speed), error, s, "costs.backward_weight_ns")
+        && same(row->recompute_ns, scaled(r, speed), error, s, "costs.recompute_ns");
+}
+
+static bool check_row_bytes(const struct scope *scope, const struct sizes *sizes, enum optimizer_kind optimizer,
+                            size_t s, struct error *error)
+{
+    const struct cost_row *row = &scope->stage->costs;
+    const uint64_t through = sizes->kept_through + (sizes->life == INPUT_UNTIL_W ? sizes->input : 0);
+    const uint64_t forward = sizes->kept + through + (sizes->life == INPUT_UNTIL_I ? sizes->input : 0);
+    return same(row->output_bytes, sizes->output, error, s, "costs.output_bytes")
+        && same(row->kept_forward_bytes, forward, error, s, "costs.kept_forward_bytes")
+        && same(row->kept_weight_bytes, sizes->held + through, error, s, "costs.kept_weight_bytes")
+        && same(row->transient_bytes, sizes->transient, error, s, "costs.transient_bytes")
+        && same(row->fixed_bytes, (2 + (uint64_t)optimizer) * sizes->weights, error, s, "costs.fixed_bytes")
+        && same(row->version_bytes, sizes->weights, error, s, "costs.version_bytes");
+}
+
+static bool check_memory(const struct evaluation *evaluation, const struct scope *scope, const struct sizes *sizes,
+                         size_t s, struct error *error)
+{
+    const struct plan *plan = evaluation->plan;
+    const struct stage_memory *memory = &scope->stage->memory;
+    const struct schedule *lowered = evaluation->lowered;
+    const uint32_t stage = (uint32_t)s;
+    static const enum action_kind input_end[] = {
+        [INPUT_UNTIL_F] = ACTION_F, [INPUT_UNTIL_I] = ACTION_B, [INPUT_UNTIL_W] = ACTION_B,
+    };
+    const bool is_first = s == 0, is_last = s + 1 == plan->stage_count;
+    const uint64_t messages = lowered->micro_batches < 2 ? lowered->micro_batches : 2;
+    const uint64_t in_flight = slots_between(lowered, stage, ACTION_F, ACTION_B, evaluation->lives);
+    const uint64_t inputs =
+        is_first ? 0 : slots_between(lowered, stage, ACTION_RECV_F, input_end[sizes->life], evaluation->lives);
+    const uint64_t gradients =
+        is_last ? 0 : slots_between(lowered, stage, ACTION_RECV_B, ACTION_B, evaluation->lives);
+
+    const uint64_t versions = (versions_at_once(lowered, stage) - 1) * sizes->weights;
+    const uint64_t kept = inputs * sizes->input + in_flight * (sizes->kept + sizes->kept_through);
+    const uint64_t buffers = (is_last ? 0 : messages * sizes->output) + gradients * sizes->output
+        + (is_first ? 0 : messages * sizes->input);
+    const uint64_t state = (uint64_t)plan->optimizer * sizes->weights;
+    const uint64_t peak = 2 * sizes->weights + state + versions + kept + sizes->transient + buffers;
+    return same(memory->weights_bytes, sizes->weights, error, s, "memory.weights_bytes")
+        && same(memory->gradients_bytes, sizes->weights, error, s, "memory.gradients_bytes")
+        && same(memory->optimizer_bytes, state, error, s, "memory.optimizer_bytes")
+        && same(memory->versions_bytes, versions, error, s, "memory.versions_bytes")
+        && same(memory->kept_bytes, kept, error, s, "memory.kept_bytes")
+        && same(memory->transient_bytes, sizes->transient, error, s, "memory.transient_bytes")
+        && same(memory->buffers_bytes, buffers, error, s, "memory.buffers_bytes")
+        && same(memory->peak_bytes, peak, error, s, "memory.peak_bytes");
+}
+
+static bool check_fit(const struct plan *plan, size_t s, struct error *error)
+{
+    const struct stage_memory *memory = &plan->stages[s].memory;
+    const uint64_t capacity = plan->cluster->devices[plan->stages[s].devices[0]].memory_bytes;
+    if (!same(memory->capacity_bytes, capacity, error, s, "memory.capacity_bytes"))
+        return false;
+    return memory->peak_bytes <= capacity
+        || error_set_kind(error, ERROR_ANSWER,
+                          "stages[%zu].memory.peak_bytes: %" PRIu64 " do not fit into the %" PRIu64 " of its device", s,
+                          memory->peak_bytes, capacity);
+}
+
+static bool check_stage(const struct evaluation *evaluation, size_t s, struct error *error)
+{
+    const struct plan *plan = evaluation->plan;
+    const struct plan_stage *stage = &plan->stages[s];
+    const struct scope scope = { evaluation->profile, stage, stage->first, stage->end };
+    const struct sizes sizes = sizes_of(&scope);
+    return check_times(&scope, plan->cluster->devices[stage->devices[0]].speed_permille, s, error)
+        && check_row_bytes(&scope, &sizes, plan->optimizer, s, error)
+        && check_memory(evaluation, &scope, &sizes, s, error) && check_fit(plan, s, error);
+}
+
+// --- the whole plan ----------------------------------------------------------------------
+
+static bool check_cuts(const struct plan *plan, const struct profile *profile, struct error *error)
+{
+    uint32_t next = 0;
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        if (stage->first != next || stage->end < stage->first || stage->end > profile->layer_count)
+            return error_set_kind(error, ERROR_ANSWER, "stages[%zu]: holds layers %u to %u, but %u comes next, of %zu",
+                                  s, stage->first, stage->end, next, profile->layer_count);
+        for (uint32_t l = stage->first; l < stage->end; l++)
+            if (strcmp(stage->layers[l - stage->first], profile->layers[l].name) != 0)
+                return error_set_kind(error, ERROR_ANSWER, "stages[%zu]: layer %u is \"%s\", in the profile \"%s\"", s,
+                                      l, stage->layers[l - stage->first], profile->layers[l].name);
+        next = stage->end;
+        if (next > 0 && next < profile->layer_count && !profile_can_cut_after(profile, next - 1))
+            return error_set_kind(error, ERROR_ANSWER, "stages[%zu]: ends after layer %u, where no cut may be", s,
+                                  next - 1);
+        for (size_t i = 0; i < profile->tied_count; i++)
+            if ((profile->tied[i].from < next) != (profile->tied[i].to < next))
+                return error_set_kind(error, ERROR_ANSWER, "stages[%zu]: ends between the tied layers %u and %u", s,
+                                      profile->tied[i].from, profile->tied[i].to);
+    }
+    return next == profile->layer_count
+        || error_set_kind(error, ERROR_ANSWER, "the stages hold %u layers, the profile %zu", next, profile->layer_count);
+}
+
+static bool simulate(const struct plan *plan, uint32_t micro_batches, struct simulation *simulation,
+                     struct error *error)
+{
+    struct schedule *lowered = plan_schedule(plan, micro_batches, true, error);
+    struct network *network = lowered ? plan_network(plan, error) : NULL;
+    const bool good = network && schedule_simulate(lowered, NULL, network, simulation, NULL, error);
+    network_free(network);
+    schedule_free(lowered);
+    return good;
+}
+
+static bool check_prediction(const struct plan *plan, const struct simulation *run, uint64_t iteration_ns,
+                             struct error *error)
+{
+    if (plan->iteration_ns != iteration_ns)
+        return error_set_kind(error, ERROR_ANSWER,
+                              "predicted.iteration_ns: the plan says %" PRIu64 ", its profile gives %" PRIu64,
+                              plan->iteration_ns, iteration_ns);
+    for (size_t s = 0; s < plan->stage_count; s++)
+        if (!same(plan->stages[s].memory.live_peak_bytes, run->per_rank[s].live_peak_bytes, error, s,
+                  "memory.live_peak_bytes"))
+            return false;
+    return same_fraction(plan->bubble.makespan, run->bubble.makespan, error, "predicted.bubble.makespan")
+        && same_fraction(plan->bubble.overhead, run->bubble.overhead, error, "predicted.bubble.overhead")
+        && same_fraction(plan->bubble.span, run->bubble.span, error, "predicted.bubble.span")
+        && same_fraction(plan->bubble.zb_rate, run->bubble.zb_rate, error, "predicted.bubble.zb_rate");
+}
+
+// A certificate may not contradict itself or the plan.
+static bool check_certificate(const struct plan *plan, struct error *error)
+{
+    const struct certificate *certificate = &plan->certificate;
+    if (certificate->value_ns != plan->iteration_ns)
+        return error_set_kind(error, ERROR_ANSWER,
+                              "certificate.value_ns: is %" PRIu64 ", but the plan takes %" PRIu64 " ns",
+                              certificate->value_ns, plan->iteration_ns);
+    if (certificate->lower_bound_ns > certificate->value_ns)
+        return error_set_kind(error, ERROR_ANSWER,
+                              "certificate.lower_bound_ns: %" PRIu64 " is above the value, %" PRIu64,
+                              certificate->lower_bound_ns, certificate->value_ns);
+    if (certificate->proved && certificate->lower_bound_ns != certificate->value_ns)
+        return error_set_kind(error, ERROR_ANSWER, "certificate.proved: though its bound is %" PRIu64 " ns below its"
+                              " value", certificate->value_ns - certificate->lower_bound_ns);
+    const double gap = certificate->value_ns
+        ? (double)(certificate->value_ns - certificate->lower_bound_ns) / (double)certificate->value_ns : 0;
+    return same_fraction(certificate->gap, gap, error, "certificate.gap");
+}
+
+static bool check_all(const struct evaluation *evaluation, struct error *error)
+{
+    const struct plan *plan = evaluation->plan;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        if (!check_stage(evaluation, s, error))
+            return false;
+    struct simulation run = { 0 }, shorter = { 0 };
+    const bool flushes = plan->weights == WEIGHTS_FLUSH;
+    const uint32_t m = plan->micro_batches;
+    const bool good = simulate(plan, flushes ? m : 3 * m, &run, error)
+        && (flushes || simulate(plan, 2 * m, &shorter, error))
+        && check_prediction(plan, &run, run.iteration_ns - shorter.iteration_ns, error)
+        && check_certificate(plan, error);
+    simulation_clear(&run);
+    simulation_clear(&shorter);
+    return good;
+}
+
+bool plan_evaluate(const struct plan *plan, const struct profile *profile, struct error *error)
+{
+    if (strcmp(plan->profile_hash, profile->hash) != 0)
+        return error_set_kind(error, ERROR_ANSWER, "the plan was made of the profile %s, and this is %s",
+                              plan->profile_hash, profile->hash);
+    if (plan->chunks != 1 || plan->stage_count != plan->ranks)
+        return error_set(error, "plans of one stage per rank are all that can be evaluated so far");
+    if (!check_cuts(plan, profile, error))
+        return false;
+    const struct generator *generator = generator_find(plan->schedule, error);
+    const uint32_t length = generator ? predict_run_length(generator, plan->ranks, plan->micro_batches) : 0;
+    struct evaluation evaluation = { .plan = plan, .profile = profile };
+    evaluation.lowered = length ? plan_schedule(plan, length, true, error) : NULL;
+    evaluation.lives = evaluation.lowered ? calloc(length, sizeof evaluation.lives[0]) : NULL;
+    if (evaluation.lowered && !evaluation.lives)
+        error_no_memory(error, "the evaluation of a plan");
+    const bool good = evaluation.lives && check_all(&evaluation, error);
+    free(evaluation.lives);
+    schedule_free(evaluation.lowered);
+    return good;
+}

@@ -1,0 +1,134 @@
+#include "partitioner/evaluate.h"
+
+#include "partitioner/search.h"
+#include "tests/partitioner/instance.h"
+
+// Everything that the search writes holds, by definitions it does not share.
+static void plans_of_the_search_hold(void **state)
+{
+    (void)state;
+    uint64_t seed = 21, held = 0, recomputing = 0;
+    const uint64_t trials = test_trials(400, 5000);
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        const uint32_t layers = 1 + (uint32_t)random_below(&seed, 9);
+        const uint32_t ranks = 1 + (uint32_t)random_below(&seed, layers < 4 ? layers : 4);
+        struct instance instance = instance_create(&seed, layers, ranks, false);
+        struct error error = { 0 };
+        struct plan *plan = instance.network ? NULL : plan_search(&instance.request, &error);
+        error = (struct error){ 0 };
+        if (plan && !plan_evaluate(plan, instance.request.profile, &error))
+            fail_msg("trial %d (%s): %s", (int)trial, instance.request.schedule, error.text);
+        held += plan != NULL;
+        for (size_t s = 0; plan && s < plan->stage_count; s++)
+            recomputing += plan->stages[s].recompute_count > 0;
+        plan_free(plan);
+        instance_clear(&instance);
+    }
+    print_message("# %d plans hold, %d of their stages recompute\n", (int)held, (int)recomputing);
+    assert_true(held > trials / 4 && recomputing > trials / 20);
+}
+
+static const struct small_layer rows[] = {
+    { 3000, 6000, 4, 2, 8, INPUT_KEPT_WEIGHT, 2, 1, 2 },
+    { 2000, 5000, 4, 2, 8, INPUT_KEPT_BOTH, 2, 1, 2 },
+    { 4000, 7000, 4, 2, 8, INPUT_KEPT_WEIGHT, 2, 1, 2 },
+    { 1000, 3000, 4, 2, 8, INPUT_KEPT_NONE, 2, 1, 2 },
+};
+
+static uint64_t *number_of(struct plan *plan, size_t which)
+{
+    struct plan_stage *stage = &plan->stages[1];
+    uint64_t *all[] = {
+        &stage->costs.forward_ns,          &stage->costs.backward_ns,        &stage->costs.backward_input_ns,
+        &stage->costs.backward_weight_ns,  &stage->costs.recompute_ns,       &stage->costs.output_bytes,
+        &stage->costs.kept_forward_bytes,  &stage->costs.kept_weight_bytes,  &stage->costs.transient_bytes,
+        &stage->costs.fixed_bytes,         &stage->costs.version_bytes,      &stage->memory.weights_bytes,
+        &stage->memory.gradients_bytes,    &stage->memory.optimizer_bytes,   &stage->memory.versions_bytes,
+        &stage->memory.kept_bytes,         &stage->memory.transient_bytes,   &stage->memory.buffers_bytes,
+        &stage->memory.peak_bytes,         &stage->memory.capacity_bytes,    &stage->memory.live_peak_bytes,
+        &plan->iteration_ns,               &plan->certificate.value_ns,
+    };
+    return which < sizeof all / sizeof all[0] ? all[which] : NULL;
+}
+
+static const char *const number_names[] = {
+    "stages[1].costs.forward_ns",         "stages[1].costs.backward_ns",       "stages[1].costs.backward_input_ns",
+    "stages[1].costs.backward_weight_ns", "stages[1].costs.recompute_ns",      "stages[1].costs.output_bytes",
+    "stages[1].costs.kept_forward_bytes", "stages[1].costs.kept_weight_bytes", "stages[1].costs.transient_bytes",
+    "stages[1].costs.fixed_bytes",        "stages[1].costs.version_bytes",     "stages[1].memory.weights_bytes",
+    "stages[1].memory.gradients_bytes",   "stages[1].memory.optimizer_bytes",  "stages[1].memory.versions_bytes",
+    "stages[1].memory.kept_bytes",        "stages[1].memory.transient_bytes",  "stages[1].memory.buffers_bytes",
+    "stages[1].memory.peak_bytes",        "stages[1].memory.capacity_bytes",   "stages[1].memory.live_peak_bytes",
+    "predicted.iteration_ns",             "certificate.value_ns",
+};
+
+static struct plan *plan_of(struct profile *profile, struct cluster *cluster)
+{
+    struct error error = { 0 };
+    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 2,
+                                            .chunks = 1, .micro_batches = 4, .optimizer = OPTIMIZER_ADAMW };
+    struct plan *plan = plan_search(&request, &error);
+    assert_good(plan, error);
+    return plan;
+}
+
+static void any_other_number_is_told_by_its_place(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct profile *profile = small_chain(rows, 4);
+    struct cluster *cluster = cluster_uniform(2, 1 << 20, 100, 1000000000, &error);
+    struct plan *plan = plan_of(profile, cluster);
+    assert_good(plan_evaluate(plan, profile, &error), error);
+    for (size_t i = 0; number_of(plan, i); i++) {
+        error = (struct error){ 0 };
+        *number_of(plan, i) += 1;
+        if (plan_evaluate(plan, profile, &error))
+            fail_msg("%s: another number was not noticed", number_names[i]);
+        if (strncmp(error.text, number_names[i], strlen(number_names[i])) != 0)
+            fail_msg("%s: noticed as: %s", number_names[i], error.text);
+        assert_int_equal(error.kind, ERROR_ANSWER);
+        *number_of(plan, i) -= 1;
+    }
+    plan_free(plan);
+    cluster_free(cluster);
+    profile_free(profile);
+}
+
+static void claims_that_do_not_follow_are_refused(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct profile *profile = small_chain(rows, 4);
+    struct cluster *cluster = cluster_uniform(2, 1 << 20, 100, 1000000000, &error);
+    struct plan *plan = plan_of(profile, cluster);
+    assert_true(plan->certificate.proved);
+
+    plan->certificate.lower_bound_ns -= 1;
+    assert_false(plan_evaluate(plan, profile, &error));
+    assert_error(error, "certificate.proved: though its bound is 1 ns below its value");
+    plan->certificate.lower_bound_ns += 2;
+    error = (struct error){ 0 };
+    assert_false(plan_evaluate(plan, profile, &error));
+    assert_memory_equal(error.text, "certificate.lower_bound_ns: ", 28);
+    plan->certificate.lower_bound_ns -= 1;
+
+    profile->layers[0].forward_ns += 1;
+    assert_good(profile_rehash(profile, &error), error);
+    error = (struct error){ 0 };
+    assert_false(plan_evaluate(plan, profile, &error));
+    assert_memory_equal(error.text, "the plan was made of the profile ", 33);
+    plan_free(plan);
+    cluster_free(cluster);
+    profile_free(profile);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans_of_the_search_hold),
+        cmocka_unit_test(any_other_number_is_told_by_its_place),
+        cmocka_unit_test(claims_that_do_not_follow_are_refused),
+    };
+    return cmocka_run_group_tests_name("evaluate", tests, NULL, NULL);
+}
