@@ -13,6 +13,7 @@ enum { KEY_SENDS = KEY_OWN, KEY_PROFILE };
 struct given {
     const char *file;
     const char *profile;  // FILE is a plan of it
+    bool has_sends;
     uint64_t capacity;
     struct shared_options shared;
 };
@@ -40,6 +41,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
     struct given *given = state->input;
     switch (key) {
     case KEY_SENDS:
+        given->has_sends = true;
         given->capacity = take_sends(argument, state);
         break;
     case KEY_PROFILE:
@@ -53,6 +55,8 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_END:
         if (!given->file)
             argp_error(state, "a schedule's file is needed");
+        if (given->profile && (given->shared.json || given->has_sends))
+            argp_error(state, "--json and --sends are for schedules, --profile for plans");
         break;
     default:
         return shared_option(key, argument, &given->shared, state);

@@ -33,6 +33,7 @@ struct subject {
     struct schedule *schedule;
     struct network *network;
     uint64_t steady_ns;        // of an asynchronous plan: an iteration once it is under way
+    uint64_t stated_ns;        // of a plan simulated as it stands: the iteration it predicts
     uint64_t *capacity_bytes;  // of a plan: the memory of each rank's device
 };
 
@@ -128,7 +129,8 @@ static const struct argp argp = {
     .doc = "Says what a plan or a schedule takes: time, the four bubbles, bytes per rank. "
            "FILE may be \"-\", standard input.\v"
            "A schedule needs costs: its own, or --cost. Messages cost what --cost or --cluster says (rank r on device "
-           "r); in a plan, what its own cluster says. --micro-batches and --schedule change those of a plan, whose cuts and recomputation stay.\n\nExample:\n"
+           "r); in a plan, what its own cluster says. "
+           "--micro-batches and --schedule change those of a plan, whose cuts and recomputation stay.\n\nExample:\n"
            "  weir schedule 1f1b --ranks 8 --micro-batches 24 --format json > 1f1b.json\n"
            "  weir simulate 1f1b.json --cost 18522us,18086us,9337us,601us\n",
 };
@@ -222,6 +224,8 @@ static bool read_plan(const struct given *given, const char *text, size_t length
     struct plan *plan = plan_read(text, length, given->file, error);
     if (!plan)
         return false;
+    if (!given->shared.schedule && !given->shared.micro_batches)
+        subject->stated_ns = plan->iteration_ns;
     bool good = !given->shared.schedule || change_schedule(plan, given->shared.schedule, error);
     if (given->shared.micro_batches)
         plan->micro_batches = (uint32_t)given->shared.micro_batches;
@@ -341,6 +345,29 @@ static void write_result(const struct given *given, const struct subject *subjec
     }
 }
 
+// A plan made by hand states nothing.
+static void warn(const struct given *given, const struct subject *subject, const struct simulation *simulation)
+{
+    const uint64_t taken_ns = subject->steady_ns ? subject->steady_ns : simulation->iteration_ns;
+    if (subject->stated_ns && subject->stated_ns != taken_ns)
+        fprintf(stderr, "weir: %s: predicted.iteration_ns: is %llu, but it takes %llu: the plan was changed since it was"
+                        " made (weir check PLAN --profile PROFILE says where)\n", given->file, (unsigned long long)subject->stated_ns,
+                (unsigned long long)taken_ns);
+}
+
+// Documents and charts hold no more.
+static bool is_sensible(const struct given *given, const struct simulation *simulation, struct error *error)
+{
+    if (simulation->iteration_ns > JSON_MAX)
+        return error_set(error, "%s: takes more than 2^53 - 1 ns, 104 days: its costs or the cluster's latency are too"
+                                " high", given->file);
+    for (uint32_t rank = 0; rank < simulation->ranks; rank++)
+        if (simulation->per_rank[rank].live_peak_bytes > JSON_MAX)
+            return error_set(error, "%s: rank %u would hold more than 2^53 - 1 bytes: what its stages keep is too much",
+                             given->file, rank);
+    return true;
+}
+
 static bool simulate(const struct given *given, struct text *text, struct error *error)
 {
     struct subject subject = { 0 };
@@ -348,7 +375,10 @@ static bool simulate(const struct given *given, struct text *text, struct error 
     struct timeline timeline = { 0 };
     const bool good = read_subject(given, &subject, error)
                    && schedule_simulate(subject.schedule, NULL, subject.network, &simulation,
-                                        given->format == FORMAT_JSON ? NULL : &timeline, error);
+                                        given->format == FORMAT_JSON ? NULL : &timeline, error)
+                   && is_sensible(given, &simulation, error);
+    if (good)
+        warn(given, &subject, &simulation);
     if (good)
         write_result(given, &subject, &simulation, &timeline, text);
     simulation_clear(&simulation);

@@ -2,10 +2,12 @@
 //
 // Refused here is what can be seen to be wrong from the document alone. Whether
 // its numbers are those of a profile is for evaluate.h.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
+#include "common/number.h"
 #include "partitioner/plan.h"
 #include "schedules/generate.h"
 
@@ -257,6 +259,26 @@ static bool read_recompute(struct json *object, struct plan_stage *stage, struct
     return true;
 }
 
+// The bytes of a stage agree with each other and with its device.
+static void check_memory(struct json *object, const struct plan *plan, const struct plan_stage *stage)
+{
+    const struct stage_memory *memory = &stage->memory;
+    const uint64_t fixed =
+        add_clamped(memory->weights_bytes, add_clamped(memory->gradients_bytes, memory->optimizer_bytes));
+    const uint64_t moving = add_clamped(add_clamped(memory->versions_bytes, memory->kept_bytes),
+                                        add_clamped(memory->transient_bytes, memory->buffers_bytes));
+    const uint64_t device = plan->cluster->devices[stage->devices[0]].memory_bytes;
+    if (stage->costs.fixed_bytes != fixed)
+        json_refuse_key(object, "costs", "fixed_bytes is %llu, but weights, gradients and optimizer take %llu",
+                        (unsigned long long)stage->costs.fixed_bytes, (unsigned long long)fixed);
+    else if (memory->peak_bytes != add_clamped(fixed, moving))
+        json_refuse_key(object, "memory", "peak_bytes is %llu, but its parts add up to %llu",
+                        (unsigned long long)memory->peak_bytes, (unsigned long long)add_clamped(fixed, moving));
+    else if (memory->capacity_bytes != device)
+        json_refuse_key(object, "memory", "capacity_bytes is %llu, but device %u has %llu",
+                        (unsigned long long)memory->capacity_bytes, stage->devices[0], (unsigned long long)device);
+}
+
 static bool read_stage(struct json *object, const struct plan *plan, size_t number, struct plan_stage *stage,
                        struct error *error)
 {
@@ -283,6 +305,7 @@ static bool read_stage(struct json *object, const struct plan *plan, size_t numb
         return false;
     read_fields(object, "costs", &stage->costs, cost_fields);
     read_fields(object, "memory", &stage->memory, memory_fields);
+    check_memory(object, plan, stage);
     json_end(object);
     return json_ok(object->document, error);
 }
@@ -347,6 +370,21 @@ static void read_predicted(struct json *root, struct plan *plan)
     json_end(&predicted);
 }
 
+// A certificate claims nothing that its own numbers deny.
+static void check_certificate(struct json *place, const struct certificate *certificate)
+{
+    const uint64_t value = certificate->value_ns, bound = certificate->lower_bound_ns;
+    const double gap = value > bound ? (double)(value - bound) / (double)value : 0;
+    if (bound > value)
+        json_refuse_key(place, "lower_bound_ns", "is %llu, above the value, %llu", (unsigned long long)bound,
+                        (unsigned long long)value);
+    else if (certificate->proved && bound != value)
+        json_refuse_key(place, "proved", "is true, but %llu ns lie between bound and value",
+                        (unsigned long long)(value - bound));
+    else if (!(fabs(certificate->gap - gap) < 1e-6))
+        json_refuse_key(place, "gap", "is %.6f, but value and bound are %.6f of the value apart", certificate->gap, gap);
+}
+
 static void read_certificate(struct json *root, struct certificate *certificate)
 {
     struct json place = json_object(root, "certificate");
@@ -357,6 +395,7 @@ static void read_certificate(struct json *root, struct certificate *certificate)
     certificate->proved = json_bool(&place, "proved");
     certificate->by = (enum certificate_by)json_choice(&place, "by", by_names);
     read_short(&place, "stopped", certificate->stopped, sizeof certificate->stopped);
+    check_certificate(&place, certificate);
     json_end(&place);
 }
 

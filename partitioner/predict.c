@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/json.h"
 #include "common/number.h"
 #include "partitioner/stage_cost.h"
 #include "schedules/lower.h"
@@ -97,6 +98,10 @@ static bool fill_predicted(struct plan *plan, const struct network *network, str
     struct simulation whole = { 0 }, shorter = { 0 };
     bool good = simulate(plan, network, flushes ? plan->micro_batches : 3 * plan->micro_batches, &whole, error)
              && (flushes || simulate(plan, network, 2 * plan->micro_batches, &shorter, error));
+    // Documents hold no more, and nobody waits for it.
+    if (good && whole.iteration_ns > JSON_MAX)
+        good = error_set(error, "an iteration would take more than 2^53 - 1 ns, 104 days: see to the units of"
+                                " profile and cluster, or take fewer micro-batches");
     if (good) {
         plan->iteration_ns = whole.iteration_ns - shorter.iteration_ns;
         plan->bubble = whole.bubble;

@@ -59,22 +59,22 @@ static bool make_stages(struct pipeline *pipeline, const struct weir_layer *laye
     return true;
 }
 
-// What the layers need is what the plan has counted, or the devices it was made for
-// may not hold them. (How many slots an asynchronous run takes depends on its length; a plan made by
-// hand has counted nothing.)
+// What the layers need is what the plan has counted, or the devices it was made for may not hold them. An
+// asynchronous run that ends before its steady state needs less; a plan made by hand has counted nothing.
 static bool match_memory(const struct pipeline *pipeline, struct error *error)
 {
     const struct plan *plan = pipeline->plan;
+    const bool flushes = plan->weights == WEIGHTS_FLUSH;
     struct slots *slots = calloc(plan->stage_count, sizeof *slots);
     bool good = slots || error_no_memory(error, "the slots of a plan");
     good = good && slots_count(pipeline->schedule, slots, error);
-    for (size_t s = 0; good && plan->weights == WEIGHTS_FLUSH && s < plan->stage_count; s++) {
+    for (size_t s = 0; good && s < plan->stage_count; s++) {
         const uint64_t planned = plan->stages[s].memory.peak_bytes;
         const uint64_t needed = stage_memory_of(&pipeline->stages[s].bytes, &slots[s]).peak_bytes;
-        if (planned > 0 && needed != planned)
-            good = error_set(error, "the plan's stage %zu was counted as %llu bytes, and its layers take %llu: the "
-                             "plan is of layers of other sizes", s, (unsigned long long)planned,
-                             (unsigned long long)needed);
+        if (planned > 0 && (needed > planned || (flushes && needed < planned)))
+            good = error_set(error, "the plan's stage %zu was counted as %llu bytes, and its layers take %llu: the plan "
+                             "was changed, or is of layers of other sizes; partition anew", s,
+                             (unsigned long long)planned, (unsigned long long)needed);
     }
     free(slots);
     return good;

@@ -20,5 +20,17 @@ weir partition profile.json --cluster "$cluster" --schedule zigzag --micro-batch
 weir simulate plan.json --schedule pipedream | sed -n 1,3p
 weir simulate plan.json --schedule zigzag 2>&1; echo "exit $?"
 weir check plan.json --profile profile.json
-sed 's/"kept_bytes": 270336/"kept_bytes": 270080/' plan.json > edited.json
+sed 's/"recompute_ns": 0/"recompute_ns": 5/' plan.json > edited.json
 weir check edited.json --profile profile.json 2>&1; echo "exit $?"
+weir simulate edited.json 2>&1 | sed -n 1,3p
+weir simulate edited.json --micro-batches 2 2>&1 | sed -n 1,2p
+sed 's/"kept_bytes": [0-9]*/"kept_bytes": 1/' plan.json > bytes.json
+weir simulate bytes.json 2>&1; echo "exit $?"
+
+echo "# more than a document can hold"
+weir partition profile.json --cluster '2 devices, 16MiB, 10GB/s 9000000s' --schedule 1f1b --micro-batches 8 2>&1; echo "exit $?"
+weir schedule 1f1b --ranks 2 --micro-batches 2 --format json > order.json
+weir simulate order.json --cost 9000000s,1us,1us,0ns 2>&1; echo "exit $?"
+weir simulate order.json --cost 1us,1us,1us,0ns --keep 9007199254740991B,1B 2>&1; echo "exit $?"
+
+weir check plan.json --profile profile.json --json 2>&1; echo "exit $?"
