@@ -10,12 +10,14 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "partitioner/search.h"
+#include "partitioner/second_opinion.h"
 
-enum { KEY_BUDGET = KEY_OWN, KEY_DEADLINE };
+enum { KEY_BUDGET = KEY_OWN, KEY_DEADLINE, KEY_SECOND_OPINION };
 
 struct given {
     const char *profile;
     uint64_t budget, deadline_ns;
+    bool second_opinion;
     struct shared_options shared;
 };
 
@@ -27,8 +29,9 @@ static const struct argp_option options[] = {
     OPTION_CHUNKS,
     OPTION_MEMORY,
     OPTION_OPTIMIZER,
-    { "budget", KEY_BUDGET, "N", 0, "Units of work the search may take (3000000, some seconds)", 0 },
+    { "budget", KEY_BUDGET, "N", 0, "Units of work the search may take (3000000, a few seconds)", 0 },
     { "deadline", KEY_DEADLINE, "TIME", 0, "Time the search may take, such as 10s; results may then differ", 0 },
+    { "second-opinion", KEY_SECOND_OPINION, 0, 0, "Let GLPK find the least bound of small cases too, and compare", 0 },
     OPTION_JSON,
     OPTION_OUTPUT,
     { 0 },
@@ -53,6 +56,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
         break;
     case KEY_DEADLINE:
         return take_deadline(argument, given, state);
+    case KEY_SECOND_OPINION:
+        given->second_opinion = true;
+        break;
     case ARGP_KEY_ARG:
         if (given->profile)
             argp_error(state, "one profile, not also \"%s\"", argument);
@@ -88,13 +94,13 @@ static void interrupt(int signal_number)
     interrupted = 1;
 }
 
-static struct plan *search(const struct given *given, const struct profile *profile, struct cluster *cluster,
-                           struct error *error)
+static struct search_request request_of(const struct given *given, const struct profile *profile,
+                                        struct cluster *cluster)
 {
     const struct shared_options *shared = &given->shared;
     for (size_t i = 0; shared->memory_bytes && i < cluster->device_count; i++)
         cluster->devices[i].memory_bytes = shared->memory_bytes;
-    const struct search_request request = {
+    return (struct search_request){
         .profile = profile,
         .cluster = cluster,
         .schedule = shared->schedule,
@@ -106,9 +112,6 @@ static struct plan *search(const struct given *given, const struct profile *prof
         .deadline_ns = given->deadline_ns,
         .interrupted = &interrupted,
     };
-    const struct sigaction action = { .sa_handler = interrupt };
-    sigaction(SIGINT, &action, NULL);
-    return plan_search(&request, error);
 }
 
 static int print(const struct given *given, const struct plan *plan)
@@ -128,6 +131,34 @@ static int print(const struct given *given, const struct plan *plan)
     return command_write(&table, NULL, 0);
 }
 
+// GLPK gets a minute and 4 GiB.
+static int print_second_opinion(const struct search_request *request, struct error *error)
+{
+    struct second_opinion opinion;
+    if (!second_opinion_ask(request, (struct integer_limits){ 60, (uint64_t)4 << 30 }, &opinion, error))
+        return command_fail(error);
+    struct text text = { 0 };
+    second_opinion_print(&opinion, &text);
+    return command_write(&text, NULL, 0);
+}
+
+static int search(const struct given *given, const struct profile *profile, struct error *error)
+{
+    struct cluster *cluster = cluster_load(given->shared.cluster, error);
+    if (!cluster)
+        return command_fail(error);
+    const struct sigaction action = { .sa_handler = interrupt };
+    sigaction(SIGINT, &action, NULL);
+    const struct search_request request = request_of(given, profile, cluster);
+    struct plan *plan = plan_search(&request, error);
+    int code = plan ? print(given, plan) : command_fail(error);
+    if (code == 0 && given->second_opinion)
+        code = print_second_opinion(&request, error);
+    plan_free(plan);
+    cluster_free(cluster);
+    return code;
+}
+
 static int run(int count, char **arguments)
 {
     struct given given = { .profile = NULL };
@@ -135,11 +166,9 @@ static int run(int count, char **arguments)
 
     struct error error = { 0 };
     struct profile *profile = profile_load(given.profile, &error);
-    struct cluster *cluster = profile ? cluster_load(given.shared.cluster, &error) : NULL;
-    struct plan *plan = cluster ? search(&given, profile, cluster, &error) : NULL;
-    const int code = plan ? print(&given, plan) : command_fail(&error);
-    plan_free(plan);
-    cluster_free(cluster);
+    if (!profile)
+        return command_fail(&error);
+    const int code = search(&given, profile, &error);
     profile_free(profile);
     return code;
 }

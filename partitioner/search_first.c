@@ -101,7 +101,7 @@ static bool go_on(struct dive *dive, uint32_t left, uint32_t edge, struct known 
         const size_t until = from + AT_ONCE < count ? from + AT_ONCE : count;
         const size_t fitting = price_candidates(dive, s, known, row, from, until);
         for (size_t i = from; i < fitting && dive->error->kind == ERROR_NONE; i++) {
-            if (++dive->tries > MOST_TRIES || problem_must_stop(problem))
+            if (++dive->tries > MOST_TRIES || problem_is_interrupted(problem))
                 return false;
             dive->decision.forward_ns[s] = row[i].forward_ns;
             dive->decision.recompute_ns[s] = row[i].recompute_ns;

@@ -361,20 +361,27 @@ bool problem_segments(struct problem *problem, uint32_t stage, uint32_t first, u
 
 // --- the end ------------------------------------------------------------------------------
 
-bool problem_must_stop(struct problem *problem)
+bool problem_is_interrupted(struct problem *problem)
 {
+    const struct search_request *request = problem->request;
+    char time[NUMBER_SIZE];
     if (problem->stopped[0])
         return true;
-    const struct search_request *request = problem->request;
     if (request->interrupted && *request->interrupted)
         snprintf(problem->stopped, sizeof problem->stopped, "interrupted");
-    else if (problem->work > problem->limit)
-        snprintf(problem->stopped, sizeof problem->stopped, "the budget of %llu units of work is used up",
-                 (unsigned long long)problem->budget);
-    else if (problem->deadline_ns && clock_now_ns() > problem->deadline_ns) {
-        char time[NUMBER_SIZE];
+    else if (problem->deadline_ns && clock_now_ns() > problem->deadline_ns)
         snprintf(problem->stopped, sizeof problem->stopped, "the deadline of %s has passed",
                  time_format(request->deadline_ns, time));
-    }
     return problem->stopped[0] != '\0';
+}
+
+bool problem_must_stop(struct problem *problem)
+{
+    if (problem_is_interrupted(problem))
+        return true;
+    if (problem->work <= problem->limit)
+        return false;
+    snprintf(problem->stopped, sizeof problem->stopped, "the budget of %llu units of work is used up",
+             (unsigned long long)problem->budget);
+    return true;
 }

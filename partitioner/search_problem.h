@@ -65,5 +65,7 @@ bool problem_segments(struct problem *problem, uint32_t stage, uint32_t first, u
 
 // Whether budget, deadline or an interrupt ends the search; `stopped` then says which.
 bool problem_must_stop(struct problem *problem);
+// The same without the budget, which a first plan is not measured by.
+bool problem_is_interrupted(struct problem *problem);
 
 #endif

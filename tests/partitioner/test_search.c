@@ -1,5 +1,7 @@
 #include "partitioner/search.h"
 
+#include "partitioner/infeasible.h"
+
 #include "tests/partitioner/instance.h"
 
 struct tally {
@@ -99,11 +101,204 @@ static void plans_of_14_to_18_layers_are_proved(void **state)
     assert_true(tally.feasible > trials / 2 && tally.proved >= tally.feasible * 95 / 100);
 }
 
+// --- what a search says when it cannot do all ------------------------------------------
+
+static struct instance fixed_instance(const char *schedule, uint32_t layers, uint32_t ranks)
+{
+    uint64_t seed = 21;
+    struct instance instance = instance_create(&seed, layers, ranks, true);
+    network_free(instance.network);
+    instance.network = NULL;
+    instance.request.network = NULL;
+    instance.request.schedule = schedule;
+    instance.request.micro_batches = 6;
+    for (uint32_t r = 0; r < ranks; r++)
+        instance.cluster->devices[r] = (struct cluster_device){ instance.cluster->devices[r].name, 1 << 30, 1000 };
+    return instance;
+}
+
+static void a_small_budget_leaves_a_plan_with_a_gap(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct instance instance = fixed_instance(instance_schedules[i], 40, 6);
+        struct error error = { 0 };
+        struct plan *whole = plan_search(&instance.request, &error);
+        instance.request.budget = 60;
+        struct plan *plan = plan_search(&instance.request, &error);
+        assert_good(plan && whole, error);
+        assert_false(plan->certificate.proved);
+        assert_string_equal(plan->certificate.stopped, "the budget of 60 units of work is used up");
+        assert_true(plan->certificate.lower_bound_ns < whole->certificate.value_ns);
+        assert_true(plan->certificate.value_ns >= whole->certificate.value_ns);
+        assert_true(plan->certificate.gap > 0);
+        plan_free(plan);
+        plan_free(whole);
+        instance_clear(&instance);
+    }
+}
+
+static void an_interrupt_leaves_the_best_plan_so_far(void **state)
+{
+    (void)state;
+    struct instance instance = fixed_instance("pipedream", 40, 6);
+    struct error error = { 0 };
+    static volatile sig_atomic_t interrupted = 1;
+    instance.request.interrupted = &interrupted;
+    struct plan *plan = plan_search(&instance.request, &error);
+    // Interrupted before anything was found, or with a plan: never silently.
+    if (plan)
+        assert_string_equal(plan->certificate.stopped, "interrupted");
+    else
+        assert_error(error, "no plan was found: interrupted; nothing is proved, a larger --budget may find one");
+    plan_free(plan);
+    instance_clear(&instance);
+}
+
+static void the_same_request_gives_the_same_bytes(void **state)
+{
+    (void)state;
+    uint64_t seed = 22;
+    for (uint64_t trial = 0; trial < test_trials(30, 300); trial++) {
+        struct instance instance = instance_create(&seed, 6 + (uint32_t)random_below(&seed, 8), 3, true);
+        struct text texts[2] = { { 0 }, { 0 } };
+        for (int i = 0; i < 2; i++) {
+            struct error error = { 0 };
+            struct plan *plan = plan_search(&instance.request, &error);
+            if (plan)
+                plan_write(plan, &texts[i]);
+            else
+                text_add(&texts[i], "%s", error.text);
+            plan_free(plan);
+        }
+        assert_string_equal(texts[0].data, texts[1].data);
+        text_clear(&texts[0]);
+        text_clear(&texts[1]);
+        instance_clear(&instance);
+    }
+}
+
+// What is lacking is really lacking, and with that much more there is a plan.
+static void a_shortage_is_the_least_there_is(void **state)
+{
+    (void)state;
+    uint64_t seed = 23, found = 0;
+    for (uint64_t trial = 0; trial < test_trials(150, 1500); trial++) {
+        const uint32_t layers = 2 + (uint32_t)random_below(&seed, 6);
+        struct instance instance = instance_create(&seed, layers, 2, true);
+        struct error error = { 0 };
+        for (uint32_t r = 0; r < 2; r++)
+            instance.cluster->devices[r].memory_bytes = 1 + instance.cluster->devices[r].memory_bytes / 2;
+        struct plan *plan = plan_search(&instance.request, &error);
+        struct problem *problem = problem_create(&instance.request, &(struct error){ 0 });
+        struct shortage shortage;
+        assert_non_null(problem);
+        assert_true(infeasible_shortage(problem, &shortage, &(struct error){ 0 }));
+        if ((plan != NULL) != (shortage.lacks_bytes == 0))
+            fail_msg("trial %d: lacks %d, and there is %s plan", (int)trial, (int)shortage.lacks_bytes, plan ? "a" : "no");
+        plan_free(plan);
+        problem_free(problem);
+        for (int more = 0; shortage.lacks_bytes > 0 && more < 2; more++) {
+            for (uint32_t r = 0; r < 2; r++)
+                instance.cluster->devices[r].memory_bytes += more == 0 ? shortage.lacks_bytes - 1 : 1;
+            error = (struct error){ 0 };
+            plan = plan_search(&instance.request, &error);
+            if ((plan != NULL) != (more == 1))
+                fail_msg("trial %d: lacks %d, but with %s there is %s plan", (int)trial, (int)shortage.lacks_bytes,
+                         more ? "that" : "less", plan ? "a" : "no");
+            plan_free(plan);
+            found += more;
+        }
+        instance_clear(&instance);
+    }
+    assert_true(found > 20);
+}
+
+// --- requests that cannot be ---------------------------------------------------------------
+
+enum { TOO_MANY_RANKS, TOO_FEW_LAYERS, TIED, CHUNKS, UNKNOWN_SCHEDULE };
+
+static struct refused_row {
+    const char *name;
+    int what;
+    enum error_kind kind;
+    const char *sentence;
+} refused_rows[] = {
+    { "more ranks than devices", TOO_MANY_RANKS, ERROR_INPUT, "3 ranks need as many devices, but the cluster has 2" },
+    { "fewer layers than ranks", TOO_FEW_LAYERS, ERROR_ANSWER,
+      "the model has 1 layers, too few for a stage on each of 2 ranks; use --ranks 1" },
+    { "layers that are tied across all cuts", TIED, ERROR_ANSWER,
+      "the model can be cut into 1 stages at most, too few for 2 ranks (no_cut_after forbids 0 cuts; tied layers must be"
+      " on one stage); use --ranks 1" },
+    { "several stages per rank", CHUNKS, ERROR_INPUT, "plans of 2 stages per rank cannot be searched; use --chunks 1" },
+    { "a schedule that nobody knows", UNKNOWN_SCHEDULE, ERROR_INPUT,
+      "there is no schedule named \"2f2b\" (there are gpipe, 1f1b, pipedream)" },
+};
+
+static void is_refused(void **state)
+{
+    const struct refused_row *row = *state;
+    struct instance instance = fixed_instance("1f1b", row->what == TOO_FEW_LAYERS ? 2 : 5, 2);
+    struct error error = { 0 };
+    struct profile *single = NULL;
+    if (row->what == TOO_MANY_RANKS)
+        instance.request.ranks = 3;
+    if (row->what == CHUNKS)
+        instance.request.chunks = 2;
+    if (row->what == UNKNOWN_SCHEDULE)
+        instance.request.schedule = "2f2b";
+    if (row->what == TIED) {
+        instance.profile->tied = malloc(sizeof instance.profile->tied[0]);
+        instance.profile->tied[0] = (struct edge){ 0, 4 };
+        instance.profile->tied_count = 1;
+    }
+    if (row->what == TOO_FEW_LAYERS) {
+        single = small_chain(&(struct small_layer){ .forward = 1, .backward = 1 }, 1);
+        instance.request.profile = single;
+    }
+    assert_null(plan_search(&instance.request, &error));
+    assert_error(error, row->sentence);
+    assert_int_equal(error.kind, row->kind);
+    profile_free(single);
+    instance_clear(&instance);
+}
+
+static void what_does_not_fit_is_said_with_numbers(void **state)
+{
+    (void)state;
+    // Two equal layers; each keeps 100 units per micro-batch, of which GPipe has six in
+    // flight. Run again, l1 takes 2 for weights and gradients, 6 inputs, 2 gradients of
+    // them, and a workspace of 100 + 1 + 1: 112 units are 28 KiB.
+    const struct small_layer rows[] = { { 10, 20, 1, 1, 100, INPUT_KEPT_NONE, 0, 0, 0 },
+                                        { 10, 20, 1, 1, 100, INPUT_KEPT_NONE, 0, 0, 0 } };
+    struct instance instance = fixed_instance("gpipe", 5, 2);
+    struct profile *profile = small_chain(rows, 2);
+    instance.request.profile = profile;
+    instance.request.optimizer = OPTIMIZER_SGD;
+    instance.cluster->devices[0].memory_bytes = instance.cluster->devices[1].memory_bytes = 256 * 102;
+    struct error error = { 0 };
+    assert_null(plan_search(&instance.request, &error));
+    assert_int_equal(error.kind, ERROR_ANSWER);
+    assert_error(error, "no plan fits: even in the one that lacks least, stage 1 (l1 to l1) needs at least 28.0 KiB with"
+                        " recomputation and device1 has 25.5 KiB, 2.50 KiB too little; what would help: 2.50 KiB more"
+                        " memory there, more devices, smaller micro-batches");
+    profile_free(profile);
+    instance_clear(&instance);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    enum { PLAIN = 7, ROWS = sizeof refused_rows / sizeof refused_rows[0] };
+    struct CMUnitTest tests[PLAIN + ROWS] = {
         cmocka_unit_test(small_plans_are_the_best_there_are),
         cmocka_unit_test(plans_of_14_to_18_layers_are_proved),
+        cmocka_unit_test(a_small_budget_leaves_a_plan_with_a_gap),
+        cmocka_unit_test(an_interrupt_leaves_the_best_plan_so_far),
+        cmocka_unit_test(the_same_request_gives_the_same_bytes),
+        cmocka_unit_test(a_shortage_is_the_least_there_is),
+        cmocka_unit_test(what_does_not_fit_is_said_with_numbers),
     };
+    for (size_t i = 0; i < ROWS; i++)
+        tests[PLAIN + i] = (struct CMUnitTest)TEST_ROW(is_refused, &refused_rows[i]);
     return cmocka_run_group_tests_name("search", tests, NULL, NULL);
 }
