@@ -195,57 +195,74 @@ struct life {
     size_t from, to;  // positions in the rank's list, both included
 };
 
-static size_t find(const struct action_list *list, enum action_kind kind, uint32_t stage, uint32_t micro_batch)
+struct evaluation {
+    const struct plan *plan;
+    const struct profile *profile;
+    struct schedule *lowered;
+    struct life *lives;  // per micro-batch
+    int64_t *begun;      // per position: lives that begin there, less those that ended just before
+};
+
+static const struct action_list *list_of(const struct evaluation *evaluation, uint32_t stage)
 {
-    for (size_t i = 0; i < list->count; i++)
-        if (list->at[i].kind == kind && list->at[i].stage == stage && list->at[i].micro_batch == micro_batch)
-            return i;
-    return SIZE_MAX;
+    return &evaluation->lowered->lists[schedule_rank(evaluation->lowered, stage, 0)];
 }
 
-static uint64_t most_at_once(const struct life *lives, uint32_t count)
+static uint64_t most_at_once(const struct evaluation *evaluation, size_t positions)
 {
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t here = 0;
-        for (uint32_t j = 0; j < count; j++)
-            here += lives[j].from <= lives[i].from && lives[i].from <= lives[j].to;
-        most = here > most ? here : most;
+    memset(evaluation->begun, 0, (positions + 1) * sizeof evaluation->begun[0]);
+    for (uint32_t i = 0; i < evaluation->lowered->micro_batches; i++) {
+        evaluation->begun[evaluation->lives[i].from]++;
+        evaluation->begun[evaluation->lives[i].to + 1]--;
     }
-    return most;
+    int64_t now = 0, most = 0;
+    for (size_t at = 0; at < positions; at++) {
+        now += evaluation->begun[at];
+        most = now > most ? now : most;
+    }
+    return (uint64_t)most;
 }
 
 // Of what lives from one kind of action to another, one per micro-batch.
-static uint64_t slots_between(const struct schedule *lowered, uint32_t stage, enum action_kind from,
-                              enum action_kind to, struct life *lives)
+static uint64_t slots_between(const struct evaluation *evaluation, uint32_t stage, enum action_kind from,
+                              enum action_kind to)
 {
-    const struct action_list *list = &lowered->lists[schedule_rank(lowered, stage, 0)];
-    for (uint32_t i = 0; i < lowered->micro_batches; i++)
-        lives[i] = (struct life){ find(list, from, stage, i), find(list, to, stage, i) };
-    return most_at_once(lives, lowered->micro_batches);
+    const struct action_list *list = list_of(evaluation, stage);
+    for (size_t i = 0; i < list->count; i++) {
+        const struct action action = list->at[i];
+        if (action.stage == stage && action.kind == from)
+            evaluation->lives[action.micro_batch].from = i;
+        if (action.stage == stage && action.kind == to)
+            evaluation->lives[action.micro_batch].to = i;
+    }
+    return most_at_once(evaluation, list->count);
 }
 
-// Versions that are the newest or were met by a micro-batch still in flight.
-static uint64_t versions_at_once(const struct schedule *lowered, uint32_t stage)
+// Versions that are the newest or were met by a micro-batch still in flight. A
+// micro-batch's life is from the version it met to whether it is in flight here.
+static uint64_t versions_at_once(const struct evaluation *evaluation, uint32_t stage)
 {
-    const struct action_list *list = &lowered->lists[schedule_rank(lowered, stage, 0)];
+    const struct action_list *list = list_of(evaluation, stage);
+    struct life *flights = evaluation->lives;
     uint64_t most = 1, newest = 0;
-    if (lowered->weights == WEIGHTS_FLUSH)
-        return 1;
-    for (size_t i = 0; i < list->count; i++) {
-        newest += list->at[i].kind == ACTION_STEP && list->at[i].stage == stage;
-        // A version v lives while some F behind v STEPs has its B still to come.
-        uint64_t alive_now = 1;
-        for (uint64_t v = 0; v < newest; v++) {
-            bool used = false;
-            uint64_t steps = 0;
-            for (size_t j = 0; j <= i && !used; j++) {
-                const struct action action = list->at[j];
-                steps += action.kind == ACTION_STEP && action.stage == stage;
-                used = action.kind == ACTION_F && action.stage == stage && steps == v
-                    && find(list, ACTION_B, stage, action.micro_batch) > i;
-            }
-            alive_now += used;
+    uint32_t oldest = 0, entered = 0;  // all that are in flight are between them
+    for (size_t i = 0; i < list->count && evaluation->lowered->weights != WEIGHTS_FLUSH; i++) {
+        const struct action action = list->at[i];
+        if (action.stage == stage && action.kind == ACTION_F) {
+            flights[action.micro_batch] = (struct life){ newest, true };
+            entered = action.micro_batch + 1;
+        }
+        if (action.stage == stage && action.kind == ACTION_B)
+            flights[action.micro_batch].to = false;
+        if (action.stage != stage || action.kind != ACTION_STEP)
+            continue;
+        newest++;
+        uint64_t alive_now = 1, last = newest;
+        while (oldest < entered && !flights[oldest].to)
+            oldest++;
+        for (uint32_t m = oldest; m < entered; m++) {
+            alive_now += flights[m].to && flights[m].from != last;
+            last = flights[m].to ? flights[m].from : last;
         }
         most = alive_now > most ? alive_now : most;
     }
@@ -253,13 +270,6 @@ static uint64_t versions_at_once(const struct schedule *lowered, uint32_t stage)
 }
 
 // --- one stage -------------------------------------------------------------------------
-
-struct evaluation {
-    const struct plan *plan;
-    const struct profile *profile;
-    struct schedule *lowered;
-    struct life *lives;
-};
 
 static uint64_t scaled(uint64_t ns, uint64_t speed_permille)
 {
@@ -312,13 +322,13 @@ static bool check_memory(const struct evaluation *evaluation, const struct scope
     };
     const bool is_first = s == 0, is_last = s + 1 == plan->stage_count;
     const uint64_t messages = lowered->micro_batches < 2 ? lowered->micro_batches : 2;
-    const uint64_t in_flight = slots_between(lowered, stage, ACTION_F, ACTION_B, evaluation->lives);
+    const uint64_t in_flight = slots_between(evaluation, stage, ACTION_F, ACTION_B);
     const uint64_t inputs =
-        is_first ? 0 : slots_between(lowered, stage, ACTION_RECV_F, input_end[sizes->life], evaluation->lives);
+        is_first ? 0 : slots_between(evaluation, stage, ACTION_RECV_F, input_end[sizes->life]);
     const uint64_t gradients =
-        is_last ? 0 : slots_between(lowered, stage, ACTION_RECV_B, ACTION_B, evaluation->lives);
+        is_last ? 0 : slots_between(evaluation, stage, ACTION_RECV_B, ACTION_B);
 
-    const uint64_t versions = (versions_at_once(lowered, stage) - 1) * sizes->weights;
+    const uint64_t versions = (versions_at_once(evaluation, stage) - 1) * sizes->weights;
     const uint64_t kept = inputs * sizes->input + in_flight * (sizes->kept + sizes->kept_through);
     const uint64_t buffers = (is_last ? 0 : messages * sizes->output) + gradients * sizes->output
         + (is_first ? 0 : messages * sizes->input);
@@ -463,11 +473,14 @@ bool plan_evaluate(const struct plan *plan, const struct profile *profile, struc
     const uint32_t length = generator ? predict_run_length(generator, plan->ranks, plan->micro_batches) : 0;
     struct evaluation evaluation = { .plan = plan, .profile = profile };
     evaluation.lowered = length ? plan_schedule(plan, length, true, error) : NULL;
+    // A micro-batch has at most seven actions on a rank: F, B or I and W, two SENDs, two RECVs; and a STEP.
     evaluation.lives = evaluation.lowered ? calloc(length, sizeof evaluation.lives[0]) : NULL;
-    if (evaluation.lowered && !evaluation.lives)
+    evaluation.begun = evaluation.lives ? calloc(8 * (size_t)length + 8, sizeof evaluation.begun[0]) : NULL;
+    if (evaluation.lowered && !evaluation.begun)
         error_no_memory(error, "the evaluation of a plan");
-    const bool good = evaluation.lives && check_all(&evaluation, error);
+    const bool good = evaluation.begun && check_all(&evaluation, error);
     free(evaluation.lives);
+    free(evaluation.begun);
     schedule_free(evaluation.lowered);
     return good;
 }
