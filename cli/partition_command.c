@@ -80,7 +80,7 @@ static const struct argp argp = {
     .args_doc = "PROFILE",
     .doc = "Cuts a model into stages, one per rank, and decides what to recompute, so that an iteration of the"
            " schedule takes the least simulated time and every stage fits on its device. Prints the plan as a table;"
-           " -o writes the document. Ctrl-C ends the search with the best plan found so far."
+           " -o writes the document. Ctrl-C ends the search with the best plan found so far; a second one ends it at once."
            "\vRanks are the cluster's devices in order (--ranks P: the first P). Exit code 1: nothing fits.\n\nExample:\n"
            "  weir partition profile.json --cluster \"4 devices, 16GiB, 12GB/s 5us\" \\\n"
            "      --schedule 1f1b --micro-batches 16 -o plan.json\n",
@@ -147,7 +147,7 @@ static int search(const struct given *given, const struct profile *profile, stru
     struct cluster *cluster = cluster_load(given->shared.cluster, error);
     if (!cluster)
         return command_fail(error);
-    const struct sigaction action = { .sa_handler = interrupt };
+    const struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND };  // a second one kills
     sigaction(SIGINT, &action, NULL);
     const struct search_request request = request_of(given, profile, cluster);
     struct plan *plan = plan_search(&request, error);

@@ -9,6 +9,10 @@
 #define MOST_ROUNDS 300
 #define MOST_LABELS 4000
 
+// Units of work that saying why may take, a second or two, and each trial of what would help.
+#define MOST_WORK 4000000
+#define MOST_TRIAL_WORK 200000
+
 // What every edge lacks, bounded from below at first, worked out exactly for those
 // on the path that lacks least, until that path is exact.
 struct lacks {
@@ -17,7 +21,14 @@ struct lacks {
     bool *exact;
     uint64_t *most;   // of the first s stages up to layer l, least over all ways: [s * (layers + 1) + l]
     uint32_t *from;   // the cut before
+    uint64_t limit;   // of the problem's work
 };
+
+// A bound is good enough for who waits no longer.
+static bool is_enough(const struct lacks *lacks)
+{
+    return lacks->problem->work > lacks->limit || problem_is_interrupted(lacks->problem);
+}
 
 static size_t edge_of(const struct lacks *lacks, uint32_t s, uint32_t first, uint32_t end)
 {
@@ -79,7 +90,7 @@ static bool work_out(struct lacks *lacks, uint32_t s, uint32_t first, uint32_t e
     uint64_t low = lacks->bytes[edge];  // lacks at least so much; without recomputation at most `high`
     uint64_t high = over(stage_memory_of(&bytes, &problem->slots[s]).peak_bytes, capacity);
     bool certain = true;
-    while (low < high && certain) {
+    while (low < high && certain && !is_enough(lacks)) {
         const uint64_t middle = low + (high - low) / 2;
         bool enough;
         if (!fits(problem, s, first, end, add_clamped(capacity, middle), &enough, &certain, error))
@@ -90,7 +101,7 @@ static bool work_out(struct lacks *lacks, uint32_t s, uint32_t first, uint32_t e
             low = middle + 1;
     }
     lacks->bytes[edge] = low;
-    lacks->exact[edge] = true;
+    lacks->exact[edge] = low >= high || !certain;
     return true;
 }
 
@@ -159,7 +170,7 @@ static bool find_shortage(struct lacks *lacks, struct shortage *shortage, struct
 {
     bound_edges(lacks);
     bool done = false;
-    for (int round = 0; round < MOST_ROUNDS && !done; round++) {
+    for (int round = 0; round < MOST_ROUNDS && !done && !is_enough(lacks); round++) {
         find_path(lacks);
         if (!refine_path(lacks, &done, error))
             return false;
@@ -170,12 +181,12 @@ static bool find_shortage(struct lacks *lacks, struct shortage *shortage, struct
     return true;
 }
 
-bool infeasible_shortage(struct problem *problem, struct shortage *shortage, struct error *error)
+static bool shortage_within(struct problem *problem, uint64_t most_work, struct shortage *shortage, struct error *error)
 {
     const size_t row = (size_t)problem->layers + 1, edges = row * row * problem->ranks;
     if (edges > MOST_EDGES)
         return error_set_kind(error, ERROR_ANSWER, "no plan fits the devices' memory");
-    struct lacks lacks = { .problem = problem };
+    struct lacks lacks = { .problem = problem, .limit = add_clamped(problem->work, most_work) };
     lacks.bytes = calloc(edges, sizeof lacks.bytes[0]);
     lacks.exact = calloc(edges, sizeof lacks.exact[0]);
     lacks.most = calloc(row * (problem->ranks + 1), sizeof lacks.most[0]);
@@ -191,6 +202,11 @@ bool infeasible_shortage(struct problem *problem, struct shortage *shortage, str
     return good;
 }
 
+bool infeasible_shortage(struct problem *problem, struct shortage *shortage, struct error *error)
+{
+    return shortage_within(problem, MOST_WORK, shortage, error);
+}
+
 // --- what would help ----------------------------------------------------------------
 
 // Whether the request would have a plan with another schedule or number of ranks.
@@ -203,7 +219,8 @@ static bool would_fit(const struct problem *problem, const char *schedule, uint3
     struct error quiet = { 0 };
     struct shortage shortage = { .lacks_bytes = 1 };
     struct problem *trial = problem_create(&other, &quiet);
-    const bool fits_then = trial && infeasible_shortage(trial, &shortage, &quiet) && shortage.lacks_bytes == 0;
+    const bool fits_then = trial && shortage_within(trial, MOST_TRIAL_WORK, &shortage, &quiet) && shortage.exact
+                        && shortage.lacks_bytes == 0;
     problem_free(trial);
     return fits_then;
 }
@@ -240,21 +257,26 @@ static void say(struct problem *problem, const struct shortage *shortage, struct
     add_ranks(problem, &help);
     error_set_kind(error, ERROR_ANSWER,
                    "no plan fits: even in the one that lacks least, stage %u (%.60s to %.60s) needs at least %s with"
-                   " recomputation and %.40s has %s, %s too little; what would help: %s more memory there%s, smaller"
+                   " recomputation and %.40s has %s, %s too little; what would help: %s%s more memory there%s, smaller"
                    " micro-batches",
                    shortage->stage, profile->layers[shortage->first].name, profile->layers[shortage->end - 1].name,
-                   needs, device->name, has, lacks, lacks, help.failed ? "" : help.data);
+                   needs, device->name, has, lacks, shortage->exact ? "" : "at least ", lacks, help.failed ? "" : help.data);
     text_clear(&help);
 }
 
 void infeasible_explain(struct problem *problem, bool proved, struct error *error)
 {
     if (!proved) {
-        error_set_kind(error, ERROR_ANSWER, "no plan was found: %s; nothing is proved, a larger --budget may find one",
+        error_set_kind(error, ERROR_ANSWER, "no plan was found: %s; nothing is proved, a longer search may find one",
                        problem->stopped[0] ? problem->stopped : "a choice of what to recompute was too large to list");
         return;
     }
     struct shortage shortage;
-    if (infeasible_shortage(problem, &shortage, error))
+    if (!infeasible_shortage(problem, &shortage, error))
+        return;
+    if (shortage.lacks_bytes > 0)
         say(problem, &shortage, error);
+    else
+        error_set_kind(error, ERROR_ANSWER, "no plan fits; how much is missing would take long to work out: what would"
+                                            " help is more memory, more devices, or smaller micro-batches");
 }

@@ -150,7 +150,7 @@ static void an_interrupt_leaves_the_best_plan_so_far(void **state)
     if (plan)
         assert_string_equal(plan->certificate.stopped, "interrupted");
     else
-        assert_error(error, "no plan was found: interrupted; nothing is proved, a larger --budget may find one");
+        assert_error(error, "no plan was found: interrupted; nothing is proved, a longer search may find one");
     plan_free(plan);
     instance_clear(&instance);
 }
