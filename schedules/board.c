@@ -141,10 +141,8 @@ static bool may_come(const struct board *board, struct action action, char reaso
     }
 }
 
-bool board_place(struct board *board, uint32_t rank, struct action action, char reason[REASON_SIZE])
+bool board_add(struct board *board, struct action action, char reason[REASON_SIZE])
 {
-    if (!board_in_range(board, rank, action, reason))
-        return false;
     if (action.kind == ACTION_STEP || action.kind == ACTION_REDUCE)
         return true;
     uint16_t *unit = &board->units[unit_index(board->schedule, action.stage, action.micro_batch)];
@@ -155,4 +153,9 @@ bool board_place(struct board *board, uint32_t rank, struct action action, char 
         return false;
     *unit |= bit;
     return true;
+}
+
+bool board_place(struct board *board, uint32_t rank, struct action action, char reason[REASON_SIZE])
+{
+    return board_in_range(board, rank, action, reason) && board_add(board, action, reason);
 }

@@ -17,15 +17,16 @@ enum { REASON_SIZE = 160 };
 struct board {
     const struct schedule *schedule;
     bool lowered;     // whether inputs from other ranks must have had their RECV
-    uint16_t *units;  // per micro-batch, per stage: a bit for each kind of action done
+    uint16_t *units;  // per stage, per micro-batch: a bit for each kind of action done
 };
 
 bool board_create(struct board *board, const struct schedule *schedule, bool lowered, struct error *error);
 void board_clear(struct board *board);
 
+// A stage's units follow each other: a rank takes its micro-batches more or less in order.
 static inline size_t unit_index(const struct schedule *schedule, uint32_t stage, uint32_t micro_batch)
 {
-    return (size_t)micro_batch * schedule->stages + stage;
+    return (size_t)stage * schedule->micro_batches + micro_batch;
 }
 
 static inline bool board_has(const struct board *board, uint32_t stage, uint32_t micro_batch, unsigned kinds)
@@ -89,5 +90,7 @@ bool board_in_range(const struct board *board, uint32_t rank, struct action acti
 // Places the action after all that this rank has placed so far. False, with the
 // reason and the board as it was, when it must not come here.
 bool board_place(struct board *board, uint32_t rank, struct action action, char reason[REASON_SIZE]);
+// The same for an action that is known to be in range.
+bool board_add(struct board *board, struct action action, char reason[REASON_SIZE]);
 
 #endif

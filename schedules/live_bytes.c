@@ -1,186 +1,208 @@
-// The bytes on a rank over time, and their maximum.
-//
-// Some things come and go with the rank's own actions, in the order of its list;
-// others when a message arrives or has been delivered, at any time between.
-//
-//     own        start F: + kept, + output buffer, + workspace     end F: - workspace
-//                start B: + workspace, + input gradient buffer     end B: - workspace, - kept, - gradient slot
-//     messages   delivered: - its buffer here       arrived (compute orders; else from its RECV): + its slot
-//
-// The slot of an input is given up when F starts: what F needs of it is in `kept`
-// or in the workspace. At one moment the ends come first, then deliveries, then
-// arrivals, then starts.
+#include "schedules/live_bytes.h"
+
 #include <stdlib.h>
 
-#include "schedules/record.h"
+__extension__ typedef __int128 wide;
 
-enum phase { PHASE_END, PHASE_DELIVERED, PHASE_ARRIVED, PHASE_START };
+static inline void add(struct live *live, wide bytes)
+{
+    live->now += bytes;
+    live->most = live->now > live->most ? live->now : live->most;
+}
 
-struct change {
-    uint64_t time_ns;
-    int64_t bytes;
-    uint32_t phase;
-    uint32_t number;  // among those of its list: keeps the order of equals
-};
+// --- deliveries ---------------------------------------------------------------------
 
-struct changes {
-    struct change *at;
-    size_t count, capacity;
-    bool sorted, failed;
-};
+static bool deliveries_grow(struct deliveries *deliveries)
+{
+    const size_t capacity = deliveries->capacity ? 2 * deliveries->capacity : 64;
+    struct delivery *at = realloc(deliveries->at, capacity * sizeof *at);
+    if (!at)
+        return false;
+    deliveries->at = at;
+    deliveries->capacity = capacity;
+    return true;
+}
 
-struct live {
-    const struct record *record;
-    uint32_t rank;
-    struct changes own, messages;
-    struct versions *versions;
-};
+static bool deliveries_push(struct deliveries *deliveries, struct delivery delivery)
+{
+    if (deliveries->count == deliveries->capacity && !deliveries_grow(deliveries))
+        return false;
+    struct delivery *heap = deliveries->at;
+    size_t at = deliveries->count++;
+    for (; at > 0 && heap[(at - 1) / 2].time_ns > delivery.time_ns; at = (at - 1) / 2)
+        heap[at] = heap[(at - 1) / 2];
+    heap[at] = delivery;
+    return true;
+}
+
+static struct delivery deliveries_pop(struct deliveries *deliveries)
+{
+    struct delivery *heap = deliveries->at;
+    const struct delivery top = heap[0], last = heap[--deliveries->count];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < deliveries->count; at = child) {
+        child += child + 1 < deliveries->count && heap[child + 1].time_ns < heap[child].time_ns;
+        if (heap[child].time_ns >= last.time_ns)
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = last;
+    return top;
+}
+
+// --- arrivals -----------------------------------------------------------------------
 
 static int compare(const void *a, const void *b)
 {
-    const struct change *x = a, *y = b;
-    if (x->time_ns != y->time_ns)
-        return x->time_ns < y->time_ns ? -1 : 1;
-    if (x->phase != y->phase)
-        return x->phase < y->phase ? -1 : 1;
-    return (x->number > y->number) - (x->number < y->number);
-}
-
-static void add(struct changes *changes, uint64_t time_ns, enum phase phase, int64_t bytes)
-{
-    if (bytes == 0 || changes->failed)
-        return;
-    if (changes->count == changes->capacity) {
-        const size_t capacity = changes->capacity ? 2 * changes->capacity : 256;
-        struct change *at = realloc(changes->at, capacity * sizeof *at);
-        if (!at) {
-            changes->failed = true;
-            return;
-        }
-        changes->at = at;
-        changes->capacity = capacity;
-    }
-    struct change *change = &changes->at[changes->count];
-    *change = (struct change){ time_ns, bytes, phase, (uint32_t)changes->count };
-    changes->sorted &= changes->count == 0 || compare(change - 1, change) < 0;
-    changes->count++;
-}
-
-// --- what an action changes -------------------------------------------------------
-
-static bool computes(struct action action)
-{
-    return action.kind <= ACTION_R;
+    const struct delivery *x = a, *y = b;
+    return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
 }
 
 // What goes over a boundary: the output of the stage before it, or the gradient of that.
-static int64_t boundary_bytes(const struct live *live, uint32_t stage)
+static uint64_t boundary_bytes(const struct live *live, uint32_t boundary)
 {
-    return (int64_t)live->record->costs[stage].output_bytes;
+    return live->record->costs[boundary].output_bytes;
 }
 
+// All messages that the rank will use. Most often they arrive in the order of their use.
+static void collect_arrivals(struct live *live)
+{
+    const struct schedule *schedule = live->record->schedule;
+    const struct action_list *list = &schedule->lists[live->rank];
+    bool sorted[2] = { true, true };
+    for (size_t i = 0; i < list->count; i++) {
+        const struct action action = list->at[i];
+        if (!needs_message(schedule, action))
+            continue;
+        const bool back = action.kind != ACTION_F;
+        struct arrivals *arrivals = &live->arrivals[back];
+        struct delivery *arrival = &arrivals->at[arrivals->count++];
+        record_arrival(live->record, action.stage, action.micro_batch, back, &arrival->time_ns);
+        arrival->bytes = boundary_bytes(live, back ? action.stage : action.stage - 1u);
+        sorted[back] &= arrivals->count == 1 || arrival[-1].time_ns <= arrival->time_ns;
+    }
+    for (int back = 0; back < 2; back++) {
+        if (!sorted[back])
+            qsort(live->arrivals[back].at, live->arrivals[back].count, sizeof *live->arrivals[back].at, compare);
+    }
+}
+
+static uint64_t next_arrival(const struct arrivals *arrivals)
+{
+    return arrivals->next < arrivals->count ? arrivals->at[arrivals->next].time_ns : UINT64_MAX;
+}
+
+// --- what messages change -------------------------------------------------------------
+
+static void look_ahead(struct live *live)
+{
+    live->soonest_ns = live->deliveries.count ? live->deliveries.at[0].time_ns : UINT64_MAX;
+    for (int back = 0; back < 2; back++) {
+        const uint64_t arrival = next_arrival(&live->arrivals[back]);
+        live->soonest_ns = arrival < live->soonest_ns ? arrival : live->soonest_ns;
+    }
+}
+
+// At one moment what is delivered goes before what arrives.
+static void settle_next(struct live *live)
+{
+    const bool back = next_arrival(&live->arrivals[1]) < next_arrival(&live->arrivals[0]);
+    struct arrivals *arrivals = &live->arrivals[back];
+    if (live->deliveries.count > 0 && live->deliveries.at[0].time_ns <= next_arrival(arrivals))
+        add(live, -(wide)deliveries_pop(&live->deliveries).bytes);
+    else
+        add(live, arrivals->at[arrivals->next++].bytes);
+    look_ahead(live);
+}
+
+// All that happens by messages before the given time.
+static inline void settle(struct live *live, uint64_t before_ns)
+{
+    while (live->soonest_ns < before_ns)
+        settle_next(live);
+}
+
+// --- what actions change ----------------------------------------------------------------
+
 // The bytes an F takes in, or a B or I; 0 at the pipeline's ends.
-static int64_t input_bytes(const struct live *live, struct action action)
+static uint64_t input_bytes(const struct live *live, struct action action)
 {
     if (action.kind == ACTION_F)
         return action.stage == 0 ? 0 : boundary_bytes(live, action.stage - 1u);
     return action.stage + 1u == live->record->schedule->stages ? 0 : boundary_bytes(live, action.stage);
 }
 
-static int64_t result_bytes(const struct live *live, struct action action)
-{
-    if (action.kind == ACTION_F)
-        return action.stage + 1u == live->record->schedule->stages ? 0 : boundary_bytes(live, action.stage);
-    return action.stage == 0 ? 0 : boundary_bytes(live, action.stage - 1u);
-}
-
-// Inputs that came by a message have a slot from their arrival, or from their
-// RECV where there is one; those of a neighbour here, from when it made them.
-static void take_input(struct live *live, const struct stroll *stroll)
+// A result's buffer is there while it is made and until its message is delivered:
+// unless all that takes no time, when nobody ever sees it.
+static uint64_t result_bytes(struct live *live, const struct stroll *stroll)
 {
     const struct schedule *schedule = live->record->schedule;
-    const int64_t bytes = input_bytes(live, stroll->action);
-    if (stroll->step->wait != NO_MESSAGE && !schedule->lowered)
-        add(&live->messages, live->record->timing.arrived_ns[stroll->step->wait], PHASE_ARRIVED, bytes);
-    if (stroll->action.kind == ACTION_F)
-        add(&live->own, stroll->start_ns, PHASE_START, -bytes);
-}
-
-// A result's buffer is there while it is made and until its message is delivered.
-static void send_result(struct live *live, const struct stroll *stroll)
-{
-    const uint32_t boundary = live->record->order.channels[stroll->step->channel].boundary;
-    add(&live->messages, live->record->timing.arrived_ns[stroll->step->give], PHASE_DELIVERED,
-        -boundary_bytes(live, boundary));
-}
-
-static void receive(struct live *live, const struct stroll *stroll)
-{
-    const uint32_t boundary = stroll->action.kind == ACTION_RECV_F ? stroll->action.stage - 1u : stroll->action.stage;
-    add(&live->own, stroll->start_ns, PHASE_START, boundary_bytes(live, boundary));
+    const struct action action = stroll->action;
+    const bool back = action.kind != ACTION_F;
+    if (action.stage == (back ? 0 : schedule->stages - 1))
+        return 0;
+    const uint32_t user = back ? action.stage - 1u : action.stage + 1u;
+    const uint64_t bytes = boundary_bytes(live, back ? user : action.stage);
+    uint64_t arrived;
+    if (!makes_message(schedule, action) || !record_arrival(live->record, user, action.micro_batch, back, &arrived))
+        return bytes;
+    if (arrived <= stroll->start_ns)
+        return 0;
+    live->failed |= !deliveries_push(&live->deliveries, (struct delivery){ arrived, bytes });
+    live->soonest_ns = arrived < live->soonest_ns ? arrived : live->soonest_ns;
+    return bytes;
 }
 
 // One more version while STEP writes it; one less when its last user has ended.
-static void change_versions(struct live *live, const struct stroll *stroll, enum phase end)
+static void change_versions(struct live *live, const struct stroll *stroll)
 {
     const size_t copy = versions_copy(live->versions, live->rank, stroll->action.stage);
-    const int64_t before = versions_alive(live->versions, copy);
+    const wide before = versions_alive(live->versions, copy);
     versions_advance(live->versions, live->rank, stroll->action);
-    const int64_t more = (int64_t)versions_alive(live->versions, copy) - before;
-    const int64_t bytes = more * (int64_t)live->record->costs[stroll->action.stage].version_bytes;
-    if (more > 0)
-        add(&live->own, stroll->start_ns, PHASE_START, bytes);
-    else
-        add(&live->own, stroll->end_ns, end, bytes);
+    const wide more = versions_alive(live->versions, copy) - before;
+    settle(live, more > 0 ? stroll->start_ns + 1 : stroll->end_ns);
+    add(live, more * live->record->costs[stroll->action.stage].version_bytes);
 }
 
-static void start_computing(struct live *live, const struct stroll *stroll)
+static void compute(struct live *live, const struct stroll *stroll)
 {
     const struct cost_row *row = &live->record->costs[stroll->action.stage];
     const unsigned kind = stroll->action.kind;
-    const bool passes_on = kind == ACTION_F || kind == ACTION_B || kind == ACTION_I;
-    if (passes_on)
-        take_input(live, stroll);
-    add(&live->own, stroll->start_ns, PHASE_START,
-        (int64_t)row->transient_bytes + (kind == ACTION_F ? (int64_t)row->kept_forward_bytes : 0)
-            + (passes_on ? result_bytes(live, stroll->action) : 0));
-}
-
-static void end_computing(struct live *live, const struct stroll *stroll, enum phase end)
-{
-    const struct cost_row *row = &live->record->costs[stroll->action.stage];
-    const unsigned kind = stroll->action.kind;
-    int64_t bytes = -(int64_t)row->transient_bytes;
-    if (kind == ACTION_B || kind == ACTION_I)
-        bytes -= (int64_t)row->kept_forward_bytes + input_bytes(live, stroll->action);
-    if (kind == ACTION_I)
-        bytes += (int64_t)row->kept_weight_bytes;
-    if (kind == ACTION_W)
-        bytes -= (int64_t)row->kept_weight_bytes;
-    add(&live->own, stroll->end_ns, end, bytes);
-}
-
-static void collect(struct live *live)
-{
-    struct stroll stroll = stroll_begin(live->record, live->rank);
-    while (stroll_next(&stroll)) {
-        if (!stroll.step) {
-            receive(live, &stroll);
-            continue;
-        }
-        // What takes no time ends in the moment, and the phase, in which it began.
-        const enum phase end = stroll.end_ns > stroll.start_ns ? PHASE_END : PHASE_START;
-        if (computes(stroll.action))
-            start_computing(live, &stroll);
-        if (stroll.step->give != NO_MESSAGE)
-            send_result(live, &stroll);
-        if (computes(stroll.action))
-            end_computing(live, &stroll, end);
-        change_versions(live, &stroll, end);
+    const bool ends_keeping = kind == ACTION_B || kind == ACTION_I;
+    const uint64_t input = kind == ACTION_F || ends_keeping ? input_bytes(live, stroll->action) : 0;
+    wide while_running = row->transient_bytes, from_start = 0, from_end = 0;
+    if (kind == ACTION_F) {  // its slot goes into what is kept, or into what is there for as long as F runs
+        from_start = (wide)row->kept_forward_bytes - input;
+        while_running += input > row->kept_forward_bytes ? input - row->kept_forward_bytes : 0;
     }
+    if (kind == ACTION_F || ends_keeping)
+        from_start += result_bytes(live, stroll);
+    if (ends_keeping)
+        from_end = -(wide)row->kept_forward_bytes - input;
+    if (kind == ACTION_I)
+        from_end += row->kept_weight_bytes;
+    if (kind == ACTION_W)
+        from_end -= row->kept_weight_bytes;
+    add(live, from_start + while_running);
+    settle(live, stroll->end_ns);
+    add(live, from_end - while_running);
 }
 
-// --- the sum ------------------------------------------------------------------------
+void live_follow(struct live *live, const struct stroll *stroll)
+{
+    const struct action action = stroll->action;
+    if (action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B)
+        return;
+    settle(live, stroll->start_ns + 1);
+    if (action.kind <= ACTION_R)
+        compute(live, stroll);
+    else if (!stroll->takes_time)
+        add(live, boundary_bytes(live, action.kind == ACTION_RECV_F ? action.stage - 1u : action.stage));
+    if (stroll->takes_time && live->versions->version_of)
+        change_versions(live, stroll);
+}
+
+// --- beginning and end ----------------------------------------------------------------------
 
 static uint64_t fixed_bytes(const struct live *live)
 {
@@ -195,34 +217,36 @@ static uint64_t fixed_bytes(const struct live *live)
     return bytes;
 }
 
-static uint64_t largest_sum(struct live *live)
+static void clear(struct live *live)
 {
-    __extension__ typedef __int128 wide;
-    const struct changes *own = &live->own, *messages = &live->messages;
-    if (!messages->sorted)
-        qsort(messages->at, messages->count, sizeof *messages->at, compare);
-    wide now = fixed_bytes(live), most = now;
-    for (size_t i = 0, j = 0; i < own->count || j < messages->count;) {
-        const bool mine = j == messages->count
-                       || (i < own->count
-                           && (own->at[i].time_ns < messages->at[j].time_ns
-                               || (own->at[i].time_ns == messages->at[j].time_ns
-                                   && own->at[i].phase < messages->at[j].phase)));
-        now += mine ? own->at[i++].bytes : messages->at[j++].bytes;
-        most = now > most ? now : most;
-    }
-    return most > (wide)UINT64_MAX ? UINT64_MAX : (uint64_t)most;
+    free(live->deliveries.at);
+    free(live->arrivals[0].at);
+    free(live->arrivals[1].at);
 }
 
-bool record_live_peak(const struct record *record, uint32_t rank, struct versions *versions, uint64_t *bytes,
-                      struct error *error)
+bool live_begin(struct live *live, const struct record *record, uint32_t rank, struct versions *versions,
+                struct error *error)
 {
-    struct live live = { record, rank, { .sorted = true }, { .sorted = true }, versions };
-    collect(&live);
-    const bool good = !live.own.failed && !live.messages.failed;
-    if (good)
-        *bytes = largest_sum(&live);
-    free(live.own.at);
-    free(live.messages.at);
-    return good || error_no_memory(error, "the bytes of a rank");
+    *live = (struct live){ .record = record, .rank = rank, .versions = versions };
+    live->now = live->most = fixed_bytes(live);
+    if (!record->schedule->lowered) {
+        const size_t most = record->schedule->lists[rank].count + 1;
+        live->arrivals[0].at = malloc(most * sizeof *live->arrivals[0].at);
+        live->arrivals[1].at = malloc(most * sizeof *live->arrivals[1].at);
+        if (!live->arrivals[0].at || !live->arrivals[1].at) {
+            clear(live);
+            return error_no_memory(error, "the bytes of a rank");
+        }
+        collect_arrivals(live);
+    }
+    look_ahead(live);
+    return true;
+}
+
+bool live_end(struct live *live, uint64_t *peak_bytes, struct error *error)
+{
+    settle(live, UINT64_MAX);
+    *peak_bytes = live->most > (wide)UINT64_MAX ? UINT64_MAX : (uint64_t)live->most;
+    clear(live);
+    return !live->failed || error_no_memory(error, "the bytes of a rank");
 }

@@ -73,6 +73,11 @@ struct action_list {
     size_t capacity;
 };
 
+static inline const struct action *list_end(const struct action_list *list)
+{
+    return list->count ? list->at + list->count : list->at;  // an empty list may be NULL
+}
+
 struct schedule {
     char name[64];
     enum weights weights;

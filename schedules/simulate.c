@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "schedules/record.h"
+#include "schedules/live_bytes.h"
 
 // --- numbers per rank ---------------------------------------------------------
 
@@ -41,23 +41,31 @@ static void count_in_flight(struct action action, uint32_t *now, struct rank_res
         --*now;
 }
 
-static struct rank_result result_of(const struct record *record, uint32_t rank)
+static void count_times(const struct stroll *stroll, struct rank_result *result)
 {
-    struct rank_result result = { 0 };
+    if (stroll->next_end_ns == &stroll->record->ends_ns[stroll->record->first[stroll->rank]] + 1)
+        result->first_ns = stroll->start_ns;
+    result->last_ns = stroll->end_ns;
+    if (stroll->action.kind <= ACTION_R)
+        result->busy_ns += stroll->end_ns - stroll->start_ns;
+    result->recompute_ns += record_recompute_ns(stroll->record, stroll->action);
+}
+
+static bool fill_rank(const struct record *record, uint32_t rank, struct versions *versions,
+                      struct rank_result *result, struct error *error)
+{
+    struct live live;
+    if (!live_begin(&live, record, rank, versions, error))
+        return false;
     uint32_t in_flight = 0;
     struct stroll stroll = stroll_begin(record, rank);
     while (stroll_next(&stroll)) {
-        if (!stroll.step)
-            continue;
-        if (stroll.number == record->order.first[rank] + 1)
-            result.first_ns = stroll.start_ns;
-        result.last_ns = stroll.end_ns;
-        if (stroll.action.kind <= ACTION_R)
-            result.busy_ns += stroll.end_ns - stroll.start_ns;
-        result.recompute_ns += record_recompute_ns(record, stroll.step);
-        count_in_flight(stroll.action, &in_flight, &result);
+        if (stroll.takes_time)
+            count_times(&stroll, result);
+        count_in_flight(stroll.action, &in_flight, result);
+        live_follow(&live, &stroll);
     }
-    return result;
+    return live_end(&live, &result->live_peak_bytes, error);
 }
 
 static bool fill_ranks(const struct record *record, struct simulation *simulation, struct error *error)
@@ -66,10 +74,9 @@ static bool fill_ranks(const struct record *record, struct simulation *simulatio
     bool good = versions_create(&versions, record->schedule, error);
     for (uint32_t rank = 0; good && rank < simulation->ranks; rank++) {
         struct rank_result *result = &simulation->per_rank[rank];
-        *result = result_of(record, rank);
+        good = fill_rank(record, rank, &versions, result, error);
         if (span_of(result) > simulation->max_span_ns)
             simulation->max_span_ns = span_of(result);
-        good = record_live_peak(record, rank, &versions, &result->live_peak_bytes, error);
     }
     versions_clear(&versions);
     return good;
@@ -80,19 +87,29 @@ static bool fill_ranks(const struct record *record, struct simulation *simulatio
 static bool add_span(const struct stroll *stroll, struct timeline *timeline)
 {
     return timeline_add(timeline, (struct span){ stroll->rank, stroll->action, stroll->start_ns, stroll->end_ns,
-                                                 record_recompute_ns(stroll->record, stroll->step) });
+                                                 record_recompute_ns(stroll->record, stroll->action) });
+}
+
+static bool gives_message(const struct schedule *schedule, struct action action)
+{
+    return schedule->lowered ? action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B
+                             : makes_message(schedule, action);
 }
 
 static bool add_message(const struct stroll *stroll, struct timeline *timeline)
 {
-    const struct timing *timing = &stroll->record->timing;
+    const struct record *record = stroll->record;
+    const bool back = stroll->action.kind != ACTION_F && stroll->action.kind != ACTION_SEND_F;
     struct action send = stroll->action;
-    if (send.kind <= ACTION_I)
-        send.kind = send.kind == ACTION_F ? ACTION_SEND_F : ACTION_SEND_B;
-    const uint32_t message = stroll->step->give;
-    const uint32_t to = stroll->record->order.channels[stroll->step->channel].to;
-    return timeline_add_message(timeline, (struct message){ send, stroll->rank, to, timing->message_start_ns[message],
-                                                            timing->arrived_ns[message] });
+    send.kind = back ? ACTION_SEND_B : ACTION_SEND_F;
+    const uint32_t user = back ? send.stage - 1u : send.stage + 1u;
+    const uint32_t number = channel_number(record->schedule, send.micro_batch, back ? user : send.stage, back);
+    const struct channel *channel = &record->tariff.channels[number];
+    uint64_t arrived;
+    record_arrival(record, user, send.micro_batch, back, &arrived);
+    return timeline_add_message(timeline, (struct message){ send, stroll->rank, channel->to,
+                                                            arrived - channel->latency_ns - channel->occupied_ns,
+                                                            arrived });
 }
 
 static bool fill_timeline(const struct record *record, struct timeline *timeline, struct error *error)
@@ -102,10 +119,9 @@ static bool fill_timeline(const struct record *record, struct timeline *timeline
     for (uint32_t rank = 0; rank < timeline->ranks; rank++) {
         struct stroll stroll = stroll_begin(record, rank);
         while (good && stroll_next(&stroll)) {
-            const unsigned kind = stroll.action.kind;
-            if (stroll.step && kind != ACTION_SEND_F && kind != ACTION_SEND_B)
+            if (stroll.takes_time)
                 good = add_span(&stroll, timeline);
-            if (good && stroll.step && stroll.step->give != NO_MESSAGE)
+            if (good && gives_message(record->schedule, stroll.action))
                 good = add_message(&stroll, timeline);
         }
     }

@@ -6,8 +6,14 @@
 // of the zero-bubble papers come out to the microsecond.
 //
 // Bytes on a rank at a moment: fixed, versions, what is kept per micro-batch,
-// send buffers until delivery, received inputs until their use, the workspace of
-// the running action.
+// send buffers until delivery, received inputs until their use has ended, the
+// workspace of the running action.
+//
+// What an F takes in is there until that F has ended, and after that as part of
+// kept_forward_bytes or not at all. A cost row does not say which, so while F runs
+// the larger of the two counts: exact where the input is kept, or nothing is; where
+// other things are kept and the input is not, less than there is by the smaller.
+// It is never more, so that with quick links no rank holds more than its slab.
 #ifndef SCHEDULES_SIMULATE_H
 #define SCHEDULES_SIMULATE_H
 

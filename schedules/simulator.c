@@ -25,7 +25,8 @@ struct simulator *simulator_create(const struct schedule *schedule, const struct
 
 uint64_t simulator_iteration_ns(struct simulator *simulator, const struct cost_row *costs)
 {
-    return timing_price(&simulator->timing, costs) ? timing_run(&simulator->timing) : UINT64_MAX;
+    tariff_fill(&simulator->order.tariff, costs);
+    return tariff_sum_is_possible(&simulator->order.tariff) ? timing_run(&simulator->timing) : UINT64_MAX;
 }
 
 void simulator_free(struct simulator *simulator)

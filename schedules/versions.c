@@ -1,6 +1,7 @@
 #include "schedules/versions.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 size_t versions_copy(const struct versions *versions, uint32_t rank, uint32_t stage)
 {
@@ -39,11 +40,9 @@ static void assign_versions(struct versions *versions)
 static void spread_from_stage_0(struct versions *versions)
 {
     const struct schedule *schedule = versions->schedule;
-    for (uint32_t micro_batch = 0; micro_batch < schedule->micro_batches; micro_batch++) {
-        uint32_t *version = &versions->version_of[unit_index(schedule, 0, micro_batch)];
-        for (uint32_t stage = 1; stage < schedule->stages; stage++)
-            version[stage] = version[0];
-    }
+    const uint32_t *met = &versions->version_of[unit_index(schedule, 0, 0)];
+    for (uint32_t stage = 1; stage < schedule->stages; stage++)
+        memcpy(&versions->version_of[unit_index(schedule, stage, 0)], met, schedule->micro_batches * sizeof *met);
 }
 
 static bool count_users(struct versions *versions, struct error *error)
@@ -56,8 +55,8 @@ static bool count_users(struct versions *versions, struct error *error)
     if (!versions->users)
         return error_no_memory(error, "the weight versions of a schedule");
 
-    for (uint32_t micro_batch = 0; micro_batch < schedule->micro_batches; micro_batch++) {
-        for (uint32_t stage = 0; stage < schedule->stages; stage++) {
+    for (uint32_t stage = 0; stage < schedule->stages; stage++) {
+        for (uint32_t micro_batch = 0; micro_batch < schedule->micro_batches; micro_batch++) {
             const size_t copy = versions_copy(versions, schedule_rank(schedule, stage, micro_batch), stage);
             uint32_t *version = &versions->version_of[unit_index(schedule, stage, micro_batch)];
             if (*version > versions->newest[copy])

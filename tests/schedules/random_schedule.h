@@ -3,6 +3,8 @@
 #ifndef TESTS_SCHEDULES_RANDOM_SCHEDULE_H
 #define TESTS_SCHEDULES_RANDOM_SCHEDULE_H
 
+#include <string.h>
+
 #include "schedules/network.h"
 #include "schedules/schedule.h"
 #include "tests/test.h"
@@ -104,6 +106,49 @@ static inline struct schedule *random_schedule(uint64_t *seed)
     }
     random_steps(schedule);
     return schedule;
+}
+
+static inline void random_move(struct action_list *list, size_t from, size_t to)
+{
+    const struct action action = list->at[from];
+    const size_t low = from < to ? from : to, high = from < to ? to : from;
+    if (from < to)
+        memmove(&list->at[low], &list->at[low + 1], (high - low) * sizeof action);
+    else
+        memmove(&list->at[low + 1], &list->at[low], (high - low) * sizeof action);
+    list->at[to] = action;
+}
+
+// Mostly moves over a short way, which often leave a schedule that can run.
+static inline void random_mutate(struct schedule *schedule, uint64_t *seed)
+{
+    struct action_list *list = &schedule->lists[random_below(seed, schedule->ranks)];
+    if (list->count < 2)
+        return;
+    const size_t at = random_below(seed, list->count);
+    struct action *action = &list->at[at];
+    const size_t reach = 1 + random_below(seed, random_below(seed, 3) ? 3 : list->count);
+    switch (random_below(seed, 12)) {
+    case 0:
+        memmove(action, action + 1, (--list->count - at) * sizeof *action);
+        break;
+    case 1:
+        action->micro_batch = (uint32_t)random_below(seed, schedule->micro_batches + 1u);
+        break;
+    case 2:
+        action->stage = (uint16_t)random_below(seed, schedule->stages + 1u);
+        break;
+    case 3:
+        if (action->kind <= ACTION_R)
+            action->kind = (uint8_t)random_below(seed, ACTION_R + 1);
+        break;
+    case 4:
+        list->at[random_below(seed, list->count)] = *action;
+        break;
+    default:
+        random_move(list, at, random_below(seed, 2) ? (at > reach ? at - reach : 0)
+                                                    : (at + reach < list->count ? at + reach : list->count - 1));
+    }
 }
 
 static inline void random_costs(uint64_t *seed, struct cost_row *costs, uint32_t stages, uint64_t least_ns)

@@ -271,49 +271,6 @@ static void documented_result_is_written(void **state)
 
 // --- mutations against a slow world -----------------------------------------------------
 
-static void move_action(struct action_list *list, size_t from, size_t to)
-{
-    const struct action action = list->at[from];
-    const size_t low = from < to ? from : to, high = from < to ? to : from;
-    if (from < to)
-        memmove(&list->at[low], &list->at[low + 1], (high - low) * sizeof action);
-    else
-        memmove(&list->at[low + 1], &list->at[low], (high - low) * sizeof action);
-    list->at[to] = action;
-}
-
-// Mostly moves over a short way, which often leave a schedule that can run.
-static void mutate(struct schedule *schedule, uint64_t *seed)
-{
-    struct action_list *list = &schedule->lists[random_below(seed, schedule->ranks)];
-    if (list->count < 2)
-        return;
-    const size_t at = random_below(seed, list->count);
-    struct action *action = &list->at[at];
-    const size_t reach = 1 + random_below(seed, random_below(seed, 3) ? 3 : list->count);
-    switch (random_below(seed, 12)) {
-    case 0:
-        memmove(action, action + 1, (--list->count - at) * sizeof *action);
-        break;
-    case 1:
-        action->micro_batch = (uint32_t)random_below(seed, schedule->micro_batches + 1u);
-        break;
-    case 2:
-        action->stage = (uint16_t)random_below(seed, schedule->stages + 1u);
-        break;
-    case 3:
-        if (action->kind <= ACTION_R)
-            action->kind = (uint8_t)random_below(seed, ACTION_R + 1);
-        break;
-    case 4:
-        list->at[random_below(seed, list->count)] = *action;
-        break;
-    default:
-        move_action(list, at, random_below(seed, 2) ? (at > reach ? at - reach : 0)
-                                                    : (at + reach < list->count ? at + reach : list->count - 1));
-    }
-}
-
 static uint32_t least_of_world(const struct schedule *schedule, uint64_t seed)
 {
     for (uint32_t capacity = 0; capacity <= schedule->micro_batches; capacity++) {
@@ -356,9 +313,9 @@ static void check_agrees_with_a_slow_world(void **state)
         assert_true(judge(lowered, trial, trial));
         assert_true(judge(order, trial, trial));
         for (uint64_t i = random_below(&seed, 5); i > 0; i--)
-            mutate(lowered, &seed);
+            random_mutate(lowered, &seed);
         for (uint64_t i = random_below(&seed, 3); i > 0; i--)
-            mutate(order, &seed);
+            random_mutate(order, &seed);
         survived += judge(lowered, trial, trial);
         judge(order, trial, trial);
         schedule_free(lowered);

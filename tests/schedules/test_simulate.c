@@ -8,7 +8,7 @@
 #include "tests/document.h"
 #include "tests/schedules/random_schedule.h"
 #include "tests/schedules/schedule_csv.h"
-#include "tests/schedules/slow_simulator.h"
+#include "tests/schedules/slow_bytes.h"
 
 static struct schedule *generated(const char *name, uint32_t ranks, uint32_t micro_batches)
 {
@@ -287,6 +287,32 @@ static void bytes_follow_the_order_where_nothing_takes_time(void **state)
     schedule_free(schedule);
 }
 
+// One micro-batch goes forward only, so that nothing hides what its F takes in: 100 bytes, beside a workspace of 50.
+static struct input_row {
+    const char *name;
+    uint64_t kept, peak;
+} input_rows[] = {
+    { "an input that is not kept is there until its F ends", 0, 150 },
+    { "what is kept stands for as much of the input", 30, 150 },
+    { "an input that is kept counts once", 130, 180 },
+};
+
+static void input_counts(void **state)
+{
+    const struct input_row *row = *state;
+    struct error error = { 0 };
+    struct schedule *schedule = schedule_create("forward", WEIGHTS_FLUSH, 2, 2, 1, &error);
+    assert_good(schedule, error);
+    for (uint16_t rank = 0; rank < 2; rank++)
+        assert_good(schedule_add(schedule, rank, (struct action){ rank, ACTION_F, 0, 0 }, &error), error);
+    set_costs(schedule, (struct cost_row){ .forward_ns = 1, .output_bytes = 100, .kept_forward_bytes = row->kept,
+                                           .transient_bytes = 50 });
+    struct simulation simulation = simulated(schedule, NULL);
+    assert_int_equal(simulation.per_rank[1].live_peak_bytes, row->peak);
+    simulation_clear(&simulation);
+    schedule_free(schedule);
+}
+
 static void documented_simulation_is_that_of_the_documented_schedule(void **state)
 {
     (void)state;
@@ -370,137 +396,11 @@ static uint64_t parts(const struct critical_path *path)
     return path->compute_ns + path->recompute_ns + path->latency_ns + path->transfer_ns + path->order_ns;
 }
 
-// A place in time: moments, and the order of what happens in one (simulate: ends,
-// deliveries, arrivals, starts; then the order of the list).
-struct moment {
-    uint64_t time;
-    unsigned phase;
-    size_t position;
-};
-
-enum { END, DELIVERED, ARRIVED, START };
-
-struct life {
-    struct moment begin, end;
-    uint64_t bytes;
-};
-
-static bool not_after(struct moment a, struct moment b)
-{
-    if (a.time != b.time)
-        return a.time < b.time;
-    return a.phase != b.phase ? a.phase < b.phase : a.position <= b.position;
-}
-
-static struct moment start_of(const struct slow_action *action)
-{
-    return (struct moment){ action->start, START, action->position };
-}
-
-static struct moment end_of(const struct slow_action *action)
-{
-    return (struct moment){ action->end, END, action->position };
-}
-
-static size_t add_life(struct life *lives, size_t count, struct moment begin, struct moment end, uint64_t bytes)
-{
-    lives[count] = (struct life){ begin, end, bytes };
-    return count + 1;
-}
-
-// When the rank reaches a RECV: when what stands before it has ended.
-static struct moment receive_at(const struct slow *slow, const struct schedule *schedule, uint32_t rank,
-                                struct action receive)
-{
-    const struct action_list *list = &schedule->lists[rank];
-    uint64_t time = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        if (memcmp(&list->at[i], &receive, sizeof receive) == 0)
-            return (struct moment){ time, START, i };
-        for (int j = 0; j < slow->count; j++) {
-            if (slow->actions[j].rank == rank && slow->actions[j].position == i)
-                time = slow->actions[j].end;
-        }
-    }
-    fail_msg("a RECV is missing");
-    return (struct moment){ 0 };
-}
-
-static const struct slow_action *find(const struct slow *slow, uint32_t stage, uint32_t micro_batch, unsigned kinds)
-{
-    const int at = slow_find(slow, stage, micro_batch, kinds);
-    assert_true(at >= 0);
-    return &slow->actions[at];
-}
-
-enum { F = 1 << ACTION_F, B = 1 << ACTION_B, I = 1 << ACTION_I, W = 1 << ACTION_W };
-
-// All that lies on a rank, from when to when.
-static size_t lives_on(const struct slow *slow, const struct schedule *schedule, const struct cost_row *costs,
-                       uint32_t rank, struct life *lives)
-{
-    size_t count = 0;
-    for (int at = 0; at < slow->count; at++) {
-        const struct slow_action *action = &slow->actions[at];
-        const uint32_t s = action->action.stage, i = action->action.micro_batch;
-        const unsigned kind = 1u << action->action.kind;
-        const struct cost_row *row = &costs[s];
-        if (action->rank != rank || action->action.kind > ACTION_R)
-            continue;
-        count = add_life(lives, count, start_of(action), end_of(action), row->transient_bytes);
-        if (kind == F)
-            count = add_life(lives, count, start_of(action), end_of(find(slow, s, i, B | I)), row->kept_forward_bytes);
-        if (kind == I)
-            count = add_life(lives, count, end_of(action), end_of(find(slow, s, i, W)), row->kept_weight_bytes);
-        if (action->message >= 0) {
-            const struct slow_message *message = &slow->messages[action->message];
-            struct action receive = action->action;
-            receive.kind = kind == F ? ACTION_RECV_F : ACTION_RECV_B;
-            const struct moment begin = schedule->lowered ? receive_at(slow, schedule, rank, receive)
-                                                          : (struct moment){ message->arrival, ARRIVED, 0 };
-            count = add_life(lives, count, begin, kind == F ? start_of(action) : end_of(action),
-                             costs[kind == F ? s - 1 : s].output_bytes);
-        }
-        const bool goes_on = kind == F ? s + 1 < schedule->stages : (kind & (B | I)) && s > 0;
-        if (goes_on) {
-            const struct slow_action *user = kind == F ? find(slow, s + 1, i, F) : find(slow, s - 1, i, B | I);
-            struct moment end = kind == F ? start_of(user) : end_of(user);
-            if (user->rank != rank)
-                end = (struct moment){ slow->messages[user->message].arrival, DELIVERED, 0 };
-            count = add_life(lives, count, start_of(action), end, costs[kind == F ? s : s - 1].output_bytes);
-        }
-    }
-    return count;
-}
-
-static uint64_t most_bytes(const struct life *lives, size_t count, uint64_t fixed)
-{
-    uint64_t most = fixed;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t now = fixed;
-        for (size_t j = 0; j < count; j++) {
-            if (not_after(lives[j].begin, lives[i].begin) && !not_after(lives[j].end, lives[i].begin))
-                now += lives[j].bytes;
-        }
-        most = now > most ? now : most;
-    }
-    return most;
-}
-
 static void check_bytes(const struct slow *slow, const struct schedule *schedule, const struct cost_row *costs,
                         const struct simulation *simulation, uint64_t trial)
 {
-    static struct life lives[SLOW_MOST];
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
-        uint64_t fixed = 0;
-        for (uint32_t s = 0; s < schedule->stages; s++) {
-            bool here = false;
-            for (uint32_t route = 0; route < schedule->route_count; route++)
-                here |= schedule->routes[route * schedule->stages + s] == rank;
-            fixed += here ? costs[s].fixed_bytes : 0;
-        }
-        const size_t count = lives_on(slow, schedule, costs, rank, lives);
-        const uint64_t want = most_bytes(lives, count, fixed);
+        const uint64_t want = slow_peak_bytes(slow, schedule, costs, rank);
         if (simulation->per_rank[rank].live_peak_bytes != want)
             fail_msg("trial %llu: rank %u holds %llu bytes, its twin %llu%s", (unsigned long long)trial, rank,
                      (unsigned long long)simulation->per_rank[rank].live_peak_bytes, (unsigned long long)want,
@@ -569,8 +469,9 @@ static void both_ways_of_timing_agree_without_shared_links(void **state)
         struct timing timing;
         assert_good(order_create(&order, schedule, network, true, &error), error);
         assert_good(timing_create(&timing, &order, &error), error);
-        assert_false(order.shared);
-        assert_true(timing_price(&timing, costs));
+        assert_false(order.tariff.shared);
+        tariff_fill(&order.tariff, costs);
+        assert_true(tariff_sum_is_possible(&order.tariff));
         const unsigned long long in_order = timing_in_order(&timing), by_events = timing_by_events(&timing);
         if (in_order != by_events)
             fail_msg("trial %llu: in order %llu, by events %llu", (unsigned long long)trial, in_order, by_events);
@@ -585,8 +486,9 @@ int main(void)
 {
     enum { CLOSED = sizeof closed_rows / sizeof closed_rows[0],
            PUBLISHED = sizeof published_rows / sizeof published_rows[0],
-           ZERO_BUBBLE = sizeof zero_bubble_rows / sizeof zero_bubble_rows[0], PLAIN = 13 };
-    struct CMUnitTest tests[PLAIN + CLOSED + PUBLISHED + ZERO_BUBBLE] = {
+           ZERO_BUBBLE = sizeof zero_bubble_rows / sizeof zero_bubble_rows[0],
+           INPUT = sizeof input_rows / sizeof input_rows[0], PLAIN = 13 };
+    struct CMUnitTest tests[PLAIN + CLOSED + PUBLISHED + ZERO_BUBBLE + INPUT] = {
         cmocka_unit_test(authors_schedule_costs_what_they_say),
         cmocka_unit_test(three_bubbles_are_three_numbers),
         cmocka_unit_test(a_step_that_costs_is_in_the_time_but_not_busy),
@@ -608,5 +510,7 @@ int main(void)
         *at++ = (struct CMUnitTest)TEST_ROW(published_cost_is_exact, &published_rows[i]);
     for (size_t i = 0; i < ZERO_BUBBLE; i++)
         *at++ = (struct CMUnitTest)TEST_ROW(zero_bubble_formula_holds, &zero_bubble_rows[i]);
+    for (size_t i = 0; i < INPUT; i++)
+        *at++ = (struct CMUnitTest)TEST_ROW(input_counts, &input_rows[i]);
     return cmocka_run_group_tests_name("simulate", tests, NULL, NULL);
 }

@@ -1,0 +1,55 @@
+// The bytes on a rank over time, and their maximum: simulate.h says what counts.
+//
+// Some things come and go with the rank's own actions, in the order of its list;
+// others when a message arrives or has been delivered, at any time between.
+//
+//     own        start F: - input slot, + the larger of input and kept, + output buffer, + workspace
+//                end F:   - workspace, - what of the input is not kept
+//                start B: + workspace, + input gradient buffer     end B: - workspace, - kept, - gradient slot
+//     messages   delivered: - its buffer here       arrived (compute orders; else from its RECV): + its slot
+//
+// At one moment the ends come first, then deliveries, then arrivals, then starts.
+// The list is gone through once; what messages will change is kept aside, soonest
+// first, until its time has come.
+#ifndef SCHEDULES_LIVE_BYTES_H
+#define SCHEDULES_LIVE_BYTES_H
+
+#include "schedules/record.h"
+
+struct delivery {
+    uint64_t time_ns;
+    uint64_t bytes;
+};
+
+// Soonest first, by way of a heap.
+struct deliveries {
+    struct delivery *at;
+    size_t count, capacity;
+};
+
+struct arrivals {
+    struct delivery *at;  // in order of time
+    size_t next, count;
+};
+
+struct live {
+    const struct record *record;
+    struct versions *versions;
+    uint32_t rank;
+    __int128 now, most;
+    struct deliveries deliveries;
+    struct arrivals arrivals[2];  // forward and back
+    uint64_t soonest_ns;          // nothing changes by messages before
+    bool failed;                  // no memory
+};
+
+// `versions` as versions_create() left them, as far as this rank is concerned;
+// they are advanced.
+bool live_begin(struct live *live, const struct record *record, uint32_t rank, struct versions *versions,
+                struct error *error);
+// The next action of the rank's list.
+void live_follow(struct live *live, const struct stroll *stroll);
+// The most there was at a moment. Clears.
+bool live_end(struct live *live, uint64_t *peak_bytes, struct error *error);
+
+#endif

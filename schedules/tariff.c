@@ -1,0 +1,119 @@
+#include "schedules/tariff.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+
+static void connect(struct tariff *tariff, const struct schedule *schedule, const struct network *network)
+{
+    for (uint32_t route = 0; route < schedule->route_count; route++) {
+        for (uint32_t stage = 0; stage + 1 < schedule->stages; stage++) {
+            const uint32_t *ranks = &schedule->routes[(size_t)route * schedule->stages + stage];
+            for (uint32_t back = 0; back < 2; back++) {
+                const uint32_t number = (route * schedule->stages + stage) * 2 + back;
+                const uint32_t from = ranks[back], to = ranks[!back];
+                const uint32_t link = network ? network->link_of[(size_t)from * network->ranks + to] : number;
+                tariff->channels[number] = (struct channel){ .boundary = stage, .to = to, .link = link };
+            }
+        }
+    }
+}
+
+// Whether two ranks send over one link: then who goes first is a question of time.
+static bool find_shared_links(struct tariff *tariff, const struct schedule *schedule, struct error *error)
+{
+    uint32_t *sender = malloc((tariff->link_count + (size_t)1) * sizeof *sender);
+    if (!sender)
+        return error_no_memory(error, "the links of a schedule");
+    memset(sender, 0xff, (tariff->link_count + (size_t)1) * sizeof *sender);
+    for (uint32_t i = 0; i < tariff->channel_count; i++) {
+        const uint32_t stage = i / 2 % schedule->stages;
+        if (stage + 1 == schedule->stages)
+            continue;
+        const uint32_t from = schedule->routes[i / 2 + i % 2];
+        uint32_t *of_link = &sender[tariff->channels[i].link];
+        if (from == tariff->channels[i].to)
+            continue;
+        tariff->shared |= *of_link != UINT32_MAX && *of_link != from;
+        *of_link = from;
+    }
+    free(sender);
+    return true;
+}
+
+bool tariff_create(struct tariff *tariff, const struct schedule *schedule, const struct network *network,
+                   struct error *error)
+{
+    assert(!network || network->ranks >= schedule->ranks);
+
+    *tariff = (struct tariff){ .stages = schedule->stages };
+    const uint64_t channels = (uint64_t)schedule->route_count * schedule->stages * 2;
+    if (channels >= UINT32_MAX)
+        return error_set(error, "the schedule is too large: %llu channels", (unsigned long long)channels);
+    tariff->channel_count = (uint32_t)channels;
+    tariff->link_count = network ? network->link_count : tariff->channel_count;
+    tariff->prices = calloc((size_t)schedule->stages * PRICES, sizeof *tariff->prices);
+    tariff->uses = calloc((size_t)schedule->stages * PRICES, sizeof *tariff->uses);
+    tariff->channels = calloc(tariff->channel_count, sizeof *tariff->channels);
+    tariff->links = calloc(tariff->link_count + (size_t)1, sizeof *tariff->links);
+    if (!tariff->prices || !tariff->uses || !tariff->channels || !tariff->links) {
+        tariff_clear(tariff);
+        return error_no_memory(error, "the costs of a schedule");
+    }
+    if (network)
+        memcpy(tariff->links, network->links, network->link_count * sizeof *tariff->links);
+    connect(tariff, schedule, network);
+    if (find_shared_links(tariff, schedule, error))
+        return true;
+    tariff_clear(tariff);
+    return false;
+}
+
+void tariff_clear(struct tariff *tariff)
+{
+    free(tariff->prices);
+    free(tariff->uses);
+    free(tariff->channels);
+    free(tariff->links);
+    *tariff = (struct tariff){ 0 };
+}
+
+static void price_stage(uint64_t *prices, const struct cost_row *row)
+{
+    prices[PRICE_NOTHING] = 0;
+    prices[PRICE_F] = row->forward_ns;
+    prices[PRICE_B] = row->backward_ns;
+    prices[PRICE_I] = row->backward_input_ns;
+    prices[PRICE_W] = row->backward_weight_ns;
+    prices[PRICE_R] = row->recompute_ns;
+    prices[PRICE_B_RECOMPUTING] = add_clamped(row->backward_ns, row->recompute_ns);
+    prices[PRICE_I_RECOMPUTING] = add_clamped(row->backward_input_ns, row->recompute_ns);
+    prices[PRICE_STEP] = row->step_ns;
+}
+
+void tariff_fill(struct tariff *tariff, const struct cost_row *costs)
+{
+    for (uint32_t stage = 0; stage < tariff->stages; stage++)
+        price_stage(&tariff->prices[(size_t)stage * PRICES], &costs[stage]);
+    for (uint32_t i = 0; i < tariff->channel_count; i++) {
+        struct channel *channel = &tariff->channels[i];
+        const struct link *link = &tariff->links[channel->link];
+        channel->occupied_ns = transfer_ns(costs[channel->boundary].output_bytes, link->bytes_per_second, 0);
+        channel->latency_ns = link->latency_ns;
+    }
+}
+
+bool tariff_sum_is_possible(const struct tariff *tariff)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < (size_t)tariff->stages * PRICES; i++)
+        sum = add_clamped(sum, multiply_clamped(tariff->uses[i], tariff->prices[i]));
+    for (uint32_t i = 0; i < tariff->channel_count; i++) {
+        const struct channel *channel = &tariff->channels[i];
+        const uint64_t each = add_clamped(channel->occupied_ns, channel->latency_ns);
+        sum = add_clamped(sum, multiply_clamped(channel->used, each));
+    }
+    return sum <= INT64_MAX;
+}
