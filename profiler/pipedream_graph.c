@@ -304,6 +304,15 @@ static bool read_lines(struct pipedream_graph *graph, struct error *error)
     return pipedream_graph_at(graph, 1, error);
 }
 
+// Edges come last, as PipeDream writes them: a file cut short has none.
+static bool check_whole(const struct pipedream_graph *graph, struct error *error)
+{
+    if (graph->node_count == 1 || graph->link_count > 0)
+        return true;
+    error_set(error, "%zu nodes and no edge between them; is the file cut short?", graph->node_count);
+    return pipedream_graph_at(graph, 1, error);
+}
+
 // --- names to places ------------------------------------------------------------
 
 static int compare_nodes(const void *a, const void *b)
@@ -393,5 +402,6 @@ bool pipedream_graph_read(struct pipedream_graph *graph, const char *text, size_
         return false;
     if (!make_room(graph, text, length))
         return error_no_memory(error, "a PipeDream graph");
-    return read_lines(graph, error) && sort_nodes(graph, error) && find_ends(graph, error) && sort_links(graph, error);
+    return read_lines(graph, error) && sort_nodes(graph, error) && find_ends(graph, error) && sort_links(graph, error)
+        && check_whole(graph, error);
 }

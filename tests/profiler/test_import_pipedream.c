@@ -148,6 +148,8 @@ static struct bad_row {
 } bad_rows[] = {
     { "refused: empty", "", "g.txt:1: the file is empty; a PipeDream graph has a line per node" },
     { "refused: blank lines only", "\n\n", "g.txt:1: no line describes a node; a PipeDream graph has a line per node" },
+    { "refused: cut short before its edges", PLAIN("node1") PLAIN("node2"),
+      "g.txt:1: 2 nodes and no edge between them; is the file cut short?" },
     { "refused: binary",
       PLAIN("node1") "\x7f"
                      "ELF\x01",
@@ -255,9 +257,10 @@ static void random_graphs_are_ordered_as_the_twin_orders_them(void **state)
         struct text text = { 0 };
         for (size_t i = 0; i < count; i++)
             rank[i] = random_below(&seed, 5);
+        rank[0] = 0, rank[count - 1] = count > 1 ? 5 : 0;  // one edge at least: without any, a file is cut short
         for (size_t i = 0; i < count; i++)
             for (size_t j = 0; j < count; j++)
-                if (rank[i] < rank[j] && random_below(&seed, 2)) {
+                if (rank[i] < rank[j] && (j - i == count - 1 || random_below(&seed, 2))) {
                     edge[i][j] = true;
                     text_add(&text, "\tnode%zu -- node%zu\n", i, j);
                 }
