@@ -6,29 +6,27 @@
 
 // Above this many edges (stage, first, end) what each lacks is only bounded.
 #define MOST_EDGES ((size_t)8 << 20)
-#define MOST_ROUNDS 300
-#define MOST_LABELS 4000
+// Edges of so few layers are worked out beforehand.
+#define SHORT 8
+// What asking whether another request would fit may take.
+#define TRIAL_LABELS (SHORTAGE_LABELS / 4)
 
-// Units of work that saying why may take, a second or two, and each trial of what would help.
-#define MOST_WORK 4000000
-#define MOST_TRIAL_WORK 200000
-
-// What every edge lacks, bounded from below at first, worked out exactly for those
-// on the path that lacks least, until that path is exact.
+// What every edge needs, bounded from below at first, worked out exactly for those on
+// the path that lacks least, until that path is exact. Weights, buffers and messages
+// are fixed; what is kept and the workspace depend on what is recomputed, and are at
+// least what any part of the edge's layers takes: what is worked out for one edge is
+// a bound for all that hold it.
 struct lacks {
     struct problem *problem;
-    uint64_t *bytes;  // [(stage * (layers + 1) + first) * (layers + 1) + end]
+    uint64_t *fixed;   // [(stage * (layers + 1) + first) * (layers + 1) + end]
+    uint64_t *chosen;  // what is kept, input included, and the workspace, or less
+    uint64_t *inner;   // the same without the input
     bool *exact;
-    uint64_t *most;   // of the first s stages up to layer l, least over all ways: [s * (layers + 1) + l]
-    uint32_t *from;   // the cut before
-    uint64_t limit;   // of the problem's work
+    uint64_t *most;    // lacking in the first s stages up to layer l, least over all ways: [s * (layers + 1) + l]
+    uint32_t *from;    // the cut before
+    bool certain;      // whether all that was worked out is
+    uint64_t labels, most_labels;
 };
-
-// A bound is good enough for who waits no longer.
-static bool is_enough(const struct lacks *lacks)
-{
-    return lacks->problem->work > lacks->limit || problem_is_interrupted(lacks->problem);
-}
 
 static size_t edge_of(const struct lacks *lacks, uint32_t s, uint32_t first, uint32_t end)
 {
@@ -51,57 +49,94 @@ static uint64_t capacity_of(const struct problem *problem, uint32_t s)
     return problem->request->cluster->devices[s].memory_bytes;
 }
 
-// Weights, buffers and the workspace without segments: no recomputation avoids them.
+static uint64_t lacking(const struct lacks *lacks, uint32_t s, uint32_t first, uint32_t end)
+{
+    const size_t edge = edge_of(lacks, s, first, end);
+    return over(add_clamped(lacks->fixed[edge], lacks->chosen[edge]), capacity_of(lacks->problem, s));
+}
+
 static void bound_edges(struct lacks *lacks)
 {
     struct problem *problem = lacks->problem;
     for (uint32_t first = 0; first < problem->layers; first++) {
         for (uint32_t end = first + 1; end <= problem->layers; end++) {
             struct stage_bytes bytes = interval_bytes(problem->intervals, first, end);
-            bytes.kept = bytes.kept_through = bytes.held = 0;
+            const uint64_t workspace = bytes.transient;
+            bytes.kept = bytes.kept_through = bytes.held = bytes.transient = 0;
             bytes.input_life = INPUT_UNTIL_F;
-            for (uint32_t s = 0; s < problem->ranks; s++)
-                lacks->bytes[edge_of(lacks, s, first, end)] =
-                    over(stage_memory_of(&bytes, &problem->slots[s]).peak_bytes, capacity_of(problem, s));
+            for (uint32_t s = 0; s < problem->ranks; s++) {
+                struct slots slots = problem->slots[s];
+                slots.input[INPUT_UNTIL_F] = 0;
+                lacks->fixed[edge_of(lacks, s, first, end)] = stage_memory_of(&bytes, &slots).peak_bytes;
+                lacks->chosen[edge_of(lacks, s, first, end)] = lacks->inner[edge_of(lacks, s, first, end)] = workspace;
+            }
         }
     }
 }
 
-static bool fits(struct problem *problem, uint32_t s, uint32_t first, uint32_t end, uint64_t capacity, bool *result,
-                 bool *certain, struct error *error)
+static void raise_to(uint64_t *least, uint64_t value)
 {
-    struct recompute_list list;
-    if (!recompute_search(problem->intervals, first, end, &problem->slots[s], capacity, RECOMPUTE_LEAST, MOST_LABELS,
-                          &problem->work, &list, error))
+    *least = value > *least ? value : *least;
+}
+
+static bool ask(struct lacks *lacks, uint32_t s, uint32_t first, uint32_t end, bool input, uint64_t *chosen,
+                bool *complete, struct error *error)
+{
+    struct problem *problem = lacks->problem;
+    if (!recompute_least_bytes(problem->intervals, first, end, &problem->slots[s], input, chosen, complete,
+                               &lacks->labels, error))
         return false;
-    *result = list.count > 0;
-    *certain = list.count > 0 || list.complete;
-    recompute_list_clear(&list);
+    *chosen = over(*chosen, lacks->fixed[edge_of(lacks, s, first, end)]);
     return true;
 }
 
-// The least memory in which the edge fits, by halving: sizes are multiples of 256.
+// What it takes without its input, every edge that holds it takes too.
 static bool work_out(struct lacks *lacks, uint32_t s, uint32_t first, uint32_t end, struct error *error)
 {
-    struct problem *problem = lacks->problem;
     const size_t edge = edge_of(lacks, s, first, end);
-    const uint64_t capacity = capacity_of(problem, s);
-    struct stage_bytes bytes = interval_bytes(problem->intervals, first, end);
-    uint64_t low = lacks->bytes[edge];  // lacks at least so much; without recomputation at most `high`
-    uint64_t high = over(stage_memory_of(&bytes, &problem->slots[s]).peak_bytes, capacity);
-    bool certain = true;
-    while (low < high && certain && !is_enough(lacks)) {
-        const uint64_t middle = low + (high - low) / 2;
-        bool enough;
-        if (!fits(problem, s, first, end, add_clamped(capacity, middle), &enough, &certain, error))
-            return false;
-        if (enough)
-            high = middle;
-        else if (certain)
-            low = middle + 1;
+    uint64_t chosen, inner;
+    bool complete, inner_complete;
+    if (!ask(lacks, s, first, end, true, &chosen, &complete, error)
+        || !ask(lacks, s, first, end, false, &inner, &inner_complete, error))
+        return false;
+    lacks->chosen[edge] = chosen;
+    lacks->exact[edge] = true;
+    lacks->certain &= complete;
+    if (inner_complete)
+        raise_to(&lacks->inner[edge], inner);
+    return true;
+}
+
+static void spread(struct lacks *lacks, uint32_t s, uint32_t first, uint32_t end)
+{
+    const uint64_t inner = lacks->inner[edge_of(lacks, s, first, end)];
+    for (uint32_t a = 0; a <= first; a++) {
+        for (uint32_t b = end; b <= lacks->problem->layers; b++) {
+            raise_to(&lacks->inner[edge_of(lacks, s, a, b)], inner);
+            raise_to(&lacks->chosen[edge_of(lacks, s, a, b)], inner);
+        }
     }
-    lacks->bytes[edge] = low;
-    lacks->exact[edge] = low >= high || !certain;
+}
+
+// Short edges cost little, and are a part of many.
+static bool work_out_short(struct lacks *lacks, struct error *error)
+{
+    const struct problem *problem = lacks->problem;
+    for (uint32_t s = 0; s < problem->ranks; s++) {
+        for (uint32_t length = 1; length <= problem->layers; length++) {
+            for (uint32_t first = 0; first + length <= problem->layers; first++) {
+                const uint32_t end = first + length;
+                if (length <= SHORT && lacks->labels < lacks->most_labels / 2 && !work_out(lacks, s, first, end, error))
+                    return false;
+                if (length == 1)
+                    continue;
+                const size_t edge = edge_of(lacks, s, first, end);
+                raise_to(&lacks->inner[edge], lacks->inner[edge_of(lacks, s, first, end - 1)]);
+                raise_to(&lacks->inner[edge], lacks->inner[edge_of(lacks, s, first + 1, end)]);
+                raise_to(&lacks->chosen[edge], lacks->inner[edge]);
+            }
+        }
+    }
     return true;
 }
 
@@ -118,7 +153,7 @@ static void find_path(struct lacks *lacks)
             for (uint32_t end = first + 1; so_far != UINT64_MAX && end <= problem->layers; end++) {
                 if (!may_end(problem, s, end))
                     continue;
-                const uint64_t own = lacks->bytes[edge_of(lacks, s, first, end)];
+                const uint64_t own = lacking(lacks, s, first, end);
                 const uint64_t most = own > so_far ? own : so_far;
                 if (most < lacks->most[(s + 1) * row + end]) {
                     lacks->most[(s + 1) * row + end] = most;
@@ -138,10 +173,9 @@ static struct shortage worst_of_path(const struct lacks *lacks)
     uint32_t end = problem->layers;
     for (uint32_t s = problem->ranks; s-- > 0;) {
         const uint32_t first = lacks->from[(s + 1) * row + end];
-        const size_t edge = edge_of(lacks, s, first, end);
-        if (lacks->bytes[edge] >= worst.lacks_bytes)
-            worst = (struct shortage){ s, first, end, capacity_of(problem, s) + lacks->bytes[edge],
-                                       lacks->bytes[edge], lacks->exact[edge] };
+        const uint64_t own = lacking(lacks, s, first, end);
+        if (own >= worst.lacks_bytes)
+            worst = (struct shortage){ s, first, end, capacity_of(problem, s) + own, own, false, false };
         end = first;
     }
     return worst;
@@ -160,51 +194,65 @@ static bool refine_path(struct lacks *lacks, bool *done, struct error *error)
             *done = false;
             if (!work_out(lacks, s, first, end, error))
                 return false;
+            spread(lacks, s, first, end);
         }
         end = first;
     }
     return true;
 }
 
-static bool find_shortage(struct lacks *lacks, struct shortage *shortage, struct error *error)
+static void read_cuts(const struct lacks *lacks, uint32_t *cuts)
+{
+    const struct problem *problem = lacks->problem;
+    cuts[problem->ranks] = problem->layers;
+    for (uint32_t s = problem->ranks; s-- > 0;)
+        cuts[s] = lacks->from[(s + 1) * ((size_t)problem->layers + 1) + cuts[s + 1]];
+}
+
+static bool find_shortage(struct lacks *lacks, struct shortage *shortage, uint32_t *cuts, struct error *error)
 {
     bound_edges(lacks);
+    if (!work_out_short(lacks, error))
+        return false;
     bool done = false;
-    for (int round = 0; round < MOST_ROUNDS && !done && !is_enough(lacks); round++) {
+    while (!done && lacks->labels < lacks->most_labels) {
         find_path(lacks);
         if (!refine_path(lacks, &done, error))
             return false;
     }
     find_path(lacks);
     *shortage = worst_of_path(lacks);
-    shortage->exact = done;
+    shortage->certain = lacks->certain;
+    shortage->exact = done && lacks->certain;
+    if (cuts)
+        read_cuts(lacks, cuts);
     return true;
 }
 
-static bool shortage_within(struct problem *problem, uint64_t most_work, struct shortage *shortage, struct error *error)
+bool infeasible_shortage(struct problem *problem, uint64_t most_labels, struct shortage *shortage, uint32_t *cuts,
+                         struct error *error)
 {
     const size_t row = (size_t)problem->layers + 1, edges = row * row * problem->ranks;
     if (edges > MOST_EDGES)
-        return error_set_kind(error, ERROR_ANSWER, "no plan fits the devices' memory");
-    struct lacks lacks = { .problem = problem, .limit = add_clamped(problem->work, most_work) };
-    lacks.bytes = calloc(edges, sizeof lacks.bytes[0]);
+        return error_set_kind(error, ERROR_ANSWER, "no plan was found; the model is too large to say what is missing");
+    struct lacks lacks = { .problem = problem, .certain = true, .most_labels = most_labels };
+    lacks.fixed = calloc(edges, sizeof lacks.fixed[0]);
+    lacks.chosen = calloc(edges, sizeof lacks.chosen[0]);
+    lacks.inner = calloc(edges, sizeof lacks.inner[0]);
     lacks.exact = calloc(edges, sizeof lacks.exact[0]);
     lacks.most = calloc(row * (problem->ranks + 1), sizeof lacks.most[0]);
     lacks.from = calloc(row * (problem->ranks + 1), sizeof lacks.from[0]);
-    bool good = lacks.bytes && lacks.exact && lacks.most && lacks.from;
+    bool good = lacks.fixed && lacks.chosen && lacks.inner && lacks.exact && lacks.most && lacks.from;
     if (!good)
         error_no_memory(error, "a search");
-    good = good && find_shortage(&lacks, shortage, error);
-    free(lacks.bytes);
+    good = good && find_shortage(&lacks, shortage, cuts, error);
+    free(lacks.fixed);
+    free(lacks.chosen);
+    free(lacks.inner);
     free(lacks.exact);
     free(lacks.most);
     free(lacks.from);
     return good;
-}
-
-bool infeasible_shortage(struct problem *problem, struct shortage *shortage, struct error *error)
-{
-    return shortage_within(problem, MOST_WORK, shortage, error);
 }
 
 // --- what would help ----------------------------------------------------------------
@@ -219,8 +267,8 @@ static bool would_fit(const struct problem *problem, const char *schedule, uint3
     struct error quiet = { 0 };
     struct shortage shortage = { .lacks_bytes = 1 };
     struct problem *trial = problem_create(&other, &quiet);
-    const bool fits_then = trial && shortage_within(trial, MOST_TRIAL_WORK, &shortage, &quiet) && shortage.exact
-                        && shortage.lacks_bytes == 0;
+    const bool fits_then = trial && infeasible_shortage(trial, TRIAL_LABELS, &shortage, NULL, &quiet)
+                        && shortage.exact && shortage.lacks_bytes == 0;
     problem_free(trial);
     return fits_then;
 }
@@ -244,7 +292,7 @@ static void add_ranks(const struct problem *problem, struct text *text)
     text_add(text, ", more devices");
 }
 
-static void say(struct problem *problem, const struct shortage *shortage, struct error *error)
+void infeasible_explain(struct problem *problem, const struct shortage *shortage, struct error *error)
 {
     const struct profile *profile = problem->request->profile;
     const struct cluster_device *device = &problem->request->cluster->devices[shortage->stage];
@@ -256,27 +304,11 @@ static void say(struct problem *problem, const struct shortage *shortage, struct
     add_schedules(problem, &help);
     add_ranks(problem, &help);
     error_set_kind(error, ERROR_ANSWER,
-                   "no plan fits: even in the one that lacks least, stage %u (%.60s to %.60s) needs at least %s with"
+                   "no plan fits: even in the one that lacks least, stage %u (%.60s to %.60s) needs %s %s with"
                    " recomputation and %.40s has %s, %s too little; what would help: %s%s more memory there%s, smaller"
                    " micro-batches",
                    shortage->stage, profile->layers[shortage->first].name, profile->layers[shortage->end - 1].name,
-                   needs, device->name, has, lacks, shortage->exact ? "" : "at least ", lacks, help.failed ? "" : help.data);
+                   shortage->certain ? "at least" : "about", needs, device->name, has, lacks,
+                   shortage->exact ? "" : "at least ", lacks, help.failed ? "" : help.data);
     text_clear(&help);
-}
-
-void infeasible_explain(struct problem *problem, bool proved, struct error *error)
-{
-    if (!proved) {
-        error_set_kind(error, ERROR_ANSWER, "no plan was found: %s; nothing is proved, a longer search may find one",
-                       problem->stopped[0] ? problem->stopped : "a choice of what to recompute was too large to list");
-        return;
-    }
-    struct shortage shortage;
-    if (!infeasible_shortage(problem, &shortage, error))
-        return;
-    if (shortage.lacks_bytes > 0)
-        say(problem, &shortage, error);
-    else
-        error_set_kind(error, ERROR_ANSWER, "no plan fits; how much is missing would take long to work out: what would"
-                                            " help is more memory, more devices, or smaller micro-batches");
 }

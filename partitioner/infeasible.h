@@ -10,13 +10,18 @@ struct shortage {
     uint32_t stage, first, end;
     uint64_t needs_bytes;  // the least this stage takes
     uint64_t lacks_bytes;  // of its device's memory; 0: there is a plan
-    bool exact;            // false: the least possible may be more
+    bool certain;          // no plan lacks less
+    bool exact;            // and this one lacks no more
 };
 
-bool infeasible_shortage(struct problem *problem, struct shortage *shortage, struct error *error);
+// `cuts` (ranks + 1 of them, or NULL) receives the cuts of that plan. Makes about
+// `most_labels` labels (recompute.h; ten million are a second) before it settles for
+// what it knows.
+#define SHORTAGE_LABELS 20000000
+bool infeasible_shortage(struct problem *problem, uint64_t most_labels, struct shortage *shortage, uint32_t *cuts,
+                         struct error *error);
 
-// Sets the error (ERROR_ANSWER) that says it. `proved`: whether it is certain that
-// no plan fits; otherwise the search only ended before it found one.
-void infeasible_explain(struct problem *problem, bool proved, struct error *error);
+// Sets the error (ERROR_ANSWER) that says it.
+void infeasible_explain(struct problem *problem, const struct shortage *shortage, struct error *error);
 
 #endif

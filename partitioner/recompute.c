@@ -15,7 +15,7 @@ struct label {
     uint64_t kept_set;   // which tensors with several readers are kept already, by their bits
     uint32_t from;       // the position before
     uint32_t parent;     // which of its labels
-    uint32_t layers;     // recomputed so far
+    uint32_t layers;     // recomputed so far; 0 where only bytes matter
     uint8_t life;        // of the input, enum input_life
     bool is_segment;     // whether [from, position) is one
 };
@@ -48,6 +48,7 @@ struct walk {
     uint64_t input_cost[3];  // of the input's slots, by life
     uint64_t transient;      // without segments
     uint64_t most_time;      // no label above it matters
+    bool takes_no_time;      // only bytes matter
     bool complete;
     uint64_t made;
     struct labels *positions;  // first to end, at [position - first]
@@ -132,12 +133,17 @@ static uint64_t slots_of(uint32_t count, uint64_t bytes)
     return multiply_clamped(count, bytes);
 }
 
+static uint64_t layer_time(const struct walk *walk, uint32_t l)
+{
+    return walk->takes_no_time ? 0 : interval_forward_ns(walk->intervals, l, l + 1);
+}
+
 // What keeping the layer takes at least, and recomputing it saves at most.
 static struct saving weigh_layer(const struct walk *walk, uint32_t l, uint64_t *surely)
 {
     const struct intervals *intervals = walk->intervals;
     struct saving saving = { .bytes = slots_of(walk->slots->kept, intervals->saved[l + 1] - intervals->saved[l]),
-                             .time = intervals->forward[l + 1] - intervals->forward[l], .layer = l };
+                             .time = layer_time(walk, l), .layer = l };
     *surely = add_clamped(saving.bytes, slots_of(walk->slots->held, intervals->held[l + 1] - intervals->held[l]));
     for (uint32_t i = intervals->source_at[l]; interval_needs_input(intervals, l) && i < intervals->source_at[l + 1];
          i++) {
@@ -235,6 +241,8 @@ static bool add_label(struct walk *walk, uint32_t position, struct label label)
     label.least = least_time(walk, &label, position);
     if (label.least > walk->most_time)
         return true;
+    if (walk->takes_no_time)
+        label.least = add_clamped(label.bytes, label.transient);
     struct labels *labels = &walk->positions[position - walk->first];
     if (labels->count == labels->capacity) {
         const size_t capacity = labels->capacity ? 2 * labels->capacity : 32;
@@ -331,8 +339,8 @@ static bool drop_layers(struct walk *walk, uint32_t first, const struct label *l
         raise_to(&backward, add_clamped(round_to_256(layer->backward_workspace_bytes), intervals->alive[l]));
         if (add_clamped(label->bytes, data) > walk->budget)
             return true;  // longer ones only need more
-        next.time += intervals->forward[l + 1] - intervals->forward[l];
-        next.layers++;
+        next.time += layer_time(walk, l);
+        next.layers += !walk->takes_no_time;
         next.bytes = add_clamped(
             next.bytes, slots_of(walk->slots->held, add_clamped(intervals->held[l + 1] - intervals->held[l],
                                                                 held_sources(walk, l, first))));
@@ -450,13 +458,15 @@ static bool walk_layers(struct walk *walk)
 
 static bool read_choice(const struct walk *walk, struct label label, struct recompute_choice *choice)
 {
-    *choice = (struct recompute_choice){ .forward_ns = label.time };
-    choice->segments = malloc(((size_t)label.layers + 1) * sizeof choice->segments[0]);
+    *choice = (struct recompute_choice){ 0 };
+    choice->segments = malloc(((size_t)walk->end - walk->first + 1) * sizeof choice->segments[0]);
     if (!choice->segments)
         return false;
     for (uint32_t position = walk->end; position > walk->first;) {
-        if (label.is_segment)
+        if (label.is_segment) {
             choice->segments[choice->count++] = (struct segment){ label.from, position };
+            choice->forward_ns += interval_forward_ns(walk->intervals, label.from, position);
+        }
         position = label.from;
         label = walk->positions[position - walk->first].at[label.parent];
     }
@@ -504,8 +514,8 @@ static bool choose_nothing(struct recompute_list *list)
     return list->count == 1;
 }
 
-// What of the capacity is left for what the choice decides; false if nothing is.
-static bool set_budget(struct walk *walk, uint64_t capacity)
+// What of the stage no choice changes; the walk learns what else it wants to know.
+static uint64_t fixed_bytes(struct walk *walk)
 {
     struct stage_bytes bytes = interval_bytes(walk->intervals, walk->first, walk->end);
     walk->transient = bytes.transient;
@@ -515,9 +525,15 @@ static bool set_budget(struct walk *walk, uint64_t capacity)
     bytes.input_life = INPUT_UNTIL_F;
     struct slots slots = *walk->slots;
     slots.input[INPUT_UNTIL_F] = 0;
-    const uint64_t rest = stage_memory_of(&bytes, &slots).peak_bytes;
-    walk->budget = rest <= capacity ? capacity - rest : 0;
-    return rest <= capacity;
+    return stage_memory_of(&bytes, &slots).peak_bytes;
+}
+
+// What of the capacity is left for what the choice decides; false if nothing is.
+static bool set_budget(struct walk *walk, uint64_t capacity)
+{
+    const uint64_t fixed = fixed_bytes(walk);
+    walk->budget = fixed <= capacity ? capacity - fixed : 0;
+    return fixed <= capacity;
 }
 
 static bool try_walk(struct walk *walk, struct recompute_list *list)
@@ -558,9 +574,67 @@ bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end,
         recompute_list_clear(list);
     }
     good = good && try_walk(&walk, list);
+    if (good && wanted == RECOMPUTE_LEAST && list->count == 0 && !list->complete) {
+        // Any way is better than none: the one with the fewest bytes, if that fits.
+        recompute_list_clear(list);
+        walk.takes_no_time = true;
+        walk.most_time = UINT64_MAX - 1;
+        walk.most_labels = most_labels;
+        good = try_walk(&walk, list);
+        list->complete = false;
+    }
     *work += walk.made;
     if (!good)
         recompute_list_clear(list);
+    return good || error_no_memory(error, "the choice of what to recompute");
+}
+
+static uint64_t least_bytes(const struct walk *walk)
+{
+    const struct labels *labels = &walk->positions[walk->end - walk->first];
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < labels->count; i++) {
+        const struct label *label = &labels->at[i];
+        const uint64_t bytes = add_clamped(add_clamped(label->bytes, label->transient), walk->input_cost[label->life]);
+        least = bytes < least ? bytes : least;
+    }
+    return least;
+}
+
+static bool walk_for_bytes(struct walk *walk, uint64_t *bytes)
+{
+    bool good = allocate(walk);
+    if (good) {
+        give_bits(walk);
+        sum_rests(walk);
+        good = walk_layers(walk);
+    }
+    if (good)
+        *bytes = least_bytes(walk);
+    clear(walk);
+    return good;
+}
+
+bool recompute_least_bytes(struct intervals *intervals, uint32_t first, uint32_t end, const struct slots *slots,
+                           bool input, uint64_t *bytes, bool *complete, uint64_t *work, struct error *error)
+{
+    struct walk walk = { .intervals = intervals, .first = first, .end = end, .slots = slots,
+                         .wanted = RECOMPUTE_LEAST, .most_labels = 20000, .budget = UINT64_MAX - 1,
+                         .most_time = UINT64_MAX - 1, .takes_no_time = true, .complete = true };
+    const uint64_t fixed = fixed_bytes(&walk);
+    if (!input)
+        memset(walk.input_cost, 0, sizeof walk.input_cost);
+    struct walk narrow = walk;  // what it finds is the budget of the full one
+    narrow.most_labels = NARROW;
+    bool good = walk_for_bytes(&narrow, bytes);
+    *complete = narrow.complete;
+    if (good && !narrow.complete) {
+        walk.budget = *bytes;
+        good = walk_for_bytes(&walk, bytes);
+        *complete = walk.complete;
+    }
+    *work += narrow.made + walk.made;
+    *bytes = add_clamped(fixed, *bytes);
     return good || error_no_memory(error, "the choice of what to recompute");
 }
 

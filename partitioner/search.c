@@ -228,11 +228,40 @@ static bool search_both_ways(struct search *search, uint64_t *least_open, struct
     return true;
 }
 
+// Where the quick way found nothing: the cuts that lack least. Either they fit, and
+// are a plan to begin with, or nothing does, and the error says so.
+static bool begin_from_shortage(struct search *search, struct error *error)
+{
+    struct problem *problem = search->problem;
+    struct decision decision = { 0 };
+    struct shortage shortage;
+    bool good = decision_create(&decision, problem->ranks, error)
+             && infeasible_shortage(problem, SHORTAGE_LABELS, &shortage, decision.cuts, error);
+    if (good && shortage.lacks_bytes > 0) {
+        infeasible_explain(problem, &shortage, error);
+        good = false;
+    }
+    bool fits = good;
+    for (uint32_t s = 0; fits && s < problem->ranks; s++) {
+        const struct choices *choices =
+            problem_least(problem, s, decision.cuts[s], decision.cuts[s + 1], error);
+        good = choices != NULL;
+        fits = good && choices->count > 0;
+        decision.forward_ns[s] = fits ? choices->forward_ns[0] : 0;
+        decision.recompute_ns[s] = fits ? choices->recompute_ns[0] : 0;
+    }
+    if (fits)
+        search_score(search, &decision);
+    decision_clear(&decision);
+    return good;
+}
+
 static struct plan *run(struct search *search, struct error *error)
 {
     struct problem *problem = search->problem;
     uint64_t least_open = NO_WAY;
-    if (!tables_fill(&search->tables, problem, NO_WAY, false, error) || !search_first(search, error))
+    if (!tables_fill(&search->tables, problem, NO_WAY, false, error) || !search_first(search, error)
+        || (search->best_ns == NO_WAY && !problem_is_interrupted(problem) && !begin_from_shortage(search, error)))
         return NULL;
     // What a better plan can look like is known more sharply now. Without a plan the
     // tables stay as they are.
@@ -243,7 +272,8 @@ static struct plan *run(struct search *search, struct error *error)
         return NULL;
     if (search->best_ns != NO_WAY)
         return make_plan(search, least_open, error);
-    infeasible_explain(problem, least_open == NO_WAY && search->lost_ns == NO_WAY, error);
+    error_set_kind(error, ERROR_ANSWER, "no plan was found: %s; nothing is proved, a longer search may find one",
+                   problem->stopped[0] ? problem->stopped : "a choice of what to recompute was too large to list");
     return NULL;
 }
 

@@ -18,7 +18,7 @@ struct dive {
     struct decision decision;
     struct candidate *rows;  // layers + 1 per stage
     bool from_last;
-    uint64_t tries;
+    uint64_t until;  // work that it may take the problem to
     struct error *error;
 };
 
@@ -85,7 +85,9 @@ static size_t price_candidates(struct dive *dive, uint32_t s, struct known known
 }
 
 #define AT_ONCE 8
-#define MOST_TRIES 4000
+
+// What a first plan may cost, whatever the budget.
+#define FIRST_WORK 500000
 
 // Chooses the stages that are left, `left` of them.
 static bool go_on(struct dive *dive, uint32_t left, uint32_t edge, struct known known)
@@ -98,10 +100,12 @@ static bool go_on(struct dive *dive, uint32_t left, uint32_t edge, struct known 
     struct candidate *row = dive->rows + (size_t)s * (problem->layers + 1);
     const size_t count = list_candidates(dive, s, edge, known, row);
     for (size_t from = 0; from < count; from += AT_ONCE) {
+        if (problem->work > dive->until || problem_is_interrupted(problem))
+            return false;
         const size_t until = from + AT_ONCE < count ? from + AT_ONCE : count;
         const size_t fitting = price_candidates(dive, s, known, row, from, until);
         for (size_t i = from; i < fitting && dive->error->kind == ERROR_NONE; i++) {
-            if (++dive->tries > MOST_TRIES || problem_is_interrupted(problem))
+            if (problem->work++ > dive->until)
                 return false;
             dive->decision.forward_ns[s] = row[i].forward_ns;
             dive->decision.recompute_ns[s] = row[i].recompute_ns;
@@ -204,7 +208,7 @@ bool search_first(struct search *search, struct error *error)
         good = error_no_memory(error, "a search");
     for (int way = 0; good && way < 2; way++) {
         dive.from_last = way == 0;
-        dive.tries = 0;
+        dive.until = problem->work + FIRST_WORK;
         dive.decision.cuts[dive.from_last ? 0 : problem->ranks] = dive.from_last ? 0 : problem->layers;
         if (!go_on(&dive, problem->ranks, dive.from_last ? problem->layers : 0, (struct known){ 0 }))
             continue;
