@@ -21,7 +21,7 @@ struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunk
     if (!generator)
         return NULL;
     const uint32_t run = predict_run_length(generator, ranks, micro_batches);
-    struct schedule *order = generator->generate(ranks, chunks, run, error);
+    struct schedule *order = schedule_generate(generator->name, ranks, chunks, run, error);
     struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
     struct slots *slots = lowered ? calloc(lowered->stages, sizeof slots[0]) : NULL;
     if (lowered && !slots)

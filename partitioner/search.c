@@ -81,7 +81,7 @@ static bool make_simulator(struct search *search, unsigned which, uint32_t micro
                            struct error *error)
 {
     const struct problem *problem = search->problem;
-    struct schedule *order = problem->generator->generate(problem->ranks, 1, micro_batches, error);
+    struct schedule *order = schedule_generate(problem->generator->name, problem->ranks, 1, micro_batches, error);
     struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
     if (lowered)
         search->simulators[which] = simulator_create(lowered, problem->network, error);

@@ -140,7 +140,8 @@ static bool find_network(struct problem *problem, struct error *error)
 
 static bool read_pattern(struct problem *problem, struct error *error)
 {
-    struct schedule *order = problem->generator->generate(problem->ranks, 1, problem->micro_batches, error);
+    struct schedule *order = schedule_generate(problem->generator->name, problem->ranks, 1, problem->micro_batches,
+                                               error);
     const bool good = order && pattern_read(order, &problem->pattern, error);
     schedule_free(order);
     return good;

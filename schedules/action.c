@@ -8,12 +8,13 @@
 // By enum action_kind.
 static const char *const kind_names[ACTION_KINDS] = {
     "F", "B", "I", "W", "R", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "REDUCE", "STEP",
+    "VALIDATE",
 };
 
-// REDUCE and STEP belong to a stage; everything else to one of its micro-batches.
+// REDUCE, STEP and VALIDATE belong to a stage; everything else to one of its micro-batches.
 static bool has_micro_batch(unsigned kind)
 {
-    return kind != ACTION_REDUCE && kind != ACTION_STEP;
+    return kind < ACTION_REDUCE;
 }
 
 const char *action_format(struct action action, char *buffer)
@@ -70,10 +71,10 @@ static bool take_action(const char *at, const char *end, struct action *action)
         return false;
     if (at < end && *at == '.' && has_micro_batch(action->kind)) {
         at++;
-        if (!take_number(&at, end, UINT8_MAX, &split) || split == 0)
+        if (!take_number(&at, end, MOST_SPLITS - 1, &split) || split == 0)
             return false;
     }
-    action->split = (uint8_t)split;
+    action->split = split & 0x7f;
     return at == end;
 }
 
@@ -83,4 +84,50 @@ bool action_parse(const char *token, size_t length, struct action *action, struc
         return true;
     return error_set(error, "\"%.*s\" is not an action such as 2F0, 1SEND_B3, 2F0.1 or 0STEP",
                      (int)(length < 40 ? length : 40), token);
+}
+
+// --- groups -------------------------------------------------------------------
+
+static const char overlap[] = "OVERLAP_F_B";
+
+void group_write(const struct action *at, size_t size, struct text *text)
+{
+    char buffer[ACTION_SIZE];
+    if (size == 1) {
+        text_add(text, "%s", action_format(*at, buffer));
+        return;
+    }
+    for (size_t i = 0; i < size; i++)
+        text_add(text, "%c%s", i ? ';' : '(', action_format(at[i], buffer));
+    text_add(text, ")%s", overlap);
+}
+
+// What stands between the brackets, at semicolons.
+static size_t take_group(const char *at, const char *end, struct action group[MOST_JOINED])
+{
+    for (size_t size = 0; size < MOST_JOINED; size++) {
+        const char *semicolon = memchr(at, ';', (size_t)(end - at));
+        if (!take_action(at, semicolon ? semicolon : end, &group[size]))
+            return 0;
+        group[size].joined = semicolon != NULL;
+        if (!semicolon)
+            return size + 1;
+        at = semicolon + 1;
+    }
+    return 0;
+}
+
+size_t group_parse(const char *token, size_t length, struct action group[MOST_JOINED], struct error *error)
+{
+    const size_t tail = sizeof overlap;  // the bracket instead of the NUL
+    if (length == 0 || token[0] != '(')
+        return action_parse(token, length, &group[0], error);
+    size_t size = 0;
+    if (length > tail + 1 && token[length - tail] == ')' && memcmp(token + length - tail + 1, overlap, tail - 1) == 0)
+        size = take_group(token + 1, token + length - tail, group);
+    if (size < 2) {
+        error_set(error, "\"%.*s\" is not a group such as (0F7;7B3)OVERLAP_F_B", (int)(length < 60 ? length : 60), token);
+        return 0;
+    }
+    return size;
 }

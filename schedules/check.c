@@ -100,7 +100,7 @@ static void check_stage_is_complete(struct check *check, uint32_t stage)
     for (unsigned i = 0; i < MISSINGS; i++) {
         if (count[i] == 0)
             continue;
-        const struct action action = { (uint16_t)stage, missing_kind[i], 0, first[i] };
+        const struct action action = { .stage = (uint16_t)stage, .kind = missing_kind[i], .micro_batch = first[i] };
         const uint32_t rank = schedule_rank(check->schedule, stage, first[i]);
         if (count[i] == 1)
             add_fault(check, rank, SIZE_MAX, action, "it is missing");
@@ -178,7 +178,8 @@ static void check_ends(struct check *check, uint32_t rank, const struct stage_st
     const bool flush = check->schedule->weights == WEIGHTS_FLUSH;
     for (uint32_t stage = 0; stage < check->schedule->stages; stage++) {
         const struct stage_steps *at = &stages[stage];
-        const struct action step = { (uint16_t)stage, ACTION_STEP, 0, flush ? NO_MICRO_BATCH : at->steps };
+        const struct action step = { .stage = (uint16_t)stage, .kind = ACTION_STEP,
+                                     .micro_batch = flush ? NO_MICRO_BATCH : at->steps };
         if (!at->computes)
             continue;
         if (at->steps == 0 && (any_step || !flush))

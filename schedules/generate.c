@@ -6,11 +6,13 @@
 #include "schedules/generators.h"
 
 const struct generator generators[] = {
-    { "gpipe", "all forwards, then all backwards", WEIGHTS_FLUSH, generate_gpipe },
-    { "1f1b", "one forward, one backward in turns once the pipeline is full", WEIGHTS_FLUSH, generate_1f1b },
-    { "pipedream", "1f1b that never drains: an update after each backward, older weights stashed", WEIGHTS_STASH,
-      generate_pipedream },
-    { NULL, NULL, WEIGHTS_FLUSH, NULL },
+    { .name = "gpipe", .about = "all forwards, then all backwards", .weights = WEIGHTS_FLUSH, .usual_chunks = 1,
+      .generate = generate_gpipe },
+    { .name = "1f1b", .about = "one forward, one backward in turns once the pipeline is full",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_1f1b },
+    { .name = "pipedream", .about = "1f1b that never drains: an update after each backward, older weights stashed",
+      .weights = WEIGHTS_STASH, .usual_chunks = 1, .generate = generate_pipedream },
+    { 0 },
 };
 
 const struct generator *generator_find(const char *name, struct error *error)
@@ -28,21 +30,40 @@ const struct generator *generator_find(const char *name, struct error *error)
     return NULL;
 }
 
+struct schedule *schedule_generate_as(const char *name, const struct generate_request *request, struct error *error)
+{
+    const struct generator *generator = generator_find(name, error);
+    if (!generator)
+        return NULL;
+    if (request->splits > 1 && !generator->takes_splits) {
+        error_set(error, "%s takes sequences whole: splits must be 1, not %u", name, request->splits);
+        return NULL;
+    }
+    if (request->replicas && !generator->takes_replicas) {
+        error_set(error, "%s has one rank for each stage; it cannot have replicas", name);
+        return NULL;
+    }
+    struct generate_request filled = *request;
+    if (!filled.chunks)
+        filled.chunks = generator->usual_chunks;
+    return generator->generate(&filled, error);
+}
+
 struct schedule *schedule_generate(const char *name, uint32_t ranks, uint32_t chunks, uint32_t micro_batches,
                                    struct error *error)
 {
-    const struct generator *generator = generator_find(name, error);
-    return generator ? generator->generate(ranks, chunks, micro_batches, error) : NULL;
+    const struct generate_request request = { .ranks = ranks, .chunks = chunks, .micro_batches = micro_batches };
+    return schedule_generate_as(name, &request, error);
 }
 
-struct schedule *generate_one_stage_per_rank(const char *name, enum weights weights, uint32_t ranks, uint32_t chunks,
-                                             uint32_t micro_batches, struct error *error)
+struct schedule *generate_one_stage_per_rank(const char *name, enum weights weights,
+                                             const struct generate_request *request, struct error *error)
 {
-    if (chunks != 1) {
-        error_set(error, "%s has one stage per rank: chunks must be 1, not %u", name, chunks);
+    if (request->chunks != 1) {
+        error_set(error, "%s has one stage per rank: chunks must be 1, not %u", name, request->chunks);
         return NULL;
     }
-    return schedule_create(name, weights, ranks, ranks, micro_batches, error);
+    return schedule_create(name, weights, request->ranks, request->ranks, request->micro_batches, error);
 }
 
 bool generate_add(struct schedule *schedule, uint32_t rank, enum action_kind kind, uint32_t stage,

@@ -5,19 +5,32 @@
 
 #include "schedules/schedule.h"
 
+// What a schedule is asked to be. 0 or NULL: the schedule's own choice.
+struct generate_request {
+    uint32_t ranks, micro_batches;  // never 0
+    uint32_t chunks;           // stages per rank
+    uint32_t splits;           // of each sequence (seq1f1b)
+    const uint32_t *replicas;  // ranks of each stage, `stages` of them (pipedream); they sum to `ranks`
+    uint32_t stages;
+};
+
 struct generator {
     const char *name;
     const char *about;  // one line for help texts
     enum weights weights;
-    // NULL with the constraint and the nearest valid values in the error.
-    struct schedule *(*generate)(uint32_t ranks, uint32_t chunks, uint32_t micro_batches, struct error *error);
+    uint32_t usual_chunks;  // what `chunks` 0 means
+    bool takes_splits, takes_replicas;
+    // NULL with the constraint and the nearest valid values in the error. What the request leaves to the
+    // schedule has been filled in, but for `splits`.
+    struct schedule *(*generate)(const struct generate_request *request, struct error *error);
 };
 
 extern const struct generator generators[];  // ended by a NULL name
 
 const struct generator *generator_find(const char *name, struct error *error);
 
-// The compute order (without SENDs and RECVs).
+// The compute order (without SENDs and RECVs). Refuses splits and replicas where the schedule has none.
+struct schedule *schedule_generate_as(const char *name, const struct generate_request *request, struct error *error);
 struct schedule *schedule_generate(const char *name, uint32_t ranks, uint32_t chunks, uint32_t micro_batches,
                                    struct error *error);
 

@@ -4,13 +4,13 @@
 
 #include "schedules/generate.h"
 
-struct schedule *generate_gpipe(uint32_t ranks, uint32_t chunks, uint32_t micro_batches, struct error *error);
-struct schedule *generate_1f1b(uint32_t ranks, uint32_t chunks, uint32_t micro_batches, struct error *error);
-struct schedule *generate_pipedream(uint32_t ranks, uint32_t chunks, uint32_t micro_batches, struct error *error);
+struct schedule *generate_gpipe(const struct generate_request *request, struct error *error);
+struct schedule *generate_1f1b(const struct generate_request *request, struct error *error);
+struct schedule *generate_pipedream(const struct generate_request *request, struct error *error);
 
 // An empty schedule with stage s on rank s; refuses any other number of chunks.
-struct schedule *generate_one_stage_per_rank(const char *name, enum weights weights, uint32_t ranks, uint32_t chunks,
-                                             uint32_t micro_batches, struct error *error);
+struct schedule *generate_one_stage_per_rank(const char *name, enum weights weights,
+                                             const struct generate_request *request, struct error *error);
 
 bool generate_add(struct schedule *schedule, uint32_t rank, enum action_kind kind, uint32_t stage,
                   uint32_t micro_batch, struct error *error);

@@ -17,12 +17,11 @@ static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *err
     return good && generate_add(schedule, rank, ACTION_STEP, rank, NO_MICRO_BATCH, error);
 }
 
-struct schedule *generate_gpipe(uint32_t ranks, uint32_t chunks, uint32_t micro_batches, struct error *error)
+struct schedule *generate_gpipe(const struct generate_request *request, struct error *error)
 {
-    struct schedule *schedule =
-        generate_one_stage_per_rank("gpipe", WEIGHTS_FLUSH, ranks, chunks, micro_batches, error);
+    struct schedule *schedule = generate_one_stage_per_rank("gpipe", WEIGHTS_FLUSH, request, error);
     bool good = schedule != NULL;
-    for (uint32_t rank = 0; good && rank < ranks; rank++)
+    for (uint32_t rank = 0; good && rank < request->ranks; rank++)
         good = add_rank(schedule, rank, error);
     return generate_done(schedule, good);
 }

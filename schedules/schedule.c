@@ -42,6 +42,7 @@ struct schedule *schedule_create(const char *name, enum weights weights, uint32_
     schedule->ranks = ranks;
     schedule->stages = stages;
     schedule->micro_batches = micro_batches;
+    schedule->splits = 1;
     schedule->route_count = 1;
     for (uint32_t stage = 0; stage < stages; stage++)
         schedule->routes[stage] = stage % ranks;
@@ -95,6 +96,7 @@ struct schedule *schedule_copy(const struct schedule *schedule, struct error *er
     copy->routes = duplicate(schedule->routes, cells, sizeof *copy->routes);
     copy->route_count = schedule->route_count;
     memcpy(copy->route_of, schedule->route_of, schedule->micro_batches * sizeof *copy->route_of);
+    copy->splits = schedule->splits;
     copy->lowered = schedule->lowered;
     if (schedule->costs)
         copy->costs = duplicate(schedule->costs, schedule->stages, sizeof *copy->costs);

@@ -5,8 +5,12 @@
 //     rank 1   1F0 1B0 1F1 1B1 1F2 1B2 1STEP
 //
 // An action is written as PyTorch's pipelining writes it: stage, kind,
-// micro-batch. A rank does its actions one after the other. Without SEND and
-// RECV the list is a *compute order*; schedule_lower() adds them (lower.h).
+// micro-batch. A rank does its actions one after the other; a forward and a
+// backward in brackets are done together. Without SEND and RECV the list is a
+// *compute order*; schedule_lower() adds them (lower.h).
+//
+//     2F0.1                    split 1 of the sequence of micro-batch 0
+//     (0F7;7B3)OVERLAP_F_B     0F7 and 7B3 at the same time
 //
 // Flushing schedules (weights: flush) describe one iteration, which is repeated;
 // asynchronous ones (stash, vertical, 2bw) describe a whole run of
@@ -32,19 +36,22 @@ enum action_kind {
     ACTION_RECV_F,
     ACTION_SEND_B,
     ACTION_RECV_B,
-    ACTION_REDUCE,  // gradients over replicas or copies
+    ACTION_REDUCE,  // gradients over the copies of a stage, all of which take part in it at once
     ACTION_STEP,    // optimizer
+    ACTION_VALIDATE,  // judges the STEP of the iteration before, which did not wait for the other stages (zero bubble)
 };
-enum { ACTION_KINDS = ACTION_STEP + 1 };
+enum { ACTION_KINDS = ACTION_VALIDATE + 1 };
 
 #define NO_MICRO_BATCH UINT32_MAX
 
 struct action {
     uint16_t stage;
     uint8_t kind;   // enum action_kind
-    uint8_t split;  // of a sequence: `2F0.1` is split 1; 0 where sequences are whole
-    uint32_t micro_batch;  // of a STEP: the number of the update, counted from 0; NO_MICRO_BATCH in a flush
+    uint8_t split : 7;   // of a sequence: `2F0.1` is split 1; 0 where sequences are whole
+    uint8_t joined : 1;  // done together with the next action of the list
+    uint32_t micro_batch;  // of a STEP or REDUCE: the number of the update, from 0; NO_MICRO_BATCH in a flush
 };
+enum { MOST_SPLITS = 127 };
 
 // Which version of the weights a micro-batch meets (DESIGN: "Asynchronous
 // schedules are the papers' formulas").
@@ -59,6 +66,8 @@ struct cost_row {
     uint64_t backward_weight_ns;
     uint64_t recompute_ns;  // added to B (or I) where the schedule has no R of its own
     uint64_t step_ns;
+    uint64_t overlapped_ns;  // an F of this stage together with a backward of any other; 0: one after the other
+    uint64_t reduce_ns;      // one REDUCE, from when its last copy is there
     uint64_t output_bytes;         // one message to the next stage; its gradient is as large
     uint64_t kept_forward_bytes;   // from the start of F until B or I has ended, the input included if it is kept
     uint64_t kept_weight_bytes;    // from the end of I until W has ended
@@ -84,6 +93,7 @@ struct schedule {
     uint32_t ranks;          // p
     uint32_t stages;         // S
     uint32_t micro_batches;  // m
+    uint32_t splits;         // k: parts in which each sequence goes through the stages, in order; 1: whole
     uint32_t route_count;
     uint32_t *routes;        // route_count rows of S ranks: the rank of each stage
     uint32_t *route_of;      // per micro-batch
@@ -93,7 +103,7 @@ struct schedule {
     char *notes;             // free text of the document, or NULL
 };
 
-// An empty schedule with one route, stage s on rank s % ranks. Freed by schedule_free().
+// An empty schedule with one route, stage s on rank s % ranks, and whole sequences. Freed by schedule_free().
 struct schedule *schedule_create(const char *name, enum weights weights, uint32_t ranks, uint32_t stages,
                                  uint32_t micro_batches, struct error *error);
 void schedule_free(struct schedule *schedule);
@@ -108,11 +118,27 @@ static inline uint32_t schedule_rank(const struct schedule *schedule, uint32_t s
     return schedule->routes[(size_t)route * schedule->stages + stage];
 }
 
-// "2F0", "1SEND_B3", "0STEP", "2F0.1". `buffer` has ACTION_SIZE bytes.
+// "2F0", "1SEND_B3", "0STEP", "2F0.1". `buffer` has ACTION_SIZE bytes. Says nothing of `joined`.
 enum { ACTION_SIZE = 40 };
 const char *action_format(struct action action, char *buffer);
-// Reads one token of `length` bytes; anchored at both ends.
+// Reads one action of `length` bytes; anchored at both ends.
 bool action_parse(const char *token, size_t length, struct action *action, struct error *error);
+
+// How many actions stand together at `at`: 1, or those of a group. `end` is the end of the list.
+static inline size_t group_size(const struct action *at, const struct action *end)
+{
+    size_t size = 1;
+    while (at + size < end && at[size - 1].joined)
+        size++;
+    return size;
+}
+
+// Adds the token of the group at `at`: "0F7", or "(0F7;7B3)OVERLAP_F_B".
+void group_write(const struct action *at, size_t size, struct text *text);
+// Reads a token of `length` bytes, which is an action or a group of up to MOST_JOINED,
+// into `group`; anchored at both ends. How many actions it stands for, 0 on failure.
+enum { MOST_JOINED = 8 };
+size_t group_parse(const char *token, size_t length, struct action group[MOST_JOINED], struct error *error);
 
 // The schedule document (docs/formats/schedule.md).
 struct schedule *schedule_load(const char *path, struct error *error);

@@ -10,28 +10,33 @@
 
 #define MOST_RANKS 65536
 #define MOST_ROUTES 65536
+#define NEWEST_VERSION 2
 
 struct sizes {
-    uint32_t ranks, stages, micro_batches;
+    uint32_t ranks, stages, micro_batches, splits;
 };
 
-// A row's columns, in the order in which they are written.
+// A row's columns, in the order in which they are written. Those that came with
+// version 2 are left out where they are 0.
 static const struct column {
     const char *key;
     size_t offset;
+    bool may_miss;
 } columns[] = {
-    { "forward_ns", offsetof(struct cost_row, forward_ns) },
-    { "backward_ns", offsetof(struct cost_row, backward_ns) },
-    { "backward_input_ns", offsetof(struct cost_row, backward_input_ns) },
-    { "backward_weight_ns", offsetof(struct cost_row, backward_weight_ns) },
-    { "recompute_ns", offsetof(struct cost_row, recompute_ns) },
-    { "step_ns", offsetof(struct cost_row, step_ns) },
-    { "output_bytes", offsetof(struct cost_row, output_bytes) },
-    { "kept_forward_bytes", offsetof(struct cost_row, kept_forward_bytes) },
-    { "kept_weight_bytes", offsetof(struct cost_row, kept_weight_bytes) },
-    { "transient_bytes", offsetof(struct cost_row, transient_bytes) },
-    { "fixed_bytes", offsetof(struct cost_row, fixed_bytes) },
-    { "version_bytes", offsetof(struct cost_row, version_bytes) },
+    { "forward_ns", offsetof(struct cost_row, forward_ns), false },
+    { "backward_ns", offsetof(struct cost_row, backward_ns), false },
+    { "backward_input_ns", offsetof(struct cost_row, backward_input_ns), false },
+    { "backward_weight_ns", offsetof(struct cost_row, backward_weight_ns), false },
+    { "recompute_ns", offsetof(struct cost_row, recompute_ns), false },
+    { "step_ns", offsetof(struct cost_row, step_ns), false },
+    { "overlapped_ns", offsetof(struct cost_row, overlapped_ns), true },
+    { "reduce_ns", offsetof(struct cost_row, reduce_ns), true },
+    { "output_bytes", offsetof(struct cost_row, output_bytes), false },
+    { "kept_forward_bytes", offsetof(struct cost_row, kept_forward_bytes), false },
+    { "kept_weight_bytes", offsetof(struct cost_row, kept_weight_bytes), false },
+    { "transient_bytes", offsetof(struct cost_row, transient_bytes), false },
+    { "fixed_bytes", offsetof(struct cost_row, fixed_bytes), false },
+    { "version_bytes", offsetof(struct cost_row, version_bytes), false },
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
@@ -82,7 +87,7 @@ static bool read_routes(struct json *root, struct schedule *schedule, struct err
     return json_ok(root->document, error);
 }
 
-static bool read_costs(struct json *root, struct schedule *schedule, struct error *error)
+static bool read_costs(struct json *root, unsigned version, struct schedule *schedule, struct error *error)
 {
     if (!json_has(root, "costs"))
         return true;
@@ -95,8 +100,10 @@ static bool read_costs(struct json *root, struct schedule *schedule, struct erro
         return error_no_memory(error, "the costs of a schedule");
     for (struct cost_row *to = schedule->costs; json_next(&costs, &row); to++) {
         json_item_object(&row);
-        for (size_t i = 0; i < COLUMNS; i++)
-            *cell(to, &columns[i]) = json_u64(&row, columns[i].key, 0, JSON_MAX);
+        for (size_t i = 0; i < COLUMNS; i++) {
+            if (!columns[i].may_miss || (version > 1 && json_has(&row, columns[i].key)))
+                *cell(to, &columns[i]) = json_u64(&row, columns[i].key, 0, JSON_MAX);
+        }
         json_end(&row);
     }
     return json_ok(root->document, error);
@@ -110,15 +117,18 @@ static bool read_list(struct json *item, uint32_t rank, struct schedule *schedul
         at += strspn(at, " ");
         const size_t length = strcspn(at, " ");
         struct error why = { 0 };
-        struct action action;
+        struct action group[MOST_JOINED];
         if (length == 0)
             return true;
-        if (!action_parse(at, length, &action, &why)) {
+        const size_t size = group_parse(at, length, group, &why);
+        if (size == 0) {
             json_refuse(item, "action %zu: %s", count, why.text);
             return true;  // json_ok() reports it
         }
-        if (!schedule_add(schedule, rank, action, error))
-            return false;
+        for (size_t i = 0; i < size; i++) {
+            if (!schedule_add(schedule, rank, group[i], error))
+                return false;
+        }
         at += length;
     }
 }
@@ -141,12 +151,13 @@ static bool read_notes(struct json *root, struct schedule *schedule, struct erro
     return schedule->notes || error_no_memory(error, "the notes of a schedule");
 }
 
-static struct sizes read_sizes(struct json *root)
+static struct sizes read_sizes(struct json *root, unsigned version)
 {
     const struct sizes sizes = {
         .ranks = (uint32_t)json_u64(root, "ranks", 1, MOST_RANKS),
         .stages = (uint32_t)json_u64(root, "stages", 1, UINT16_MAX),
         .micro_batches = (uint32_t)json_u64(root, "micro_batches", 1, UINT32_MAX - 1),
+        .splits = version > 1 && json_has(root, "splits") ? (uint32_t)json_u64(root, "splits", 1, MOST_SPLITS) : 1,
     };
     struct json route_of = json_array(root, "route_of");
     want_count(&route_of, sizes.micro_batches, "micro-batches");
@@ -162,10 +173,10 @@ static struct sizes read_sizes(struct json *root)
 
 static struct schedule *read_document(struct json *root, struct error *error)
 {
-    json_format(root, "weir.schedule", 1);
+    const unsigned version = (unsigned)json_format(root, "weir.schedule", NEWEST_VERSION);
     const char *name = json_string(root, "name");
     const enum weights weights = (enum weights)json_choice(root, "weights", weights_names);
-    const struct sizes sizes = read_sizes(root);
+    const struct sizes sizes = read_sizes(root, version);
     if (strlen(name) >= sizeof((struct schedule *)0)->name)
         json_refuse_key(root, "name", "is longer than %zu bytes", sizeof((struct schedule *)0)->name - 1);
     if (!json_ok(root->document, error))
@@ -175,7 +186,8 @@ static struct schedule *read_document(struct json *root, struct error *error)
         schedule_create(name, weights, sizes.ranks, sizes.stages, sizes.micro_batches, error);
     if (!schedule)
         return NULL;
-    bool good = read_routes(root, schedule, error) && read_costs(root, schedule, error)
+    schedule->splits = sizes.splits;
+    bool good = read_routes(root, schedule, error) && read_costs(root, version, schedule, error)
              && read_actions(root, schedule, error) && read_notes(root, schedule, error);
     json_end(root);
     good = good && json_ok(root->document, error);
@@ -231,8 +243,11 @@ static void write_costs(struct json_writer *writer, const struct schedule *sched
     json_begin_array(writer, "costs", JSON_LINES);
     for (uint32_t stage = 0; stage < schedule->stages; stage++) {
         json_begin_object(writer, NULL, JSON_LINES);
-        for (size_t i = 0; i < COLUMNS; i++)
-            json_put_u64(writer, columns[i].key, *cell(&schedule->costs[stage], &columns[i]));
+        for (size_t i = 0; i < COLUMNS; i++) {
+            const uint64_t value = *cell(&schedule->costs[stage], &columns[i]);
+            if (value || !columns[i].may_miss)
+                json_put_u64(writer, columns[i].key, value);
+        }
         json_close(writer);
     }
     json_close(writer);
@@ -243,9 +258,13 @@ static void write_actions(struct json_writer *writer, const struct schedule *sch
     json_begin_array(writer, "actions", JSON_LINES);
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
         struct text line = { 0 };
-        char buffer[ACTION_SIZE];
-        for (size_t i = 0; i < schedule->lists[rank].count; i++)
-            text_add(&line, "%s%s", i ? " " : "", action_format(schedule->lists[rank].at[i], buffer));
+        const struct action *at = schedule->lists[rank].at, *end = list_end(&schedule->lists[rank]);
+        for (size_t size = 0; at < end; at += size) {
+            if (size)
+                text_add(&line, " ");
+            size = group_size(at, end);
+            group_write(at, size, &line);
+        }
         writer->text->failed |= line.failed;
         json_put_string(writer, NULL, line.data ? line.data : "");
         text_clear(&line);
@@ -253,17 +272,38 @@ static void write_actions(struct json_writer *writer, const struct schedule *sch
     json_close(writer);
 }
 
+// The first version that can hold it, so that older readers read what they can.
+static unsigned version_of(const struct schedule *schedule)
+{
+    if (schedule->splits > 1)
+        return 2;
+    for (uint32_t stage = 0; schedule->costs && stage < schedule->stages; stage++) {
+        if (schedule->costs[stage].overlapped_ns || schedule->costs[stage].reduce_ns)
+            return 2;
+    }
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        const struct action_list *list = &schedule->lists[rank];
+        for (const struct action *at = list->at; at < list_end(list); at++) {
+            if (at->joined || at->kind == ACTION_VALIDATE)
+                return 2;
+        }
+    }
+    return 1;
+}
+
 void schedule_write(const struct schedule *schedule, struct text *text)
 {
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
     json_put_string(&writer, "format", "weir.schedule");
-    json_put_u64(&writer, "version", 1);
+    json_put_u64(&writer, "version", version_of(schedule));
     json_put_string(&writer, "name", schedule->name);
     json_put_string(&writer, "weights", weights_names[schedule->weights]);
     json_put_u64(&writer, "ranks", schedule->ranks);
     json_put_u64(&writer, "stages", schedule->stages);
     json_put_u64(&writer, "micro_batches", schedule->micro_batches);
+    if (schedule->splits > 1)
+        json_put_u64(&writer, "splits", schedule->splits);
     write_routes(&writer, schedule);
     write_costs(&writer, schedule);
     write_actions(&writer, schedule);

@@ -397,7 +397,7 @@ static struct schedule *split_of(const struct schedule *order)
                 assert_good(schedule_add(split, rank, action, &error), error);
             const uint32_t until = flushes ? order->micro_batches : splits && done % 2 == 1 ? done + 1 : owed;
             for (; owed < until; owed++)
-                assert_good(schedule_add(split, rank, (struct action){ (uint16_t)rank, ACTION_W, 0, owed }, &error),
+                assert_good(schedule_add(split, rank, (struct action){ .stage = (uint16_t)rank, .kind = ACTION_W, .micro_batch = owed }, &error),
                             error);
             if (flushes)
                 assert_good(schedule_add(split, rank, action, &error), error);

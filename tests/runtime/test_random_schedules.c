@@ -58,13 +58,16 @@ static size_t collect_ready(const struct schedule *order, const struct progress 
     size_t count = 0;
     for (uint16_t s = 0; s < order->stages; s++) {
         for (uint32_t i = 0; i < order->micro_batches; i++) {
-            const struct action actions[] = { { s, ACTION_F, 0, i }, { s, split ? ACTION_I : ACTION_B, 0, i },
-                                              { s, ACTION_W, 0, i } };
+            const struct action actions[] = {
+                { .stage = s, .kind = ACTION_F, .micro_batch = i },
+                { .stage = s, .kind = split ? ACTION_I : ACTION_B, .micro_batch = i },
+                { .stage = s, .kind = ACTION_W, .micro_batch = i },
+            };
             for (int k = 0; k < 3; k++)
                 if (is_ready(order, did, actions[k]))
                     ready[count++] = actions[k];
         }
-        const struct action step = { s, ACTION_STEP, 0, NO_MICRO_BATCH };
+        const struct action step = { .stage = s, .kind = ACTION_STEP, .micro_batch = NO_MICRO_BATCH };
         if (is_ready(order, did, step))
             ready[count++] = step;
     }

@@ -23,7 +23,8 @@ struct random_pick {
 static inline void random_add(struct schedule *schedule, struct random_pick pick)
 {
     struct error error = { 0 };
-    const struct action action = { (uint16_t)pick.stage, (uint8_t)pick.kind, 0, pick.micro_batch };
+    const struct action action = { .stage = (uint16_t)pick.stage, .kind = (uint8_t)pick.kind,
+                                   .micro_batch = pick.micro_batch };
     assert_good(schedule_add(schedule, schedule_rank(schedule, pick.stage, pick.micro_batch), action, &error), error);
 }
 
@@ -69,7 +70,7 @@ static inline void random_steps(struct schedule *schedule)
                 again |= schedule->routes[before * schedule->stages + s] == rank;
             struct error error = { 0 };
             if (!again)
-                assert_good(schedule_add(schedule, rank, (struct action){ (uint16_t)s, ACTION_STEP, 0, NO_MICRO_BATCH },
+                assert_good(schedule_add(schedule, rank, (struct action){ .stage = (uint16_t)s, .kind = ACTION_STEP, .micro_batch = NO_MICRO_BATCH },
                                          &error), error);
         }
     }

@@ -103,7 +103,7 @@ static inline enum move world_compute(struct world *world, uint32_t rank, struct
 static inline struct action world_current(const struct world *world, uint32_t rank)
 {
     const struct action_list *list = &world->schedule->lists[rank];
-    return world->at[rank] < list->count ? list->at[world->at[rank]] : (struct action){ 0, ACTION_STEP, 0, 0 };
+    return world->at[rank] < list->count ? list->at[world->at[rank]] : (struct action){ .kind = ACTION_STEP };
 }
 
 // The queue of a SEND, or of a RECV.

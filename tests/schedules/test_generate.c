@@ -66,13 +66,22 @@ static void what_cannot_be_generated_is_said(void **state)
         { "2f2b", 1, "there is no schedule named \"2f2b\" (there are gpipe, 1f1b, pipedream)" },
         { "gpipe", 2, "gpipe has one stage per rank: chunks must be 1, not 2" },
         { "1f1b", 3, "1f1b has one stage per rank: chunks must be 1, not 3" },
-        { "pipedream", 0, "pipedream has one stage per rank: chunks must be 1, not 0" },
+        { "pipedream", 9, "pipedream has one stage per rank: chunks must be 1, not 9" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct error error = { 0 };
         assert_null(schedule_generate(rows[i].schedule, 4, rows[i].chunks, 8, &error));
         assert_error(error, rows[i].sentence);
     }
+    const uint32_t replicas[] = { 1, 3 };
+    const struct generate_request split = { .ranks = 4, .micro_batches = 8, .splits = 2 },
+                                  replicated = { .ranks = 4, .micro_batches = 8, .replicas = replicas, .stages = 2 };
+    struct error error = { 0 };
+    assert_null(schedule_generate_as("gpipe", &split, &error));
+    assert_error(error, "gpipe takes sequences whole: splits must be 1, not 2");
+    error = (struct error){ 0 };
+    assert_null(schedule_generate_as("gpipe", &replicated, &error));
+    assert_error(error, "gpipe has one rank for each stage; it cannot have replicas");
 }
 
 int main(void)

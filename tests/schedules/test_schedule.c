@@ -9,14 +9,14 @@ static struct action_row {
     const char *name;
     struct action action;
 } action_rows[] = {
-    { "2F0", { 2, ACTION_F, 0, 0 } },
-    { "1SEND_B3", { 1, ACTION_SEND_B, 0, 3 } },
-    { "12RECV_F345", { 12, ACTION_RECV_F, 0, 345 } },
-    { "0STEP", { 0, ACTION_STEP, 0, NO_MICRO_BATCH } },
-    { "7STEP12", { 7, ACTION_STEP, 0, 12 } },
-    { "3REDUCE", { 3, ACTION_REDUCE, 0, NO_MICRO_BATCH } },
-    { "2F0.1", { 2, ACTION_F, 1, 0 } },
-    { "65535RECV_B4294967294.255", { 65535, ACTION_RECV_B, 255, 4294967294u } },
+    { "2F0", { .stage = 2, .kind = ACTION_F, .micro_batch = 0 } },
+    { "1SEND_B3", { .stage = 1, .kind = ACTION_SEND_B, .micro_batch = 3 } },
+    { "12RECV_F345", { .stage = 12, .kind = ACTION_RECV_F, .micro_batch = 345 } },
+    { "0STEP", { .stage = 0, .kind = ACTION_STEP, .micro_batch = NO_MICRO_BATCH } },
+    { "7STEP12", { .stage = 7, .kind = ACTION_STEP, .micro_batch = 12 } },
+    { "3REDUCE", { .stage = 3, .kind = ACTION_REDUCE, .micro_batch = NO_MICRO_BATCH } },
+    { "2F0.1", { .stage = 2, .kind = ACTION_F, .split = 1, .micro_batch = 0 } },
+    { "65535RECV_B4294967294.126", { .stage = 65535, .kind = ACTION_RECV_B, .split = 126, .micro_batch = 4294967294u } },
 };
 
 static void action_reads_back_as_it_is_written(void **state)
@@ -30,11 +30,42 @@ static void action_reads_back_as_it_is_written(void **state)
     assert_string_equal(action_format(action, buffer), row->name);
 }
 
+static void group_reads_back_as_it_is_written(void **state)
+{
+    (void)state;
+    static const char *const good[] = { "(0F7;7B3)OVERLAP_F_B", "(2F0.1;1I12)OVERLAP_F_B", "(0F0;1F1;2W2)OVERLAP_F_B", "0STEP" };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        struct error error = { 0 };
+        struct action group[MOST_JOINED];
+        struct text text = { 0 };
+        const size_t size = group_parse(good[i], strlen(good[i]), group, &error);
+        assert_good(size, error);
+        assert_int_equal(group_size(group, group + size), size);
+        group_write(group, size, &text);
+        assert_string_equal(text.data, good[i]);
+        text_clear(&text);
+    }
+    static const char *const bad[] = { "(0F7;7B3)OVERLAP_F_Bx", "(0F7;7B3)", "(0F7)OVERLAP_F_B", "(0F7;)OVERLAP_F_B", "()OVERLAP_F_B",
+                                       "(;0F7)OVERLAP_F_B", "(0F7;7B3OVERLAP_F_B", "(", ")OVERLAP_F_B",
+                                       "(0F0;0F1;0F2;0F3;0F4;0F5;0F6;0F7;0F8)OVERLAP_F_B" };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct error error = { 0 };
+        struct action group[MOST_JOINED];
+        if (group_parse(bad[i], strlen(bad[i]), group, &error))
+            fail_msg("\"%s\" was read", bad[i]);
+        assert_int_equal(error.kind, ERROR_INPUT);
+    }
+    struct error error = { 0 };
+    struct action group[MOST_JOINED];
+    group_parse("(0F7)OVERLAP_F_B", 16, group, &error);
+    assert_error(error, "\"(0F7)OVERLAP_F_B\" is not a group such as (0F7;7B3)OVERLAP_F_B");
+}
+
 static void action_is_anchored_at_both_ends(void **state)
 {
     (void)state;
     static const char *const bad[] = { "",      "F0",     "0F",        "0F0junk",  "0BW3",     "12FRECV_F3", "0G1",  "00F0",
-                                       "0F01",  "0F0.",   "0F0.0",     "0F0.256",  "65536F0",  "0F4294967295", "0STEP.1",
+                                       "0F01",  "0F0.",   "0F0.0",     "0F0.127",  "65536F0",  "0F4294967295", "0STEP.1",
                                        " 0F0",  "0F0 ",   "-1F0",      "0f0",      "0F-1",     "0SEND_F", "0F99999999999999999999" };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct error error = { 0 };
@@ -91,6 +122,39 @@ static void documented_example_reads_back_byte_for_byte(void **state)
     free(example);
 }
 
+static void version_is_the_first_that_can_hold_the_schedule(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct schedule *schedule = schedule_create("x", WEIGHTS_FLUSH, 1, 2, 1, &error);
+    assert_good(schedule, error);
+    struct text first = { 0 }, second = { 0 };
+    schedule_write(schedule, &first);
+    assert_non_null(strstr(first.data, "\"version\": 1,"));
+
+    schedule->splits = 2;
+    schedule->costs = calloc(2, sizeof *schedule->costs);
+    assert_non_null(schedule->costs);
+    schedule->costs[1].overlapped_ns = 25;
+    schedule->costs[0].reduce_ns = 7;
+    const struct action forward = { .kind = ACTION_F, .split = 1, .joined = 1 }, backward = { .stage = 1, .kind = ACTION_B };
+    assert_good(schedule_add(schedule, 0, forward, &error) && schedule_add(schedule, 0, backward, &error), error);
+    schedule_write(schedule, &second);
+    assert_non_null(strstr(second.data, "\"version\": 2,"));
+    assert_non_null(strstr(second.data, "\"(0F0.1;1B0)OVERLAP_F_B\""));
+    struct schedule *back = schedule_read(second.data, second.length, "x.json", &error);
+    assert_good(back, error);
+    assert_int_equal(back->splits, 2);
+    assert_int_equal(back->costs[1].overlapped_ns, 25);
+    assert_int_equal(back->costs[0].reduce_ns, 7);
+    assert_true(back->lists[0].at[0].joined);
+    assert_false(back->lists[0].at[1].joined);
+    text_clear(&first);
+    text_clear(&second);
+    schedule_free(back);
+    schedule_free(schedule);
+}
+
 #define HEAD "{\"format\":\"weir.schedule\",\"version\":1,\"name\":\"x\",\"weights\":\"flush\","
 
 static struct refusal_row {
@@ -140,9 +204,11 @@ int main(void)
 {
     enum { ACTIONS = sizeof action_rows / sizeof action_rows[0], REFUSALS = sizeof refusal_rows / sizeof refusal_rows[0] };
     struct CMUnitTest tests[ACTIONS + REFUSALS + 3] = {
+        cmocka_unit_test(group_reads_back_as_it_is_written),
         cmocka_unit_test(action_is_anchored_at_both_ends),
         cmocka_unit_test(impossible_sizes_are_refused),
         cmocka_unit_test(documented_example_reads_back_byte_for_byte),
+        cmocka_unit_test(version_is_the_first_that_can_hold_the_schedule),
     };
     for (size_t i = 0; i < ACTIONS; i++)
         tests[3 + i] = (struct CMUnitTest)TEST_ROW(action_reads_back_as_it_is_written, &action_rows[i]);

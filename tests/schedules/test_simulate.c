@@ -304,7 +304,7 @@ static void input_counts(void **state)
     struct schedule *schedule = schedule_create("forward", WEIGHTS_FLUSH, 2, 2, 1, &error);
     assert_good(schedule, error);
     for (uint16_t rank = 0; rank < 2; rank++)
-        assert_good(schedule_add(schedule, rank, (struct action){ rank, ACTION_F, 0, 0 }, &error), error);
+        assert_good(schedule_add(schedule, rank, (struct action){ .stage = (uint16_t)rank, .kind = ACTION_F }, &error), error);
     set_costs(schedule, (struct cost_row){ .forward_ns = 1, .output_bytes = 100, .kept_forward_bytes = row->kept,
                                            .transient_bytes = 50 });
     struct simulation simulation = simulated(schedule, NULL);
@@ -381,7 +381,7 @@ static void lowered_schedule_without_a_send_stands_still(void **state)
     struct schedule *order = generated("1f1b", 2, 1);
     struct schedule *lowered = schedule_lower(order, &error);
     assert_good(lowered, error);
-    lowered->lists[0].at[1] = (struct action){ 0, ACTION_REDUCE, 0, NO_MICRO_BATCH };  // was 0SEND_F0
+    lowered->lists[0].at[1] = (struct action){ .kind = ACTION_REDUCE, .micro_batch = NO_MICRO_BATCH };  // was 0SEND_F0
     assert_null(simulator_create(lowered, NULL, &error));
     assert_error(error, "rank 0, position 3, 0B0: it waits for 1SEND_B0 of rank 1, which in turn waits for rank 0 "
                         "(rank 0 waits at 0B0 for 1SEND_B0 of rank 1; rank 1 waits at 1F0 for 0SEND_F0 of rank 0)");

@@ -239,7 +239,7 @@ static void arrows_stay_within_their_iteration(void **state)
 {
     (void)state;
     struct timeline timeline = { 0 };
-    const struct action f0 = { 0, ACTION_F, 0, 0 }, f1 = { 1, ACTION_F, 0, 0 }, send = { 0, ACTION_SEND_F, 0, 0 };
+    const struct action f0 = { .kind = ACTION_F }, f1 = { .stage = 1, .kind = ACTION_F }, send = { .kind = ACTION_SEND_F };
     for (uint64_t i = 0; i < 3; i++)
         assert_true(timeline_add(&timeline, (struct span){ 1, f1, 100 * i + 20, 100 * i + 30, 0 }));
     for (uint64_t i = 0; i < 3; i++) {
