@@ -4,18 +4,17 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/options.h"
+#include "cli/subject.h"
 #include "partitioner/evaluate.h"
 #include "schedules/check.h"
 
 enum { KEY_SENDS = KEY_OWN, KEY_PROFILE };
 
 struct given {
-    const char *file;
+    struct subject_options subject;
     const char *profile;  // FILE is a plan of it
     bool has_sends;
     uint64_t capacity;
-    struct shared_options shared;
 };
 
 static const struct argp_option options[] = {
@@ -47,19 +46,12 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_PROFILE:
         given->profile = argument;
         break;
-    case ARGP_KEY_ARG:
-        if (given->file)
-            argp_error(state, "one schedule, not also \"%s\"", argument);
-        given->file = argument;
-        break;
     case ARGP_KEY_END:
-        if (!given->file)
-            argp_error(state, "a schedule's file is needed");
-        if (given->profile && (given->shared.json || given->has_sends))
+        if (given->profile && (given->subject.shared.json || given->has_sends))
             argp_error(state, "--json and --sends are for schedules, --profile for plans");
-        break;
+        return subject_option(key, argument, &given->subject, state);
     default:
-        return shared_option(key, argument, &given->shared, state);
+        return subject_option(key, argument, &given->subject, state);
     }
     return 0;
 }
@@ -68,8 +60,9 @@ static const struct argp argp = {
     .options = options,
     .parser = take,
     .args_doc = "FILE",
-    .doc = "Proves that a schedule can run, or names rank, position and reason. FILE may be \"-\", standard input. With "
-           "--profile, FILE is a plan, and all it states is computed anew, by other means than the search's.\v"
+    .doc = "Proves that a schedule can run, or names rank, position and reason. FILE may be \"-\", standard input. Of "
+           "a plan it proves the schedule; with --profile, all that the plan states is computed anew, by other means "
+           "than the search's.\v"
            "Positions count from 0. Exit code 1: it cannot run, or does not hold.\n\nExamples:\n"
            "  weir schedule 1f1b --ranks 4 --micro-batches 8 --format json | weir check -\n"
            "  weir check plan.json --profile profile.json\n",
@@ -121,47 +114,47 @@ static int check_plan(const struct given *given)
 {
     struct error error = { 0 };
     struct profile *profile = profile_load(given->profile, &error);
-    struct plan *plan = profile ? plan_load(given->file, &error) : NULL;
+    struct plan *plan = profile ? plan_load(given->subject.file, &error) : NULL;
     bool holds = false;
     if (plan) {
         holds = plan_evaluate(plan, profile, &error);
         if (!holds)
-            error_at(&error, "%s", given->file);
+            error_at(&error, "%s", given->subject.file);
     }
     plan_free(plan);
     profile_free(profile);
     if (!holds)
         return command_fail(&error);
     struct text text = { 0 };
-    text_add(&text, "%s holds: every number is what %s gives, and every stage fits.\n", given->file, given->profile);
-    return command_write(&text, given->shared.output, 0);
+    text_add(&text, "%s holds: every number is what %s gives, and every stage fits.\n", given->subject.file,
+             given->profile);
+    return command_write(&text, given->subject.shared.output, 0);
 }
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .file = NULL };
+    struct given given = { .profile = NULL };
     command_parse(&argp, count, arguments, &given);
     if (given.profile)
         return check_plan(&given);
 
     struct error error = { 0 };
+    struct subject subject = { 0 };
     struct check_result result;
-    struct schedule *schedule = schedule_load(given.file, &error);
-    if (!schedule)
-        return command_fail(&error);
-    if (!schedule_check(schedule, (uint32_t)given.capacity, &result, &error)) {
-        schedule_free(schedule);
+    if (!subject_load(&given.subject, &subject, &error)
+        || !schedule_check(subject.schedule, (uint32_t)given.capacity, &result, &error)) {
+        subject_clear(&subject);
         return command_fail(&error);
     }
     const int code = result.ok ? 0 : ERROR_ANSWER;
     struct text text = { 0 };
-    if (given.shared.json)
+    if (given.subject.shared.json)
         check_result_write(&result, &text);
     else
-        write_findings(&given, schedule, &result, &text);
+        write_findings(&given, subject.schedule, &result, &text);
     check_result_clear(&result);
-    schedule_free(schedule);
-    return command_write(&text, given.shared.output, code);
+    subject_clear(&subject);
+    return command_write(&text, given.subject.shared.output, code);
 }
 
 const struct command command_check = { "check", "prove that a schedule can run, or say where it cannot", run };

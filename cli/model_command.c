@@ -21,9 +21,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
     struct given *given = state->input;
     if (key != ARGP_KEY_ARG)
         return shared_option(key, argument, &given->shared, state);
-    if (given->name)
-        argp_error(state, "one model, not also \"%s\"", argument);
-    given->name = argument;
+    option_argument(&given->name, argument, "model", state);
     return 0;
 }
 

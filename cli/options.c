@@ -13,6 +13,13 @@ uint64_t option_count(const char *argument, const char *name, uint64_t least, ui
     return count;
 }
 
+void option_argument(const char **to, const char *argument, const char *what, struct argp_state *state)
+{
+    if (*to)
+        argp_error(state, "one %s, not also \"%s\"", what, argument);
+    *to = argument;
+}
+
 static enum optimizer_kind find_optimizer(const char *name, struct argp_state *state)
 {
     for (size_t i = 0; optimizer_names[i]; i++)

@@ -37,7 +37,8 @@ enum {
     KEY_MEMORY,
     KEY_OPTIMIZER,
     KEY_JSON,
-    KEY_OWN,  // where a command's own keys begin
+    KEY_SUBJECT,        // where those of subject.h begin
+    KEY_OWN = 0x200,    // where a command's own keys begin
 };
 
 #define OPTION_RANKS { "ranks", KEY_RANKS, "P", 0, "Number of ranks", 0 }
@@ -53,6 +54,9 @@ enum {
 // Takes a shared option; ARGP_ERR_UNKNOWN for any other key. A bad value ends the
 // program through argp_error() with a sentence and exit code 2.
 error_t shared_option(int key, char *argument, struct shared_options *options, struct argp_state *state);
+
+// Takes a command's one argument, which is a `what` ("profile").
+void option_argument(const char **to, const char *argument, const char *what, struct argp_state *state);
 
 // A whole number in [least, most] given to --name, or the end of the program.
 uint64_t option_count(const char *argument, const char *name, uint64_t least, uint64_t most, struct argp_state *state);

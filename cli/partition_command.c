@@ -60,9 +60,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
         given->second_opinion = true;
         break;
     case ARGP_KEY_ARG:
-        if (given->profile)
-            argp_error(state, "one profile, not also \"%s\"", argument);
-        given->profile = argument;
+        option_argument(&given->profile, argument, "profile", state);
         break;
     case ARGP_KEY_END:
         if (!given->profile || !given->shared.cluster || !given->shared.schedule || !given->shared.micro_batches)

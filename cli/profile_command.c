@@ -48,9 +48,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
         given->lint = argument;
         break;
     case ARGP_KEY_ARG:
-        if (given->model)
-            argp_error(state, "one model, not also \"%s\"", argument);
-        given->model = argument;
+        option_argument(&given->model, argument, "model", state);
         break;
     case ARGP_KEY_END:
         if (!given->model == !given->lint)

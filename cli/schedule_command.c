@@ -34,9 +34,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
             argp_error(state, "--format: \"%s\" is neither text nor json", argument);
         break;
     case ARGP_KEY_ARG:
-        if (given->name)
-            argp_error(state, "one schedule, not also \"%s\"", argument);
-        given->name = argument;
+        option_argument(&given->name, argument, "schedule", state);
         break;
     case ARGP_KEY_END:
         if (!given->name || !given->shared.ranks || !given->shared.micro_batches)

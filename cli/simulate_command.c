@@ -7,42 +7,25 @@
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "cli/options.h"
+#include "cli/subject.h"
 #include "common/json.h"
 #include "common/number.h"
-#include "partitioner/predict.h"
 #include "schedules/simulate.h"
 
-enum { KEY_COST = KEY_OWN, KEY_KEEP, KEY_FORMAT, KEY_ASCII };
+enum { KEY_FORMAT = KEY_OWN, KEY_ASCII };
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SVG, FORMAT_TRACE };
 enum { CHART_COLUMNS = 110 };
 
 static const char *const format_names[] = { "text", "json", "svg", "trace", NULL };
 
 struct given {
-    const char *file;
-    bool has_cost, has_keep, ascii;
-    uint64_t cost_ns[4];     // F, I, W, C
-    uint64_t keep_bytes[2];  // after F, after I
+    struct subject_options subject;
     enum format format;
-    struct shared_options shared;
-};
-
-// What is simulated: a schedule with costs, and the links between its ranks (or NULL).
-struct subject {
-    struct schedule *schedule;
-    struct network *network;
-    uint64_t steady_ns;        // of an asynchronous plan: an iteration once it is under way
-    uint64_t stated_ns;        // of a plan simulated as it stands: the iteration it predicts
-    uint64_t *capacity_bytes;  // of a plan: the memory of each rank's device
+    bool ascii;
 };
 
 static const struct argp_option options[] = {
-    { "cost", KEY_COST, "F,I,W,C", 0,
-      "What every stage costs: forward, backward for the input, for the weights (B is both), and a message's latency; "
-      "times with units", 0 },
-    { "keep", KEY_KEEP, "A,B", 0, "Bytes that a stage keeps of a micro-batch after F, and after I; with units", 0 },
-    OPTION_CLUSTER,
+    SUBJECT_OPTIONS,
     OPTION_MICRO_BATCHES,
     OPTION_SCHEDULE,
     { "format", KEY_FORMAT, "FORMAT", 0, "text (the default), json, svg, trace (Chrome trace events)", 0 },
@@ -53,28 +36,6 @@ static const struct argp_option options[] = {
 };
 
 // --- arguments ------------------------------------------------------------------
-
-// Takes `count` quantities apart at their commas.
-static void take_list(const char *argument, const char *name, size_t count, uint64_t *values,
-                      bool (*parse)(const char *text, uint64_t *value, struct error *error), struct argp_state *state)
-{
-    char copy[256];
-    size_t found = 0;
-    snprintf(copy, sizeof copy, "%s", argument);
-    if (strlen(argument) >= sizeof copy)
-        argp_error(state, "%s: is longer than %zu letters", name, sizeof copy - 1);
-    for (char *at = copy; at; found++) {
-        struct error error = { 0 };
-        char *comma = strchr(at, ',');
-        if (comma)
-            *comma++ = '\0';
-        if (found < count && !parse(at, &values[found], &error))
-            argp_error(state, "%s: %s", name, error.text);
-        at = comma;
-    }
-    if (found != count)
-        argp_error(state, "%s: takes %zu quantities, not %zu", name, count, found);
-}
 
 static enum format find_format(const char *name, struct argp_state *state)
 {
@@ -90,14 +51,6 @@ static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
     switch (key) {
-    case KEY_COST:
-        given->has_cost = true;
-        take_list(argument, "--cost", 4, given->cost_ns, time_parse, state);
-        break;
-    case KEY_KEEP:
-        given->has_keep = true;
-        take_list(argument, "--keep", 2, given->keep_bytes, bytes_parse, state);
-        break;
     case KEY_FORMAT:
         given->format = find_format(argument, state);
         break;
@@ -107,17 +60,8 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_JSON:
         given->format = FORMAT_JSON;
         break;
-    case ARGP_KEY_ARG:
-        if (given->file)
-            argp_error(state, "one plan or schedule, not also \"%s\"", argument);
-        given->file = argument;
-        break;
-    case ARGP_KEY_END:
-        if (!given->file)
-            argp_error(state, "a plan's or a schedule's file is needed");
-        break;
     default:
-        return shared_option(key, argument, &given->shared, state);
+        return subject_option(key, argument, &given->subject, state);
     }
     return 0;
 }
@@ -134,143 +78,6 @@ static const struct argp argp = {
            "  weir schedule 1f1b --ranks 8 --micro-batches 24 --format json > 1f1b.json\n"
            "  weir simulate 1f1b.json --cost 18522us,18086us,9337us,601us\n",
 };
-
-// --- what is simulated -------------------------------------------------------------
-
-static bool set_costs(const struct given *given, struct schedule *schedule, struct error *error)
-{
-    if (!given->has_cost && !given->has_keep)
-        return true;
-    if (!schedule->costs)
-        schedule->costs = calloc(schedule->stages, sizeof *schedule->costs);
-    if (!schedule->costs)
-        return error_no_memory(error, "the costs of a schedule");
-    for (uint32_t stage = 0; stage < schedule->stages; stage++) {
-        struct cost_row *row = &schedule->costs[stage];
-        if (given->has_cost) {
-            row->forward_ns = given->cost_ns[0];
-            row->backward_input_ns = given->cost_ns[1];
-            row->backward_weight_ns = given->cost_ns[2];
-            row->backward_ns = add_clamped(given->cost_ns[1], given->cost_ns[2]);
-        }
-        if (given->has_keep) {
-            row->kept_forward_bytes = given->keep_bytes[0];
-            row->kept_weight_bytes = given->keep_bytes[1];
-        }
-    }
-    return true;
-}
-
-static struct network *network_of_cluster(const char *name, uint32_t ranks, struct error *error)
-{
-    struct cluster *cluster = cluster_load(name, error);
-    struct network *network = NULL;
-    uint32_t *devices = calloc(ranks, sizeof *devices);
-    for (uint32_t rank = 0; devices && rank < ranks; rank++)
-        devices[rank] = rank;
-    if (cluster && !devices)
-        error_no_memory(error, "the links of a cluster");
-    else if (cluster && cluster->device_count < ranks)
-        error_set(error, "the cluster has %zu devices, and the schedule %u ranks", cluster->device_count, ranks);
-    else if (cluster)
-        network = cluster_network(cluster, devices, ranks, error);
-    free(devices);
-    cluster_free(cluster);
-    return network;
-}
-
-static bool read_schedule(const struct given *given, const char *text, size_t length, struct subject *subject,
-                          struct error *error)
-{
-    subject->schedule = schedule_read(text, length, given->file, error);
-    if (!subject->schedule || !set_costs(given, subject->schedule, error))
-        return false;
-    if (!subject->schedule->costs)
-        return error_set(error, "%s: has no costs: give --cost F,I,W,C", given->file);
-    if (given->shared.cluster)
-        subject->network = network_of_cluster(given->shared.cluster, subject->schedule->ranks, error);
-    else if (given->has_cost)
-        subject->network =
-            network_uniform(subject->schedule->ranks, (struct link){ .latency_ns = given->cost_ns[3] }, error);
-    return subject->network || (!given->shared.cluster && !given->has_cost);
-}
-
-static bool change_schedule(struct plan *plan, const char *name, struct error *error)
-{
-    const struct generator *generator = generator_find(name, error);
-    if (!generator)
-        return false;
-    snprintf(plan->schedule, sizeof plan->schedule, "%s", name);
-    plan->weights = generator->weights;
-    return true;
-}
-
-static bool note_capacities(const struct plan *plan, struct subject *subject, struct error *error)
-{
-    subject->capacity_bytes = calloc(plan->ranks, sizeof subject->capacity_bytes[0]);
-    if (!subject->capacity_bytes)
-        return error_no_memory(error, "a plan");
-    for (size_t s = 0; s < plan->stage_count; s++)
-        subject->capacity_bytes[s % plan->ranks] = plan->stages[s].memory.capacity_bytes;
-    return true;
-}
-
-static bool read_plan(const struct given *given, const char *text, size_t length, struct subject *subject,
-                      struct error *error)
-{
-    if (given->has_cost || given->has_keep || given->shared.cluster)
-        return error_set(error, "%s: is a plan, which brings its own costs and cluster: leave --cost, --keep and "
-                                "--cluster out", given->file);
-    struct plan *plan = plan_read(text, length, given->file, error);
-    if (!plan)
-        return false;
-    if (!given->shared.schedule && !given->shared.micro_batches)
-        subject->stated_ns = plan->iteration_ns;
-    bool good = !given->shared.schedule || change_schedule(plan, given->shared.schedule, error);
-    if (given->shared.micro_batches)
-        plan->micro_batches = (uint32_t)given->shared.micro_batches;
-    subject->network = good ? plan_network(plan, error) : NULL;
-    subject->schedule = subject->network ? plan_schedule(plan, plan->micro_batches, true, error) : NULL;
-    good = subject->schedule
-        && (plan->weights == WEIGHTS_FLUSH || plan_time(plan, subject->network, &subject->steady_ns, error));
-    good = good && note_capacities(plan, subject, error);
-    plan_free(plan);
-    return good;
-}
-
-// The document says itself what it is. What is no document at all is left to the
-// schedule's reader to refuse.
-static bool is_plan(const char *text, size_t length)
-{
-    struct error ignored = { 0 };
-    struct json_document *document = json_parse(text, length, "", &ignored);
-    if (!document)
-        return false;
-    struct json root = json_root(document);
-    const bool plan = strcmp(json_string(&root, "format"), "weir.plan") == 0;
-    json_free(document);
-    return plan;
-}
-
-static bool read_subject(const struct given *given, struct subject *subject, struct error *error)
-{
-    size_t length;
-    char *text = text_load(given->file, &length, error);
-    if (!text)
-        return false;
-    bool good;
-    if (is_plan(text, length))
-        good = read_plan(given, text, length, subject, error);
-    else if (given->shared.micro_batches)
-        good = error_set(error, "%s: is a schedule, whose micro-batches are its own: leave --micro-batches out",
-                         given->file);
-    else if (given->shared.schedule)
-        good = error_set(error, "%s: is a schedule itself: leave --schedule out", given->file);
-    else
-        good = read_schedule(given, text, length, subject, error);
-    free(text);
-    return good;
-}
 
 // --- results -----------------------------------------------------------------------
 
@@ -351,7 +158,7 @@ static void warn(const struct given *given, const struct subject *subject, const
     const uint64_t taken_ns = subject->steady_ns ? subject->steady_ns : simulation->iteration_ns;
     if (subject->stated_ns && subject->stated_ns != taken_ns)
         fprintf(stderr, "weir: %s: predicted.iteration_ns: is %llu, but it takes %llu: the plan was changed since it was"
-                        " made (weir check PLAN --profile PROFILE says where)\n", given->file, (unsigned long long)subject->stated_ns,
+                        " made (weir check PLAN --profile PROFILE says where)\n", given->subject.file, (unsigned long long)subject->stated_ns,
                 (unsigned long long)taken_ns);
 }
 
@@ -360,11 +167,11 @@ static bool is_sensible(const struct given *given, const struct simulation *simu
 {
     if (simulation->iteration_ns > JSON_MAX)
         return error_set(error, "%s: takes more than 2^53 - 1 ns, 104 days: its costs or the cluster's latency are too"
-                                " high", given->file);
+                                " high", given->subject.file);
     for (uint32_t rank = 0; rank < simulation->ranks; rank++)
         if (simulation->per_rank[rank].live_peak_bytes > JSON_MAX)
             return error_set(error, "%s: rank %u would hold more than 2^53 - 1 bytes: what its stages keep is too much",
-                             given->file, rank);
+                             given->subject.file, rank);
     return true;
 }
 
@@ -373,7 +180,8 @@ static bool simulate(const struct given *given, struct text *text, struct error 
     struct subject subject = { 0 };
     struct simulation simulation = { 0 };
     struct timeline timeline = { 0 };
-    const bool good = read_subject(given, &subject, error)
+    const bool good = subject_load(&given->subject, &subject, error)
+                   && subject_wants_costs(&given->subject, &subject, error)
                    && schedule_simulate(subject.schedule, NULL, subject.network, &simulation,
                                         given->format == FORMAT_JSON ? NULL : &timeline, error)
                    && is_sensible(given, &simulation, error);
@@ -383,20 +191,18 @@ static bool simulate(const struct given *given, struct text *text, struct error 
         write_result(given, &subject, &simulation, &timeline, text);
     simulation_clear(&simulation);
     timeline_clear(&timeline);
-    free(subject.capacity_bytes);
-    network_free(subject.network);
-    schedule_free(subject.schedule);
+    subject_clear(&subject);
     return good;
 }
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .file = NULL };
+    struct given given = { .format = FORMAT_TEXT };
     struct error error = { 0 };
     struct text text = { 0 };
     command_parse(&argp, count, arguments, &given);
     if (simulate(&given, &text, &error))
-        return command_write(&text, given.shared.output, 0);
+        return command_write(&text, given.subject.shared.output, 0);
     text_clear(&text);
     return command_fail(&error);
 }

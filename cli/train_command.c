@@ -92,9 +92,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
     if (key == ARGP_KEY_ARG) {
-        if (given->model)
-            argp_error(state, "one model, not also \"%s\"", argument);
-        given->model = argument;
+        option_argument(&given->model, argument, "model", state);
     } else if (key == ARGP_KEY_END) {
         if (!given->model || !given->plan || !given->data)
             argp_error(state, "a model, --plan and --data are needed");

@@ -31,9 +31,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
         given->seed = option_count(argument, "--seed", 0, UINT32_MAX, state);
         break;
     case ARGP_KEY_ARG:
-        if (given->plan)
-            argp_error(state, "one plan, not also \"%s\"", argument);
-        given->plan = argument;
+        option_argument(&given->plan, argument, "plan", state);
         break;
     case ARGP_KEY_END:
         if (!given->plan)

@@ -7,4 +7,5 @@ predicted=$(sed -n 's/.*"iteration_ns": \([0-9]*\).*/\1/p' plan.json | head -1)
 simulated=$(weir simulate plan.json --json | sed -n 's/.*"iteration_ns": \([0-9]*\).*/\1/p')
 [ "$predicted" = "$simulated" ] && echo "as the plan predicts" || echo "$predicted predicted, $simulated simulated"
 weir simulate plan.json --cost 1us,1us,1us,0ns; echo "exit $?"
+weir check plan.json
 sed 's/"version": 1/"version": 99/' plan.json > newer.json; weir simulate newer.json; echo "exit $?"
