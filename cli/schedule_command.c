@@ -54,8 +54,11 @@ static char *list_generators(int key, const char *text, void *input)
         return (char *)(uintptr_t)text;
     struct text list = { 0 };
     text_add(&list, "Schedules:\n");
+    int width = 0;
     for (const struct generator *generator = generators; generator->name; generator++)
-        text_add(&list, "  %-10s %s\n", generator->name, generator->about);
+        width = (int)strlen(generator->name) > width ? (int)strlen(generator->name) : width;
+    for (const struct generator *generator = generators; generator->name; generator++)
+        text_add(&list, "  %-*s %s\n", width, generator->name, generator->about);
     text_add(&list, "\nExample:\n  weir schedule 1f1b --ranks 4 --micro-batches 8\n");
     struct error error = { 0 };
     return text_take(&list, &error);
@@ -111,7 +114,7 @@ static bool draw_chart(const struct schedule *schedule, struct text *text, struc
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .shared.chunks = 1 };
+    struct given given = { 0 };
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };

@@ -12,6 +12,16 @@ const struct generator generators[] = {
       .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_1f1b },
     { .name = "pipedream", .about = "1f1b that never drains: an update after each backward, older weights stashed",
       .weights = WEIGHTS_STASH, .usual_chunks = 1, .generate = generate_pipedream },
+    { .name = "pipedream-2bw", .about = "1f1b that never drains: an update every p micro-batches, two versions",
+      .weights = WEIGHTS_2BW, .usual_chunks = 1, .generate = generate_pipedream_2bw },
+    { .name = "interleaved", .about = "1f1b over several stages per rank: the bubble by their number, more messages",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_interleaved },
+    { .name = "looped-bfs", .about = "gpipe over several stages per rank, one stage after the other",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_looped_bfs },
+    { .name = "zb-h1", .about = "1f1b with its backward split: the weights' part fills bubbles, in 1f1b's memory",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_zb_h1 },
+    { .name = "interleaved-zb", .about = "interleaved with its backward split (PyTorch's ZB1P)",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_interleaved_zb },
     { 0 },
 };
 
@@ -66,11 +76,34 @@ struct schedule *generate_one_stage_per_rank(const char *name, enum weights weig
     return schedule_create(name, weights, request->ranks, request->ranks, request->micro_batches, error);
 }
 
+struct schedule *generate_looped(const char *name, const struct generate_request *request, const char *instead,
+                                 struct error *error)
+{
+    if (request->chunks < 2) {
+        error_set(error, "%s has several stages per rank: chunks must be 2 or more, not %u (%s is for 1)", name,
+                  request->chunks, instead);
+        return NULL;
+    }
+    const uint64_t stages = (uint64_t)request->ranks * request->chunks;
+    return schedule_create(name, WEIGHTS_FLUSH, request->ranks, stages < UINT32_MAX ? (uint32_t)stages : UINT32_MAX,
+                           request->micro_batches, error);
+}
+
 bool generate_add(struct schedule *schedule, uint32_t rank, enum action_kind kind, uint32_t stage,
                   uint32_t micro_batch, struct error *error)
 {
     const struct action action = { .stage = (uint16_t)stage, .kind = (uint8_t)kind, .micro_batch = micro_batch };
     return schedule_add(schedule, rank, action, error);
+}
+
+bool generate_add_steps(struct schedule *schedule, uint32_t rank, struct error *error)
+{
+    bool good = true;
+    for (uint32_t stage = 0; good && stage < schedule->stages; stage++) {
+        if (schedule->routes[stage] == rank)
+            good = generate_add(schedule, rank, ACTION_STEP, stage, NO_MICRO_BATCH, error);
+    }
+    return good;
 }
 
 struct schedule *generate_done(struct schedule *schedule, bool good)

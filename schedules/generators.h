@@ -7,15 +7,54 @@
 struct schedule *generate_gpipe(const struct generate_request *request, struct error *error);
 struct schedule *generate_1f1b(const struct generate_request *request, struct error *error);
 struct schedule *generate_pipedream(const struct generate_request *request, struct error *error);
+struct schedule *generate_pipedream_2bw(const struct generate_request *request, struct error *error);
+struct schedule *generate_interleaved(const struct generate_request *request, struct error *error);
+struct schedule *generate_looped_bfs(const struct generate_request *request, struct error *error);
+struct schedule *generate_zb_h1(const struct generate_request *request, struct error *error);
+struct schedule *generate_interleaved_zb(const struct generate_request *request, struct error *error);
+
+// --- where the stages are --------------------------------------------------------
 
 // An empty schedule with stage s on rank s; refuses any other number of chunks.
 struct schedule *generate_one_stage_per_rank(const char *name, enum weights weights,
                                              const struct generate_request *request, struct error *error);
 
+// An empty schedule with `chunks` stages per rank, stage s on rank s % p; refuses a single chunk, for
+// which `instead` is the schedule.
+struct schedule *generate_looped(const char *name, const struct generate_request *request, const char *instead,
+                                 struct error *error);
+
+// --- what the lists hold -----------------------------------------------------------
+
 bool generate_add(struct schedule *schedule, uint32_t rank, enum action_kind kind, uint32_t stage,
                   uint32_t micro_batch, struct error *error);
 
+// The STEP of each stage that the rank holds, in the order of the stages.
+bool generate_add_steps(struct schedule *schedule, uint32_t rank, struct error *error);
+
 // The schedule if all went well; otherwise frees it and returns NULL.
 struct schedule *generate_done(struct schedule *schedule, bool good);
+
+// --- orders that several schedules have ----------------------------------------------
+
+// The list of a rank that holds stage `rank` alone and splits its backwards: `ahead` forwards, then I and F in
+// turns, each W `lag` backwards behind its I (zb_h1.c).
+bool generate_add_split_rank(struct schedule *schedule, uint32_t rank, uint32_t ahead, uint32_t lag,
+                             struct error *error);
+
+// Micro-batches go through the stages of a rank in rounds (interleaved.c): a round of `size` through the first
+// stage, then the same through the next, and so on; then the next round.
+struct rounds {
+    uint32_t size, remainder;  // micro-batches of a round; of the last one, if that is smaller
+};
+struct rounds rounds_of(uint32_t ranks, uint32_t micro_batches);
+// The action that is number `k` of its kind on the rank; backwards go through the stages the other way.
+struct action rounds_action(const struct rounds *rounds, const struct schedule *schedule, uint32_t rank,
+                            enum action_kind kind, uint32_t k);
+
+static inline uint32_t least_of(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
 
 #endif

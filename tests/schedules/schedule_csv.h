@@ -1,5 +1,5 @@
 // A tiny reader of PyTorch's schedule CSV, enough for the files in ../shared/data
-// (no quoting, no overlap groups). Stages are placed where they first appear.
+// (no quoting). Stages are placed where they first appear.
 #ifndef TESTS_SCHEDULES_SCHEDULE_CSV_H
 #define TESTS_SCHEDULES_SCHEDULE_CSV_H
 
@@ -19,7 +19,7 @@ static inline bool csv_is_there(void)
     return file != NULL;
 }
 
-// Calls back for each cell that is not empty; returns the number of rows.
+// Calls back for each action of each cell that is not empty; returns the number of rows.
 static inline uint32_t csv_cells(const char *text, void (*cell)(void *state, uint32_t row, struct action action),
                                  void *state)
 {
@@ -28,12 +28,13 @@ static inline uint32_t csv_cells(const char *text, void (*cell)(void *state, uin
         const size_t line = strcspn(at, "\r\n");
         for (size_t i = 0; i < line;) {
             const size_t length = strcspn(at + i, ",\r\n");
-            struct action action;
+            struct action group[MOST_JOINED];
             struct error error = { 0 };
+            const size_t size = length ? group_parse(at + i, length, group, &error) : 0;
             if (length)
-                assert_good(action_parse(at + i, length, &action, &error), error);
-            if (length)
-                cell(state, row, action);
+                assert_good(size > 0, error);
+            for (size_t j = 0; j < size; j++)
+                cell(state, row, group[j]);
             i += length + 1;
         }
         at += line;

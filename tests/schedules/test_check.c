@@ -59,7 +59,7 @@ static void generated_schedules_need_no_buffers(void **state)
         for (uint32_t ranks = 1; ranks <= 6; ranks++) {
             for (uint32_t micro_batches = 1; micro_batches <= 9; micro_batches++) {
                 struct error error = { 0 };
-                struct schedule *order = schedule_generate(generator->name, ranks, 1, micro_batches, &error);
+                struct schedule *order = schedule_generate(generator->name, ranks, 0, micro_batches, &error);
                 assert_good(order, error);
                 struct schedule *lowered = schedule_lower(order, &error);
                 assert_good(lowered, error);

@@ -1,5 +1,6 @@
 #include "schedules/generate.h"
 
+#include "schedules/generators.h"
 #include "tests/schedules/schedule_csv.h"
 
 static struct order_row {
@@ -19,13 +20,31 @@ static struct order_row {
       { "0F0 0F1 0B0 0STEP0 0F2 0B1 0STEP1 0B2 0STEP2", "1F0 1B0 1STEP0 1F1 1B1 1STEP1 1F2 1B2 1STEP2" } },
     { "pipedream: fewer micro-batches than ranks", "pipedream", 3, 1,
       { "0F0 0B0 0STEP0", "1F0 1B0 1STEP0", "2F0 2B0 2STEP0" } },
+    { "pipedream-2bw: an update after p backwards", "pipedream-2bw", 3, 7,
+      { "0F0 0F1 0F2 0B0 0F3 0B1 0F4 0B2 0STEP0 0F5 0B3 0F6 0B4 0B5 0STEP1 0B6 0STEP2",
+        "1F0 1F1 1B0 1F2 1B1 1F3 1B2 1STEP0 1F4 1B3 1F5 1B4 1F6 1B5 1STEP1 1B6 1STEP2",
+        "2F0 2B0 2F1 2B1 2F2 2B2 2STEP0 2F3 2B3 2F4 2B4 2F5 2B5 2STEP1 2F6 2B6 2STEP2" } },
+    { "interleaved: rounds of p through the stages of a rank", "interleaved", 2, 4,
+      { "0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3 0STEP 2STEP",
+        "1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3 1STEP 3STEP" } },
+    { "interleaved: a round of 3 where 2 would leave 1 over", "interleaved", 2, 3,
+      { "0F0 0F1 0F2 2F0 2F1 2F2 2B0 2B1 2B2 0B0 0B1 0B2 0STEP 2STEP",
+        "1F0 1F1 1F2 3F0 3B0 3F1 3B1 3F2 3B2 1B0 1B1 1B2 1STEP 3STEP" } },
+    { "looped-bfs: stage after stage, and back", "looped-bfs", 2, 3,
+      { "0F0 0F1 0F2 2F0 2F1 2F2 2B2 2B1 2B0 0B2 0B1 0B0 0STEP 2STEP",
+        "1F0 1F1 1F2 3F0 3F1 3F2 3B2 3B1 3B0 1B2 1B1 1B0 1STEP 3STEP" } },
+    { "zb-h1: each W r backwards behind its I", "zb-h1", 3, 4,
+      { "0F0 0F1 0F2 0I0 0W0 0F3 0I1 0W1 0I2 0W2 0I3 0W3 0STEP", "1F0 1F1 1I0 1F2 1I1 1W0 1F3 1I2 1W1 1I3 1W2 1W3 1STEP",
+        "2F0 2I0 2F1 2I1 2F2 2I2 2W0 2F3 2I3 2W1 2W2 2W3 2STEP" } },
+    { "interleaved-zb: fewer micro-batches than ranks", "interleaved-zb", 2, 1,
+      { "0F0 2F0 2I0 2W0 0I0 0W0 0STEP 2STEP", "1F0 3F0 3I0 1I0 3W0 1W0 1STEP 3STEP" } },
 };
 
 static void order_is_the_drawn_one(void **state)
 {
     const struct order_row *row = *state;
     struct error error = { 0 };
-    struct schedule *schedule = schedule_generate(row->schedule, row->ranks, 1, row->micro_batches, &error);
+    struct schedule *schedule = schedule_generate(row->schedule, row->ranks, 0, row->micro_batches, &error);
     assert_good(schedule, error);
     char buffer[2000];
     for (uint32_t rank = 0; rank < row->ranks; rank++)
@@ -33,25 +52,68 @@ static void order_is_the_drawn_one(void **state)
     schedule_free(schedule);
 }
 
-// The files have no STEP; ours end with one per rank.
-static void flush_schedules_are_those_of_the_data_files(void **state)
+static struct file_row {
+    const char *name;
+    const char *schedule;
+    uint32_t ranks, micro_batches;
+    const char *file;
+} file_rows[] = {
+    { "gpipe is that of the data files", "gpipe", 4, 8, "ref_gpipe_p4_m8.csv" },
+    { "1f1b is that of the data files", "1f1b", 4, 8, "ref_1f1b_p4_m8.csv" },
+    { "interleaved is that of the data files", "interleaved", 4, 8, "ref_interleaved1f1b_p4_m8_v2.csv" },
+    { "zb-h1 is that of the data files", "zb-h1", 4, 8, "ref_zbh1_p4_m8.csv" },
+    { "interleaved-zb is PyTorch's ZB1P", "interleaved-zb", 2, 8, "pytorch_zb1p_2rank_2stagep_compute.csv" },
+};
+
+// The files have only what computes.
+static void keep_what_computes(struct schedule *schedule)
 {
-    (void)state;
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        struct action_list *list = &schedule->lists[rank];
+        size_t kept = 0;
+        for (size_t i = 0; i < list->count; i++) {
+            if (list->at[i].kind <= ACTION_W)
+                list->at[kept++] = list->at[i];
+        }
+        list->count = kept;
+    }
+}
+
+static void order_is_that_of_the_file(void **state)
+{
+    const struct file_row *row = *state;
     if (!csv_is_there())
         TEST_SKIP("no ../shared/data/schedules here");
-    static const char *const files[][2] = { { "gpipe", "ref_gpipe_p4_m8.csv" }, { "1f1b", "ref_1f1b_p4_m8.csv" } };
-    for (size_t i = 0; i < 2; i++) {
-        struct error error = { 0 };
-        struct schedule *ours = schedule_generate(files[i][0], 4, 1, 8, &error);
-        assert_good(ours, error);
-        struct schedule *theirs = csv_load(files[i][1]);
-        for (uint32_t rank = 0; rank < 4; rank++) {
-            const struct action_list *want = &theirs->lists[rank], *got = &ours->lists[rank];
-            assert_int_equal(got->count, want->count + 1);
-            assert_memory_equal(got->at, want->at, want->count * sizeof *want->at);
+    struct error error = { 0 };
+    struct schedule *ours = schedule_generate(row->schedule, row->ranks, 0, row->micro_batches, &error);
+    assert_good(ours, error);
+    keep_what_computes(ours);
+    struct schedule *theirs = csv_load(row->file);
+    assert_int_equal(ours->ranks, theirs->ranks);
+    assert_int_equal(ours->stages, theirs->stages);
+    assert_memory_equal(ours->routes, theirs->routes, ours->stages * sizeof *ours->routes);
+    for (uint32_t rank = 0; rank < row->ranks; rank++) {
+        char got[8000], want[8000];
+        assert_string_equal(list_text(ours, rank, got, sizeof got), list_text(theirs, rank, want, sizeof want));
+    }
+    schedule_free(theirs);
+    schedule_free(ours);
+}
+
+// Where PyTorch has rounds at all (m % max(1, m / p) == 0), ours are the same.
+static void rounds_are_pytorchs_and_otherwise_megatrons(void **state)
+{
+    (void)state;
+    for (uint32_t ranks = 1; ranks <= 20; ranks++) {
+        for (uint32_t m = 1; m <= 100; m++) {
+            const struct rounds rounds = rounds_of(ranks, m);
+            const uint32_t theirs = m < ranks ? 1 : m / ranks;
+            if (m % theirs == 0)
+                assert_int_equal(rounds.size, m / theirs);
+            assert_int_equal(rounds.remainder, m % rounds.size);
+            assert_true(rounds.remainder == 0 || rounds.remainder >= ranks);
+            assert_true(rounds.size <= m && (rounds.size >= ranks || m < ranks));
         }
-        schedule_free(theirs);
-        schedule_free(ours);
     }
 }
 
@@ -63,10 +125,16 @@ static void what_cannot_be_generated_is_said(void **state)
         uint32_t chunks;
         const char *sentence;
     } rows[] = {
-        { "2f2b", 1, "there is no schedule named \"2f2b\" (there are gpipe, 1f1b, pipedream)" },
         { "gpipe", 2, "gpipe has one stage per rank: chunks must be 1, not 2" },
         { "1f1b", 3, "1f1b has one stage per rank: chunks must be 1, not 3" },
         { "pipedream", 9, "pipedream has one stage per rank: chunks must be 1, not 9" },
+        { "pipedream-2bw", 2, "pipedream-2bw has one stage per rank: chunks must be 1, not 2" },
+        { "zb-h1", 2, "zb-h1 has one stage per rank: chunks must be 1, not 2" },
+        { "interleaved", 1, "interleaved has several stages per rank: chunks must be 2 or more, not 1 (1f1b is for 1)" },
+        { "looped-bfs", 1, "looped-bfs has several stages per rank: chunks must be 2 or more, not 1 (gpipe is for 1)" },
+        { "interleaved-zb", 1,
+          "interleaved-zb has several stages per rank: chunks must be 2 or more, not 1 (zb-h1 is for 1)" },
+        { "interleaved", UINT32_MAX, "4294967295 stages are more than a schedule can have (65535)" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct error error = { 0 };
@@ -84,14 +152,28 @@ static void what_cannot_be_generated_is_said(void **state)
     assert_error(error, "gpipe has one rank for each stage; it cannot have replicas");
 }
 
+static void an_unknown_schedule_is_answered_with_all_that_there_are(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    assert_null(schedule_generate("2f2b", 4, 1, 8, &error));
+    const char start[] = "there is no schedule named \"2f2b\" (there are gpipe, 1f1b, pipedream, ";
+    assert_memory_equal(error.text, start, sizeof start - 1);
+    for (const struct generator *generator = generators; generator->name; generator++)
+        assert_non_null(strstr(error.text, generator->name));
+}
+
 int main(void)
 {
-    enum { ORDERS = sizeof order_rows / sizeof order_rows[0] };
-    struct CMUnitTest tests[ORDERS + 2] = {
-        cmocka_unit_test(flush_schedules_are_those_of_the_data_files),
+    enum { ORDERS = sizeof order_rows / sizeof order_rows[0], FILES = sizeof file_rows / sizeof file_rows[0], OTHERS = 3 };
+    struct CMUnitTest tests[OTHERS + ORDERS + FILES] = {
+        cmocka_unit_test(rounds_are_pytorchs_and_otherwise_megatrons),
         cmocka_unit_test(what_cannot_be_generated_is_said),
+        cmocka_unit_test(an_unknown_schedule_is_answered_with_all_that_there_are),
     };
     for (size_t i = 0; i < ORDERS; i++)
-        tests[2 + i] = (struct CMUnitTest)TEST_ROW(order_is_the_drawn_one, &order_rows[i]);
+        tests[OTHERS + i] = (struct CMUnitTest)TEST_ROW(order_is_the_drawn_one, &order_rows[i]);
+    for (size_t i = 0; i < FILES; i++)
+        tests[OTHERS + ORDERS + i] = (struct CMUnitTest)TEST_ROW(order_is_that_of_the_file, &file_rows[i]);
     return cmocka_run_group_tests_name("generate", tests, NULL, NULL);
 }
