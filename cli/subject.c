@@ -131,9 +131,14 @@ static bool note_capacities(const struct plan *plan, struct subject *subject, st
     subject->capacity_bytes = calloc(plan->ranks, sizeof subject->capacity_bytes[0]);
     if (!subject->capacity_bytes)
         return error_no_memory(error, "a plan");
-    for (size_t s = 0; s < plan->stage_count; s++)
-        subject->capacity_bytes[s % plan->ranks] = plan->stages[s].memory.capacity_bytes;
-    return true;
+    struct placement *placement = plan_placement(plan, error);
+    uint32_t *devices = placement ? plan_devices(plan, placement, error) : NULL;
+    for (uint32_t r = 0; devices && r < plan->ranks; r++)
+        subject->capacity_bytes[r] = plan->cluster->devices[devices[r]].memory_bytes;
+    const bool good = devices != NULL;
+    free(devices);
+    placement_free(placement);
+    return good;
 }
 
 static bool read_plan(const struct subject_options *options, const char *text, size_t length, struct subject *subject,

@@ -192,6 +192,7 @@ static struct sizes sizes_of(const struct scope *scope)
 // --- slots: the lives of buffers, laid beside each other -------------------------------
 
 struct life {
+    bool begun;
     size_t from, to;  // positions in the rank's list, both included
 };
 
@@ -199,19 +200,32 @@ struct evaluation {
     const struct plan *plan;
     const struct profile *profile;
     struct schedule *lowered;
-    struct life *lives;  // per micro-batch
+    struct placement *placement;
+    uint32_t *devices;   // of each rank
+    struct life *lives;  // per part of a micro-batch
     int64_t *begun;      // per position: lives that begin there, less those that ended just before
 };
 
-static const struct action_list *list_of(const struct evaluation *evaluation, uint32_t stage)
+#define KIND(kind) (1u << (kind))
+#define BACKWARDS (KIND(ACTION_B) | KIND(ACTION_I))
+#define LAST_BACKWARDS (KIND(ACTION_B) | KIND(ACTION_W))
+
+static size_t parts(const struct evaluation *evaluation)
 {
-    return &evaluation->lowered->lists[schedule_rank(evaluation->lowered, stage, 0)];
+    return (size_t)evaluation->lowered->micro_batches * evaluation->lowered->splits;
+}
+
+static struct life *life_of(const struct evaluation *evaluation, struct action action)
+{
+    return &evaluation->lives[(size_t)action.micro_batch * evaluation->lowered->splits + action.split];
 }
 
 static uint64_t most_at_once(const struct evaluation *evaluation, size_t positions)
 {
     memset(evaluation->begun, 0, (positions + 1) * sizeof evaluation->begun[0]);
-    for (uint32_t i = 0; i < evaluation->lowered->micro_batches; i++) {
+    for (size_t i = 0; i < parts(evaluation); i++) {
+        if (!evaluation->lives[i].begun)
+            continue;
         evaluation->begun[evaluation->lives[i].from]++;
         evaluation->begun[evaluation->lives[i].to + 1]--;
     }
@@ -223,36 +237,82 @@ static uint64_t most_at_once(const struct evaluation *evaluation, size_t positio
     return (uint64_t)most;
 }
 
-// Of what lives from one kind of action to another, one per micro-batch.
-static uint64_t slots_between(const struct evaluation *evaluation, uint32_t stage, enum action_kind from,
-                              enum action_kind to)
+static bool is_on(const struct evaluation *evaluation, uint32_t stage, uint32_t micro_batch, uint32_t rank)
 {
-    const struct action_list *list = list_of(evaluation, stage);
+    return schedule_rank(evaluation->lowered, stage, micro_batch) == rank;
+}
+
+// Of what lives on a rank from an action of `stage` to one of `end_stage`, whose kinds
+// are in these sets; only what has the stage `next` on the same rank (beside: on
+// another). What never ends stays.
+struct lifetime {
+    uint32_t stage, end_stage;
+    unsigned from, to;
+    uint32_t next;
+    bool beside;
+};
+
+static uint64_t slots_of_rank(const struct evaluation *evaluation, uint32_t rank, struct lifetime lifetime)
+{
+    const struct action_list *list = &evaluation->lowered->lists[rank];
+    memset(evaluation->lives, 0, parts(evaluation) * sizeof evaluation->lives[0]);
     for (size_t i = 0; i < list->count; i++) {
         const struct action action = list->at[i];
-        if (action.stage == stage && action.kind == from)
-            evaluation->lives[action.micro_batch].from = i;
-        if (action.stage == stage && action.kind == to)
-            evaluation->lives[action.micro_batch].to = i;
+        if (action.micro_batch == NO_MICRO_BATCH || action.kind == ACTION_STEP || action.kind == ACTION_REDUCE)
+            continue;
+        if (action.stage == lifetime.stage && lifetime.from >> action.kind & 1
+            && is_on(evaluation, lifetime.next, action.micro_batch, rank) != lifetime.beside)
+            *life_of(evaluation, action) = (struct life){ true, i, list->count - 1 };
+        if (action.stage == lifetime.end_stage && lifetime.to >> action.kind & 1)
+            life_of(evaluation, action)->to = i;
     }
     return most_at_once(evaluation, list->count);
 }
 
+// The most that any rank of the stage needs.
+static uint64_t slots_between(const struct evaluation *evaluation, struct lifetime lifetime)
+{
+    const struct placement *placement = evaluation->placement;
+    uint64_t most = 0;
+    for (uint32_t copy = 0; copy < placement_copies(placement, lifetime.stage); copy++) {
+        const uint64_t own = slots_of_rank(evaluation, placement_rank(placement, lifetime.stage, copy), lifetime);
+        most = own > most ? own : most;
+    }
+    return most;
+}
+
+// From an action of a stage to another of its own.
+static uint64_t slots_within(const struct evaluation *evaluation, uint32_t stage, unsigned from, unsigned to)
+{
+    return slots_between(evaluation, (struct lifetime){ stage, stage, from, to, stage, false });
+}
+
+// What a stage hands to stage `next`: two slots for messages, and on the same rank
+// what the other stage has not used yet.
+static uint64_t slots_handed(const struct evaluation *evaluation, uint32_t stage, uint32_t next, unsigned from,
+                             unsigned to)
+{
+    const uint64_t messages = slots_between(evaluation, (struct lifetime){ stage, next, from, 0, next, true });
+    const uint64_t in_place = slots_between(evaluation, (struct lifetime){ stage, next, from, to, next, false });
+    return in_place > 0 ? in_place : messages < 2 ? messages : 2;
+}
+
 // Versions that are the newest or were met by a micro-batch still in flight. A
 // micro-batch's life is from the version it met to whether it is in flight here.
-static uint64_t versions_at_once(const struct evaluation *evaluation, uint32_t stage)
+static uint64_t versions_of_rank(const struct evaluation *evaluation, uint32_t rank, uint32_t stage)
 {
-    const struct action_list *list = list_of(evaluation, stage);
+    const struct action_list *list = &evaluation->lowered->lists[rank];
     struct life *flights = evaluation->lives;
+    memset(flights, 0, parts(evaluation) * sizeof flights[0]);
     uint64_t most = 1, newest = 0;
     uint32_t oldest = 0, entered = 0;  // all that are in flight are between them
     for (size_t i = 0; i < list->count && evaluation->lowered->weights != WEIGHTS_FLUSH; i++) {
         const struct action action = list->at[i];
         if (action.stage == stage && action.kind == ACTION_F) {
-            flights[action.micro_batch] = (struct life){ newest, true };
+            flights[action.micro_batch] = (struct life){ true, newest, true };
             entered = action.micro_batch + 1;
         }
-        if (action.stage == stage && action.kind == ACTION_B)
+        if (action.stage == stage && LAST_BACKWARDS >> action.kind & 1)
             flights[action.micro_batch].to = false;
         if (action.stage != stage || action.kind != ACTION_STEP)
             continue;
@@ -269,12 +329,49 @@ static uint64_t versions_at_once(const struct evaluation *evaluation, uint32_t s
     return most;
 }
 
+static uint64_t versions_at_once(const struct evaluation *evaluation, uint32_t stage)
+{
+    uint64_t most = 1;
+    for (uint32_t copy = 0; copy < placement_copies(evaluation->placement, stage); copy++) {
+        const uint64_t own = versions_of_rank(evaluation, placement_rank(evaluation->placement, stage, copy), stage);
+        most = own > most ? own : most;
+    }
+    return most;
+}
+
 // --- one stage -------------------------------------------------------------------------
 
 static uint64_t scaled(uint64_t ns, uint64_t speed_permille)
 {
     const unsigned __int128 product = (unsigned __int128)ns * 1000;
     return (uint64_t)((product + speed_permille - 1) / speed_permille);
+}
+
+// The slowest device that holds the stage.
+static uint64_t least_speed(const struct plan *plan, const struct plan_stage *stage)
+{
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < stage->device_count; i++)
+        if (plan->cluster->devices[stage->devices[i]].speed_permille < least)
+            least = plan->cluster->devices[stage->devices[i]].speed_permille;
+    return least;
+}
+
+// Each copy gets the gradients of all others, over the slowest of their links.
+static uint64_t reduce_time(const struct plan *plan, const struct plan_stage *stage, uint64_t bytes)
+{
+    uint64_t slowest = 0;
+    for (size_t a = 0; a < stage->device_count; a++) {
+        for (size_t b = 0; b < stage->device_count; b++) {
+            if (a == b)
+                continue;
+            const size_t level = cluster_level_between(plan->cluster, stage->devices[a], stage->devices[b]);
+            const struct cluster_level *link = &plan->cluster->levels[level];
+            const uint64_t ns = transfer_ns((stage->device_count - 1) * bytes, link->bytes_per_second, link->latency_ns);
+            slowest = ns > slowest ? ns : slowest;
+        }
+    }
+    return slowest;
 }
 
 static bool check_times(const struct scope *scope, uint64_t speed, size_t s, struct error *error)
@@ -315,23 +412,24 @@ static bool check_memory(const struct evaluation *evaluation, const struct scope
 {
     const struct plan *plan = evaluation->plan;
     const struct stage_memory *memory = &scope->stage->memory;
-    const struct schedule *lowered = evaluation->lowered;
     const uint32_t stage = (uint32_t)s;
-    static const enum action_kind input_end[] = {
-        [INPUT_UNTIL_F] = ACTION_F, [INPUT_UNTIL_I] = ACTION_B, [INPUT_UNTIL_W] = ACTION_B,
+    static const unsigned input_end[] = {
+        [INPUT_UNTIL_F] = KIND(ACTION_F), [INPUT_UNTIL_I] = BACKWARDS, [INPUT_UNTIL_W] = LAST_BACKWARDS,
     };
     const bool is_first = s == 0, is_last = s + 1 == plan->stage_count;
-    const uint64_t messages = lowered->micro_batches < 2 ? lowered->micro_batches : 2;
-    const uint64_t in_flight = slots_between(evaluation, stage, ACTION_F, ACTION_B);
-    const uint64_t inputs =
-        is_first ? 0 : slots_between(evaluation, stage, ACTION_RECV_F, input_end[sizes->life]);
-    const uint64_t gradients =
-        is_last ? 0 : slots_between(evaluation, stage, ACTION_RECV_B, ACTION_B);
+    const uint64_t in_flight = slots_within(evaluation, stage, KIND(ACTION_F), BACKWARDS);
+    const uint64_t through = slots_within(evaluation, stage, KIND(ACTION_F), LAST_BACKWARDS);
+    const uint64_t held = slots_within(evaluation, stage, KIND(ACTION_I), KIND(ACTION_W));
+    const uint64_t inputs = slots_within(evaluation, stage, KIND(ACTION_RECV_F), input_end[sizes->life]);
+    const uint64_t gradients = slots_within(evaluation, stage, KIND(ACTION_RECV_B), BACKWARDS);
+    const uint64_t outputs =
+        is_last ? 0 : slots_handed(evaluation, stage, stage + 1, KIND(ACTION_F), LAST_BACKWARDS);
+    const uint64_t input_gradients = is_first ? 0 : slots_handed(evaluation, stage, stage - 1, BACKWARDS, BACKWARDS);
 
     const uint64_t versions = (versions_at_once(evaluation, stage) - 1) * sizes->weights;
-    const uint64_t kept = inputs * sizes->input + in_flight * (sizes->kept + sizes->kept_through);
-    const uint64_t buffers = (is_last ? 0 : messages * sizes->output) + gradients * sizes->output
-        + (is_first ? 0 : messages * sizes->input);
+    const uint64_t kept = inputs * sizes->input + in_flight * sizes->kept + through * sizes->kept_through
+        + held * sizes->held;
+    const uint64_t buffers = (outputs + gradients) * sizes->output + input_gradients * sizes->input;
     const uint64_t state = (uint64_t)plan->optimizer * sizes->weights;
     const uint64_t peak = 2 * sizes->weights + state + versions + kept + sizes->transient + buffers;
     return same(memory->weights_bytes, sizes->weights, error, s, "memory.weights_bytes")
@@ -344,16 +442,14 @@ static bool check_memory(const struct evaluation *evaluation, const struct scope
         && same(memory->peak_bytes, peak, error, s, "memory.peak_bytes");
 }
 
-static bool check_fit(const struct plan *plan, size_t s, struct error *error)
+static bool check_capacity(const struct plan *plan, size_t s, struct error *error)
 {
-    const struct stage_memory *memory = &plan->stages[s].memory;
-    const uint64_t capacity = plan->cluster->devices[plan->stages[s].devices[0]].memory_bytes;
-    if (!same(memory->capacity_bytes, capacity, error, s, "memory.capacity_bytes"))
-        return false;
-    return memory->peak_bytes <= capacity
-        || error_set_kind(error, ERROR_ANSWER,
-                          "stages[%zu].memory.peak_bytes: %" PRIu64 " do not fit into the %" PRIu64 " of its device", s,
-                          memory->peak_bytes, capacity);
+    const struct plan_stage *stage = &plan->stages[s];
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < stage->device_count; i++)
+        if (plan->cluster->devices[stage->devices[i]].memory_bytes < least)
+            least = plan->cluster->devices[stage->devices[i]].memory_bytes;
+    return same(stage->memory.capacity_bytes, least, error, s, "memory.capacity_bytes");
 }
 
 static bool check_stage(const struct evaluation *evaluation, size_t s, struct error *error)
@@ -362,9 +458,40 @@ static bool check_stage(const struct evaluation *evaluation, size_t s, struct er
     const struct plan_stage *stage = &plan->stages[s];
     const struct scope scope = { evaluation->profile, stage, stage->first, stage->end };
     const struct sizes sizes = sizes_of(&scope);
-    return check_times(&scope, plan->cluster->devices[stage->devices[0]].speed_permille, s, error)
+    return check_times(&scope, least_speed(plan, stage), s, error)
+        && same(stage->costs.reduce_ns, reduce_time(plan, stage, sizes.weights), error, s, "costs.reduce_ns")
         && check_row_bytes(&scope, &sizes, plan->optimizer, s, error)
-        && check_memory(evaluation, &scope, &sizes, s, error) && check_fit(plan, s, error);
+        && check_memory(evaluation, &scope, &sizes, s, error) && check_capacity(plan, s, error);
+}
+
+// A rank needs what all its stages take, but only the largest of their workspaces.
+static bool check_fit(const struct evaluation *evaluation, uint32_t rank, struct error *error)
+{
+    const struct plan *plan = evaluation->plan;
+    const uint64_t capacity = plan->cluster->devices[evaluation->devices[rank]].memory_bytes;
+    uint64_t bytes = 0, workspace = 0;
+    uint32_t count = 0, last = 0;
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        bool held = false;
+        for (uint32_t copy = 0; copy < placement_copies(evaluation->placement, s); copy++)
+            held |= placement_rank(evaluation->placement, s, copy) == rank;
+        if (!held)
+            continue;
+        const struct stage_memory *memory = &plan->stages[s].memory;
+        bytes += memory->peak_bytes - memory->transient_bytes;
+        workspace = memory->transient_bytes > workspace ? memory->transient_bytes : workspace;
+        last = s;
+        count++;
+    }
+    if (bytes + workspace <= capacity)
+        return true;
+    if (count == 1)
+        return error_set_kind(error, ERROR_ANSWER,
+                              "stages[%u].memory.peak_bytes: %" PRIu64 " do not fit into the %" PRIu64
+                              " of its device", last, bytes + workspace, capacity);
+    return error_set_kind(error, ERROR_ANSWER,
+                          "rank %u: its %u stages need %" PRIu64 " bytes, which do not fit into the %" PRIu64
+                          " of its device", rank, count, bytes + workspace, capacity);
 }
 
 // --- the whole plan ----------------------------------------------------------------------
@@ -405,17 +532,23 @@ static bool simulate(const struct plan *plan, uint32_t micro_batches, struct sim
     return good;
 }
 
-static bool check_prediction(const struct plan *plan, const struct simulation *run, uint64_t iteration_ns,
+static bool check_prediction(const struct evaluation *evaluation, const struct simulation *run, uint64_t iteration_ns,
                              struct error *error)
 {
+    const struct plan *plan = evaluation->plan;
     if (plan->iteration_ns != iteration_ns)
         return error_set_kind(error, ERROR_ANSWER,
                               "predicted.iteration_ns: the plan says %" PRIu64 ", its profile gives %" PRIu64,
                               plan->iteration_ns, iteration_ns);
-    for (size_t s = 0; s < plan->stage_count; s++)
-        if (!same(plan->stages[s].memory.live_peak_bytes, run->per_rank[s].live_peak_bytes, error, s,
-                  "memory.live_peak_bytes"))
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        uint64_t most = 0;
+        for (uint32_t copy = 0; copy < placement_copies(evaluation->placement, s); copy++) {
+            const uint64_t own = run->per_rank[placement_rank(evaluation->placement, s, copy)].live_peak_bytes;
+            most = own > most ? own : most;
+        }
+        if (!same(plan->stages[s].memory.live_peak_bytes, most, error, s, "memory.live_peak_bytes"))
             return false;
+    }
     return same_fraction(plan->bubble.makespan, run->bubble.makespan, error, "predicted.bubble.makespan")
         && same_fraction(plan->bubble.overhead, run->bubble.overhead, error, "predicted.bubble.overhead")
         && same_fraction(plan->bubble.span, run->bubble.span, error, "predicted.bubble.span")
@@ -448,16 +581,35 @@ static bool check_all(const struct evaluation *evaluation, struct error *error)
     for (size_t s = 0; s < plan->stage_count; s++)
         if (!check_stage(evaluation, s, error))
             return false;
+    for (uint32_t r = 0; r < plan->ranks; r++)
+        if (!check_fit(evaluation, r, error))
+            return false;
     struct simulation run = { 0 }, shorter = { 0 };
     const bool flushes = plan->weights == WEIGHTS_FLUSH;
     const uint32_t m = plan->micro_batches;
     const bool good = simulate(plan, flushes ? m : 3 * m, &run, error)
         && (flushes || simulate(plan, 2 * m, &shorter, error))
-        && check_prediction(plan, &run, run.iteration_ns - shorter.iteration_ns, error)
+        && check_prediction(evaluation, &run, run.iteration_ns - shorter.iteration_ns, error)
         && check_certificate(plan, error);
     simulation_clear(&run);
     simulation_clear(&shorter);
     return good;
+}
+
+static bool begin(struct evaluation *evaluation, uint32_t length, struct error *error)
+{
+    evaluation->lowered = plan_schedule(evaluation->plan, length, true, error);
+    evaluation->placement = evaluation->lowered ? placement_read(evaluation->lowered, error) : NULL;
+    evaluation->devices = evaluation->placement ? plan_devices(evaluation->plan, evaluation->placement, error) : NULL;
+    if (!evaluation->devices)
+        return false;
+    size_t longest = 0;
+    for (uint32_t r = 0; r < evaluation->lowered->ranks; r++)
+        if (evaluation->lowered->lists[r].count > longest)
+            longest = evaluation->lowered->lists[r].count;
+    evaluation->lives = calloc(parts(evaluation) + 1, sizeof evaluation->lives[0]);
+    evaluation->begun = calloc(longest + 2, sizeof evaluation->begun[0]);
+    return (evaluation->lives && evaluation->begun) || error_no_memory(error, "the evaluation of a plan");
 }
 
 bool plan_evaluate(const struct plan *plan, const struct profile *profile, struct error *error)
@@ -465,22 +617,16 @@ bool plan_evaluate(const struct plan *plan, const struct profile *profile, struc
     if (strcmp(plan->profile_hash, profile->hash) != 0)
         return error_set_kind(error, ERROR_ANSWER, "the plan was made of the profile %s, and this is %s",
                               plan->profile_hash, profile->hash);
-    if (plan->chunks != 1 || plan->stage_count != plan->ranks)
-        return error_set(error, "plans of one stage per rank are all that can be evaluated so far");
     if (!check_cuts(plan, profile, error))
         return false;
     const struct generator *generator = generator_find(plan->schedule, error);
     const uint32_t length = generator ? predict_run_length(generator, plan->ranks, plan->micro_batches) : 0;
     struct evaluation evaluation = { .plan = plan, .profile = profile };
-    evaluation.lowered = length ? plan_schedule(plan, length, true, error) : NULL;
-    // A micro-batch has at most seven actions on a rank: F, B or I and W, two SENDs, two RECVs; and a STEP.
-    evaluation.lives = evaluation.lowered ? calloc(length, sizeof evaluation.lives[0]) : NULL;
-    evaluation.begun = evaluation.lives ? calloc(8 * (size_t)length + 8, sizeof evaluation.begun[0]) : NULL;
-    if (evaluation.lowered && !evaluation.begun)
-        error_no_memory(error, "the evaluation of a plan");
-    const bool good = evaluation.begun && check_all(&evaluation, error);
+    bool good = length && begin(&evaluation, length, error) && check_all(&evaluation, error);
     free(evaluation.lives);
     free(evaluation.begun);
+    free(evaluation.devices);
+    placement_free(evaluation.placement);
     schedule_free(evaluation.lowered);
     return good;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number.h"
 #include "schedules/generate.h"
 #include "schedules/lower.h"
 
@@ -73,25 +74,128 @@ bool plan_set_stage(struct plan *plan, size_t stage, const struct profile *profi
     return true;
 }
 
-struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, bool lowered, struct error *error)
+bool plan_set_devices(struct plan *plan, size_t stage, const uint32_t *devices, size_t count, struct error *error)
 {
-    struct schedule *order = schedule_generate(plan->schedule, plan->ranks, plan->chunks, micro_batches, error);
-    if (!order)
+    assert(stage < plan->stage_count && count > 0);
+    uint32_t *copy = malloc(count * sizeof copy[0]);
+    if (!copy)
+        return error_no_memory(error, "a stage of a plan");
+    memcpy(copy, devices, count * sizeof copy[0]);
+    free(plan->stages[stage].devices);
+    plan->stages[stage].devices = copy;
+    plan->stages[stage].device_count = count;
+    return true;
+}
+
+// The compute order. Where the schedule knows replicas, a stage has as many as it has devices.
+static struct schedule *generate(const struct plan *plan, uint32_t micro_batches, struct error *error)
+{
+    const struct generator *generator = generator_find(plan->schedule, error);
+    if (!generator)
         return NULL;
-    if (order->stages != plan->stage_count) {
+    struct generate_request request = { .ranks = plan->ranks, .chunks = plan->chunks, .micro_batches = micro_batches };
+    uint32_t *replicas = NULL;
+    bool has_replicas = false;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        has_replicas |= generator->takes_replicas && plan->stages[s].device_count > 1;
+    if (has_replicas) {
+        replicas = calloc(plan->stage_count, sizeof replicas[0]);
+        if (!replicas) {
+            error_no_memory(error, "the replicas of a plan");
+            return NULL;
+        }
+        for (size_t s = 0; s < plan->stage_count; s++)
+            replicas[s] = (uint32_t)plan->stages[s].device_count;
+        request.replicas = replicas;
+        request.stages = (uint32_t)plan->stage_count;
+    }
+    struct schedule *order = schedule_generate_as(plan->schedule, &request, error);
+    free(replicas);
+    if (order && order->stages != plan->stage_count) {
         error_set(error, "schedule %s has %u stages on %u ranks, but the plan has %zu", plan->schedule, order->stages,
                   plan->ranks, plan->stage_count);
         schedule_free(order);
         return NULL;
     }
-    order->costs = calloc(order->stages, sizeof order->costs[0]);
-    if (!order->costs)
-        error_no_memory(error, "the costs of a schedule");
-    for (uint32_t s = 0; order->costs && s < order->stages; s++)
+    return order;
+}
+
+static bool has_its_devices(const struct plan *plan, const struct schedule *order, struct error *error)
+{
+    struct placement *placement = placement_read(order, error);
+    uint32_t *devices = placement ? plan_devices(plan, placement, error) : NULL;
+    const bool good = devices != NULL;
+    free(devices);
+    placement_free(placement);
+    return good;
+}
+
+struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, bool lowered, struct error *error)
+{
+    struct schedule *order = generate(plan, micro_batches, error);
+    if (!order)
+        return NULL;
+    bool good = has_its_devices(plan, order, error);
+    order->costs = good ? calloc(order->stages, sizeof order->costs[0]) : NULL;
+    if (good && !order->costs)
+        good = error_no_memory(error, "the costs of a schedule");
+    for (uint32_t s = 0; good && s < order->stages; s++)
         order->costs[s] = plan->stages[s].costs;
-    struct schedule *result = order->costs && lowered ? schedule_lower(order, error) : NULL;
-    if (order->costs && !lowered)
+    if (good && !lowered)
         return order;
+    struct schedule *result = good ? schedule_lower(order, error) : NULL;
     schedule_free(order);
     return result;
+}
+
+struct placement *plan_placement(const struct plan *plan, struct error *error)
+{
+    struct schedule *order = plan_schedule(plan, plan->micro_batches, false, error);
+    struct placement *placement = order ? placement_read(order, error) : NULL;
+    schedule_free(order);
+    return placement;
+}
+
+static bool give_device(uint32_t *devices, uint32_t rank, size_t stage, uint32_t device, struct error *error)
+{
+    if (devices[rank] != UINT32_MAX && devices[rank] != device)
+        return error_set(error, "stages[%zu].devices: device %u, but the schedule has this stage on rank %u, which is"
+                         " device %u", stage, device, rank, devices[rank]);
+    devices[rank] = device;
+    return true;
+}
+
+uint32_t *plan_devices(const struct plan *plan, const struct placement *placement, struct error *error)
+{
+    uint32_t *devices = malloc(((size_t)placement->ranks + 1) * sizeof devices[0]);
+    bool good = devices || error_no_memory(error, "the devices of a plan");
+    for (uint32_t r = 0; good && r < placement->ranks; r++)
+        devices[r] = UINT32_MAX;
+    for (uint32_t s = 0; good && s < placement->stages; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        if (stage->device_count != placement_copies(placement, s))
+            good = error_set(error, "stages[%u].devices: holds %zu, but %s has the stage on %u ranks", s,
+                             stage->device_count, plan->schedule, placement_copies(placement, s));
+        for (uint32_t copy = 0; good && copy < stage->device_count; copy++)
+            good = give_device(devices, placement_rank(placement, s, copy), s, stage->devices[copy], error);
+    }
+    for (uint32_t r = 0; good && r < placement->ranks; r++)
+        for (uint32_t other = 0; good && other < r; other++)
+            if (devices[r] == devices[other] && devices[r] != UINT32_MAX)
+                good = error_set(error, "ranks %u and %u are both on device %u", other, r, devices[r]);
+    if (good)
+        return devices;
+    free(devices);
+    return NULL;
+}
+
+uint64_t plan_rank_bytes(const struct plan *plan, const struct placement *placement, uint32_t rank)
+{
+    uint64_t bytes = 0, workspace = 0;
+    for (uint32_t i = placement->stage_at[rank]; i < placement->stage_at[rank + 1]; i++) {
+        const struct stage_memory *memory = &plan->stages[placement->held[i]].memory;
+        bytes = add_clamped(bytes, memory->peak_bytes - memory->transient_bytes);
+        workspace = memory->transient_bytes > workspace ? memory->transient_bytes : workspace;
+    }
+    return add_clamped(bytes, workspace);
 }

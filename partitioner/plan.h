@@ -4,6 +4,7 @@
 #define PARTITIONER_PLAN_H
 
 #include "common/hash.h"
+#include "partitioner/placement.h"
 #include "profiler/cluster.h"
 #include "profiler/profile.h"
 #include "schedules/schedule.h"
@@ -19,6 +20,7 @@ struct segment {
     uint32_t first, end;
 };
 
+// What a stage takes of its rank. Of a rank's stages only the largest workspace counts.
 struct stage_memory {
     uint64_t weights_bytes;
     uint64_t gradients_bytes;
@@ -27,15 +29,15 @@ struct stage_memory {
     uint64_t kept_bytes;       // all slots of what is kept (input, kept, kept_through, held)
     uint64_t transient_bytes;  // the largest workspace
     uint64_t buffers_bytes;    // slots of outputs and gradients on their way
-    uint64_t live_peak_bytes;  // simulated
-    uint64_t peak_bytes;       // the slab: the sum of the above but live_peak
-    uint64_t capacity_bytes;   // of the device
+    uint64_t live_peak_bytes;  // simulated; of all stages of its rank
+    uint64_t peak_bytes;       // the sum of the above but live_peak: the slab, where it is the rank's only stage
+    uint64_t capacity_bytes;   // of the device; of several copies the least
 };
 
 struct plan_stage {
     uint32_t first, end;  // layers; may be empty in a plan made by hand
     char **layers;        // their names, end - first of them
-    uint32_t *devices;    // of each replica's group; one replica of one device so far
+    uint32_t *devices;    // of each replica or copy, in the order of placement.h; groups of one device so far
     size_t device_count;
     struct segment *recompute;
     size_t recompute_count;
@@ -89,13 +91,27 @@ struct plan *plan_load(const char *path, struct error *error);
 struct plan *plan_read(const char *text, size_t length, const char *name, struct error *error);
 void plan_write(const struct plan *plan, struct text *text);
 
+// The devices of all copies of a stage instead of one.
+bool plan_set_devices(struct plan *plan, size_t stage, const uint32_t *devices, size_t count, struct error *error);
+
 // The plan's schedule for this many micro-batches, generated, placed on its ranks
-// and priced; lowered if asked. Stage s runs on rank s % ranks.
+// and priced; lowered if asked. Fails where the plan's stages and devices are not
+// those of the schedule.
 struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, bool lowered, struct error *error);
 
-// The links between the plan's ranks, from its cluster: rank r is the device of
-// stage r. Within an innermost group each ordered pair of devices has a link of
-// its own; further out all pairs between two groups share one in each direction.
+// Which ranks hold which of the plan's stages.
+struct placement *plan_placement(const struct plan *plan, struct error *error);
+
+// The device of each of plan->ranks ranks; freed by free(). NULL where the stages are
+// not the schedule's.
+uint32_t *plan_devices(const struct plan *plan, const struct placement *placement, struct error *error);
+
+// The slab of a rank: what its stages take, with the largest of their workspaces.
+uint64_t plan_rank_bytes(const struct plan *plan, const struct placement *placement, uint32_t rank);
+
+// The links between the plan's ranks, from its cluster. Within an innermost group
+// each ordered pair of devices has a link of its own; further out all pairs between
+// two groups share one in each direction.
 struct network *plan_network(const struct plan *plan, struct error *error);
 
 // The same for devices that are named directly.

@@ -9,9 +9,10 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "partitioner/plan.h"
+#include "schedules/cost_row.h"
 #include "schedules/generate.h"
 
-#define PLAN_VERSION 1
+#define NEWEST_VERSION 2
 #define MOST_RANKS 65536
 #define MOST_LAYERS 1000000
 
@@ -21,14 +22,6 @@ static const char *const by_names[] = { "enumeration", "dual", "solver", NULL };
 struct field {
     const char *key;
     size_t offset;
-};
-
-#define COST(name) { #name, offsetof(struct cost_row, name) }
-static const struct field cost_fields[] = {
-    COST(forward_ns),         COST(backward_ns),     COST(backward_input_ns), COST(backward_weight_ns),
-    COST(recompute_ns),       COST(step_ns),         COST(output_bytes),      COST(kept_forward_bytes),
-    COST(kept_weight_bytes),  COST(transient_bytes), COST(fixed_bytes),       COST(version_bytes),
-    { NULL, 0 },
 };
 
 #define MEMORY(name) { #name, offsetof(struct stage_memory, name) }
@@ -85,7 +78,7 @@ static void write_stage(struct json_writer *writer, const struct plan_stage *sta
         write_names(writer, NULL, stage->layers + (segment.first - stage->first), segment.end - segment.first);
     }
     json_close(writer);
-    write_fields(writer, "costs", &stage->costs, cost_fields);
+    cost_row_write(&stage->costs, writer, "costs");
     write_fields(writer, "memory", &stage->memory, memory_fields);
     json_close(writer);
 }
@@ -117,10 +110,23 @@ static void write_certificate(struct json_writer *writer, const struct certifica
     json_close(writer);
 }
 
+// The first version that can hold it, so that older readers read what they can: they
+// know one device per stage, stage s on rank s mod ranks.
+static unsigned version_of(const struct plan *plan)
+{
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        if (stage->device_count != 1 || stage->devices[0] != plan->stages[s % plan->ranks].devices[0]
+            || cost_row_version(&stage->costs) > 1)
+            return 2;
+    }
+    return plan->stage_count == (size_t)plan->ranks * plan->chunks ? 1 : 2;
+}
+
 static void write_head(struct json_writer *writer, const struct plan *plan)
 {
     json_put_string(writer, "format", "weir.plan");
-    json_put_u64(writer, "version", PLAN_VERSION);
+    json_put_u64(writer, "version", version_of(plan));
     json_begin_object(writer, "profile", JSON_INLINE);
     json_put_string(writer, "model", plan->model);
     json_put_string(writer, "hash", plan->profile_hash);
@@ -196,24 +202,22 @@ static bool read_layers(struct json *object, struct plan_stage *stage, struct er
 static bool read_devices(struct json *object, const struct plan *plan, struct plan_stage *stage, struct error *error)
 {
     struct json replicas = json_array(object, "devices"), group, device;
-    if (replicas.node && json_count(&replicas) != 1)
-        json_refuse(&replicas, "holds %zu replicas; one replica of one device is all that is known so far",
-                    json_count(&replicas));
-    stage->devices = calloc(1, sizeof stage->devices[0]);
+    if (replicas.node && json_count(&replicas) == 0)
+        json_refuse(&replicas, "is empty, but a stage is on some device");
+    stage->devices = calloc(json_count(&replicas) + 1, sizeof stage->devices[0]);
     if (!stage->devices)
         return error_no_memory(error, "a stage of a plan");
     while (json_next(&replicas, &group)) {
         json_item_array(&group);
         if (group.node && json_count(&group) != 1)
-            json_refuse(&group, "holds %zu devices; one replica of one device is all that is known so far",
+            json_refuse(&group, "holds %zu devices; groups of one device are all that is known so far",
                         json_count(&group));
-        while (json_next(&group, &device)) {
+        if (json_next(&group, &device)) {
             const uint64_t number = json_item_u64(&device, 0, JSON_MAX);
             if (number >= plan->cluster->device_count)
                 json_refuse(&device, "device %llu is not in the cluster (0 to %zu)", (unsigned long long)number,
                             plan->cluster->device_count - 1);
-            stage->devices[0] = (uint32_t)number;
-            stage->device_count = 1;
+            stage->devices[stage->device_count++] = (uint32_t)number;
         }
     }
     return json_ok(object->document, error);
@@ -259,7 +263,18 @@ static bool read_recompute(struct json *object, struct plan_stage *stage, struct
     return true;
 }
 
-// The bytes of a stage agree with each other and with its device.
+// The least memory of the stage's devices.
+static uint64_t least_memory(const struct plan *plan, const struct plan_stage *stage)
+{
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < stage->device_count; i++) {
+        const uint64_t bytes = plan->cluster->devices[stage->devices[i]].memory_bytes;
+        least = bytes < least ? bytes : least;
+    }
+    return least;
+}
+
+// The bytes of a stage agree with each other and with its devices.
 static void check_memory(struct json *object, const struct plan *plan, const struct plan_stage *stage)
 {
     const struct stage_memory *memory = &stage->memory;
@@ -267,7 +282,7 @@ static void check_memory(struct json *object, const struct plan *plan, const str
         add_clamped(memory->weights_bytes, add_clamped(memory->gradients_bytes, memory->optimizer_bytes));
     const uint64_t moving = add_clamped(add_clamped(memory->versions_bytes, memory->kept_bytes),
                                         add_clamped(memory->transient_bytes, memory->buffers_bytes));
-    const uint64_t device = plan->cluster->devices[stage->devices[0]].memory_bytes;
+    const uint64_t device = least_memory(plan, stage);
     if (stage->costs.fixed_bytes != fixed)
         json_refuse_key(object, "costs", "fixed_bytes is %llu, but weights, gradients and optimizer take %llu",
                         (unsigned long long)stage->costs.fixed_bytes, (unsigned long long)fixed);
@@ -279,8 +294,8 @@ static void check_memory(struct json *object, const struct plan *plan, const str
                         (unsigned long long)memory->capacity_bytes, stage->devices[0], (unsigned long long)device);
 }
 
-static bool read_stage(struct json *object, const struct plan *plan, size_t number, struct plan_stage *stage,
-                       struct error *error)
+static bool read_stage(struct json *object, unsigned version, const struct plan *plan, size_t number,
+                       struct plan_stage *stage, struct error *error)
 {
     json_item_object(object);
     const uint64_t said = json_u64(object, "stage", 0, JSON_MAX);
@@ -303,7 +318,9 @@ static bool read_stage(struct json *object, const struct plan *plan, size_t numb
         json_refuse_key(object, "variant", "is not null; no variants are known so far");
     if (!json_ok(object->document, error) || !read_recompute(object, stage, error))
         return false;
-    read_fields(object, "costs", &stage->costs, cost_fields);
+    struct json costs = json_object(object, "costs");
+    cost_row_read(&costs, version, &stage->costs);
+    json_end(&costs);
     read_fields(object, "memory", &stage->memory, memory_fields);
     check_memory(object, plan, stage);
     json_end(object);
@@ -399,26 +416,33 @@ static void read_certificate(struct json *root, struct certificate *certificate)
     json_end(&place);
 }
 
-// No device can be two ranks.
-static void check_devices(struct json *stages, const struct plan *plan)
+// As many devices as ranks. Which of them has which stage is the schedule's to say:
+// plan_schedule() holds the two together.
+static bool check_devices(struct json *stages, const struct plan *plan, struct error *error)
 {
-    const uint32_t ranks = plan->ranks;
-    for (uint32_t s = 0; s < plan->stage_count; s++) {
-        for (uint32_t t = 0; t < s && t < ranks; t++) {
-            const bool same = plan->stages[s].devices[0] == plan->stages[t].devices[0];
-            if (same != (s % ranks == t))
-                json_refuse(stages, "stages %u and %u are on %s device, but on %s", t, s, same ? "one" : "another",
-                            same ? "different ranks" : "the same rank");
+    bool *is_used = calloc(plan->cluster->device_count, sizeof is_used[0]);
+    if (!is_used)
+        return error_no_memory(error, "the devices of a plan");
+    size_t used = 0;
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        for (size_t i = 0; i < plan->stages[s].device_count; i++) {
+            used += !is_used[plan->stages[s].devices[i]];
+            is_used[plan->stages[s].devices[i]] = true;
         }
     }
+    free(is_used);
+    if (used != plan->ranks)
+        json_refuse(stages, "are on %zu devices, but there are %u ranks", used, plan->ranks);
+    return json_ok(stages->document, error);
 }
 
-static bool read_stages(struct json *root, struct plan *plan, struct error *error)
+static bool read_stages(struct json *root, unsigned version, struct plan *plan, struct error *error)
 {
     struct json stages = json_array(root, "stages"), item;
     const size_t count = json_count(&stages);
-    if (stages.node && count != (uint64_t)plan->ranks * plan->chunks)
-        json_refuse(&stages, "holds %zu stages, not ranks times chunks, %llu", count,
+    // Copies and replicas make fewer stages than ranks times chunks, never more.
+    if (stages.node && (count == 0 || count > (uint64_t)plan->ranks * plan->chunks))
+        json_refuse(&stages, "holds %zu stages, not 1 to ranks times chunks, %llu", count,
                     (unsigned long long)plan->ranks * plan->chunks);
     if (!json_ok(root->document, error))
         return false;
@@ -427,17 +451,16 @@ static bool read_stages(struct json *root, struct plan *plan, struct error *erro
         return error_no_memory(error, "the stages of a plan");
     plan->stage_count = count;
     for (size_t i = 0; json_next(&stages, &item); i++)
-        if (!read_stage(&item, plan, i, &plan->stages[i], error))
+        if (!read_stage(&item, version, plan, i, &plan->stages[i], error))
             return false;
-    check_devices(&stages, plan);
-    return json_ok(root->document, error);
+    return check_devices(&stages, plan, error);
 }
 
 static bool read_plan(struct json_document *document, struct plan *plan, struct error *error)
 {
     struct json root = json_root(document);
-    json_format(&root, "weir.plan", PLAN_VERSION);
-    if (!json_ok(document, error) || !read_head(&root, plan, error) || !read_stages(&root, plan, error))
+    const unsigned version = (unsigned)json_format(&root, "weir.plan", NEWEST_VERSION);
+    if (!json_ok(document, error) || !read_head(&root, plan, error) || !read_stages(&root, version, plan, error))
         return false;
     read_predicted(&root, plan);
     read_certificate(&root, &plan->certificate);

@@ -69,14 +69,10 @@ struct network *cluster_network(const struct cluster *cluster, const uint32_t *d
 
 struct network *plan_network(const struct plan *plan, struct error *error)
 {
-    uint32_t *devices = calloc(plan->ranks, sizeof devices[0]);
-    if (!devices) {
-        error_no_memory(error, "the links of a plan");
-        return NULL;
-    }
-    for (uint32_t r = 0; r < plan->ranks; r++)
-        devices[r] = plan->stages[r].devices[0];
-    struct network *network = cluster_network(plan->cluster, devices, plan->ranks, error);
+    struct placement *placement = plan_placement(plan, error);
+    uint32_t *devices = placement ? plan_devices(plan, placement, error) : NULL;
+    struct network *network = devices ? cluster_network(plan->cluster, devices, plan->ranks, error) : NULL;
     free(devices);
+    placement_free(placement);
     return network;
 }

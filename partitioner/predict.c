@@ -14,6 +14,17 @@ uint32_t predict_run_length(const struct generator *generator, uint32_t ranks, u
     return 3 * micro_batches > 4 * ranks ? 3 * micro_batches : 4 * ranks;
 }
 
+static struct slots *count_slots(const struct schedule *lowered, struct error *error)
+{
+    struct slots *slots = calloc(lowered->stages, sizeof slots[0]);
+    if (!slots)
+        error_no_memory(error, "the slots of a plan");
+    if (slots && slots_count(lowered, slots, error))
+        return slots;
+    free(slots);
+    return NULL;
+}
+
 struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunks, uint32_t micro_batches,
                             struct error *error)
 {
@@ -23,35 +34,63 @@ struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunk
     const uint32_t run = predict_run_length(generator, ranks, micro_batches);
     struct schedule *order = schedule_generate(generator->name, ranks, chunks, run, error);
     struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
-    struct slots *slots = lowered ? calloc(lowered->stages, sizeof slots[0]) : NULL;
-    if (lowered && !slots)
-        error_no_memory(error, "the slots of a plan");
-    if (slots && !slots_count(lowered, slots, error)) {
-        free(slots);
-        slots = NULL;
-    }
+    struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
     schedule_free(lowered);
     schedule_free(order);
     return slots;
 }
 
-static bool fill_stages(struct plan *plan, const struct profile *profile, struct error *error)
+uint64_t predict_reduce_ns(const struct placement *placement, uint32_t stage, uint64_t bytes,
+                           const struct network *network)
 {
-    struct slots *slots = predict_slots(plan->schedule, plan->ranks, plan->chunks, plan->micro_batches, error);
-    if (!slots)
-        return false;
-    for (size_t s = 0; s < plan->stage_count; s++) {
-        struct plan_stage *stage = &plan->stages[s];
-        const struct cluster_device *device = &plan->cluster->devices[stage->devices[0]];
-        const struct stage_bytes bytes = stage_bytes_of(profile, stage->first, stage->end, stage->recompute,
-                                                        stage->recompute_count, plan->optimizer);
-        stage->costs = stage_cost_of(profile, stage->first, stage->end, stage->recompute, stage->recompute_count,
-                                     plan->optimizer, device->speed_permille);
-        stage->memory = stage_memory_of(&bytes, &slots[s]);
-        stage->memory.capacity_bytes = device->memory_bytes;
+    const uint32_t copies = placement_copies(placement, stage);
+    uint64_t slowest = 0;
+    for (uint32_t a = 0; a < copies; a++) {
+        for (uint32_t b = 0; b < copies; b++) {
+            const uint32_t from = placement_rank(placement, stage, a), to = placement_rank(placement, stage, b);
+            const struct link *link = &network->links[network->link_of[(size_t)from * network->ranks + to]];
+            const uint64_t ns =
+                transfer_ns(multiply_clamped(copies - 1, bytes), link->bytes_per_second, link->latency_ns);
+            slowest = a != b && ns > slowest ? ns : slowest;
+        }
     }
+    return slowest;
+}
+
+// The slowest and the smallest of the devices that hold the stage count.
+static void fill_stage(struct plan *plan, uint32_t s, const struct profile *profile, const struct slots *slots)
+{
+    struct plan_stage *stage = &plan->stages[s];
+    uint64_t speed = UINT64_MAX, memory = UINT64_MAX;
+    for (size_t i = 0; i < stage->device_count; i++) {
+        const struct cluster_device *device = &plan->cluster->devices[stage->devices[i]];
+        speed = device->speed_permille < speed ? device->speed_permille : speed;
+        memory = device->memory_bytes < memory ? device->memory_bytes : memory;
+    }
+    const struct stage_bytes bytes = stage_bytes_of(profile, stage->first, stage->end, stage->recompute,
+                                                    stage->recompute_count, plan->optimizer);
+    stage->costs = stage_cost_of(profile, stage->first, stage->end, stage->recompute, stage->recompute_count,
+                                 plan->optimizer, speed);
+    stage->memory = stage_memory_of(&bytes, slots);
+    stage->memory.capacity_bytes = memory;
+}
+
+static bool fill_stages(struct plan *plan, const struct profile *profile, const struct placement *placement,
+                        const struct network *network, struct error *error)
+{
+    const struct generator *generator = generator_find(plan->schedule, error);
+    const uint32_t run = generator ? predict_run_length(generator, plan->ranks, plan->micro_batches) : 0;
+    struct schedule *lowered = run ? plan_schedule(plan, run, true, error) : NULL;
+    struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
+    for (uint32_t s = 0; slots && s < plan->stage_count; s++) {
+        fill_stage(plan, s, profile, &slots[s]);
+        plan->stages[s].costs.reduce_ns =
+            predict_reduce_ns(placement, s, plan->stages[s].memory.weights_bytes, network);
+    }
+    const bool good = slots != NULL;
     free(slots);
-    return true;
+    schedule_free(lowered);
+    return good;
 }
 
 static bool simulate(const struct plan *plan, const struct network *network, uint32_t micro_batches,
@@ -92,7 +131,21 @@ static uint32_t find_bottleneck(const struct plan *plan)
     return bottleneck;
 }
 
-static bool fill_predicted(struct plan *plan, const struct network *network, struct error *error)
+// A rank's live peak is that of all its stages together; of copies the largest counts.
+static void fill_live_peaks(struct plan *plan, const struct placement *placement, const struct simulation *run)
+{
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        uint64_t most = 0;
+        for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++) {
+            const uint64_t own = run->per_rank[placement_rank(placement, s, copy)].live_peak_bytes;
+            most = own > most ? own : most;
+        }
+        plan->stages[s].memory.live_peak_bytes = most;
+    }
+}
+
+static bool fill_predicted(struct plan *plan, const struct placement *placement, const struct network *network,
+                           struct error *error)
 {
     const bool flushes = plan->weights == WEIGHTS_FLUSH;
     struct simulation whole = { 0 }, shorter = { 0 };
@@ -106,9 +159,7 @@ static bool fill_predicted(struct plan *plan, const struct network *network, str
         plan->iteration_ns = whole.iteration_ns - shorter.iteration_ns;
         plan->bubble = whole.bubble;
         plan->bottleneck_stage = find_bottleneck(plan);
-        // A rank's live peak is that of all its stages together; with one each, of the stage.
-        for (size_t s = 0; s < plan->stage_count; s++)
-            plan->stages[s].memory.live_peak_bytes = whole.per_rank[s % plan->ranks].live_peak_bytes;
+        fill_live_peaks(plan, placement, &whole);
     }
     simulation_clear(&whole);
     simulation_clear(&shorter);
@@ -117,10 +168,11 @@ static bool fill_predicted(struct plan *plan, const struct network *network, str
 
 bool plan_predict(struct plan *plan, const struct profile *profile, struct error *error)
 {
-    if (!fill_stages(plan, profile, error))
-        return false;
-    struct network *network = plan_network(plan, error);
-    const bool good = network && fill_predicted(plan, network, error);
+    struct placement *placement = plan_placement(plan, error);
+    struct network *network = placement ? plan_network(plan, error) : NULL;
+    const bool good = network && fill_stages(plan, profile, placement, network, error)
+                   && fill_predicted(plan, placement, network, error);
     network_free(network);
+    placement_free(placement);
     return good;
 }

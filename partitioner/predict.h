@@ -14,6 +14,11 @@ struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunk
                             struct error *error);
 uint32_t predict_run_length(const struct generator *generator, uint32_t ranks, uint32_t micro_batches);
 
+// What the copies of a stage take to add up so many bytes of gradients: each gets those
+// of all others, over the slowest link between them. 0 for a single copy.
+uint64_t predict_reduce_ns(const struct placement *placement, uint32_t stage, uint64_t bytes,
+                           const struct network *network);
+
 // Costs, memory, iteration time, bubbles and bottleneck of the plan, whose profile
 // this is. An asynchronous plan's iteration is what micro_batches more take in the
 // steady state, T(3m) - T(2m); its bubbles are those of the run of 3m.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "schedules/cost_row.h"
 #include "schedules/schedule.h"
 
 #define MOST_RANKS 65536
@@ -15,35 +16,6 @@
 struct sizes {
     uint32_t ranks, stages, micro_batches, splits;
 };
-
-// A row's columns, in the order in which they are written. Those that came with
-// version 2 are left out where they are 0.
-static const struct column {
-    const char *key;
-    size_t offset;
-    bool may_miss;
-} columns[] = {
-    { "forward_ns", offsetof(struct cost_row, forward_ns), false },
-    { "backward_ns", offsetof(struct cost_row, backward_ns), false },
-    { "backward_input_ns", offsetof(struct cost_row, backward_input_ns), false },
-    { "backward_weight_ns", offsetof(struct cost_row, backward_weight_ns), false },
-    { "recompute_ns", offsetof(struct cost_row, recompute_ns), false },
-    { "step_ns", offsetof(struct cost_row, step_ns), false },
-    { "overlapped_ns", offsetof(struct cost_row, overlapped_ns), true },
-    { "reduce_ns", offsetof(struct cost_row, reduce_ns), true },
-    { "output_bytes", offsetof(struct cost_row, output_bytes), false },
-    { "kept_forward_bytes", offsetof(struct cost_row, kept_forward_bytes), false },
-    { "kept_weight_bytes", offsetof(struct cost_row, kept_weight_bytes), false },
-    { "transient_bytes", offsetof(struct cost_row, transient_bytes), false },
-    { "fixed_bytes", offsetof(struct cost_row, fixed_bytes), false },
-    { "version_bytes", offsetof(struct cost_row, version_bytes), false },
-};
-enum { COLUMNS = sizeof columns / sizeof columns[0] };
-
-static uint64_t *cell(struct cost_row *row, const struct column *column)
-{
-    return (uint64_t *)((char *)row + column->offset);
-}
 
 // --- reading -----------------------------------------------------------------
 
@@ -100,10 +72,7 @@ static bool read_costs(struct json *root, unsigned version, struct schedule *sch
         return error_no_memory(error, "the costs of a schedule");
     for (struct cost_row *to = schedule->costs; json_next(&costs, &row); to++) {
         json_item_object(&row);
-        for (size_t i = 0; i < COLUMNS; i++) {
-            if (!columns[i].may_miss || (version > 1 && json_has(&row, columns[i].key)))
-                *cell(to, &columns[i]) = json_u64(&row, columns[i].key, 0, JSON_MAX);
-        }
+        cost_row_read(&row, version, to);
         json_end(&row);
     }
     return json_ok(root->document, error);
@@ -241,15 +210,8 @@ static void write_costs(struct json_writer *writer, const struct schedule *sched
     if (!schedule->costs)
         return;
     json_begin_array(writer, "costs", JSON_LINES);
-    for (uint32_t stage = 0; stage < schedule->stages; stage++) {
-        json_begin_object(writer, NULL, JSON_LINES);
-        for (size_t i = 0; i < COLUMNS; i++) {
-            const uint64_t value = *cell(&schedule->costs[stage], &columns[i]);
-            if (value || !columns[i].may_miss)
-                json_put_u64(writer, columns[i].key, value);
-        }
-        json_close(writer);
-    }
+    for (uint32_t stage = 0; stage < schedule->stages; stage++)
+        cost_row_write(&schedule->costs[stage], writer, NULL);
     json_close(writer);
 }
 
@@ -278,7 +240,7 @@ static unsigned version_of(const struct schedule *schedule)
     if (schedule->splits > 1)
         return 2;
     for (uint32_t stage = 0; schedule->costs && stage < schedule->stages; stage++) {
-        if (schedule->costs[stage].overlapped_ns || schedule->costs[stage].reduce_ns)
+        if (cost_row_version(&schedule->costs[stage]) > 1)
             return 2;
     }
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {

@@ -38,7 +38,7 @@ static struct bad_row {
     { "a device that is not in the cluster", "\"devices\": [[1]]", "\"devices\": [[7]]",
       "plan.json: stages[1].devices[0][0]: device 7 is not in the cluster (0 to 1)" },
     { "two ranks on one device", "\"devices\": [[1]]", "\"devices\": [[0]]",
-      "plan.json: stages: stages 0 and 1 are on one device, but on different ranks" },
+      "plan.json: stages: are on 1 devices, but there are 2 ranks" },
     { "a gap between stages", "\"first\": 2", "\"first\": 3",
       "plan.json: stages[1].first: is 3, but the stage before ends at layer 2" },
     { "stages out of order", "\"stage\": 1", "\"stage\": 0",
@@ -52,7 +52,7 @@ static struct bad_row {
     { "weights of another schedule", "\"weights\": \"flush\"", "\"weights\": \"stash\"",
       "plan.json: schedule.weights: is \"stash\", but 1f1b is a schedule of \"flush\"" },
     { "a rank without a stage", "\"ranks\": 2", "\"ranks\": 3",
-      "plan.json: stages: holds 2 stages, not ranks times chunks, 3" },
+      "plan.json: stages: are on 2 devices, but there are 3 ranks" },
     { "an unknown optimizer", "\"optimizer\": \"adamw\"", "\"optimizer\": \"lion\"",
       "plan.json: optimizer: is \"lion\", not one of sgd, momentum, adamw" },
     { "a variant", "\"variant\": null", "\"variant\": 1",
@@ -75,7 +75,7 @@ static struct bad_row {
       "plan.json: certificate.gap: is 0.100000, but value and bound are 0.000000 of the value apart" },
     { "a bottleneck that is no stage", "\"bottleneck_stage\": 1", "\"bottleneck_stage\": 2", NULL },
     { "a newer version", "\"version\": 1,\n  \"profile\"", "\"version\": 9,\n  \"profile\"",
-      "plan.json: version: is 9; this Weir reads up to version 1" },
+      "plan.json: version: is 9; this Weir reads up to version 2" },
 };
 
 static void is_refused(void **state)

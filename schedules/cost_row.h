@@ -1,0 +1,19 @@
+// A cost row as documents hold it: its columns by their names, in one order. The
+// schedule document and the plan document share it.
+#ifndef SCHEDULES_COST_ROW_H
+#define SCHEDULES_COST_ROW_H
+
+#include "common/json.h"
+#include "schedules/schedule.h"
+
+// Fills `row` from the keys of an object. Columns that came with version 2 of the
+// documents (overlapped_ns, reduce_ns) may be missing, and are asked for only there.
+void cost_row_read(struct json *object, unsigned version, struct cost_row *row);
+
+// An object of the columns; those of version 2 are left out where they are 0.
+void cost_row_write(const struct cost_row *row, struct json_writer *writer, const char *key);
+
+// The first version of the documents that can hold the row.
+unsigned cost_row_version(const struct cost_row *row);
+
+#endif
