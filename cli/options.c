@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "common/text.h"
 
 uint64_t option_count(const char *argument, const char *name, uint64_t least, uint64_t most, struct argp_state *state)
 {
@@ -13,20 +14,25 @@ uint64_t option_count(const char *argument, const char *name, uint64_t least, ui
     return count;
 }
 
+unsigned option_name(const char *argument, const char *option, const char *const names[], struct argp_state *state)
+{
+    struct text known = { 0 };
+    for (unsigned i = 0; names[i]; i++) {
+        if (strcmp(names[i], argument) == 0) {
+            text_clear(&known);
+            return i;
+        }
+        text_add(&known, "%s%s", i ? ", " : "", names[i]);
+    }
+    argp_error(state, "%s: \"%s\" is none of %s", option, argument, known.data ? known.data : "");
+    return 0;
+}
+
 void option_argument(const char **to, const char *argument, const char *what, struct argp_state *state)
 {
     if (*to)
         argp_error(state, "one %s, not also \"%s\"", what, argument);
     *to = argument;
-}
-
-static enum optimizer_kind find_optimizer(const char *name, struct argp_state *state)
-{
-    for (size_t i = 0; optimizer_names[i]; i++)
-        if (strcmp(optimizer_names[i], name) == 0)
-            return (enum optimizer_kind)i;
-    argp_error(state, "--optimizer: \"%s\" is none of sgd, momentum, adamw", name);
-    return OPTIMIZER_SGD;
 }
 
 error_t shared_option(int key, char *argument, struct shared_options *options, struct argp_state *state)
@@ -56,7 +62,7 @@ error_t shared_option(int key, char *argument, struct shared_options *options, s
         break;
     case KEY_OPTIMIZER:
         options->has_optimizer = true;
-        options->optimizer = find_optimizer(argument, state);
+        options->optimizer = (enum optimizer_kind)option_name(argument, "--optimizer", optimizer_names, state);
         break;
     case KEY_JSON:
         options->json = true;

@@ -58,6 +58,9 @@ error_t shared_option(int key, char *argument, struct shared_options *options, s
 // Takes a command's one argument, which is a `what` ("profile").
 void option_argument(const char **to, const char *argument, const char *what, struct argp_state *state);
 
+// The place of the argument of --option among the names it can be; the list ends in NULL.
+unsigned option_name(const char *argument, const char *option, const char *const names[], struct argp_state *state);
+
 // A whole number in [least, most] given to --name, or the end of the program.
 uint64_t option_count(const char *argument, const char *name, uint64_t least, uint64_t most, struct argp_state *state);
 

@@ -1,17 +1,25 @@
 // weir schedule NAME: generates a schedule.
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "schedules/csv.h"
 #include "schedules/generate.h"
+#include "schedules/lower.h"
 #include "schedules/simulate.h"
 
-enum { KEY_FORMAT = KEY_OWN };
+enum { KEY_FORMAT = KEY_OWN, KEY_DIALECT, KEY_LOWERED, KEY_LF };
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV };
+static const char *const format_names[] = { "text", "json", "csv", NULL };
 
 struct given {
     const char *name;
+    enum format format;
+    bool lowered;
+    struct csv_style style;
     struct shared_options shared;
 };
 
@@ -20,7 +28,10 @@ static const struct argp_option options[] = {
     OPTION_MICRO_BATCHES,
     OPTION_CHUNKS,
     OPTION_OUTPUT,
-    { "format", KEY_FORMAT, "F", 0, "text (a row per rank; the default) or json (the document)", 0 },
+    { "format", KEY_FORMAT, "F", 0, "text (a row per rank; the default), json (the document) or csv (PyTorch's file)", 0 },
+    { "lowered", KEY_LOWERED, 0, 0, "With the SENDs and RECVs between ranks", 0 },
+    { "dialect", KEY_DIALECT, "TORCH", 0, "Which PyTorch is to read the csv: torch2.6 or torch2.9 (the default)", 0 },
+    { "lf", KEY_LF, 0, 0, "End the lines of the csv in LF rather than CR LF", 0 },
     { 0 },
 };
 
@@ -29,9 +40,16 @@ static error_t take(int key, char *argument, struct argp_state *state)
     struct given *given = state->input;
     switch (key) {
     case KEY_FORMAT:
-        given->shared.json = strcmp(argument, "json") == 0;
-        if (!given->shared.json && strcmp(argument, "text") != 0)
-            argp_error(state, "--format: \"%s\" is neither text nor json", argument);
+        given->format = (enum format)option_name(argument, "--format", format_names, state);
+        break;
+    case KEY_DIALECT:
+        given->style.dialect = (enum csv_dialect)option_name(argument, "--dialect", csv_dialect_names, state);
+        break;
+    case KEY_LOWERED:
+        given->lowered = true;
+        break;
+    case KEY_LF:
+        given->style.line_feeds = true;
         break;
     case ARGP_KEY_ARG:
         option_argument(&given->name, argument, "schedule", state);
@@ -74,11 +92,14 @@ static const struct argp argp = {
 
 static void write_rows(const struct schedule *schedule, struct text *text)
 {
-    char token[ACTION_SIZE];
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        const struct action *at = schedule->lists[rank].at, *end = list_end(&schedule->lists[rank]);
         text_add(text, "rank %-3u", rank);
-        for (size_t i = 0; i < schedule->lists[rank].count; i++)
-            text_add(text, " %s", action_format(schedule->lists[rank].at[i], token));
+        for (size_t size; at < end; at += size) {
+            size = group_size(at, end);
+            text_add(text, " ");
+            group_write(at, size, text);
+        }
         text_add(text, "\n");
     }
 }
@@ -112,9 +133,47 @@ static bool draw_chart(const struct schedule *schedule, struct text *text, struc
     return good;
 }
 
+static bool write_csv(const struct given *given, const struct schedule *schedule, struct text *text,
+                      struct error *error)
+{
+    struct csv_left_out left_out;
+    if (!csv_write(schedule, &given->style, text, &left_out, error))
+        return false;
+    if (left_out.steps || left_out.reductions || left_out.validations)
+        fprintf(stderr, "weir: left out, since PyTorch's CSV has no cells for them: %zu STEP, %zu REDUCE, %zu VALIDATE\n",
+                left_out.steps, left_out.reductions, left_out.validations);
+    return true;
+}
+
+static bool lower_if_asked(const struct given *given, struct schedule **schedule, struct error *error)
+{
+    if (!given->lowered)
+        return true;
+    struct schedule *order = *schedule;
+    *schedule = schedule_lower(order, error);
+    schedule_free(order);
+    return *schedule != NULL;
+}
+
+static bool write_schedule(const struct given *given, const struct schedule *schedule, struct text *text,
+                           struct error *error)
+{
+    switch (given->format) {
+    case FORMAT_JSON:
+        schedule_write(schedule, text);
+        return true;
+    case FORMAT_CSV:
+        return write_csv(given, schedule, text, error);
+    case FORMAT_TEXT:
+        break;
+    }
+    write_rows(schedule, text);
+    return draw_chart(schedule, text, error);
+}
+
 static int run(int count, char **arguments)
 {
-    struct given given = { 0 };
+    struct given given = { .style.dialect = CSV_TORCH_2_9 };
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };
@@ -124,13 +183,7 @@ static int run(int count, char **arguments)
     if (!schedule)
         return command_fail(&error);
     struct text text = { 0 };
-    bool good = true;
-    if (given.shared.json) {
-        schedule_write(schedule, &text);
-    } else {
-        write_rows(schedule, &text);
-        good = draw_chart(schedule, &text, &error);
-    }
+    const bool good = lower_if_asked(&given, &schedule, &error) && write_schedule(&given, schedule, &text, &error);
     schedule_free(schedule);
     if (good)
         return command_write(&text, given.shared.output, 0);

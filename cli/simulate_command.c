@@ -37,22 +37,12 @@ static const struct argp_option options[] = {
 
 // --- arguments ------------------------------------------------------------------
 
-static enum format find_format(const char *name, struct argp_state *state)
-{
-    for (size_t i = 0; format_names[i]; i++) {
-        if (strcmp(format_names[i], name) == 0)
-            return (enum format)i;
-    }
-    argp_error(state, "--format: \"%s\" is none of text, json, svg, trace", name);
-    return FORMAT_TEXT;
-}
-
 static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
     switch (key) {
     case KEY_FORMAT:
-        given->format = find_format(argument, state);
+        given->format = (enum format)option_name(argument, "--format", format_names, state);
         break;
     case KEY_ASCII:
         given->ascii = true;

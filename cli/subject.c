@@ -7,6 +7,7 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "partitioner/predict.h"
+#include "schedules/csv.h"
 
 // --- arguments ------------------------------------------------------------------
 
@@ -100,10 +101,24 @@ static struct network *network_of_cluster(const char *name, uint32_t ranks, stru
     return network;
 }
 
+static struct schedule *read_csv(const char *text, size_t length, const char *name, struct error *error)
+{
+    size_t passed_over;
+    struct schedule *schedule = csv_read(text, length, strcmp(name, "-") == 0 ? "standard input" : name, &passed_over,
+                                         error);
+    if (passed_over)
+        fprintf(stderr, "weir: %s: %zu cell%s of UNSHARD, RESHARD or WAIT passed over\n", name, passed_over,
+                passed_over == 1 ? "" : "s");
+    return schedule;
+}
+
 static bool read_schedule(const struct subject_options *options, const char *text, size_t length,
                           struct subject *subject, struct error *error)
 {
-    subject->schedule = schedule_read(text, length, options->file, error);
+    if (csv_is_likely(text, length))
+        subject->schedule = read_csv(text, length, options->file, error);
+    else
+        subject->schedule = schedule_read(text, length, options->file, error);
     if (!subject->schedule || !set_costs(options, subject->schedule, error))
         return false;
     if (options->shared.cluster)

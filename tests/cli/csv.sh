@@ -1,0 +1,14 @@
+# PyTorch's CSV is written by `weir schedule` and taken by `weir check` and `weir simulate`.
+exec 2>&1
+try() { "$@" > out; code=$?; cat out; echo "exit $code"; }
+weir schedule zb-h1 --ranks 3 --micro-batches 4 --format csv --lf -o zbh1.csv; cat zbh1.csv
+weir schedule 1f1b --ranks 2 --micro-batches 2 --format csv --lowered --dialect torch2.6 | od -c | tail -3
+weir check zbh1.csv
+weir check - < zbh1.csv
+weir simulate zbh1.csv --cost 3us,4us,2us,0ns --keep 100B,60B | head -8
+weir simulate zbh1.csv | cat
+printf '0F0,0UNSHARD,0WAIT_SEND_F0,0B0\r\n' > wait.csv; try weir check wait.csv
+printf '0F0,0F1\n1F0,12FRECV_F3\n' > junk.csv; try weir check junk.csv
+printf '0F0,0B0\n0F1,0B1\n' > copies.csv; try weir check copies.csv
+try weir schedule pipedream --ranks 2 --micro-batches 2 --format csv
+try weir schedule 1f1b --ranks 2 --micro-batches 2 --format csv --dialect torch2.4
