@@ -4,53 +4,63 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/sending.h"
 #include "cli/subject.h"
 #include "partitioner/evaluate.h"
 #include "schedules/check.h"
 
-enum { KEY_SENDS = KEY_OWN, KEY_PROFILE };
+enum { KEY_PROFILE = KEY_OWN, KEY_CHANNELS };
 
 struct given {
     struct subject_options subject;
+    struct sending_options sending;
     const char *profile;  // FILE is a plan of it
-    bool has_sends;
-    uint64_t capacity;
+    bool shared;          // a communicator for all channels of a pair of ranks
 };
 
 static const struct argp_option options[] = {
-    { "sends", KEY_SENDS, "MODEL", 0,
-      "rendezvous (a send ends when its receive is reached; the default) or eager:K (K sends per channel are buffered)", 0 },
+    SENDING_OPTIONS,
+    { "channels", KEY_CHANNELS, "HOW", 0,
+      "apart (each channel has a communicator or tag of its own; the default) or shared (all channels between two ranks "
+      "share one without tags, as on one NCCL communicator)", 0 },
     { "profile", KEY_PROFILE, "PROFILE", 0, "FILE is a plan: hold every number of it against this profile", 0 },
     OPTION_JSON,
     OPTION_OUTPUT,
     { 0 },
 };
 
-static uint64_t take_sends(const char *argument, struct argp_state *state)
+static bool take_channels(const char *argument, struct argp_state *state)
 {
-    if (strcmp(argument, "rendezvous") == 0)
-        return 0;
-    if (strncmp(argument, "eager:", 6) != 0)
-        argp_error(state, "--sends: \"%s\" is neither rendezvous nor eager:K", argument);
-    return option_count(argument + 6, "--sends", 0, CHECK_NEVER - 1, state);
+    if (strcmp(argument, "shared") != 0 && strcmp(argument, "apart") != 0)
+        argp_error(state, "--channels: \"%s\" is neither shared nor apart", argument);
+    return strcmp(argument, "shared") == 0;
+}
+
+static void check_options(const struct given *given, struct argp_state *state)
+{
+    const bool json = given->subject.shared.json, both = given->sending.lower == LOWER_BOTH;
+    if (given->profile && (json || given->sending.has_sends || given->sending.lower || given->shared))
+        argp_error(state, "--json, --sends, --lower and --channels are for schedules, --profile for plans");
+    if (json && both)
+        argp_error(state, "--lower both is a table of two verdicts: ask for early or late with --json");
 }
 
 static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
     switch (key) {
-    case KEY_SENDS:
-        given->has_sends = true;
-        given->capacity = take_sends(argument, state);
+    case KEY_CHANNELS:
+        given->shared = take_channels(argument, state);
         break;
     case KEY_PROFILE:
         given->profile = argument;
         break;
     case ARGP_KEY_END:
-        if (given->profile && (given->subject.shared.json || given->has_sends))
-            argp_error(state, "--json and --sends are for schedules, --profile for plans");
+        check_options(given, state);
         return subject_option(key, argument, &given->subject, state);
     default:
+        if (sending_option(key, argument, &given->sending, state) == 0)
+            return 0;
         return subject_option(key, argument, &given->subject, state);
     }
     return 0;
@@ -63,8 +73,11 @@ static const struct argp argp = {
     .doc = "Proves that a schedule can run, or names rank, position and reason. FILE may be \"-\", standard input. Of "
            "a plan it proves the schedule; with --profile, all that the plan states is computed anew, by other means "
            "than the search's.\v"
-           "Positions count from 0. Exit code 1: it cannot run, or does not hold.\n\nExamples:\n"
+           "Positions count from 0, in a rank's list with its messages. Exit code 1: it cannot run, or does not hold.\n\n"
+           "Examples:\n"
            "  weir schedule 1f1b --ranks 4 --micro-batches 8 --format json | weir check -\n"
+           "  weir check schedule.json --lower both\n"
+           "  weir check schedule.json --lower late --sends eager:1 --channels shared\n"
            "  weir check plan.json --profile profile.json\n",
 };
 
@@ -85,25 +98,44 @@ static void write_fault(const struct check_fault *fault, struct text *text)
     text_add(text, "%s: %s\n", action_format(fault->action, action), fault->reason);
 }
 
-// What was found, in lines; last what would be enough.
-static void write_findings(const struct given *given, const struct schedule *schedule,
-                           const struct check_result *result, struct text *text)
+static void write_sharing(const struct given *given, const struct check_sharing *sharing, struct text *text)
+{
+    if (sharing->pairs == 0 || given->shared)
+        return;
+    if (sharing->can == sharing->pairs) {
+        text_add(text, "One communicator per pair of ranks would do for all %zu pairs.\n", sharing->pairs);
+        return;
+    }
+    text_add(text, "One communicator per pair of ranks would do for %zu of %zu pairs; not here: ", sharing->can,
+             sharing->pairs);
+    write_fault(&sharing->first_fault, text);
+}
+
+static void write_faults(const struct check_result *result, struct text *text)
 {
     for (size_t i = 0; i < result->fault_count; i++)
         write_fault(&result->faults[i], text);
     if (result->cycle.data)
         text_add(text, "%s\n", result->cycle.data);
+}
+
+// What was found, in lines; last what would be enough.
+static void write_findings(const struct given *given, const struct schedule *schedule,
+                           const struct check_result *result, struct text *text)
+{
+    write_faults(result, text);
     if (result->ok) {
         text_add(text, "%s can run: %u ranks, %u stages, %u micro-batches; it needs ", schedule->name,
                  schedule->ranks, schedule->stages, schedule->micro_batches);
         add_sends(result->capacity, text);
         text_add(text, ".\n");
+        write_sharing(given, &result->sharing, text);
         return;
     }
     text_add(text, "%s cannot run", schedule->name);
-    if (result->capacity != CHECK_NEVER && result->capacity > given->capacity) {
+    if (result->capacity != CHECK_NEVER && result->capacity > given->sending.capacity) {
         text_add(text, " with ");
-        add_sends((uint32_t)given->capacity, text);
+        add_sends(given->sending.capacity, text);
         text_add(text, "; it comes to its end with ");
         add_sends(result->capacity, text);
     }
@@ -131,6 +163,72 @@ static int check_plan(const struct given *given)
     return command_write(&text, given->subject.shared.output, 0);
 }
 
+static bool check_as(const struct given *given, const struct schedule *schedule, bool late,
+                     struct check_result *result, struct error *error)
+{
+    const struct check_request request = {
+        .capacity = given->sending.capacity,
+        .late = late,
+        .shared = given->shared,
+        .most_in_group = NCCL_MOST_IN_GROUP,
+    };
+    return schedule_check_as(schedule, &request, result, error);
+}
+
+// --- one placement of receives, or both -----------------------------------------
+
+static bool check_one(const struct given *given, const struct schedule *schedule, bool *ok, struct text *text,
+                      struct error *error)
+{
+    struct check_result result;
+    if (!check_as(given, schedule, given->sending.lower == LOWER_LATE, &result, error))
+        return false;
+    *ok = result.ok;
+    if (given->subject.shared.json)
+        check_result_write(&result, text);
+    else
+        write_findings(given, schedule, &result, text);
+    check_result_clear(&result);
+    return true;
+}
+
+static void write_row(const char *name, const struct check_result *result, struct text *text)
+{
+    char least[16] = "none works", sharing[48] = "-";
+    if (result->capacity != CHECK_NEVER)
+        snprintf(least, sizeof least, "%u", result->capacity);
+    if (result->sharing.is_known)
+        snprintf(sharing, sizeof sharing, "%zu of %zu", result->sharing.can, result->sharing.pairs);
+    text_add(text, "%-8s  %-7s  %-20s  %s\n", name, result->ok ? "runs" : "cannot", least, sharing);
+}
+
+// A row for each, then why those that cannot run cannot.
+static bool check_both(const struct given *given, const struct schedule *schedule, bool *ok, struct text *text,
+                       struct error *error)
+{
+    static const char *const names[] = { "early", "late" };
+    struct check_result results[2] = { { .ok = false }, { .ok = false } };
+    const bool good = check_as(given, schedule, false, &results[0], error)
+                   && check_as(given, schedule, true, &results[1], error);
+    if (good) {
+        text_add(text, "%s, %u ranks, %u stages, %u micro-batches, with ", schedule->name, schedule->ranks,
+                 schedule->stages, schedule->micro_batches);
+        add_sends(given->sending.capacity, text);
+        text_add(text, "\nreceives  verdict  least buffered sends  pairs of ranks that can share a communicator\n");
+    }
+    for (unsigned i = 0; good && i < 2; i++)
+        write_row(names[i], &results[i], text);
+    for (unsigned i = 0; good && i < 2; i++) {
+        if (!results[i].ok)
+            text_add(text, "\n%s:\n", names[i]);
+        write_faults(&results[i], text);
+    }
+    *ok = results[0].ok || results[1].ok;
+    check_result_clear(&results[0]);
+    check_result_clear(&results[1]);
+    return good;
+}
+
 static int run(int count, char **arguments)
 {
     struct given given = { .profile = NULL };
@@ -140,21 +238,16 @@ static int run(int count, char **arguments)
 
     struct error error = { 0 };
     struct subject subject = { 0 };
-    struct check_result result;
-    if (!subject_load(&given.subject, &subject, &error)
-        || !schedule_check(subject.schedule, (uint32_t)given.capacity, &result, &error)) {
-        subject_clear(&subject);
-        return command_fail(&error);
-    }
-    const int code = result.ok ? 0 : ERROR_ANSWER;
     struct text text = { 0 };
-    if (given.subject.shared.json)
-        check_result_write(&result, &text);
-    else
-        write_findings(&given, subject.schedule, &result, &text);
-    check_result_clear(&result);
+    bool ok = false;
+    const bool good = subject_load(&given.subject, &subject, &error)
+                   && sending_prepare(&given.sending, &subject.schedule, &error)
+                   && (given.sending.lower == LOWER_BOTH ? check_both : check_one)(&given, subject.schedule, &ok, &text, &error);
     subject_clear(&subject);
-    return command_write(&text, given.subject.shared.output, code);
+    if (good)
+        return command_write(&text, given.subject.shared.output, ok ? 0 : ERROR_ANSWER);
+    text_clear(&text);
+    return command_fail(&error);
 }
 
 const struct command command_check = { "check", "prove that a schedule can run, or say where it cannot", run };

@@ -4,24 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "schedules/blocking.h"
-#include "schedules/lower.h"
-#include "schedules/standstill.h"
+#include "schedules/checking.h"
 #include "schedules/versions.h"
-
-struct check {
-    const struct schedule *schedule;
-    struct board board;
-    struct check_result *result;
-    size_t capacity;  // of result->faults
-    bool misplaced;   // whether an action stands where it must not
-    bool no_memory;
-};
 
 // --- faults -------------------------------------------------------------------
 
-__attribute__((format(printf, 5, 6))) static void add_fault(struct check *check, uint32_t rank, size_t position,
-                                                            struct action action, const char *format, ...)
+void check_add_fault(struct check *check, uint32_t rank, size_t position, struct action action, const char *format, ...)
 {
     struct check_result *result = check->result;
     if (result->fault_count == check->capacity) {
@@ -52,7 +40,7 @@ static void check_lists(struct check *check)
         char reason[REASON_SIZE];
         for (size_t i = 0; i < list->count; i++) {
             if (!board_place(&check->board, rank, list->at[i], reason))
-                add_fault(check, rank, i, list->at[i], "%s", reason);
+                check_add_fault(check, rank, i, list->at[i], "%s", reason);
         }
     }
 }
@@ -103,9 +91,9 @@ static void check_stage_is_complete(struct check *check, uint32_t stage)
         const struct action action = { .stage = (uint16_t)stage, .kind = missing_kind[i], .micro_batch = first[i] };
         const uint32_t rank = schedule_rank(check->schedule, stage, first[i]);
         if (count[i] == 1)
-            add_fault(check, rank, SIZE_MAX, action, "it is missing");
+            check_add_fault(check, rank, SIZE_MAX, action, "it is missing");
         else
-            add_fault(check, rank, SIZE_MAX, action, "it is missing, and so are %u more of its kind on this stage",
+            check_add_fault(check, rank, SIZE_MAX, action, "it is missing, and so are %u more of its kind on this stage",
                       count[i] - 1);
     }
 }
@@ -132,14 +120,14 @@ static void check_step(struct check *check, uint32_t rank, size_t position, stru
     const struct action action = check->schedule->lists[rank].at[position];
     const bool flush = check->schedule->weights == WEIGHTS_FLUSH;
     if (flush && action.micro_batch != NO_MICRO_BATCH)
-        add_fault(check, rank, position, action, "the step of a flush has no number");
+        check_add_fault(check, rank, position, action, "the step of a flush has no number");
     else if (flush && stage->steps == 1)
-        add_fault(check, rank, position, action, "stage %u has had its step", (unsigned)action.stage);
+        check_add_fault(check, rank, position, action, "stage %u has had its step", (unsigned)action.stage);
     else if (!flush && action.micro_batch != stage->steps)
-        add_fault(check, rank, position, action, "update %u of stage %u is due here", stage->steps,
+        check_add_fault(check, rank, position, action, "update %u of stage %u is due here", stage->steps,
                   (unsigned)action.stage);
     if (stage->open > 0)
-        add_fault(check, rank, position, action, "it comes between an I and its W on stage %u",
+        check_add_fault(check, rank, position, action, "it comes between an I and its W on stage %u",
                   (unsigned)action.stage);
     stage->steps++;
     stage->last_backward = 0;
@@ -159,7 +147,7 @@ static void check_against_steps(struct check *check, uint32_t rank, size_t posit
         return;
     stage->computes = true;
     if (check->schedule->weights == WEIGHTS_FLUSH && stage->steps > 0)
-        add_fault(check, rank, position, action, "it comes after the step of stage %u", (unsigned)action.stage);
+        check_add_fault(check, rank, position, action, "it comes after the step of stage %u", (unsigned)action.stage);
     if (action.kind == ACTION_I)
         stage->open++;
     if (action.kind == ACTION_W)
@@ -168,7 +156,7 @@ static void check_against_steps(struct check *check, uint32_t rank, size_t posit
         return;
     stage->last_backward = position + 1;
     if (stage->reduced)
-        add_fault(check, rank, position, action, "it comes after the REDUCE of stage %u", (unsigned)action.stage);
+        check_add_fault(check, rank, position, action, "it comes after the REDUCE of stage %u", (unsigned)action.stage);
 }
 
 // At the end of a rank's list: gradients that no step uses, and steps that some
@@ -183,9 +171,9 @@ static void check_ends(struct check *check, uint32_t rank, const struct stage_st
         if (!at->computes)
             continue;
         if (at->steps == 0 && (any_step || !flush))
-            add_fault(check, rank, SIZE_MAX, step, "it is missing");
+            check_add_fault(check, rank, SIZE_MAX, step, "it is missing");
         else if (!flush && at->last_backward > 0)
-            add_fault(check, rank, at->last_backward - 1,
+            check_add_fault(check, rank, at->last_backward - 1,
                       check->schedule->lists[rank].at[at->last_backward - 1], "no STEP comes after it");
     }
 }
@@ -231,7 +219,7 @@ static bool check_versions(struct check *check, struct error *error)
         const struct action_list *list = &check->schedule->lists[rank];
         for (size_t i = 0; i < list->count; i++) {
             if (list->at[i].kind == ACTION_F && !versions_ready(&versions, rank, list->at[i]))
-                add_fault(check, rank, i, list->at[i], "it meets a version of the weights that stage %u has not made yet",
+                check_add_fault(check, rank, i, list->at[i], "it meets a version of the weights that stage %u has not made yet",
                           (unsigned)list->at[i].stage);
             versions_advance(&versions, rank, list->at[i]);
         }
@@ -240,169 +228,26 @@ static bool check_versions(struct check *check, struct error *error)
     return true;
 }
 
-// --- the order of messages ---------------------------------------------------------
-
-// Which micro-batches each channel carries, in the order in which they are sent.
-struct traffic {
-    size_t *first;   // per channel: where its part of `sent` begins
-    size_t *passed;  // per channel: sent, then received, so far
-    uint32_t *sent;
-};
-
-static bool is_kind(struct action action, enum action_kind a, enum action_kind b)
-{
-    return action.kind == a || action.kind == b;
-}
-
-static void collect_sends(const struct schedule *schedule, struct traffic *traffic, bool only_count)
-{
-    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
-        const struct action_list *list = &schedule->lists[rank];
-        for (size_t i = 0; i < list->count; i++) {
-            if (!is_kind(list->at[i], ACTION_SEND_F, ACTION_SEND_B))
-                continue;
-            const size_t channel = channel_of(schedule, list->at[i]);
-            if (only_count)
-                traffic->first[channel + 1]++;
-            else
-                traffic->sent[traffic->first[channel] + traffic->passed[channel]++] = list->at[i].micro_batch;
-        }
-    }
-}
-
-static void compare_receives(struct check *check, struct traffic *traffic)
-{
-    const struct schedule *schedule = check->schedule;
-    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
-        const struct action_list *list = &schedule->lists[rank];
-        for (size_t i = 0; i < list->count; i++) {
-            if (!is_kind(list->at[i], ACTION_RECV_F, ACTION_RECV_B))
-                continue;
-            const size_t channel = channel_of(schedule, list->at[i]);
-            const size_t number = traffic->first[channel] + traffic->passed[channel]++;
-            if (number < traffic->first[channel + 1] && traffic->sent[number] != list->at[i].micro_batch)
-                add_fault(check, rank, i, list->at[i], "its channel brings micro-batch %u first",
-                          traffic->sent[number]);
-        }
-    }
-}
-
-static bool check_message_order(struct check *check, struct error *error)
-{
-    const size_t channels = channels_of(check->schedule);
-    struct traffic traffic = {
-        .first = calloc(channels + 1, sizeof *traffic.first),
-        .passed = calloc(channels, sizeof *traffic.passed),
-    };
-    bool good = traffic.first && traffic.passed;
-    if (good) {
-        collect_sends(check->schedule, &traffic, true);
-        for (size_t channel = 0; channel < channels; channel++)
-            traffic.first[channel + 1] += traffic.first[channel];
-        traffic.sent = calloc(traffic.first[channels] + 1, sizeof *traffic.sent);
-        good = traffic.sent != NULL;
-    }
-    if (good) {
-        collect_sends(check->schedule, &traffic, false);
-        for (size_t channel = 0; channel < channels; channel++)
-            traffic.passed[channel] = 0;
-        compare_receives(check, &traffic);
-    }
-    free(traffic.first);
-    free(traffic.passed);
-    free(traffic.sent);
-    return good || error_no_memory(error, "checking a schedule");
-}
-
-// --- whether it comes to its end ----------------------------------------------------
-
-static void add_standstill(struct check *check, const struct schedule *schedule, const size_t *positions)
-{
-    const struct standstill found = standstill_find(schedule, positions);
-    add_fault(check, found.rank, found.position, found.action, "%s", found.reason);
-    standstill_describe(schedule, positions, found.rank, &check->result->cycle);
-}
-
-// The least capacity that works: more never hurts, so double until one does, then
-// halve what is left. No channel carries more than all micro-batches.
-static uint32_t least_capacity(struct blocking *blocking)
-{
-    const uint32_t most = blocking->schedule->micro_batches;
-    uint32_t works = 0, fails = 0;
-    if (blocking_run(blocking, 0))
-        return 0;
-    for (works = 1; !blocking_run(blocking, works); works = works > most / 2 ? most : 2 * works) {
-        if (works == most)
-            return CHECK_NEVER;
-        fails = works;
-    }
-    while (works - fails > 1) {
-        const uint32_t middle = fails + (works - fails) / 2;
-        if (blocking_run(blocking, middle))
-            works = middle;
-        else
-            fails = middle;
-    }
-    return works;
-}
-
-static bool check_progress(struct check *check, const struct schedule *lowered, uint32_t capacity,
-                           struct error *error)
-{
-    struct blocking blocking;
-    if (!blocking_create(&blocking, lowered, error))
-        return false;
-    check->result->capacity = least_capacity(&blocking);
-    if (check->result->capacity > capacity || check->result->capacity == CHECK_NEVER) {
-        blocking_run(&blocking, capacity);
-        add_standstill(check, lowered, blocking.positions);
-    }
-    blocking_clear(&blocking);
-    return true;
-}
-
-// A compute order has its messages added; an order that cannot run at all stands
-// still there already.
-static bool check_order(struct check *check, uint32_t capacity, struct error *error)
-{
-    struct error why = { 0 };
-    size_t *positions = calloc(check->schedule->ranks, sizeof *positions);
-    if (!positions)
-        return error_no_memory(error, "checking a schedule");
-    struct schedule *lowered = schedule_lower_to(check->schedule, positions, &why);
-    bool good = true;
-    if (lowered)
-        good = check_progress(check, lowered, capacity, error);
-    else if (why.kind == ERROR_ANSWER)
-        add_standstill(check, check->schedule, positions);
-    else
-        good = error_set_kind(error, why.kind, "%s", why.text);
-    schedule_free(lowered);
-    free(positions);
-    return good;
-}
-
 // Later questions mean something only where every action may stand where it is.
-static bool check_all(struct check *check, uint32_t capacity, struct error *error)
+static bool check_all(struct check *check, struct error *error)
 {
     check_lists(check);
     check_complete(check);
     if (check->misplaced)
         return true;
-    if (!check_steps(check, error) || !check_versions(check, error) || !check_message_order(check, error))
+    if (!check_steps(check, error) || !check_versions(check, error))
         return false;
     if (check->misplaced)
         return true;
-    return check->schedule->lowered ? check_progress(check, check->schedule, capacity, error)
-                                    : check_order(check, capacity, error);
+    return check_running(check, error);
 }
 
-bool schedule_check(const struct schedule *schedule, uint32_t capacity, struct check_result *result,
-                    struct error *error)
+bool schedule_check_as(const struct schedule *schedule, const struct check_request *request,
+                       struct check_result *result, struct error *error)
 {
     *result = (struct check_result){ .capacity = CHECK_NEVER };
-    struct check check = { .schedule = schedule, .result = result };
-    bool good = board_create(&check.board, schedule, schedule->lowered, error) && check_all(&check, capacity, error);
+    struct check check = { .schedule = schedule, .request = request, .result = result };
+    bool good = board_create(&check.board, schedule, schedule->lowered, error) && check_all(&check, error);
     board_clear(&check.board);
     if (good && (check.no_memory || result->cycle.failed))
         good = error_no_memory(error, "the faults of a schedule");
@@ -410,6 +255,12 @@ bool schedule_check(const struct schedule *schedule, uint32_t capacity, struct c
     if (!good)
         check_result_clear(result);
     return good;
+}
+
+bool schedule_check(const struct schedule *schedule, uint32_t capacity, struct check_result *result,
+                    struct error *error)
+{
+    return schedule_check_as(schedule, &(struct check_request){ .capacity = capacity }, result, error);
 }
 
 void check_result_clear(struct check_result *result)

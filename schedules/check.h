@@ -24,18 +24,39 @@ struct check_fault {
     char reason[160];
 };
 
+// What a schedule is held against. All zero: rendezvous, receives early, a
+// communicator or tag per channel, groups of any length.
+struct check_request {
+    uint32_t capacity;       // buffered sends per channel
+    bool late;               // a compute order has its RECVs put right before their use (lower_late.h)
+    bool shared;             // all channels between two ranks share a communicator (communicators.h)
+    uint32_t most_in_group;  // messages in a row; 0: any number
+};
+enum { NCCL_MOST_IN_GROUP = 256 };  // point-to-point operations; more can hang (PyTorch's pull request 174942)
+
+// How many ordered pairs of ranks exchange messages, and how many of them could
+// share a communicator among their channels.
+struct check_sharing {
+    bool is_known;  // false: it cannot even be lowered
+    size_t pairs, can;
+    struct check_fault first_fault;  // of the first pair that cannot, if there is one
+};
+
 struct check_result {
     bool ok;            // with the asked capacity
     uint32_t capacity;  // least number of buffered sends per channel that works; 0 = rendezvous; CHECK_NEVER
     struct check_fault *faults;
     size_t fault_count;
+    struct check_sharing sharing;
     struct text cycle;  // "rank 2 waits at RECV_B 5 from rank 3; rank 3 waits at ...", or empty
 };
 
 // Judges with sends that buffer `capacity` messages per channel (0: rendezvous).
-// A compute order is lowered first. False only without memory.
+// A compute order is lowered first, and positions are then those with its messages. False only without memory.
 bool schedule_check(const struct schedule *schedule, uint32_t capacity, struct check_result *result,
                     struct error *error);
+bool schedule_check_as(const struct schedule *schedule, const struct check_request *request,
+                       struct check_result *result, struct error *error);
 void check_result_clear(struct check_result *result);
 
 // The document of `weir check --json`.

@@ -4,10 +4,10 @@
 #include "common/json.h"
 #include "schedules/check.h"
 
-static void write_fault(struct json_writer *writer, const struct check_fault *fault)
+static void write_fault(struct json_writer *writer, const char *key, const struct check_fault *fault)
 {
     char buffer[ACTION_SIZE];
-    json_begin_object(writer, NULL, JSON_INLINE);
+    json_begin_object(writer, key, JSON_INLINE);
     json_put_u64(writer, "rank", fault->rank);
     if (fault->position == SIZE_MAX)
         json_put_null(writer, "position");
@@ -15,6 +15,23 @@ static void write_fault(struct json_writer *writer, const struct check_fault *fa
         json_put_u64(writer, "position", fault->position);
     json_put_string(writer, "action", action_format(fault->action, buffer));
     json_put_string(writer, "reason", fault->reason);
+    json_close(writer);
+}
+
+// What of the messages could go through one communicator per pair of ranks.
+static void write_sharing(struct json_writer *writer, const struct check_sharing *sharing)
+{
+    if (!sharing->is_known) {
+        json_put_null(writer, "communicators");
+        return;
+    }
+    json_begin_object(writer, "communicators", JSON_LINES);
+    json_put_u64(writer, "pairs", sharing->pairs);
+    json_put_u64(writer, "can_share", sharing->can);
+    if (sharing->can < sharing->pairs)
+        write_fault(writer, "first_fault", &sharing->first_fault);
+    else
+        json_put_null(writer, "first_fault");
     json_close(writer);
 }
 
@@ -39,15 +56,16 @@ void check_result_write(const struct check_result *result, struct text *text)
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
     json_put_string(&writer, "format", "weir.check");
-    json_put_u64(&writer, "version", 1);
+    json_put_u64(&writer, "version", 2);
     json_put_bool(&writer, "ok", result->ok);
     if (result->capacity == CHECK_NEVER)
         json_put_null(&writer, "capacity");
     else
         json_put_u64(&writer, "capacity", result->capacity);
+    write_sharing(&writer, &result->sharing);
     json_begin_array(&writer, "faults", JSON_LINES);
     for (size_t i = 0; i < result->fault_count; i++)
-        write_fault(&writer, &result->faults[i]);
+        write_fault(&writer, NULL, &result->faults[i]);
     json_close(&writer);
     write_cycle(&writer, result->cycle.data);
     json_close(&writer);

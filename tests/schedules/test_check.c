@@ -3,6 +3,7 @@
 #include "schedules/generate.h"
 #include "schedules/lower.h"
 #include "tests/document.h"
+#include "tests/schedules/made_of.h"
 #include "tests/schedules/random_schedule.h"
 #include "tests/schedules/schedule_csv.h"
 #include "tests/schedules/slow_world.h"
@@ -13,24 +14,6 @@ static struct check_result checked(const struct schedule *schedule, uint32_t cap
     struct check_result result;
     assert_good(schedule_check(schedule, capacity, &result, &error), error);
     return result;
-}
-
-static struct schedule *made_of(enum weights weights, uint32_t ranks, uint32_t stages, uint32_t micro_batches,
-                                const char *const *lists)
-{
-    struct error error = { 0 };
-    struct schedule *schedule = schedule_create("made", weights, ranks, stages, micro_batches, &error);
-    assert_good(schedule, error);
-    for (uint32_t rank = 0; rank < ranks; rank++) {
-        for (const char *at = lists[rank]; *at; at += strspn(at, " ")) {
-            const size_t length = strcspn(at, " ");
-            struct action action;
-            assert_good(action_parse(at, length, &action, &error), error);
-            assert_good(schedule_add(schedule, rank, action, &error), error);
-            at += length;
-        }
-    }
-    return schedule;
 }
 
 // "rank 0, position 3, 0I0: reason", one line each.

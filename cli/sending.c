@@ -1,0 +1,54 @@
+#include "cli/sending.h"
+
+#include <string.h>
+
+#include "cli/options.h"
+#include "schedules/check.h"
+#include "schedules/lower_late.h"
+
+static uint32_t take_sends(const char *argument, struct argp_state *state)
+{
+    if (strcmp(argument, "rendezvous") == 0)
+        return 0;
+    if (strncmp(argument, "eager:", 6) != 0)
+        argp_error(state, "--sends: \"%s\" is neither rendezvous nor eager:K", argument);
+    return (uint32_t)option_count(argument + 6, "--sends", 0, CHECK_NEVER - 1, state);
+}
+
+static enum lowering take_lower(const char *argument, struct argp_state *state)
+{
+    static const char *const names[] = { [LOWER_EARLY] = "early", [LOWER_LATE] = "late", [LOWER_BOTH] = "both" };
+    for (unsigned i = LOWER_EARLY; i <= LOWER_BOTH; i++)
+        if (strcmp(names[i], argument) == 0)
+            return (enum lowering)i;
+    argp_error(state, "--lower: \"%s\" is none of early, late, both", argument);
+    return LOWER_UNSAID;
+}
+
+error_t sending_option(int key, char *argument, struct sending_options *options, struct argp_state *state)
+{
+    switch (key) {
+    case KEY_SENDS:
+        options->has_sends = true;
+        options->capacity = take_sends(argument, state);
+        break;
+    case KEY_LOWER:
+        options->lower = take_lower(argument, state);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+bool sending_prepare(const struct sending_options *options, struct schedule **schedule, struct error *error)
+{
+    if (options->lower == LOWER_UNSAID || !(*schedule)->lowered)
+        return true;
+    struct schedule *order = schedule_without_messages(*schedule, error);
+    if (!order)
+        return false;
+    schedule_free(*schedule);
+    *schedule = order;
+    return true;
+}

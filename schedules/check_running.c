@@ -1,0 +1,223 @@
+// The part of the check that needs messages: which are taken for which, how many
+// go out at once, and whether everybody comes to an end.
+#include <stdlib.h>
+
+#include "schedules/blocking.h"
+#include "schedules/checking.h"
+#include "schedules/communicators.h"
+#include "schedules/lower.h"
+#include "schedules/lower_late.h"
+#include "schedules/standstill.h"
+#include "schedules/walk.h"
+
+// --- the order of messages -----------------------------------------------------------
+
+// Which micro-batches each channel carries, in the order in which they are sent.
+struct traffic {
+    size_t *first;   // per channel: where its part of `sent` begins
+    size_t *passed;  // per channel: sent, then received, so far
+    uint32_t *sent;
+};
+
+static bool is_kind(struct action action, enum action_kind a, enum action_kind b)
+{
+    return action.kind == a || action.kind == b;
+}
+
+static void collect_sends(const struct schedule *schedule, struct traffic *traffic, bool only_count)
+{
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        const struct action_list *list = &schedule->lists[rank];
+        for (size_t i = 0; i < list->count; i++) {
+            if (!is_kind(list->at[i], ACTION_SEND_F, ACTION_SEND_B))
+                continue;
+            const size_t channel = channel_of(schedule, list->at[i]);
+            if (only_count)
+                traffic->first[channel + 1]++;
+            else
+                traffic->sent[traffic->first[channel] + traffic->passed[channel]++] = list->at[i].micro_batch;
+        }
+    }
+}
+
+static void compare_receives(struct check *check, const struct schedule *schedule, struct traffic *traffic)
+{
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        const struct action_list *list = &schedule->lists[rank];
+        for (size_t i = 0; i < list->count; i++) {
+            if (!is_kind(list->at[i], ACTION_RECV_F, ACTION_RECV_B))
+                continue;
+            const size_t channel = channel_of(schedule, list->at[i]);
+            const size_t number = traffic->first[channel] + traffic->passed[channel]++;
+            if (number < traffic->first[channel + 1] && traffic->sent[number] != list->at[i].micro_batch)
+                check_add_fault(check, rank, i, list->at[i], "its channel brings micro-batch %u first",
+                          traffic->sent[number]);
+        }
+    }
+}
+
+static bool check_message_order(struct check *check, const struct schedule *lowered, struct error *error)
+{
+    const size_t channels = channels_of(lowered);
+    struct traffic traffic = {
+        .first = calloc(channels + 1, sizeof *traffic.first),
+        .passed = calloc(channels, sizeof *traffic.passed),
+    };
+    bool good = traffic.first && traffic.passed;
+    if (good) {
+        collect_sends(lowered, &traffic, true);
+        for (size_t channel = 0; channel < channels; channel++)
+            traffic.first[channel + 1] += traffic.first[channel];
+        traffic.sent = calloc(traffic.first[channels] + 1, sizeof *traffic.sent);
+        good = traffic.sent != NULL;
+    }
+    if (good) {
+        collect_sends(lowered, &traffic, false);
+        for (size_t channel = 0; channel < channels; channel++)
+            traffic.passed[channel] = 0;
+        compare_receives(check, lowered, &traffic);
+    }
+    free(traffic.first);
+    free(traffic.passed);
+    free(traffic.sent);
+    return good || error_no_memory(error, "checking a schedule");
+}
+
+// --- communicators --------------------------------------------------------------------
+
+// How many pairs of ranks could share, and, where they must, why one cannot.
+static bool check_communicators(struct check *check, const struct schedule *lowered, struct communicators *found,
+                                struct error *error)
+{
+    if (!communicators_find(lowered, found, error))
+        return false;
+    struct check_sharing *sharing = &check->result->sharing;
+    *sharing = (struct check_sharing){ .is_known = true, .pairs = found->count, .can = found->sharing };
+    const struct rank_pair *first = NULL;
+    for (size_t i = 0; i < found->count; i++) {
+        const struct rank_pair *pair = &found->pairs[i];
+        char reason[SHARING_SIZE];
+        if (!pair->can_share && check->request->shared)
+            check_add_fault(check, pair->to, pair->position, pair->receive, "%s", communicators_reason(pair, reason));
+        if (!pair->can_share && !first)
+            first = pair;
+    }
+    if (first) {
+        sharing->first_fault = (struct check_fault){ first->to, first->position, first->receive, "" };
+        communicators_reason(first, sharing->first_fault.reason);
+    }
+    return true;
+}
+
+// --- groups ---------------------------------------------------------------------------
+
+// The first of a rank's runs of messages that is too long.
+static void check_groups(struct check *check, const struct schedule *lowered, uint32_t rank)
+{
+    const struct action_list *list = &lowered->lists[rank];
+    size_t begin = 0;
+    for (size_t i = 0; i <= list->count; i++) {
+        if (i < list->count && is_message(list->at[i]))
+            continue;
+        if (i - begin > check->request->most_in_group) {
+            check_add_fault(check, rank, begin, list->at[begin],
+                            "it begins %zu messages in a row, and %u is the most that can be issued as one group",
+                            i - begin, check->request->most_in_group);
+            return;
+        }
+        begin = i + 1;
+    }
+}
+
+// --- whether it comes to its end --------------------------------------------------------
+
+static void add_standstill(struct check *check, const struct schedule *schedule, const size_t *positions)
+{
+    const struct standstill found = standstill_find(schedule, positions);
+    check_add_fault(check, found.rank, found.position, found.action, "%s", found.reason);
+    standstill_describe(schedule, positions, found.rank, &check->result->cycle);
+}
+
+// The least capacity that works: more never hurts, so double until one does, then
+// halve what is left. No channel carries more than all micro-batches.
+static uint32_t least_capacity(struct blocking *blocking)
+{
+    const uint32_t most = blocking->schedule->micro_batches;
+    uint32_t works = 0, fails = 0;
+    if (blocking_run(blocking, 0))
+        return 0;
+    for (works = 1; !blocking_run(blocking, works); works = works > most / 2 ? most : 2 * works) {
+        if (works == most)
+            return CHECK_NEVER;
+        fails = works;
+    }
+    while (works - fails > 1) {
+        const uint32_t middle = fails + (works - fails) / 2;
+        if (blocking_run(blocking, middle))
+            works = middle;
+        else
+            fails = middle;
+    }
+    return works;
+}
+
+static bool check_progress(struct check *check, const struct schedule *lowered, struct error *error)
+{
+    const uint32_t capacity = check->request->capacity;
+    struct blocking blocking;
+    if (!blocking_create(&blocking, lowered, error))
+        return false;
+    check->result->capacity = least_capacity(&blocking);
+    if (check->result->capacity > capacity || check->result->capacity == CHECK_NEVER) {
+        blocking_run(&blocking, capacity);
+        add_standstill(check, lowered, blocking.positions);
+    }
+    blocking_clear(&blocking);
+    return true;
+}
+
+// --- all of it --------------------------------------------------------------------------
+
+static bool check_lowered(struct check *check, const struct schedule *lowered, struct error *error)
+{
+    struct communicators communicators;
+    if (!check_message_order(check, lowered, error) || !check_communicators(check, lowered, &communicators, error))
+        return false;
+    communicators_clear(&communicators);
+    for (uint32_t rank = 0; check->request->most_in_group && rank < lowered->ranks; rank++)
+        check_groups(check, lowered, rank);
+    return check->misplaced || check_progress(check, lowered, error);
+}
+
+// With its messages where the request wants them.
+static struct schedule *lower_as_requested(struct check *check, size_t *positions, struct error *error)
+{
+    struct schedule *early = schedule_lower_to(check->schedule, positions, error);
+    if (!early || !check->request->late)
+        return early;
+    schedule_free(early);
+    return schedule_lower_late(check->schedule, error);
+}
+
+// A compute order has its messages added; an order that cannot run at all stands
+// still there already.
+bool check_running(struct check *check, struct error *error)
+{
+    if (check->schedule->lowered)
+        return check_lowered(check, check->schedule, error);
+    struct error why = { 0 };
+    size_t *positions = calloc(check->schedule->ranks, sizeof *positions);
+    if (!positions)
+        return error_no_memory(error, "checking a schedule");
+    struct schedule *lowered = lower_as_requested(check, positions, &why);
+    bool good = true;
+    if (lowered)
+        good = check_lowered(check, lowered, error);
+    else if (why.kind == ERROR_ANSWER)
+        add_standstill(check, check->schedule, positions);
+    else
+        good = error_set_kind(error, why.kind, "%s", why.text);
+    schedule_free(lowered);
+    free(positions);
+    return good;
+}

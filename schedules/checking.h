@@ -1,0 +1,27 @@
+// What the parts of the check share: check.c (what one rank's list can break, what
+// is missing, steps and versions), check_running.c (messages, and whether it comes
+// to its end).
+#ifndef SCHEDULES_CHECKING_H
+#define SCHEDULES_CHECKING_H
+
+#include "schedules/board.h"
+#include "schedules/check.h"
+
+struct check {
+    const struct schedule *schedule;
+    const struct check_request *request;
+    struct board board;
+    struct check_result *result;
+    size_t capacity;  // of result->faults
+    bool misplaced;   // whether an action stands where it must not
+    bool no_memory;
+};
+
+void check_add_fault(struct check *check, uint32_t rank, size_t position, struct action action, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+// Everything that is asked of a lowered schedule, the check's own or one made of
+// it. Every action must stand where it may. False only without memory.
+bool check_running(struct check *check, struct error *error);
+
+#endif
