@@ -38,6 +38,7 @@ enum {
     KEY_OPTIMIZER,
     KEY_JSON,
     KEY_SUBJECT,        // where those of subject.h begin
+    KEY_PICTURE = 0x180,  // where those of pictures.h begin
     KEY_OWN = 0x200,    // where a command's own keys begin
 };
 

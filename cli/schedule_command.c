@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/pictures.h"
 #include "schedules/csv.h"
 #include "schedules/generate.h"
 #include "schedules/lower.h"
@@ -20,6 +21,7 @@ struct given {
     enum format format;
     bool lowered;
     struct csv_style style;
+    struct picture_options picture;
     struct shared_options shared;
 };
 
@@ -32,6 +34,7 @@ static const struct argp_option options[] = {
     { "lowered", KEY_LOWERED, 0, 0, "With the SENDs and RECVs between ranks", 0 },
     { "dialect", KEY_DIALECT, "TORCH", 0, "Which PyTorch is to read the csv: torch2.6 or torch2.9 (the default)", 0 },
     { "lf", KEY_LF, 0, 0, "End the lines of the csv in LF rather than CR LF", 0 },
+    CHART_OPTIONS,
     { 0 },
 };
 
@@ -59,6 +62,8 @@ static error_t take(int key, char *argument, struct argp_state *state)
             argp_error(state, "a schedule's name, --ranks and --micro-batches are needed");
         break;
     default:
+        if (picture_option(key, argument, &given->picture, state) != ARGP_ERR_UNKNOWN)
+            return 0;
         return shared_option(key, argument, &given->shared, state);
     }
     return 0;
@@ -106,7 +111,7 @@ static void write_rows(const struct schedule *schedule, struct text *text)
 
 // A chart of the order alone, with costs that everyone knows; only where a
 // column or more is left for each unit of time.
-static bool draw_chart(const struct schedule *schedule, struct text *text, struct error *error)
+static bool draw_chart(const struct given *given, const struct schedule *schedule, struct text *text, struct error *error)
 {
     enum { MOST_UNITS = 150, UNIT_COLUMNS = 3, CHART_COLUMNS = 100, LABEL_COLUMNS = 9 };
     struct cost_row *costs = calloc(schedule->stages, sizeof *costs);
@@ -124,7 +129,10 @@ static bool draw_chart(const struct schedule *schedule, struct text *text, struc
         const size_t label = schedule->ranks > 100 ? LABEL_COLUMNS : schedule->ranks > 10 ? LABEL_COLUMNS - 1 : LABEL_COLUMNS - 2;
         text_add(text, "\nIf F, I and W took 1 ns each, and B 2 ns (makespan bubble %.1f %%):\n\n",
                  100 * simulation.bubble.makespan);
-        timeline_draw_text(&timeline, label + columns * simulation.iteration_ns, false, text);
+        struct text_chart chart = picture_chart(&given->picture, given->shared.output);
+        if (!given->picture.width)
+            chart.width = label + columns * simulation.iteration_ns;
+        timeline_draw_text(&timeline, &chart, text);
     }
     if (good)
         simulation_clear(&simulation);
@@ -168,7 +176,7 @@ static bool write_schedule(const struct given *given, const struct schedule *sch
         break;
     }
     write_rows(schedule, text);
-    return draw_chart(schedule, text, error);
+    return draw_chart(given, schedule, text, error);
 }
 
 static int run(int count, char **arguments)

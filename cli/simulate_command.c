@@ -3,25 +3,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/pictures.h"
 #include "cli/subject.h"
 #include "common/json.h"
 #include "common/number.h"
 #include "schedules/simulate.h"
 
-enum { KEY_FORMAT = KEY_OWN, KEY_ASCII };
+enum { KEY_FORMAT = KEY_OWN };
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SVG, FORMAT_TRACE };
-enum { CHART_COLUMNS = 110 };
 
 static const char *const format_names[] = { "text", "json", "svg", "trace", NULL };
 
 struct given {
     struct subject_options subject;
     enum format format;
-    bool ascii;
+    struct picture_options picture;
 };
 
 static const struct argp_option options[] = {
@@ -29,7 +27,8 @@ static const struct argp_option options[] = {
     OPTION_MICRO_BATCHES,
     OPTION_SCHEDULE,
     { "format", KEY_FORMAT, "FORMAT", 0, "text (the default), json, svg, trace (Chrome trace events)", 0 },
-    { "ascii", KEY_ASCII, 0, 0, "Draw the text chart without box characters", 0 },
+    CHART_OPTIONS,
+    OPTION_MESSAGES,
     OPTION_JSON,
     OPTION_OUTPUT,
     { 0 },
@@ -44,13 +43,12 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_FORMAT:
         given->format = (enum format)option_name(argument, "--format", format_names, state);
         break;
-    case KEY_ASCII:
-        given->ascii = true;
-        break;
     case KEY_JSON:
         given->format = FORMAT_JSON;
         break;
     default:
+        if (picture_option(key, argument, &given->picture, state) != ARGP_ERR_UNKNOWN)
+            return 0;
         return subject_option(key, argument, &given->subject, state);
     }
     return 0;
@@ -107,17 +105,36 @@ static void write_summary(const struct simulation *simulation, const struct subj
              time_format(path->transfer_ns, d), time_format(path->order_ns, e));
 }
 
-// As wide as the terminal, if there is one.
-static size_t chart_columns(void)
+// NULL where nothing is kept: a column of zeros says nothing.
+static bool copy_peaks(const struct simulation *simulation, uint64_t **peaks, struct error *error)
 {
-    struct winsize size;
-    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-        return size.ws_col;
-    return CHART_COLUMNS;
+    bool any = false;
+    *peaks = calloc(simulation->ranks, sizeof **peaks);
+    if (!*peaks)
+        return error_no_memory(error, "a chart");
+    for (uint32_t rank = 0; rank < simulation->ranks; rank++) {
+        (*peaks)[rank] = simulation->per_rank[rank].live_peak_bytes;
+        any |= (*peaks)[rank] > 0;
+    }
+    if (!any) {
+        free(*peaks);
+        *peaks = NULL;
+    }
+    return true;
+}
+
+static void draw_chart(const struct given *given, const struct timeline *timeline, const uint64_t *peaks,
+                       struct text *text)
+{
+    struct text_chart chart = picture_chart(&given->picture, given->subject.shared.output);
+    chart.sides = true;
+    chart.peak_bytes = peaks;
+    timeline_draw_text(timeline, &chart, text);
 }
 
 static void write_result(const struct given *given, const struct subject *subject,
-                         const struct simulation *simulation, const struct timeline *timeline, struct text *text)
+                         const struct simulation *simulation, const struct timeline *timeline,
+                         const uint64_t *peaks, struct text *text)
 {
     const struct schedule *schedule = subject->schedule;
     char title[128];
@@ -126,7 +143,7 @@ static void write_result(const struct given *given, const struct subject *subjec
         write_summary(simulation, subject, text);
         write_table(simulation, subject, text);
         text_add(text, "\n");
-        timeline_draw_text(timeline, chart_columns(), given->ascii, text);
+        draw_chart(given, timeline, peaks, text);
         break;
     case FORMAT_JSON:
         simulation_write(simulation, schedule, text);
@@ -134,7 +151,7 @@ static void write_result(const struct given *given, const struct subject *subjec
     case FORMAT_SVG:
         snprintf(title, sizeof title, "%s, %u ranks, %u micro-batches", schedule->name, schedule->ranks,
                  schedule->micro_batches);
-        timeline_draw_svg(timeline, title, text);
+        timeline_draw_svg(timeline, &(struct svg_chart){ title, given->picture.messages, peaks }, text);
         break;
     case FORMAT_TRACE:
         timeline_write_trace(timeline, text);
@@ -170,15 +187,17 @@ static bool simulate(const struct given *given, struct text *text, struct error 
     struct subject subject = { 0 };
     struct simulation simulation = { 0 };
     struct timeline timeline = { 0 };
+    uint64_t *peaks = NULL;
     const bool good = subject_load(&given->subject, &subject, error)
                    && subject_wants_costs(&given->subject, &subject, error)
                    && schedule_simulate(subject.schedule, NULL, subject.network, &simulation,
                                         given->format == FORMAT_JSON ? NULL : &timeline, error)
-                   && is_sensible(given, &simulation, error);
+                   && is_sensible(given, &simulation, error) && copy_peaks(&simulation, &peaks, error);
     if (good)
         warn(given, &subject, &simulation);
     if (good)
-        write_result(given, &subject, &simulation, &timeline, text);
+        write_result(given, &subject, &simulation, &timeline, peaks, text);
+    free(peaks);
     simulation_clear(&simulation);
     timeline_clear(&timeline);
     subject_clear(&subject);

@@ -10,6 +10,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/pictures.h"
 #include "trainer/model_spec.h"
 #include "trainer/train.h"
 
@@ -151,7 +152,7 @@ static bool save_timeline(const char *folder, const char *what, const struct pla
     char name[64], title[160];
     struct text svg = { 0 }, trace = { 0 };
     snprintf(title, sizeof title, "%s, %s: %s", plan->model, plan->schedule, what);
-    timeline_draw_svg(timeline, title, &svg);
+    timeline_draw_svg(timeline, &(struct svg_chart){ .title = title }, &svg);
     timeline_write_trace(timeline, &trace);
     snprintf(name, sizeof name, "%s.svg", what);
     bool good = save(folder, name, &svg, error);
@@ -178,14 +179,15 @@ static bool save_all(const struct given *given, const struct plan *plan, const s
 static void print(const struct train_result *result, struct text *text)
 {
     const double gain = result->order1_bits - result->held_bits;
+    const struct text_chart chart = picture_chart(&(struct picture_options){ 0 }, NULL);
     text_add(text, "\nheld-out text: %.3f bits per byte; counting reaches %.3f (order 0) and %.3f (order 1):"
                    " %.3f bits %s\n",
              result->held_bits, result->order0_bits, result->order1_bits, gain < 0 ? -gain : gain,
              gain < 0 ? "worse" : "better");
     text_add(text, "\npredicted\n");
-    timeline_draw_text(&result->predicted_timeline, 110, false, text);
+    timeline_draw_text(&result->predicted_timeline, &chart, text);
     text_add(text, "\nmeasured\n");
-    timeline_draw_text(&result->measured_timeline, 110, false, text);
+    timeline_draw_text(&result->measured_timeline, &chart, text);
     text_add(text, "\n");
     train_result_print(result, text);
 }

@@ -39,18 +39,6 @@ const char *drawing_mark(uint64_t time_ns, uint64_t mark_ns, char *buffer, size_
     return buffer;
 }
 
-double drawing_bubble(const struct timeline *timeline)
-{
-    const struct extent extent = drawing_extent(timeline);
-    const double whole = (double)timeline->ranks * (double)(extent.last_ns - extent.first_ns);
-    double busy = 0;
-    for (size_t i = 0; i < timeline->span_count; i++) {
-        if (timeline->spans[i].action.kind <= ACTION_R)
-            busy += (double)(timeline->spans[i].end_ns - timeline->spans[i].start_ns);
-    }
-    return whole > 0 ? 1 - busy / whole : 0;
-}
-
 const char *drawing_kind(unsigned kind)
 {
     static const char *const names[ACTION_KINDS] = {
@@ -71,16 +59,6 @@ unsigned drawing_kinds(const struct timeline *timeline)
             kinds |= 1u << ACTION_R;
     }
     return kinds;
-}
-
-bool drawing_has_chunks(const struct timeline *timeline)
-{
-    for (size_t i = 1; i < timeline->span_count; i++) {
-        const struct span *a = &timeline->spans[i - 1], *b = &timeline->spans[i];
-        if (a->rank == b->rank && a->action.stage != b->action.stage)
-            return true;
-    }
-    return false;
 }
 
 const char *drawing_label(struct action action, char *buffer)

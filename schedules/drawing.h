@@ -18,15 +18,9 @@ uint64_t drawing_mark_ns(struct extent extent, uint64_t marks);
 // A mark's label, in the unit of the distance between marks: "15 us".
 const char *drawing_mark(uint64_t time_ns, uint64_t mark_ns, char *buffer, size_t size);
 
-// 1 - busy / (ranks * time), as the makespan bubble of DESIGN.
-double drawing_bubble(const struct timeline *timeline);
-
 // "forward", ... by enum action_kind; and which kinds a timeline has, as bits.
 const char *drawing_kind(unsigned kind);
 unsigned drawing_kinds(const struct timeline *timeline);
-
-// Whether a rank has actions of more than one stage.
-bool drawing_has_chunks(const struct timeline *timeline);
 
 // "F3": an action without its stage. `buffer` has ACTION_SIZE bytes.
 const char *drawing_label(struct action action, char *buffer);

@@ -32,12 +32,24 @@ bool timeline_add(struct timeline *timeline, struct span span);  // false withou
 bool timeline_add_message(struct timeline *timeline, struct message message);
 void timeline_clear(struct timeline *timeline);
 
-// A Gantt chart of `width` columns, a row per rank: each action a run of its
-// letter and micro-batch; `ascii` avoids box characters.
-void timeline_draw_text(const struct timeline *timeline, size_t width, bool ascii, struct text *text);
+// A Gantt chart of characters, a row per rank: each action a run of its letter and
+// micro-batch, idle time dots; a rank's second, fourth, ... stage in lower case.
+struct text_chart {
+    size_t width;                // columns of the whole
+    bool ascii;                  // no box characters
+    bool colours;                // with a terminal's escapes
+    bool sides;                  // how idle each rank is, and its peak, beside its row
+    const uint64_t *peak_bytes;  // per rank, or NULL
+};
+void timeline_draw_text(const struct timeline *timeline, const struct text_chart *chart, struct text *text);
 
-// A self-contained SVG. `title` is shown on top.
-void timeline_draw_svg(const struct timeline *timeline, const char *title, struct text *text);
+// A self-contained SVG.
+struct svg_chart {
+    const char *title;           // shown on top
+    bool messages;               // a thin arrow each
+    const uint64_t *peak_bytes;  // per rank, or NULL
+};
+void timeline_draw_svg(const struct timeline *timeline, const struct svg_chart *chart, struct text *text);
 
 // Chrome trace events (ts in us), for Perfetto or chrome://tracing.
 void timeline_write_trace(const struct timeline *timeline, struct text *text);

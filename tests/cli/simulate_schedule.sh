@@ -9,6 +9,8 @@ weir schedule 1f1b --ranks 8 --micro-batches 24 --format json |
 weir simulate 1f1b.json --cost 1us,1us,1us,0ns --format svg -o chart.svg && grep -c '<title>' chart.svg
 weir simulate 1f1b.json --cost 1us,1us,1us,1us --format trace -o trace.json && grep -c '"ph":"X"' trace.json
 weir simulate 1f1b.json --cost 1us,1us,1us,0ns --ascii | tail -6
+weir simulate 1f1b.json --cost 1us,1us,1us,0ns --color always --width 40 | tail -6 | sed "s/\x1b/ESC/g"
+weir simulate 1f1b.json --cost 1us,1us,1us,0ns --color sometimes --width 40
 # Its own costs, and a cluster's links: 2 nodes share one slow link in each direction.
 awk '/^```json$/ { on = 1; next } /^```$/ { on = 0 } on' "$ROOT/docs/formats/schedule.md" > own.json
 weir simulate own.json | head -4

@@ -31,7 +31,7 @@ static struct timeline small_timeline(void)
 static void assert_drawn(const struct timeline *timeline, size_t width, bool ascii, const char *want)
 {
     struct text text = { 0 };
-    timeline_draw_text(timeline, width, ascii, &text);
+    timeline_draw_text(timeline, &(struct text_chart){ .width = width, .ascii = ascii }, &text);
     assert_string_equal(text.data, want);
     text_clear(&text);
 }
@@ -43,13 +43,13 @@ static void text_chart_is_the_drawn_one(void **state)
     assert_drawn(&timeline, 104, false, 
                  "rank 0 F0────────F1────────······················B0╌╌╌───────────────··········B1╌╌╌───────────────STEP─\n"
                  "rank 1 ···········F0────────B0╌╌╌───────────────F1────────B1╌╌╌───────────────STEP─·····················\n"
-                 "       0 us               20 us               40 us               60 us               80 us\n"
-                 "       F forward, B backward, R╌ recompute, STEP step\n");
+                 "       ╵0 us              ╵20 us              ╵40 us              ╵60 us              ╵80 us\n"
+                 "       F forward, B backward, R╌ recompute, STEP step, · idle\n");
     assert_drawn(&timeline, 39, true, 
                  "rank 0 F0-F1--.......B0----....B1----S-\n"
                  "rank 1 ....F0-B0-----F1-B1----S-.......\n"
-                 "       0 us            50 us\n"
-                 "       F forward, B backward, R~ recompute, STEP step\n");
+                 "       |0 us           |50 us\n"
+                 "       F forward, B backward, R~ recompute, STEP step, . idle\n");
     timeline_clear(&timeline);
 }
 
@@ -60,7 +60,7 @@ static void rows_are_as_wide_as_asked(void **state)
     struct timeline timeline = small_timeline();
     for (size_t width = 17; width < 200; width += 13) {
         struct text text = { 0 };
-        timeline_draw_text(&timeline, width, true, &text);
+        timeline_draw_text(&timeline, &(struct text_chart){ .width = width, .ascii = true }, &text);
         const char *first = strchr(text.data, '\n');
         const char *second = strchr(first + 1, '\n');
         assert_int_equal(first - text.data, width);
@@ -71,13 +71,66 @@ static void rows_are_as_wide_as_asked(void **state)
     timeline_clear(&timeline);
 }
 
+// (0F1;1B0)OVERLAP_F_B, then another of two columns; rank 1 has stages 0 and 1 the other way round.
+static struct timeline grouped_timeline(void)
+{
+    static const struct span spans[] = {
+        { 0, { .stage = 0, .kind = ACTION_F, .micro_batch = 1, .joined = 1 }, 0, 10, 0 },
+        { 0, { .stage = 1, .kind = ACTION_B, .micro_batch = 0 }, 0, 10, 0 },
+        { 0, { .stage = 0, .kind = ACTION_F, .micro_batch = 2, .joined = 1 }, 10, 12, 0 },
+        { 0, { .stage = 1, .kind = ACTION_B, .micro_batch = 1 }, 10, 12, 0 },
+        { 1, { .stage = 1, .kind = ACTION_F, .micro_batch = 1 }, 10, 14, 0 },
+        { 1, { .stage = 0, .kind = ACTION_W, .micro_batch = 2 }, 15, 20, 0 },
+    };
+    struct timeline timeline = { 0 };
+    for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++)
+        assert_true(timeline_add(&timeline, spans[i]));
+    return timeline;
+}
+
+static void groups_have_both_labels_and_chunks_are_told_apart(void **state)
+{
+    (void)state;
+    struct timeline timeline = grouped_timeline();
+    assert_drawn(&timeline, 27, true,
+                 "rank 0 F1---+b0--&&........\n"
+                 "rank 1 ..........f1--.W2---\n"
+                 "       |0 ns\n"
+                 "       F forward, B backward, W backward for the weights, . idle; lower case: every other stage of a rank\n");
+    struct text text = { 0 };
+    timeline_draw_svg(&timeline, &(struct svg_chart){ .title = "" }, &text);
+    // Two boxes of half the lane's height, one below the other.
+    assert_non_null(strstr(text.data, "class=\"box F0\" x=\"74.00\" y=\"74.0\" width=\"620.00\" height=\"15.0\""));
+    assert_non_null(strstr(text.data, "class=\"box B2\" x=\"74.00\" y=\"89.0\" width=\"620.00\" height=\"15.0\""));
+    assert_non_null(strstr(text.data, "makespan bubble 47.5 %"));
+    text_clear(&text);
+    timeline_clear(&timeline);
+}
+
+static void charts_have_colours_and_sides_where_asked(void **state)
+{
+    (void)state;
+    struct timeline timeline = { 0 };
+    assert_true(timeline_add(&timeline, (struct span){ 0, { .kind = ACTION_F }, 0, 30, 0 }));
+    assert_true(timeline_add(&timeline, (struct span){ 0, { .kind = ACTION_B }, 70, 100, 0 }));
+    const uint64_t peak = 3 << 20;
+    struct text text = { 0 };
+    timeline_draw_text(&timeline, &(struct text_chart){ .width = 70, .ascii = true, .sides = true, .peak_bytes = &peak }, &text);
+    assert_memory_equal(text.data, "rank 0 F0----------................B0----------   40 % idle   3.00 MiB\n", 71);
+    text_clear(&text);
+    timeline_draw_text(&timeline, &(struct text_chart){ .width = 17, .ascii = true, .colours = true, .sides = true }, &text);
+    assert_memory_equal(text.data, "rank 0 \033[48;5;26;38;5;231mF0-\033[0m\033[2m....\033[0m\033[48;5;214;38;5;233mB0-\033[0m\n", 73);
+    text_clear(&text);
+    timeline_clear(&timeline);
+}
+
 static void empty_timelines_are_drawn(void **state)
 {
     (void)state;
     struct timeline timeline = { .ranks = 1 };
     assert_drawn(&timeline, 20, true, "rank 0 .............\n");
     struct text text = { 0 };
-    timeline_draw_svg(&timeline, "nothing", &text);
+    timeline_draw_svg(&timeline, &(struct svg_chart){ .title = "nothing" }, &text);
     assert_non_null(strstr(text.data, "</svg>"));
     text_clear(&text);
     timeline_write_trace(&timeline, &text);
@@ -145,10 +198,12 @@ static void svg_has_a_box_per_action_and_says_what_it_is(void **state)
     (void)state;
     struct timeline timeline = small_timeline();
     struct text text = { 0 };
-    timeline_draw_svg(&timeline, "a < b & \"c\"", &text);
+    const uint64_t peaks[] = { 3 << 20, 1 << 20 };
+    timeline_draw_svg(&timeline, &(struct svg_chart){ "a < b & \"c\"", true, peaks }, &text);
     assert_well_formed(text.data);
     assert_int_equal(count_of(text.data, "<g><title>"), 10);
     assert_int_equal(count_of(text.data, "<line class=\"message\""), 4);
+    assert_non_null(strstr(text.data, ">3.00 MiB</text>"));
     assert_non_null(strstr(text.data, ">a &lt; b &amp; \"c\"; 97.0 us, makespan bubble 38.1 %</text>"));
     assert_non_null(strstr(text.data, "<title>1B0: 20.0 us, from 21.0 us to 41.0 us</title>"));
     assert_non_null(strstr(text.data, ">rank 1</text>"));
@@ -261,10 +316,12 @@ static void arrows_stay_within_their_iteration(void **state)
 
 int main(void)
 {
-    enum { MARKS = sizeof mark_rows / sizeof mark_rows[0], PLAIN = 6 };
+    enum { MARKS = sizeof mark_rows / sizeof mark_rows[0], PLAIN = 8 };
     struct CMUnitTest tests[PLAIN + MARKS] = {
         cmocka_unit_test(text_chart_is_the_drawn_one),
         cmocka_unit_test(rows_are_as_wide_as_asked),
+        cmocka_unit_test(groups_have_both_labels_and_chunks_are_told_apart),
+        cmocka_unit_test(charts_have_colours_and_sides_where_asked),
         cmocka_unit_test(empty_timelines_are_drawn),
         cmocka_unit_test(svg_has_a_box_per_action_and_says_what_it_is),
         cmocka_unit_test(trace_has_exact_times_and_arrows_between_boxes),
