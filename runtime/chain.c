@@ -211,6 +211,7 @@ static struct weir_pass pass_of(const struct placed *link, const struct stage_pa
         .parameters = offset(pass->weights, link->parameters),
         .gradients = pass->gradients ? offset(pass->gradients, link->parameters) : NULL,
         .loss = pass->loss,
+        .copy = pass->copy,
     };
 }
 
@@ -470,7 +471,11 @@ static bool chain_initialize(void *self, struct queue *queue, void *weights, str
 }
 
 static const struct stage_functions chain_functions = {
-    chain_forward, chain_backward, chain_backward_input, chain_backward_weight, chain_initialize,
+    .forward = chain_forward,
+    .backward = chain_backward,
+    .backward_input = chain_backward_input,
+    .backward_weight = chain_backward_weight,
+    .initialize = chain_initialize,
 };
 
 // --- life ----------------------------------------------------------------------------

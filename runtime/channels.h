@@ -5,7 +5,8 @@
 //               <-- channel 1 (B) ---             <-- channel 3 (B) ---
 //
 // A second route adds 2 (S - 1) more. Neighbours on one rank exchange nothing;
-// their channels are there and stay empty.
+// their channels are there and stay empty. Where sequences are split, each split is
+// a message of its own, with its share of the bytes.
 #ifndef RUNTIME_CHANNELS_H
 #define RUNTIME_CHANNELS_H
 
@@ -19,6 +20,39 @@ struct channel {
 };
 
 uint32_t channel_count(const struct schedule *schedule);
+
+// Of a split of a micro-batch on a stage: its place among all, and among those of its stage.
+static inline size_t part_place(const struct schedule *schedule, struct action action)
+{
+    return (size_t)action.micro_batch * schedule->splits + action.split;
+}
+
+static inline size_t parts_of(const struct schedule *schedule)
+{
+    return (size_t)schedule->micro_batches * schedule->splits;
+}
+
+static inline size_t unit_place(const struct schedule *schedule, struct action action)
+{
+    return action.stage * parts_of(schedule) + part_place(schedule, action);
+}
+
+static inline size_t unit_places(const struct schedule *schedule)
+{
+    return schedule->stages * parts_of(schedule);
+}
+
+// Part `split` of `splits` of bytes (or of a time): they add up to the whole.
+static inline uint64_t share_of(uint64_t whole, uint32_t split, uint32_t splits)
+{
+    return whole / splits + whole % splits * (split + 1u) / splits - whole % splits * split / splits;
+}
+
+// The largest of the parts.
+static inline uint64_t largest_share(uint64_t whole, uint32_t splits)
+{
+    return whole / splits + (whole % splits > 0);
+}
 
 // Of a SEND or a RECV: its channel, and the rank at the other end.
 uint32_t channel_of(const struct schedule *schedule, struct action action);

@@ -21,24 +21,29 @@ static struct action above(struct action action)
     return action;
 }
 
+static bool is_here(const struct flights *flights, struct action action)
+{
+    return schedule_rank(flights->schedule, action.stage, action.micro_batch) == flights->rank;
+}
+
 bool flights_has_below(const struct flights *flights, struct action action)
 {
-    return action.stage > 0 && flights->by_stage[action.stage - 1];
+    return action.stage > 0 && is_here(flights, below(action));
 }
 
 bool flights_has_above(const struct flights *flights, struct action action)
 {
-    return action.stage + 1u < flights->schedule->stages && flights->by_stage[action.stage + 1];
+    return action.stage + 1u < flights->schedule->stages && is_here(flights, above(action));
 }
 
 bool flights_comes_by_message(const struct flights *flights, struct action action)
 {
-    return action.stage > 0 && !flights->by_stage[action.stage - 1];
+    return action.stage > 0 && !is_here(flights, below(action));
 }
 
 bool flights_goes_by_message(const struct flights *flights, struct action action)
 {
-    return action.stage + 1u < flights->schedule->stages && !flights->by_stage[action.stage + 1];
+    return action.stage + 1u < flights->schedule->stages && !is_here(flights, above(action));
 }
 
 // --- slots -------------------------------------------------------------------------
@@ -116,7 +121,7 @@ void flights_cancel(struct flights *flights, struct transport *transport)
 {
     for (uint32_t l = 0; l < flights->local_count; l++) {
         struct local *local = &flights->locals[l];
-        for (uint32_t i = 0; i < flights->schedule->micro_batches; i++) {
+        for (size_t i = 0; i < parts_of(flights->schedule); i++) {
             transport->functions->cancel(transport, &local->flights[i].input);
             transport->functions->cancel(transport, &local->flights[i].output_gradient);
         }
@@ -128,17 +133,17 @@ void flights_cancel(struct flights *flights, struct transport *transport)
 
 // --- opening and closing ------------------------------------------------------------------
 
-static bool local_open(struct local *local, const struct stage *does, struct slab_stage *memory,
-                       uint32_t micro_batches, struct error *error)
+static bool local_open(struct local *local, const struct stage *does, struct slab_stage *memory, size_t parts,
+                       struct error *error)
 {
     local->does = does;
     local->memory = memory;
-    local->flights = calloc((size_t)micro_batches + 1, sizeof *local->flights);
+    local->flights = calloc(parts + 1, sizeof *local->flights);
     for (enum direction direction = OUTPUTS; direction <= GRADIENTS; direction++)
         local->outgoing[direction] = calloc(outgoing_row(local, direction)->count + 1u, sizeof(struct outgoing));
     if (!local->flights || !local->outgoing[OUTPUTS] || !local->outgoing[GRADIENTS])
         return error_no_memory(error, "what is in flight on a stage");
-    for (uint32_t i = 0; i < micro_batches; i++)
+    for (size_t i = 0; i < parts; i++)
         for (int class = 0; class < SLAB_CLASSES; class++)
             local->flights[i].slots[class] = NO_SLOT;
     return weight_ring_open(&local->ring, &memory->weights, error);
@@ -150,7 +155,7 @@ static bool collect_incoming(struct flights *flights, const struct action_list *
     for (uint32_t l = 0; l < flights->local_count; l++) {
         for (int kind = 0; kind < 2; kind++) {
             struct incoming *incoming = &flights->locals[l].incoming[kind];
-            incoming->receives = calloc((size_t)flights->schedule->micro_batches + 1, sizeof *incoming->receives);
+            incoming->receives = calloc(parts_of(flights->schedule) + 1, sizeof *incoming->receives);
             if (!incoming->receives)
                 return error_no_memory(error, "what a stage receives");
         }
@@ -165,20 +170,22 @@ static bool collect_incoming(struct flights *flights, const struct action_list *
     return true;
 }
 
-bool flights_open(struct flights *flights, const struct schedule *schedule, uint32_t rank, const struct stage *stages,
-                  struct slab *slab, struct error *error)
+bool flights_open(struct flights *flights, const struct schedule *schedule, const struct copies *copies, uint32_t rank,
+                  const struct stage *stages, struct slab *slab, struct error *error)
 {
-    *flights = (struct flights){ .schedule = schedule };
+    *flights = (struct flights){ .schedule = schedule, .rank = rank };
     flights->locals = calloc(schedule->stages, sizeof *flights->locals);
     flights->by_stage = calloc(schedule->stages, sizeof *flights->by_stage);
     if (!flights->locals || !flights->by_stage)
         return error_no_memory(error, "the stages of a rank");
     for (uint32_t s = 0; s < schedule->stages; s++) {
-        if (schedule->routes[s] != rank)
+        const uint32_t copy = copies_index(copies, s, rank);
+        if (copy == NO_COPY)
             continue;
         const uint32_t l = flights->local_count++;
         flights->by_stage[s] = &flights->locals[l];
-        if (!local_open(&flights->locals[l], &stages[s], &slab->stages[l], schedule->micro_batches, error))
+        flights->locals[l].copy = copy;
+        if (!local_open(&flights->locals[l], &stages[s], &slab->stages[l], parts_of(schedule), error))
             return false;
     }
     return collect_incoming(flights, &schedule->lists[rank], error);

@@ -4,18 +4,22 @@
 // Neighbouring stages on one rank exchange no messages: the upper one reads its
 // input where the lower one has written its output, and the gradient the other way
 // round; the slots live until the reader is done (schedules/slots.h counts alike).
+// Which neighbours are on this rank depends on a micro-batch's route.
 #ifndef RUNTIME_FLIGHTS_H
 #define RUNTIME_FLIGHTS_H
 
+#include "runtime/channels.h"
+#include "runtime/copies.h"
 #include "runtime/slab.h"
 #include "runtime/transport.h"
 #include "runtime/weight_ring.h"
 
-// One micro-batch on one stage: its slots, and its two receives.
+// One micro-batch (or a split of it) on one stage: its slots, and its two receives.
 struct flight {
     uint32_t slots[SLAB_CLASSES];  // or NO_SLOT
     uint32_t weights;              // slot of the version it met at its forward
-    uint32_t version;
+    uint64_t version;
+    bool was_recomputed;           // by an R of its own
     struct ticket input, output_gradient;
 };
 
@@ -39,7 +43,8 @@ struct local {
     const struct stage *does;
     struct slab_stage *memory;
     struct weight_ring ring;
-    struct flight *flights;        // by micro-batch
+    uint32_t copy;                 // which one of the stage this is
+    struct flight *flights;        // by part_place()
     struct outgoing *outgoing[2];  // by direction, then slot
     struct incoming incoming[2];   // RECV_F, RECV_B
 };
@@ -48,11 +53,12 @@ struct flights {
     const struct schedule *schedule;
     struct local *locals;  // in order of their stage
     uint32_t local_count;
-    struct local **by_stage;  // NULL where a stage is on another rank
+    uint32_t rank;
+    struct local **by_stage;  // NULL where a stage is on other ranks only
 };
 
-bool flights_open(struct flights *flights, const struct schedule *schedule, uint32_t rank, const struct stage *stages,
-                  struct slab *slab, struct error *error);
+bool flights_open(struct flights *flights, const struct schedule *schedule, const struct copies *copies, uint32_t rank,
+                  const struct stage *stages, struct slab *slab, struct error *error);
 void flights_close(struct flights *flights);
 
 static inline struct local *flights_local(const struct flights *flights, struct action action)
@@ -62,7 +68,7 @@ static inline struct local *flights_local(const struct flights *flights, struct 
 
 static inline struct flight *flights_flight(const struct flights *flights, struct action action)
 {
-    return &flights->by_stage[action.stage]->flights[action.micro_batch];
+    return &flights->by_stage[action.stage]->flights[part_place(flights->schedule, action)];
 }
 
 // Whether the stage below, or above, is on this rank too, or on another one.

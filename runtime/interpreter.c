@@ -5,7 +5,6 @@
 
 #include "common/clock.h"
 #include "common/number.h"
-#include "runtime/channels.h"
 #include "runtime/flights.h"
 
 struct interpreter {
@@ -14,6 +13,7 @@ struct interpreter {
     uint64_t step;
     uint64_t passes;        // that have been run
     uint64_t recompute_ns;  // of the action at hand
+    struct ticket reduction;
 };
 
 // Where a failure of this rank's own happened. (What a transport reports of others
@@ -93,12 +93,16 @@ static bool await_all_outgoing(struct interpreter *in, struct error *error)
 
 // --- messages ----------------------------------------------------------------------
 
-static uint32_t expected_version(const struct interpreter *in, uint32_t stage, uint32_t micro_batch)
+static struct message_header header_of(const struct interpreter *in, struct action action, uint64_t version)
 {
-    const struct schedule *schedule = in->needs.schedule;
-    const size_t m = schedule->micro_batches;
-    const uint32_t per_pass = in->needs.versions[schedule->stages * m + stage];
-    return (uint32_t)(in->passes * per_pass) + in->needs.versions[stage * m + micro_batch];
+    return (struct message_header){ in->step, action.micro_batch, action.split, version };
+}
+
+static uint64_t message_bytes(const struct interpreter *in, struct action message)
+{
+    const struct stage_bytes *bytes = &flights_local(&in->flights, message)->does->bytes;
+    const bool is_output = message.kind == ACTION_SEND_F || message.kind == ACTION_RECV_B;
+    return share_of(is_output ? bytes->output : bytes->input, message.split, in->needs.schedule->splits);
 }
 
 static struct ticket *receive_ticket(const struct interpreter *in, struct action receive)
@@ -114,12 +118,14 @@ static bool post_receive(struct interpreter *in, struct action receive, struct e
     struct local *local = flights_local(&in->flights, receive);
     if (!flights_take(&in->flights, receive, class, error))
         return at_action(in, receive, error);
-    const struct message_header expected = { in->step, receive.micro_batch,
-                                             expected_version(in, channel_source(receive), receive.micro_batch) };
+    struct action source = receive;
+    source.stage = (uint16_t)channel_source(receive);
+    const struct message_header expected =
+        header_of(in, receive, weight_plan_version(in->needs.weight_plan, in->passes, source));
     local->incoming[receive.kind == ACTION_RECV_B].posted++;
     return transport->functions->post_receive(transport, channel_of(in->needs.schedule, receive),
                                               flights_at(&in->flights, receive, class),
-                                              local->memory->rows[class].bytes, expected,
+                                              message_bytes(in, receive), expected,
                                               receive_ticket(in, receive), error);
 }
 
@@ -160,8 +166,7 @@ static bool do_send(struct interpreter *in, struct action action, struct error *
     outgoing->send = action;
     flight->slots[class] = NO_SLOT;  // the message's from here
     if (!transport->functions->post_send(transport, channel_of(in->needs.schedule, action), data,
-                                         outgoing_row(local, direction)->bytes,
-                                         (struct message_header){ in->step, action.micro_batch, flight->version },
+                                         message_bytes(in, action), header_of(in, action, flight->version),
                                          &outgoing->ticket, error))
         return false;
     recorder_sent(in->needs.recorder, action, outgoing->ticket.posted_ns);
@@ -190,15 +195,26 @@ static bool take_outgoing(struct interpreter *in, struct action action, enum dir
 
 // --- computing -----------------------------------------------------------------------
 
-static struct stage_pass pass_of(struct interpreter *in, struct action action)
+// Actions that are done together; mostly one.
+struct group {
+    const struct action *at;
+    size_t size;
+};
+
+static struct stage_pass pass_of(struct interpreter *in, struct action action, struct group group)
 {
     const struct flights *flights = &in->flights;
-    const struct slab_stage *memory = flights_local(flights, action)->memory;
+    const struct local *local = flights_local(flights, action);
+    const struct slab_stage *memory = local->memory;
+    const struct flight *flight = flights_flight(flights, action);
     return (struct stage_pass){
         .queue = in->needs.queue,
         .step = in->step,
         .micro_batch = action.micro_batch,
-        .weights = row_at(&memory->weights, flights_flight(flights, action)->weights),
+        .split = action.split,
+        .splits = in->needs.schedule->splits,
+        .copy = local->copy,
+        .weights = row_at(&memory->weights, flight->weights),
         .gradients = memory->gradients,
         .input = flights_input(flights, action),
         .output = flights_at(flights, action, SLAB_OUTPUT),
@@ -210,25 +226,10 @@ static struct stage_pass pass_of(struct interpreter *in, struct action action)
         .workspace = memory->bytes.transient > 0 ? in->needs.slab->workspace : NULL,
         .loss = action.kind == ACTION_F ? &in->needs.losses[action.micro_batch] : NULL,
         .recompute_ns = &in->recompute_ns,
+        .was_recomputed = flight->was_recomputed,
+        .together = group.at,
+        .together_count = group.size,
     };
-}
-
-typedef bool stage_function(void *self, const struct stage_pass *pass, struct error *error);
-
-static bool compute(struct interpreter *in, struct action action, stage_function *function, struct error *error)
-{
-    if (!post_ahead(in, error))
-        return false;
-    const struct stage_pass pass = pass_of(in, action);
-    const uint64_t start_ns = clock_now_ns();
-    in->recompute_ns = 0;
-    whereabouts_act(in->needs.whereabouts, in->needs.rank, action);
-    if (!function(flights_local(&in->flights, action)->does->self, &pass, error)
-        || !queue_wait(in->needs.queue, error))
-        return at_action(in, action, error);
-    recorder_span(in->needs.recorder,
-                  (struct span){ in->needs.rank, action, start_ns, clock_now_ns(), in->recompute_ns });
-    return true;
 }
 
 static struct action of_kind(struct action action, enum action_kind kind)
@@ -237,50 +238,91 @@ static struct action of_kind(struct action action, enum action_kind kind)
     return action;
 }
 
+static bool take(struct interpreter *in, struct action action, enum slab_class class, struct error *error)
+{
+    return flights_take(&in->flights, action, class, error) || at_action(in, action, error);
+}
+
 static bool take_output(struct interpreter *in, struct action action, struct error *error)
 {
     if (flights_goes_by_message(&in->flights, action))
         return take_outgoing(in, action, OUTPUTS, error);
-    return !flights_has_above(&in->flights, action) || flights_take(&in->flights, action, SLAB_OUTPUT, error)
-        || at_action(in, action, error);
+    return !flights_has_above(&in->flights, action) || take(in, action, SLAB_OUTPUT, error);
 }
 
 static bool take_input_gradient(struct interpreter *in, struct action action, struct error *error)
 {
     if (flights_comes_by_message(&in->flights, action))
         return take_outgoing(in, action, GRADIENTS, error);
-    return !flights_has_below(&in->flights, action) || flights_take(&in->flights, action, SLAB_INPUT_GRADIENT, error)
-        || at_action(in, action, error);
+    return !flights_has_below(&in->flights, action) || take(in, action, SLAB_INPUT_GRADIENT, error);
 }
 
-static bool do_forward(struct interpreter *in, struct action action, struct error *error)
+// The weights that the schedule says this micro-batch meets.
+static bool meet_weights(struct interpreter *in, struct action action, struct error *error)
 {
-    struct local *local = flights_local(&in->flights, action);
+    const struct weight_ring *ring = &flights_local(&in->flights, action)->ring;
     struct flight *flight = flights_flight(&in->flights, action);
-    if (!await_message(in, &flight->input, of_kind(action, ACTION_RECV_F), error) || !take_output(in, action, error))
-        return false;
-    if (!flights_take(&in->flights, action, SLAB_KEPT, error)
-        || !flights_take(&in->flights, action, SLAB_KEPT_THROUGH, error))
-        return at_action(in, action, error);
-    flight->weights = weight_ring_hold(&local->ring);
-    flight->version = weight_ring_version(&local->ring, flight->weights);
-    if (!compute(in, action, local->does->functions->forward, error))
-        return false;
-    if (local->does->bytes.input_life == INPUT_UNTIL_F)
-        flights_give(&in->flights, action, SLAB_INPUT);
-    return true;
+    flight->version = weight_plan_version(in->needs.weight_plan, in->passes, action);
+    flight->weights = weight_ring_find(ring, flight->version);
+    if (flight->weights != NO_SLOT)
+        return true;
+    error_set_kind(error, ERROR_MACHINE, "weight version %llu is to be met, and this rank does not hold it (its newest "
+                   "is %llu)", (unsigned long long)flight->version,
+                   (unsigned long long)weight_ring_version(ring, ring->newest));
+    return at_action(in, action, error);
 }
 
-// The version of a backward is that of its forward, and that of the schedule.
-static bool has_its_version(const struct interpreter *in, struct action action, struct error *error)
+static bool begin_forward(struct interpreter *in, struct action action, struct error *error)
+{
+    struct flight *flight = flights_flight(&in->flights, action);
+    flight->was_recomputed = false;
+    return await_message(in, &flight->input, of_kind(action, ACTION_RECV_F), error) && take_output(in, action, error)
+        && take(in, action, SLAB_KEPT, error) && take(in, action, SLAB_KEPT_THROUGH, error)
+        && meet_weights(in, action, error);
+}
+
+static void end_backward_input(struct interpreter *in, struct action action)
+{
+    flights_give(&in->flights, action, SLAB_KEPT);
+    flights_give(&in->flights, action, SLAB_OUTPUT_GRADIENT);
+    flights_give_above(&in->flights, action);
+    if (flights_local(&in->flights, action)->does->bytes.input_life == INPUT_UNTIL_I)
+        flights_give(&in->flights, action, SLAB_INPUT);
+}
+
+static void end_backward_weight(struct interpreter *in, struct action action)
+{
+    flights_give(&in->flights, action, SLAB_HELD);
+    flights_give(&in->flights, action, SLAB_KEPT_THROUGH);
+    flights_give(&in->flights, action, SLAB_INPUT);
+    flights_give_below(&in->flights, action);
+    weight_ring_drop(&flights_local(&in->flights, action)->ring, flights_flight(&in->flights, action)->weights);
+}
+
+static void end_backward(struct interpreter *in, struct action action)
+{
+    end_backward_input(in, action);
+    end_backward_weight(in, action);
+}
+
+// Where nothing goes back, nothing is kept.
+static void end_forward(struct interpreter *in, struct action action)
+{
+    if (!in->needs.weight_plan->has_backward)
+        end_backward(in, action);
+    else if (flights_local(&in->flights, action)->does->bytes.input_life == INPUT_UNTIL_F)
+        flights_give(&in->flights, action, SLAB_INPUT);
+}
+
+// The version of a backward is that of its forward.
+static bool has_its_version(struct interpreter *in, struct action action, struct error *error)
 {
     const struct flight *flight = flights_flight(&in->flights, action);
-    const uint32_t met = weight_ring_version(&flights_local(&in->flights, action)->ring, flight->weights);
-    const uint32_t planned = expected_version(in, action.stage, action.micro_batch);
-    if (met == flight->version && met == planned)
+    const uint64_t met = weight_ring_version(&flights_local(&in->flights, action)->ring, flight->weights);
+    if (met == flight->version)
         return true;
-    error_set_kind(error, ERROR_MACHINE, "the forward met weight version %u, the backward meets %u, and the schedule "
-                   "says %u", flight->version, met, planned);
+    error_set_kind(error, ERROR_MACHINE, "the forward met weight version %llu, and the backward meets %llu",
+                   (unsigned long long)flight->version, (unsigned long long)met);
     return at_action(in, action, error);
 }
 
@@ -292,57 +334,91 @@ static bool begin_backward(struct interpreter *in, struct action action, struct 
         && take_input_gradient(in, action, error) && has_its_version(in, action, error);
 }
 
-static void end_backward_input(struct interpreter *in, struct action action)
+static bool begin_backward_input(struct interpreter *in, struct action action, struct error *error)
 {
-    flights_give(&in->flights, action, SLAB_KEPT);
-    flights_give(&in->flights, action, SLAB_OUTPUT_GRADIENT);
-    flights_give_above(&in->flights, action);
+    return begin_backward(in, action, error) && take(in, action, SLAB_HELD, error);
 }
 
-static void end_backward_weight(struct interpreter *in, struct action action)
+static void end_recompute(struct interpreter *in, struct action action)
 {
-    flights_give(&in->flights, action, SLAB_KEPT_THROUGH);
-    flights_give(&in->flights, action, SLAB_INPUT);
-    flights_give_below(&in->flights, action);
-    weight_ring_drop(&flights_local(&in->flights, action)->ring, flights_flight(&in->flights, action)->weights);
+    flights_flight(&in->flights, action)->was_recomputed = true;
 }
 
-static bool do_backward(struct interpreter *in, struct action action, struct error *error)
+typedef bool stage_function(void *self, const struct stage_pass *pass, struct error *error);
+
+static stage_function *function_of(const struct stage_functions *functions, enum action_kind kind)
 {
-    if (!begin_backward(in, action, error)
-        || !compute(in, action, flights_local(&in->flights, action)->does->functions->backward, error))
-        return false;
-    end_backward_input(in, action);
-    end_backward_weight(in, action);
-    return true;
+    switch (kind) {
+    case ACTION_F:
+        return functions->forward;
+    case ACTION_B:
+        return functions->backward;
+    case ACTION_I:
+        return functions->backward_input;
+    case ACTION_W:
+        return functions->backward_weight;
+    default:
+        return functions->recompute;
+    }
 }
 
-static bool do_backward_input(struct interpreter *in, struct action action, struct error *error)
+// What each kind needs before it can be done, and gives back when it is.
+static const struct {
+    bool (*begin)(struct interpreter *in, struct action action, struct error *error);
+    void (*end)(struct interpreter *in, struct action action);
+} computing[ACTION_KINDS] = {
+    [ACTION_F] = { begin_forward, end_forward },
+    [ACTION_B] = { begin_backward, end_backward },
+    [ACTION_I] = { begin_backward_input, end_backward_input },
+    [ACTION_W] = { has_its_version, end_backward_weight },
+    [ACTION_R] = { has_its_version, end_recompute },
+};
+
+static bool compute(struct interpreter *in, struct action action, struct group group, struct error *error)
 {
     const struct stage *does = flights_local(&in->flights, action)->does;
-    if (!begin_backward(in, action, error))
-        return false;
-    if (!flights_take(&in->flights, action, SLAB_HELD, error))
-        return at_action(in, action, error);
-    if (!compute(in, action, does->functions->backward_input, error))
-        return false;
-    end_backward_input(in, action);
-    if (does->bytes.input_life == INPUT_UNTIL_I)
-        flights_give(&in->flights, action, SLAB_INPUT);
-    return true;
+    const struct stage_pass pass = pass_of(in, action, group);
+    whereabouts_act(in->needs.whereabouts, in->needs.rank, action);
+    return (function_of(does->functions, action.kind)(does->self, &pass, error) && queue_wait(in->needs.queue, error))
+        || at_action(in, action, error);
 }
 
-static bool do_backward_weight(struct interpreter *in, struct action action, struct error *error)
+// Begins when all that its members need is there, does them one after the other,
+// and ends for all at once.
+static bool do_computing(struct interpreter *in, struct group group, struct error *error)
 {
-    if (!has_its_version(in, action, error)
-        || !compute(in, action, flights_local(&in->flights, action)->does->functions->backward_weight, error))
+    for (size_t i = 0; i < group.size; i++)
+        if (!computing[group.at[i].kind].begin(in, group.at[i], error))
+            return false;
+    if (!post_ahead(in, error))
         return false;
-    flights_give(&in->flights, action, SLAB_HELD);
-    end_backward_weight(in, action);
+    uint64_t recompute_ns[MOST_JOINED];
+    const uint64_t start_ns = clock_now_ns();
+    for (size_t i = 0; i < group.size; i++) {
+        in->recompute_ns = 0;
+        if (!compute(in, group.at[i], group, error))
+            return false;
+        recompute_ns[i] = in->recompute_ns;
+    }
+    const uint64_t end_ns = clock_now_ns();
+    for (size_t i = 0; i < group.size; i++) {
+        computing[group.at[i].kind].end(in, group.at[i]);
+        recorder_span(in->needs.recorder,
+                      (struct span){ in->needs.rank, group.at[i], start_ns, end_ns, recompute_ns[i] });
+    }
     return true;
 }
 
 // --- updating ------------------------------------------------------------------------
+
+// What a STEP or REDUCE takes besides, and when it was.
+static void finish(struct interpreter *in, struct action action, uint64_t start_ns)
+{
+    const struct stage *does = flights_local(&in->flights, action)->does;
+    if (does->functions->linger)
+        does->functions->linger(does->self, action.kind, start_ns);
+    recorder_span(in->needs.recorder, (struct span){ in->needs.rank, action, start_ns, clock_now_ns(), 0 });
+}
 
 // Reads the newest version and writes the next one into a slot that nobody holds.
 static void update(struct interpreter *in, struct local *local, uint32_t next)
@@ -357,9 +433,9 @@ static void update(struct interpreter *in, struct local *local, uint32_t next)
         .exempt = local->does->exempt,
         .exempt_count = local->does->exempt_count,
     };
-    const uint64_t number = (uint64_t)weight_ring_version(&local->ring, local->ring.newest) + 1;
     if (buffers.count > 0)
-        optimizer_update(in->needs.optimizer, number, in->needs.queue, &buffers);
+        optimizer_update(in->needs.optimizer, weight_ring_version(&local->ring, local->ring.newest) + 1,
+                         in->needs.queue, &buffers);
     if (memory->bytes.gradients > 0)
         queue_zero(in->needs.queue, memory->gradients, memory->bytes.gradients);
     weight_ring_advance(&local->ring, next);
@@ -376,7 +452,44 @@ static bool do_step(struct interpreter *in, struct action action, struct error *
     update(in, local, next);
     if (!queue_wait(in->needs.queue, error))
         return at_action(in, action, error);
-    recorder_span(in->needs.recorder, (struct span){ in->needs.rank, action, start_ns, clock_now_ns(), 0 });
+    finish(in, action, start_ns);
+    return true;
+}
+
+// Adds up the gradients of all copies. With a flush each micro-batch's share of the
+// mean is in its loss already; otherwise every copy brings the gradient of a
+// micro-batch, and the update takes their mean.
+static bool do_reduce(struct interpreter *in, struct action action, struct error *error)
+{
+    const struct interpreter_needs *needs = &in->needs;
+    const struct local *local = flights_local(&in->flights, action);
+    const uint32_t copies = copies_count(needs->weight_plan->copies, action.stage);
+    const struct reduction reduction = {
+        .stage = action.stage,
+        .gradients = local->memory->gradients,
+        .count = local->memory->bytes.gradients / sizeof(float),
+        .divisor = needs->schedule->weights == WEIGHTS_FLUSH ? 1.0f : (float)copies,
+    };
+    uint64_t start_ns = clock_now_ns();
+    if (copies > 1) {
+        const uint64_t newest = weight_ring_version(&local->ring, local->ring.newest);
+        struct ticket *ticket = &in->reduction;
+        if (!needs->transport->functions->post_reduction(needs->transport, &reduction, header_of(in, action, newest),
+                                                         ticket, error)
+            || !await(in, ticket, action, error))
+            return false;
+        start_ns = ticket->gathered_ns;
+    }
+    finish(in, action, start_ns);
+    return true;
+}
+
+// No update here waits for a judgement over all stages, hence none is ever undone.
+static bool do_validate(struct interpreter *in, struct action action, struct error *error)
+{
+    (void)error;
+    const uint64_t now = clock_now_ns();
+    recorder_span(in->needs.recorder, (struct span){ in->needs.rank, action, now, now, 0 });
     return true;
 }
 
@@ -384,20 +497,33 @@ static bool do_step(struct interpreter *in, struct action action, struct error *
 
 typedef bool action_function(struct interpreter *in, struct action action, struct error *error);
 
+// What is no computing.
 static action_function *const does[ACTION_KINDS] = {
-    [ACTION_F] = do_forward,         [ACTION_B] = do_backward,    [ACTION_I] = do_backward_input,
-    [ACTION_W] = do_backward_weight, [ACTION_SEND_F] = do_send,   [ACTION_RECV_F] = do_receive,
-    [ACTION_SEND_B] = do_send,       [ACTION_RECV_B] = do_receive, [ACTION_STEP] = do_step,
+    [ACTION_SEND_F] = do_send, [ACTION_RECV_F] = do_receive, [ACTION_SEND_B] = do_send, [ACTION_RECV_B] = do_receive,
+    [ACTION_REDUCE] = do_reduce, [ACTION_STEP] = do_step, [ACTION_VALIDATE] = do_validate,
 };
+
+static void begin_pass(struct interpreter *in)
+{
+    for (uint32_t l = 0; l < in->flights.local_count; l++) {
+        struct local *local = &in->flights.locals[l];
+        const uint32_t stage = (uint32_t)(local->does - in->needs.stages);
+        local->incoming[0].posted = local->incoming[1].posted = 0;
+        weight_ring_begin(&local->ring, weight_plan_users(in->needs.weight_plan, stage, in->needs.rank));
+    }
+}
 
 static bool run_list(struct interpreter *in, struct error *error)
 {
     const struct action_list *list = &in->needs.schedule->lists[in->needs.rank];
-    for (uint32_t l = 0; l < in->flights.local_count; l++)
-        in->flights.locals[l].incoming[0].posted = in->flights.locals[l].incoming[1].posted = 0;
-    for (size_t i = 0; i < list->count; i++)
-        if (!does[list->at[i].kind](in, list->at[i], error))
+    const struct action *end = list_end(list);
+    begin_pass(in);
+    for (const struct action *at = list->at; at < end;) {
+        const struct group group = { at, group_size(at, end) };
+        if (!(does[at->kind] ? does[at->kind](in, *at, error) : do_computing(in, group, error)))
             return false;
+        at += group.size;
+    }
     return true;
 }
 
@@ -411,57 +537,52 @@ bool interpreter_run(struct interpreter *in, uint64_t step, struct error *error)
     if (good)
         return true;
     in->needs.transport->functions->abandon(in->needs.transport, &reason);
+    in->needs.transport->functions->cancel(in->needs.transport, &in->reduction);
     flights_cancel(&in->flights, in->needs.transport);
     return error_set_kind(error, reason.kind, "%s", reason.text);
 }
 
 // --- making and freeing ---------------------------------------------------------------------
 
-uint32_t *static_versions(const struct schedule *schedule, struct error *error)
+static bool can_do(const struct interpreter_needs *needs, struct group group, struct error *error)
 {
-    const size_t m = schedule->micro_batches;
-    uint32_t *versions = calloc((m + 1) * schedule->stages, sizeof *versions);
-    if (!versions) {
-        error_no_memory(error, "the weight versions of a schedule");
-        return NULL;
+    char name[ACTION_SIZE];
+    for (size_t i = 0; i < group.size; i++) {
+        const struct action action = group.at[i];
+        const struct stage *stage = &needs->stages[action.stage];
+        action_format(action, name);
+        if (group.size > 1 && !computing[action.kind].begin)
+            return error_set(error, "rank %u: %s cannot be done together with another action; only F, B, I, W and R can",
+                             needs->rank, name);
+        if (action.kind == ACTION_R && !stage->functions->recompute)
+            return error_set(error, "rank %u: %s cannot be an action of its own: these layers run their forwards again "
+                             "within B or I; leave it out of the schedule", needs->rank, name);
     }
-    uint32_t *steps = &versions[schedule->stages * m];
-    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
-        const struct action_list *list = &schedule->lists[rank];
-        for (size_t i = 0; i < list->count; i++) {
-            const struct action action = list->at[i];
-            if (action.kind == ACTION_STEP)
-                steps[action.stage]++;
-            else if (action.kind == ACTION_F)
-                versions[action.stage * m + action.micro_batch] = steps[action.stage];
-        }
-    }
-    return versions;
+    return group.size <= MOST_JOINED
+        || error_set(error, "rank %u: %zu actions from %s on are done together; at most %d can", needs->rank, group.size,
+                     action_format(*group.at, name), MOST_JOINED);
 }
 
-static bool can_run(const struct schedule *schedule, uint32_t rank, struct error *error)
+static bool can_run(const struct interpreter_needs *needs, struct error *error)
 {
+    const struct schedule *schedule = needs->schedule;
     if (!schedule->lowered)
         return error_set(error, "the schedule has no SENDs and RECVs yet; lower it first");
-    if (schedule->weights != WEIGHTS_FLUSH && schedule->weights != WEIGHTS_STASH)
-        return error_set(error, "weights \"%s\" cannot be run yet (flush and stash can)",
-                         weights_names[schedule->weights]);
-    if (schedule->route_count != 1)
-        return error_set(error, "a schedule of %u routes cannot be run yet (replicas need a REDUCE)",
-                         schedule->route_count);
-    for (size_t i = 0; i < schedule->lists[rank].count; i++) {
-        const struct action action = schedule->lists[rank].at[i];
-        char name[ACTION_SIZE];
-        if (!does[action.kind] || action.split != 0)
-            return error_set(error, "rank %u: %s: R, REDUCE and sequence splits cannot be run yet", rank,
-                             action_format(action, name));
-    }
+    for (uint32_t s = 0; schedule->splits > 1 && s < schedule->stages; s++)
+        if (!needs->stages[s].takes_splits)
+            return error_set(error, "the schedule passes each sequence through in %u splits, and the layers of stage %u "
+                             "take whole sequences only", schedule->splits, s);
+    const struct action_list *list = &schedule->lists[needs->rank];
+    const struct action *end = list_end(list);
+    for (const struct action *at = list->at; at < end; at += group_size(at, end))
+        if (!can_do(needs, (struct group){ at, group_size(at, end) }, error))
+            return false;
     return true;
 }
 
 struct interpreter *interpreter_create(const struct interpreter_needs *needs, struct error *error)
 {
-    if (!can_run(needs->schedule, needs->rank, error))
+    if (!can_run(needs, error))
         return NULL;
     struct interpreter *in = calloc(1, sizeof *in);
     if (!in) {
@@ -469,7 +590,8 @@ struct interpreter *interpreter_create(const struct interpreter_needs *needs, st
         return NULL;
     }
     in->needs = *needs;
-    if (!flights_open(&in->flights, needs->schedule, needs->rank, needs->stages, needs->slab, error)) {
+    if (!flights_open(&in->flights, needs->schedule, needs->weight_plan->copies, needs->rank, needs->stages, needs->slab,
+                      error)) {
         interpreter_free(in);
         return NULL;
     }

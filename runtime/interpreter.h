@@ -7,6 +7,12 @@
 //     WAIT_IN_ORDER   RECV and SEND post and wait where they stand: the strictest of worlds, the one
 //                     schedule_check() judges by
 //
+// Actions in brackets are begun together, once all that they need is there, and done
+// one after the other: a processor has no better way. REDUCE waits for the other
+// copies of its stage. VALIDATE finds nothing to judge: an optimizer here needs
+// nothing of other stages (no norm over all of them), so no update is made too early
+// and none is ever taken back.
+//
 // All memory is the slab's and was there before the first action; nothing is
 // allocated on the way. Every wait has a deadline, and says on the board of
 // whereabouts what it waits for.
@@ -18,6 +24,7 @@
 #include "runtime/slab.h"
 #include "runtime/stage.h"
 #include "runtime/transport.h"
+#include "runtime/weight_plan.h"
 #include "runtime/whereabouts.h"
 
 enum waiting { WAIT_AT_USE, WAIT_IN_ORDER };
@@ -27,7 +34,7 @@ enum waiting { WAIT_AT_USE, WAIT_IN_ORDER };
 struct interpreter_needs {
     const struct schedule *schedule;  // lowered
     const struct stage *stages;       // all of the schedule's
-    const uint32_t *versions;         // static_versions() of the schedule
+    const struct weight_plan *weight_plan;
     uint32_t rank;
     enum waiting waiting;
     uint64_t deadline_ns;  // of one wait
@@ -42,8 +49,7 @@ struct interpreter_needs {
 
 struct interpreter;
 
-// Refuses what cannot be run yet: R and REDUCE as actions, sequence splits, more
-// than one route, weights other than flush and stash.
+// Refuses what these stages cannot do: an R of its own, splits of a sequence.
 struct interpreter *interpreter_create(const struct interpreter_needs *needs, struct error *error);
 void interpreter_free(struct interpreter *interpreter);
 
@@ -55,10 +61,5 @@ bool interpreter_run(struct interpreter *interpreter, uint64_t step, struct erro
 
 // The newest weights of a stage of this rank, on the device.
 const void *interpreter_weights(const struct interpreter *interpreter, uint32_t stage);
-
-// Per stage and micro-batch, [stage * m + micro-batch]: how many STEPs of the stage
-// come before that F in its rank's list; behind all of them, per stage, the STEPs of
-// a whole pass. The caller frees.
-uint32_t *static_versions(const struct schedule *schedule, struct error *error);
 
 #endif

@@ -134,7 +134,7 @@ bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, u
     char *weights = malloc(all + 1);
     if (!weights)
         return error_no_memory(error, "the weights of a stage");
-    const bool good = session_read_weights(pipeline->session, stage, weights, error);
+    const bool good = session_read_weights(pipeline->session, stage, 0, weights, error);
     if (good && bytes)
         memcpy(host, weights + chain_parameter_offset(pipeline->chains[stage], layer), bytes);
     free(weights);

@@ -8,7 +8,7 @@
 
 static size_t message_places(const struct schedule *schedule)
 {
-    return (size_t)channel_count(schedule) * schedule->micro_batches;
+    return channel_count(schedule) * parts_of(schedule);
 }
 
 bool recorder_open(struct recorder *recorder, const struct schedule *lowered, struct error *error)
@@ -60,7 +60,7 @@ void recorder_span(struct recorder *recorder, struct span span)
 static size_t message_place(const struct recorder *recorder, struct action action)
 {
     const struct schedule *schedule = recorder->schedule;
-    return (size_t)channel_of(schedule, action) * schedule->micro_batches + action.micro_batch;
+    return channel_of(schedule, action) * parts_of(schedule) + part_place(schedule, action);
 }
 
 void recorder_sent(struct recorder *recorder, struct action send, uint64_t at_ns)
@@ -129,14 +129,18 @@ static bool is_busy(uint8_t kind)
     return kind == ACTION_F || kind == ACTION_B || kind == ACTION_I || kind == ACTION_W || kind == ACTION_R;
 }
 
+// What is done together shares one time, which counts once.
 static void sum_spans(const struct rank_record *record, uint64_t zero, struct rank_result *result)
 {
+    uint64_t counted_ns = 0;
     result->busy_ns = result->recompute_ns = result->first_ns = result->last_ns = 0;
     for (size_t i = 0; i < record->span_count; i++) {
         const struct span *span = &record->spans[i];
         result->recompute_ns += span->recompute_ns;
-        if (is_busy(span->action.kind))
-            result->busy_ns += span->end_ns - span->start_ns;
+        if (!is_busy(span->action.kind) || span->end_ns <= counted_ns)
+            continue;
+        result->busy_ns += span->end_ns - (span->start_ns > counted_ns ? span->start_ns : counted_ns);
+        counted_ns = span->end_ns;
     }
     if (record->span_count > 0) {
         result->first_ns = record->spans[0].start_ns - zero;

@@ -16,7 +16,7 @@ struct rank_record {
 struct recorder {
     const struct schedule *schedule;
     struct rank_record *ranks;
-    uint64_t *sent_ns;     // [channel * m + micro-batch], by the sender
+    uint64_t *sent_ns;     // by channel, then part_place(); by the sender
     uint64_t *arrived_ns;  // by the receiver
     uint64_t start_ns;     // of the pass, by clock_now_ns(); all times above are by that clock
 };

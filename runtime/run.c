@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number.h"
 #include "runtime/channels.h"
 #include "runtime/threads.h"
 
@@ -32,7 +33,8 @@ struct session {
     struct threads *threads;
     struct whereabouts whereabouts;
     struct recorder recorder;
-    uint32_t *versions;
+    struct copies copies;
+    struct weight_plan weight_plan;
     float *losses;
     struct worker *workers;
     uint64_t steps;
@@ -156,17 +158,34 @@ static bool fits_together(const struct schedule *schedule, const struct stage *s
 static bool open_shared(struct session *session, const struct session_settings *settings, struct error *error)
 {
     const struct schedule *schedule = session->schedule;
-    struct channel *channels = channels_create(schedule, session->stages, error);
-    if (!channels || !whereabouts_open(&session->whereabouts, schedule, error)
-        || !recorder_open(&session->recorder, schedule, error)
-        || !(session->versions = static_versions(schedule, error))) {
-        free(channels);
+    if (!copies_open(&session->copies, schedule, error)
+        || !weight_plan_open(&session->weight_plan, schedule, &session->copies, error)
+        || !whereabouts_open(&session->whereabouts, schedule, &session->copies, error)
+        || !recorder_open(&session->recorder, schedule, error))
         return false;
-    }
-    const struct threads_settings threads = { settings->capacity, settings->network, explain, &session->whereabouts };
+    struct channel *channels = channels_create(schedule, session->stages, error);
+    if (!channels)
+        return false;
+    const struct threads_settings threads = {
+        .capacity = settings->capacity,
+        .network = settings->network,
+        .copies = &session->copies,
+        .stages = schedule->stages,
+        .explain = explain,
+        .self = &session->whereabouts,
+    };
     session->threads = threads_create(schedule->ranks, channels, channel_count(schedule), &threads, error);
     free(channels);
     return session->threads != NULL;
+}
+
+// What is there per micro-batch, for the largest split of it.
+static struct stage_bytes split_bytes(struct stage_bytes bytes, uint32_t splits)
+{
+    uint64_t *const per_micro_batch[] = { &bytes.input, &bytes.output, &bytes.kept, &bytes.kept_through, &bytes.held };
+    for (size_t i = 0; splits > 1 && i < sizeof per_micro_batch / sizeof per_micro_batch[0]; i++)
+        *per_micro_batch[i] = round_to_256(largest_share(*per_micro_batch[i], splits));
+    return bytes;
 }
 
 // The slab of a rank, from the stages that are on it.
@@ -178,9 +197,9 @@ static bool open_slab(struct worker *worker, const struct slots *slots, struct e
     struct slots *own = calloc(stages, sizeof *own);
     uint32_t count = 0;
     for (uint32_t s = 0; bytes && own && s < stages; s++) {
-        if (session->schedule->routes[s] != worker->rank)
+        if (copies_index(&session->copies, s, worker->rank) == NO_COPY)
             continue;
-        bytes[count] = session->stages[s].bytes;
+        bytes[count] = split_bytes(session->stages[s].bytes, session->schedule->splits);
         own[count++] = slots[s];
     }
     const bool good = bytes && own ? slab_open(&worker->slab, session->device, bytes, own, count, error)
@@ -199,7 +218,7 @@ static bool open_worker(struct worker *worker, const struct slots *slots, struct
     const struct interpreter_needs needs = {
         .schedule = session->schedule,
         .stages = session->stages,
-        .versions = session->versions,
+        .weight_plan = &session->weight_plan,
         .rank = worker->rank,
         .waiting = session->settings.waiting,
         .deadline_ns = session->settings.deadline_ns,
@@ -323,7 +342,8 @@ void session_free(struct session *session)
     threads_free(session->threads);
     whereabouts_close(&session->whereabouts);
     recorder_close(&session->recorder);
-    free(session->versions);
+    weight_plan_close(&session->weight_plan);
+    copies_close(&session->copies);
     free(session->losses);
     free(session->workers);
     free(session->per_rank);
@@ -400,9 +420,14 @@ uint64_t session_slab_bytes(const struct session *session, uint32_t rank)
     return session->workers[rank].slab.bytes;
 }
 
-bool session_read_weights(struct session *session, uint32_t stage, void *host, struct error *error)
+uint32_t session_copies(const struct session *session, uint32_t stage)
 {
-    struct worker *worker = &session->workers[session->schedule->routes[stage]];
+    return copies_count(&session->copies, stage);
+}
+
+bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, void *host, struct error *error)
+{
+    struct worker *worker = &session->workers[copies_ranks(&session->copies, stage)[copy]];
     const void *weights = interpreter_weights(worker->interpreter, stage);
     if (weights)
         queue_download(worker->queue, host, weights, session->stages[stage].bytes.weights);

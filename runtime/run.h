@@ -55,7 +55,9 @@ void session_set_rate(struct session *session, float rate);
 // Bytes of the one device allocation that a rank made.
 uint64_t session_slab_bytes(const struct session *session, uint32_t rank);
 
-// Copies the newest weights of a stage (stages[stage].bytes.weights of them) to the host.
-bool session_read_weights(struct session *session, uint32_t stage, void *host, struct error *error);
+// On how many ranks a stage is; and the newest weights of one of its copies
+// (stages[stage].bytes.weights of them), which are all alike.
+uint32_t session_copies(const struct session *session, uint32_t stage);
+bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, void *host, struct error *error);
 
 #endif

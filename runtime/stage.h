@@ -1,4 +1,4 @@
-// What a stage does, as the interpreter sees it: four functions and their sizes.
+// What a stage does, as the interpreter sees it: a few functions and their sizes.
 //
 // The interpreter owns all memory and hands each call the places it may use; a
 // stage computes and returns at once (work goes to the queue). Nothing here
@@ -31,6 +31,11 @@ struct stage_pass {
     void *workspace;              // bytes.transient of it
     float *loss;                  // F of the stage that computes it: where the micro-batch's loss goes (host memory)
     uint64_t *recompute_ns;       // B and I: add what was spent on running forwards again, as the host sees it; or NULL
+    bool was_recomputed;          // B and I: an R of its own has run forwards again already
+    uint32_t split, splits;       // which part of the sequence, of how many
+    uint32_t copy;                // of the stage: several copies may be called at a time
+    const struct action *together;  // what is done at the same time, this action included; each is called by itself
+    size_t together_count;
 };
 
 struct stage_functions {
@@ -40,6 +45,10 @@ struct stage_functions {
     bool (*backward_weight)(void *self, const struct stage_pass *pass, struct error *error);
     // Writes the initial weights.
     bool (*initialize)(void *self, struct queue *queue, void *weights, struct error *error);
+    // Runs forwards again ahead of B or I. NULL: they do so themselves, and an R is refused.
+    bool (*recompute)(void *self, const struct stage_pass *pass, struct error *error);
+    // What a STEP or REDUCE that began at `start_ns` takes besides the work that is the runtime's own. NULL: nothing.
+    void (*linger)(void *self, enum action_kind kind, uint64_t start_ns);
 };
 
 // Elements [first, end) of a stage's weights that no optimizer decays (biases, norms).
@@ -53,6 +62,7 @@ struct stage {
     struct stage_bytes bytes;
     const struct exempt *exempt;  // ascending and apart; borrowed
     size_t exempt_count;
+    bool takes_splits;  // whether it can be given a part of each sequence at a time
 };
 
 #endif

@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/number.h"
 #include "common/random.h"
+#include "runtime/channels.h"
 
 enum purpose { MADE_OUTPUT, MADE_GRADIENT, MADE_KEPT, MADE_THROUGH, MADE_HELD };
 static const char *const purpose_names[] = {
@@ -22,13 +23,14 @@ struct stamp {
     uint32_t stage;
     uint32_t micro_batch;
     uint64_t step;
+    uint32_t split;
     uint32_t version;  // of the weights, where the maker itself reads it again
 };
 
 static uint64_t pattern(const struct stamp *stamp, uint64_t at)
 {
     uint64_t seed = (uint64_t)stamp->purpose << 56 ^ (uint64_t)stamp->stage << 40 ^ (uint64_t)stamp->micro_batch << 8
-                  ^ stamp->step << 20 ^ (uint64_t)stamp->version << 32;
+                  ^ stamp->step << 20 ^ (uint64_t)stamp->split << 49 ^ (uint64_t)stamp->version << 32;
     seed = random_next(&seed) ^ at;
     return random_next(&seed);
 }
@@ -60,7 +62,7 @@ static bool bears_stamp(const void *memory, uint64_t bytes, struct stamp stamp, 
 // A stamp of this stage or a neighbour; what travels bears no version.
 static struct stamp stamp_of(const struct stage_pass *pass, enum purpose purpose, uint32_t stage)
 {
-    return (struct stamp){ purpose, stage, pass->micro_batch, pass->step, 0 };
+    return (struct stamp){ purpose, stage, pass->micro_batch, pass->step, pass->split, 0 };
 }
 
 static struct stamp own_stamp(const struct synthetic *self, const struct stage_pass *pass, enum purpose purpose)
@@ -81,10 +83,34 @@ static void sleep_until(uint64_t at_ns)
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
 }
 
+// What an action of `whole_ns` takes: its share where the sequence is split, and of
+// a group with a time of its own the first does all.
+static uint64_t time_of(const struct synthetic *self, const struct stage_pass *pass, enum action_kind kind,
+                        uint64_t whole_ns)
+{
+    uint64_t overlapped_ns = 0;
+    for (size_t i = 0; pass->together_count > 1 && i < pass->together_count; i++)
+        if (pass->together[i].kind == ACTION_F)
+            overlapped_ns = self->rows[pass->together[i].stage].overlapped_ns;
+    if (overlapped_ns == 0)
+        return share_of(whole_ns, pass->split, pass->splits);
+    const struct action first = pass->together[0];
+    const bool is_first = first.kind == kind && first.stage == self->stage && first.micro_batch == pass->micro_batch
+                       && first.split == pass->split;
+    return is_first ? share_of(overlapped_ns, pass->split, pass->splits) : 0;
+}
+
+// Bytes of this part of the sequence.
+static uint64_t part_bytes(const struct stage_pass *pass, uint64_t bytes)
+{
+    return share_of(bytes, pass->split, pass->splits);
+}
+
 static bool has_input(const struct synthetic *self, const struct stage_pass *pass, struct error *error)
 {
     return self->stage == 0
-        || bears_stamp(pass->input, self->bytes.input, stamp_of(pass, MADE_OUTPUT, self->stage - 1), error);
+        || bears_stamp(pass->input, part_bytes(pass, self->bytes.input), stamp_of(pass, MADE_OUTPUT, self->stage - 1),
+                       error);
 }
 
 static bool forward(void *itself, const struct stage_pass *pass, struct error *error)
@@ -94,39 +120,51 @@ static bool forward(void *itself, const struct stage_pass *pass, struct error *e
     if (!has_input(self, pass, error))
         return false;
     stamp_bytes(pass->workspace, self->bytes.transient, stamp_of(pass, MADE_KEPT, UINT16_MAX));
-    stamp_bytes(pass->kept, self->bytes.kept, own_stamp(self, pass, MADE_KEPT));
-    stamp_bytes(pass->kept_through, self->bytes.kept_through, own_stamp(self, pass, MADE_THROUGH));
-    stamp_bytes(pass->output, self->bytes.output, stamp_of(pass, MADE_OUTPUT, self->stage));
+    stamp_bytes(pass->kept, part_bytes(pass, self->bytes.kept), own_stamp(self, pass, MADE_KEPT));
+    stamp_bytes(pass->kept_through, part_bytes(pass, self->bytes.kept_through), own_stamp(self, pass, MADE_THROUGH));
+    stamp_bytes(pass->output, part_bytes(pass, self->bytes.output), stamp_of(pass, MADE_OUTPUT, self->stage));
     if (self->stage + 1 == self->stages)
         *pass->loss = (float)pass->micro_batch;
-    sleep_until(start_ns + self->costs.forward_ns);
+    sleep_until(start_ns + time_of(self, pass, ACTION_F, self->costs.forward_ns));
     return true;
 }
 
 // What B and I have in common: all that was kept is there, and the gradient goes on.
 static bool go_back(const struct synthetic *self, const struct stage_pass *pass, struct error *error)
 {
-    if (!bears_stamp(pass->kept, self->bytes.kept, own_stamp(self, pass, MADE_KEPT), error)
+    if (!bears_stamp(pass->kept, part_bytes(pass, self->bytes.kept), own_stamp(self, pass, MADE_KEPT), error)
         || (self->bytes.input_life != INPUT_UNTIL_F && !has_input(self, pass, error))
         || (self->stage + 1 < self->stages
-            && !bears_stamp(pass->output_gradient, self->bytes.output,
+            && !bears_stamp(pass->output_gradient, part_bytes(pass, self->bytes.output),
                             stamp_of(pass, MADE_GRADIENT, self->stage + 1), error)))
         return false;
     stamp_bytes(pass->workspace, self->bytes.transient, stamp_of(pass, MADE_HELD, UINT16_MAX));
     if (self->stage > 0)
-        stamp_bytes(pass->input_gradient, self->bytes.input, stamp_of(pass, MADE_GRADIENT, self->stage));
+        stamp_bytes(pass->input_gradient, part_bytes(pass, self->bytes.input),
+                    stamp_of(pass, MADE_GRADIENT, self->stage));
     return true;
 }
 
 // What B and W have in common.
 static bool add_gradient(const struct synthetic *self, const struct stage_pass *pass, struct error *error)
 {
-    if (!bears_stamp(pass->kept_through, self->bytes.kept_through, own_stamp(self, pass, MADE_THROUGH), error)
+    if (!bears_stamp(pass->kept_through, part_bytes(pass, self->bytes.kept_through),
+                     own_stamp(self, pass, MADE_THROUGH), error)
         || (self->bytes.input_life == INPUT_UNTIL_W && !has_input(self, pass, error)))
         return false;
     if (pass->gradients)
         *(float *)pass->gradients += 1.0f;
     return true;
+}
+
+// What B and I run again, where no R has done so.
+static uint64_t recompute(const struct synthetic *self, const struct stage_pass *pass)
+{
+    if (pass->was_recomputed)
+        return 0;
+    const uint64_t again_ns = share_of(self->costs.recompute_ns, pass->split, pass->splits);
+    *pass->recompute_ns += again_ns;
+    return again_ns;
 }
 
 static bool backward(void *itself, const struct stage_pass *pass, struct error *error)
@@ -135,8 +173,8 @@ static bool backward(void *itself, const struct stage_pass *pass, struct error *
     const uint64_t start_ns = clock_now_ns();
     if (!go_back(self, pass, error) || !add_gradient(self, pass, error))
         return false;
-    *pass->recompute_ns += self->costs.recompute_ns;
-    sleep_until(start_ns + self->costs.backward_ns + self->costs.recompute_ns);
+    const uint64_t again_ns = recompute(self, pass);
+    sleep_until(start_ns + time_of(self, pass, ACTION_B, self->costs.backward_ns) + again_ns);
     return true;
 }
 
@@ -146,9 +184,9 @@ static bool backward_input(void *itself, const struct stage_pass *pass, struct e
     const uint64_t start_ns = clock_now_ns();
     if (!go_back(self, pass, error))
         return false;
-    stamp_bytes(pass->held, self->bytes.held, own_stamp(self, pass, MADE_HELD));
-    *pass->recompute_ns += self->costs.recompute_ns;
-    sleep_until(start_ns + self->costs.backward_input_ns + self->costs.recompute_ns);
+    stamp_bytes(pass->held, part_bytes(pass, self->bytes.held), own_stamp(self, pass, MADE_HELD));
+    const uint64_t again_ns = recompute(self, pass);
+    sleep_until(start_ns + time_of(self, pass, ACTION_I, self->costs.backward_input_ns) + again_ns);
     return true;
 }
 
@@ -156,11 +194,27 @@ static bool backward_weight(void *itself, const struct stage_pass *pass, struct 
 {
     const struct synthetic *self = itself;
     const uint64_t start_ns = clock_now_ns();
-    if (!bears_stamp(pass->held, self->bytes.held, own_stamp(self, pass, MADE_HELD), error)
+    if (!bears_stamp(pass->held, part_bytes(pass, self->bytes.held), own_stamp(self, pass, MADE_HELD), error)
         || !add_gradient(self, pass, error))
         return false;
-    sleep_until(start_ns + self->costs.backward_weight_ns);
+    sleep_until(start_ns + time_of(self, pass, ACTION_W, self->costs.backward_weight_ns));
     return true;
+}
+
+static bool run_again(void *itself, const struct stage_pass *pass, struct error *error)
+{
+    const struct synthetic *self = itself;
+    const uint64_t start_ns = clock_now_ns();
+    if (self->bytes.input_life != INPUT_UNTIL_F && !has_input(self, pass, error))
+        return false;
+    sleep_until(start_ns + recompute(self, pass));
+    return true;
+}
+
+static void linger(void *itself, enum action_kind kind, uint64_t start_ns)
+{
+    const struct synthetic *self = itself;
+    sleep_until(start_ns + (kind == ACTION_STEP ? self->costs.step_ns : self->costs.reduce_ns));
 }
 
 static bool initialize(void *itself, struct queue *queue, void *weights, struct error *error)
@@ -179,6 +233,7 @@ struct synthetic synthetic_from_costs(const struct cost_row *costs, uint32_t sta
         .stage = stage,
         .stages = stages,
         .costs = *row,
+        .rows = costs,
         .bytes = {
             .weights = round_to_256(row->version_bytes),
             .gradients = round_to_256(row->version_bytes),
@@ -195,7 +250,15 @@ struct synthetic synthetic_from_costs(const struct cost_row *costs, uint32_t sta
 
 struct stage synthetic_stage(struct synthetic *synthetic)
 {
-    static const struct stage_functions functions = { forward, backward, backward_input, backward_weight,
-                                                      initialize };
-    return (struct stage){ .functions = &functions, .self = synthetic, .bytes = synthetic->bytes };
+    static const struct stage_functions functions = {
+        .forward = forward,
+        .backward = backward,
+        .backward_input = backward_input,
+        .backward_weight = backward_weight,
+        .initialize = initialize,
+        .recompute = run_again,
+        .linger = linger,
+    };
+    return (struct stage){ .functions = &functions, .self = synthetic, .bytes = synthetic->bytes,
+                           .takes_splits = true };
 }

@@ -17,11 +17,13 @@
 struct synthetic {
     uint32_t stage, stages;
     struct cost_row costs;  // its times; the rest is not looked at
+    const struct cost_row *rows;  // of all stages: what an F takes together with a backward
     struct stage_bytes bytes;
 };
 
 // Times and sizes of stage `stage` from rows of costs, one per stage: what is kept,
 // held and handed on are as the row says, weights and gradients as large as a version.
+// The rows are borrowed.
 struct synthetic synthetic_from_costs(const struct cost_row *costs, uint32_t stages, uint32_t stage);
 
 // Borrows it.

@@ -2,38 +2,19 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/clock.h"
 #include "common/number.h"
+#include "runtime/gathering.h"
+#include "runtime/posts.h"
 
 // How many posts of one channel a rank may have under way; far more than any
 // schedule has slots for.
 enum { MOST_POSTS = 1024 };
-
-enum post_state { POST_FREE, POST_QUEUED, POST_MOVING, POST_DONE };
-
-// A send or receive under way. Queued in its lane, moved by one thread, then done:
-// from `done_ns` on the owner may see it.
-struct post {
-    enum post_state state;
-    bool is_send;
-    bool announced;  // its owner was woken for it once
-    uint32_t rank, lane;
-    void *data;
-    uint64_t bytes, met_bytes;
-    struct message_header header;  // sent or expected
-    struct message_header met;     // of a receive: what arrived
-    uint64_t done_ns;
-    struct post *next_queued;
-    struct post *next_active;  // among its rank's posts, or in the free list
-};
-
-struct post_queue {
-    struct post *first, *last;
-};
 
 // A message put aside in the engine.
 struct parcel {
@@ -57,8 +38,7 @@ struct end {
     struct threads *engine;
     pthread_cond_t changed;
     bool waiting, notified, left;
-    struct post *active, *free;
-    struct post *posts;
+    struct post_pool pool;
 };
 
 struct threads {
@@ -68,65 +48,20 @@ struct threads {
     uint32_t ranks;
     struct lane *lanes;
     uint32_t lane_count;
+    struct gathering *gatherings;  // by stage
+    uint32_t gathering_count;
     struct link *links;
     uint64_t *link_free_ns;
     bool failed;
     struct error error;
 };
 
-// --- posts -------------------------------------------------------------------
-
-static void queue_append(struct post_queue *queue, struct post *post)
+static uint64_t smaller(uint64_t a, uint64_t b)
 {
-    post->next_queued = NULL;
-    if (queue->last)
-        queue->last->next_queued = post;
-    else
-        queue->first = post;
-    queue->last = post;
+    return a < b ? a : b;
 }
 
-static struct post *queue_pop(struct post_queue *queue)
-{
-    struct post *post = queue->first;
-    queue->first = post->next_queued;
-    if (!queue->first)
-        queue->last = NULL;
-    return post;
-}
-
-static void queue_remove(struct post_queue *queue, struct post *post)
-{
-    struct post_queue rest = { NULL, NULL };
-    while (queue->first) {
-        struct post *at = queue_pop(queue);
-        if (at != post)
-            queue_append(&rest, at);
-    }
-    *queue = rest;
-}
-
-static struct post *post_take(struct end *end)
-{
-    struct post *post = end->free;
-    if (!post)
-        return NULL;
-    end->free = post->next_active;
-    *post = (struct post){ .state = POST_QUEUED, .rank = end->transport.rank, .next_active = end->active };
-    end->active = post;
-    return post;
-}
-
-static void post_release(struct end *end, struct post *post)
-{
-    struct post **at = &end->active;
-    while (*at != post)
-        at = &(*at)->next_active;
-    *at = post->next_active;
-    post->state = POST_FREE;
-    post->next_active = end->free;
-    end->free = post;
-}
+// --- news ---------------------------------------------------------------------
 
 static void end_notify(struct end *end)
 {
@@ -165,7 +100,7 @@ static bool end_may_move(const struct end *end)
         return false;
     if (!end->waiting || end->notified)
         return true;
-    for (const struct post *post = end->active; post; post = post->next_active)
+    for (const struct post *post = end->pool.active; post; post = post->next_active)
         if (post->state == POST_DONE && !post->announced)
             return true;
     return false;
@@ -186,6 +121,15 @@ static void fail_if_quiescent(struct threads *engine)
         engine->settings.explain(engine->settings.self, &error);
     error_set_kind(&error, ERROR_MACHINE, "every rank waits and no message is under way");
     fail(engine, &error);
+}
+
+// Sleeps on a rank's condition until it is signalled or `until_ns` has passed.
+static void sleep_until(struct end *end, uint64_t until_ns)
+{
+    const uint64_t far = clock_now_ns() + 3600u * (uint64_t)1000000000;  // and look again
+    const uint64_t at = smaller(until_ns, far);
+    const struct timespec time = { (time_t)(at / 1000000000u), (long)(at % 1000000000u) };
+    pthread_cond_timedwait(&end->changed, &end->engine->lock, &time);
 }
 
 // --- moving messages ---------------------------------------------------------
@@ -217,14 +161,9 @@ static void copy_unlocked(struct threads *engine, void *to, const void *from, ui
     pthread_mutex_lock(&engine->lock);
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void deliver_parcel(struct threads *engine, struct lane *lane)
 {
-    struct post *receive = queue_pop(&lane->receives);
+    struct post *receive = post_queue_pop(&lane->receives);
     const uint32_t at = lane->parcel_first;
     const struct parcel parcel = lane->parcels[at];
     receive->state = POST_MOVING;
@@ -238,7 +177,7 @@ static void deliver_parcel(struct threads *engine, struct lane *lane)
 
 static void deliver_directly(struct threads *engine, struct lane *lane)
 {
-    struct post *receive = queue_pop(&lane->receives), *send = queue_pop(&lane->sends);
+    struct post *receive = post_queue_pop(&lane->receives), *send = post_queue_pop(&lane->sends);
     const uint64_t arrives_ns = occupy_link(engine, lane, send->bytes);
     receive->state = send->state = POST_MOVING;
     copy_unlocked(engine, receive->data, send->data, smaller(send->bytes, receive->bytes));
@@ -250,7 +189,7 @@ static void deliver_directly(struct threads *engine, struct lane *lane)
 
 static void put_aside(struct threads *engine, struct lane *lane)
 {
-    struct post *send = queue_pop(&lane->sends);
+    struct post *send = post_queue_pop(&lane->sends);
     const uint32_t at = (lane->parcel_first + lane->parcel_count) % lane->capacity;
     lane->parcels[at] = (struct parcel){ send->header, send->bytes, occupy_link(engine, lane, send->bytes) };
     send->state = POST_MOVING;
@@ -279,25 +218,81 @@ static void lane_move(struct threads *engine, struct lane *lane)
     lane->moving = false;
 }
 
+static struct post_queue *queue_of(struct lane *lane, const struct post *post)
+{
+    return post->kind == POST_SEND ? &lane->sends : &lane->receives;
+}
+
+static void enter_lane(struct threads *engine, struct post *post)
+{
+    struct lane *lane = &engine->lanes[post->lane];
+    post_queue_append(queue_of(lane, post), post);
+    lane_move(engine, lane);
+}
+
+// --- adding gradients ------------------------------------------------------------
+
+// A copy comes to its gathering. When it was the last, each is to add its share.
+static void join(struct threads *engine, struct post *post)
+{
+    struct gathering *gathering = &engine->gatherings[post->lane];
+    struct error error = { 0 };
+    gathering_join(gathering, post);
+    if (!gathering_is_full(gathering))
+        return;
+    if (!gathering_agrees(gathering, &error))
+        fail(engine, &error);
+    const uint64_t now = clock_now_ns();
+    for (uint32_t copy = 0; copy < gathering->count; copy++) {
+        gathering->posts[copy]->state = POST_MOVING;
+        gathering->posts[copy]->gathered_ns = now;
+        end_notify(&engine->ends[gathering->ranks[copy]]);
+    }
+}
+
+static void add_share(struct threads *engine, struct post *post)
+{
+    struct gathering *gathering = &engine->gatherings[post->lane];
+    post->has_added = true;
+    pthread_mutex_unlock(&engine->lock);
+    gathering_add(gathering, post);
+    pthread_mutex_lock(&engine->lock);
+    if (!gathering_end_share(gathering) || engine->failed)
+        return;
+    for (uint32_t copy = 0; copy < gathering->count; copy++)
+        post_finish(engine, gathering->posts[copy], clock_now_ns());
+    gathering_clear(gathering);
+}
+
+// A part in a reduction can be taken back until all have come; later the others
+// count on it, and it is done, or the run fails.
+static void leave(struct threads *engine, struct end *end, struct post *post)
+{
+    struct gathering *gathering = &engine->gatherings[post->lane];
+    if (post->state == POST_QUEUED)
+        gathering_withdraw(gathering, post);
+    if (post->state == POST_MOVING && !post->has_added && !engine->failed)
+        add_share(engine, post);
+    while (post->state == POST_MOVING && !engine->failed)
+        sleep_until(end, UINT64_MAX);
+}
+
 // --- the functions of a transport ----------------------------------------------
 
 static bool post(struct end *end, const struct post *what, struct ticket *ticket, struct error *error)
 {
     struct threads *engine = end->engine;
-    struct lane *lane = &engine->lanes[what->lane];
     bool good = true;
     pthread_mutex_lock(&engine->lock);
-    struct post *entry = engine->failed ? NULL : post_take(end);
+    struct post *entry = engine->failed ? NULL : post_take(&end->pool, what);
     if (entry) {
-        entry->is_send = what->is_send;
-        entry->lane = what->lane;
-        entry->data = what->data;
-        entry->bytes = what->bytes;
-        entry->header = what->header;
-        *ticket = (struct ticket){ .active = true, .header = what->header, .index = (uint64_t)(entry - end->posts),
-                                   .posted_ns = clock_now_ns() };
-        queue_append(what->is_send ? &lane->sends : &lane->receives, entry);
-        lane_move(engine, lane);
+        entry->rank = end->transport.rank;
+        *ticket = (struct ticket){ .active = true, .header = what->header, .posted_ns = clock_now_ns(),
+                                   .index = (uint64_t)(entry - end->pool.posts) };
+        if (entry->kind == POST_REDUCTION)
+            join(engine, entry);
+        else
+            enter_lane(engine, entry);
     } else if (engine->failed) {
         good = report(engine, error);
     } else {
@@ -313,8 +308,8 @@ static bool threads_post_send(struct transport *transport, uint32_t channel, con
     struct end *end = (struct end *)transport;
     assert(channel < end->engine->lane_count && end->engine->lanes[channel].channel.from == transport->rank);
     assert(bytes <= end->engine->lanes[channel].channel.bytes);
-    // A post is of either kind; that of a send is only ever read.
-    return post(end, &(struct post){ .is_send = true, .lane = channel, .data = (void *)(uintptr_t)data,
+    // A post is of any kind; the data of a send is only ever read.
+    return post(end, &(struct post){ .kind = POST_SEND, .lane = channel, .data = (void *)(uintptr_t)data,
                                      .bytes = bytes, .header = header }, ticket, error);
 }
 
@@ -323,22 +318,40 @@ static bool threads_post_receive(struct transport *transport, uint32_t channel, 
 {
     struct end *end = (struct end *)transport;
     assert(channel < end->engine->lane_count && end->engine->lanes[channel].channel.to == transport->rank);
-    return post(end, &(struct post){ .lane = channel, .data = data, .bytes = bytes, .header = expected },
-                ticket, error);
+    return post(end, &(struct post){ .kind = POST_RECEIVE, .lane = channel, .data = data, .bytes = bytes,
+                                     .header = expected }, ticket, error);
+}
+
+static bool threads_post_reduction(struct transport *transport, const struct reduction *reduction,
+                                   struct message_header header, struct ticket *ticket, struct error *error)
+{
+    struct end *end = (struct end *)transport;
+    assert(reduction->stage < end->engine->gathering_count);
+    return post(end, &(struct post){ .kind = POST_REDUCTION, .lane = reduction->stage, .data = reduction->gradients,
+                                     .bytes = reduction->count * sizeof(float), .divisor = reduction->divisor,
+                                     .header = header }, ticket, error);
+}
+
+static const char *part_format(const struct message_header *header, char *buffer, size_t size)
+{
+    snprintf(buffer, size, header->split > 0 ? "%u.%u" : "%u", header->micro_batch, header->split);
+    return buffer;
 }
 
 static bool is_expected(const struct post *post, struct error *error)
 {
     const struct message_header *met = &post->met, *want = &post->header;
-    if (met->step == want->step && met->micro_batch == want->micro_batch && met->version == want->version
-        && post->met_bytes == post->bytes)
+    if (met->step == want->step && met->micro_batch == want->micro_batch && met->split == want->split
+        && met->version == want->version && post->met_bytes == post->bytes)
         return true;
+    char came[32], expected[32];
     return error_set_kind(error, ERROR_MACHINE,
-                          "rank %u: a message of step %llu, micro-batch %u, weight version %u and %llu bytes came "
-                          "where step %llu, micro-batch %u, version %u and %llu bytes were expected",
-                          post->rank, (unsigned long long)met->step, met->micro_batch, met->version,
-                          (unsigned long long)post->met_bytes, (unsigned long long)want->step, want->micro_batch,
-                          want->version, (unsigned long long)post->bytes);
+                          "rank %u: a message of step %llu, micro-batch %s, weight version %llu and %llu bytes came "
+                          "where step %llu, micro-batch %s, version %llu and %llu bytes were expected",
+                          post->rank, (unsigned long long)met->step, part_format(met, came, sizeof came),
+                          (unsigned long long)met->version, (unsigned long long)post->met_bytes,
+                          (unsigned long long)want->step, part_format(want, expected, sizeof expected),
+                          (unsigned long long)want->version, (unsigned long long)post->bytes);
 }
 
 static bool threads_test(struct transport *transport, struct ticket *ticket, struct error *error)
@@ -348,30 +361,24 @@ static bool threads_test(struct transport *transport, struct ticket *ticket, str
     assert(ticket->active);
     bool good = true;
     pthread_mutex_lock(&engine->lock);
-    struct post *entry = &end->posts[ticket->index];
+    struct post *entry = &end->pool.posts[ticket->index];
+    if (!engine->failed && entry->kind == POST_REDUCTION && entry->state == POST_MOVING && !entry->has_added)
+        add_share(engine, entry);
     if (engine->failed) {
         good = report(engine, error);
     } else if (entry->state == POST_DONE && entry->done_ns <= clock_now_ns()) {
         ticket->done = true;
         ticket->active = false;
         ticket->done_ns = entry->done_ns;
-        if (!entry->is_send) {
+        ticket->gathered_ns = entry->gathered_ns;
+        if (entry->kind == POST_RECEIVE) {
             ticket->header = entry->met;
             good = is_expected(entry, error);
         }
-        post_release(end, entry);
+        post_release(&end->pool, entry);
     }
     pthread_mutex_unlock(&engine->lock);
     return good;
-}
-
-// Sleeps on a rank's condition until it is signalled or `until_ns` has passed.
-static void sleep_until(struct end *end, uint64_t until_ns)
-{
-    const uint64_t far = clock_now_ns() + 3600u * (uint64_t)1000000000;  // and look again
-    const uint64_t at = smaller(until_ns, far);
-    const struct timespec time = { (time_t)(at / 1000000000u), (long)(at % 1000000000u) };
-    pthread_cond_timedwait(&end->changed, &end->engine->lock, &time);
 }
 
 // The next moment at which one of the rank's messages can be seen, UINT64_MAX if
@@ -379,7 +386,7 @@ static void sleep_until(struct end *end, uint64_t until_ns)
 static uint64_t next_arrival(struct end *end, uint64_t now)
 {
     uint64_t next = UINT64_MAX;
-    for (struct post *entry = end->active; entry; entry = entry->next_active) {
+    for (struct post *entry = end->pool.active; entry; entry = entry->next_active) {
         if (entry->state != POST_DONE || entry->announced)
             continue;
         if (entry->done_ns <= now) {
@@ -419,13 +426,16 @@ static void threads_cancel(struct transport *transport, struct ticket *ticket)
     if (!ticket->active)
         return;
     pthread_mutex_lock(&engine->lock);
-    struct post *entry = &end->posts[ticket->index];
-    struct lane *lane = &engine->lanes[entry->lane];
-    while (entry->state == POST_MOVING)  // by another thread, which signals when it is done
-        sleep_until(end, UINT64_MAX);
-    if (entry->state == POST_QUEUED)
-        queue_remove(entry->is_send ? &lane->sends : &lane->receives, entry);
-    post_release(end, entry);
+    struct post *entry = &end->pool.posts[ticket->index];
+    if (entry->kind == POST_REDUCTION) {
+        leave(engine, end, entry);
+    } else {
+        while (entry->state == POST_MOVING)  // by another thread, which signals when it is done
+            sleep_until(end, UINT64_MAX);
+        if (entry->state == POST_QUEUED)
+            post_queue_remove(queue_of(&engine->lanes[entry->lane], entry), entry);
+    }
+    post_release(&end->pool, entry);
     ticket->active = false;
     pthread_mutex_unlock(&engine->lock);
 }
@@ -439,7 +449,8 @@ static void threads_abandon(struct transport *transport, const struct error *err
 }
 
 static const struct transport_functions functions = {
-    threads_post_send, threads_post_receive, threads_test, threads_wait, threads_cancel, threads_abandon,
+    threads_post_send, threads_post_receive, threads_post_reduction, threads_test,
+    threads_wait,      threads_cancel,       threads_abandon,
 };
 
 // --- making and freeing ---------------------------------------------------------
@@ -486,22 +497,30 @@ static uint64_t posts_of(const struct threads *engine, uint32_t rank)
         const struct channel *channel = &engine->lanes[lane].channel;
         posts += ((channel->from == rank) + (channel->to == rank)) * smaller(channel->messages, MOST_POSTS);
     }
+    for (uint32_t stage = 0; stage < engine->gathering_count; stage++)
+        for (uint32_t copy = 0; copy < engine->gatherings[stage].count; copy++)
+            posts += engine->gatherings[stage].ranks[copy] == rank;
     return posts;
 }
 
 static bool end_open(struct threads *engine, uint32_t rank)
 {
     struct end *end = &engine->ends[rank];
-    const uint64_t posts = posts_of(engine, rank);
     end->transport = (struct transport){ .functions = &functions, .rank = rank };
     end->engine = engine;
     end->left = true;
-    end->posts = calloc(posts, sizeof *end->posts);
-    for (uint64_t i = posts; end->posts && i-- > 0;) {
-        end->posts[i].next_active = end->free;
-        end->free = &end->posts[i];
+    return post_pool_open(&end->pool, posts_of(engine, rank));
+}
+
+static bool gatherings_open(struct threads *engine, const struct copies *copies, uint32_t stages)
+{
+    engine->gatherings = calloc(stages + 1u, sizeof *engine->gatherings);
+    bool good = engine->gatherings != NULL;
+    for (uint32_t stage = 0; good && stage < stages; stage++) {
+        good = gathering_open(&engine->gatherings[stage], copies_ranks(copies, stage), copies_count(copies, stage));
+        engine->gathering_count = stage + 1;
     }
-    return end->posts != NULL;
+    return good;
 }
 
 static bool links_open(struct threads *engine, const struct network *network)
@@ -544,6 +563,7 @@ struct threads *threads_create(uint32_t ranks, const struct channel *channels, u
         engine->lane_count = channel_count;
         locks_open(engine);
         engine->settings.network = NULL;  // its links were copied
+        good = gatherings_open(engine, settings->copies, settings->copies ? settings->stages : 0);
     }
     for (uint32_t c = 0; good && c < channel_count; c++)
         good = lane_open(&engine->lanes[c], &channels[c], settings, ranks);
@@ -563,16 +583,19 @@ void threads_free(struct threads *threads)
         return;
     for (uint32_t rank = 0; rank < threads->ranks; rank++) {
         pthread_cond_destroy(&threads->ends[rank].changed);
-        free(threads->ends[rank].posts);
+        post_pool_close(&threads->ends[rank].pool);
     }
     for (uint32_t lane = 0; lane < threads->lane_count; lane++) {
         free(threads->lanes[lane].parcels);
         free(threads->lanes[lane].room);
     }
+    for (uint32_t stage = 0; stage < threads->gathering_count; stage++)
+        gathering_close(&threads->gatherings[stage]);
     if (threads->ranks > 0)
         pthread_mutex_destroy(&threads->lock);
     free(threads->ends);
     free(threads->lanes);
+    free(threads->gatherings);
     free(threads->links);
     free(threads->link_free_ns);
     free(threads);

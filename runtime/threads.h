@@ -15,6 +15,8 @@
 // the time of its bytes, arrives after the latency, and is not seen before; links
 // that are shared serialise.
 //
+// Copies of a stage add up their gradients where they lie (gathering.h).
+//
 // Waiting is on a condition variable with a deadline by the monotonic clock. Since
 // the engine sees every rank, it knows when all of them wait and nothing is under
 // way: nothing can ever move then, and it ends the run at once, by no time-out.
@@ -22,6 +24,7 @@
 #define RUNTIME_THREADS_H
 
 #include "runtime/channels.h"
+#include "runtime/copies.h"
 #include "runtime/transport.h"
 
 struct threads;
@@ -29,6 +32,8 @@ struct threads;
 struct threads_settings {
     uint32_t capacity;              // TRANSPORT_UNLIMITED: room for all messages of one pass
     const struct network *network;  // NULL: what is sent is there
+    const struct copies *copies;    // of `stages` stages; borrowed. NULL: nothing is added up
+    uint32_t stages;
     // Called once, when nothing can ever move, to say why in schedule terms; NULL:
     // a plain sentence. All ranks wait while it runs.
     void (*explain)(void *self, struct error *error);

@@ -5,8 +5,13 @@
 // posted send borrows its buffer until it is done; a posted receive owns its slot
 // from the start. Nothing blocks but transport_wait(), and that has a deadline.
 //
-// Each message carries its micro-batch and weight version; a receive that meets
-// another micro-batch than it expects stops the run.
+// Each message carries its micro-batch, split and weight version; a receive that
+// meets another than it expects stops the run.
+//
+// The copies of a stage add up their gradients in a *reduction*, which all of them
+// post, each with its own buffer: when it is done every buffer holds the sum, added
+// element by element in the order of the copies' indices, the same bits everywhere.
+// A transport is free to gather to one rank or to share the elements out.
 //
 // A transport can be given a capacity (sends that may be done before their
 // receive is posted; 0: rendezvous), a latency and a rate, so that schedules can
@@ -27,8 +32,17 @@ struct transport;  // one rank's end; used by that rank's thread only
 
 struct message_header {
     uint64_t step;
-    uint32_t micro_batch;
-    uint32_t version;
+    uint32_t micro_batch;  // of a reduction: the update
+    uint32_t split;
+    uint64_t version;
+};
+
+// What a copy of a stage brings to a reduction.
+struct reduction {
+    uint32_t stage;
+    float *gradients;
+    uint64_t count;
+    float divisor;  // of the sum: 1, or the number of what is averaged
 };
 
 struct ticket {  // what was posted; never moves while it is under way
@@ -37,6 +51,7 @@ struct ticket {  // what was posted; never moves while it is under way
     struct message_header header;  // of a receive: what arrived
     uint64_t index;                // the transport's own
     uint64_t posted_ns, done_ns;   // clock_now_ns()
+    uint64_t gathered_ns;          // of a reduction: when the last copy had come
 };
 
 struct transport_functions {
@@ -44,6 +59,8 @@ struct transport_functions {
                       struct message_header header, struct ticket *ticket, struct error *error);
     bool (*post_receive)(struct transport *transport, uint32_t channel, void *data, uint64_t bytes,
                          struct message_header expected, struct ticket *ticket, struct error *error);
+    bool (*post_reduction)(struct transport *transport, const struct reduction *reduction,
+                           struct message_header header, struct ticket *ticket, struct error *error);
     // Moves things on; sets ticket->done where it is. False on failure, also of a peer.
     bool (*test)(struct transport *transport, struct ticket *ticket, struct error *error);
     // Sleeps until something may have changed, at most until the deadline (clock_now_ns).

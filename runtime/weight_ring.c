@@ -12,6 +12,8 @@ bool weight_ring_open(struct weight_ring *ring, struct slab_row *row, struct err
         weight_ring_close(ring);
         return error_no_memory(error, "the weight versions of a stage");
     }
+    for (uint32_t slot = 1; slot < row->count; slot++)
+        ring->versions[slot] = UINT64_MAX;  // nothing is there yet
     return true;
 }
 
@@ -22,10 +24,19 @@ void weight_ring_close(struct weight_ring *ring)
     *ring = (struct weight_ring){ 0 };
 }
 
-uint32_t weight_ring_hold(struct weight_ring *ring)
+void weight_ring_begin(struct weight_ring *ring, const uint32_t *plan)
 {
-    ring->users[ring->newest]++;
-    return ring->newest;
+    ring->plan = plan;
+    ring->begun = ring->versions[ring->newest];
+    ring->users[ring->newest] = plan[0];
+}
+
+uint32_t weight_ring_find(const struct weight_ring *ring, uint64_t version)
+{
+    for (uint32_t slot = 0; slot < ring->row->count; slot++)
+        if (ring->versions[slot] == version)
+            return slot;
+    return NO_SLOT;
 }
 
 void weight_ring_drop(struct weight_ring *ring, uint32_t slot)
@@ -53,11 +64,13 @@ bool weight_ring_next(const struct weight_ring *ring, uint32_t *slot, struct err
 
 void weight_ring_advance(struct weight_ring *ring, uint32_t slot)
 {
-    ring->versions[slot] = ring->versions[ring->newest] + 1;
+    const uint64_t version = ring->versions[ring->newest] + 1;
+    ring->versions[slot] = version;
+    ring->users[slot] = ring->plan[version - ring->begun];
     ring->newest = slot;
 }
 
-uint32_t weight_ring_version(const struct weight_ring *ring, uint32_t slot)
+uint64_t weight_ring_version(const struct weight_ring *ring, uint32_t slot)
 {
     return ring->versions[slot];
 }

@@ -68,6 +68,7 @@ struct weir_pass {
     void *gradients;
     void *workspace;
     float *loss;  // of this micro-batch; NULL where a forward is run again
+    uint32_t copy;  // which copy of the layer this is, where a schedule has several (chimera, dualpipe); otherwise 0
 };
 
 // Parameters [first, end), as bytes of the layer's own.
@@ -78,7 +79,8 @@ struct weir_range {
 // A layer. Each feeds the next; the first has no input and finds its data by itself,
 // from step and micro-batch; the last computes the loss and hands nothing on. The
 // same call with the same data gives the same bits. Several threads call at a time,
-// never for the same layer.
+// never for the same layer and copy: what a layer keeps behind `self` from call to
+// call it keeps per copy.
 struct weir_layer {
     const char *name;  // unique in the model
     const char *kind;  // what it is, for people

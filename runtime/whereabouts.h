@@ -1,25 +1,31 @@
 // What every rank is doing at this moment, for the day on which one waits too
 // long: each rank writes its own line, anyone may read all of them.
 //
-//     rank 2 waits at RECV_B 5 from rank 3; rank 3 waits at RECV_F 6 from rank 2; rank 1 is at 1F7
+//     rank 2 waits at 2RECV_B5 from rank 3; rank 3 waits at 3RECV_F6 from rank 2; rank 1 is at 1F7
+//
+// in the words of schedule_check(). Who waits in a REDUCE waits for the copies of the
+// stage that have not come to it: `rank 0 waits at 0REDUCE for rank 3`.
 #ifndef RUNTIME_WHEREABOUTS_H
 #define RUNTIME_WHEREABOUTS_H
 
 #include <stdatomic.h>
 
-#include "schedules/schedule.h"
+#include "runtime/copies.h"
 
 struct whereabouts {
     const struct schedule *schedule;
+    const struct copies *copies;
     _Atomic uint64_t *lines;  // per rank: state and action in one word, so that a line is never half of each
 };
 
-bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered, struct error *error);
+// Borrows both.
+bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered, const struct copies *copies,
+                      struct error *error);
 void whereabouts_close(struct whereabouts *whereabouts);
 
 void whereabouts_idle(struct whereabouts *whereabouts, uint32_t rank);
 void whereabouts_act(struct whereabouts *whereabouts, uint32_t rank, struct action action);
-// It waits for this SEND or RECV.
+// It waits in this SEND, RECV or REDUCE.
 void whereabouts_wait(struct whereabouts *whereabouts, uint32_t rank, struct action action);
 
 // Sets the error to one sentence of all that wait, along who waits for whom, and

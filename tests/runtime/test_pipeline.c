@@ -355,7 +355,7 @@ static void assert_same(uint64_t trial, struct pipeline *pipeline, const struct 
     static float weights[MOST_LAYERS * MOST_FLOATS * 2];
     for (uint32_t s = 0; s < cut->stages; s++) {
         struct error error = { 0 };
-        assert_good(session_read_weights(pipeline->session, s, weights, &error), error);
+        assert_good(session_read_weights(pipeline->session, s, 0, weights, &error), error);
         for (uint32_t l = cut->begins[s]; l < cut->begins[s + 1]; l++) {
             const uint64_t offset = chain_parameter_offset(pipeline->chains[s], l) / sizeof(float);
             if (memcmp(weights + offset, plain->weights[l], plain->model->layers[l].parameter_bytes) != 0)

@@ -195,8 +195,13 @@ static bool slow_initialize(void *self, struct queue *queue, void *weights, stru
     return synthetic_stage(self).functions->initialize(self, queue, weights, error);
 }
 
-static const struct stage_functions slow_functions = { slow_forward, slow_backward, slow_backward_input,
-                                                       slow_backward_weight, slow_initialize };
+static const struct stage_functions slow_functions = {
+    .forward = slow_forward,
+    .backward = slow_backward,
+    .backward_input = slow_backward_input,
+    .backward_weight = slow_backward_weight,
+    .initialize = slow_initialize,
+};
 
 // --- the two judges --------------------------------------------------------------------------------
 
@@ -223,30 +228,16 @@ static bool run(struct device *device, const struct schedule *lowered, uint64_t 
     return good;
 }
 
-// "rank 0 waits at 4RECV_F3 from rank 1", as the checker writes actions, in the
-// runtime's words: "rank 0 waits at RECV_F 3 from rank 1".
-static void reword(const char *part, char *words, size_t size)
-{
-    unsigned rank, stage, micro_batch, peer;
-    char kind[8], way[8];
-    if (sscanf(part, " rank %u waits at %u%6[A-Z_]%u %5s rank %u", &rank, &stage, kind, &micro_batch, way, &peer) == 6)
-        snprintf(words, size, "rank %u waits at %s %u %s rank %u", rank, kind, micro_batch, way, peer);
-    else
-        fail_msg("not understood: %s", part);
-}
-
 // Every link of the cycle that the checker found stands in the runtime's sentence,
 // as far as that was not cut.
 static bool names_the_cycle(const char *sentence, const struct check_result *result)
 {
-    char cycle[2000], words[100];
+    char cycle[2000];
     snprintf(cycle, sizeof cycle, "%s", result->cycle.data ? result->cycle.data : "");
     char *rest = cycle;
-    for (char *part; (part = strsep(&rest, ";"));) {
-        reword(part, words, sizeof words);
-        if (!strstr(sentence, words))
+    for (char *link; (link = strsep(&rest, ";"));)
+        if (!strstr(sentence, link + strspn(link, " ")))
             return strlen(sentence) >= 499;
-    }
     return true;
 }
 

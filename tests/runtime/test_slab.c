@@ -133,32 +133,53 @@ static void a_slab_that_does_not_fit_says_so(void **state)
 static void an_update_writes_where_nobody_reads(void **state)
 {
     (void)state;
+    static const uint32_t users[] = { 1, 1, 1, 0, 0 };
     struct slab_row row = { .count = 3 };
     struct weight_ring ring;
     struct error error = { 0 };
     uint32_t next;
     assert_good(weight_ring_open(&ring, &row, &error), error);
-    assert_good(weight_ring_next(&ring, &next, &error), error);
-    assert_int_equal(next, 0);  // nobody holds version 0: in place
-    const uint32_t first = weight_ring_hold(&ring);
-    assert_good(weight_ring_next(&ring, &next, &error), error);
-    assert_int_equal(next, 1);
-    weight_ring_advance(&ring, next);
-    weight_ring_hold(&ring);
-    assert_good(weight_ring_next(&ring, &next, &error), error);
-    assert_int_equal(next, 2);
-    weight_ring_advance(&ring, next);
-    weight_ring_hold(&ring);
+    weight_ring_begin(&ring, users);
+    for (uint32_t slot = 1; slot < 3; slot++) {
+        assert_good(weight_ring_next(&ring, &next, &error), error);
+        assert_int_equal(next, slot);
+        weight_ring_advance(&ring, next);
+    }
     assert_false(weight_ring_next(&ring, &next, &error));
     assert_error(error, "all 3 weight versions are held by micro-batches in flight; the schedule's slots were counted "
                         "for another order");
-    weight_ring_drop(&ring, first);
+    weight_ring_drop(&ring, weight_ring_find(&ring, 0));
     error = (struct error){ 0 };
     assert_good(weight_ring_next(&ring, &next, &error), error);
-    assert_int_equal(next, first);
+    assert_int_equal(next, 0);
     weight_ring_advance(&ring, next);
-    assert_int_equal(weight_ring_version(&ring, first), 3);
-    assert_int_equal(weight_ring_version(&ring, 1), 1);
+    assert_int_equal(weight_ring_version(&ring, 0), 3);
+    assert_int_equal(weight_ring_find(&ring, 1), 1);
+    assert_int_equal(weight_ring_find(&ring, 0), NO_SLOT);
+    // Nobody will use version 3: the next is written in its place.
+    assert_good(weight_ring_next(&ring, &next, &error), error);
+    assert_int_equal(next, 0);
+    weight_ring_close(&ring);
+}
+
+// vertical: a version that nobody uses yet will be asked for later.
+static void a_version_is_kept_for_users_to_come(void **state)
+{
+    (void)state;
+    static const uint32_t users[] = { 0, 2, 0 };
+    struct slab_row row = { .count = 2 };
+    struct weight_ring ring;
+    struct error error = { 0 };
+    uint32_t next;
+    assert_good(weight_ring_open(&ring, &row, &error), error);
+    weight_ring_begin(&ring, users);
+    assert_good(weight_ring_next(&ring, &next, &error), error);
+    assert_int_equal(next, 0);
+    weight_ring_advance(&ring, next);
+    assert_good(weight_ring_next(&ring, &next, &error), error);
+    assert_int_equal(next, 1);
+    weight_ring_advance(&ring, next);
+    assert_int_equal(weight_ring_find(&ring, 1), 0);
     weight_ring_close(&ring);
 }
 
@@ -171,6 +192,7 @@ int main(void)
         cmocka_unit_test(the_lowest_free_slot_is_taken),
         cmocka_unit_test(a_slab_that_does_not_fit_says_so),
         cmocka_unit_test(an_update_writes_where_nobody_reads),
+        cmocka_unit_test(a_version_is_kept_for_users_to_come),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

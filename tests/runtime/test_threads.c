@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -33,7 +34,7 @@ static struct ticket send(struct pair *pair, const char *data, uint32_t micro_ba
     struct error error = { 0 };
     struct ticket ticket;
     assert_good(pair->ends[0]->functions->post_send(pair->ends[0], 0, data, 8,
-                                                    (struct message_header){ 0, micro_batch, 0 }, &ticket, &error),
+                                                    (struct message_header){ .micro_batch = micro_batch }, &ticket, &error),
                 error);
     return ticket;
 }
@@ -43,7 +44,7 @@ static struct ticket receive(struct pair *pair, char *data, uint32_t micro_batch
     struct error error = { 0 };
     struct ticket ticket;
     assert_good(pair->ends[1]->functions->post_receive(pair->ends[1], 0, data, 8,
-                                                       (struct message_header){ 0, micro_batch, 0 }, &ticket,
+                                                       (struct message_header){ .micro_batch = micro_batch }, &ticket,
                                                        &error),
                 error);
     return ticket;
@@ -313,7 +314,7 @@ static bool run_member(struct member *member)
     uint64_t out[2][WORDS], in[WORDS];
     struct ticket sends[2] = { { 0 }, { 0 } }, receive_ticket;
     for (uint32_t round = 0; round < ROUNDS; round++) {
-        const struct message_header header = { 0, round, 0 };
+        const struct message_header header = { .micro_batch = round };
         if (!transport->functions->post_receive(transport, before, in, sizeof in, header, &receive_ticket,
                                                 &member->error)
             || !finish(transport, &sends[round % 2], &member->error))
@@ -367,6 +368,173 @@ static void nothing_is_lost_swapped_or_torn_between_busy_ranks(void **state)
     }
 }
 
+// --- adding up ----------------------------------------------------------------------
+
+enum { COPIES = 3, ELEMENTS = 1000 };
+
+// Stage 0 on ranks 2, 0 and 1, in this order.
+struct trio {
+    struct schedule *schedule;
+    struct copies copies;
+    struct threads *threads;
+};
+
+static struct trio trio_open(void)
+{
+    struct error error = { 0 };
+    struct trio trio = { .schedule = schedule_create("trio", WEIGHTS_FLUSH, COPIES, 1, 1, &error) };
+    assert_good(trio.schedule, error);
+    const uint32_t routes[COPIES] = { 2, 0, 1 };
+    free(trio.schedule->routes);
+    trio.schedule->routes = malloc(sizeof routes);
+    assert_non_null(trio.schedule->routes);
+    memcpy(trio.schedule->routes, routes, sizeof routes);
+    trio.schedule->route_count = COPIES;
+    assert_good(copies_open(&trio.copies, trio.schedule, &error), error);
+    const struct threads_settings settings = { .copies = &trio.copies, .stages = 1 };
+    trio.threads = threads_create(COPIES, two_channels, 0, &settings, &error);
+    assert_good(trio.threads, error);
+    threads_begin(trio.threads);
+    return trio;
+}
+
+static void trio_close(struct trio *trio)
+{
+    threads_free(trio->threads);
+    copies_close(&trio->copies);
+    schedule_free(trio->schedule);
+}
+
+struct adder {
+    struct transport *transport;
+    float gradients[ELEMENTS];
+    uint64_t seed;
+    struct error error;
+};
+
+static bool add_once(struct adder *adder, uint64_t update)
+{
+    const struct reduction reduction = { .gradients = adder->gradients, .count = ELEMENTS,
+                                         .divisor = update % 2 ? (float)COPIES : 1.0f };
+    struct ticket ticket;
+    for (uint64_t yields = random_below(&adder->seed, 4); yields > 0; yields--)
+        sched_yield();
+    return adder->transport->functions->post_reduction(adder->transport, &reduction,
+                                                       (struct message_header){ .version = update }, &ticket,
+                                                       &adder->error)
+        && finish(adder->transport, &ticket, &adder->error);
+}
+
+static void *add_thrice(void *itself)
+{
+    struct adder *adder = itself;
+    for (uint64_t update = 0; update < 3; update++)
+        if (!add_once(adder, update))
+            return NULL;
+    return NULL;
+}
+
+// Numbers of very different sizes, so that another order gives other bits.
+static void fill(struct adder *adders, uint64_t *seed)
+{
+    for (uint32_t rank = 0; rank < COPIES; rank++)
+        for (uint32_t i = 0; i < ELEMENTS; i++)
+            adders[rank].gradients[i] =
+                ((float)random_below(seed, 2000) - 1000) / (float)(1 + random_below(seed, 3000000));
+}
+
+static void copies_add_up_in_their_order_the_same_bits_everywhere(void **state)
+{
+    (void)state;
+    static struct adder adders[COPIES];
+    float expected[ELEMENTS];
+    uint64_t seed = 1;
+    for (uint64_t trial = 0; trial < test_trials(50, 2000); trial++) {
+        struct trio trio = trio_open();
+        fill(adders, &seed);
+        for (uint32_t i = 0; i < ELEMENTS; i++) {
+            float sum = adders[2].gradients[i] + adders[0].gradients[i] + adders[1].gradients[i];
+            sum = (sum + sum + sum) / (float)COPIES;
+            expected[i] = sum + sum + sum;
+        }
+        pthread_t ids[COPIES];
+        for (uint32_t rank = 0; rank < COPIES; rank++) {
+            adders[rank].transport = threads_transport(trio.threads, rank);
+            adders[rank].seed = trial * COPIES + rank;
+            adders[rank].error = (struct error){ 0 };
+            assert_int_equal(pthread_create(&ids[rank], NULL, add_thrice, &adders[rank]), 0);
+        }
+        for (uint32_t rank = 0; rank < COPIES; rank++)
+            pthread_join(ids[rank], NULL);
+        for (uint32_t rank = 0; rank < COPIES; rank++) {
+            if (adders[rank].error.kind != ERROR_NONE)
+                fail_msg("trial %d: rank %u: %s", (int)trial, rank, adders[rank].error.text);
+            if (memcmp(adders[rank].gradients, expected, sizeof expected) != 0)
+                fail_msg("trial %d: rank %u has other sums", (int)trial, rank);
+        }
+        trio_close(&trio);
+    }
+}
+
+static struct ticket post_part(struct trio *trio, uint32_t rank, float *gradients, uint64_t update)
+{
+    struct error error = { 0 };
+    struct ticket ticket;
+    struct transport *transport = threads_transport(trio->threads, rank);
+    const struct reduction reduction = { .gradients = gradients, .count = 4, .divisor = 1.0f };
+    assert_good(transport->functions->post_reduction(transport, &reduction, (struct message_header){ .version = update },
+                                                     &ticket, &error), error);
+    return ticket;
+}
+
+static void a_part_that_is_taken_back_is_not_added(void **state)
+{
+    (void)state;
+    struct trio trio = trio_open();
+    float gradients[COPIES][4] = { { 1, 1, 1, 1 }, { 2, 2, 2, 2 }, { 3, 3, 3, 3 } }, other[4] = { 50, 50, 50, 50 };
+    struct transport *first = threads_transport(trio.threads, 0);
+    struct ticket gone = post_part(&trio, 0, other, 0);
+    first->functions->cancel(first, &gone);
+    struct ticket tickets[COPIES];
+    for (uint32_t rank = 0; rank < COPIES; rank++)
+        tickets[rank] = post_part(&trio, rank, gradients[rank], 0);
+    for (uint32_t round = 0; round < 2; round++) {
+        for (uint32_t rank = 0; rank < COPIES; rank++) {
+            struct error error = { 0 };
+            struct transport *transport = threads_transport(trio.threads, rank);
+            if (tickets[rank].active)
+                assert_good(transport->functions->test(transport, &tickets[rank], &error), error);
+        }
+    }
+    for (uint32_t rank = 0; rank < COPIES; rank++) {
+        assert_true(tickets[rank].done);
+        assert_true(gradients[rank][3] == 6);
+    }
+    assert_true(other[0] == 50);
+    trio_close(&trio);
+}
+
+static void parts_of_different_updates_stop_the_run(void **state)
+{
+    (void)state;
+    struct trio trio = trio_open();
+    float gradients[4] = { 0 };
+    struct ticket tickets[COPIES];
+    for (uint32_t rank = 0; rank < COPIES; rank++)
+        tickets[rank] = post_part(&trio, rank, gradients, rank == 1 ? 8 : 7);
+    struct error error = { 0 };
+    struct transport *transport = threads_transport(trio.threads, 0);
+    assert_false(transport->functions->test(transport, &tickets[0], &error));
+    assert_error(error, "stage 0: rank 2 brings 16 bytes of gradients for update 7 of step 0 to a REDUCE, rank 1 16 "
+                        "bytes for update 8 of step 0");
+    assert_int_equal(error.kind, ERROR_MACHINE);
+    for (uint32_t rank = 0; rank < COPIES; rank++) {
+        transport = threads_transport(trio.threads, rank);
+        transport->functions->cancel(transport, &tickets[rank]);
+    }
+    trio_close(&trio);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +550,9 @@ int main(void)
         cmocka_unit_test(a_rank_that_has_left_sends_nothing_more),
         cmocka_unit_test(a_rank_that_fails_ends_all_with_the_first_error),
         cmocka_unit_test(nothing_is_lost_swapped_or_torn_between_busy_ranks),
+        cmocka_unit_test(copies_add_up_in_their_order_the_same_bits_everywhere),
+        cmocka_unit_test(a_part_that_is_taken_back_is_not_added),
+        cmocka_unit_test(parts_of_different_updates_stop_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

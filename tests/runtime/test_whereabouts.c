@@ -22,18 +22,21 @@ static void those_who_wait_for_each_other_stand_together(void **state)
     (void)state;
     struct error error = { 0 }, report = { 0 };
     struct schedule *schedule = four_ranks();
+    struct copies copies;
     struct whereabouts whereabouts;
-    assert_good(whereabouts_open(&whereabouts, schedule, &error), error);
+    assert_good(copies_open(&copies, schedule, &error), error);
+    assert_good(whereabouts_open(&whereabouts, schedule, &copies, &error), error);
     // 0 waits for 1, which waits for 2, which waits for 1: one chain with a cycle.
     whereabouts_wait(&whereabouts, 0, action_of(0, ACTION_SEND_F, 1));
     whereabouts_wait(&whereabouts, 1, action_of(1, ACTION_RECV_B, 0));
     whereabouts_wait(&whereabouts, 2, action_of(2, ACTION_RECV_F, 1));
     whereabouts_act(&whereabouts, 3, action_of(3, ACTION_B, 0));
     assert_false(whereabouts_report(&whereabouts, &report));
-    assert_error(report, "rank 0 waits at SEND_F 1 to rank 1; rank 1 waits at RECV_B 0 from rank 2; rank 2 waits at "
-                         "RECV_F 1 from rank 1; rank 3 is at 3B0");
+    assert_error(report, "rank 0 waits at 0SEND_F1 to rank 1; rank 1 waits at 1RECV_B0 from rank 2; rank 2 waits at "
+                         "2RECV_F1 from rank 1; rank 3 is at 3B0");
     assert_int_equal(report.kind, ERROR_MACHINE);
     whereabouts_close(&whereabouts);
+    copies_close(&copies);
     schedule_free(schedule);
 }
 
@@ -42,14 +45,17 @@ static void who_is_done_is_left_out(void **state)
     (void)state;
     struct error error = { 0 }, report = { 0 };
     struct schedule *schedule = four_ranks();
+    struct copies copies;
     struct whereabouts whereabouts;
-    assert_good(whereabouts_open(&whereabouts, schedule, &error), error);
+    assert_good(copies_open(&copies, schedule, &error), error);
+    assert_good(whereabouts_open(&whereabouts, schedule, &copies, &error), error);
     whereabouts_act(&whereabouts, 0, action_of(0, ACTION_F, 0));
     whereabouts_wait(&whereabouts, 3, action_of(3, ACTION_SEND_B, 0));
     whereabouts_idle(&whereabouts, 0);
     whereabouts_report(&whereabouts, &report);
-    assert_error(report, "rank 3 waits at SEND_B 0 to rank 2");
+    assert_error(report, "rank 3 waits at 3SEND_B0 to rank 2");
     whereabouts_close(&whereabouts);
+    copies_close(&copies);
     schedule_free(schedule);
 }
 

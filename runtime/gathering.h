@@ -1,0 +1,41 @@
+// Where the copies of a stage meet to add up their gradients, as threads of one
+// process do it: when the last has come, each adds one share of the elements of all
+// the buffers, in the order of the copies, and writes the sum back to all of them.
+//
+//     copy 0   | g00 g01 |     first share: added by copy 0      | s0 s1 |
+//     copy 1   | g10 g11 |     second share: added by copy 1     | s0 s1 |
+//
+// No memory beside the gradients is needed, and no two threads touch the same
+// element. All is guarded by the engine's lock but gathering_add().
+#ifndef RUNTIME_GATHERING_H
+#define RUNTIME_GATHERING_H
+
+#include "runtime/posts.h"
+
+struct gathering {
+    uint32_t count;        // of copies; fewer than two need no gathering
+    const uint32_t *ranks;  // theirs
+    struct post **posts;   // by copy; NULL until it has come
+    uint32_t come, added;
+};
+
+bool gathering_open(struct gathering *gathering, const uint32_t *ranks, uint32_t count);  // false without memory
+void gathering_close(struct gathering *gathering);
+
+// A copy comes, or leaves before all have come. gathering_is_full(): all are there.
+void gathering_join(struct gathering *gathering, struct post *post);
+void gathering_withdraw(struct gathering *gathering, const struct post *post);
+bool gathering_is_full(const struct gathering *gathering);
+
+// Whether what has come belongs together: same update, same number of bytes.
+bool gathering_agrees(const struct gathering *gathering, struct error *error);
+
+// Adds the share of `post`, of a full gathering. Outside the lock.
+void gathering_add(const struct gathering *gathering, const struct post *post);
+
+// A share is done. True when it was the last; the gathering is to be cleared then,
+// for the next time.
+bool gathering_end_share(struct gathering *gathering);
+void gathering_clear(struct gathering *gathering);
+
+#endif

@@ -1,0 +1,98 @@
+#include "runtime/weight_plan.h"
+
+#include <stdlib.h>
+
+#include "runtime/channels.h"
+#include "schedules/versions.h"
+
+static size_t copy_count(const struct weight_plan *plan)
+{
+    return plan->copies->first[plan->schedule->stages];
+}
+
+static bool allocate(struct weight_plan *plan, struct error *error)
+{
+    plan->met = calloc(unit_places(plan->schedule) + 1, sizeof *plan->met);
+    plan->updates = calloc(copy_count(plan) + 1, sizeof *plan->updates);
+    plan->first = calloc(copy_count(plan) + 1, sizeof *plan->first);
+    return (plan->met && plan->updates && plan->first) || error_no_memory(error, "the weight versions of a schedule");
+}
+
+// The STEPs of each copy, and with them where its users begin.
+static bool count_updates(struct weight_plan *plan, struct error *error)
+{
+    const struct schedule *schedule = plan->schedule;
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        const struct action_list *list = &schedule->lists[rank];
+        for (size_t i = 0; i < list->count; i++) {
+            const struct action action = list->at[i];
+            plan->has_backward |= action.kind == ACTION_B || action.kind == ACTION_I;
+            if (action.kind == ACTION_STEP)
+                plan->updates[copies_place(plan->copies, action.stage, rank)]++;
+        }
+    }
+    for (size_t copy = 0; copy < copy_count(plan); copy++)
+        plan->first[copy + 1] = plan->first[copy] + plan->updates[copy] + 1;
+    plan->users = calloc(plan->first[copy_count(plan)] + 1, sizeof *plan->users);
+    return plan->users || error_no_memory(error, "the weight versions of a schedule");
+}
+
+static bool meet(struct weight_plan *plan, const struct versions *versions, uint32_t rank, struct action forward,
+                 struct error *error)
+{
+    const uint32_t place = copies_place(plan->copies, forward.stage, rank);
+    const uint32_t version = versions_met(versions, forward);
+    char name[ACTION_SIZE];
+    if (version == NO_VERSION || version > plan->updates[place])
+        return error_set_kind(error, ERROR_ANSWER, "rank %u: %s meets a version of the weights that is never made", rank,
+                              action_format(forward, name));
+    plan->met[unit_place(plan->schedule, forward)] = version;
+    plan->users[plan->first[place] + version]++;
+    return true;
+}
+
+static bool meet_all(struct weight_plan *plan, struct error *error)
+{
+    struct versions versions;
+    if (!versions_create(&versions, plan->schedule, error))
+        return false;
+    bool good = true;
+    for (uint32_t rank = 0; good && rank < plan->schedule->ranks; rank++) {
+        const struct action_list *list = &plan->schedule->lists[rank];
+        for (size_t i = 0; good && i < list->count; i++)
+            good = list->at[i].kind != ACTION_F || meet(plan, &versions, rank, list->at[i], error);
+    }
+    versions_clear(&versions);
+    return good;
+}
+
+bool weight_plan_open(struct weight_plan *plan, const struct schedule *schedule, const struct copies *copies,
+                      struct error *error)
+{
+    *plan = (struct weight_plan){ .schedule = schedule, .copies = copies };
+    if (allocate(plan, error) && count_updates(plan, error) && meet_all(plan, error))
+        return true;
+    weight_plan_close(plan);
+    return false;
+}
+
+void weight_plan_close(struct weight_plan *plan)
+{
+    free(plan->met);
+    free(plan->updates);
+    free(plan->first);
+    free(plan->users);
+    *plan = (struct weight_plan){ 0 };
+}
+
+uint64_t weight_plan_version(const struct weight_plan *plan, uint64_t passes, struct action action)
+{
+    const uint32_t rank = schedule_rank(plan->schedule, action.stage, action.micro_batch);
+    return passes * plan->updates[copies_place(plan->copies, action.stage, rank)]
+         + plan->met[unit_place(plan->schedule, action)];
+}
+
+const uint32_t *weight_plan_users(const struct weight_plan *plan, uint32_t stage, uint32_t rank)
+{
+    return &plan->users[plan->first[copies_place(plan->copies, stage, rank)]];
+}
