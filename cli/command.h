@@ -28,6 +28,9 @@ extern const struct command command_partition;
 extern const struct command command_verify;
 extern const struct command command_train;
 
+// `weir schedule search`, which has options of its own.
+int command_run_search(int count, char **arguments);
+
 // Parses a command's arguments; argp answers --help and usage errors (exit code 2) itself.
 void command_parse(const struct argp *argp, int count, char **arguments, void *input);
 

@@ -82,6 +82,7 @@ static char *list_generators(int key, const char *text, void *input)
         width = (int)strlen(generator->name) > width ? (int)strlen(generator->name) : width;
     for (const struct generator *generator = generators; generator->name; generator++)
         text_add(&list, "  %-*s %s\n", width, generator->name, generator->about);
+    text_add(&list, "  %-*s %s\n", width, "search", "the best order for what stages cost (`weir schedule search --help`)");
     text_add(&list, "\nExample:\n  weir schedule 1f1b --ranks 4 --micro-batches 8\n");
     struct error error = { 0 };
     return text_take(&list, &error);
@@ -181,6 +182,10 @@ static bool write_schedule(const struct given *given, const struct schedule *sch
 
 static int run(int count, char **arguments)
 {
+    for (int i = 1; i < count; i++) {
+        if (strcmp(arguments[i], "search") == 0)
+            return command_run_search(count, arguments);
+    }
     struct given given = { .style.dialect = CSV_TORCH_2_9 };
     command_parse(&argp, count, arguments, &given);
 

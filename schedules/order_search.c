@@ -1,0 +1,230 @@
+#include "schedules/order_search.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "schedules/generate.h"
+#include "schedules/network.h"
+#include "schedules/order_bound.h"
+#include "schedules/order_greedy.h"
+#include "schedules/order_start.h"
+#include "schedules/simulate.h"
+
+struct order_hunt {
+    struct order_problem problem;
+    struct order_clock clock;
+    struct order_greedy greedy;
+    order_move *best, *trial;
+    uint32_t *ahead;
+    uint64_t *slack_ns;
+    uint64_t best_ns, bound_ns;
+    uint64_t work, budget;
+    const char *method, *stopped;
+};
+
+static bool hunt_create(struct order_hunt *hunt, const struct order_request *request, struct error *error)
+{
+    *hunt = (struct order_hunt){ .best_ns = NEVER_NS,
+                                 .budget = request->budget ? request->budget : ORDER_DEFAULT_BUDGET };
+    if (!order_problem_create(&hunt->problem, request, error)
+        || !order_clock_create(&hunt->clock, &hunt->problem, error)
+        || !order_greedy_create(&hunt->greedy, &hunt->problem, error))
+        return false;
+    const size_t moves = (size_t)hunt->problem.ranks * hunt->problem.moves;
+    hunt->best = malloc(moves * sizeof *hunt->best);
+    hunt->trial = malloc(moves * sizeof *hunt->trial);
+    hunt->ahead = calloc(hunt->problem.ranks, sizeof *hunt->ahead);
+    hunt->slack_ns = calloc(hunt->problem.ranks, sizeof *hunt->slack_ns);
+    return (hunt->best && hunt->trial && hunt->ahead && hunt->slack_ns) || error_no_memory(error, "a search");
+}
+
+static void hunt_clear(struct order_hunt *hunt)
+{
+    free(hunt->best);
+    free(hunt->trial);
+    free(hunt->ahead);
+    free(hunt->slack_ns);
+    order_greedy_clear(&hunt->greedy);
+    order_clock_clear(&hunt->clock);
+    order_problem_clear(&hunt->problem);
+}
+
+static bool hunt_is_over(struct order_hunt *hunt)
+{
+    const volatile sig_atomic_t *interrupted = hunt->problem.request->interrupted;
+    if (interrupted && *interrupted)
+        hunt->stopped = "interrupted";
+    else if (hunt->work >= hunt->budget)
+        hunt->stopped = "the budget is used up";
+    return hunt->stopped || hunt->best_ns <= hunt->bound_ns;
+}
+
+// Times the order on trial, and keeps it if it is better than the best so far.
+static void hunt_judge(struct order_hunt *hunt, const char *method)
+{
+    const uint64_t time = order_time(&hunt->clock, hunt->trial);
+    hunt->work += (uint64_t)hunt->problem.ranks * hunt->problem.moves;
+    if (time >= hunt->best_ns)
+        return;
+    hunt->best_ns = time;
+    hunt->method = method;
+    order_move *was = hunt->best;
+    hunt->best = hunt->trial;
+    hunt->trial = was;
+}
+
+// --- known orders ------------------------------------------------------------------
+
+// The moves of a schedule's lists; false if it is of another shape.
+static bool take_moves(const struct order_problem *problem, const struct schedule *schedule, order_move *order)
+{
+    for (uint32_t stage = 0; stage < problem->stages; stage++) {
+        if (schedule->routes[stage] != problem->stage[stage].rank)
+            return false;
+    }
+    for (uint32_t rank = 0; rank < problem->ranks; rank++) {
+        const struct action_list *list = &schedule->lists[rank];
+        order_move *moves = order_of_rank(problem, order, rank);
+        uint32_t count = 0;
+        for (size_t i = 0; i < list->count; i++) {
+            const struct action *action = &list->at[i];
+            const uint32_t chunk = action->stage / problem->ranks;
+            const bool backward = action->kind == ACTION_B || action->kind == ACTION_I;
+            if (count + 2 > problem->moves + 1)
+                break;
+            if (action->kind == ACTION_F)
+                moves[count++] = (order_move)(3 * chunk + MOVE_F);
+            if (backward)
+                moves[count++] = (order_move)(3 * chunk + MOVE_I);
+            if (action->kind == ACTION_W || (action->kind == ACTION_B && count < problem->moves))
+                moves[count++] = (order_move)(3 * chunk + MOVE_W);
+        }
+        if (count != problem->moves)
+            return false;
+    }
+    return true;
+}
+
+// Everything that has a name and this placement is a place to start from.
+static void hunt_known(struct order_hunt *hunt)
+{
+    const struct order_problem *problem = &hunt->problem;
+    const struct generate_request request = { .ranks = problem->ranks, .micro_batches = problem->micro_batches,
+                                              .chunks = problem->chunks };
+    for (const struct generator *generator = generators; generator->name && !hunt_is_over(hunt); generator++) {
+        if (generator->weights != WEIGHTS_FLUSH || generator->takes_splits)
+            continue;
+        struct error ignored = { 0 };  // it has no meaning for these numbers: then it is no place to start from
+        struct schedule *schedule = generator->generate(&request, &ignored);
+        if (schedule && schedule->route_count == 1 && schedule->stages == problem->stages
+            && take_moves(problem, schedule, hunt->trial))
+            hunt_judge(hunt, generator->name);
+        schedule_free(schedule);
+    }
+}
+
+// --- orders by rules ----------------------------------------------------------------
+
+static void hunt_rules(struct order_hunt *hunt, const uint32_t *ahead)
+{
+    static const struct order_rules variants[] = {
+        { .patience = 0 }, { .patience = 4 }, { .patience = 2 }, { .patience = 0, .forward_first = true },
+        { .patience = 4, .forward_first = true }, { .patience = 0, .foresight = 2 }, { .patience = 4, .foresight = 2 },
+    };
+    for (size_t i = 0; i < sizeof variants / sizeof variants[0] && !hunt_is_over(hunt); i++) {
+        struct order_rules rules = variants[i];
+        rules.ahead = ahead;
+        const uint64_t time = order_greedy_run(&hunt->greedy, &rules, hunt->trial);
+        hunt->work += (uint64_t)hunt->problem.ranks * hunt->problem.moves;
+        if (time != NEVER_NS)
+            hunt_judge(hunt, "rules");
+    }
+}
+
+// With one stage per rank: the start that the bound allows, those that wait always or never, and 1F1B's.
+static void hunt_starts(struct order_hunt *hunt)
+{
+    const struct order_problem *problem = &hunt->problem;
+    order_slack(problem, hunt->bound_ns, hunt->slack_ns);
+    order_start(problem, hunt->slack_ns, hunt->ahead);
+    hunt_rules(hunt, hunt->ahead);
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        for (uint32_t rank = 0; rank < problem->ranks; rank++)
+            hunt->slack_ns[rank] = turn == 0 ? NEVER_NS : 0;
+        order_start(problem, hunt->slack_ns, hunt->ahead);
+        hunt_rules(hunt, hunt->ahead);
+    }
+    for (uint32_t rank = 0; rank < problem->ranks; rank++)
+        hunt->ahead[rank] = problem->ranks - rank;
+    hunt_rules(hunt, hunt->ahead);
+}
+
+// --- all of it --------------------------------------------------------------------------
+
+// What is said of time is what the simulator says of the schedule.
+static bool found_time(struct order_found *found, const struct order_request *request, struct error *error)
+{
+    struct simulation simulation;
+    struct network *network = network_uniform(request->ranks, (struct link){ .latency_ns = request->latency_ns }, error);
+    if (!network)
+        return false;
+    const bool good = schedule_simulate(found->schedule, NULL, network, &simulation, NULL, error);
+    if (good)
+        found->time_ns = request->objective == OBJECTIVE_SPAN ? simulation.max_span_ns : simulation.iteration_ns;
+    if (good)
+        simulation_clear(&simulation);
+    network_free(network);
+    return good;
+}
+
+// The document says how good it is.
+static bool write_notes(struct order_found *found, const struct order_request *request, struct error *error)
+{
+    struct text notes = { 0 };
+    text_add(&notes, "%s %llu ns, no order takes less than %llu ns: gap %.2f %%%s",
+             order_objective_names[request->objective], (unsigned long long)found->time_ns,
+             (unsigned long long)found->bound_ns, 100 * order_gap(found), found->proved ? ", proved" : "");
+    found->schedule->notes = text_take(&notes, error);
+    return found->schedule->notes != NULL;
+}
+
+static bool hunt_report(const struct order_hunt *hunt, struct order_found *found, struct error *error)
+{
+    *found = (struct order_found){ .bound_ns = hunt->bound_ns, .method = hunt->method, .stopped = hunt->stopped,
+                                   .work = hunt->work };
+    found->schedule = order_schedule(&hunt->problem, hunt->best, error);
+    if (!found->schedule || !found_time(found, hunt->problem.request, error)) {
+        order_found_clear(found);
+        return false;
+    }
+    found->proved = found->time_ns <= found->bound_ns;
+    return write_notes(found, hunt->problem.request, error);
+}
+
+bool order_search(const struct order_request *request, struct order_found *found, struct error *error)
+{
+    struct order_hunt hunt;
+    bool good = hunt_create(&hunt, request, error) && order_bound(&hunt.problem, &hunt.bound_ns, error);
+    if (good) {
+        if (hunt.problem.chunks == 1)
+            hunt_starts(&hunt);
+        hunt_rules(&hunt, NULL);
+        hunt_known(&hunt);
+        good = hunt.best_ns != NEVER_NS
+            || error_set_kind(error, ERROR_ANSWER, "no order was found that runs within the memory");
+    }
+    good = good && hunt_report(&hunt, found, error);
+    hunt_clear(&hunt);
+    return good;
+}
+
+void order_found_clear(struct order_found *found)
+{
+    schedule_free(found->schedule);
+    *found = (struct order_found){ 0 };
+}
+
+double order_gap(const struct order_found *found)
+{
+    return found->time_ns > found->bound_ns ? (double)(found->time_ns - found->bound_ns) / (double)found->time_ns : 0;
+}
