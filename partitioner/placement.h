@@ -30,6 +30,16 @@ static inline uint32_t placement_copies(const struct placement *placement, uint3
     return placement->copy_at[stage + 1] - placement->copy_at[stage];
 }
 
+// Which copy of a stage a rank holds, NOT_HELD if none.
+#define NOT_HELD UINT32_MAX
+static inline uint32_t placement_find(const struct placement *placement, uint32_t stage, uint32_t rank)
+{
+    for (uint32_t at = placement->copy_at[stage]; at < placement->copy_at[stage + 1]; at++)
+        if (placement->copies[at] == rank)
+            return at - placement->copy_at[stage];
+    return NOT_HELD;
+}
+
 static inline uint32_t placement_rank(const struct placement *placement, uint32_t stage, uint32_t copy)
 {
     return placement->copies[placement->copy_at[stage] + copy];

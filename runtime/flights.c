@@ -170,7 +170,7 @@ static bool collect_incoming(struct flights *flights, const struct action_list *
     return true;
 }
 
-bool flights_open(struct flights *flights, const struct schedule *schedule, const struct copies *copies, uint32_t rank,
+bool flights_open(struct flights *flights, const struct schedule *schedule, const struct placement *placement, uint32_t rank,
                   const struct stage *stages, struct slab *slab, struct error *error)
 {
     *flights = (struct flights){ .schedule = schedule, .rank = rank };
@@ -179,8 +179,8 @@ bool flights_open(struct flights *flights, const struct schedule *schedule, cons
     if (!flights->locals || !flights->by_stage)
         return error_no_memory(error, "the stages of a rank");
     for (uint32_t s = 0; s < schedule->stages; s++) {
-        const uint32_t copy = copies_index(copies, s, rank);
-        if (copy == NO_COPY)
+        const uint32_t copy = placement_find(placement, s, rank);
+        if (copy == NOT_HELD)
             continue;
         const uint32_t l = flights->local_count++;
         flights->by_stage[s] = &flights->locals[l];

@@ -9,7 +9,7 @@
 #define RUNTIME_FLIGHTS_H
 
 #include "runtime/channels.h"
-#include "runtime/copies.h"
+#include "partitioner/placement.h"
 #include "runtime/slab.h"
 #include "runtime/transport.h"
 #include "runtime/weight_ring.h"
@@ -57,7 +57,7 @@ struct flights {
     struct local **by_stage;  // NULL where a stage is on other ranks only
 };
 
-bool flights_open(struct flights *flights, const struct schedule *schedule, const struct copies *copies, uint32_t rank,
+bool flights_open(struct flights *flights, const struct schedule *schedule, const struct placement *placement, uint32_t rank,
                   const struct stage *stages, struct slab *slab, struct error *error);
 void flights_close(struct flights *flights);
 

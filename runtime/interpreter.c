@@ -463,7 +463,7 @@ static bool do_reduce(struct interpreter *in, struct action action, struct error
 {
     const struct interpreter_needs *needs = &in->needs;
     const struct local *local = flights_local(&in->flights, action);
-    const uint32_t copies = copies_count(needs->weight_plan->copies, action.stage);
+    const uint32_t copies = placement_copies(needs->weight_plan->placement, action.stage);
     const struct reduction reduction = {
         .stage = action.stage,
         .gradients = local->memory->gradients,
@@ -590,7 +590,7 @@ struct interpreter *interpreter_create(const struct interpreter_needs *needs, st
         return NULL;
     }
     in->needs = *needs;
-    if (!flights_open(&in->flights, needs->schedule, needs->weight_plan->copies, needs->rank, needs->stages, needs->slab,
+    if (!flights_open(&in->flights, needs->schedule, needs->weight_plan->placement, needs->rank, needs->stages, needs->slab,
                       error)) {
         interpreter_free(in);
         return NULL;

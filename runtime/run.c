@@ -33,7 +33,7 @@ struct session {
     struct threads *threads;
     struct whereabouts whereabouts;
     struct recorder recorder;
-    struct copies copies;
+    struct placement *placement;
     struct weight_plan weight_plan;
     float *losses;
     struct worker *workers;
@@ -158,9 +158,9 @@ static bool fits_together(const struct schedule *schedule, const struct stage *s
 static bool open_shared(struct session *session, const struct session_settings *settings, struct error *error)
 {
     const struct schedule *schedule = session->schedule;
-    if (!copies_open(&session->copies, schedule, error)
-        || !weight_plan_open(&session->weight_plan, schedule, &session->copies, error)
-        || !whereabouts_open(&session->whereabouts, schedule, &session->copies, error)
+    if (!(session->placement = placement_read(schedule, error))
+        || !weight_plan_open(&session->weight_plan, schedule, session->placement, error)
+        || !whereabouts_open(&session->whereabouts, schedule, session->placement, error)
         || !recorder_open(&session->recorder, schedule, error))
         return false;
     struct channel *channels = channels_create(schedule, session->stages, error);
@@ -169,8 +169,7 @@ static bool open_shared(struct session *session, const struct session_settings *
     const struct threads_settings threads = {
         .capacity = settings->capacity,
         .network = settings->network,
-        .copies = &session->copies,
-        .stages = schedule->stages,
+        .placement = session->placement,
         .explain = explain,
         .self = &session->whereabouts,
     };
@@ -197,7 +196,7 @@ static bool open_slab(struct worker *worker, const struct slots *slots, struct e
     struct slots *own = calloc(stages, sizeof *own);
     uint32_t count = 0;
     for (uint32_t s = 0; bytes && own && s < stages; s++) {
-        if (copies_index(&session->copies, s, worker->rank) == NO_COPY)
+        if (placement_find(session->placement, s, worker->rank) == NOT_HELD)
             continue;
         bytes[count] = split_bytes(session->stages[s].bytes, session->schedule->splits);
         own[count++] = slots[s];
@@ -343,7 +342,7 @@ void session_free(struct session *session)
     whereabouts_close(&session->whereabouts);
     recorder_close(&session->recorder);
     weight_plan_close(&session->weight_plan);
-    copies_close(&session->copies);
+    placement_free(session->placement);
     free(session->losses);
     free(session->workers);
     free(session->per_rank);
@@ -422,12 +421,12 @@ uint64_t session_slab_bytes(const struct session *session, uint32_t rank)
 
 uint32_t session_copies(const struct session *session, uint32_t stage)
 {
-    return copies_count(&session->copies, stage);
+    return placement_copies(session->placement, stage);
 }
 
 bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, void *host, struct error *error)
 {
-    struct worker *worker = &session->workers[copies_ranks(&session->copies, stage)[copy]];
+    struct worker *worker = &session->workers[placement_rank(session->placement, stage, copy)];
     const void *weights = interpreter_weights(worker->interpreter, stage);
     if (weights)
         queue_download(worker->queue, host, weights, session->stages[stage].bytes.weights);

@@ -512,12 +512,13 @@ static bool end_open(struct threads *engine, uint32_t rank)
     return post_pool_open(&end->pool, posts_of(engine, rank));
 }
 
-static bool gatherings_open(struct threads *engine, const struct copies *copies, uint32_t stages)
+static bool gatherings_open(struct threads *engine, const struct placement *placement, uint32_t stages)
 {
     engine->gatherings = calloc(stages + 1u, sizeof *engine->gatherings);
     bool good = engine->gatherings != NULL;
     for (uint32_t stage = 0; good && stage < stages; stage++) {
-        good = gathering_open(&engine->gatherings[stage], copies_ranks(copies, stage), copies_count(copies, stage));
+        good = gathering_open(&engine->gatherings[stage], &placement->copies[placement->copy_at[stage]],
+                              placement_copies(placement, stage));
         engine->gathering_count = stage + 1;
     }
     return good;
@@ -563,7 +564,7 @@ struct threads *threads_create(uint32_t ranks, const struct channel *channels, u
         engine->lane_count = channel_count;
         locks_open(engine);
         engine->settings.network = NULL;  // its links were copied
-        good = gatherings_open(engine, settings->copies, settings->copies ? settings->stages : 0);
+        good = gatherings_open(engine, settings->placement, settings->placement ? settings->placement->stages : 0);
     }
     for (uint32_t c = 0; good && c < channel_count; c++)
         good = lane_open(&engine->lanes[c], &channels[c], settings, ranks);

@@ -24,7 +24,7 @@
 #define RUNTIME_THREADS_H
 
 #include "runtime/channels.h"
-#include "runtime/copies.h"
+#include "partitioner/placement.h"
 #include "runtime/transport.h"
 
 struct threads;
@@ -32,8 +32,7 @@ struct threads;
 struct threads_settings {
     uint32_t capacity;              // TRANSPORT_UNLIMITED: room for all messages of one pass
     const struct network *network;  // NULL: what is sent is there
-    const struct copies *copies;    // of `stages` stages; borrowed. NULL: nothing is added up
-    uint32_t stages;
+    const struct placement *placement;  // who holds the same stage; borrowed. NULL: nothing is added up
     // Called once, when nothing can ever move, to say why in schedule terms; NULL:
     // a plain sentence. All ranks wait while it runs.
     void (*explain)(void *self, struct error *error);

@@ -5,9 +5,15 @@
 #include "runtime/channels.h"
 #include "schedules/versions.h"
 
+// The place of a rank's copy among those of all stages.
+static uint32_t place_of(const struct weight_plan *plan, uint32_t stage, uint32_t rank)
+{
+    return plan->placement->copy_at[stage] + placement_find(plan->placement, stage, rank);
+}
+
 static size_t copy_count(const struct weight_plan *plan)
 {
-    return plan->copies->first[plan->schedule->stages];
+    return plan->placement->copy_at[plan->schedule->stages];
 }
 
 static bool allocate(struct weight_plan *plan, struct error *error)
@@ -28,7 +34,7 @@ static bool count_updates(struct weight_plan *plan, struct error *error)
             const struct action action = list->at[i];
             plan->has_backward |= action.kind == ACTION_B || action.kind == ACTION_I;
             if (action.kind == ACTION_STEP)
-                plan->updates[copies_place(plan->copies, action.stage, rank)]++;
+                plan->updates[place_of(plan, action.stage, rank)]++;
         }
     }
     for (size_t copy = 0; copy < copy_count(plan); copy++)
@@ -40,7 +46,7 @@ static bool count_updates(struct weight_plan *plan, struct error *error)
 static bool meet(struct weight_plan *plan, const struct versions *versions, uint32_t rank, struct action forward,
                  struct error *error)
 {
-    const uint32_t place = copies_place(plan->copies, forward.stage, rank);
+    const uint32_t place = place_of(plan, forward.stage, rank);
     const uint32_t version = versions_met(versions, forward);
     char name[ACTION_SIZE];
     if (version == NO_VERSION || version > plan->updates[place])
@@ -66,10 +72,10 @@ static bool meet_all(struct weight_plan *plan, struct error *error)
     return good;
 }
 
-bool weight_plan_open(struct weight_plan *plan, const struct schedule *schedule, const struct copies *copies,
+bool weight_plan_open(struct weight_plan *plan, const struct schedule *schedule, const struct placement *placement,
                       struct error *error)
 {
-    *plan = (struct weight_plan){ .schedule = schedule, .copies = copies };
+    *plan = (struct weight_plan){ .schedule = schedule, .placement = placement };
     if (allocate(plan, error) && count_updates(plan, error) && meet_all(plan, error))
         return true;
     weight_plan_close(plan);
@@ -88,11 +94,11 @@ void weight_plan_close(struct weight_plan *plan)
 uint64_t weight_plan_version(const struct weight_plan *plan, uint64_t passes, struct action action)
 {
     const uint32_t rank = schedule_rank(plan->schedule, action.stage, action.micro_batch);
-    return passes * plan->updates[copies_place(plan->copies, action.stage, rank)]
+    return passes * plan->updates[place_of(plan, action.stage, rank)]
          + plan->met[unit_place(plan->schedule, action)];
 }
 
 const uint32_t *weight_plan_users(const struct weight_plan *plan, uint32_t stage, uint32_t rank)
 {
-    return &plan->users[plan->first[copies_place(plan->copies, stage, rank)]];
+    return &plan->users[plan->first[place_of(plan, stage, rank)]];
 }

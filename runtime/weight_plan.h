@@ -9,12 +9,12 @@
 #ifndef RUNTIME_WEIGHT_PLAN_H
 #define RUNTIME_WEIGHT_PLAN_H
 
-#include "runtime/copies.h"
+#include "partitioner/placement.h"
 #include "schedules/schedule.h"
 
 struct weight_plan {
     const struct schedule *schedule;
-    const struct copies *copies;
+    const struct placement *placement;
     bool has_backward;  // if not, a micro-batch is done with the weights after its forward
     uint32_t *met;      // by unit_place()
     uint32_t *updates;  // per copy: STEPs in a pass
@@ -23,7 +23,7 @@ struct weight_plan {
 };
 
 // Borrows both. Refuses a micro-batch that would meet a version nobody makes.
-bool weight_plan_open(struct weight_plan *plan, const struct schedule *schedule, const struct copies *copies,
+bool weight_plan_open(struct weight_plan *plan, const struct schedule *schedule, const struct placement *placement,
                       struct error *error);
 void weight_plan_close(struct weight_plan *plan);
 

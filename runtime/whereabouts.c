@@ -25,11 +25,11 @@ static struct action action_of(uint64_t line)
                             .micro_batch = (uint32_t)line };
 }
 
-bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered, const struct copies *copies,
+bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered, const struct placement *placement,
                       struct error *error)
 {
     whereabouts->schedule = lowered;
-    whereabouts->copies = copies;
+    whereabouts->placement = placement;
     whereabouts->lines = malloc(lowered->ranks * sizeof *whereabouts->lines);
     if (!whereabouts->lines)
         return error_no_memory(error, "the whereabouts of ranks");
@@ -74,10 +74,11 @@ static uint32_t peer_of(const struct whereabouts *whereabouts, const uint64_t *l
     const struct action action = action_of(lines[rank]);
     if (action.kind != ACTION_REDUCE)
         return channel_peer(whereabouts->schedule, action);
-    const uint32_t *ranks = copies_ranks(whereabouts->copies, action.stage);
-    for (uint32_t copy = 0; copy < copies_count(whereabouts->copies, action.stage); copy++)
-        if (lines[ranks[copy]] != lines[rank])
-            return ranks[copy];
+    for (uint32_t copy = 0; copy < placement_copies(whereabouts->placement, action.stage); copy++) {
+        const uint32_t other = placement_rank(whereabouts->placement, action.stage, copy);
+        if (lines[other] != lines[rank])
+            return other;
+    }
     return rank;
 }
 

@@ -10,16 +10,16 @@
 
 #include <stdatomic.h>
 
-#include "runtime/copies.h"
+#include "partitioner/placement.h"
 
 struct whereabouts {
     const struct schedule *schedule;
-    const struct copies *copies;
+    const struct placement *placement;
     _Atomic uint64_t *lines;  // per rank: state and action in one word, so that a line is never half of each
 };
 
 // Borrows both.
-bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered, const struct copies *copies,
+bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered, const struct placement *placement,
                       struct error *error);
 void whereabouts_close(struct whereabouts *whereabouts);
 

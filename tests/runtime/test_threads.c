@@ -375,7 +375,7 @@ enum { COPIES = 3, ELEMENTS = 1000 };
 // Stage 0 on ranks 2, 0 and 1, in this order.
 struct trio {
     struct schedule *schedule;
-    struct copies copies;
+    struct placement *placement;
     struct threads *threads;
 };
 
@@ -390,8 +390,9 @@ static struct trio trio_open(void)
     assert_non_null(trio.schedule->routes);
     memcpy(trio.schedule->routes, routes, sizeof routes);
     trio.schedule->route_count = COPIES;
-    assert_good(copies_open(&trio.copies, trio.schedule, &error), error);
-    const struct threads_settings settings = { .copies = &trio.copies, .stages = 1 };
+    trio.placement = placement_read(trio.schedule, &error);
+    assert_good(trio.placement, error);
+    const struct threads_settings settings = { .placement = trio.placement };
     trio.threads = threads_create(COPIES, two_channels, 0, &settings, &error);
     assert_good(trio.threads, error);
     threads_begin(trio.threads);
@@ -401,7 +402,7 @@ static struct trio trio_open(void)
 static void trio_close(struct trio *trio)
 {
     threads_free(trio->threads);
-    copies_close(&trio->copies);
+    placement_free(trio->placement);
     schedule_free(trio->schedule);
 }
 

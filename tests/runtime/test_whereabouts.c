@@ -22,10 +22,10 @@ static void those_who_wait_for_each_other_stand_together(void **state)
     (void)state;
     struct error error = { 0 }, report = { 0 };
     struct schedule *schedule = four_ranks();
-    struct copies copies;
     struct whereabouts whereabouts;
-    assert_good(copies_open(&copies, schedule, &error), error);
-    assert_good(whereabouts_open(&whereabouts, schedule, &copies, &error), error);
+    struct placement *placement = placement_read(schedule, &error);
+    assert_good(placement, error);
+    assert_good(whereabouts_open(&whereabouts, schedule, placement, &error), error);
     // 0 waits for 1, which waits for 2, which waits for 1: one chain with a cycle.
     whereabouts_wait(&whereabouts, 0, action_of(0, ACTION_SEND_F, 1));
     whereabouts_wait(&whereabouts, 1, action_of(1, ACTION_RECV_B, 0));
@@ -36,7 +36,7 @@ static void those_who_wait_for_each_other_stand_together(void **state)
                          "2RECV_F1 from rank 1; rank 3 is at 3B0");
     assert_int_equal(report.kind, ERROR_MACHINE);
     whereabouts_close(&whereabouts);
-    copies_close(&copies);
+    placement_free(placement);
     schedule_free(schedule);
 }
 
@@ -45,17 +45,17 @@ static void who_is_done_is_left_out(void **state)
     (void)state;
     struct error error = { 0 }, report = { 0 };
     struct schedule *schedule = four_ranks();
-    struct copies copies;
     struct whereabouts whereabouts;
-    assert_good(copies_open(&copies, schedule, &error), error);
-    assert_good(whereabouts_open(&whereabouts, schedule, &copies, &error), error);
+    struct placement *placement = placement_read(schedule, &error);
+    assert_good(placement, error);
+    assert_good(whereabouts_open(&whereabouts, schedule, placement, &error), error);
     whereabouts_act(&whereabouts, 0, action_of(0, ACTION_F, 0));
     whereabouts_wait(&whereabouts, 3, action_of(3, ACTION_SEND_B, 0));
     whereabouts_idle(&whereabouts, 0);
     whereabouts_report(&whereabouts, &report);
     assert_error(report, "rank 3 waits at 3SEND_B0 to rank 2");
     whereabouts_close(&whereabouts);
-    copies_close(&copies);
+    placement_free(placement);
     schedule_free(schedule);
 }
 
