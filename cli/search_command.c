@@ -11,11 +11,12 @@
 #include "common/number.h"
 #include "schedules/order_search.h"
 
-enum { KEY_COST_OR_FILE = KEY_OWN, KEY_PLACEMENT, KEY_OBJECTIVE, KEY_BUDGET, KEY_LATENCY };
+enum { KEY_PLACEMENT = KEY_OWN, KEY_OBJECTIVE, KEY_BUDGET, KEY_LATENCY };
 
 struct given {
     bool has_name;
-    const char *cost_file;  // a schedule document whose costs are taken
+    bool has_latency;
+    uint64_t latency_ns;  // instead of what the costs say
     enum order_placement placement;
     enum order_objective objective;
     uint64_t budget;
@@ -25,11 +26,9 @@ struct given {
 static const struct argp_option options[] = {
     OPTION_RANKS,
     OPTION_MICRO_BATCHES,
-    { "cost", KEY_COST_OR_FILE, "F,I,W,C or FILE", 0,
-      "What every stage costs: forward, backward for the input, for the weights, and a message's latency; times with "
-      "units. Or a schedule document with a row of costs per stage", 0 },
+    OPTION_COST,
     { "latency", KEY_LATENCY, "C", 0, "What a message takes, where FILE says what stages cost", 0 },
-    { "keep", KEY_KEEP, "A,B", 0, "Bytes that a stage keeps of a micro-batch after F, and after I; with units", 0 },
+    OPTION_KEEP,
     { "memory", KEY_MEMORY, "SIZE", 0, "What each rank has for what is kept, fixed bytes and workspace; without it, all it takes", 0 },
     { "placement", KEY_PLACEMENT, "P", 0, "one-way (the default), v, wave", 0 },
     OPTION_CHUNKS,
@@ -44,29 +43,14 @@ static const struct argp_option options[] = {
 
 // --- arguments ------------------------------------------------------------------
 
-static uint32_t find_name(const char *const *names, const char *name, const char *option, struct argp_state *state)
-{
-    struct text known = { 0 };
-    for (uint32_t i = 0; names[i]; i++) {
-        if (strcmp(names[i], name) == 0) {
-            text_clear(&known);
-            return i;
-        }
-        text_add(&known, "%s%s", i ? ", " : "", names[i]);
-    }
-    argp_error(state, "%s: \"%s\" is none of %s", option, name, known.data ? known.data : "");
-    text_clear(&known);
-    return 0;
-}
-
 static void check_given(const struct given *given, struct argp_state *state)
 {
     const struct shared_options *shared = &given->subject.shared;
     if (!shared->ranks || !shared->micro_batches)
         argp_error(state, "--ranks and --micro-batches are needed");
-    if (!given->cost_file && !given->subject.has_cost)
+    if (!given->subject.cost)
         argp_error(state, "--cost is needed: F,I,W,C or a document with costs");
-    if (shared->memory_bytes && !given->subject.has_keep && !given->cost_file)
+    if (shared->memory_bytes && !given->subject.has_keep && strchr(given->subject.cost, ','))
         argp_error(state, "--memory says nothing without --keep A,B: what stages keep of a micro-batch");
 }
 
@@ -74,22 +58,18 @@ static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
     switch (key) {
-    case KEY_COST_OR_FILE:
-        if (strchr(argument, ','))
-            return subject_option(KEY_COST, argument, &given->subject, state);
-        given->cost_file = argument;
-        break;
     case KEY_LATENCY: {
         struct error error = { 0 };
-        if (!time_parse(argument, &given->subject.cost_ns[3], &error))
+        given->has_latency = true;
+        if (!time_parse(argument, &given->latency_ns, &error))
             argp_error(state, "--latency: %s", error.text);
         break;
     }
     case KEY_PLACEMENT:
-        given->placement = find_name(order_placement_names, argument, "--placement", state);
+        given->placement = option_name(argument, "--placement", order_placement_names, state);
         break;
     case KEY_OBJECTIVE:
-        given->objective = find_name(order_objective_names, argument, "--objective", state);
+        given->objective = option_name(argument, "--objective", order_objective_names, state);
         break;
     case KEY_BUDGET:
         given->budget = option_count(argument, "--budget", 1, UINT64_MAX / 2, state);
@@ -122,38 +102,6 @@ static const struct argp argp = {
 
 // --- what is searched -------------------------------------------------------------
 
-static struct cost_row *costs_of_document(const char *path, uint32_t stages, struct error *error)
-{
-    struct schedule *document = schedule_load(path, error);
-    struct cost_row *costs = document ? calloc(stages, sizeof *costs) : NULL;
-    if (document && !costs)
-        error_no_memory(error, "costs");
-    else if (document && (!document->costs || document->stages != stages)) {
-        error_set(error, "%s: has %u rows of costs, and %u stages are asked for", path,
-                  document->costs ? document->stages : 0, stages);
-        free(costs);
-        costs = NULL;
-    } else if (document)
-        memcpy(costs, document->costs, stages * sizeof *costs);
-    schedule_free(document);
-    return costs;
-}
-
-static struct cost_row *costs_alike(const struct subject_options *subject, uint32_t stages, struct error *error)
-{
-    struct cost_row *costs = calloc(stages, sizeof *costs);
-    if (!costs)
-        error_no_memory(error, "costs");
-    for (uint32_t stage = 0; costs && stage < stages; stage++)
-        costs[stage] = (struct cost_row){
-            .forward_ns = subject->cost_ns[0], .backward_input_ns = subject->cost_ns[1],
-            .backward_weight_ns = subject->cost_ns[2],
-            .backward_ns = add_clamped(subject->cost_ns[1], subject->cost_ns[2]),
-            .kept_forward_bytes = subject->keep_bytes[0], .kept_weight_bytes = subject->keep_bytes[1],
-        };
-    return costs;
-}
-
 static volatile sig_atomic_t interrupted;
 
 static void interrupt(int signal_number)
@@ -162,16 +110,22 @@ static void interrupt(int signal_number)
     interrupted = 1;
 }
 
-static struct order_request request_of(const struct given *given)
+static uint32_t chunks_of(const struct given *given)
+{
+    const uint32_t usual = given->placement == PLACEMENT_ONE_WAY ? 1 : given->placement == PLACEMENT_V ? 2 : 4;
+    return given->subject.shared.chunks ? (uint32_t)given->subject.shared.chunks : usual;
+}
+
+static struct order_request request_of(const struct given *given, const struct costs *costs)
 {
     const struct shared_options *shared = &given->subject.shared;
-    const uint32_t usual = given->placement == PLACEMENT_ONE_WAY ? 1 : given->placement == PLACEMENT_V ? 2 : 4;
     return (struct order_request){
         .ranks = (uint32_t)shared->ranks,
         .micro_batches = (uint32_t)shared->micro_batches,
-        .chunks = shared->chunks ? (uint32_t)shared->chunks : usual,
+        .chunks = chunks_of(given),
         .placement = given->placement,
-        .latency_ns = given->subject.cost_ns[3],
+        .costs = costs->rows,
+        .latency_ns = given->has_latency ? given->latency_ns : costs->latency_ns,
         .memory_bytes = shared->memory_bytes,
         .objective = given->objective,
         .budget = given->budget,
@@ -243,18 +197,17 @@ int command_run_search(int count, char **arguments)
 
     struct error error = { 0 };
     struct order_found found;
-    struct order_request request = request_of(&given);
-    const uint32_t stages = request.ranks * request.chunks;
-    struct cost_row *costs = given.cost_file ? costs_of_document(given.cost_file, stages, &error)
-                                             : costs_alike(&given.subject, stages, &error);
-    request.costs = costs;
+    struct costs costs;
     int code;
-    if (costs && order_search(&request, &found, &error)) {
+    if (!subject_costs(&given.subject, (uint32_t)given.subject.shared.ranks * chunks_of(&given), &costs, &error))
+        return command_fail(&error);
+    const struct order_request request = request_of(&given, &costs);
+    if (order_search(&request, &found, &error)) {
         code = print(&given, &request, &found);
         order_found_clear(&found);
     } else {
         code = command_fail(&error);
     }
-    free(costs);
+    costs_clear(&costs);
     return code;
 }

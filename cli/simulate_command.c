@@ -9,6 +9,7 @@
 #include "cli/subject.h"
 #include "common/json.h"
 #include "common/number.h"
+#include "schedules/costs.h"
 #include "schedules/simulate.h"
 
 enum { KEY_FORMAT = KEY_OWN };
@@ -58,7 +59,7 @@ static const struct argp argp = {
     .options = options,
     .parser = take,
     .args_doc = "FILE",
-    .doc = "Says what a plan or a schedule takes: time, the four bubbles, bytes per rank. "
+    .doc = "Says what a plan or a schedule (PyTorch's CSV among them) takes: time, the four bubbles, bytes per rank. "
            "FILE may be \"-\", standard input.\v"
            "A schedule needs costs: its own, or --cost. Messages cost what --cost or --cluster says (rank r on device "
            "r); in a plan, what its own cluster says. "
@@ -71,13 +72,14 @@ static const struct argp argp = {
 
 static void write_table(const struct simulation *simulation, const struct subject *subject, struct text *text)
 {
+    const uint64_t unit = subject->unit_ns;
     char first[NUMBER_SIZE], last[NUMBER_SIZE], busy[NUMBER_SIZE], again[NUMBER_SIZE], peak[NUMBER_SIZE];
     text_add(text, "rank       first        last        busy   recompute   live peak  in flight\n");
     for (uint32_t rank = 0; rank < simulation->ranks; rank++) {
         const struct rank_result *result = &simulation->per_rank[rank];
-        text_add(text, "%4u  %10s  %10s  %10s  %10s  %10s  %9u", rank, time_format(result->first_ns, first),
-                 time_format(result->last_ns, last), time_format(result->busy_ns, busy),
-                 time_format(result->recompute_ns, again), bytes_format(result->live_peak_bytes, peak),
+        text_add(text, "%4u  %10s  %10s  %10s  %10s  %10s  %9u", rank, costs_format(unit, result->first_ns, first),
+                 costs_format(unit, result->last_ns, last), costs_format(unit, result->busy_ns, busy),
+                 costs_format(unit, result->recompute_ns, again), bytes_format(result->live_peak_bytes, peak),
                  result->peak_in_flight);
         if (subject->capacity_bytes && result->live_peak_bytes > subject->capacity_bytes[rank])
             text_add(text, "  does not fit into %s", bytes_format(subject->capacity_bytes[rank], peak));
@@ -91,18 +93,24 @@ static void write_summary(const struct simulation *simulation, const struct subj
     char a[NUMBER_SIZE], b[NUMBER_SIZE], c[NUMBER_SIZE], d[NUMBER_SIZE], e[NUMBER_SIZE];
     const struct bubble *bubble = &simulation->bubble;
     const struct critical_path *path = &simulation->critical_path;
+    const uint64_t unit = subject->unit_ns;
     text_add(text, "%s: %u ranks, %u stages, %u micro-batches, weights %s\n", schedule->name, schedule->ranks,
              schedule->stages, schedule->micro_batches, weights_names[schedule->weights]);
-    text_add(text, "time           %s (%llu ns); longest span of a rank %s\n", time_format(simulation->iteration_ns, a),
-             (unsigned long long)simulation->iteration_ns, time_format(simulation->max_span_ns, b));
+    if (unit)
+        text_add(text, "unit           1 is %llu ns, so that all costs are whole\n", (unsigned long long)unit);
+    text_add(text, "time           %s (%llu ns); longest span of a rank %s\n",
+             costs_format(unit, simulation->iteration_ns, a), (unsigned long long)simulation->iteration_ns,
+             costs_format(unit, simulation->max_span_ns, b));
     if (subject->steady_ns)
         text_add(text, "iteration      %s (%llu ns): %u more micro-batches once the pipeline is full\n",
-                 time_format(subject->steady_ns, a), (unsigned long long)subject->steady_ns, schedule->micro_batches);
+                 costs_format(unit, subject->steady_ns, a), (unsigned long long)subject->steady_ns,
+                 schedule->micro_batches);
     text_add(text, "bubble         makespan %.2f %%, overhead %.2f %%, span %.2f %%, zb_rate %.2f %%\n",
              100 * bubble->makespan, 100 * bubble->overhead, 100 * bubble->span, 100 * bubble->zb_rate);
     text_add(text, "critical path  computing %s, recomputing %s, latency %s, transfers %s, waiting for links %s\n\n",
-             time_format(path->compute_ns, a), time_format(path->recompute_ns, b), time_format(path->latency_ns, c),
-             time_format(path->transfer_ns, d), time_format(path->order_ns, e));
+             costs_format(unit, path->compute_ns, a), costs_format(unit, path->recompute_ns, b),
+             costs_format(unit, path->latency_ns, c), costs_format(unit, path->transfer_ns, d),
+             costs_format(unit, path->order_ns, e));
 }
 
 // NULL where nothing is kept: a column of zeros says nothing.
@@ -159,9 +167,11 @@ static void write_result(const struct given *given, const struct subject *subjec
     }
 }
 
-// A plan made by hand states nothing.
+// A plan made by hand states nothing. What is no text has no place to say what 1 is.
 static void warn(const struct given *given, const struct subject *subject, const struct simulation *simulation)
 {
+    if (subject->unit_ns > 1 && given->format != FORMAT_TEXT)
+        fprintf(stderr, "weir: 1 is %llu ns, so that all costs are whole\n", (unsigned long long)subject->unit_ns);
     const uint64_t taken_ns = subject->steady_ns ? subject->steady_ns : simulation->iteration_ns;
     if (subject->stated_ns && subject->stated_ns != taken_ns)
         fprintf(stderr, "weir: %s: predicted.iteration_ns: is %llu, but it takes %llu: the plan was changed since it was"

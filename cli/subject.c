@@ -7,42 +7,37 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "partitioner/predict.h"
+#include "schedules/costs.h"
 #include "schedules/csv.h"
 
 // --- arguments ------------------------------------------------------------------
 
-// Takes `count` quantities apart at their commas.
-static void take_list(const char *argument, const char *name, size_t count, uint64_t *values,
-                      bool (*parse)(const char *text, uint64_t *value, struct error *error), struct argp_state *state)
+// "A,B"
+static void take_keep(const char *argument, uint64_t bytes[2], struct argp_state *state)
 {
-    char copy[256];
-    size_t found = 0;
-    snprintf(copy, sizeof copy, "%s", argument);
-    if (strlen(argument) >= sizeof copy)
-        argp_error(state, "%s: is longer than %zu letters", name, sizeof copy - 1);
-    for (char *at = copy; at; found++) {
-        struct error error = { 0 };
-        char *comma = strchr(at, ',');
-        if (comma)
-            *comma++ = '\0';
-        if (found < count && !parse(at, &values[found], &error))
-            argp_error(state, "%s: %s", name, error.text);
-        at = comma;
-    }
-    if (found != count)
-        argp_error(state, "%s: takes %zu quantities, not %zu", name, count, found);
+    struct error error = { 0 };
+    char first[64];
+    const char *comma = strchr(argument, ',');
+    const size_t length = comma ? (size_t)(comma - argument) : 0;
+    if (!comma || length >= sizeof first || strchr(comma + 1, ','))
+        argp_error(state, "--keep: takes 2 quantities, A,B, not \"%s\"", argument);
+    snprintf(first, sizeof first, "%.*s", (int)length, argument);
+    if (!bytes_parse(first, &bytes[0], &error) || !bytes_parse(comma + 1, &bytes[1], &error))
+        argp_error(state, "--keep: %s", error.text);
 }
 
 error_t subject_option(int key, char *argument, struct subject_options *options, struct argp_state *state)
 {
     switch (key) {
     case KEY_COST:
-        options->has_cost = true;
-        take_list(argument, "--cost", 4, options->cost_ns, time_parse, state);
+        options->cost = argument;
+        break;
+    case KEY_OVERLAPPED:
+        options->overlapped = argument;
         break;
     case KEY_KEEP:
         options->has_keep = true;
-        take_list(argument, "--keep", 2, options->keep_bytes, bytes_parse, state);
+        take_keep(argument, options->keep_bytes, state);
         break;
     case ARGP_KEY_ARG:
         option_argument(&options->file, argument, "plan or schedule", state);
@@ -59,28 +54,71 @@ error_t subject_option(int key, char *argument, struct subject_options *options,
 
 // --- schedules ------------------------------------------------------------------
 
-static bool set_costs(const struct subject_options *options, struct schedule *schedule, struct error *error)
+// The document says itself what it is. What is no document at all is left to the
+// schedule's reader to refuse.
+static bool is_plan(const char *text, size_t length)
 {
-    if (!options->has_cost && !options->has_keep)
-        return true;
-    if (!schedule->costs)
-        schedule->costs = calloc(schedule->stages, sizeof *schedule->costs);
-    if (!schedule->costs)
-        return error_no_memory(error, "the costs of a schedule");
-    for (uint32_t stage = 0; stage < schedule->stages; stage++) {
-        struct cost_row *row = &schedule->costs[stage];
-        if (options->has_cost) {
-            row->forward_ns = options->cost_ns[0];
-            row->backward_input_ns = options->cost_ns[1];
-            row->backward_weight_ns = options->cost_ns[2];
-            row->backward_ns = add_clamped(options->cost_ns[1], options->cost_ns[2]);
-        }
-        if (options->has_keep) {
-            row->kept_forward_bytes = options->keep_bytes[0];
-            row->kept_weight_bytes = options->keep_bytes[1];
-        }
+    struct error ignored = { 0 };
+    struct json_document *document = json_parse(text, length, "", &ignored);
+    if (!document)
+        return false;
+    struct json root = json_root(document);
+    const bool plan = strcmp(json_string(&root, "format"), "weir.plan") == 0;
+    json_free(document);
+    return plan;
+}
+
+// The rows of a plan's stages.
+static bool take_plans_costs(const char *text, size_t length, const char *name, struct costs *costs,
+                             struct error *error)
+{
+    struct plan *plan = plan_read(text, length, name, error);
+    costs->rows = plan ? calloc(plan->stage_count, sizeof *costs->rows) : NULL;
+    if (plan && !costs->rows)
+        error_no_memory(error, "the costs of a plan");
+    costs->count = costs->rows ? (uint32_t)plan->stage_count : 0;
+    for (uint32_t stage = 0; stage < costs->count; stage++)
+        costs->rows[stage] = plan->stages[stage].costs;
+    plan_free(plan);
+    return costs->rows != NULL;
+}
+
+static bool load_costs(const struct subject_options *options, struct costs *costs, struct error *error)
+{
+    if (strchr(options->cost, ','))
+        return costs_parse(options->cost, options->overlapped, costs, error);
+    if (options->overlapped)
+        return error_set(error, "--overlapped goes with --cost F,I,W,C; a document says overlapped_ns itself");
+    size_t length;
+    char *text = text_load(options->cost, &length, error);
+    if (!text)
+        return error_at(error, "--cost");
+    const bool good = is_plan(text, length) ? take_plans_costs(text, length, options->cost, costs, error)
+                                            : costs_read(text, length, options->cost, costs, error);
+    free(text);
+    return good;
+}
+
+static void set_kept(const struct subject_options *options, struct cost_row *rows, uint32_t stages)
+{
+    for (uint32_t stage = 0; options->has_keep && stage < stages; stage++) {
+        rows[stage].kept_forward_bytes = options->keep_bytes[0];
+        rows[stage].kept_weight_bytes = options->keep_bytes[1];
     }
-    return true;
+}
+
+bool subject_costs(const struct subject_options *options, uint32_t stages, struct costs *costs, struct error *error)
+{
+    *costs = (struct costs){ .rows = NULL };
+    if (!options->cost)
+        return error_set(error, "--cost is needed: F,I,W,C or a document with costs");
+    if (load_costs(options, costs, error)
+        && (costs_spread(costs, stages, error) || error_at(error, "%s", options->cost))) {
+        set_kept(options, costs->rows, stages);
+        return true;
+    }
+    costs_clear(costs);
+    return false;
 }
 
 static struct network *network_of_cluster(const char *name, uint32_t ranks, struct error *error)
@@ -112,6 +150,32 @@ static struct schedule *read_csv(const char *text, size_t length, const char *na
     return schedule;
 }
 
+// What the options say takes the place of what the schedule says.
+static bool set_costs(const struct subject_options *options, struct subject *subject, struct error *error)
+{
+    struct schedule *schedule = subject->schedule;
+    struct costs costs;
+    if (!options->cost) {
+        if (options->overlapped)
+            return error_set(error, "--overlapped goes with --cost F,I,W,C");
+        if (options->has_keep && !schedule->costs)
+            schedule->costs = calloc(schedule->stages, sizeof *schedule->costs);
+        if (options->has_keep && !schedule->costs)
+            return error_no_memory(error, "the costs of a schedule");
+        set_kept(options, schedule->costs, schedule->stages);
+        return true;
+    }
+    if (!subject_costs(options, schedule->stages, &costs, error))
+        return false;
+    free(schedule->costs);
+    schedule->costs = costs.rows;
+    subject->unit_ns = costs.unit_ns;
+    if (options->shared.cluster || !costs.has_latency)
+        return true;
+    subject->network = network_uniform(schedule->ranks, (struct link){ .latency_ns = costs.latency_ns }, error);
+    return subject->network != NULL;
+}
+
 static bool read_schedule(const struct subject_options *options, const char *text, size_t length,
                           struct subject *subject, struct error *error)
 {
@@ -119,14 +183,11 @@ static bool read_schedule(const struct subject_options *options, const char *tex
         subject->schedule = read_csv(text, length, options->file, error);
     else
         subject->schedule = schedule_read(text, length, options->file, error);
-    if (!subject->schedule || !set_costs(options, subject->schedule, error))
+    if (!subject->schedule || !set_costs(options, subject, error))
         return false;
     if (options->shared.cluster)
         subject->network = network_of_cluster(options->shared.cluster, subject->schedule->ranks, error);
-    else if (options->has_cost)
-        subject->network =
-            network_uniform(subject->schedule->ranks, (struct link){ .latency_ns = options->cost_ns[3] }, error);
-    return subject->network || (!options->shared.cluster && !options->has_cost);
+    return subject->network || !options->shared.cluster;
 }
 
 // --- plans ----------------------------------------------------------------------
@@ -159,9 +220,9 @@ static bool note_capacities(const struct plan *plan, struct subject *subject, st
 static bool read_plan(const struct subject_options *options, const char *text, size_t length, struct subject *subject,
                       struct error *error)
 {
-    if (options->has_cost || options->has_keep || options->shared.cluster)
-        return error_set(error, "%s: is a plan, which brings its own costs and cluster: leave --cost, --keep and "
-                                "--cluster out", options->file);
+    if (options->cost || options->overlapped || options->has_keep || options->shared.cluster)
+        return error_set(error, "%s: is a plan, which brings its own costs and cluster: leave --cost, "
+                                "--overlapped, --keep and --cluster out", options->file);
     struct plan *plan = plan_read(text, length, options->file, error);
     if (!plan)
         return false;
@@ -180,20 +241,6 @@ static bool read_plan(const struct subject_options *options, const char *text, s
 }
 
 // --- either ---------------------------------------------------------------------
-
-// The document says itself what it is. What is no document at all is left to the
-// schedule's reader to refuse.
-static bool is_plan(const char *text, size_t length)
-{
-    struct error ignored = { 0 };
-    struct json_document *document = json_parse(text, length, "", &ignored);
-    if (!document)
-        return false;
-    struct json root = json_root(document);
-    const bool plan = strcmp(json_string(&root, "format"), "weir.plan") == 0;
-    json_free(document);
-    return plan;
-}
 
 bool subject_load(const struct subject_options *options, struct subject *subject, struct error *error)
 {
@@ -217,7 +264,8 @@ bool subject_load(const struct subject_options *options, struct subject *subject
 
 bool subject_wants_costs(const struct subject_options *options, const struct subject *subject, struct error *error)
 {
-    return subject->schedule->costs || error_set(error, "%s: has no costs: give --cost F,I,W,C", options->file);
+    return subject->schedule->costs
+        || error_set(error, "%s: has no costs: give --cost F,I,W,C or a document of them", options->file);
 }
 
 void subject_clear(struct subject *subject)

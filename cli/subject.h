@@ -11,27 +11,38 @@
 #define CLI_SUBJECT_H
 
 #include "cli/options.h"
+#include "schedules/costs.h"
 #include "schedules/network.h"
 #include "schedules/schedule.h"
 
 struct subject_options {
     const char *file;
-    bool has_cost, has_keep;
-    uint64_t cost_ns[4];     // F, I, W, C
+    const char *cost;        // as it was given, or NULL
+    const char *overlapped;
+    bool has_keep;
     uint64_t keep_bytes[2];  // after F, after I
     struct shared_options shared;
 };
 
-enum { KEY_COST = KEY_SUBJECT, KEY_KEEP };
+enum { KEY_COST = KEY_SUBJECT, KEY_OVERLAPPED, KEY_KEEP };
 
-#define SUBJECT_OPTIONS \
+#define OPTION_COST \
     { "cost", KEY_COST, "F,I,W,C", 0, "What every stage costs: forward, backward for the input, for the weights " \
-      "(B is both), and a message's latency; times with units", 0 }, \
-    { "keep", KEY_KEEP, "A,B", 0, "Bytes that a stage keeps of a micro-batch after F, and after I; with units", 0 }, \
+      "(B is both), and a message's latency; times, or numbers without units; or a document with rows of costs", 0 }
+#define OPTION_KEEP \
+    { "keep", KEY_KEEP, "A,B", 0, "Bytes that a stage keeps of a micro-batch after F, and after I; with units", 0 }
+#define SUBJECT_OPTIONS \
+    OPTION_COST, \
+    { "overlapped", KEY_OVERLAPPED, "TIME", 0, "With --cost F,I,W,C: what a forward and a backward take that are " \
+      "done together (their sum)", 0 }, \
+    OPTION_KEEP, \
     OPTION_CLUSTER
 
 // Takes FILE, an option of SUBJECT_OPTIONS or a shared one; ARGP_ERR_UNKNOWN for any other key.
 error_t subject_option(int key, char *argument, struct subject_options *options, struct argp_state *state);
+
+// What --cost, --overlapped and --keep say of each of `stages`. Freed by costs_clear(). Fails if --cost was not given.
+bool subject_costs(const struct subject_options *options, uint32_t stages, struct costs *costs, struct error *error);
 
 struct subject {
     struct schedule *schedule;
@@ -39,6 +50,7 @@ struct subject {
     uint64_t steady_ns;        // of an asynchronous plan: an iteration once it is under way
     uint64_t stated_ns;        // of a plan as it stands: the iteration it predicts
     uint64_t *capacity_bytes;  // of a plan: the memory of each rank's device
+    uint64_t unit_ns;          // what 1 is, if --cost has no units; otherwise 0 (costs_format())
 };
 
 // Reads FILE. A schedule may come without costs: subject_wants_costs() refuses that.

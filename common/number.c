@@ -113,6 +113,19 @@ bool rate_parse(const char *text, uint64_t *bytes_per_second, struct error *erro
     return quantity_parse(text, &rate, bytes_per_second, error);
 }
 
+bool decimal_parse(const char *text, uint64_t *digits, unsigned *decimals)
+{
+    struct decimal decimal;
+    const char *rest = decimal_read(text, &decimal);
+    if (!rest || *rest != '\0' || decimal.digits >= 1000000000000000000u || rest - text > 19)
+        return false;
+    *digits = (uint64_t)decimal.digits;
+    *decimals = 0;
+    for (; decimal.over > 1; decimal.over /= 10)
+        (*decimals)++;
+    return true;
+}
+
 bool count_parse(const char *text, const char *what, uint64_t least, uint64_t most, uint64_t *count,
                  struct error *error)
 {

@@ -23,6 +23,10 @@ bool time_parse(const char *text, uint64_t *ns, struct error *error);
 // "300GB/s", "25GiB/s".
 bool rate_parse(const char *text, uint64_t *bytes_per_second, struct error *error);
 
+// A plain number, without a unit, as digits over a power of ten: "2.50" is 250 and
+// 2 decimals. Whether it is one, of at most 18 digits.
+bool decimal_parse(const char *text, uint64_t *digits, unsigned *decimals);
+
 // A whole number within [least, most]; `what` names it in the error.
 bool count_parse(const char *text, const char *what, uint64_t least, uint64_t most, uint64_t *count,
                  struct error *error);

@@ -37,6 +37,18 @@ void cost_row_read(struct json *object, unsigned version, struct cost_row *row)
     }
 }
 
+void cost_row_read_short(struct json *object, struct cost_row *row)
+{
+    row->forward_ns = json_u64(object, "forward_ns", 0, JSON_MAX);
+    row->backward_input_ns = json_u64(object, "backward_input_ns", 0, JSON_MAX);
+    row->backward_weight_ns = json_u64(object, "backward_weight_ns", 0, JSON_MAX);
+    row->backward_ns = row->backward_input_ns + row->backward_weight_ns;
+    for (size_t i = 0; i < COLUMNS; i++) {
+        if (json_has(object, columns[i].key))
+            *(uint64_t *)((char *)row + columns[i].offset) = json_u64(object, columns[i].key, 0, JSON_MAX);
+    }
+}
+
 void cost_row_write(const struct cost_row *row, struct json_writer *writer, const char *key)
 {
     json_begin_object(writer, key, JSON_LINES);

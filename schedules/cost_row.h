@@ -10,6 +10,10 @@
 // documents (overlapped_ns, reduce_ns) may be missing, and are asked for only there.
 void cost_row_read(struct json *object, unsigned version, struct cost_row *row);
 
+// The same of an object that people write: the times of F, I and W must be there; a B without one takes the sum of I
+// and W, and what else is not there is 0.
+void cost_row_read_short(struct json *object, struct cost_row *row);
+
 // An object of the columns; those of version 2 are left out where they are 0.
 void cost_row_write(const struct cost_row *row, struct json_writer *writer, const char *key);
 

@@ -151,6 +151,8 @@ static bool measure_action(const struct reader *reader, const struct cell *cell,
                            struct sizes *sizes, struct error *error)
 {
     uint32_t *home = &sizes->home[action.stage];
+    if (action.micro_batch == NO_MICRO_BATCH)
+        return true;  // add_all() looks at it, once it is known what there is to reduce
     if (*home != NOWHERE && *home != cell->rank) {
         error_set(error, "\"%.*s\" is on rank %u, but stage %u is on rank %u, where it stands first: PyTorch's CSV has "
                   "one copy of each stage", shown(cell), cell->at, cell->rank, (unsigned)action.stage, *home);
@@ -160,7 +162,7 @@ static bool measure_action(const struct reader *reader, const struct cell *cell,
     sizes->actions++;
     if (action.stage >= sizes->stages)
         sizes->stages = action.stage + 1u;
-    if (action.micro_batch != NO_MICRO_BATCH && action.micro_batch >= sizes->micro_batches) {
+    if (action.micro_batch >= sizes->micro_batches) {
         sizes->micro_batches = action.micro_batch + 1;
         sizes->last = *cell;
     }
@@ -171,7 +173,7 @@ static bool measure_action(const struct reader *reader, const struct cell *cell,
 static bool sizes_are_sensible(const struct reader *reader, const struct sizes *sizes, struct error *error)
 {
     if (sizes->micro_batches == 0)
-        return error_set(error, "%s: has no action with a micro-batch", reader->name);
+        return error_set(error, "%s: has no action of a micro-batch", reader->name);
     if (sizes->micro_batches > sizes->actions) {
         error_set(error, "\"%.*s\" is of micro-batch %u, in a file of %zu actions", shown(&sizes->last), sizes->last.at,
                   sizes->micro_batches - 1, sizes->actions);
@@ -232,6 +234,12 @@ static bool add_all(struct reader reader, struct schedule *schedule, struct erro
     while (next_cell(&reader, &cell)) {
         if (!read_cell(&reader, &cell, group, &size, error))
             return false;
+        if (size && group[0].micro_batch == NO_MICRO_BATCH
+            && (group[0].stage >= schedule->stages || schedule->routes[group[0].stage] != cell.rank)) {
+            error_set(error, "\"%.*s\" is of a stage that does nothing else on rank %u", shown(&cell), cell.at,
+                      cell.rank);
+            return refuse(&reader, &cell, error);
+        }
         for (size_t i = 0; i < size; i++) {
             if (!schedule_add(schedule, cell.rank, group[i], error))
                 return false;

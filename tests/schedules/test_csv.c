@@ -129,8 +129,12 @@ static struct refusal_row {
     { "csv: a number that would take memory", "0F0,0F4000000000\n",
       "x.csv:1:5: \"0F4000000000\" is of micro-batch 4000000000, in a file of 2 actions" },
     { "csv: an empty line", "0F0\n\n", "x.csv:2: has no action: rank 1 would do nothing" },
-    { "csv: nothing", "", "x.csv: has no action with a micro-batch" },
-    { "csv: no micro-batch", "0REDUCE_GRAD", "x.csv: has no action with a micro-batch" },
+    { "csv: nothing", "", "x.csv: has no action of a micro-batch" },
+    { "csv: nothing to reduce", "0F0,0F1,1REDUCE_GRAD\n",
+      "x.csv:1:9: \"1REDUCE_GRAD\" is of a stage that does nothing else on rank 0" },
+    { "csv: reduces what is elsewhere", "0F0,1REDUCE_GRAD\n1F0",
+      "x.csv:1:5: \"1REDUCE_GRAD\" is of a stage that does nothing else on rank 0" },
+    { "csv: only a reduction", "0REDUCE_GRAD", "x.csv:1: has no action: rank 0 would do nothing" },
 };
 
 static void what_is_not_pytorchs_is_refused_where_it_stands(void **state)
