@@ -22,6 +22,12 @@ const struct generator generators[] = {
       .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_zb_h1 },
     { .name = "interleaved-zb", .about = "interleaved with its backward split (PyTorch's ZB1P)",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_interleaved_zb },
+    { .name = "v-half", .about = "two stages per rank on a V, half of 1f1b's memory", .weights = WEIGHTS_FLUSH,
+      .usual_chunks = 2, .generate = generate_v_half },
+    { .name = "v-min", .about = "two stages per rank on a V, a third of 1f1b's memory, larger bubbles",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_v_min },
+    { .name = "hanayo", .about = "waves over the ranks and back, each of two stages per rank (chunks: twice the waves)",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_hanayo },
     { 0 },
 };
 
@@ -87,6 +93,19 @@ struct schedule *generate_looped(const char *name, const struct generate_request
     const uint64_t stages = (uint64_t)request->ranks * request->chunks;
     return schedule_create(name, WEIGHTS_FLUSH, request->ranks, stages < UINT32_MAX ? (uint32_t)stages : UINT32_MAX,
                            request->micro_batches, error);
+}
+
+struct schedule *generate_v(const char *name, const struct generate_request *request, struct error *error)
+{
+    if (request->chunks != 2) {
+        error_set(error, "%s has two stages per rank, on a V: chunks must be 2, not %u", name, request->chunks);
+        return NULL;
+    }
+    const uint32_t p = request->ranks;
+    struct schedule *schedule = generate_looped(name, request, "", error);
+    for (uint32_t rank = 0; schedule && rank < p; rank++)
+        schedule->routes[2 * p - 1 - rank] = rank;
+    return schedule;
 }
 
 bool generate_add(struct schedule *schedule, uint32_t rank, enum action_kind kind, uint32_t stage,

@@ -12,6 +12,9 @@ struct schedule *generate_interleaved(const struct generate_request *request, st
 struct schedule *generate_looped_bfs(const struct generate_request *request, struct error *error);
 struct schedule *generate_zb_h1(const struct generate_request *request, struct error *error);
 struct schedule *generate_interleaved_zb(const struct generate_request *request, struct error *error);
+struct schedule *generate_v_half(const struct generate_request *request, struct error *error);
+struct schedule *generate_v_min(const struct generate_request *request, struct error *error);
+struct schedule *generate_hanayo(const struct generate_request *request, struct error *error);
 
 // --- where the stages are --------------------------------------------------------
 
@@ -23,6 +26,9 @@ struct schedule *generate_one_stage_per_rank(const char *name, enum weights weig
 // which `instead` is the schedule.
 struct schedule *generate_looped(const char *name, const struct generate_request *request, const char *instead,
                                  struct error *error);
+
+// An empty schedule with the stages on a V: s and 2p - 1 - s on rank s; refuses any other number of chunks than two.
+struct schedule *generate_v(const char *name, const struct generate_request *request, struct error *error);
 
 // --- what the lists hold -----------------------------------------------------------
 
@@ -51,6 +57,18 @@ struct rounds rounds_of(uint32_t ranks, uint32_t micro_batches);
 // The action that is number `k` of its kind on the rank; backwards go through the stages the other way.
 struct action rounds_action(const struct rounds *rounds, const struct schedule *schedule, uint32_t rank,
                             enum action_kind kind, uint32_t k);
+
+// Whole schedules on a V, made from a pattern that each micro-batch follows (v_half.c). `most_kept`: stages'
+// forwards on a rank that have had no W.
+struct v_turn {
+    uint32_t forward, backward;  // slots of a stage's F and I
+};
+struct v_turns {
+    struct v_turn *at;  // per stage
+};
+typedef void (*v_pattern)(uint32_t ranks, struct v_turn *turns);
+struct schedule *generate_v_pattern(const char *name, const struct generate_request *request, v_pattern pattern,
+                                    uint32_t most_kept, struct error *error);
 
 static inline uint32_t least_of(uint32_t a, uint32_t b)
 {

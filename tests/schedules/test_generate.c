@@ -1,5 +1,6 @@
 #include "schedules/generate.h"
 
+#include "schedules/check.h"
 #include "schedules/generators.h"
 #include "tests/schedules/schedule_csv.h"
 
@@ -36,6 +37,16 @@ static struct order_row {
     { "zb-h1: each W r backwards behind its I", "zb-h1", 3, 4,
       { "0F0 0F1 0F2 0I0 0W0 0F3 0I1 0W1 0I2 0W2 0I3 0W3 0STEP", "1F0 1F1 1I0 1F2 1I1 1W0 1F3 1I2 1W1 1I3 1W2 1W3 1STEP",
         "2F0 2I0 2F1 2I1 2F2 2I2 2W0 2F3 2I3 2W1 2W2 2W3 2STEP" } },
+    { "v-half: half of 1f1b's memory", "v-half", 2, 2,
+      { "0F0 0F1 3F0 3I0 3F1 3I1 0I0 3W0 0I1 3W1 0W0 0W1 0STEP 3STEP",
+        "1F0 2F0 1F1 2F1 2I0 1I0 2I1 1I1 2W0 1W0 2W1 1W1 1STEP 2STEP" } },
+    { "v-min: a third of 1f1b's memory", "v-min", 3, 2,
+      { "0F0 0F1 5F0 5I0 5W0 5F1 5I1 0I0 5W1 0W0 0I1 0W1 0STEP 5STEP",
+        "1F0 1F1 4F0 4I0 4F1 4W0 1I0 4I1 1W0 4W1 1I1 1W1 1STEP 4STEP",
+        "2F0 3F0 2F1 3F1 3I0 2I0 3W0 2W0 3I1 2I1 3W1 2W1 2STEP 3STEP" } },
+    { "hanayo: a wave down the ranks and back", "hanayo", 2, 3,
+      { "0F0 0F1 0F2 3F0 3B0 3F1 3B1 0B0 3F2 3B2 0B1 0B2 0STEP 3STEP",
+        "1F0 2F0 1F1 2F1 2B0 1F2 1B0 2F2 2B1 1B1 2B2 1B2 1STEP 2STEP" } },
     { "interleaved-zb: fewer micro-batches than ranks", "interleaved-zb", 2, 1,
       { "0F0 2F0 2I0 2W0 0I0 0W0 0STEP 2STEP", "1F0 3F0 3I0 1I0 3W0 1W0 1STEP 3STEP" } },
 };
@@ -134,6 +145,9 @@ static void what_cannot_be_generated_is_said(void **state)
         { "looped-bfs", 1, "looped-bfs has several stages per rank: chunks must be 2 or more, not 1 (gpipe is for 1)" },
         { "interleaved-zb", 1,
           "interleaved-zb has several stages per rank: chunks must be 2 or more, not 1 (zb-h1 is for 1)" },
+        { "v-half", 3, "v-half has two stages per rank, on a V: chunks must be 2, not 3" },
+        { "v-min", 1, "v-min has two stages per rank, on a V: chunks must be 2, not 1" },
+        { "hanayo", 5, "hanayo has two stages per rank and wave: chunks must be even, such as 6, not 5" },
         { "interleaved", UINT32_MAX, "4294967295 stages are more than a schedule can have (65535)" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -152,6 +166,37 @@ static void what_cannot_be_generated_is_said(void **state)
     assert_error(error, "gpipe has one rank for each stage; it cannot have replicas");
 }
 
+static bool may_run(const struct schedule *schedule)
+{
+    struct error error = { 0 };
+    struct check_result result;
+    assert_good(schedule_check(schedule, 0, &result, &error), error);
+    const bool ok = result.ok && result.capacity == 0;
+    check_result_clear(&result);
+    return ok;
+}
+
+// At many more sizes than test_check.c has, and with other numbers of stages per rank.
+static void whatever_is_generated_may_run_without_buffers(void **state)
+{
+    (void)state;
+    uint64_t seed = 11;
+    const uint64_t trials = test_trials(60, 1500);
+    for (const struct generator *generator = generators; generator->name; generator++) {
+        for (uint64_t trial = 0; trial < trials; trial++) {
+            const uint32_t p = 1 + (uint32_t)random_below(&seed, 9), m = 1 + (uint32_t)random_below(&seed, 30);
+            const uint32_t v = (uint32_t)random_below(&seed, 7);
+            struct error error = { 0 };
+            struct schedule *schedule = schedule_generate(generator->name, p, v, m, &error);
+            if (schedule && !may_run(schedule))
+                fail_msg("%s: %u ranks, %u stages each, %u micro-batches", generator->name, p, v, m);
+            if (!schedule && v == 0)  // its own choice
+                fail_msg("%s: %u ranks, %u micro-batches: %s", generator->name, p, m, error.text);
+            schedule_free(schedule);
+        }
+    }
+}
+
 static void an_unknown_schedule_is_answered_with_all_that_there_are(void **state)
 {
     (void)state;
@@ -165,10 +210,11 @@ static void an_unknown_schedule_is_answered_with_all_that_there_are(void **state
 
 int main(void)
 {
-    enum { ORDERS = sizeof order_rows / sizeof order_rows[0], FILES = sizeof file_rows / sizeof file_rows[0], OTHERS = 3 };
+    enum { ORDERS = sizeof order_rows / sizeof order_rows[0], FILES = sizeof file_rows / sizeof file_rows[0], OTHERS = 4 };
     struct CMUnitTest tests[OTHERS + ORDERS + FILES] = {
         cmocka_unit_test(rounds_are_pytorchs_and_otherwise_megatrons),
         cmocka_unit_test(what_cannot_be_generated_is_said),
+        cmocka_unit_test(whatever_is_generated_may_run_without_buffers),
         cmocka_unit_test(an_unknown_schedule_is_answered_with_all_that_there_are),
     };
     for (size_t i = 0; i < ORDERS; i++)
