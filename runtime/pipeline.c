@@ -126,7 +126,12 @@ static uint32_t stage_of(const struct plan *plan, uint32_t layer)
     return stage;
 }
 
-bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint64_t bytes, void *host,
+uint32_t pipeline_copies(const struct pipeline *pipeline, uint32_t layer)
+{
+    return session_copies(pipeline->session, stage_of(pipeline->plan, layer));
+}
+
+bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, uint64_t bytes, void *host,
                               struct error *error)
 {
     const uint32_t stage = stage_of(pipeline->plan, layer);
@@ -134,7 +139,7 @@ bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, u
     char *weights = malloc(all + 1);
     if (!weights)
         return error_no_memory(error, "the weights of a stage");
-    const bool good = session_read_weights(pipeline->session, stage, 0, weights, error);
+    const bool good = session_read_weights(pipeline->session, stage, copy, weights, error);
     if (good && bytes)
         memcpy(host, weights + chain_parameter_offset(pipeline->chains[stage], layer), bytes);
     free(weights);

@@ -24,8 +24,10 @@ struct pipeline *pipeline_create(const struct plan *plan, const struct weir_laye
                                  struct error *error);
 void pipeline_free(struct pipeline *pipeline);
 
-// A layer's newest parameters, into host memory of its parameter_bytes.
-bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint64_t bytes, void *host,
+// On how many ranks a layer is; and one copy's newest parameters, into host memory
+// of its parameter_bytes.
+uint32_t pipeline_copies(const struct pipeline *pipeline, uint32_t layer);
+bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, uint64_t bytes, void *host,
                               struct error *error);
 
 #endif

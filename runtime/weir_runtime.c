@@ -118,7 +118,7 @@ bool weir_runtime_read(const struct weir_runtime *runtime, uint32_t layer, void 
 {
     struct error reason = { 0 };
     assert(layer < runtime->layer_count);
-    return pipeline_read_parameters(runtime->pipeline, layer, runtime->layers[layer].parameter_bytes, parameters,
+    return pipeline_read_parameters(runtime->pipeline, layer, 0, runtime->layers[layer].parameter_bytes, parameters,
                                     &reason)
         || tell(error, &reason);
 }

@@ -3,38 +3,46 @@
 #include <stdlib.h>
 
 #include "common/random.h"
+#include "trainer/updates.h"
 
 // What a layer's functions find behind `self`.
 struct layer_binding {
     const struct layer *layer;
     struct batch_settings settings;
     size_t rows, sequence;
-    int32_t *tokens, *targets;  // of the micro-batch at hand, in memory the device can read; only where needed
+    int32_t *tokens, *targets;  // of the micro-batch at hand, per copy, in memory the device can read; only where needed
     struct weir_range undecayed[LAYER_TENSORS];
 };
 
-static void draw(const struct layer_binding *binding, uint64_t step, uint32_t micro_batch)
+// Where a copy has its tokens or targets.
+static int32_t *of_copy(const struct layer_binding *binding, int32_t *all, uint32_t copy)
+{
+    return all ? all + copy * binding->rows * binding->sequence : NULL;
+}
+
+static void draw(const struct layer_binding *binding, const struct weir_pass *pass, int32_t *tokens, int32_t *targets)
 {
     uint64_t state = binding->settings.seed;
-    state = random_next(&state) ^ step;
-    state = random_next(&state) ^ micro_batch;
+    state = random_next(&state) ^ pass->step;
+    state = random_next(&state) ^ pass->micro_batch;
     for (size_t i = 0; i < binding->rows * binding->sequence; i++) {
-        binding->tokens[i] = (int32_t)random_below(&state, 256);
-        binding->targets[i] = (int32_t)random_below(&state, 256);
+        tokens[i] = (int32_t)random_below(&state, 256);
+        targets[i] = (int32_t)random_below(&state, 256);
     }
 }
 
-static void fetch(const struct layer_binding *binding, uint64_t step, uint32_t micro_batch)
+static void fetch(const struct layer_binding *binding, const struct weir_pass *pass)
 {
     const struct batch_settings *settings = &binding->settings;
+    int32_t *tokens = of_copy(binding, binding->tokens, pass->copy);
+    int32_t *targets = of_copy(binding, binding->targets, pass->copy);
     if (settings->batches == BATCHES_RANDOM)
-        draw(binding, step, micro_batch);
+        draw(binding, pass, tokens, targets);
     else if (settings->batches == BATCHES_TRAIN)
-        text_data_micro_batch(settings->text, settings->seed, step, micro_batch, binding->rows, binding->sequence,
-                              binding->tokens, binding->targets);
+        text_data_micro_batch(settings->text, settings->seed, pass->step, pass->micro_batch, binding->rows,
+                              binding->sequence, tokens, targets);
     else
-        text_data_held_batch(settings->text, micro_batch, binding->rows, binding->sequence, binding->tokens,
-                             binding->targets);
+        text_data_held_batch(settings->text, pass->micro_batch, binding->rows, binding->sequence, tokens, targets);
 }
 
 static struct layer_pass pass_of(const struct layer_binding *binding, const struct weir_pass *pass)
@@ -55,8 +63,8 @@ static struct layer_pass pass_of(const struct layer_binding *binding, const stru
         .step = pass->step,
         .micro_batch = pass->micro_batch,
         .training = binding->settings.batches != BATCHES_HELD,
-        .tokens = binding->tokens,
-        .targets = binding->targets,
+        .tokens = of_copy(binding, binding->tokens, pass->copy),
+        .targets = of_copy(binding, binding->targets, pass->copy),
         .loss_scale = (float)(1 / samples),
     };
 }
@@ -66,7 +74,7 @@ static bool forward(void *self, const struct weir_pass *pass, struct weir_error 
     (void)error;
     const struct layer_binding *binding = self;
     if (binding->tokens)
-        fetch(binding, pass->step, pass->micro_batch);
+        fetch(binding, pass);
     struct layer_pass own = pass_of(binding, pass);
     if (binding->layer->kind == &layer_head)
         own.loss = pass->loss;
@@ -161,9 +169,21 @@ static bool bind(struct layer_binding *binding, const struct model *model, size_
                                        .sequence = model->sizes.sequence };
     if (layer->kind != &layer_embedding && layer->kind != &layer_head)
         return true;
-    binding->tokens = calloc(binding->rows * binding->sequence, sizeof binding->tokens[0]);
-    binding->targets = calloc(binding->rows * binding->sequence, sizeof binding->targets[0]);
+    const size_t copies = settings->copies > 0 ? settings->copies : 1;
+    binding->tokens = calloc(copies * binding->rows * binding->sequence, sizeof binding->tokens[0]);
+    binding->targets = calloc(copies * binding->rows * binding->sequence, sizeof binding->targets[0]);
     return binding->tokens && binding->targets;
+}
+
+bool batch_settings_of(const struct plan *plan, uint32_t runs, struct batch_settings *settings, struct error *error)
+{
+    struct schedule *schedule = plan_schedule(plan, plan->micro_batches * runs, false, error);
+    if (!schedule)
+        return false;
+    settings->samples = schedule_samples(schedule);
+    settings->copies = schedule->route_count;  // as many at most
+    schedule_free(schedule);
+    return true;
 }
 
 struct model_layers *model_layers_create(const struct model *model, const struct batch_settings *settings,

@@ -7,6 +7,7 @@
 #define TRAINER_MODEL_LAYERS_H
 
 #include "models/model.h"
+#include "partitioner/plan.h"
 #include "runtime/weir.h"
 #include "trainer/text_data.h"
 
@@ -28,7 +29,11 @@ struct batch_settings {
     const struct text_data *text;  // borrowed; of BATCHES_TRAIN and BATCHES_HELD
     uint64_t seed;                 // of the weights, of dropout and of what is drawn
     uint32_t samples;              // micro-batches that an update averages
+    uint32_t copies;               // of a layer, that may be called at a time; 0: one
 };
+
+// Samples and copies of the plan's schedule, for a pass of `runs` times its micro-batches.
+bool batch_settings_of(const struct plan *plan, uint32_t runs, struct batch_settings *settings, struct error *error);
 
 // The model is borrowed. Freed by model_layers_free().
 struct model_layers *model_layers_create(const struct model *model, const struct batch_settings *settings,

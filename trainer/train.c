@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/number.h"
+#include "partitioner/placement.h"
 #include "trainer/model_layers.h"
 #include "trainer/ngram.h"
 #include "runtime/pipeline.h"
@@ -25,6 +26,7 @@ struct training {
     struct pass_record *passes;
     size_t pass_count;
     uint32_t iterations;  // in one pass
+    uint32_t samples;     // micro-batches that an update averages
 };
 
 static struct optimizer optimizer_of(const struct plan *plan, float rate)
@@ -60,9 +62,7 @@ static void tell(const struct training *training, uint32_t first_step, struct tr
         double loss = 0;
         for (uint32_t j = 0; j < m; j++)
             loss += last->losses[i * m + j];
-        // Each loss is a share of the mean over what an update averages.
-        if (training->plan->weights != WEIGHTS_FLUSH)
-            loss /= m;
+        loss *= (double)training->samples / m;  // each is a share of the mean over what an update averages
         const struct train_step step = {
             .step = first_step + i + 1,
             .loss = loss,
@@ -115,6 +115,18 @@ static bool predict(const struct training *training, struct train_result *result
     return good;
 }
 
+// The slabs of a rank's stages, which share one workspace.
+static uint64_t rank_bytes(const struct plan *plan, const struct placement *placement, uint32_t rank)
+{
+    uint64_t sum = 0, workspace = 0;
+    for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
+        const struct stage_memory *memory = &plan->stages[placement->held[at]].memory;
+        sum += memory->peak_bytes - memory->transient_bytes;
+        workspace = memory->transient_bytes > workspace ? memory->transient_bytes : workspace;
+    }
+    return sum + workspace;
+}
+
 static bool compare_bytes(const struct training *training, struct train_result *result, struct error *error)
 {
     const struct plan *plan = training->plan;
@@ -123,21 +135,23 @@ static bool compare_bytes(const struct training *training, struct train_result *
     result->measured_bytes = calloc(plan->ranks, sizeof(uint64_t));
     if (!result->predicted_bytes || !result->measured_bytes)
         return error_no_memory(error, "a table");
-    for (size_t s = 0; s < plan->stage_count; s++)
-        result->predicted_bytes[schedule_rank(training->pipeline->schedule, (uint32_t)s, 0)] +=
-            plan->stages[s].memory.peak_bytes;
-    for (uint32_t rank = 0; rank < plan->ranks; rank++)
+    struct placement *placement = placement_read(training->pipeline->schedule, error);
+    for (uint32_t rank = 0; placement && rank < plan->ranks; rank++) {
+        result->predicted_bytes[rank] = rank_bytes(plan, placement, rank);
         result->measured_bytes[rank] = session_slab_bytes(training->pipeline->session, rank);
-    return true;
+    }
+    const bool has_placement = placement != NULL;
+    placement_free(placement);
+    return has_placement;
 }
 
 // The held-out text, forward only, by the sequential twin with the pipeline's weights.
 static bool hold_out(const struct training *training, struct train_result *result, struct error *error)
 {
     const struct model *model = training->model;
-    const struct batch_settings batches = { BATCHES_HELD, training->settings->text, training->settings->seed, 1 };
-    const uint32_t first_of_stage[] = { 0, (uint32_t)model->layer_count };
-    const struct twin_settings settings = { WEIGHTS_FLUSH, 1, first_of_stage, optimizer_default(OPTIMIZER_SGD) };
+    const struct batch_settings batches = { .batches = BATCHES_HELD, .text = training->settings->text,
+                                            .seed = training->settings->seed, .samples = 1 };
+    const struct twin_settings settings = { .optimizer = optimizer_default(OPTIMIZER_SGD) };
     struct model_layers *layers = model_layers_create(model, &batches, error);
     struct twin *twin =
         layers ? twin_create(layers->layers, layers->layer_count, training->device, &settings, error) : NULL;
@@ -145,7 +159,7 @@ static bool hold_out(const struct training *training, struct train_result *resul
     for (size_t l = 0; good && l < layers->layer_count; l++) {
         const uint64_t bytes = layers->layers[l].parameter_bytes;
         void *host = malloc(bytes + 1);
-        good = host ? pipeline_read_parameters(training->pipeline, (uint32_t)l, bytes, host, error)
+        good = host ? pipeline_read_parameters(training->pipeline, (uint32_t)l, 0, bytes, host, error)
                     : error_no_memory(error, "the weights of a layer");
         if (good)
             twin_put_parameters(twin, l, host);
@@ -181,8 +195,7 @@ static bool prepare(struct training *training, struct error *error)
     const struct train_settings *settings = training->settings;
     const struct plan *plan = training->plan;
     const bool flushes = plan->weights == WEIGHTS_FLUSH;
-    const struct batch_settings batches = { BATCHES_TRAIN, settings->text, settings->seed,
-                                            flushes ? plan->micro_batches : 1 };
+    struct batch_settings batches = { .batches = BATCHES_TRAIN, .text = settings->text, .seed = settings->seed };
     const struct session_settings session = {
         .capacity = TRANSPORT_UNLIMITED,
         .pin = settings->pin,
@@ -195,6 +208,9 @@ static bool prepare(struct training *training, struct error *error)
     training->passes = calloc(settings->steps / training->iterations + 1, sizeof training->passes[0]);
     if (!training->passes)
         return error_no_memory(error, "a training run");
+    if (!batch_settings_of(plan, training->iterations, &batches, error))
+        return false;
+    training->samples = batches.samples;
     training->device = device_open("cpu", error);
     training->layers = training->device ? model_layers_create(training->model, &batches, error) : NULL;
     if (training->layers)

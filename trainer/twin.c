@@ -7,8 +7,11 @@
 
 struct twin_layer {
     uint32_t stage;
-    char *weights;  // version_count versions, version v at v % version_count
-    char *gradients;
+    uint64_t versions;  // how many are kept
+    uint64_t newest;    // updates made so far
+    char *weights;      // version v at v % versions
+    char *gradients;    // of the copy at hand
+    char *sum;          // of the copies before it, where there are several
     char *state;
     void *output, *saved, *held, *output_gradient;
 };
@@ -20,8 +23,8 @@ struct twin {
     struct device *device;
     struct queue *queue;
     void *workspace;
-    uint64_t version_count;
-    uint64_t updates;  // made so far: the newest version
+    struct updates updates;
+    uint64_t *begun;  // per stage: the newest version when the pass began
     struct twin_layer own[];
 };
 
@@ -32,7 +35,7 @@ static uint64_t parameter_bytes(const struct twin *twin, size_t layer)
 
 static void *weights_of(const struct twin *twin, size_t layer, uint64_t version)
 {
-    return twin->own[layer].weights + version % twin->version_count * parameter_bytes(twin, layer);
+    return twin->own[layer].weights + version % twin->own[layer].versions * parameter_bytes(twin, layer);
 }
 
 static uint32_t stage_of(const struct twin_settings *settings, size_t layer)
@@ -61,8 +64,10 @@ static bool allocate(struct twin *twin, struct error *error)
     for (size_t l = 0; l < twin->layer_count; l++) {
         const struct weir_layer *layer = &twin->layers[l];
         struct twin_layer *own = &twin->own[l];
-        own->stage = stage_of(&twin->settings, l);
-        own->weights = get(twin, twin->version_count * parameter_bytes(twin, l), &good, error);
+        own->stage = twin->settings.schedule ? stage_of(&twin->settings, l) : 0;
+        own->versions = twin->settings.schedule ? twin->updates.stages[own->stage].versions : 1;
+        own->weights = get(twin, own->versions * parameter_bytes(twin, l), &good, error);
+        own->sum = get(twin, parameter_bytes(twin, l), &good, error);
         own->gradients = get(twin, parameter_bytes(twin, l), &good, error);
         own->state = get(twin, parameter_bytes(twin, l) * optimizer_copies(twin->settings.optimizer.kind), &good, error);
         own->output = get(twin, layer->output_bytes, &good, error);
@@ -81,10 +86,18 @@ static bool told(const struct weir_layer *layer, bool good, const struct weir_er
     return good || error_set_kind(error, ERROR_MACHINE, "layer %s: %s", layer->name, trouble->text);
 }
 
+static bool open_updates(struct twin *twin, struct error *error)
+{
+    const struct schedule *schedule = twin->settings.schedule;
+    if (!schedule)
+        return true;
+    twin->begun = calloc(schedule->stages, sizeof *twin->begun);
+    return (twin->begun || error_no_memory(error, "the sequential twin")) && updates_open(&twin->updates, schedule, error);
+}
+
 struct twin *twin_create(const struct weir_layer *layers, size_t layer_count, struct device *device,
                          const struct twin_settings *settings, struct error *error)
 {
-    assert(settings->weights == WEIGHTS_FLUSH || settings->weights == WEIGHTS_STASH);
     struct twin *twin = calloc(1, sizeof *twin + layer_count * sizeof twin->own[0]);
     if (!twin) {
         error_no_memory(error, "the sequential twin");
@@ -94,9 +107,8 @@ struct twin *twin_create(const struct weir_layer *layers, size_t layer_count, st
     twin->layer_count = layer_count;
     twin->settings = *settings;
     twin->device = device;
-    twin->version_count = settings->weights == WEIGHTS_FLUSH ? 1 : settings->stages + 1;
     twin->queue = queue_create(device, error);
-    bool good = twin->queue && allocate(twin, error);
+    bool good = twin->queue && open_updates(twin, error) && allocate(twin, error);
     for (size_t l = 0; good && l < layer_count; l++) {
         struct weir_error trouble = { 0 };
         if (layers[l].initialize)
@@ -116,13 +128,16 @@ void twin_free(struct twin *twin)
         return;
     for (size_t l = 0; l < twin->layer_count; l++) {
         struct twin_layer *own = &twin->own[l];
-        void *all[] = { own->weights, own->gradients, own->state, own->output, own->saved, own->held,
+        void *all[] = { own->weights, own->gradients, own->sum, own->state, own->output, own->saved, own->held,
                         own->output_gradient };
         for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
             device_release(twin->device, all[i]);
     }
     device_release(twin->device, twin->workspace);
     queue_free(twin->queue);
+    if (twin->settings.schedule)
+        updates_close(&twin->updates);
+    free(twin->begun);
     free(twin);
 }
 
@@ -152,7 +167,8 @@ static bool forward(struct twin *twin, size_t l, uint64_t version, uint64_t step
     return told(layer, layer->forward(layer->self, &pass, &trouble), &trouble, error);
 }
 
-static bool backward(struct twin *twin, size_t l, uint64_t version, uint64_t step, uint32_t micro_batch,
+// Adds the gradient of its parameters where that is wanted.
+static bool backward(struct twin *twin, size_t l, uint64_t version, uint64_t step, uint32_t micro_batch, bool adds,
                      struct error *error)
 {
     const struct weir_layer *layer = &twin->layers[l];
@@ -171,78 +187,135 @@ static bool backward(struct twin *twin, size_t l, uint64_t version, uint64_t ste
     struct weir_error trouble = { 0 };
     return told(layer,
                 layer->backward_input(layer->self, &pass, &trouble)
-                    && layer->backward_weight(layer->self, &pass, &trouble),
+                    && (!adds || layer->backward_weight(layer->self, &pass, &trouble)),
                 &trouble, error);
 }
 
-// Version `update` from `update` - 1, and the gradients to zero.
-static void optimize(struct twin *twin, size_t l, uint64_t update)
+// --- updates -------------------------------------------------------------------------
+
+static uint64_t version_met(const struct twin *twin, size_t l, uint32_t micro_batch)
+{
+    const uint32_t stage = twin->own[l].stage;
+    return twin->begun[stage] + updates_met(&twin->updates, stage, micro_batch);
+}
+
+static bool go_forward(struct twin *twin, uint64_t step, uint32_t micro_batch, float *losses, struct error *error)
+{
+    float loss;
+    for (size_t l = 0; l < twin->layer_count; l++)
+        if (!forward(twin, l, version_met(twin, l, micro_batch), step, micro_batch,
+                     losses ? &losses[micro_batch] : &loss, error))
+            return false;
+    return true;
+}
+
+// The gradients of one micro-batch, for the parameters of some stages.
+static bool add_gradients(struct twin *twin, uint64_t step, uint32_t micro_batch, const bool *stages, float *losses,
+                          struct error *error)
+{
+    if (!go_forward(twin, step, micro_batch, losses, error))
+        return false;
+    size_t lowest = 0;
+    while (!stages[twin->own[lowest].stage])
+        lowest++;
+    for (size_t l = twin->layer_count; l-- > lowest;)
+        if (!backward(twin, l, version_met(twin, l, micro_batch), step, micro_batch, stages[twin->own[l].stage], error))
+            return false;
+    return true;
+}
+
+// What a copy has brought, to the sum of those before it.
+static bool add_copy(struct twin *twin, const bool *stages, uint32_t copy, uint32_t copies, struct error *error)
+{
+    const bool averages = twin->settings.schedule->weights != WEIGHTS_FLUSH && copy + 1 == copies;
+    if (copies == 1)
+        return true;
+    if (!queue_wait(twin->queue, error))
+        return false;
+    for (size_t l = 0; l < twin->layer_count; l++) {
+        float *sum = (float *)twin->own[l].sum, *gradients = (float *)twin->own[l].gradients;
+        const uint64_t count = stages[twin->own[l].stage] ? twin->layers[l].parameter_bytes / sizeof *sum : 0;
+        for (uint64_t i = 0; i < count; i++) {
+            sum[i] = copy == 0 ? gradients[i] : sum[i] + gradients[i];
+            gradients[i] = 0;
+            if (copy + 1 == copies)
+                gradients[i] = averages ? sum[i] / (float)copies : sum[i];
+        }
+    }
+    return true;
+}
+
+// The next version of a layer's weights, and the gradients to zero.
+static void optimize(struct twin *twin, size_t l)
 {
     const struct weir_layer *layer = &twin->layers[l];
+    struct twin_layer *own = &twin->own[l];
     struct exempt exempt[16];
     assert(layer->undecayed_count <= 16);
     for (size_t i = 0; i < layer->undecayed_count; i++)
         exempt[i] = (struct exempt){ layer->undecayed[i].first / sizeof(float), layer->undecayed[i].end / sizeof(float) };
     const struct optimizer_buffers buffers = {
-        .next = weights_of(twin, l, update),
-        .weights = weights_of(twin, l, update - 1),
-        .gradients = (float *)twin->own[l].gradients,
-        .state = twin->own[l].state,
+        .next = weights_of(twin, l, own->newest + 1),
+        .weights = weights_of(twin, l, own->newest),
+        .gradients = (float *)own->gradients,
+        .state = own->state,
         .count = layer->parameter_bytes / sizeof(float),
         .exempt = exempt,
         .exempt_count = layer->undecayed_count,
     };
+    own->newest++;
     if (layer->parameter_bytes == 0)
         return;
-    optimizer_update(&twin->settings.optimizer, update, twin->queue, &buffers);
-    queue_zero(twin->queue, twin->own[l].gradients, parameter_bytes(twin, l));
+    optimizer_update(&twin->settings.optimizer, own->newest, twin->queue, &buffers);
+    queue_zero(twin->queue, own->gradients, parameter_bytes(twin, l));
 }
 
-// The version that layer l uses for the i-th micro-batch of a run that began at `begun`.
-static uint64_t version_of(const struct twin *twin, size_t l, uint64_t begun, uint32_t i)
+static bool make_update(struct twin *twin, const struct update_step *made, uint64_t step, float *losses,
+                        struct error *error)
 {
-    if (twin->settings.weights == WEIGHTS_FLUSH)
-        return begun;
-    const uint32_t delay = twin->settings.stages - twin->own[l].stage;
-    return begun + (i + 1 > delay ? i + 1 - delay : 0);
-}
-
-bool twin_step(struct twin *twin, uint64_t step, const uint32_t *order, uint32_t micro_batches, float *losses,
-               struct error *error)
-{
-    const uint64_t begun = twin->updates;
-    for (uint32_t i = 0; i < micro_batches; i++) {
-        float loss;
-        for (size_t l = 0; l < twin->layer_count; l++)
-            if (!forward(twin, l, version_of(twin, l, begun, i), step, order[i], losses ? &losses[order[i]] : &loss,
-                         error))
+    const struct stage_updates *stage = &twin->updates.stages[made->first_stage];
+    for (uint32_t copy = 0; copy < stage->copies; copy++) {
+        const struct update_part *part = &stage->parts[(size_t)made->update * stage->copies + copy];
+        for (size_t i = 0; i < part->count; i++)
+            if (!add_gradients(twin, step, part->micro_batches[i], made->stages, losses, error))
                 return false;
-        for (size_t l = twin->layer_count; l-- > 0;)
-            if (!backward(twin, l, version_of(twin, l, begun, i), step, order[i], error))
-                return false;
-        if (twin->settings.weights == WEIGHTS_STASH || i + 1 == micro_batches) {
-            twin->updates++;
-            for (size_t l = 0; l < twin->layer_count; l++)
-                optimize(twin, l, twin->updates);
-        }
+        if (!add_copy(twin, made->stages, copy, stage->copies, error))
+            return false;
     }
-    return queue_wait(twin->queue, error);
+    for (size_t l = 0; l < twin->layer_count; l++)
+        if (made->stages[twin->own[l].stage])
+            optimize(twin, l);
+    return true;
+}
+
+bool twin_step(struct twin *twin, uint64_t step, float *losses, struct error *error)
+{
+    const struct updates *updates = &twin->updates;
+    bool good = true;
+    for (size_t l = 0; l < twin->layer_count; l++)
+        twin->begun[twin->own[l].stage] = twin->own[l].newest;
+    for (size_t i = 0; good && i < updates->step_count; i++)
+        good = make_update(twin, &updates->steps[i], step, losses, error);
+    // Without an update there is still what the forwards find.
+    for (uint32_t i = 0; good && updates->step_count == 0 && i < updates->schedule->micro_batches; i++)
+        good = go_forward(twin, step, i, losses, error);
+    return good && queue_wait(twin->queue, error);
 }
 
 bool twin_loss(struct twin *twin, uint64_t step, uint32_t micro_batch, float *loss, struct error *error)
 {
     for (size_t l = 0; l < twin->layer_count; l++)
-        if (!forward(twin, l, twin->updates, step, micro_batch, loss, error))
+        if (!forward(twin, l, twin->own[l].newest, step, micro_batch, loss, error))
             return false;
     return queue_wait(twin->queue, error);
 }
 
 const void *twin_parameters(const struct twin *twin, size_t layer)
 {
-    return weights_of(twin, layer, twin->updates);
+    return weights_of(twin, layer, twin->own[layer].newest);
 }
 
 void twin_put_parameters(struct twin *twin, size_t layer, const void *host)
 {
-    queue_upload(twin->queue, weights_of(twin, layer, twin->updates), host, twin->layers[layer].parameter_bytes);
+    queue_upload(twin->queue, weights_of(twin, layer, twin->own[layer].newest), host, twin->layers[layer].parameter_bytes);
 }

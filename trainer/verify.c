@@ -16,7 +16,6 @@ struct pair {
     struct pipeline *pipeline;
     struct twin *twin;
     uint32_t *first_of_stage;
-    uint32_t *order;  // of the backwards, by micro-batch
     float *losses;    // of the twin
     uint32_t runs;    // iterations in one pass through the schedule
 };
@@ -27,32 +26,7 @@ static void pair_clear(struct pair *pair)
     twin_free(pair->twin);
     device_close(pair->device);
     free(pair->first_of_stage);
-    free(pair->order);
     free(pair->losses);
-}
-
-// The order in which a stage's gradients are added, which all stages must share:
-// the twin has one.
-static bool find_order(const struct schedule *schedule, uint32_t *order, struct error *error)
-{
-    for (uint32_t stage = schedule->stages; stage-- > 0;) {
-        uint32_t found = 0;
-        const struct action_list *list = &schedule->lists[schedule_rank(schedule, stage, 0)];
-        for (size_t i = 0; i < list->count; i++) {
-            const struct action action = list->at[i];
-            if (action.stage != stage || (action.kind != ACTION_B && action.kind != ACTION_W))
-                continue;
-            if (stage + 1 == schedule->stages)
-                order[found] = action.micro_batch;
-            else if (order[found] != action.micro_batch)
-                return error_set_kind(error, ERROR_ANSWER,
-                                      "stage %u adds gradients in another order than the last stage, which the"
-                                      " sequential twin cannot follow",
-                                      stage);
-            found++;
-        }
-    }
-    return true;
 }
 
 static bool make_pair(const struct plan *plan, uint32_t steps, struct pair *pair, struct error *error)
@@ -71,16 +45,14 @@ static bool make_pair(const struct plan *plan, uint32_t steps, struct pair *pair
         return false;
 
     pair->first_of_stage = calloc(plan->stage_count + 1, sizeof pair->first_of_stage[0]);
-    pair->order = calloc(micro_batches, sizeof pair->order[0]);
     pair->losses = calloc(micro_batches, sizeof pair->losses[0]);
-    if (!pair->first_of_stage || !pair->order || !pair->losses)
+    if (!pair->first_of_stage || !pair->losses)
         return error_no_memory(error, "a verification");
     for (size_t s = 0; s < plan->stage_count; s++)
         pair->first_of_stage[s + 1] = plan->stages[s].end;
-    const struct twin_settings twin = { plan->weights, (uint32_t)plan->stage_count, pair->first_of_stage,
-                                        settings.optimizer };
+    const struct twin_settings twin = { pair->pipeline->schedule, pair->first_of_stage, settings.optimizer };
     pair->twin = twin_create(pair->theirs, pair->layer_count, pair->device, &twin, error);
-    return pair->twin && find_order(pair->pipeline->schedule, pair->order, error);
+    return pair->twin != NULL;
 }
 
 static bool run_pair(struct pair *pair, uint32_t steps, struct verification *result, struct error *error)
@@ -88,7 +60,7 @@ static bool run_pair(struct pair *pair, uint32_t steps, struct verification *res
     const uint32_t micro_batches = pair->pipeline->schedule->micro_batches;
     for (uint32_t step = 0; step < steps; step += pair->runs) {
         if (!session_step(pair->pipeline->session, error)
-            || !twin_step(pair->twin, step / pair->runs, pair->order, micro_batches, pair->losses, error))
+            || !twin_step(pair->twin, step / pair->runs, pair->losses, error))
             return false;
         const struct session_result *last = session_last(pair->pipeline->session);
         result->loss = 0;
@@ -100,15 +72,16 @@ static bool run_pair(struct pair *pair, uint32_t steps, struct verification *res
     return true;
 }
 
-static void compare(const struct weir_layer *layer, const float *ours, const float *theirs,
+static void compare(const struct weir_layer *layer, uint32_t copy, const float *ours, const float *theirs,
                     struct verification *result)
 {
     for (uint64_t i = 0; i < layer->parameter_bytes / sizeof(float); i++) {
-        result->parameter_count++;
+        result->parameter_count += copy == 0;
         if (memcmp(&ours[i], &theirs[i], sizeof(float)) == 0)
             continue;
         if (result->differing++ == 0) {
             snprintf(result->layer, sizeof result->layer, "%s", layer->name);
+            result->copy = copy;
             result->index = i;
             result->pipeline = ours[i];
             result->sequential = theirs[i];
@@ -116,24 +89,33 @@ static void compare(const struct weir_layer *layer, const float *ours, const flo
     }
 }
 
+// Every copy of a layer.
+static bool compare_layer(struct pair *pair, uint32_t layer, struct queue *queue, struct verification *result,
+                          struct error *error)
+{
+    const uint64_t bytes = pair->ours[layer].parameter_bytes;
+    float *ours = malloc(bytes + 1), *theirs = malloc(bytes + 1);
+    bool good = (ours && theirs) || error_no_memory(error, "a verification");
+    if (good) {
+        queue_download(queue, theirs, twin_parameters(pair->twin, layer), bytes);
+        good = queue_wait(queue, error);
+    }
+    for (uint32_t copy = 0; good && copy < pipeline_copies(pair->pipeline, layer); copy++) {
+        good = pipeline_read_parameters(pair->pipeline, layer, copy, bytes, ours, error);
+        if (good)
+            compare(&pair->ours[layer], copy, ours, theirs, result);
+    }
+    free(ours);
+    free(theirs);
+    return good;
+}
+
 static bool compare_pair(struct pair *pair, struct verification *result, struct error *error)
 {
     struct queue *queue = queue_create(pair->device, error);
     bool good = queue != NULL;
-    for (size_t l = 0; good && l < pair->layer_count; l++) {
-        const struct weir_layer *layer = &pair->ours[l];
-        float *ours = malloc(layer->parameter_bytes + 1), *theirs = malloc(layer->parameter_bytes + 1);
-        good = ours && theirs ? true : error_no_memory(error, "a verification");
-        if (good) {
-            queue_download(queue, theirs, twin_parameters(pair->twin, l), layer->parameter_bytes);
-            good = queue_wait(queue, error)
-                && pipeline_read_parameters(pair->pipeline, (uint32_t)l, layer->parameter_bytes, ours, error);
-        }
-        if (good)
-            compare(layer, ours, theirs, result);
-        free(ours);
-        free(theirs);
-    }
+    for (uint32_t l = 0; good && l < pair->layer_count; l++)
+        good = compare_layer(pair, l, queue, result, error);
     queue_free(queue);
     return good;
 }
@@ -153,11 +135,9 @@ bool verify_layers(const struct plan *plan, const struct weir_layer *ours, const
 bool verify_plan(const struct plan *plan, const struct model *model, uint32_t steps, uint64_t seed,
                  struct verification *result, struct error *error)
 {
-    const struct batch_settings batches = {
-        .batches = BATCHES_RANDOM,
-        .seed = seed,
-        .samples = plan->weights == WEIGHTS_FLUSH ? plan->micro_batches : 1,
-    };
+    struct batch_settings batches = { .batches = BATCHES_RANDOM, .seed = seed };
+    if (!batch_settings_of(plan, plan->weights == WEIGHTS_FLUSH ? 1 : steps, &batches, error))
+        return false;
     struct model_layers *ours = model_layers_create(model, &batches, error);
     struct model_layers *theirs = ours ? model_layers_create(model, &batches, error) : NULL;
     const bool good = theirs

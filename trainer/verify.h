@@ -12,8 +12,9 @@ struct verification {
     bool equal;
     uint32_t steps;              // iterations compared
     uint64_t parameter_count;
-    uint64_t differing;          // parameters whose bits differ
+    uint64_t differing;          // parameters whose bits differ, on any copy of their stage
     char layer[64];              // the first layer with one, or empty
+    uint32_t copy;               // which copy of it, where there are several
     uint64_t index;              // its first differing parameter,
     float pipeline, sequential;  // and what it is on both sides
     uint32_t losses_differing;   // micro-batches whose losses differ

@@ -5,9 +5,11 @@
 
 #include "tests/test.h"
 #include "trainer/model_layers.h"
+#include "partitioner/placement.h"
+#include "schedules/generate.h"
 #include "trainer/model_spec.h"
 
-enum { MOST = 8 };
+enum { MOST = 8, MOST_RANKS = 12 };
 
 // A plan made by hand: cuts, segments and a schedule, with what a pipeline needs of it.
 struct made {
@@ -15,19 +17,45 @@ struct made {
     struct plan_stage stages[MOST];
     struct segment segments[MOST][MOST];
     char *names[MOST];
-    uint32_t devices[MOST];
+    uint32_t devices[MOST][MOST_RANKS];
 };
 
-static void set_schedule(struct made *made, const char *schedule, uint32_t ranks, uint32_t micro_batches)
+// What a trial draws: a schedule that its generator accepts, and a plan of it. False if it
+// does not, or there are more stages than layers.
+struct asked {
+    const struct generator *generator;
+    uint32_t ranks, chunks, micro_batches;
+    const uint32_t *replicas;  // or NULL
+    uint32_t stages;           // of them
+};
+
+static bool set_schedule(struct made *made, const struct asked *asked)
 {
-    snprintf(made->plan.schedule, sizeof made->plan.schedule, "%s", schedule);
-    made->plan.weights = strcmp(schedule, "pipedream") == 0 ? WEIGHTS_STASH : WEIGHTS_FLUSH;
-    made->plan.ranks = ranks;
-    made->plan.chunks = 1;
-    made->plan.micro_batches = micro_batches;
-    made->plan.stages = made->stages;
-    made->plan.stage_count = ranks;
-    made->plan.model = "by hand";
+    struct error error = { 0 };
+    const struct generate_request request = { .ranks = asked->ranks, .chunks = asked->chunks,
+                                              .micro_batches = asked->micro_batches, .replicas = asked->replicas,
+                                              .stages = asked->stages };
+    struct schedule *schedule = schedule_generate_as(asked->generator->name, &request, &error);
+    struct placement *placement = schedule ? placement_read(schedule, &error) : NULL;
+    const bool good = placement && schedule->stages <= MOST && schedule->ranks <= MOST_RANKS;
+    if (good) {
+        snprintf(made->plan.schedule, sizeof made->plan.schedule, "%s", asked->generator->name);
+        made->plan.weights = schedule->weights;
+        made->plan.ranks = asked->ranks;
+        made->plan.chunks = asked->chunks ? asked->chunks : asked->generator->usual_chunks;
+        made->plan.micro_batches = asked->micro_batches;
+        made->plan.stages = made->stages;
+        made->plan.stage_count = schedule->stages;
+        made->plan.model = "by hand";
+        for (uint32_t s = 0; s < schedule->stages; s++) {
+            made->stages[s].device_count = placement_copies(placement, s);
+            for (uint32_t copy = 0; copy < made->stages[s].device_count; copy++)
+                made->devices[s][copy] = placement_rank(placement, s, copy);
+        }
+    }
+    placement_free(placement);
+    schedule_free(schedule);
+    return good;
 }
 
 static void cut(struct made *made, struct model *model, uint64_t *seed, bool recompute)
@@ -40,10 +68,11 @@ static void cut(struct made *made, struct model *model, uint64_t *seed, bool rec
         const uint32_t most = layers - first - (stages - 1 - s);
         const uint32_t length = s + 1 == stages ? most : 1 + (uint32_t)random_below(seed, most);
         struct plan_stage *stage = &made->stages[s];
-        made->devices[s] = s;
-        *stage = (struct plan_stage){ .first = first, .end = first + length, .layers = made->names + first,
-                                      .devices = &made->devices[s], .device_count = 1,
-                                      .recompute = made->segments[s] };
+        stage->first = first;
+        stage->end = first + length;
+        stage->layers = made->names + first;
+        stage->devices = made->devices[s];
+        stage->recompute = made->segments[s];
         for (uint32_t l = first; recompute && l < stage->end;) {
             const uint32_t segment = 1 + (uint32_t)random_below(seed, stage->end - l);
             if (random_below(seed, 2))
@@ -54,46 +83,88 @@ static void cut(struct made *made, struct model *model, uint64_t *seed, bool rec
     }
 }
 
-static void verify_one(uint64_t trial, const char *schedule)
+static struct model *small_model(uint64_t *seed)
 {
-    uint64_t seed = trial;
     struct error error = { 0 };
-    const char *specs[] = { "gpt-nano,width=16,blocks=2,heads=2,sequence=8,micro_batch=2",
-                            "gpt-nano,width=16,blocks=2,heads=2,sequence=8,micro_batch=2,dropout=0.2" };
-    struct model *model = model_from_spec(specs[random_below(&seed, 2)], &error);
+    const char *specs[] = { "gpt-nano,width=16,blocks=3,heads=2,sequence=8,micro_batch=2",
+                            "gpt-nano,width=16,blocks=3,heads=2,sequence=8,micro_batch=2,dropout=0.2" };
+    struct model *model = model_from_spec(specs[random_below(seed, 2)], &error);
     assert_good(model, error);
-    assert_int_equal(model->layer_count, 6);
+    assert_int_equal(model->layer_count, MOST);
+    return model;
+}
 
-    struct made made = { 0 };
-    const uint32_t stages = 1 + (uint32_t)random_below(&seed, 6);
-    set_schedule(&made, schedule, stages, 1 + (uint32_t)random_below(&seed, 8));
-    made.plan.optimizer = (enum optimizer_kind)random_below(&seed, 3);
-    cut(&made, model, &seed, random_below(&seed, 2));
-
+static void verify_one(uint64_t trial, struct made *made, uint64_t *seed)
+{
+    struct error error = { 0 };
+    struct model *model = small_model(seed);
+    made->plan.optimizer = (enum optimizer_kind)random_below(seed, 3);
+    cut(made, model, seed, random_below(seed, 2));
     struct verification result;
-    assert_good(verify_plan(&made.plan, model, 2, trial, &result, &error), error);
+    if (!verify_plan(&made->plan, model, 2, trial, &result, &error))
+        fail_msg("trial %llu: %s, %u ranks, %zu stages, %u micro-batches: %s", (unsigned long long)trial,
+                 made->plan.schedule, made->plan.ranks, made->plan.stage_count, made->plan.micro_batches, error.text);
     if (!result.equal)
-        fail_msg("trial %llu: %s, %u stages, %u micro-batches: %llu parameters differ, first %s[%llu]; %u losses",
-                 (unsigned long long)trial, schedule, stages, made.plan.micro_batches,
-                 (unsigned long long)result.differing, result.layer, (unsigned long long)result.index,
-                 result.losses_differing);
+        fail_msg("trial %llu: %s, %u ranks, %zu stages, %u micro-batches: %llu parameters differ, first copy %u of "
+                 "%s[%llu]; %u losses", (unsigned long long)trial, made->plan.schedule, made->plan.ranks,
+                 made->plan.stage_count, made->plan.micro_batches, (unsigned long long)result.differing, result.copy,
+                 result.layer, (unsigned long long)result.index, result.losses_differing);
     assert_true(result.parameter_count > 0);
     model_free(model);
 }
 
-static struct schedule_row {
-    const char *name, *schedule;
-} schedule_rows[] = {
-    { "gpipe equals a sequential run bit for bit", "gpipe" },
-    { "1f1b equals a sequential run bit for bit", "1f1b" },
-    { "pipedream equals its formula bit for bit", "pipedream" },
-};
-
-static void pipelines_equal_their_twin(void **state)
+// Every schedule there is: the synchronous ones compute what one processor computes,
+// the others what their formula says (trainer/updates.h).
+static void every_schedule_computes_what_it_should_bit_for_bit(void **state)
 {
-    const struct schedule_row *row = *state;
-    for (uint64_t trial = 0; trial < test_trials(200, 5000); trial++)
-        verify_one(trial, row->schedule);
+    (void)state;
+    for (const struct generator *generator = generators; generator->name; generator++) {
+        size_t verified = 0;
+        for (uint64_t trial = 0; trial < test_trials(60, 2000); trial++) {
+            uint64_t seed = trial;
+            const struct asked asked = { .generator = generator, .ranks = 1 + (uint32_t)random_below(&seed, 6),
+                                         .micro_batches = 1 + (uint32_t)random_below(&seed, 8) };
+            struct made made = { 0 };
+            if (generator->takes_splits || !set_schedule(&made, &asked))
+                continue;
+            verify_one(trial, &made, &seed);
+            verified++;
+        }
+        print_message("# %s: %zu\n", generator->name, verified);
+        assert_true(verified > 0 || generator->takes_splits);
+    }
+}
+
+// Replicas of a stage take micro-batches in turns, and the mean of what they bring.
+static void replicas_compute_their_formula_bit_for_bit(void **state)
+{
+    (void)state;
+    for (const struct generator *generator = generators; generator->name; generator++) {
+        size_t verified = 0;
+        for (uint64_t trial = 0; generator->takes_replicas && trial < test_trials(100, 2000); trial++) {
+            uint64_t seed = trial;
+            uint32_t replicas[4];
+            struct asked asked = { .generator = generator, .chunks = 1, .replicas = replicas,
+                                   .stages = 1 + (uint32_t)random_below(&seed, 4),
+                                   .micro_batches = 1 + (uint32_t)random_below(&seed, 12) };
+            for (uint32_t s = 0; s < asked.stages; s++)
+                asked.ranks += replicas[s] = 1 + (uint32_t)random_below(&seed, 3);
+            struct made made = { 0 };
+            if (!set_schedule(&made, &asked))
+                continue;
+            verify_one(trial, &made, &seed);
+            verified++;
+        }
+        assert_true(verified > 0 || !generator->takes_replicas);
+    }
+}
+
+static void set_1f1b(struct made *made)
+{
+    struct error error = { 0 };
+    const struct asked asked = { .generator = generator_find("1f1b", &error), .ranks = 2, .micro_batches = 3 };
+    assert_good(asked.generator, error);
+    assert_true(set_schedule(made, &asked));
 }
 
 // What would be wrong with a comparison that always agrees.
@@ -104,7 +175,7 @@ static void other_weights_are_seen(void **state)
     struct model *model = model_from_spec("gpt-nano,width=16,blocks=2,heads=2,sequence=8,micro_batch=2", &error);
     assert_good(model, error);
     struct made made = { 0 };
-    set_schedule(&made, "1f1b", 2, 3);
+    set_1f1b(&made);
     uint64_t seed = 1;
     cut(&made, model, &seed, false);
     struct batch_settings batches = { .batches = BATCHES_RANDOM, .seed = 1, .samples = 3 };
@@ -131,7 +202,7 @@ static void a_plan_of_another_model_is_refused(void **state)
     struct model *model = model_from_spec("gpt-nano,width=16,blocks=2,heads=2,sequence=8,micro_batch=2", &error);
     assert_good(model, error);
     struct made made = { 0 };
-    set_schedule(&made, "1f1b", 2, 3);
+    set_1f1b(&made);
     uint64_t seed = 1;
     cut(&made, model, &seed, false);
     made.names[5] = "tail";
@@ -158,9 +229,8 @@ static void a_size_that_no_model_has_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST_ROW(pipelines_equal_their_twin, &schedule_rows[0]),
-        TEST_ROW(pipelines_equal_their_twin, &schedule_rows[1]),
-        TEST_ROW(pipelines_equal_their_twin, &schedule_rows[2]),
+        cmocka_unit_test(every_schedule_computes_what_it_should_bit_for_bit),
+        cmocka_unit_test(replicas_compute_their_formula_bit_for_bit),
         cmocka_unit_test(other_weights_are_seen),
         cmocka_unit_test(a_plan_of_another_model_is_refused),
         cmocka_unit_test(a_size_that_no_model_has_is_refused),

@@ -1,0 +1,256 @@
+#include "trainer/updates.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool adds_gradient(struct action action)
+{
+    return action.kind == ACTION_B || action.kind == ACTION_W;
+}
+
+uint32_t schedule_samples(const struct schedule *schedule)
+{
+    if (schedule->weights == WEIGHTS_FLUSH)
+        return schedule->micro_batches;
+    const struct action_list *list = &schedule->lists[schedule->routes[0]];
+    uint32_t samples = 0;
+    for (size_t i = 0; i < list->count && !(list->at[i].stage == 0 && list->at[i].kind == ACTION_STEP); i++)
+        samples += list->at[i].stage == 0 && adds_gradient(list->at[i]);
+    return samples > 0 ? samples : 1;
+}
+
+// --- what the lists say ---------------------------------------------------------------
+
+// Calls for every action of a copy's stage, in order, with how many STEPs have been before it.
+typedef bool copy_visitor(struct updates *updates, uint32_t copy, struct action action, uint32_t steps,
+                          struct error *error);
+
+static bool visit_copies(struct updates *updates, const struct placement *placement, copy_visitor *visit,
+                         struct error *error)
+{
+    const struct schedule *schedule = updates->schedule;
+    for (uint32_t stage = 0; stage < schedule->stages; stage++) {
+        for (uint32_t copy = 0; copy < placement_copies(placement, stage); copy++) {
+            const struct action_list *list = &schedule->lists[placement_rank(placement, stage, copy)];
+            uint32_t steps = 0;
+            for (size_t i = 0; i < list->count; i++) {
+                if (list->at[i].stage != stage)
+                    continue;
+                if (!visit(updates, copy, list->at[i], steps, error))
+                    return false;
+                steps += list->at[i].kind == ACTION_STEP;
+            }
+        }
+    }
+    return true;
+}
+
+static bool count_step(struct updates *updates, uint32_t copy, struct action action, uint32_t steps,
+                       struct error *error)
+{
+    struct stage_updates *stage = &updates->stages[action.stage];
+    (void)copy;
+    if (action.split > 0)
+        return error_set(error, "sequences that are split change the shapes of what is computed; there is no twin for "
+                                "them to equal");
+    if (action.kind == ACTION_STEP && steps + 1 > stage->count)
+        stage->count = steps + 1;
+    return true;
+}
+
+static bool note_version(struct updates *updates, uint32_t copy, struct action action, uint32_t steps,
+                         struct error *error)
+{
+    const struct schedule *schedule = updates->schedule;
+    uint32_t *met = &updates->met[(size_t)action.stage * schedule->micro_batches];
+    (void)copy;
+    (void)error;
+    if (schedule->weights == WEIGHTS_2BW && adds_gradient(action))
+        met[action.micro_batch] = steps > 0 ? steps - 1 : 0;
+    if (schedule->weights == WEIGHTS_STASH && action.kind == ACTION_F)
+        met[action.micro_batch] = steps;
+    if (schedule->weights == WEIGHTS_VERTICAL && action.kind == ACTION_F && action.stage == 0)
+        for (uint32_t stage = 0; stage < schedule->stages; stage++)
+            met[(size_t)stage * schedule->micro_batches + action.micro_batch] = steps;
+    return true;
+}
+
+static bool note_gradient(struct updates *updates, uint32_t copy, struct action action, uint32_t steps,
+                          struct error *error)
+{
+    struct stage_updates *stage = &updates->stages[action.stage];
+    if (!adds_gradient(action) || steps >= stage->count)
+        return true;  // what no update takes
+    struct update_part *part = &stage->parts[(size_t)steps * stage->copies + copy];
+    uint32_t *more = realloc(part->micro_batches, (part->count + 1) * sizeof *more);
+    if (!more)
+        return error_no_memory(error, "the updates of a schedule");
+    part->micro_batches = more;
+    part->micro_batches[part->count++] = action.micro_batch;
+    return true;
+}
+
+static bool read_lists(struct updates *updates, const struct placement *placement, struct error *error)
+{
+    if (!visit_copies(updates, placement, count_step, error))
+        return false;
+    for (uint32_t s = 0; s < updates->schedule->stages; s++) {
+        struct stage_updates *stage = &updates->stages[s];
+        stage->versions = 1;
+        stage->copies = placement_copies(placement, s);
+        stage->parts = calloc((size_t)stage->count * stage->copies + 1, sizeof *stage->parts);
+        if (!stage->parts)
+            return error_no_memory(error, "the updates of a schedule");
+    }
+    return visit_copies(updates, placement, note_version, error)
+        && visit_copies(updates, placement, note_gradient, error);
+}
+
+// --- one after the other -----------------------------------------------------------------
+
+static bool is_like(const struct stage_updates *a, uint32_t update_a, const struct stage_updates *b, uint32_t update_b)
+{
+    if (a->copies != b->copies)
+        return false;
+    for (uint32_t copy = 0; copy < a->copies; copy++) {
+        const struct update_part *x = &a->parts[(size_t)update_a * a->copies + copy];
+        const struct update_part *y = &b->parts[(size_t)update_b * b->copies + copy];
+        if (x->count != y->count
+            || (x->count > 0 && memcmp(x->micro_batches, y->micro_batches, x->count * sizeof x->micro_batches[0]) != 0))
+            return false;
+    }
+    return true;
+}
+
+// Whether all versions that an update's micro-batches meet, on any stage, have been made.
+static bool is_ready(const struct updates *updates, uint32_t stage, uint32_t update, const uint32_t *made)
+{
+    const struct stage_updates *its = &updates->stages[stage];
+    for (size_t p = (size_t)update * its->copies; p < (size_t)(update + 1) * its->copies; p++)
+        for (size_t i = 0; i < its->parts[p].count; i++)
+            for (uint32_t s = 0; s < updates->schedule->stages; s++)
+                if (updates_met(updates, s, its->parts[p].micro_batches[i]) > made[s])
+                    return false;
+    return true;
+}
+
+// The stage that is furthest behind and can go on.
+static uint32_t choose(const struct updates *updates, const uint32_t *made)
+{
+    uint32_t best = UINT32_MAX;
+    for (uint32_t s = updates->schedule->stages; s-- > 0;)
+        if (made[s] < updates->stages[s].count && is_ready(updates, s, made[s], made)
+            && (best == UINT32_MAX || made[s] <= made[best]))
+            best = s;
+    return best;
+}
+
+static bool add_step(struct updates *updates, uint32_t stage, uint32_t *made, struct error *error)
+{
+    const uint32_t stages = updates->schedule->stages, update = made[stage];
+    struct update_step *more = realloc(updates->steps, (updates->step_count + 1) * sizeof *more);
+    bool *chosen = calloc(stages, sizeof *chosen);
+    if (more)
+        updates->steps = more;
+    if (!more || !chosen) {
+        free(chosen);
+        return error_no_memory(error, "the updates of a schedule");
+    }
+    for (uint32_t s = 0; s < stages; s++) {
+        chosen[s] = made[s] < updates->stages[s].count
+                 && is_like(&updates->stages[stage], update, &updates->stages[s], made[s]);
+    }
+    for (uint32_t s = 0; s < stages; s++)
+        made[s] += chosen[s];
+    updates->steps[updates->step_count++] = (struct update_step){ stage, update, chosen };
+    return true;
+}
+
+static bool all_made(const struct updates *updates, const uint32_t *made)
+{
+    for (uint32_t s = 0; s < updates->schedule->stages; s++)
+        if (made[s] < updates->stages[s].count)
+            return false;
+    return true;
+}
+
+static bool order_steps(struct updates *updates, struct error *error)
+{
+    uint32_t *made = calloc(updates->schedule->stages, sizeof *made);
+    bool good = made || error_no_memory(error, "the updates of a schedule");
+    while (good && !all_made(updates, made)) {
+        const uint32_t stage = choose(updates, made);
+        good = stage == UINT32_MAX ? error_set_kind(error, ERROR_ANSWER, "every update of this schedule needs weights that"
+                                                    " later updates make")
+                                   : add_step(updates, stage, made, error);
+    }
+    free(made);
+    return good;
+}
+
+// --- how many versions ---------------------------------------------------------------------
+
+// Going through the steps from the last to the first: what is still to be met then.
+static bool count_versions(struct updates *updates, struct error *error)
+{
+    const uint32_t stages = updates->schedule->stages;
+    uint32_t *made = malloc(stages * sizeof *made), *oldest = malloc(stages * sizeof *oldest);
+    const bool good = made && oldest;
+    for (uint32_t s = 0; good && s < stages; s++)
+        made[s] = oldest[s] = updates->stages[s].count;
+    for (size_t i = updates->step_count; good && i-- > 0;) {
+        const struct update_step *step = &updates->steps[i];
+        const struct stage_updates *first = &updates->stages[step->first_stage];
+        for (uint32_t s = 0; s < stages; s++) {  // as it is when the step has been made
+            const uint32_t needed = made[s] - oldest[s] + 1;
+            if (needed > updates->stages[s].versions)
+                updates->stages[s].versions = needed;
+            made[s] -= step->stages[s];
+            oldest[s] = made[s] < oldest[s] ? made[s] : oldest[s];
+        }
+        for (size_t p = (size_t)step->update * first->copies; p < (size_t)(step->update + 1) * first->copies; p++) {
+            for (size_t b = 0; b < first->parts[p].count; b++) {
+                for (uint32_t s = 0; s < stages; s++) {
+                    const uint32_t met = updates_met(updates, s, first->parts[p].micro_batches[b]);
+                    oldest[s] = met < oldest[s] ? met : oldest[s];
+                }
+            }
+        }
+    }
+    free(made);
+    free(oldest);
+    return good || error_no_memory(error, "the updates of a schedule");
+}
+
+// --- making and freeing ----------------------------------------------------------------------
+
+bool updates_open(struct updates *updates, const struct schedule *schedule, struct error *error)
+{
+    *updates = (struct updates){ .schedule = schedule };
+    updates->met = calloc((size_t)schedule->stages * schedule->micro_batches + 1, sizeof *updates->met);
+    updates->stages = calloc(schedule->stages, sizeof *updates->stages);
+    bool good = (updates->met && updates->stages) || error_no_memory(error, "the updates of a schedule");
+    struct placement *placement = good ? placement_read(schedule, error) : NULL;
+    good = placement && read_lists(updates, placement, error) && order_steps(updates, error)
+        && count_versions(updates, error);
+    placement_free(placement);
+    if (!good)
+        updates_close(updates);
+    return good;
+}
+
+void updates_close(struct updates *updates)
+{
+    for (uint32_t s = 0; updates->stages && s < updates->schedule->stages; s++) {
+        struct stage_updates *stage = &updates->stages[s];
+        for (size_t p = 0; stage->parts && p < (size_t)stage->count * stage->copies; p++)
+            free(stage->parts[p].micro_batches);
+        free(stage->parts);
+    }
+    for (size_t i = 0; i < updates->step_count; i++)
+        free(updates->steps[i].stages);
+    free(updates->met);
+    free(updates->stages);
+    free(updates->steps);
+    *updates = (struct updates){ 0 };
+}

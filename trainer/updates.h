@@ -1,0 +1,65 @@
+// What a schedule computes, whoever runs it: which micro-batches each update of a
+// stage adds up, in which order, and which version of the weights they meet.
+//
+//   flush     all meet the weights that the iteration began with; one update.
+//   stash     (PipeDream) the version a stage had when the forward ran there: the
+//             updates that come before it in its rank's list.
+//   vertical  the same of stage 0, for all stages.
+//   2bw       update t is made from gradients at version max(0, t - 1).
+//
+// Gradients are added in the order of the backwards (B or W) on their rank, copy by
+// copy; the copies' sums are added in the order of placement.h. Without a flush they
+// are then averaged: with r replicas, update t takes the mean of r micro-batches.
+//
+// Versions and updates count from the beginning of a pass through the schedule.
+#ifndef TRAINER_UPDATES_H
+#define TRAINER_UPDATES_H
+
+#include "partitioner/placement.h"
+
+// The gradients that one copy brings to one update of its stage.
+struct update_part {
+    uint32_t *micro_batches;  // in the order in which they are added
+    size_t count;
+};
+
+struct stage_updates {
+    uint32_t count;             // updates in a pass
+    uint32_t copies;
+    struct update_part *parts;  // [update * copies + copy]
+    uint32_t versions;          // most versions of the weights that are needed at once
+};
+
+// Updates of several stages that add up the same micro-batches in the same order are
+// computed at once; such steps follow each other so that every version they need has
+// been made.
+struct update_step {
+    uint32_t first_stage;  // whose update it is; the others are like it
+    uint32_t update;       // of the first stage
+    bool *stages;          // which ones
+};
+
+struct updates {
+    const struct schedule *schedule;
+    uint32_t *met;  // [stage * micro-batches + micro-batch]
+    struct stage_updates *stages;
+    struct update_step *steps;
+    size_t step_count;
+};
+
+// Borrows the schedule. Refuses splits of sequences, and an order in which an update
+// would need what comes later.
+bool updates_open(struct updates *updates, const struct schedule *schedule, struct error *error);
+void updates_close(struct updates *updates);
+
+static inline uint32_t updates_met(const struct updates *updates, uint32_t stage, uint32_t micro_batch)
+{
+    return updates->met[(size_t)stage * updates->schedule->micro_batches + micro_batch];
+}
+
+// How many micro-batches a copy adds up for an update, whose losses are shares of a
+// mean: all of an iteration with a flush (whichever copy they meet), otherwise those
+// before its first STEP.
+uint32_t schedule_samples(const struct schedule *schedule);
+
+#endif
