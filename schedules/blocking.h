@@ -3,18 +3,22 @@
 //
 //     SEND   ends when its RECV is reached, or fewer than `capacity` messages of its channel are under way
 //     RECV   ends when its message is there
+//     REDUCE ends when every copy of its stage stands at its own
 //
 // Whatever order the ranks are taken in, they come equally far: what a rank can do
 // stays possible until it does it.
 #ifndef SCHEDULES_BLOCKING_H
 #define SCHEDULES_BLOCKING_H
 
-#include "schedules/board.h"
+#include "schedules/copies.h"
 
 struct blocking {
     const struct schedule *schedule;
     size_t *positions;    // per rank: where it stands
     uint32_t *under_way;  // per channel
+    struct copies copies;
+    uint32_t *waiting;    // per stage: how many of its copies stand at a REDUCE
+    bool *waits;          // per rank: whether it is one of them
     uint32_t *stack;      // of ranks that may be able to go on
     bool *queued;
     uint32_t height;

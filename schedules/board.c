@@ -6,13 +6,19 @@
 
 bool board_create(struct board *board, const struct schedule *schedule, bool lowered, struct error *error)
 {
-    const size_t units = (size_t)schedule->stages * schedule->micro_batches;
-    *board = (struct board){ schedule, lowered, calloc(units, sizeof *board->units) };
-    return board->units || error_no_memory(error, "the state of a schedule");
+    *board = (struct board){ .schedule = schedule, .lowered = lowered };
+    board->units = calloc(unit_count(schedule), sizeof *board->units);
+    if (!board->units)
+        return error_no_memory(error, "the state of a schedule");
+    if (copies_create(&board->copies, schedule, error))
+        return true;
+    board_clear(board);
+    return false;
 }
 
 void board_clear(struct board *board)
 {
+    copies_clear(&board->copies);
     free(board->units);
     board->units = NULL;
 }
@@ -34,13 +40,27 @@ static bool refuse_before(char reason[REASON_SIZE], struct action action, enum a
     return refuse(reason, "it comes before %s", action_format(action, buffer));
 }
 
-static bool on_some_route(const struct schedule *schedule, uint32_t stage, uint32_t rank)
+bool schedule_is_forward_only(const struct schedule *schedule)
 {
-    for (uint32_t route = 0; route < schedule->route_count; route++) {
-        if (schedule->routes[(size_t)route * schedule->stages + stage] == rank)
-            return true;
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        const struct action_list *list = &schedule->lists[rank];
+        for (const struct action *at = list->at; at < list_end(list); at++) {
+            if (at->kind != ACTION_F && at->kind != ACTION_SEND_F && at->kind != ACTION_RECV_F)
+                return false;
+        }
     }
-    return false;
+    return true;
+}
+
+bool group_fits(const struct action *group, size_t size, char reason[REASON_SIZE])
+{
+    const struct action a = group[0], b = group[size - 1];
+    if (size != 2 || !((a.kind == ACTION_F && is_backward(b)) || (is_backward(a) && b.kind == ACTION_F)))
+        return refuse(reason, "one F and one B or I can be done together, nothing else");
+    if (a.stage == b.stage && a.micro_batch == b.micro_batch)
+        return refuse(reason, "micro-batch %u cannot go forward and backward on stage %u at once", a.micro_batch,
+                      (unsigned)a.stage);
+    return true;
 }
 
 bool board_in_range(const struct board *board, uint32_t rank, struct action action, char reason[REASON_SIZE])
@@ -48,19 +68,32 @@ bool board_in_range(const struct board *board, uint32_t rank, struct action acti
     const struct schedule *schedule = board->schedule;
     if (action.stage >= schedule->stages)
         return refuse(reason, "there is no stage %u (0 to %u)", (unsigned)action.stage, schedule->stages - 1);
-    if (action.split)
-        return refuse(reason, "sequences in splits cannot be run yet");
-    if (action.kind == ACTION_STEP || action.kind == ACTION_REDUCE) {
-        return on_some_route(schedule, action.stage, rank)
+    if (!has_unit(action)) {
+        return copies_find(&board->copies, action.stage, rank) != NO_COPY
             || refuse(reason, "stage %u is not on rank %u", (unsigned)action.stage, rank);
     }
     if (action.micro_batch >= schedule->micro_batches)
         return refuse(reason, "there is no micro-batch %u (0 to %u)", action.micro_batch,
                       schedule->micro_batches - 1);
+    if (action.split >= schedule->splits)
+        return refuse(reason, "there is no split %u (0 to %u)", (unsigned)action.split, schedule->splits - 1);
     const uint32_t home = schedule_rank(schedule, action.stage, action.micro_batch);
     return home == rank
         || refuse(reason, "stage %u of micro-batch %u belongs on rank %u", (unsigned)action.stage,
                   action.micro_batch, home);
+}
+
+// The same of the split before, when forward, or behind, when backward.
+static bool chain_is_there(const struct board *board, struct action action, char reason[REASON_SIZE])
+{
+    const bool forward = action.kind == ACTION_F;
+    if (action.split == (forward ? 0 : board->schedule->splits - 1))
+        return true;
+    if (forward)
+        action.split--;
+    else
+        action.split++;
+    return board_has(board, action, forward ? DID_F : DID_BACKWARD) || refuse_before(reason, action, action.kind);
 }
 
 // The input of an F, or the gradient for a B or I: from a neighbour on this rank,
@@ -68,15 +101,15 @@ bool board_in_range(const struct board *board, uint32_t rank, struct action acti
 static bool input_is_there(const struct board *board, struct action action, char reason[REASON_SIZE])
 {
     const bool forward = action.kind == ACTION_F;
+    if (!chain_is_there(board, action, reason))
+        return false;
     if (action.stage == (forward ? 0 : board->schedule->stages - 1))
         return true;
     const struct action needed = action_needed_by(action);
     if (!needs_message(board->schedule, action))
-        return board_has(board, needed.stage, needed.micro_batch, forward ? DID_F : DID_BACKWARD)
-            || refuse_before(reason, needed, needed.kind);
+        return board_has(board, needed, forward ? DID_F : DID_BACKWARD) || refuse_before(reason, needed, needed.kind);
     const enum action_kind receive = forward ? ACTION_RECV_F : ACTION_RECV_B;
-    return !board->lowered || board_has(board, action.stage, action.micro_batch, 1u << receive)
-        || refuse_before(reason, action, receive);
+    return !board->lowered || board_has(board, action, 1u << receive) || refuse_before(reason, action, receive);
 }
 
 static bool refuse_second_backward(struct action action, char reason[REASON_SIZE])
@@ -87,9 +120,9 @@ static bool refuse_second_backward(struct action action, char reason[REASON_SIZE
 
 static bool backward_may_come(const struct board *board, struct action action, char reason[REASON_SIZE])
 {
-    if (board_has(board, action.stage, action.micro_batch, DID_BACKWARD))
+    if (board_has(board, action, DID_BACKWARD))
         return refuse_second_backward(action, reason);
-    if (!board_has(board, action.stage, action.micro_batch, DID_F))
+    if (!board_has(board, action, DID_F))
         return refuse_before(reason, action, ACTION_F);
     return input_is_there(board, action, reason);
 }
@@ -101,7 +134,7 @@ static bool send_may_come(const struct board *board, struct action action, char 
     if (forward ? !crosses_after(schedule, action.stage, action.micro_batch)
                 : !crosses_before(schedule, action.stage, action.micro_batch))
         return refuse(reason, "stage %u has no neighbour on another rank to send to", (unsigned)action.stage);
-    if (!board_has(board, action.stage, action.micro_batch, forward ? DID_F : DID_BACKWARD))
+    if (!board_has(board, action, forward ? DID_F : DID_BACKWARD))
         return refuse_before(reason, action, forward ? ACTION_F : ACTION_B);
     return true;
 }
@@ -125,14 +158,13 @@ static bool may_come(const struct board *board, struct action action, char reaso
     case ACTION_I:
         return backward_may_come(board, action, reason);
     case ACTION_W:
-        if (board_has(board, action.stage, action.micro_batch, 1u << ACTION_B))
+        if (board_has(board, action, 1u << ACTION_B))
             return refuse_second_backward(action, reason);
-        return board_has(board, action.stage, action.micro_batch, 1u << ACTION_I)
-            || refuse_before(reason, action, ACTION_I);
+        return board_has(board, action, 1u << ACTION_I) || refuse_before(reason, action, ACTION_I);
     case ACTION_R:
-        if (board_has(board, action.stage, action.micro_batch, DID_BACKWARD))
+        if (board_has(board, action, DID_BACKWARD))
             return refuse_second_backward(action, reason);
-        return board_has(board, action.stage, action.micro_batch, DID_F) || refuse_before(reason, action, ACTION_F);
+        return board_has(board, action, DID_F) || refuse_before(reason, action, ACTION_F);
     case ACTION_SEND_F:
     case ACTION_SEND_B:
         return send_may_come(board, action, reason);
@@ -143,9 +175,9 @@ static bool may_come(const struct board *board, struct action action, char reaso
 
 bool board_add(struct board *board, struct action action, char reason[REASON_SIZE])
 {
-    if (action.kind == ACTION_STEP || action.kind == ACTION_REDUCE)
+    if (!has_unit(action))
         return true;
-    uint16_t *unit = &board->units[unit_index(board->schedule, action.stage, action.micro_batch)];
+    uint16_t *unit = &board->units[unit_of(board->schedule, action)];
     const uint16_t bit = (uint16_t)(1u << action.kind);
     if (*unit & bit)
         return refuse(reason, "it is there for the second time");

@@ -7,31 +7,45 @@
 // from other ranks is the walker's own business.
 //
 //     unit (stage 1, micro-batch 0)      F | RECV_F | SEND_F      one bit per kind of action done
+//
+// Where sequences are split, each split of a micro-batch is a unit: forward in
+// ascending order of splits, backward in descending order.
 #ifndef SCHEDULES_BOARD_H
 #define SCHEDULES_BOARD_H
 
-#include "schedules/schedule.h"
+#include "schedules/copies.h"
 
 enum { REASON_SIZE = 160 };
 
 struct board {
     const struct schedule *schedule;
     bool lowered;     // whether inputs from other ranks must have had their RECV
-    uint16_t *units;  // per stage, per micro-batch: a bit for each kind of action done
+    uint16_t *units;  // a bit for each kind of action done
+    struct copies copies;
 };
 
 bool board_create(struct board *board, const struct schedule *schedule, bool lowered, struct error *error);
 void board_clear(struct board *board);
 
 // A stage's units follow each other: a rank takes its micro-batches more or less in order.
-static inline size_t unit_index(const struct schedule *schedule, uint32_t stage, uint32_t micro_batch)
+static inline size_t unit_index(const struct schedule *schedule, uint32_t stage, uint32_t micro_batch, uint32_t split)
 {
-    return (size_t)stage * schedule->micro_batches + micro_batch;
+    return ((size_t)stage * schedule->micro_batches + micro_batch) * schedule->splits + split;
 }
 
-static inline bool board_has(const struct board *board, uint32_t stage, uint32_t micro_batch, unsigned kinds)
+static inline size_t unit_of(const struct schedule *schedule, struct action action)
 {
-    return board->units[unit_index(board->schedule, stage, micro_batch)] & kinds;
+    return unit_index(schedule, action.stage, action.micro_batch, action.split);
+}
+
+static inline size_t unit_count(const struct schedule *schedule)
+{
+    return (size_t)schedule->stages * schedule->micro_batches * schedule->splits;
+}
+
+static inline bool board_has(const struct board *board, struct action action, unsigned kinds)
+{
+    return board->units[unit_of(board->schedule, action)] & kinds;
 }
 
 // Bits of board_has().
@@ -43,6 +57,28 @@ enum {
     DID_RECV_F = 1 << ACTION_RECV_F,
     DID_RECV_B = 1 << ACTION_RECV_B,
 };
+
+// Forward, backward or recomputation: what keeps a rank busy.
+static inline bool is_compute(struct action action)
+{
+    return action.kind <= ACTION_R;
+}
+
+static inline bool is_message(struct action action)
+{
+    return action.kind >= ACTION_SEND_F && action.kind <= ACTION_RECV_B;
+}
+
+// What belongs to one of the units; the rest belongs to a copy of a stage.
+static inline bool has_unit(struct action action)
+{
+    return action.kind < ACTION_REDUCE;
+}
+
+static inline bool is_backward(struct action action)
+{
+    return action.kind == ACTION_B || action.kind == ACTION_I;
+}
 
 // Whether a micro-batch goes from this stage to the next by a message.
 static inline bool crosses_after(const struct schedule *schedule, uint32_t stage, uint32_t micro_batch)
@@ -61,8 +97,7 @@ static inline bool needs_message(const struct schedule *schedule, struct action 
 {
     if (action.kind == ACTION_F)
         return crosses_before(schedule, action.stage, action.micro_batch);
-    return (action.kind == ACTION_B || action.kind == ACTION_I)
-        && crosses_after(schedule, action.stage, action.micro_batch);
+    return is_backward(action) && crosses_after(schedule, action.stage, action.micro_batch);
 }
 
 // Whether its result is a message.
@@ -70,8 +105,7 @@ static inline bool makes_message(const struct schedule *schedule, struct action 
 {
     if (action.kind == ACTION_F)
         return crosses_after(schedule, action.stage, action.micro_batch);
-    return (action.kind == ACTION_B || action.kind == ACTION_I)
-        && crosses_before(schedule, action.stage, action.micro_batch);
+    return is_backward(action) && crosses_before(schedule, action.stage, action.micro_batch);
 }
 
 // The action that makes what `action` needs, on another rank or on this one.
@@ -84,7 +118,14 @@ static inline struct action action_needed_by(struct action action)
     return action;
 }
 
-// Whether the stage and micro-batch exist and live on this rank.
+// Whether a whole schedule only computes forward (inference): nothing in it is, or belongs to, a backward.
+bool schedule_is_forward_only(const struct schedule *schedule);
+
+// Whether the `size` actions at `group` may be done together: an F, and a B or I of
+// another stage or micro-batch.
+bool group_fits(const struct action *group, size_t size, char reason[REASON_SIZE]);
+
+// Whether the stage, micro-batch and split exist and live on this rank.
 bool board_in_range(const struct board *board, uint32_t rank, struct action action, char reason[REASON_SIZE]);
 
 // Places the action after all that this rank has placed so far. False, with the

@@ -39,6 +39,9 @@ static void check_lists(struct check *check)
         const struct action_list *list = &check->schedule->lists[rank];
         char reason[REASON_SIZE];
         for (size_t i = 0; i < list->count; i++) {
+            const bool begins_group = list->at[i].joined && (i == 0 || !list->at[i - 1].joined);
+            if (begins_group && !group_fits(&list->at[i], group_size(&list->at[i], list_end(list)), reason))
+                check_add_fault(check, rank, i, list->at[i], "%s", reason);
             if (!board_place(&check->board, rank, list->at[i], reason))
                 check_add_fault(check, rank, i, list->at[i], "%s", reason);
         }
@@ -52,160 +55,84 @@ enum missing { MISSING_F, MISSING_B, MISSING_W, MISSING_SEND_F, MISSING_RECV_F, 
 static const uint8_t missing_kind[MISSINGS] = { ACTION_F,      ACTION_B,      ACTION_W,     ACTION_SEND_F,
                                                 ACTION_RECV_F, ACTION_SEND_B, ACTION_RECV_B };
 
-// What this micro-batch lacks on this stage, as bits 1 << enum missing.
-static unsigned missing_of(const struct check *check, uint32_t stage, uint32_t micro_batch)
+enum { FORWARD_ONLY = 1 << MISSING_F | 1 << MISSING_SEND_F | 1 << MISSING_RECV_F };
+
+// What a unit lacks, as bits 1 << enum missing.
+static unsigned missing_of(const struct check *check, struct action of)
 {
     const struct schedule *schedule = check->schedule;
-    const unsigned unit = check->board.units[unit_index(schedule, stage, micro_batch)];
+    const unsigned unit = check->board.units[unit_of(schedule, of)];
     unsigned missing = 0;
     missing |= !(unit & DID_F) ? 1u << MISSING_F : 0;
     missing |= !(unit & DID_BACKWARD) ? 1u << MISSING_B : 0;
     missing |= (unit & DID_BACKWARD) && !(unit & DID_W) ? 1u << MISSING_W : 0;
     if (!schedule->lowered)
         return missing;
-    if (crosses_after(schedule, stage, micro_batch)) {
+    if (crosses_after(schedule, of.stage, of.micro_batch)) {
         missing |= !(unit & 1u << ACTION_SEND_F) ? 1u << MISSING_SEND_F : 0;
         missing |= !(unit & 1u << ACTION_RECV_B) ? 1u << MISSING_RECV_B : 0;
     }
-    if (crosses_before(schedule, stage, micro_batch)) {
+    if (crosses_before(schedule, of.stage, of.micro_batch)) {
         missing |= !(unit & 1u << ACTION_RECV_F) ? 1u << MISSING_RECV_F : 0;
         missing |= !(unit & 1u << ACTION_SEND_B) ? 1u << MISSING_SEND_B : 0;
     }
     return missing;
 }
 
-// One fault per stage and kind: it names the first, and says how many more.
-static void check_stage_is_complete(struct check *check, uint32_t stage)
+static void add_missing(struct check *check, struct action first, uint32_t count)
 {
-    uint32_t first[MISSINGS], count[MISSINGS] = { 0 };
-    for (uint32_t micro_batch = 0; micro_batch < check->schedule->micro_batches; micro_batch++) {
-        const unsigned missing = missing_of(check, stage, micro_batch);
+    const uint32_t rank = schedule_rank(check->schedule, first.stage, first.micro_batch);
+    if (count == 1)
+        check_add_fault(check, rank, SIZE_MAX, first, "it is missing");
+    else
+        check_add_fault(check, rank, SIZE_MAX, first, "it is missing, and so are %u more of its kind on this stage",
+                        count - 1);
+}
+
+// One fault per stage and kind: it names the first, and says how many more.
+static void check_stage_is_complete(struct check *check, uint32_t stage, unsigned wanted)
+{
+    struct action first[MISSINGS], at = { .stage = (uint16_t)stage };
+    uint32_t count[MISSINGS] = { 0 };
+    const uint32_t splits = check->schedule->splits;
+    for (uint32_t unit = 0; unit < check->schedule->micro_batches * splits; unit++) {
+        at.micro_batch = unit / splits;
+        at.split = unit % splits & 0x7f;
+        const unsigned missing = missing_of(check, at) & wanted;
         for (unsigned i = 0; missing && i < MISSINGS; i++) {
+            at.kind = missing_kind[i];
             if ((missing >> i & 1) && count[i]++ == 0)
-                first[i] = micro_batch;
+                first[i] = at;
         }
     }
     for (unsigned i = 0; i < MISSINGS; i++) {
-        if (count[i] == 0)
-            continue;
-        const struct action action = { .stage = (uint16_t)stage, .kind = missing_kind[i], .micro_batch = first[i] };
-        const uint32_t rank = schedule_rank(check->schedule, stage, first[i]);
-        if (count[i] == 1)
-            check_add_fault(check, rank, SIZE_MAX, action, "it is missing");
-        else
-            check_add_fault(check, rank, SIZE_MAX, action, "it is missing, and so are %u more of its kind on this stage",
-                      count[i] - 1);
+        if (count[i] > 0)
+            add_missing(check, first[i], count[i]);
     }
 }
 
+// Where nothing at all goes back, it is inference, and forwards are all there is to do.
 static void check_complete(struct check *check)
 {
+    const unsigned wanted = schedule_is_forward_only(check->schedule) ? FORWARD_ONLY : ~0u;
     for (uint32_t stage = 0; stage < check->schedule->stages; stage++)
-        check_stage_is_complete(check, stage);
+        check_stage_is_complete(check, stage, wanted);
 }
 
-// --- steps -----------------------------------------------------------------------
+// --- versions ----------------------------------------------------------------------
 
-// What is known of a stage on the rank that is being walked.
-struct stage_steps {
-    uint32_t steps;
-    uint32_t open;         // micro-batches that had their I and not their W
-    size_t last_backward;  // position + 1 of the last B, I or W since the last STEP; 0: none
-    bool computes;
-    bool reduced;          // gradients have been summed since the last STEP
-};
-
-static void check_step(struct check *check, uint32_t rank, size_t position, struct stage_steps *stage)
+// What a micro-batch met at stage 0 is made on every stage by as many micro-batches.
+static void check_copies_are_equal(struct check *check)
 {
-    const struct action action = check->schedule->lists[rank].at[position];
-    const bool flush = check->schedule->weights == WEIGHTS_FLUSH;
-    if (flush && action.micro_batch != NO_MICRO_BATCH)
-        check_add_fault(check, rank, position, action, "the step of a flush has no number");
-    else if (flush && stage->steps == 1)
-        check_add_fault(check, rank, position, action, "stage %u has had its step", (unsigned)action.stage);
-    else if (!flush && action.micro_batch != stage->steps)
-        check_add_fault(check, rank, position, action, "update %u of stage %u is due here", stage->steps,
-                  (unsigned)action.stage);
-    if (stage->open > 0)
-        check_add_fault(check, rank, position, action, "it comes between an I and its W on stage %u",
-                  (unsigned)action.stage);
-    stage->steps++;
-    stage->last_backward = 0;
-    stage->reduced = false;
-}
-
-static void check_against_steps(struct check *check, uint32_t rank, size_t position, struct stage_steps *stage)
-{
-    const struct action action = check->schedule->lists[rank].at[position];
-    if (action.kind == ACTION_STEP) {
-        check_step(check, rank, position, stage);
-        return;
+    const struct copies *copies = &check->board.copies;
+    const uint32_t want = copies_count(copies, 0);
+    for (uint32_t stage = 1; stage < check->schedule->stages; stage++) {
+        const struct action step = { .stage = (uint16_t)stage, .kind = ACTION_STEP, .micro_batch = 0 };
+        if (copies_count(copies, stage) != want)
+            check_add_fault(check, copies->ranks[copies->first[stage]], SIZE_MAX, step,
+                            "vertical sync wants as many copies of every stage: stage 0 has %u, stage %u has %u", want,
+                            stage, copies_count(copies, stage));
     }
-    if (action.kind == ACTION_REDUCE)
-        stage->reduced = true;
-    if (action.kind > ACTION_R)
-        return;
-    stage->computes = true;
-    if (check->schedule->weights == WEIGHTS_FLUSH && stage->steps > 0)
-        check_add_fault(check, rank, position, action, "it comes after the step of stage %u", (unsigned)action.stage);
-    if (action.kind == ACTION_I)
-        stage->open++;
-    if (action.kind == ACTION_W)
-        stage->open--;
-    if (action.kind == ACTION_F || action.kind == ACTION_R)
-        return;
-    stage->last_backward = position + 1;
-    if (stage->reduced)
-        check_add_fault(check, rank, position, action, "it comes after the REDUCE of stage %u", (unsigned)action.stage);
-}
-
-// At the end of a rank's list: gradients that no step uses, and steps that some
-// stages have and this one has not. A flush may leave all steps to its user.
-static void check_ends(struct check *check, uint32_t rank, const struct stage_steps *stages, bool any_step)
-{
-    const bool flush = check->schedule->weights == WEIGHTS_FLUSH;
-    for (uint32_t stage = 0; stage < check->schedule->stages; stage++) {
-        const struct stage_steps *at = &stages[stage];
-        const struct action step = { .stage = (uint16_t)stage, .kind = ACTION_STEP,
-                                     .micro_batch = flush ? NO_MICRO_BATCH : at->steps };
-        if (!at->computes)
-            continue;
-        if (at->steps == 0 && (any_step || !flush))
-            check_add_fault(check, rank, SIZE_MAX, step, "it is missing");
-        else if (!flush && at->last_backward > 0)
-            check_add_fault(check, rank, at->last_backward - 1,
-                      check->schedule->lists[rank].at[at->last_backward - 1], "no STEP comes after it");
-    }
-}
-
-static bool has_any_step(const struct schedule *schedule)
-{
-    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
-        for (size_t i = 0; i < schedule->lists[rank].count; i++) {
-            if (schedule->lists[rank].at[i].kind == ACTION_STEP)
-                return true;
-        }
-    }
-    return false;
-}
-
-static bool check_steps(struct check *check, struct error *error)
-{
-    const struct schedule *schedule = check->schedule;
-    struct stage_steps *stages = malloc(schedule->stages * sizeof *stages);
-    if (!stages)
-        return error_no_memory(error, "checking a schedule");
-    const bool any_step = has_any_step(schedule);
-    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
-        const struct action_list *list = &schedule->lists[rank];
-        for (uint32_t stage = 0; stage < schedule->stages; stage++)
-            stages[stage] = (struct stage_steps){ 0 };
-        for (size_t i = 0; i < list->count; i++)
-            check_against_steps(check, rank, i, &stages[list->at[i].stage]);
-        check_ends(check, rank, stages, any_step);
-    }
-    free(stages);
-    return true;
 }
 
 // A forward must find the version it is to meet. (That its backward finds the same
@@ -215,6 +142,8 @@ static bool check_versions(struct check *check, struct error *error)
     struct versions versions;
     if (!versions_create(&versions, check->schedule, error))
         return false;
+    if (check->schedule->weights == WEIGHTS_VERTICAL)
+        check_copies_are_equal(check);
     for (uint32_t rank = 0; rank < check->schedule->ranks; rank++) {
         const struct action_list *list = &check->schedule->lists[rank];
         for (size_t i = 0; i < list->count; i++) {

@@ -12,11 +12,11 @@
 
 // --- the order of messages -----------------------------------------------------------
 
-// Which micro-batches each channel carries, in the order in which they are sent.
+// What each channel carries, in the order in which it is sent.
 struct traffic {
     size_t *first;   // per channel: where its part of `sent` begins
     size_t *passed;  // per channel: sent, then received, so far
-    uint32_t *sent;
+    struct action *sent;
 };
 
 static bool is_kind(struct action action, enum action_kind a, enum action_kind b)
@@ -35,9 +35,19 @@ static void collect_sends(const struct schedule *schedule, struct traffic *traff
             if (only_count)
                 traffic->first[channel + 1]++;
             else
-                traffic->sent[traffic->first[channel] + traffic->passed[channel]++] = list->at[i].micro_batch;
+                traffic->sent[traffic->first[channel] + traffic->passed[channel]++] = list->at[i];
         }
     }
+}
+
+// The RECV stands where its channel brings something else.
+static void add_exchanged(struct check *check, uint32_t rank, size_t position, struct action receive, struct action sent)
+{
+    if (check->schedule->splits > 1)
+        check_add_fault(check, rank, position, receive, "its channel brings split %u of micro-batch %u first",
+                        (unsigned)sent.split, sent.micro_batch);
+    else
+        check_add_fault(check, rank, position, receive, "its channel brings micro-batch %u first", sent.micro_batch);
 }
 
 static void compare_receives(struct check *check, const struct schedule *schedule, struct traffic *traffic)
@@ -49,9 +59,11 @@ static void compare_receives(struct check *check, const struct schedule *schedul
                 continue;
             const size_t channel = channel_of(schedule, list->at[i]);
             const size_t number = traffic->first[channel] + traffic->passed[channel]++;
-            if (number < traffic->first[channel + 1] && traffic->sent[number] != list->at[i].micro_batch)
-                check_add_fault(check, rank, i, list->at[i], "its channel brings micro-batch %u first",
-                          traffic->sent[number]);
+            if (number >= traffic->first[channel + 1])
+                continue;
+            const struct action sent = traffic->sent[number];
+            if (sent.micro_batch != list->at[i].micro_batch || sent.split != list->at[i].split)
+                add_exchanged(check, rank, i, list->at[i], sent);
         }
     }
 }
@@ -139,10 +151,10 @@ static void add_standstill(struct check *check, const struct schedule *schedule,
 }
 
 // The least capacity that works: more never hurts, so double until one does, then
-// halve what is left. No channel carries more than all micro-batches.
+// halve what is left. No channel carries more than all micro-batches, or their splits.
 static uint32_t least_capacity(struct blocking *blocking)
 {
-    const uint32_t most = blocking->schedule->micro_batches;
+    const uint32_t most = blocking->schedule->micro_batches * blocking->schedule->splits;
     uint32_t works = 0, fails = 0;
     if (blocking_run(blocking, 0))
         return 0;

@@ -1,6 +1,6 @@
 // What the parts of the check share: check.c (what one rank's list can break, what
-// is missing, steps and versions), check_running.c (messages, and whether it comes
-// to its end).
+// is missing, versions), check_steps.c (updates), check_running.c (messages, and
+// whether it comes to its end).
 #ifndef SCHEDULES_CHECKING_H
 #define SCHEDULES_CHECKING_H
 
@@ -19,6 +19,10 @@ struct check {
 
 void check_add_fault(struct check *check, uint32_t rank, size_t position, struct action action, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+
+// What becomes of gradients: REDUCE, STEP and VALIDATE. Every action must stand where
+// it may. False only without memory.
+bool check_steps(struct check *check, struct error *error);
 
 // Everything that is asked of a lowered schedule, the check's own or one made of
 // it. Every action must stand where it may. False only without memory.

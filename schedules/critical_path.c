@@ -22,15 +22,19 @@ struct chain {
     struct critical_path *path;
 };
 
-static bool takes_time_last(const struct place *place)
+// Where the last group begins of what is left.
+static const struct action *last_group(const struct place *place)
 {
-    return !is_message(place->end[-1]);
+    const struct action *group = place->end - 1;
+    while (group > place->begin && group[-1].joined)
+        group--;
+    return group;
 }
 
 static void go_back(struct place *place)
 {
-    place->past_ns -= takes_time_last(place);
-    place->end--;
+    place->end = last_group(place);
+    place->past_ns -= takes_time(*place->end);
 }
 
 // The first of the ranks that end last, at the first of its actions that does so.
@@ -50,15 +54,16 @@ static struct place *begin(struct chain *chain)
     return place;
 }
 
-// To behind the one action of these kinds on a stage and micro-batch.
-static void go_back_to(struct place *place, uint32_t stage, uint32_t micro_batch, unsigned kinds)
+// To behind the group in which `action` is, or one of these kinds instead of it.
+static void go_back_to(struct place *place, struct action action, unsigned kinds)
 {
-    const struct action *end = place->end;
-    size_t ends = 0;
-    while (end[-1].micro_batch != micro_batch || end[-1].stage != stage || !(kinds >> end[-1].kind & 1))
-        ends += !is_message(*--end);
-    place->end = end;
-    place->past_ns -= ends;
+    for (;; go_back(place)) {
+        for (const struct action *at = last_group(place); at < place->end; at++) {
+            if (at->micro_batch == action.micro_batch && at->stage == action.stage && at->split == action.split
+                && (kinds >> at->kind & 1))
+                return;
+        }
+    }
 }
 
 // To who gave the message that the action began with.
@@ -66,14 +71,14 @@ static struct place *cross(struct chain *chain, struct action action, uint64_t a
 {
     const struct schedule *schedule = chain->record->schedule;
     const bool back = action.kind != ACTION_F;
-    const uint32_t giver = back ? action.stage + 1u : action.stage - 1u;
+    const struct action giver = action_needed_by(action);
     const unsigned kinds = schedule->lowered ? 1u << (back ? ACTION_SEND_B : ACTION_SEND_F)
                                              : (back ? DID_BACKWARD : DID_F);
-    chain->rank = schedule_rank(schedule, giver, action.micro_batch);
+    chain->rank = schedule_rank(schedule, giver.stage, giver.micro_batch);
     struct place *place = &chain->places[chain->rank];
-    go_back_to(place, giver, action.micro_batch, kinds);
+    go_back_to(place, giver, kinds);
 
-    const uint32_t number = channel_number(schedule, action.micro_batch, back ? action.stage : giver, back);
+    const uint32_t number = channel_number(schedule, action, back ? action.stage : giver.stage, back);
     const struct channel *channel = &chain->record->tariff.channels[number];
     chain->path->transfer_ns += channel->occupied_ns;
     chain->path->latency_ns += channel->latency_ns;
@@ -81,28 +86,68 @@ static struct place *cross(struct chain *chain, struct action action, uint64_t a
     return place;
 }
 
+// A REDUCE began when the last of the copies was free. The chain goes on with one
+// that was, and that is the own one where it can be.
+static struct place *meet(struct chain *chain, struct action reduce, uint64_t start)
+{
+    const struct record *record = chain->record;
+    const struct copies *copies = &record->walk.board.copies;
+    struct place *own = &chain->places[chain->rank];
+    if (own->past_ns > &record->ends_ns[record->first[chain->rank]] && own->past_ns[-1] == start)
+        return own;
+    for (uint32_t copy = copies->first[reduce.stage]; copy < copies->first[reduce.stage + 1]; copy++) {
+        const uint32_t rank = copies->ranks[copy];
+        struct place *place = &chain->places[rank];
+        if (place == own)
+            continue;
+        go_back_to(place, reduce, 1u << ACTION_REDUCE);
+        go_back(place);
+        if (place->past_ns > &record->ends_ns[record->first[rank]] && place->past_ns[-1] == start) {
+            chain->rank = rank;
+            return place;
+        }
+    }
+    return own;
+}
+
+// From the group that has just been gone through, to what it began after.
+static struct place *go_on(struct chain *chain, const struct action *group, size_t size, uint64_t start)
+{
+    const struct record *record = chain->record;
+    if (group->kind == ACTION_REDUCE)
+        return meet(chain, *group, start);
+    for (size_t i = 0; i < size; i++) {
+        uint64_t arrived;
+        if (has_unit(group[i]) && needs_message(record->schedule, group[i])
+            && record_arrival(record, unit_of(record->schedule, group[i]), group[i].kind != ACTION_F, &arrived)
+            && arrived >= start)
+            return cross(chain, group[i], arrived);
+    }
+    return &chain->places[chain->rank];
+}
+
 static void follow(struct chain *chain)
 {
     const struct record *record = chain->record;
     struct place *place = begin(chain);
     while (place->end != place->begin) {
-        const struct action action = place->end[-1];
-        if (!takes_time_last(place)) {
+        const struct action *group = last_group(place);
+        const size_t size = (size_t)(place->end - group);
+        if (!takes_time(*group)) {
             go_back(place);
             continue;
         }
-        const uint64_t took = record->tariff.prices[price_of(&record->walk.board, action)];
-        const uint64_t start = place->past_ns[-1] - took, recompute = record_recompute_ns(record, action);
+        const uint64_t took = group_ns(&record->tariff, &record->walk.board, group, size);
+        const uint64_t start = place->past_ns[-1] - took;
+        uint64_t recompute = 0;
+        for (size_t i = 0; i < size; i++)
+            recompute += record_recompute_ns(record, group[i]);
         chain->path->recompute_ns += recompute;
         chain->path->compute_ns += took - recompute;
         if (start == 0)
             return;
-        uint64_t arrived;
         go_back(place);
-        if (needs_message(record->schedule, action)
-            && record_arrival(record, action.stage, action.micro_batch, action.kind != ACTION_F, &arrived)
-            && arrived >= start)
-            place = cross(chain, action, arrived);
+        place = go_on(chain, group, size, start);
     }
 }
 

@@ -59,9 +59,9 @@ static int compare(const void *a, const void *b)
 }
 
 // What goes over a boundary: the output of the stage before it, or the gradient of that.
-static uint64_t boundary_bytes(const struct live *live, uint32_t boundary)
+static uint64_t boundary_bytes(const struct live *live, uint32_t boundary, uint32_t split)
 {
-    return live->record->costs[boundary].output_bytes;
+    return record_row(live->record, boundary, split)->output_bytes;
 }
 
 // All messages that the rank will use. Most often they arrive in the order of their use.
@@ -77,8 +77,8 @@ static void collect_arrivals(struct live *live)
         const bool back = action.kind != ACTION_F;
         struct arrivals *arrivals = &live->arrivals[back];
         struct delivery *arrival = &arrivals->at[arrivals->count++];
-        record_arrival(live->record, action.stage, action.micro_batch, back, &arrival->time_ns);
-        arrival->bytes = boundary_bytes(live, back ? action.stage : action.stage - 1u);
+        record_arrival(live->record, unit_of(schedule, action), back, &arrival->time_ns);
+        arrival->bytes = boundary_bytes(live, back ? action.stage : action.stage - 1u, action.split);
         sorted[back] &= arrivals->count == 1 || arrival[-1].time_ns <= arrival->time_ns;
     }
     for (int back = 0; back < 2; back++) {
@@ -128,23 +128,24 @@ static inline void settle(struct live *live, uint64_t before_ns)
 static uint64_t input_bytes(const struct live *live, struct action action)
 {
     if (action.kind == ACTION_F)
-        return action.stage == 0 ? 0 : boundary_bytes(live, action.stage - 1u);
-    return action.stage + 1u == live->record->schedule->stages ? 0 : boundary_bytes(live, action.stage);
+        return action.stage == 0 ? 0 : boundary_bytes(live, action.stage - 1u, action.split);
+    return action.stage + 1u == live->record->schedule->stages ? 0 : boundary_bytes(live, action.stage, action.split);
 }
 
 // A result's buffer is there while it is made and until its message is delivered:
 // unless all that takes no time, when nobody ever sees it.
-static uint64_t result_bytes(struct live *live, const struct stroll *stroll)
+static uint64_t result_bytes(struct live *live, const struct stroll *stroll, struct action action)
 {
     const struct schedule *schedule = live->record->schedule;
-    const struct action action = stroll->action;
     const bool back = action.kind != ACTION_F;
     if (action.stage == (back ? 0 : schedule->stages - 1))
         return 0;
-    const uint32_t user = back ? action.stage - 1u : action.stage + 1u;
-    const uint64_t bytes = boundary_bytes(live, back ? user : action.stage);
+    struct action user = action;
+    user.stage = (uint16_t)(back ? action.stage - 1 : action.stage + 1);
+    const uint64_t bytes = boundary_bytes(live, back ? user.stage : action.stage, action.split);
     uint64_t arrived;
-    if (!makes_message(schedule, action) || !record_arrival(live->record, user, action.micro_batch, back, &arrived))
+    if (!makes_message(schedule, action)
+        || !record_arrival(live->record, unit_of(schedule, user), back, &arrived))
         return bytes;
     if (arrived <= stroll->start_ns)
         return 0;
@@ -154,52 +155,61 @@ static uint64_t result_bytes(struct live *live, const struct stroll *stroll)
 }
 
 // One more version while STEP writes it; one less when its last user has ended.
-static void change_versions(struct live *live, const struct stroll *stroll)
+static void change_versions(struct live *live, const struct stroll *stroll, struct action action)
 {
-    const size_t copy = versions_copy(live->versions, live->rank, stroll->action.stage);
-    const wide before = versions_alive(live->versions, copy);
-    versions_advance(live->versions, live->rank, stroll->action);
-    const wide more = versions_alive(live->versions, copy) - before;
+    const wide before = versions_alive(live->versions, live->rank, action.stage);
+    versions_advance(live->versions, live->rank, action);
+    const wide more = versions_alive(live->versions, live->rank, action.stage) - before;
     settle(live, more > 0 ? stroll->start_ns + 1 : stroll->end_ns);
-    add(live, more * live->record->costs[stroll->action.stage].version_bytes);
+    add(live, more * live->record->costs[action.stage].version_bytes);
+}
+
+// Adds what is there from when the action starts; returns what changes when it ends.
+static wide begin(struct live *live, const struct stroll *stroll, struct action action)
+{
+    const struct cost_row *row = record_row(live->record, action.stage, action.split);
+    const bool ends_keeping = is_backward(action);
+    const uint64_t input = action.kind == ACTION_F || ends_keeping ? input_bytes(live, action) : 0;
+    wide while_running = row->transient_bytes, from_start = 0, from_end = 0;
+    if (action.kind == ACTION_F) {  // its slot goes into what is kept, or into what is there for as long as F runs
+        from_start = (wide)row->kept_forward_bytes - input;
+        while_running += input > row->kept_forward_bytes ? input - row->kept_forward_bytes : 0;
+    }
+    if (action.kind == ACTION_F || ends_keeping)
+        from_start += result_bytes(live, stroll, action);
+    if (action.kind == ACTION_F && live->record->forward_only)
+        from_end = -(wide)row->kept_forward_bytes;
+    if (ends_keeping)
+        from_end = -(wide)row->kept_forward_bytes - input;
+    if (action.kind == ACTION_I)
+        from_end += row->kept_weight_bytes;
+    if (action.kind == ACTION_W)
+        from_end -= row->kept_weight_bytes;
+    add(live, from_start + while_running);
+    return from_end - while_running;
 }
 
 static void compute(struct live *live, const struct stroll *stroll)
 {
-    const struct cost_row *row = &live->record->costs[stroll->action.stage];
-    const unsigned kind = stroll->action.kind;
-    const bool ends_keeping = kind == ACTION_B || kind == ACTION_I;
-    const uint64_t input = kind == ACTION_F || ends_keeping ? input_bytes(live, stroll->action) : 0;
-    wide while_running = row->transient_bytes, from_start = 0, from_end = 0;
-    if (kind == ACTION_F) {  // its slot goes into what is kept, or into what is there for as long as F runs
-        from_start = (wide)row->kept_forward_bytes - input;
-        while_running += input > row->kept_forward_bytes ? input - row->kept_forward_bytes : 0;
-    }
-    if (kind == ACTION_F || ends_keeping)
-        from_start += result_bytes(live, stroll);
-    if (ends_keeping)
-        from_end = -(wide)row->kept_forward_bytes - input;
-    if (kind == ACTION_I)
-        from_end += row->kept_weight_bytes;
-    if (kind == ACTION_W)
-        from_end -= row->kept_weight_bytes;
-    add(live, from_start + while_running);
+    wide from_end = 0;
+    for (size_t i = 0; i < stroll->size; i++)
+        from_end += begin(live, stroll, stroll->group[i]);
     settle(live, stroll->end_ns);
-    add(live, from_end - while_running);
+    add(live, from_end);
 }
 
 void live_follow(struct live *live, const struct stroll *stroll)
 {
-    const struct action action = stroll->action;
-    if (action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B)
+    const struct action action = *stroll->group;
+    if (action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B || action.kind == ACTION_VALIDATE)
         return;
     settle(live, stroll->start_ns + 1);
-    if (action.kind <= ACTION_R)
+    if (is_compute(action))
         compute(live, stroll);
-    else if (!stroll->takes_time)
-        add(live, boundary_bytes(live, action.kind == ACTION_RECV_F ? action.stage - 1u : action.stage));
-    if (stroll->takes_time && live->versions->version_of)
-        change_versions(live, stroll);
+    else if (is_message(action))
+        add(live, boundary_bytes(live, action.kind == ACTION_RECV_F ? action.stage - 1u : action.stage, action.split));
+    for (size_t i = 0; stroll->takes_time && live->versions->version_of && i < stroll->size; i++)
+        change_versions(live, stroll, stroll->group[i]);
 }
 
 // --- beginning and end ----------------------------------------------------------------------
@@ -209,10 +219,8 @@ static uint64_t fixed_bytes(const struct live *live)
     const struct schedule *schedule = live->record->schedule;
     uint64_t bytes = 0;
     for (uint32_t stage = 0; stage < schedule->stages; stage++) {
-        bool here = false;
-        for (uint32_t route = 0; route < schedule->route_count; route++)
-            here |= schedule->routes[(size_t)route * schedule->stages + stage] == live->rank;
-        bytes += here ? live->record->costs[stage].fixed_bytes : 0;
+        if (copies_find(&live->record->walk.board.copies, stage, live->rank) != NO_COPY)
+            bytes += live->record->costs[stage].fixed_bytes;
     }
     return bytes;
 }

@@ -3,10 +3,11 @@
 // The rule is PyTorch's (_add_send_recv): walk the ranks in turns, each placing
 // its next action once what it needs is there; when a producing action is
 // placed, its SEND follows it at once and the matching RECV is appended to the
-// peer's list in the same moment. Every SEND and RECV pair is thus adjacent in
-// one order of all actions, so no order of blocking sends can deadlock
-// (check.h proves it anew for each schedule). Neighbouring stages on one rank
-// exchange nothing. The positions depend on the order alone, never on costs:
+// peer's list in the same moment. A group is placed in one turn, its SENDs behind
+// it; a REDUCE in all lists at once, when every copy of its stage stands there.
+// Every SEND and RECV pair is thus adjacent in one order of all actions, so no
+// order of blocking sends can deadlock (check.h proves it anew for each schedule).
+// Neighbouring stages on one rank exchange nothing. The positions depend on the order alone, never on costs:
 // how many buffers a stage needs is a property of its schedule (slots.h).
 #ifndef SCHEDULES_LOWER_H
 #define SCHEDULES_LOWER_H

@@ -4,38 +4,132 @@
 
 #include "schedules/walk.h"
 
-// `messages`: per unit that uses it, forward and back, the number of the message given to it.
-IN_LINE void add_step(struct order *order, uint32_t *const messages[2], const struct walk *walk,
-                      const struct visit *visit)
+// While the order is worked out.
+struct making {
+    struct order *order;
+    uint32_t *messages[2];  // per unit that uses it, forward and back: the number of the message given to it
+    struct walk walk;
+    struct visit before;    // of a group: what was visited first
+    bool no_memory;
+};
+
+IN_LINE struct step *next_step(struct order *order, uint32_t rank, uint32_t price)
 {
     struct step *step = &order->steps[order->count++];
-    *step = (struct step){ price_of(&walk->board, visit->action), visit->rank, NO_MESSAGE, NO_MESSAGE, 0 };
-    order->tariff.uses[step->price]++;
+    *step = (struct step){ price, rank, NO_MESSAGE, NO_MESSAGE, 0 };
+    return step;
+}
+
+IN_LINE void wait_in(struct making *making, struct step *step, const struct visit *visit)
+{
     if (visit->needs)
-        step->wait = messages[visit->action.kind != ACTION_F][visit->unit];
-    if (visit->gives) {
-        step->channel = visit->channel;
-        step->give = order->messages++;
-        order->tariff.channels[step->channel].used++;
-        messages[visit->back][visit->user] = step->give;
+        step->wait = making->messages[visit->action.kind != ACTION_F][visit->unit];
+}
+
+IN_LINE void give_in(struct making *making, struct step *step, const struct visit *visit)
+{
+    struct order *order = making->order;
+    if (!visit->gives)
+        return;
+    step->channel = visit->channel;
+    step->give = order->messages++;
+    order->tariff.channels[step->channel].used++;
+    making->messages[visit->back][visit->user] = step->give;
+}
+
+// --- what is met seldom ------------------------------------------------------------
+
+// Room for the steps of a group, which are more than its actions.
+static bool make_room(struct order *order, size_t spare)
+{
+    if (order->spare < spare) {
+        const size_t more = order->capacity / 2 + spare;
+        struct step *steps = realloc(order->steps, (order->capacity + more) * sizeof *steps);
+        if (!steps)
+            return false;
+        order->steps = steps;
+        order->capacity += more;
+        order->spare += more;
     }
+    order->spare -= spare;
+    return true;
+}
+
+static void add_group(struct making *making, const struct visit *second)
+{
+    struct order *order = making->order;
+    const struct visit *visits[] = { &making->before, second };
+    const bool forward_first = visits[0]->action.kind == ACTION_F;
+    uint32_t prices[2];
+    making->no_memory = !make_room(order, 3);
+    for (int i = 0; i < 2 && !making->no_memory; i++) {
+        prices[i] = price_of(&making->walk.board, visits[i]->action);
+        order->tariff.uses[prices[i]]++;
+        if (visits[i]->needs)
+            wait_in(making, next_step(order, second->rank, PRICE_NOTHING), visits[i]);
+    }
+    if (making->no_memory)
+        return;
+    struct step *step = next_step(order, second->rank, prices[!forward_first]);
+    step->wait = STEP_OVERLAPS;
+    step->channel = prices[forward_first];
+    order->tariff.uses[step->price - PRICE_F + PRICE_OVERLAPPED]++;
+    for (int i = 0; i < 2; i++) {
+        if (visits[i]->gives)
+            give_in(making, next_step(order, second->rank, PRICE_NOTHING), visits[i]);
+    }
+}
+
+static void mark_apart(const struct visit *visit, struct step *step)
+{
+    if (visit->action.kind != ACTION_REDUCE)
+        return;
+    step->wait = visit->opens ? STEP_OPENS : STEP_MEETS;
+    step->channel = visit->action.stage;
+}
+
+// --- all of it ----------------------------------------------------------------------
+
+IN_LINE void add_steps_of(struct making *making, const struct visit *visit)
+{
+    if (visit->action.joined) {
+        making->before = *visit;
+        return;
+    }
+    if (visit->follows) {
+        add_group(making, visit);
+        return;
+    }
+    struct step *step = next_step(making->order, visit->rank, price_of(&making->walk.board, visit->action));
+    making->order->tariff.uses[step->price]++;
+    wait_in(making, step, visit);
+    give_in(making, step, visit);
+    if (!visit->seat)
+        mark_apart(visit, step);
+}
+
+static bool takes_a_step(struct action action)
+{
+    return action.kind != ACTION_RECV_F && action.kind != ACTION_RECV_B && action.kind != ACTION_VALIDATE;
 }
 
 static bool add_steps(struct order *order, const struct schedule *schedule, struct error *error)
 {
-    const size_t units = (size_t)schedule->stages * schedule->micro_batches;
-    uint32_t *messages[2] = { malloc(units * sizeof **messages), malloc(units * sizeof **messages) };
-    struct walk walk = { 0 };
-    bool good = (messages[0] && messages[1]) || error_no_memory(error, "the messages of a schedule");
-    good = good && walk_create(&walk, schedule, error);
-    for (struct visit visit; good && walk_next(&walk, &visit);) {
-        if (visit.action.kind != ACTION_RECV_F && visit.action.kind != ACTION_RECV_B)
-            add_step(order, messages, &walk, &visit);
+    const size_t units = unit_count(schedule);
+    struct making making = { .order = order };
+    making.messages[0] = malloc(units * sizeof *making.messages[0]);
+    making.messages[1] = malloc(units * sizeof *making.messages[1]);
+    bool good = (making.messages[0] && making.messages[1]) || error_no_memory(error, "the messages of a schedule");
+    good = good && walk_create(&making.walk, schedule, error);
+    for (struct visit visit; good && !making.no_memory && walk_next(&making.walk, &visit);) {
+        if (takes_a_step(visit.action))
+            add_steps_of(&making, &visit);
     }
-    good = good && walk_end(&walk, error);
-    walk_clear(&walk);
-    free(messages[0]);
-    free(messages[1]);
+    good = good && (!making.no_memory || error_no_memory(error, "the steps of a schedule"))
+        && walk_end(&making.walk, error);
+    walk_clear(&making.walk);
+    free(making.messages[0]);
+    free(making.messages[1]);
     return good;
 }
 
@@ -61,11 +155,12 @@ bool order_create(struct order *order, const struct schedule *schedule, const st
     size_t actions = 0;
     for (uint32_t rank = 0; rank < schedule->ranks; rank++)
         actions += schedule->lists[rank].count;
-    if (actions >= UINT32_MAX)
+    if (actions >= MOST_MESSAGES)
         return error_set(error, "the schedule is too large: %zu actions", actions);
-    order->steps = malloc((actions + 1) * sizeof *order->steps);
+    order->capacity = actions + 1;
+    order->steps = malloc(order->capacity * sizeof *order->steps);
     if ((order->steps || error_no_memory(error, "the steps of a schedule"))
-        && tariff_create(&order->tariff, schedule, network, error) && add_steps(order, schedule, error)
+        && copies_create(&order->copies, schedule, error) && tariff_create(&order->tariff, schedule, network, error) && add_steps(order, schedule, error)
         && (!(lists || order->tariff.shared) || list_by_rank(order, error)))
         return true;
     order_clear(order);
@@ -75,6 +170,7 @@ bool order_create(struct order *order, const struct schedule *schedule, const st
 void order_clear(struct order *order)
 {
     tariff_clear(&order->tariff);
+    copies_clear(&order->copies);
     free(order->steps);
     free(order->lists);
     free(order->first);

@@ -9,13 +9,22 @@
 //                                          give    m0      m1  m2          m3
 //
 // A SEND is a step that takes no time (its message is ready when the rank gets
-// there); a RECV is none at all.
+// there); a RECV is none at all. A REDUCE is a step of each copy, the first of
+// which ends when all can. A group is steps that wait, one that takes the time of
+// both, and steps that give:
+//
+//     (0F7;7B3)OVERLAP_F_B      wait m4   wait m9   price of 0F7, with 7B3   give m10   give m11
 #ifndef SCHEDULES_ORDER_H
 #define SCHEDULES_ORDER_H
 
 #include "schedules/tariff.h"
 
 #define NO_MESSAGE UINT32_MAX
+// Instead of a message to wait for: what is not a plain step.
+#define STEP_OPENS (UINT32_MAX - 1)     // a REDUCE, when all copies of stage `channel` stand at theirs
+#define STEP_MEETS (UINT32_MAX - 2)     // the same REDUCE of another copy
+#define STEP_OVERLAPS (UINT32_MAX - 3)  // a group: `price` is that of the F, `channel` that of the B or I
+#define MOST_MESSAGES (UINT32_MAX - 4)
 
 struct step {
     uint32_t price;
@@ -30,8 +39,10 @@ struct order {
     struct step *steps;  // in an order in which all can be done
     struct step *lists;  // the same rank by rank; NULL unless needed
     size_t *first;       // where a rank's list begins; ranks + 1 entries
-    size_t count;
+    size_t count, capacity;
+    size_t spare;        // steps there is room for beyond one per action
     uint32_t messages;
+    struct copies copies;
     struct tariff tariff;  // to be filled before the order is timed
 };
 

@@ -8,30 +8,76 @@
 struct run {
     struct record *record;
     uint64_t *link_free_ns;
+    uint64_t *met_ns;        // per stage: when all copies stood at its last REDUCE
     struct rank_heap heap;   // by time: ranks that can go on, by when what they do next ends
 };
 
-// When an action would end that comes now.
-IN_LINE uint64_t end_of(const struct run *run, const struct visit *visit, uint32_t price)
+IN_LINE uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+IN_LINE uint64_t arrival_for(const struct run *run, const struct visit *visit)
+{
+    return visit->needs ? run->record->arrived_ns[visit->action.kind != ACTION_F][visit->unit] : 0;
+}
+
+// --- what is met seldom ---------------------------------------------------------------
+
+// When a group would end whose first action the visit is, and all of whose messages have been given.
+static uint64_t end_of_group(const struct run *run, const struct visit *first)
 {
     const struct record *record = run->record;
-    uint64_t start = record->free_ns[visit->rank];
-    if (visit->needs) {
-        const uint64_t arrived = record->arrived_ns[visit->action.kind != ACTION_F][visit->unit];
-        start = arrived > start ? arrived : start;
+    const struct action *group = first->at;
+    const size_t size = group_size(group, record->walk.cursors[first->rank].end);
+    uint64_t start = record->free_ns[first->rank];
+    for (size_t i = 0; i < size; i++) {
+        struct visit visit = { .rank = first->rank, .action = group[i] };
+        walk_sit(&record->walk, &visit);
+        walk_is_served(&record->walk, &visit);
+        start = later(start, arrival_for(run, &visit));
     }
-    return start + record->tariff.prices[price];
+    return start + group_ns(&record->tariff, &record->walk.board, group, size);
+}
+
+// When a REDUCE ends: all copies stand at theirs, or have gone on with another that stood there.
+static uint64_t end_of_meeting(struct run *run, const struct visit *visit)
+{
+    const struct record *record = run->record;
+    uint64_t *met_ns = &run->met_ns[visit->action.stage];
+    if (visit->opens)
+        *met_ns = 0;
+    for (uint32_t copy = walk_first_copy(&record->walk, visit); copy < walk_end_copy(&record->walk, visit); copy++)
+        *met_ns = later(*met_ns, record->free_ns[record->walk.board.copies.ranks[copy]]);
+    return *met_ns + record->tariff.prices[price_of(&record->walk.board, visit->action)];
+}
+
+// --- every action ----------------------------------------------------------------------
+
+// When an action would end that comes now.
+IN_LINE uint64_t end_of(struct run *run, const struct visit *visit, uint32_t price)
+{
+    const struct record *record = run->record;
+    if (visit->action.joined)
+        return end_of_group(run, visit);
+    if (visit->action.kind == ACTION_REDUCE)
+        return end_of_meeting(run, visit);
+    return later(record->free_ns[visit->rank], arrival_for(run, visit)) + record->tariff.prices[price];
 }
 
 IN_LINE void write_down(struct run *run, const struct visit *visit)
 {
     struct record *record = run->record;
     uint64_t *free_ns = &record->free_ns[visit->rank];
-    if (!is_message(visit->action)) {
+    if (takes_time(visit->action)) {
         const uint32_t price = price_of(&record->walk.board, visit->action);
         record->tariff.uses[price]++;
-        *free_ns = end_of(run, visit, price);
-        *record->past_ns[visit->rank]++ = *free_ns;
+        if (visit->action.kind == ACTION_F && (visit->action.joined || visit->follows))
+            record->tariff.uses[price - PRICE_F + PRICE_OVERLAPPED]++;
+        if (!visit->follows) {
+            *free_ns = end_of(run, visit, price);
+            *record->past_ns[visit->rank]++ = *free_ns;
+        }
     }
     if (visit->gives) {
         struct channel *channel = &record->tariff.channels[visit->channel];
@@ -50,34 +96,46 @@ static void run_in_order(struct run *run)
 
 // --- by time: who is first on a link is who is ready first ------------------------
 
-// Notes when what the rank does next ends, if it can go on.
+// Notes when what the rank does next ends, if it can go on; and of those it lets go on.
 static bool enter(struct run *run, uint32_t rank)
 {
     struct record *record = run->record;
     struct visit visit;
     const enum look look = walk_look(&record->walk, rank, &visit);
-    if (look == LOOK_READY)
-        rank_heap_push(&run->heap, rank,
-                       is_message(visit.action) ? record->free_ns[rank]
-                                                : end_of(run, &visit, price_of(&record->walk.board, visit.action)));
-    return look != LOOK_REFUSED;
+    if (look != LOOK_READY)
+        return look != LOOK_REFUSED;
+    const uint32_t price = price_of(&record->walk.board, visit.action);
+    rank_heap_push(&run->heap, rank, takes_time(visit.action) ? end_of(run, &visit, price) : record->free_ns[rank]);
+    bool good = true;
+    for (uint32_t at = walk_first_copy(&record->walk, &visit); good && at < walk_end_copy(&record->walk, &visit); at++) {
+        const uint32_t other = record->walk.board.copies.ranks[at];
+        good = other == rank || enter(run, other);
+    }
+    return good;
+}
+
+// What the rank stands at, all of it if it is a group.
+static bool go_on(struct run *run, uint32_t rank)
+{
+    struct walk *walk = &run->record->walk;
+    struct visit visit;
+    do {
+        if (walk_look(walk, rank, &visit) != LOOK_READY || !walk_place(walk, &visit))
+            return false;
+        write_down(run, &visit);
+        if (visit.woken != NO_RANK && !enter(run, visit.woken))
+            return false;
+    } while (visit.action.joined);
+    return enter(run, rank);
 }
 
 static void run_by_time(struct run *run)
 {
-    struct walk *walk = &run->record->walk;
     bool good = true;
-    for (uint32_t rank = 0; good && rank < walk->schedule->ranks; rank++)
+    for (uint32_t rank = 0; good && rank < run->record->schedule->ranks; rank++)
         good = enter(run, rank);
-    while (good && run->heap.count > 0) {
-        const uint32_t rank = rank_heap_pop(&run->heap);
-        struct visit visit;
-        good = walk_look(walk, rank, &visit) == LOOK_READY && walk_place(walk, &visit);
-        if (!good)
-            return;
-        write_down(run, &visit);
-        good = (visit.woken == NO_RANK || enter(run, visit.woken)) && enter(run, rank);
-    }
+    while (good && run->heap.count > 0)
+        good = go_on(run, rank_heap_pop(&run->heap));
 }
 
 // --- all of it ----------------------------------------------------------------------
@@ -85,7 +143,7 @@ static void run_by_time(struct run *run)
 static bool record_allocate(struct record *record, struct error *error)
 {
     const struct schedule *schedule = record->schedule;
-    const size_t units = (size_t)schedule->stages * schedule->micro_batches;
+    const size_t units = unit_count(schedule);
     size_t actions = 0;
     for (uint32_t rank = 0; rank < schedule->ranks; rank++)
         actions += schedule->lists[rank].count;
@@ -106,19 +164,34 @@ static bool record_allocate(struct record *record, struct error *error)
     return true;
 }
 
+static bool share_costs(struct record *record, struct error *error)
+{
+    const uint32_t stages = record->schedule->stages, splits = record->schedule->splits;
+    if (splits == 1)
+        return true;
+    record->parts = calloc((size_t)stages * splits, sizeof *record->parts);
+    if (!record->parts)
+        return error_no_memory(error, "the costs of a schedule");
+    for (uint32_t i = 0; i < stages * splits; i++)
+        record->parts[i] = cost_row_part(&record->costs[i / splits], i % splits, splits);
+    return true;
+}
+
 static bool record_run(struct record *record, struct error *error)
 {
     const uint32_t ranks = record->schedule->ranks;
     struct run run = { .record = record };
     run.link_free_ns = calloc(record->tariff.link_count + (size_t)1, sizeof *run.link_free_ns);
+    run.met_ns = calloc(record->schedule->stages, sizeof *run.met_ns);
     run.heap.ranks = calloc(ranks, sizeof *run.heap.ranks);
     run.heap.moments_ns = calloc(ranks, sizeof *run.heap.moments_ns);
-    const bool good = run.link_free_ns && run.heap.ranks && run.heap.moments_ns;
+    const bool good = run.link_free_ns && run.met_ns && run.heap.ranks && run.heap.moments_ns;
     if (good && record->tariff.shared)
         run_by_time(&run);
     else if (good)
         run_in_order(&run);
     free(run.link_free_ns);
+    free(run.met_ns);
     free(run.heap.ranks);
     free(run.heap.moments_ns);
     return good ? walk_end(&record->walk, error) : error_no_memory(error, "a simulated run");
@@ -127,9 +200,11 @@ static bool record_run(struct record *record, struct error *error)
 bool record_create(struct record *record, const struct schedule *schedule, const struct cost_row *costs,
                    const struct network *network, struct error *error)
 {
-    *record = (struct record){ .schedule = schedule, .costs = costs };
+    *record = (struct record){ .schedule = schedule, .costs = costs,
+                                .forward_only = schedule_is_forward_only(schedule) };
     bool good = walk_create(&record->walk, schedule, error)
-             && tariff_create(&record->tariff, schedule, network, error) && record_allocate(record, error);
+             && tariff_create(&record->tariff, schedule, network, error) && record_allocate(record, error)
+             && share_costs(record, error);
     if (good) {
         tariff_fill(&record->tariff, costs);
         good = record_run(record, error);
@@ -148,6 +223,7 @@ void record_clear(struct record *record)
 {
     walk_clear(&record->walk);
     tariff_clear(&record->tariff);
+    free(record->parts);
     free(record->ends_ns);
     free(record->first);
     free(record->past_ns);
@@ -155,11 +231,4 @@ void record_clear(struct record *record)
     free(record->arrived_ns[0]);
     free(record->arrived_ns[1]);
     *record = (struct record){ 0 };
-}
-
-uint64_t record_recompute_ns(const struct record *record, struct action action)
-{
-    const enum price price = (enum price)(price_of(&record->walk.board, action) % PRICES);
-    const bool recomputes = price == PRICE_R || price == PRICE_B_RECOMPUTING || price == PRICE_I_RECOMPUTING;
-    return recomputes ? record->costs[action.stage].recompute_ns : 0;
 }

@@ -4,7 +4,9 @@
 // ended, and a message entered its link as long before it arrived as it takes.
 //
 //     list     0F0  0SEND_F0  0F1  0SEND_F1  0RECV_B0  0B0
-//     ends     18             36                       95     SENDs and RECVs take no time
+//     ends     18             36                       95     SENDs, RECVs and VALIDATE take no time
+//
+// Actions that are done together end once.
 #ifndef SCHEDULES_RECORD_H
 #define SCHEDULES_RECORD_H
 
@@ -15,15 +17,17 @@
 
 struct record {
     const struct schedule *schedule;
-    const struct cost_row *costs;
+    const struct cost_row *costs;  // per stage
+    struct cost_row *parts;        // the same per stage and split, where sequences are split; or NULL
     struct walk walk;      // its board says what was done, and which messages were given
     struct tariff tariff;
-    uint64_t *ends_ns;     // of all but SENDs and RECVs, in the order of the lists
+    uint64_t *ends_ns;     // of all that takes time, in the order of the lists
     size_t *first;         // where in `ends_ns` those of a rank begin
     uint64_t **past_ns;    // per rank: where in `ends_ns` they end
     uint64_t *free_ns;     // per rank: its last end
     uint64_t *arrived_ns[2];  // forward and back, per unit that uses it: the message's arrival, if it was given
     uint64_t iteration_ns;
+    bool forward_only;     // nothing is kept for a backward
 };
 
 // Simulates and writes down. Needs costs. Cleared by record_clear().
@@ -31,24 +35,42 @@ bool record_create(struct record *record, const struct schedule *schedule, const
                    const struct network *network, struct error *error);
 void record_clear(struct record *record);
 
+// What an action costs that has a unit.
+static inline const struct cost_row *record_row(const struct record *record, uint32_t stage, uint32_t split)
+{
+    return record->parts ? &record->parts[stage * record->schedule->splits + split] : &record->costs[stage];
+}
+
+// What takes no time happens when what stands before it has ended.
+static inline bool takes_time(struct action action)
+{
+    return !is_message(action) && action.kind != ACTION_VALIDATE;
+}
+
 // The time within an action that recomputes.
-uint64_t record_recompute_ns(const struct record *record, struct action action);
+static inline uint64_t record_recompute_ns(const struct record *record, struct action action)
+{
+    return recomputed_ns(&record->tariff, price_of(&record->walk.board, action));
+}
 
 // What the longest chain of actions and messages is made of.
 bool record_critical_path(const struct record *record, struct critical_path *path, struct error *error);
 
-// --- a rank's list, one action after the other ----------------------------------
+// --- a rank's list, one group after the other ------------------------------------
 //
 //     struct stroll stroll = stroll_begin(record, rank);
 //     while (stroll_next(&stroll)) ...
+//
+// An action alone is a group of one.
 
 struct stroll {
     const struct record *record;
     uint32_t rank;
-    const struct action *at, *end;  // the next action
-    const uint64_t *next_end_ns;    // of the next action that has one
-    struct action action;
-    bool takes_time;  // false: a SEND or RECV, which happens when what stands before it has ended
+    const struct action *at, *end;  // the next group
+    const uint64_t *next_end_ns;    // of the next group that has one
+    const struct action *group;
+    size_t size;
+    bool takes_time;
     uint64_t start_ns, end_ns;
 };
 
@@ -64,21 +86,21 @@ static inline bool stroll_next(struct stroll *stroll)
     const struct record *record = stroll->record;
     if (stroll->at == stroll->end)
         return false;
-    stroll->action = *stroll->at++;
-    stroll->takes_time = !is_message(stroll->action);
+    stroll->group = stroll->at;
+    stroll->size = group_size(stroll->at, stroll->end);
+    stroll->at += stroll->size;
+    stroll->takes_time = takes_time(*stroll->group);
     stroll->start_ns = stroll->end_ns;
     if (stroll->takes_time) {
         stroll->end_ns = *stroll->next_end_ns++;
-        stroll->start_ns = stroll->end_ns - record->tariff.prices[price_of(&record->walk.board, stroll->action)];
+        stroll->start_ns = stroll->end_ns - group_ns(&record->tariff, &record->walk.board, stroll->group, stroll->size);
     }
     return true;
 }
 
-// Whether a message was given to the unit of this stage and micro-batch, and when it arrived.
-static inline bool record_arrival(const struct record *record, uint32_t stage, uint32_t micro_batch, bool back,
-                                  uint64_t *arrived_ns)
+// Whether the message that goes forward or back to a unit was given, and when it arrived.
+static inline bool record_arrival(const struct record *record, size_t unit, bool back, uint64_t *arrived_ns)
 {
-    const size_t unit = unit_index(record->schedule, stage, micro_batch);
     *arrived_ns = record->arrived_ns[back][unit];
     return record->walk.board.units[unit] & (back ? GIVEN_B : GIVEN_F);
 }

@@ -33,12 +33,16 @@ struct bubble bubble_of(uint64_t iteration_ns, const struct rank_result *per_ran
     return bubble;
 }
 
-static void count_in_flight(struct action action, uint32_t *now, struct rank_result *result)
+// At once is: forward first. Where nothing goes back (inference), nothing is kept.
+static void count_in_flight(const struct stroll *stroll, bool forward_only, uint32_t *now, struct rank_result *result)
 {
-    if (action.kind == ACTION_F && ++*now > result->peak_in_flight)
-        result->peak_in_flight = *now;
-    if (action.kind == ACTION_B || action.kind == ACTION_I)
-        --*now;
+    uint32_t backwards = 0;
+    for (size_t i = 0; i < stroll->size; i++) {
+        *now += stroll->group[i].kind == ACTION_F;
+        backwards += is_backward(stroll->group[i]) || (forward_only && stroll->group[i].kind == ACTION_F);
+    }
+    result->peak_in_flight = *now > result->peak_in_flight ? *now : result->peak_in_flight;
+    *now -= backwards;
 }
 
 static void count_times(const struct stroll *stroll, struct rank_result *result)
@@ -46,9 +50,10 @@ static void count_times(const struct stroll *stroll, struct rank_result *result)
     if (stroll->next_end_ns == &stroll->record->ends_ns[stroll->record->first[stroll->rank]] + 1)
         result->first_ns = stroll->start_ns;
     result->last_ns = stroll->end_ns;
-    if (stroll->action.kind <= ACTION_R)
+    if (is_compute(*stroll->group))
         result->busy_ns += stroll->end_ns - stroll->start_ns;
-    result->recompute_ns += record_recompute_ns(stroll->record, stroll->action);
+    for (size_t i = 0; i < stroll->size; i++)
+        result->recompute_ns += record_recompute_ns(stroll->record, stroll->group[i]);
 }
 
 static bool fill_rank(const struct record *record, uint32_t rank, struct versions *versions,
@@ -62,7 +67,7 @@ static bool fill_rank(const struct record *record, uint32_t rank, struct version
     while (stroll_next(&stroll)) {
         if (stroll.takes_time)
             count_times(&stroll, result);
-        count_in_flight(stroll.action, &in_flight, result);
+        count_in_flight(&stroll, record->forward_only, &in_flight, result);
         live_follow(&live, &stroll);
     }
     return live_end(&live, &result->live_peak_bytes, error);
@@ -84,10 +89,11 @@ static bool fill_ranks(const struct record *record, struct simulation *simulatio
 
 // --- the timeline --------------------------------------------------------------
 
-static bool add_span(const struct stroll *stroll, struct timeline *timeline)
+static bool add_span(const struct stroll *stroll, size_t member, struct timeline *timeline)
 {
-    return timeline_add(timeline, (struct span){ stroll->rank, stroll->action, stroll->start_ns, stroll->end_ns,
-                                                 record_recompute_ns(stroll->record, stroll->action) });
+    const struct action action = stroll->group[member];
+    return timeline_add(timeline, (struct span){ stroll->rank, action, stroll->start_ns, stroll->end_ns,
+                                                 record_recompute_ns(stroll->record, action) });
 }
 
 static bool gives_message(const struct schedule *schedule, struct action action)
@@ -96,17 +102,18 @@ static bool gives_message(const struct schedule *schedule, struct action action)
                              : makes_message(schedule, action);
 }
 
-static bool add_message(const struct stroll *stroll, struct timeline *timeline)
+static bool add_message(const struct stroll *stroll, struct action send, struct timeline *timeline)
 {
     const struct record *record = stroll->record;
-    const bool back = stroll->action.kind != ACTION_F && stroll->action.kind != ACTION_SEND_F;
-    struct action send = stroll->action;
+    const bool back = send.kind != ACTION_F && send.kind != ACTION_SEND_F;
     send.kind = back ? ACTION_SEND_B : ACTION_SEND_F;
-    const uint32_t user = back ? send.stage - 1u : send.stage + 1u;
-    const uint32_t number = channel_number(record->schedule, send.micro_batch, back ? user : send.stage, back);
+    send.joined = 0;
+    struct action user = send;
+    user.stage = (uint16_t)(back ? send.stage - 1 : send.stage + 1);
+    const uint32_t number = channel_number(record->schedule, send, back ? user.stage : send.stage, back);
     const struct channel *channel = &record->tariff.channels[number];
     uint64_t arrived;
-    record_arrival(record, user, send.micro_batch, back, &arrived);
+    record_arrival(record, unit_of(record->schedule, user), back, &arrived);
     return timeline_add_message(timeline, (struct message){ send, stroll->rank, channel->to,
                                                             arrived - channel->latency_ns - channel->occupied_ns,
                                                             arrived });
@@ -119,10 +126,11 @@ static bool fill_timeline(const struct record *record, struct timeline *timeline
     for (uint32_t rank = 0; rank < timeline->ranks; rank++) {
         struct stroll stroll = stroll_begin(record, rank);
         while (good && stroll_next(&stroll)) {
-            if (stroll.takes_time)
-                good = add_span(&stroll, timeline);
-            if (good && gives_message(record->schedule, stroll.action))
-                good = add_message(&stroll, timeline);
+            for (size_t i = 0; good && i < stroll.size; i++) {
+                good = (!stroll.takes_time || add_span(&stroll, i, timeline))
+                    && (!gives_message(record->schedule, stroll.group[i])
+                        || add_message(&stroll, stroll.group[i], timeline));
+            }
         }
     }
     return good || error_no_memory(error, "a timeline");

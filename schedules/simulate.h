@@ -1,7 +1,9 @@
 // When everything happens, given what it costs.
 //
 // Every rank does its actions in order; an action starts when the rank is free
-// and its inputs have arrived (network.h); a send never holds its rank up. Exact
+// and its inputs have arrived (network.h); a send never holds its rank up. What is
+// done together starts when all inputs have arrived and ends at once; a REDUCE
+// starts when every copy of its stage stands at it; VALIDATE takes no time. Exact
 // integer arithmetic: equal inputs give equal numbers, and the published tables
 // of the zero-bubble papers come out to the microsecond.
 //
@@ -32,10 +34,10 @@ struct bubble {
 struct rank_result {
     uint64_t first_ns;  // start of its first action
     uint64_t last_ns;   // end of its last
-    uint64_t busy_ns;   // F, B, I, W, R
+    uint64_t busy_ns;   // F, B, I, W, R; what is done together counts once
     uint64_t recompute_ns;  // of it
     uint64_t live_peak_bytes;
-    uint32_t peak_in_flight;  // micro-batches forwarded and not yet backwarded, over its stages
+    uint32_t peak_in_flight;  // micro-batches (or splits of them) forwarded and not yet backwarded, over its stages
 };
 
 // What the longest chain of actions and messages is made of; sums to iteration_ns.

@@ -15,6 +15,7 @@ struct count {
     const struct schedule *schedule;
     struct versions versions;
     struct row *rows;  // per stage, of the rank that is being walked
+    bool forward_only;
 };
 
 static void take(uint32_t *now, uint32_t *most)
@@ -49,7 +50,7 @@ static bool stays_on_this_rank(const struct count *count, struct action action)
         && !crosses_after(count->schedule, action.stage, action.micro_batch);
 }
 
-static void forward(struct count *count, struct action action)
+static void begin_forward(struct count *count, struct action action)
 {
     struct row *row = &count->rows[action.stage];
     TAKE(row, kept);
@@ -58,12 +59,9 @@ static void forward(struct count *count, struct action action)
         TAKE(row, output);
     else if (makes_message(count->schedule, action))
         take_message(&row->now.output, &row->most.output);
-    if (needs_message(count->schedule, action))
-        row->now.input[INPUT_UNTIL_F]--;
 }
 
-// B, or I: `held` begins where W is still to come.
-static void backward(struct count *count, struct action action)
+static void begin_backward(struct count *count, struct action action)
 {
     struct row *row = &count->rows[action.stage];
     if (action.kind == ACTION_I)
@@ -72,6 +70,12 @@ static void backward(struct count *count, struct action action)
         TAKE(row, input_gradient);
     else if (makes_message(count->schedule, action))
         take_message(&row->now.input_gradient, &row->most.input_gradient);
+}
+
+// What is needed no more when a kind of work has ended: for the input's gradient, and for the weights'.
+static void end_backward(struct count *count, struct action action)
+{
+    struct row *row = &count->rows[action.stage];
     row->now.kept--;
     if (crosses_before(count->schedule, action.stage, action.micro_batch))
         row->now.input[INPUT_UNTIL_I]--;
@@ -81,8 +85,7 @@ static void backward(struct count *count, struct action action)
         row[1].now.input_gradient--;
 }
 
-// What W needed, or B at its end.
-static void backward_weight(struct count *count, struct action action)
+static void end_backward_weight(struct count *count, struct action action)
 {
     struct row *row = &count->rows[action.stage];
     if (action.kind == ACTION_W)
@@ -94,34 +97,44 @@ static void backward_weight(struct count *count, struct action action)
         row[-1].now.output--;
 }
 
-static void count_action(struct count *count, uint32_t rank, struct action action)
+// Where nothing goes back, nothing is kept for it.
+static void end_forward(struct count *count, struct action action)
 {
     struct row *row = &count->rows[action.stage];
-    switch (action.kind) {
-    case ACTION_RECV_F:
+    if (needs_message(count->schedule, action))
+        row->now.input[INPUT_UNTIL_F]--;
+    if (!count->forward_only)
+        return;
+    row->now.kept--;
+    if (crosses_before(count->schedule, action.stage, action.micro_batch))
+        row->now.input[INPUT_UNTIL_I]--;
+    end_backward_weight(count, action);
+}
+
+static void begin_action(struct count *count, struct action action)
+{
+    struct row *row = &count->rows[action.stage];
+    if (action.kind == ACTION_RECV_F)
         take_input(row);
-        break;
-    case ACTION_RECV_B:
+    if (action.kind == ACTION_RECV_B)
         TAKE(row, output_gradient);
-        break;
-    case ACTION_F:
-        forward(count, action);
-        break;
-    case ACTION_B:
-        backward(count, action);
-        backward_weight(count, action);
-        break;
-    case ACTION_I:
-        backward(count, action);
-        break;
-    case ACTION_W:
-        backward_weight(count, action);
-        break;
-    default:
-        break;
-    }
+    if (action.kind == ACTION_F)
+        begin_forward(count, action);
+    if (is_backward(action))
+        begin_backward(count, action);
+}
+
+static void end_action(struct count *count, uint32_t rank, struct action action)
+{
+    struct row *row = &count->rows[action.stage];
+    if (action.kind == ACTION_F)
+        end_forward(count, action);
+    if (is_backward(action))
+        end_backward(count, action);
+    if (action.kind == ACTION_B || action.kind == ACTION_W)
+        end_backward_weight(count, action);
     versions_advance(&count->versions, rank, action);
-    const uint32_t alive = versions_alive(&count->versions, versions_copy(&count->versions, rank, action.stage));
+    const uint32_t alive = versions_alive(&count->versions, rank, action.stage);
     if (alive > row->most.versions)
         row->most.versions = alive;
 }
@@ -165,8 +178,14 @@ static bool all_in_order(const struct schedule *schedule, struct error *error)
 static void count_rank(struct count *count, uint32_t rank, struct slots *slots)
 {
     const struct action_list *list = &count->schedule->lists[rank];
-    for (size_t i = 0; i < list->count; i++)
-        count_action(count, rank, list->at[i]);
+    size_t size;
+    for (const struct action *group = list->at; group < list_end(list); group += size) {
+        size = group_size(group, list_end(list));
+        for (size_t i = 0; i < size; i++)
+            begin_action(count, group[i]);
+        for (size_t i = 0; i < size; i++)
+            end_action(count, rank, group[i]);
+    }
     for (size_t i = 0; i < list->count; i++) {  // once per stage; then its row is empty
         struct row *row = &count->rows[list->at[i].stage];
         keep_largest(&slots[list->at[i].stage], &row->most);
@@ -182,7 +201,8 @@ bool slots_count(const struct schedule *lowered, struct slots *slots, struct err
         slots[stage] = (struct slots){ .versions = 1 };
     if (!all_in_order(lowered, error))
         return false;
-    struct count count = { .schedule = lowered, .rows = calloc(lowered->stages, sizeof *count.rows) };
+    struct count count = { .schedule = lowered, .forward_only = schedule_is_forward_only(lowered) };
+    count.rows = calloc(lowered->stages, sizeof *count.rows);
     const bool good = (count.rows || error_no_memory(error, "counting the slots of a schedule"))
                    && versions_create(&count.versions, lowered, error);
     for (uint32_t rank = 0; good && rank < lowered->ranks; rank++)

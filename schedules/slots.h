@@ -6,7 +6,8 @@
 //                  + the largest workspace
 //
 // Each class is a row of equal slots in the rank's slab; whoever needs one takes
-// the lowest that is free. Lives, by position in the rank's list:
+// the lowest that is free. Where sequences are split, a slot is for a split. Lives, by
+// position in the rank's list (what is done together has one):
 //
 //     input            RECV_F ........ the last use: F, or B / I, or W (three counts)
 //     kept             F ............. end of B or I

@@ -1,11 +1,7 @@
 #include "schedules/standstill.h"
 
 #include <stdio.h>
-
-static bool is_message(unsigned kind)
-{
-    return kind >= ACTION_SEND_F && kind <= ACTION_RECV_B;
-}
+#include <string.h>
 
 struct action action_mirror(struct action action)
 {
@@ -21,27 +17,80 @@ struct action action_mirror(struct action action)
     return action;
 }
 
+// What a rank waits for, and whose it is.
+struct need {
+    struct action standing;  // the action that waits: of a group, the first that does
+    struct action action;
+    uint32_t rank;
+};
+
 // What an action waits for: the other end of a message; in a lowered schedule
 // the SEND of a computation's input, in a compute order the computation itself.
-static struct action waited_for(const struct schedule *schedule, struct action action)
+static struct need need_of_action(const struct schedule *schedule, struct action action)
 {
-    if (is_message(action.kind))
-        return action_mirror(action);
-    struct action needed = action_needed_by(action);
-    if (schedule->lowered)
-        needed.kind = action.kind == ACTION_F ? ACTION_SEND_F : ACTION_SEND_B;
-    return needed;
+    struct need need = { .standing = action };
+    if (is_message(action)) {
+        need.action = action_mirror(action);
+    } else {
+        need.action = action_needed_by(action);
+        if (schedule->lowered)
+            need.action.kind = action.kind == ACTION_F ? ACTION_SEND_F : ACTION_SEND_B;
+    }
+    need.action.joined = 0;
+    need.rank = schedule_rank(schedule, need.action.stage, need.action.micro_batch);
+    return need;
 }
 
-static struct action standing(const struct schedule *schedule, const size_t *positions, uint32_t rank)
+static bool has_done(const struct schedule *schedule, const size_t *positions, const struct need *need)
 {
-    return schedule->lists[rank].at[positions[rank]];
+    const struct action *list = schedule->lists[need->rank].at;
+    for (size_t i = positions[need->rank]; i-- > 0;) {
+        const bool same_kind = list[i].kind == need->action.kind || (is_backward(list[i]) && is_backward(need->action));
+        if (same_kind && list[i].stage == need->action.stage && list[i].micro_batch == need->action.micro_batch
+            && list[i].split == need->action.split)
+            return true;
+    }
+    return false;
 }
 
-static uint32_t peer_of(const struct schedule *schedule, const size_t *positions, uint32_t rank)
+// The first of a group that waits.
+static struct need need_of_group(const struct schedule *schedule, const size_t *positions, const struct action *group,
+                                 size_t size)
 {
-    const struct action needed = waited_for(schedule, standing(schedule, positions, rank));
-    return schedule_rank(schedule, needed.stage, needed.micro_batch);
+    for (size_t i = 0; i + 1 < size; i++) {
+        if (!needs_message(schedule, group[i]))
+            continue;
+        const struct need need = need_of_action(schedule, group[i]);
+        if (!has_done(schedule, positions, &need))
+            return need;
+    }
+    return need_of_action(schedule, group[size - 1]);
+}
+
+// Another copy of the stage, which does not stand at its REDUCE.
+static struct need need_of_reduce(const struct schedule *schedule, const size_t *positions, struct action reduce,
+                                  uint32_t own)
+{
+    struct need need = { reduce, reduce, own };
+    for (uint32_t route = 0; route < schedule->route_count; route++) {
+        const uint32_t rank = schedule->routes[(size_t)route * schedule->stages + reduce.stage];
+        const struct action_list *list = &schedule->lists[rank];
+        const struct action *at = list->at + positions[rank];
+        if (rank != own && (at == list_end(list) || at->kind != ACTION_REDUCE || at->stage != reduce.stage)) {
+            need.rank = rank;
+            break;
+        }
+    }
+    return need;
+}
+
+static struct need need_of(const struct schedule *schedule, const size_t *positions, uint32_t rank)
+{
+    const struct action_list *list = &schedule->lists[rank];
+    const struct action *at = list->at + positions[rank];
+    if (at->kind == ACTION_REDUCE)
+        return need_of_reduce(schedule, positions, *at, rank);
+    return need_of_group(schedule, positions, at, group_size(at, list_end(list)));
 }
 
 static bool has_finished(const struct schedule *schedule, const size_t *positions, uint32_t rank)
@@ -57,13 +106,13 @@ static uint32_t follow(const struct schedule *schedule, const size_t *positions)
     while (has_finished(schedule, positions, rank))
         rank++;
     for (uint32_t step = 0; step < schedule->ranks; step++) {
-        const uint32_t next = peer_of(schedule, positions, rank);
+        const uint32_t next = need_of(schedule, positions, rank).rank;
         if (has_finished(schedule, positions, next))
             return rank;
         rank = next;
     }
     uint32_t lowest = rank;
-    for (uint32_t at = peer_of(schedule, positions, rank); at != rank; at = peer_of(schedule, positions, at))
+    for (uint32_t at = need_of(schedule, positions, rank).rank; at != rank; at = need_of(schedule, positions, at).rank)
         lowest = at < lowest ? at : lowest;
     return lowest;
 }
@@ -71,16 +120,18 @@ static uint32_t follow(const struct schedule *schedule, const size_t *positions)
 struct standstill standstill_find(const struct schedule *schedule, const size_t *positions)
 {
     struct standstill found = { .rank = follow(schedule, positions) };
+    const struct need need = need_of(schedule, positions, found.rank);
     found.position = positions[found.rank];
-    found.action = standing(schedule, positions, found.rank);
-    const uint32_t peer = peer_of(schedule, positions, found.rank);
+    found.action = need.standing;
+    while (memcmp(&schedule->lists[found.rank].at[found.position], &found.action, sizeof found.action) != 0)
+        found.position++;
     char buffer[ACTION_SIZE];
-    action_format(waited_for(schedule, found.action), buffer);
-    if (has_finished(schedule, positions, peer))
-        snprintf(found.reason, sizeof found.reason, "it waits for %s, and rank %u ends without it", buffer, peer);
+    action_format(need.action, buffer);
+    if (has_finished(schedule, positions, need.rank))
+        snprintf(found.reason, sizeof found.reason, "it waits for %s, and rank %u ends without it", buffer, need.rank);
     else
         snprintf(found.reason, sizeof found.reason, "it waits for %s of rank %u, which in turn waits for rank %u",
-                 buffer, peer, peer_of(schedule, positions, peer));
+                 buffer, need.rank, need_of(schedule, positions, need.rank).rank);
     return found;
 }
 
@@ -88,20 +139,20 @@ void standstill_describe(const struct schedule *schedule, const size_t *position
 {
     uint32_t rank = first;
     do {
-        const struct action action = standing(schedule, positions, rank);
-        const uint32_t peer = peer_of(schedule, positions, rank);
+        const struct need need = need_of(schedule, positions, rank);
         char at[ACTION_SIZE], needed[ACTION_SIZE];
-        text_add(text, "%srank %u waits at %s ", rank == first ? "" : "; ", rank, action_format(action, at));
-        if (is_message(action.kind))
+        text_add(text, "%srank %u waits at %s ", rank == first ? "" : "; ", rank, action_format(need.standing, at));
+        if (is_message(need.standing))
             text_add(text, "%s rank %u",
-                     action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B ? "to" : "from", peer);
+                     need.standing.kind == ACTION_SEND_F || need.standing.kind == ACTION_SEND_B ? "to" : "from",
+                     need.rank);
         else
-            text_add(text, "for %s of rank %u", action_format(waited_for(schedule, action), needed), peer);
-        if (has_finished(schedule, positions, peer)) {
-            text_add(text, "; rank %u has finished", peer);
+            text_add(text, "for %s of rank %u", action_format(need.action, needed), need.rank);
+        if (has_finished(schedule, positions, need.rank)) {
+            text_add(text, "; rank %u has finished", need.rank);
             return;
         }
-        rank = peer;
+        rank = need.rank;
     } while (rank != first);
 }
 

@@ -14,9 +14,10 @@ struct standstill {
     char reason[REASON_SIZE];
 };
 
-// `positions` says where each rank stands in its list; a rank at its end has
-// finished. At least one has not. The ranks that do stand wait for a message of
-// another rank (compute orders), or at a SEND or RECV, or for a SEND.
+// `positions` says where each rank stands in its list (in a group, at its first); a
+// rank at its end has finished. At least one has not. The ranks that do stand wait
+// for a message of another rank (compute orders), or at a SEND or RECV, or for a
+// SEND, or at a REDUCE for a copy that does not stand at it.
 struct standstill standstill_find(const struct schedule *schedule, const size_t *positions);
 
 // "rank 0 waits at 0B0 for 1B0 of rank 1; rank 1 waits at 1F1 for 0F1 of rank 0",

@@ -15,7 +15,9 @@ static void connect(struct tariff *tariff, const struct schedule *schedule, cons
                 const uint32_t number = (route * schedule->stages + stage) * 2 + back;
                 const uint32_t from = ranks[back], to = ranks[!back];
                 const uint32_t link = network ? network->link_of[(size_t)from * network->ranks + to] : number;
-                tariff->channels[number] = (struct channel){ .boundary = stage, .to = to, .link = link };
+                for (uint32_t split = 0; split < schedule->splits; split++)
+                    tariff->channels[(size_t)number * schedule->splits + split] =
+                        (struct channel){ .boundary = stage, .to = to, .link = link };
             }
         }
     }
@@ -29,10 +31,10 @@ static bool find_shared_links(struct tariff *tariff, const struct schedule *sche
         return error_no_memory(error, "the links of a schedule");
     memset(sender, 0xff, (tariff->link_count + (size_t)1) * sizeof *sender);
     for (uint32_t i = 0; i < tariff->channel_count; i++) {
-        const uint32_t stage = i / 2 % schedule->stages;
+        const uint32_t number = i / schedule->splits, stage = number / 2 % schedule->stages;
         if (stage + 1 == schedule->stages)
             continue;
-        const uint32_t from = schedule->routes[i / 2 + i % 2];
+        const uint32_t from = schedule->routes[number / 2 + number % 2];
         uint32_t *of_link = &sender[tariff->channels[i].link];
         if (from == tariff->channels[i].to)
             continue;
@@ -48,14 +50,15 @@ bool tariff_create(struct tariff *tariff, const struct schedule *schedule, const
 {
     assert(!network || network->ranks >= schedule->ranks);
 
-    *tariff = (struct tariff){ .stages = schedule->stages };
-    const uint64_t channels = (uint64_t)schedule->route_count * schedule->stages * 2;
+    *tariff = (struct tariff){ .stages = schedule->stages, .splits = schedule->splits };
+    const size_t rows = (size_t)schedule->stages * schedule->splits;
+    const uint64_t channels = (uint64_t)schedule->route_count * rows * 2;
     if (channels >= UINT32_MAX)
         return error_set(error, "the schedule is too large: %llu channels", (unsigned long long)channels);
     tariff->channel_count = (uint32_t)channels;
-    tariff->link_count = network ? network->link_count : tariff->channel_count;
-    tariff->prices = calloc((size_t)schedule->stages * PRICES, sizeof *tariff->prices);
-    tariff->uses = calloc((size_t)schedule->stages * PRICES, sizeof *tariff->uses);
+    tariff->link_count = network ? network->link_count : tariff->channel_count / schedule->splits;
+    tariff->prices = calloc(rows * PRICES, sizeof *tariff->prices);
+    tariff->uses = calloc(rows * PRICES, sizeof *tariff->uses);
     tariff->channels = calloc(tariff->channel_count, sizeof *tariff->channels);
     tariff->links = calloc(tariff->link_count + (size_t)1, sizeof *tariff->links);
     if (!tariff->prices || !tariff->uses || !tariff->channels || !tariff->links) {
@@ -91,16 +94,22 @@ static void price_stage(uint64_t *prices, const struct cost_row *row)
     prices[PRICE_B_RECOMPUTING] = add_clamped(row->backward_ns, row->recompute_ns);
     prices[PRICE_I_RECOMPUTING] = add_clamped(row->backward_input_ns, row->recompute_ns);
     prices[PRICE_STEP] = row->step_ns;
+    prices[PRICE_REDUCE] = row->reduce_ns;
+    prices[PRICE_OVERLAPPED] = row->overlapped_ns;
 }
 
 void tariff_fill(struct tariff *tariff, const struct cost_row *costs)
 {
-    for (uint32_t stage = 0; stage < tariff->stages; stage++)
-        price_stage(&tariff->prices[(size_t)stage * PRICES], &costs[stage]);
+    const uint32_t splits = tariff->splits;
+    for (uint32_t i = 0; i < tariff->stages * splits; i++) {
+        const struct cost_row part = cost_row_part(&costs[i / splits], i % splits, splits);
+        price_stage(&tariff->prices[(size_t)i * PRICES], &part);
+    }
     for (uint32_t i = 0; i < tariff->channel_count; i++) {
         struct channel *channel = &tariff->channels[i];
         const struct link *link = &tariff->links[channel->link];
-        channel->occupied_ns = transfer_ns(costs[channel->boundary].output_bytes, link->bytes_per_second, 0);
+        const uint64_t bytes = cost_part(costs[channel->boundary].output_bytes, i % splits, splits);
+        channel->occupied_ns = transfer_ns(bytes, link->bytes_per_second, 0);
         channel->latency_ns = link->latency_ns;
     }
 }
@@ -108,7 +117,7 @@ void tariff_fill(struct tariff *tariff, const struct cost_row *costs)
 bool tariff_sum_is_possible(const struct tariff *tariff)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < (size_t)tariff->stages * PRICES; i++)
+    for (size_t i = 0; i < (size_t)tariff->stages * tariff->splits * PRICES; i++)
         sum = add_clamped(sum, multiply_clamped(tariff->uses[i], tariff->prices[i]));
     for (uint32_t i = 0; i < tariff->channel_count; i++) {
         const struct channel *channel = &tariff->channels[i];

@@ -1,15 +1,18 @@
 // What everything in a schedule costs: its actions, by stage and kind; its
 // messages, by channel. Counts, too, how often each is met, so that times that
 // add up to more than there is are found before anybody believes them.
+//
+// Where sequences are split, each split has rows of its own (cost_part.h).
 #ifndef SCHEDULES_TARIFF_H
 #define SCHEDULES_TARIFF_H
 
 #include "schedules/board.h"
+#include "schedules/cost_part.h"
 #include "schedules/network.h"
 
-// What an action costs is found at [stage * PRICES + price].
+// What an action costs is found at [(stage * splits + split) * PRICES + price].
 enum price {
-    PRICE_NOTHING,  // SEND, REDUCE
+    PRICE_NOTHING,  // SEND, VALIDATE
     PRICE_F,
     PRICE_B,
     PRICE_I,
@@ -18,6 +21,8 @@ enum price {
     PRICE_B_RECOMPUTING,  // where the schedule has no R of its own
     PRICE_I_RECOMPUTING,
     PRICE_STEP,
+    PRICE_REDUCE,
+    PRICE_OVERLAPPED,  // F together with a backward; 0: one after the other
 };
 enum { PRICES = 16 };  // columns; a power of two, since prices are taken apart often
 
@@ -32,10 +37,10 @@ struct channel {
 };
 
 struct tariff {
-    uint32_t stages;
-    uint64_t *prices;  // stage * PRICES + price
+    uint32_t stages, splits;
+    uint64_t *prices;
     uint64_t *uses;    // how many actions there are of each price
-    struct channel *channels;  // (route, boundary, direction); some may be without messages
+    struct channel *channels;  // (route, boundary, direction, split); some may be without messages
     uint32_t channel_count;
     struct link *links;
     uint32_t link_count;
@@ -54,11 +59,11 @@ void tariff_fill(struct tariff *tariff, const struct cost_row *costs);
 // ns. No moment is later than that.
 bool tariff_sum_is_possible(const struct tariff *tariff);
 
-// The channel of a message between `boundary` and the next stage.
-static inline uint32_t channel_number(const struct schedule *schedule, uint32_t micro_batch, uint32_t boundary,
-                                      bool back)
+// The channel of a message of a unit between `boundary` and the next stage.
+static inline uint32_t channel_number(const struct schedule *schedule, struct action action, uint32_t boundary, bool back)
 {
-    return (schedule->route_of[micro_batch] * schedule->stages + boundary) * 2 + back;
+    const uint32_t route = schedule->route_of[action.micro_batch];
+    return ((route * schedule->stages + boundary) * 2 + back) * schedule->splits + action.split;
 }
 
 // A message becomes ready: it waits for its link, holds it, and arrives at the moment that is returned.
@@ -75,13 +80,39 @@ static inline uint32_t price_of(const struct board *board, struct action action)
 {
     static const uint8_t prices[ACTION_KINDS] = {
         [ACTION_F] = PRICE_F, [ACTION_B] = PRICE_B_RECOMPUTING, [ACTION_I] = PRICE_I_RECOMPUTING,
-        [ACTION_W] = PRICE_W, [ACTION_R] = PRICE_R,             [ACTION_STEP] = PRICE_STEP,
+        [ACTION_W] = PRICE_W, [ACTION_R] = PRICE_R,             [ACTION_REDUCE] = PRICE_REDUCE,
+        [ACTION_STEP] = PRICE_STEP,
     };
     uint32_t price = prices[action.kind];
-    if ((price == PRICE_B_RECOMPUTING || price == PRICE_I_RECOMPUTING)
-        && board_has(board, action.stage, action.micro_batch, DID_R))
+    if ((price == PRICE_B_RECOMPUTING || price == PRICE_I_RECOMPUTING) && board_has(board, action, DID_R))
         price = price == PRICE_B_RECOMPUTING ? PRICE_B : PRICE_I;
-    return action.stage * (uint32_t)PRICES + price;
+    return (action.stage * board->schedule->splits + action.split) * (uint32_t)PRICES + price;
+}
+
+// What a price of price_of() has of recomputation.
+static inline uint64_t recomputed_ns(const struct tariff *tariff, uint32_t price)
+{
+    const uint32_t column = price % PRICES;
+    const bool recomputes = column == PRICE_R || column == PRICE_B_RECOMPUTING || column == PRICE_I_RECOMPUTING;
+    return recomputes ? tariff->prices[price - column + PRICE_R] : 0;
+}
+
+// What an F and a B or I take that are done together: what is recomputed comes on top.
+static inline uint64_t overlapped_ns(const struct tariff *tariff, uint32_t forward, uint32_t backward)
+{
+    const uint64_t overlapped = tariff->prices[forward - PRICE_F + PRICE_OVERLAPPED];
+    return overlapped ? overlapped + recomputed_ns(tariff, backward) : tariff->prices[forward] + tariff->prices[backward];
+}
+
+// What the actions of a group take; of one alone, its price.
+static inline uint64_t group_ns(const struct tariff *tariff, const struct board *board, const struct action *group,
+                                size_t size)
+{
+    const uint32_t first = price_of(board, group[0]);
+    if (size == 1)
+        return tariff->prices[first];
+    const uint32_t second = price_of(board, group[1]);
+    return group[0].kind == ACTION_F ? overlapped_ns(tariff, first, second) : overlapped_ns(tariff, second, first);
 }
 
 #endif

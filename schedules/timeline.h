@@ -5,6 +5,7 @@
 
 #include "schedules/schedule.h"
 
+// What is done together has a span each, of the same time.
 struct span {
     uint32_t rank;
     struct action action;

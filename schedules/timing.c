@@ -9,12 +9,14 @@ bool timing_create(struct timing *timing, const struct order *order, struct erro
     timing->free_ns = calloc(order->ranks, sizeof *timing->free_ns);
     timing->link_free_ns = calloc(order->tariff.link_count + (size_t)1, sizeof *timing->link_free_ns);
     timing->arrived_ns = calloc(order->messages + (size_t)1, sizeof *timing->arrived_ns);
+    timing->met_ns = calloc(order->tariff.stages, sizeof *timing->met_ns);
+    timing->waiting = calloc(order->tariff.stages, sizeof *timing->waiting);
     timing->heap.ranks = calloc(order->ranks, sizeof *timing->heap.ranks);
     timing->heap.moments_ns = calloc(order->ranks, sizeof *timing->heap.moments_ns);
     timing->waits = calloc(order->ranks, sizeof *timing->waits);
     timing->next = calloc(order->ranks, sizeof *timing->next);
-    if (timing->free_ns && timing->link_free_ns && timing->arrived_ns && timing->heap.ranks
-        && timing->heap.moments_ns && timing->waits && timing->next)
+    if (timing->free_ns && timing->link_free_ns && timing->arrived_ns && timing->met_ns && timing->waiting
+        && timing->heap.ranks && timing->heap.moments_ns && timing->waits && timing->next)
         return true;
     timing_clear(timing);
     return error_no_memory(error, "the times of a schedule");
@@ -25,6 +27,8 @@ void timing_clear(struct timing *timing)
     free(timing->free_ns);
     free(timing->link_free_ns);
     free(timing->arrived_ns);
+    free(timing->met_ns);
+    free(timing->waiting);
     free(timing->heap.ranks);
     free(timing->heap.moments_ns);
     free(timing->waits);
@@ -39,6 +43,18 @@ static inline void send_message(struct timing *timing, const struct step *step, 
 {
     const struct channel *channel = &timing->order->tariff.channels[step->channel];
     timing->arrived_ns[step->give] = channel_send(channel, timing->link_free_ns, ready);
+}
+
+// When the last of the copies was free that stand at a REDUCE now.
+static uint64_t all_free_ns(const struct timing *timing, uint32_t stage)
+{
+    const struct copies *copies = &timing->order->copies;
+    uint64_t last = 0;
+    for (uint32_t copy = copies->first[stage]; copy < copies->first[stage + 1]; copy++) {
+        const uint64_t free_ns = timing->free_ns[copies->ranks[copy]];
+        last = free_ns > last ? free_ns : last;
+    }
+    return last;
 }
 
 static uint64_t last_end(const struct timing *timing)
@@ -57,6 +73,17 @@ static void start_anew(struct timing *timing)
 
 // --- in order -------------------------------------------------------------------
 
+// The end of a step that is not a plain one.
+static uint64_t end_apart(struct timing *timing, const struct step *step)
+{
+    const struct tariff *tariff = &timing->order->tariff;
+    if (step->wait == STEP_OVERLAPS)
+        return timing->free_ns[step->rank] + overlapped_ns(tariff, step->price, step->channel);
+    if (step->wait == STEP_OPENS)
+        timing->met_ns[step->channel] = all_free_ns(timing, step->channel);
+    return timing->met_ns[step->channel] + tariff->prices[step->price];
+}
+
 uint64_t timing_in_order(struct timing *timing)
 {
     const struct order *order = timing->order;
@@ -65,9 +92,10 @@ uint64_t timing_in_order(struct timing *timing)
     for (size_t i = 0; i < order->count; i++) {
         const struct step *step = &order->steps[i];
         uint64_t start = timing->free_ns[step->rank];
-        if (step->wait != NO_MESSAGE && timing->arrived_ns[step->wait] > start)
+        if (step->wait < MOST_MESSAGES && timing->arrived_ns[step->wait] > start)
             start = timing->arrived_ns[step->wait];
-        const uint64_t end = start + prices[step->price];
+        const bool is_plain = step->wait < MOST_MESSAGES || step->wait == NO_MESSAGE;
+        const uint64_t end = is_plain ? start + prices[step->price] : end_apart(timing, step);
         timing->free_ns[step->rank] = end;
         if (step->give != NO_MESSAGE)
             send_message(timing, step, end);
@@ -79,6 +107,19 @@ uint64_t timing_in_order(struct timing *timing)
 
 #define NOT_YET UINT64_MAX  // of a message that has not become ready
 
+// A copy stands at its REDUCE; the last to come lets all go on.
+static void meet(struct timing *timing, const struct step *step)
+{
+    const struct copies *copies = &timing->order->copies;
+    const uint32_t stage = step->channel;
+    if (++timing->waiting[stage] < copies_count(copies, stage))
+        return;
+    timing->waiting[stage] = 0;
+    const uint64_t end = all_free_ns(timing, stage) + timing->order->tariff.prices[step->price];
+    for (uint32_t copy = copies->first[stage]; copy < copies->first[stage + 1]; copy++)
+        rank_heap_push(&timing->heap, copies->ranks[copy], end);
+}
+
 // Begins a rank's next step, if its input is known to arrive.
 static void begin_next(struct timing *timing, uint32_t rank)
 {
@@ -87,13 +128,17 @@ static void begin_next(struct timing *timing, uint32_t rank)
         return;
     const struct step *step = &order->lists[timing->next[rank]];
     uint64_t start = timing->free_ns[rank];
-    if (step->wait != NO_MESSAGE && timing->arrived_ns[step->wait] == NOT_YET) {
+    if (step->wait == STEP_OPENS || step->wait == STEP_MEETS) {
+        meet(timing, step);
+    } else if (step->wait == STEP_OVERLAPS) {
+        rank_heap_push(&timing->heap, rank, start + overlapped_ns(&order->tariff, step->price, step->channel));
+    } else if (step->wait != NO_MESSAGE && timing->arrived_ns[step->wait] == NOT_YET) {
         timing->waits[rank] = step->wait;
-        return;
+    } else {
+        if (step->wait != NO_MESSAGE && timing->arrived_ns[step->wait] > start)
+            start = timing->arrived_ns[step->wait];
+        rank_heap_push(&timing->heap, rank, start + order->tariff.prices[step->price]);
     }
-    if (step->wait != NO_MESSAGE && timing->arrived_ns[step->wait] > start)
-        start = timing->arrived_ns[step->wait];
-    rank_heap_push(&timing->heap, rank, start + order->tariff.prices[step->price]);
 }
 
 uint64_t timing_by_events(struct timing *timing)

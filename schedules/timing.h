@@ -16,6 +16,8 @@ struct timing {
     uint64_t *free_ns;        // per rank: end of its last step so far
     uint64_t *link_free_ns;   // per link
     uint64_t *arrived_ns;     // per message
+    uint64_t *met_ns;         // per stage: when all copies stood at its last REDUCE
+    uint32_t *waiting;        // per stage: how many of its copies stand at a REDUCE
     struct rank_heap heap;    // ranks that are at a step, by its end
     uint32_t *waits;          // per rank: message it waits for
     size_t *next;             // per rank: in order->lists

@@ -3,13 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t versions_copy(const struct versions *versions, uint32_t rank, uint32_t stage)
+static uint32_t *version_at(const struct versions *versions, uint32_t stage, uint32_t micro_batch)
+{
+    return &versions->version_of[(size_t)stage * versions->schedule->micro_batches + micro_batch];
+}
+
+// The copy of a stage's weights that a rank holds.
+static uint32_t copy_of(const struct versions *versions, uint32_t rank, struct action action)
 {
     const struct schedule *schedule = versions->schedule;
-    size_t at = stage;
-    while (schedule->routes[at] != rank)
-        at += schedule->stages;
-    return at;
+    if (!has_unit(action))
+        return copies_find(&versions->copies, action.stage, rank);
+    return versions->copies.of_route[(size_t)schedule->route_of[action.micro_batch] * schedule->stages + action.stage];
 }
 
 // The last thing a micro-batch does with the weights of a stage.
@@ -27,11 +32,11 @@ static void assign_versions(struct versions *versions)
         const struct action_list *list = &schedule->lists[rank];
         for (size_t i = 0; i < list->count; i++) {
             const struct action action = list->at[i];
-            const size_t copy = versions_copy(versions, rank, action.stage);
+            const uint32_t copy = copy_of(versions, rank, action);
             if (action.kind == ACTION_STEP)
                 updates[copy]++;
-            else if (schedule->weights == WEIGHTS_2BW ? ends_use(action) : action.kind == ACTION_F)
-                versions->version_of[unit_index(schedule, action.stage, action.micro_batch)] =
+            else if (action.split == 0 && (schedule->weights == WEIGHTS_2BW ? ends_use(action) : action.kind == ACTION_F))
+                *version_at(versions, action.stage, action.micro_batch) =
                     updates[copy] - (schedule->weights == WEIGHTS_2BW && updates[copy] > 0);
         }
     }
@@ -40,16 +45,16 @@ static void assign_versions(struct versions *versions)
 static void spread_from_stage_0(struct versions *versions)
 {
     const struct schedule *schedule = versions->schedule;
-    const uint32_t *met = &versions->version_of[unit_index(schedule, 0, 0)];
+    const uint32_t *met = version_at(versions, 0, 0);
     for (uint32_t stage = 1; stage < schedule->stages; stage++)
-        memcpy(&versions->version_of[unit_index(schedule, stage, 0)], met, schedule->micro_batches * sizeof *met);
+        memcpy(version_at(versions, stage, 0), met, schedule->micro_batches * sizeof *met);
 }
 
 static bool count_users(struct versions *versions, struct error *error)
 {
     const struct schedule *schedule = versions->schedule;
-    const size_t copies = (size_t)schedule->route_count * schedule->stages;
-    for (size_t copy = 0; copy < copies; copy++)
+    const uint32_t copies = versions->copies.first[schedule->stages];
+    for (uint32_t copy = 0; copy < copies; copy++)
         versions->first[copy + 1] = versions->first[copy] + versions->newest[copy] + 1;
     versions->users = calloc(versions->first[copies], sizeof *versions->users);
     if (!versions->users)
@@ -57,15 +62,16 @@ static bool count_users(struct versions *versions, struct error *error)
 
     for (uint32_t stage = 0; stage < schedule->stages; stage++) {
         for (uint32_t micro_batch = 0; micro_batch < schedule->micro_batches; micro_batch++) {
-            const size_t copy = versions_copy(versions, schedule_rank(schedule, stage, micro_batch), stage);
-            uint32_t *version = &versions->version_of[unit_index(schedule, stage, micro_batch)];
+            const size_t route = schedule->route_of[micro_batch];
+            const uint32_t copy = versions->copies.of_route[route * schedule->stages + stage];
+            uint32_t *version = version_at(versions, stage, micro_batch);
             if (*version > versions->newest[copy])
                 *version = NO_VERSION;
             else
-                versions->users[versions->first[copy] + *version]++;
+                versions->users[versions->first[copy] + *version] += schedule->splits;
         }
     }
-    for (size_t copy = 0; copy < copies; copy++)
+    for (uint32_t copy = 0; copy < copies; copy++)
         versions->newest[copy] = 0;
     return true;
 }
@@ -75,9 +81,11 @@ bool versions_create(struct versions *versions, const struct schedule *schedule,
     *versions = (struct versions){ .schedule = schedule };
     if (schedule->weights == WEIGHTS_FLUSH)
         return true;
-    const size_t copies = (size_t)schedule->route_count * schedule->stages;
+    if (!copies_create(&versions->copies, schedule, error))
+        return false;
+    const uint32_t copies = versions->copies.first[schedule->stages];
     versions->version_of = calloc((size_t)schedule->stages * schedule->micro_batches, sizeof *versions->version_of);
-    versions->first = calloc(copies + 1, sizeof *versions->first);
+    versions->first = calloc(copies + (size_t)1, sizeof *versions->first);
     versions->newest = calloc(copies, sizeof *versions->newest);
     versions->oldest = calloc(copies, sizeof *versions->oldest);
     if (!versions->version_of || !versions->first || !versions->newest || !versions->oldest) {
@@ -95,6 +103,7 @@ bool versions_create(struct versions *versions, const struct schedule *schedule,
 
 void versions_clear(struct versions *versions)
 {
+    copies_clear(&versions->copies);
     free(versions->version_of);
     free(versions->users);
     free(versions->first);
@@ -107,7 +116,7 @@ void versions_advance(struct versions *versions, uint32_t rank, struct action ac
 {
     if (!versions->version_of || (action.kind != ACTION_STEP && !ends_use(action)))
         return;
-    const size_t copy = versions_copy(versions, rank, action.stage);
+    const uint32_t copy = copy_of(versions, rank, action);
     uint32_t *users = &versions->users[versions->first[copy]];
     if (action.kind == ACTION_STEP) {
         versions->newest[copy]++;
@@ -120,16 +129,19 @@ void versions_advance(struct versions *versions, uint32_t rank, struct action ac
         versions->oldest[copy]++;
 }
 
-uint32_t versions_alive(const struct versions *versions, size_t copy)
+uint32_t versions_alive(const struct versions *versions, uint32_t rank, uint32_t stage)
 {
-    return versions->version_of ? versions->newest[copy] - versions->oldest[copy] + 1 : 1;
+    if (!versions->version_of)
+        return 1;
+    const uint32_t copy = copies_find(&versions->copies, stage, rank);
+    return versions->newest[copy] - versions->oldest[copy] + 1;
 }
 
 uint32_t versions_met(const struct versions *versions, struct action forward)
 {
     if (!versions->version_of)
         return 0;
-    return versions->version_of[unit_index(versions->schedule, forward.stage, forward.micro_batch)];
+    return *version_at(versions, forward.stage, forward.micro_batch);
 }
 
 bool versions_ready(const struct versions *versions, uint32_t rank, struct action forward)
@@ -137,5 +149,5 @@ bool versions_ready(const struct versions *versions, uint32_t rank, struct actio
     if (!versions->version_of)
         return true;
     const uint32_t version = versions_met(versions, forward);
-    return version != NO_VERSION && version <= versions->newest[versions_copy(versions, rank, forward.stage)];
+    return version != NO_VERSION && version <= versions->newest[copy_of(versions, rank, forward)];
 }

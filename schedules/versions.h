@@ -12,7 +12,8 @@
 //
 // flush: always the only one. stash: the newest when the forward runs. vertical:
 // the newest of stage 0 when the micro-batch enters there. 2bw: one older than
-// the newest that the micro-batch's own update is made from.
+// the newest that the micro-batch's own update is made from. The splits of a
+// micro-batch all meet the version of the first.
 #ifndef SCHEDULES_VERSIONS_H
 #define SCHEDULES_VERSIONS_H
 
@@ -20,7 +21,8 @@
 
 struct versions {
     const struct schedule *schedule;
-    uint32_t *version_of;  // per unit (board.h), NO_VERSION if its stage never makes it; NULL with a flush
+    struct copies copies;
+    uint32_t *version_of;  // per stage and micro-batch; NO_VERSION if the stage never makes it; NULL with a flush
     uint32_t *users;       // per copy of a stage and version: units that are still to use it
     size_t *first;         // where a copy's users begin
     uint32_t *newest;      // per copy
@@ -33,14 +35,11 @@ struct versions {
 bool versions_create(struct versions *versions, const struct schedule *schedule, struct error *error);
 void versions_clear(struct versions *versions);
 
-// The copy of a stage's weights that a rank holds: several routes may share one.
-size_t versions_copy(const struct versions *versions, uint32_t rank, uint32_t stage);
-
 // Tells that an action has been done; a rank's in their order.
 void versions_advance(struct versions *versions, uint32_t rank, struct action action);
 
-// How many versions a copy holds now.
-uint32_t versions_alive(const struct versions *versions, size_t copy);
+// How many versions of a stage a rank holds now.
+uint32_t versions_alive(const struct versions *versions, uint32_t rank, uint32_t stage);
 
 // The version an F meets, and whether its stage has made it by now.
 uint32_t versions_met(const struct versions *versions, struct action forward);

@@ -1,5 +1,6 @@
 #include "schedules/walk.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "schedules/standstill.h"
@@ -22,20 +23,21 @@ static void seat_all(struct walk *walk)
 
 bool walk_create(struct walk *walk, const struct schedule *schedule, struct error *error)
 {
-    *walk = (struct walk){ .schedule = schedule };
+    *walk = (struct walk){ .schedule = schedule, .stride = (size_t)schedule->micro_batches * schedule->splits };
     if (!board_create(&walk->board, schedule, schedule->lowered, error))
         return false;
     walk->seats = calloc((size_t)schedule->route_count * schedule->stages, sizeof *walk->seats);
     walk->cursors = calloc(schedule->ranks, sizeof *walk->cursors);
+    walk->waiting = calloc(schedule->stages, sizeof *walk->waiting);
     walk->awake = calloc(schedule->ranks, sizeof *walk->awake);
-    if (!walk->seats || !walk->cursors || !walk->awake) {
+    if (!walk->seats || !walk->cursors || !walk->waiting || !walk->awake) {
         walk_clear(walk);
         return error_no_memory(error, "a walk through a schedule");
     }
     seat_all(walk);
     for (uint32_t rank = schedule->ranks; rank-- > 0;) {
         const struct action_list *list = &schedule->lists[rank];
-        walk->cursors[rank] = (struct cursor){ list->at, list_end(list), NOTHING };
+        walk->cursors[rank] = (struct cursor){ list->at, list_end(list), NOTHING, false, MEETING_NONE };
         if (rank > 0)
             walk->awake[walk->awake_count++] = rank;
     }
@@ -47,15 +49,77 @@ void walk_clear(struct walk *walk)
     board_clear(&walk->board);
     free(walk->seats);
     free(walk->cursors);
+    free(walk->waiting);
     free(walk->awake);
     *walk = (struct walk){ 0 };
 }
 
+// --- what is met seldom -----------------------------------------------------------
+
+static enum look refuse_at(struct walk *walk, uint32_t rank, const struct action *at)
+{
+    walk->rank = rank;
+    walk->refused = at;
+    return LOOK_REFUSED;
+}
+
+// The last copy to come opens the meeting for all.
+static enum look meet(struct walk *walk, struct visit *visit)
+{
+    const struct copies *copies = &walk->board.copies;
+    const uint32_t stage = visit->action.stage;
+    struct waiting *waiting = &walk->waiting[stage];
+    struct cursor *cursor = &walk->cursors[visit->rank];
+    if (cursor->meeting == MEETING_OPEN)
+        return LOOK_READY;
+    if (waiting->count > 0 && waiting->update != visit->action.micro_batch) {
+        snprintf(walk->reason, sizeof walk->reason, "another copy of stage %u reduces another update", stage);
+        return refuse_at(walk, visit->rank, cursor->at);
+    }
+    if (cursor->meeting == MEETING_NONE)
+        *waiting = (struct waiting){ waiting->count + 1, visit->action.micro_batch };
+    cursor->meeting = MEETING_WAITS;
+    if (waiting->count < copies_count(copies, stage))
+        return LOOK_WAITS;
+    waiting->count = 0;
+    for (uint32_t copy = copies->first[stage]; copy < copies->first[stage + 1]; copy++)
+        walk->cursors[copies->ranks[copy]].meeting = MEETING_OPEN;
+    visit->opens = true;
+    return LOOK_READY;
+}
+
+enum look walk_look_apart(struct walk *walk, struct visit *visit)
+{
+    const struct cursor *cursor = &walk->cursors[visit->rank];
+    visit->seat = NULL;
+    if (!board_in_range(&walk->board, visit->rank, visit->action, walk->reason)
+        || (visit->action.joined && !group_fits(cursor->at, group_size(cursor->at, cursor->end), walk->reason)))
+        return refuse_at(walk, visit->rank, cursor->at);
+    return visit->action.kind == ACTION_REDUCE ? meet(walk, visit) : LOOK_READY;
+}
+
+enum look walk_look_at_group(struct walk *walk, const struct visit *visit)
+{
+    const struct cursor *cursor = &walk->cursors[visit->rank];
+    const size_t size = group_size(cursor->at, cursor->end);
+    if (!group_fits(cursor->at, size, walk->reason))
+        return refuse_at(walk, visit->rank, cursor->at);
+    for (const struct action *at = cursor->at + 1; at < cursor->at + size; at++) {
+        struct visit other = { .rank = visit->rank, .action = *at };
+        if (!walk_sit(walk, &other) && !board_in_range(&walk->board, visit->rank, *at, walk->reason))
+            return refuse_at(walk, visit->rank, at);
+        if (!walk_is_served(walk, &other))
+            return walk_wait(walk, &other);
+    }
+    return LOOK_READY;
+}
+
+// --- the end ------------------------------------------------------------------------
+
 static bool refuse(const struct walk *walk, struct error *error)
 {
-    const struct cursor *cursor = &walk->cursors[walk->rank];
-    const size_t position = (size_t)(cursor->at - walk->schedule->lists[walk->rank].at);
-    return action_error(walk->rank, position, *cursor->at, walk->reason, error);
+    const size_t position = (size_t)(walk->refused - walk->schedule->lists[walk->rank].at);
+    return action_error(walk->rank, position, *walk->refused, walk->reason, error);
 }
 
 static bool stand_still(const struct walk *walk, struct error *error)
@@ -73,7 +137,7 @@ static bool stand_still(const struct walk *walk, struct error *error)
 
 bool walk_end(const struct walk *walk, struct error *error)
 {
-    if (walk->is_refused)
+    if (walk->refused)
         return refuse(walk, error);
     for (uint32_t rank = 0; rank < walk->schedule->ranks; rank++) {
         if (walk->cursors[rank].at != walk->cursors[rank].end)

@@ -97,6 +97,33 @@ static inline struct action explorer_nth(const struct explorer *explorer, uint32
 
 enum explored { EXPLORED_BLOCKED, EXPLORED_MOVED, EXPLORED_WRONG };
 
+// Whether a rank holds a stage.
+static inline bool explorer_holds(const struct explorer *explorer, uint32_t rank, uint32_t stage)
+{
+    const struct schedule *s = explorer->schedule;
+    bool holds = false;
+    for (uint32_t route = 0; route < s->route_count; route++)
+        holds |= s->routes[route * s->stages + stage] == rank;
+    return holds;
+}
+
+// A REDUCE is done by all copies at once, or by none. The lowest moves all.
+static inline enum explored explorer_reduce(const struct explorer *explorer, size_t *at, uint32_t rank, struct action a)
+{
+    const struct schedule *s = explorer->schedule;
+    for (uint32_t other = 0; other < s->ranks; other++) {
+        const struct action_list *list = &s->lists[other];
+        if (!explorer_holds(explorer, other, a.stage))
+            continue;
+        if (other < rank || at[other] == list->count || list->at[at[other]].kind != ACTION_REDUCE
+            || list->at[at[other]].stage != a.stage)
+            return EXPLORED_BLOCKED;
+    }
+    for (uint32_t other = 0; other < s->ranks; other++)
+        at[other] += explorer_holds(explorer, other, a.stage);
+    return EXPLORED_MOVED;
+}
+
 // The move of a rank, made in `at`.
 static inline enum explored explorer_move(const struct explorer *explorer, size_t *at, uint32_t rank)
 {
@@ -104,6 +131,8 @@ static inline enum explored explorer_move(const struct explorer *explorer, size_
     if (at[rank] == s->lists[rank].count)
         return EXPLORED_BLOCKED;
     const struct action a = s->lists[rank].at[at[rank]];
+    if (a.kind == ACTION_REDUCE)
+        return explorer_reduce(explorer, at, rank, a);
     if (!explorer_is_message(a)) {
         at[rank]++;
         return EXPLORED_MOVED;

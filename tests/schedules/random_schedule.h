@@ -1,5 +1,7 @@
 // Random schedules that can run: any placement, any order that respects what
-// needs what, backwards whole or in two, with or without recomputation.
+// needs what, backwards whole or in two, with or without recomputation; one or two
+// routes, sequences whole or in splits, groups of a forward and a backward,
+// reductions, validations; now and then inference.
 #ifndef TESTS_SCHEDULES_RANDOM_SCHEDULE_H
 #define TESTS_SCHEDULES_RANDOM_SCHEDULE_H
 
@@ -9,104 +11,213 @@
 #include "schedules/schedule.h"
 #include "tests/test.h"
 
-// What one micro-batch has done on one stage, and how it is to do it.
+enum { RANDOM_RANKS = 5, RANDOM_STAGES = 6, RANDOM_MICRO_BATCHES = 5, RANDOM_SPLITS = 3,
+       RANDOM_UNITS = RANDOM_STAGES * RANDOM_MICRO_BATCHES * RANDOM_SPLITS };
+
+// What one split of a micro-batch has done on one stage, and how it is to do it.
 struct random_unit {
-    bool split, recompute;
+    bool halves, recompute;
     bool did_f, did_r, did_back, did_w;
 };
 
-struct random_pick {
-    uint32_t stage, micro_batch;
-    enum action_kind kind;
+// What a stage has had on a rank.
+struct random_copy {
+    bool is_here, computes_back, reduced, stepped, validated;
 };
 
-static inline void random_add(struct schedule *schedule, struct random_pick pick)
+struct random_making {
+    struct schedule *schedule;
+    bool groups, reduces, validates, forward_only;
+    struct random_unit units[RANDOM_STAGES][RANDOM_MICRO_BATCHES][RANDOM_SPLITS];
+    struct random_copy copies[RANDOM_STAGES][RANDOM_RANKS];
+    struct action picks[4 * RANDOM_UNITS + 3 * RANDOM_STAGES * RANDOM_RANKS];
+    uint32_t ranks[4 * RANDOM_UNITS + 3 * RANDOM_STAGES * RANDOM_RANKS];
+    size_t count;
+};
+
+static inline bool random_goes_back(struct action action)
+{
+    return action.kind == ACTION_B || action.kind == ACTION_I;
+}
+
+static inline void random_add(struct schedule *schedule, uint32_t rank, struct action action)
 {
     struct error error = { 0 };
-    const struct action action = { .stage = (uint16_t)pick.stage, .kind = (uint8_t)pick.kind,
-                                   .micro_batch = pick.micro_batch };
-    assert_good(schedule_add(schedule, schedule_rank(schedule, pick.stage, pick.micro_batch), action, &error), error);
+    assert_good(schedule_add(schedule, rank, action, &error), error);
 }
 
-// Every action that could come now.
-static inline size_t random_candidates(const struct schedule *schedule, const struct random_unit *units,
-                                       struct random_pick *picks)
+static inline void random_pick(struct random_making *making, uint32_t rank, uint32_t stage, enum action_kind kind,
+                               uint32_t micro_batch, uint32_t split)
 {
-    size_t count = 0;
-    for (uint32_t i = 0; i < schedule->micro_batches; i++) {
-        for (uint32_t s = 0; s < schedule->stages; s++) {
-            const struct random_unit *unit = &units[i * schedule->stages + s];
-            const bool input = s == 0 || unit[-1].did_f;
-            const bool gradient = s + 1 == schedule->stages || unit[1].did_back;
-            if (!unit->did_f && input)
-                picks[count++] = (struct random_pick){ s, i, ACTION_F };
-            if (unit->did_f && unit->recompute && !unit->did_r)
-                picks[count++] = (struct random_pick){ s, i, ACTION_R };
-            if (unit->did_f && (!unit->recompute || unit->did_r) && !unit->did_back && gradient)
-                picks[count++] = (struct random_pick){ s, i, unit->split ? ACTION_I : ACTION_B };
-            if (unit->did_back && unit->split && !unit->did_w)
-                picks[count++] = (struct random_pick){ s, i, ACTION_W };
+    making->ranks[making->count] = rank;
+    making->picks[making->count++] = (struct action){ .stage = (uint16_t)stage, .kind = (uint8_t)kind,
+                                                      .split = split & 0x7f, .micro_batch = micro_batch };
+}
+
+// Adds what could come now of one unit.
+static inline void random_pick_unit(struct random_making *making, uint32_t s, uint32_t i, uint32_t j)
+{
+    const struct schedule *schedule = making->schedule;
+    const struct random_unit *unit = &making->units[s][i][j];
+    const uint32_t rank = schedule_rank(schedule, s, i);
+    const bool input = (s == 0 || making->units[s - 1][i][j].did_f) && (j == 0 || unit[-1].did_f);
+    const bool gradient = (s + 1 == schedule->stages || making->units[s + 1][i][j].did_back)
+                       && (j + 1 == schedule->splits || unit[1].did_back);
+    if (!unit->did_f && input)
+        random_pick(making, rank, s, ACTION_F, i, j);
+    if (making->forward_only)
+        return;
+    if (unit->did_f && unit->recompute && !unit->did_r)
+        random_pick(making, rank, s, ACTION_R, i, j);
+    if (unit->did_f && (!unit->recompute || unit->did_r) && !unit->did_back && gradient)
+        random_pick(making, rank, s, unit->halves ? ACTION_I : ACTION_B, i, j);
+    if (unit->did_back && unit->halves && !unit->did_w)
+        random_pick(making, rank, s, ACTION_W, i, j);
+}
+
+static inline uint32_t random_copies(const struct random_making *making, uint32_t s)
+{
+    uint32_t copies = 0;
+    for (uint32_t rank = 0; rank < making->schedule->ranks; rank++)
+        copies += making->copies[s][rank].is_here;
+    return copies;
+}
+
+static inline bool random_is_over(const struct random_making *making, uint32_t s)
+{
+    bool over = !making->forward_only;
+    for (uint32_t i = 0; i < making->schedule->micro_batches; i++) {
+        for (uint32_t j = 0; j < making->schedule->splits; j++) {
+            const struct random_unit *unit = &making->units[s][i][j];
+            over &= unit->did_back && (!unit->halves || unit->did_w);
         }
     }
-    return count;
+    return over;
 }
 
-static inline void random_do(struct random_unit *unit, enum action_kind kind)
+// Adds what could come now of a stage's copies.
+static inline void random_pick_stage(struct random_making *making, uint32_t s)
 {
-    unit->did_f |= kind == ACTION_F;
-    unit->did_r |= kind == ACTION_R;
-    unit->did_back |= kind == ACTION_B || kind == ACTION_I;
-    unit->did_w |= kind == ACTION_W;
-}
-
-// A step per stage and rank that holds it, at the end.
-static inline void random_steps(struct schedule *schedule)
-{
-    for (uint32_t s = 0; s < schedule->stages; s++) {
-        for (uint32_t route = 0; route < schedule->route_count; route++) {
-            bool again = false;
-            const uint32_t rank = schedule->routes[route * schedule->stages + s];
-            for (uint32_t before = 0; before < route; before++)
-                again |= schedule->routes[before * schedule->stages + s] == rank;
-            struct error error = { 0 };
-            if (!again)
-                assert_good(schedule_add(schedule, rank, (struct action){ .stage = (uint16_t)s, .kind = ACTION_STEP, .micro_batch = NO_MICRO_BATCH },
-                                         &error), error);
-        }
+    const bool over = random_is_over(making, s), reduces = making->reduces || random_copies(making, s) > 1;
+    bool asked = false;
+    for (uint32_t rank = 0; rank < making->schedule->ranks; rank++) {
+        const struct random_copy *copy = &making->copies[s][rank];
+        if (!copy->is_here || making->forward_only)
+            continue;
+        if (making->validates && !copy->validated && !copy->computes_back)
+            random_pick(making, rank, s, ACTION_VALIDATE, NO_MICRO_BATCH, 0);
+        if (over && reduces && !copy->reduced && !asked)
+            random_pick(making, rank, s, ACTION_REDUCE, NO_MICRO_BATCH, 0);
+        if (over && (!reduces || copy->reduced) && !copy->stepped)
+            random_pick(making, rank, s, ACTION_STEP, NO_MICRO_BATCH, 0);
+        asked = true;
     }
+}
+
+static inline void random_pick_all(struct random_making *making)
+{
+    making->count = 0;
+    for (uint32_t s = 0; s < making->schedule->stages; s++) {
+        for (uint32_t i = 0; i < making->schedule->micro_batches; i++) {
+            for (uint32_t j = 0; j < making->schedule->splits; j++)
+                random_pick_unit(making, s, i, j);
+        }
+        random_pick_stage(making, s);
+    }
+}
+
+// Says that it has been done; a REDUCE by all copies.
+static inline void random_note(struct random_making *making, uint32_t rank, struct action action)
+{
+    struct random_copy *copies = making->copies[action.stage];
+    copies[rank].stepped |= action.kind == ACTION_STEP;
+    copies[rank].validated |= action.kind == ACTION_VALIDATE;
+    copies[rank].computes_back |= random_goes_back(action);
+    for (uint32_t r = 0; r < making->schedule->ranks && action.kind == ACTION_REDUCE; r++) {
+        if (copies[r].is_here && r != rank)
+            random_add(making->schedule, r, action);
+        copies[r].reduced |= copies[r].is_here;
+    }
+    if (action.kind >= ACTION_REDUCE)
+        return;
+    struct random_unit *unit = &making->units[action.stage][action.micro_batch][action.split];
+    unit->did_f |= action.kind == ACTION_F;
+    unit->did_r |= action.kind == ACTION_R;
+    unit->did_back |= random_goes_back(action);
+    unit->did_w |= action.kind == ACTION_W;
+}
+
+static inline void random_do(struct random_making *making, size_t pick, bool joined)
+{
+    struct action action = making->picks[pick];
+    action.joined = joined;
+    random_add(making->schedule, making->ranks[pick], action);
+    random_note(making, making->ranks[pick], action);
+}
+
+// Whether two things that could come now can also be done together.
+static inline bool random_can_join(const struct random_making *making, size_t a, size_t b)
+{
+    const struct action x = making->picks[a], y = making->picks[b];
+    return making->ranks[a] == making->ranks[b] && (x.stage != y.stage || x.micro_batch != y.micro_batch)
+        && ((x.kind == ACTION_F && random_goes_back(y)) || (random_goes_back(x) && y.kind == ACTION_F));
+}
+
+static inline void random_do_some(struct random_making *making, uint64_t *seed)
+{
+    const size_t pick = random_below(seed, making->count), other = random_below(seed, making->count);
+    const bool joined = making->groups && random_can_join(making, pick, other);
+    random_do(making, pick, joined);
+    if (joined)
+        random_do(making, other, false);
+}
+
+static inline void random_place(struct random_making *making, uint64_t *seed)
+{
+    struct schedule *schedule = making->schedule;
+    if (random_below(seed, 3) == 0) {
+        schedule->route_count = 2;
+        free(schedule->routes);
+        schedule->routes = calloc(2 * schedule->stages, sizeof *schedule->routes);
+        for (uint32_t i = 0; i < schedule->micro_batches; i++)
+            schedule->route_of[i] = (uint32_t)random_below(seed, 2);
+    }
+    for (uint32_t at = 0; at < schedule->route_count * schedule->stages; at++) {
+        schedule->routes[at] = (uint32_t)random_below(seed, schedule->ranks);
+        making->copies[at % schedule->stages][schedule->routes[at]].is_here = true;
+    }
+}
+
+// A plain one has neither splits, groups nor validations, nor a REDUCE where there is one copy.
+static inline struct schedule *random_schedule_as(uint64_t *seed, bool plain)
+{
+    struct error error = { 0 };
+    const uint32_t ranks = 1 + (uint32_t)random_below(seed, RANDOM_RANKS);
+    const uint32_t stages = 1 + (uint32_t)random_below(seed, RANDOM_STAGES);
+    const uint32_t splits = plain || random_below(seed, 3) ? 1 : 2 + (uint32_t)random_below(seed, RANDOM_SPLITS - 1);
+    const uint32_t micro_batches = 1 + (uint32_t)random_below(seed, splits > 1 ? 3 : RANDOM_MICRO_BATCHES);
+    struct random_making making = { .schedule = schedule_create("random", WEIGHTS_FLUSH, ranks, stages, micro_batches,
+                                                                &error) };
+    assert_good(making.schedule, error);
+    making.schedule->splits = splits;
+    random_place(&making, seed);
+    making.groups = !plain && random_below(seed, 2);
+    making.reduces = !plain && random_below(seed, 4) == 0;
+    making.validates = !plain && random_below(seed, 6) == 0;
+    making.forward_only = !plain && random_below(seed, 12) == 0;
+    const bool may_halve = random_below(seed, 2), may_recompute = random_below(seed, 3) == 0;
+    for (size_t i = 0; i < RANDOM_UNITS; i++) {
+        (&making.units[0][0][0])[i].halves = may_halve && random_below(seed, 2);
+        (&making.units[0][0][0])[i].recompute = may_recompute && random_below(seed, 2);
+    }
+    for (random_pick_all(&making); making.count > 0; random_pick_all(&making))
+        random_do_some(&making, seed);
+    return making.schedule;
 }
 
 static inline struct schedule *random_schedule(uint64_t *seed)
 {
-    struct error error = { 0 };
-    const uint32_t ranks = 1 + (uint32_t)random_below(seed, 5), stages = 1 + (uint32_t)random_below(seed, 6);
-    const uint32_t micro_batches = 1 + (uint32_t)random_below(seed, 5);
-    struct schedule *schedule = schedule_create("random", WEIGHTS_FLUSH, ranks, stages, micro_batches, &error);
-    assert_good(schedule, error);
-    if (random_below(seed, 3) == 0) {
-        schedule->route_count = 2;
-        free(schedule->routes);
-        schedule->routes = calloc(2 * stages, sizeof *schedule->routes);
-        for (uint32_t i = 0; i < micro_batches; i++)
-            schedule->route_of[i] = (uint32_t)random_below(seed, 2);
-    }
-    for (uint32_t i = 0; i < schedule->route_count * stages; i++)
-        schedule->routes[i] = (uint32_t)random_below(seed, ranks);
-
-    struct random_unit units[6 * 5] = { 0 };
-    const bool may_split = random_below(seed, 2), may_recompute = random_below(seed, 3) == 0;
-    for (size_t i = 0; i < stages * micro_batches; i++) {
-        units[i].split = may_split && random_below(seed, 2);
-        units[i].recompute = may_recompute && random_below(seed, 2);
-    }
-    struct random_pick picks[4 * 6 * 5];
-    for (size_t count; (count = random_candidates(schedule, units, picks)) > 0;) {
-        const struct random_pick pick = picks[random_below(seed, count)];
-        random_do(&units[pick.micro_batch * stages + pick.stage], pick.kind);
-        random_add(schedule, pick);
-    }
-    random_steps(schedule);
-    return schedule;
+    return random_schedule_as(seed, false);
 }
 
 static inline void random_move(struct action_list *list, size_t from, size_t to)
@@ -129,7 +240,7 @@ static inline void random_mutate(struct schedule *schedule, uint64_t *seed)
     const size_t at = random_below(seed, list->count);
     struct action *action = &list->at[at];
     const size_t reach = 1 + random_below(seed, random_below(seed, 3) ? 3 : list->count);
-    switch (random_below(seed, 12)) {
+    switch (random_below(seed, 14)) {
     case 0:
         memmove(action, action + 1, (--list->count - at) * sizeof *action);
         break;
@@ -145,6 +256,13 @@ static inline void random_mutate(struct schedule *schedule, uint64_t *seed)
         break;
     case 4:
         list->at[random_below(seed, list->count)] = *action;
+        break;
+    case 5:
+        action->joined = !action->joined;
+        break;
+    case 6:
+        if (action->kind < ACTION_REDUCE)
+            action->split = random_below(seed, schedule->splits + 1u) & 0x7f;
         break;
     default:
         random_move(list, at, random_below(seed, 2) ? (at > reach ? at - reach : 0)
@@ -164,6 +282,7 @@ static inline void random_costs(uint64_t *seed, struct cost_row *costs, uint32_t
         costs[s].backward_weight_ns += least_ns;
         costs[s].recompute_ns += least_ns;
         costs[s].step_ns += least_ns;
+        costs[s].reduce_ns += least_ns;
     }
 }
 

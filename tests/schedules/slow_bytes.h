@@ -27,6 +27,7 @@ struct lives {
     const struct slow *slow;
     const struct schedule *schedule;
     const struct cost_row *costs;
+    bool forward_only;
     struct life at[SLOW_MOST];
     size_t count;
 };
@@ -43,9 +44,10 @@ static inline struct moment moment_of_start(const struct slow_action *action)
     return (struct moment){ action->start, PHASE_START, action->position };
 }
 
+// All of a group ends at once.
 static inline struct moment moment_of_end(const struct slow_action *action)
 {
-    return (struct moment){ action->end, PHASE_END, action->position };
+    return (struct moment){ action->end, PHASE_END, action->position + action->action.joined };
 }
 
 static inline void lives_add(struct lives *lives, struct moment begin, struct moment end, uint64_t bytes)
@@ -71,10 +73,10 @@ static inline struct moment moment_of_receive(const struct lives *lives, uint32_
     return (struct moment){ 0 };
 }
 
-static inline const struct slow_action *lives_find(const struct lives *lives, uint32_t stage, uint32_t micro_batch,
+static inline const struct slow_action *lives_find(const struct lives *lives, struct action of, int stages_on,
                                                    unsigned kinds)
 {
-    const int at = slow_find(lives->slow, stage, micro_batch, kinds);
+    const int at = slow_find_near(lives->slow, of, stages_on, kinds);
     assert_true(at >= 0);
     return &lives->slow->actions[at];
 }
@@ -84,17 +86,20 @@ enum { KIND_F = 1 << ACTION_F, KINDS_BACK = 1 << ACTION_B | 1 << ACTION_I };
 // What an action works in, and what it leaves for others on its stage.
 static inline void lives_add_kept(struct lives *lives, const struct slow_action *action)
 {
-    const uint32_t s = action->action.stage, i = action->action.micro_batch;
-    const struct cost_row *row = &lives->costs[s];
+    const struct action a = action->action;
+    const struct schedule *schedule = lives->schedule;
+    const struct cost_row *row = &lives->costs[a.stage];
     const struct moment start = moment_of_start(action), end = moment_of_end(action);
-    lives_add(lives, start, end, row->transient_bytes);
-    if (action->action.kind == ACTION_F) {
-        const uint64_t kept = row->kept_forward_bytes, input = s > 0 ? lives->costs[s - 1].output_bytes : 0;
-        lives_add(lives, start, moment_of_end(lives_find(lives, s, i, KINDS_BACK)), kept);
+    lives_add(lives, start, end, slow_part(schedule, a, row->transient_bytes));
+    if (a.kind == ACTION_F) {
+        const uint64_t kept = slow_part(schedule, a, row->kept_forward_bytes);
+        const uint64_t input = a.stage > 0 ? slow_part(schedule, a, row[-1].output_bytes) : 0;
+        lives_add(lives, start, lives->forward_only ? end : moment_of_end(lives_find(lives, a, 0, KINDS_BACK)), kept);
         lives_add(lives, start, end, input > kept ? input - kept : 0);
     }
-    if (action->action.kind == ACTION_I)
-        lives_add(lives, end, moment_of_end(lives_find(lives, s, i, 1 << ACTION_W)), row->kept_weight_bytes);
+    if (a.kind == ACTION_I)
+        lives_add(lives, end, moment_of_end(lives_find(lives, a, 0, 1 << ACTION_W)),
+                  slow_part(schedule, a, row->kept_weight_bytes));
 }
 
 // The slot of what the action takes in, if that came by a message.
@@ -105,26 +110,28 @@ static inline void lives_add_input(struct lives *lives, const struct slow_action
     const bool forward = action->action.kind == ACTION_F;
     struct action receive = action->action;
     receive.kind = forward ? ACTION_RECV_F : ACTION_RECV_B;
+    receive.joined = 0;
     struct moment begin = { lives->slow->messages[action->message].arrival, PHASE_ARRIVED, 0 };
     if (lives->schedule->lowered)
         begin = moment_of_receive(lives, action->rank, receive);
     lives_add(lives, begin, forward ? moment_of_start(action) : moment_of_end(action),
-              lives->costs[forward ? receive.stage - 1 : receive.stage].output_bytes);
+              slow_part(lives->schedule, receive, lives->costs[forward ? receive.stage - 1 : receive.stage].output_bytes));
 }
 
 // The buffer of what the action makes for a neighbouring stage.
 static inline void lives_add_result(struct lives *lives, const struct slow_action *action)
 {
-    const uint32_t s = action->action.stage, i = action->action.micro_batch;
+    const uint32_t s = action->action.stage;
     const bool forward = action->action.kind == ACTION_F;
     const bool goes_on = forward ? s + 1 < lives->schedule->stages : (KINDS_BACK >> action->action.kind & 1) && s > 0;
     if (!goes_on)
         return;
-    const struct slow_action *user = lives_find(lives, forward ? s + 1 : s - 1, i, forward ? KIND_F : KINDS_BACK);
+    const struct slow_action *user = lives_find(lives, action->action, forward ? 1 : -1, forward ? KIND_F : KINDS_BACK);
     struct moment end = forward ? moment_of_start(user) : moment_of_end(user);
     if (user->rank != action->rank)
         end = (struct moment){ lives->slow->messages[user->message].arrival, PHASE_DELIVERED, 0 };
-    lives_add(lives, moment_of_start(action), end, lives->costs[forward ? s : s - 1].output_bytes);
+    lives_add(lives, moment_of_start(action), end,
+              slow_part(lives->schedule, action->action, lives->costs[forward ? s : s - 1].output_bytes));
 }
 
 static inline uint64_t lives_most(const struct lives *lives, uint64_t fixed)
@@ -150,6 +157,9 @@ static inline uint64_t slow_peak_bytes(const struct slow *slow, const struct sch
     lives.schedule = schedule;
     lives.costs = costs;
     lives.count = 0;
+    lives.forward_only = true;
+    for (int i = 0; i < slow->count; i++)
+        lives.forward_only &= slow->actions[i].action.kind == ACTION_F;
     for (int i = 0; i < slow->count; i++) {
         const struct slow_action *action = &slow->actions[i];
         if (action->rank != rank || action->action.kind > ACTION_R)

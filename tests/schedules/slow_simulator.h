@@ -1,9 +1,10 @@
 // The simulator's slow twin: times are relaxed until nothing changes any more.
 //
 // Every action starts at the latest of: the end of the one before it on its rank,
-// and the arrival of its input. Every link's messages are sorted by when they
-// become ready (ties by rank, then by place in the list) and pass one after the
-// other. No cursor, no heap, no order worked out beforehand.
+// and the arrival of its input; of all the inputs, in a group; of the ends before all
+// the others, at a REDUCE. Every link's messages are sorted by when they become ready
+// (ties by rank, then by place in the list) and pass one after the other. No cursor,
+// no heap, no order worked out beforehand.
 #ifndef TESTS_SCHEDULES_SLOW_SIMULATOR_H
 #define TESTS_SCHEDULES_SLOW_SIMULATOR_H
 
@@ -18,6 +19,7 @@ struct slow_action {
     struct action action;
     uint64_t start, end;
     int message;  // the one it waits for, or -1
+    int group, group_end;  // the actions that it is done together with, itself among them
 };
 
 struct slow_message {
@@ -40,36 +42,70 @@ static inline bool slow_is_message(struct action action)
     return action.kind >= ACTION_SEND_F && action.kind <= ACTION_RECV_B;
 }
 
-static inline int slow_find(const struct slow *slow, uint32_t stage, uint32_t micro_batch, unsigned kinds)
+static inline int slow_find(const struct slow *slow, struct action of, unsigned kinds)
 {
     for (int i = 0; i < slow->count; i++) {
         const struct action action = slow->actions[i].action;
-        if (action.stage == stage && action.micro_batch == micro_batch && (kinds >> action.kind & 1))
+        if (action.stage == of.stage && action.micro_batch == of.micro_batch && action.split == of.split
+            && (kinds >> action.kind & 1))
             return i;
     }
     return -1;
 }
 
-static inline uint64_t slow_cost(const struct slow *slow, struct action action, const struct cost_row *costs)
+// The action of a neighbouring stage.
+static inline int slow_find_near(const struct slow *slow, struct action of, int stages_on, unsigned kinds)
+{
+    of.stage = (uint16_t)(of.stage + stages_on);
+    return slow_find(slow, of, kinds);
+}
+
+// What a split has of a micro-batch's time or bytes: by the definition.
+static inline uint64_t slow_part(const struct schedule *schedule, struct action action, uint64_t whole)
+{
+    return (action.split + 1) * whole / schedule->splits - action.split * whole / schedule->splits;
+}
+
+static inline uint64_t slow_cost(const struct slow *slow, const struct schedule *schedule, struct action action,
+                                 const struct cost_row *costs)
 {
     const struct cost_row *row = &costs[action.stage];
-    const bool own_r = slow_find(slow, action.stage, action.micro_batch, 1 << ACTION_R) >= 0;
+    const uint64_t recompute = slow_part(schedule, action, row->recompute_ns);
+    const bool own_r = slow_find(slow, action, 1 << ACTION_R) >= 0;
     switch (action.kind) {
     case ACTION_F:
-        return row->forward_ns;
+        return slow_part(schedule, action, row->forward_ns);
     case ACTION_B:
-        return row->backward_ns + (own_r ? 0 : row->recompute_ns);
+        return slow_part(schedule, action, row->backward_ns) + (own_r ? 0 : recompute);
     case ACTION_I:
-        return row->backward_input_ns + (own_r ? 0 : row->recompute_ns);
+        return slow_part(schedule, action, row->backward_input_ns) + (own_r ? 0 : recompute);
     case ACTION_W:
-        return row->backward_weight_ns;
+        return slow_part(schedule, action, row->backward_weight_ns);
     case ACTION_R:
-        return row->recompute_ns;
+        return recompute;
     case ACTION_STEP:
         return row->step_ns;
+    case ACTION_REDUCE:
+        return row->reduce_ns;
     default:
         return 0;
     }
+}
+
+static inline uint64_t slow_group_cost(const struct slow *slow, const struct schedule *schedule, int member,
+                                       const struct cost_row *costs)
+{
+    uint64_t sum = 0, overlapped = 0, recompute = 0;
+    for (int i = slow->actions[member].group; i < slow->actions[member].group_end; i++) {
+        const struct action action = slow->actions[i].action;
+        sum += slow_cost(slow, schedule, action, costs);
+        if (action.kind == ACTION_F)
+            overlapped = slow_part(schedule, action, costs[action.stage].overlapped_ns);
+        else if (slow_find(slow, action, 1 << ACTION_R) < 0)
+            recompute = slow_part(schedule, action, costs[action.stage].recompute_ns);
+    }
+    const bool alone = slow->actions[member].group_end - slow->actions[member].group == 1;
+    return alone || overlapped == 0 ? sum : overlapped + recompute;
 }
 
 // The compute actions, and a message wherever neighbours are on two ranks.
@@ -80,8 +116,13 @@ static inline void slow_set_up(struct slow *slow, const struct schedule *order, 
     for (uint32_t rank = 0; rank < order->ranks; rank++) {
         for (size_t i = 0; i < order->lists[rank].count; i++) {
             const struct action action = order->lists[rank].at[i];
-            if (!slow_is_message(action))
-                slow->actions[slow->count++] = (struct slow_action){ rank, i, action, 0, 0, -1 };
+            if (slow_is_message(action))
+                continue;
+            const bool follows = i > 0 && order->lists[rank].at[i - 1].joined;
+            const int group = follows ? slow->actions[slow->count - 1].group : slow->count;
+            slow->actions[slow->count++] = (struct slow_action){ rank, i, action, 0, 0, -1, group, 0 };
+            for (int member = group; member < slow->count; member++)
+                slow->actions[member].group_end = slow->count;
         }
     }
     for (int to = 0; to < slow->count; to++) {
@@ -89,13 +130,14 @@ static inline void slow_set_up(struct slow *slow, const struct schedule *order, 
         const unsigned backs = 1 << ACTION_B | 1 << ACTION_I;
         int from = -1;
         if (action.kind == ACTION_F && action.stage > 0)
-            from = slow_find(slow, action.stage - 1u, action.micro_batch, 1 << ACTION_F);
+            from = slow_find_near(slow, action, -1, 1 << ACTION_F);
         if ((backs >> action.kind & 1) && action.stage + 1u < order->stages)
-            from = slow_find(slow, action.stage + 1u, action.micro_batch, backs);
+            from = slow_find_near(slow, action, 1, backs);
         if (from < 0 || slow->actions[from].rank == slow->actions[to].rank)
             continue;
         const uint32_t a = slow->actions[from].rank, b = slow->actions[to].rank;
-        const uint64_t bytes = costs[action.kind == ACTION_F ? action.stage - 1 : action.stage].output_bytes;
+        const uint64_t bytes =
+            slow_part(order, action, costs[action.kind == ACTION_F ? action.stage - 1 : action.stage].output_bytes);
         struct slow_message message = { .from = from, .to = to, .link = a * order->ranks + b };
         if (network) {
             message.link = network->link_of[a * network->ranks + b];
@@ -142,6 +184,31 @@ static inline void slow_pass_messages(struct slow *slow)
     }
 }
 
+// The end of what stands before an action, or before its group.
+static inline uint64_t slow_free(const struct slow *slow, int at)
+{
+    const int first = slow->actions[at].group;
+    return first > 0 && slow->actions[first - 1].rank == slow->actions[at].rank ? slow->actions[first - 1].end : 0;
+}
+
+static inline uint64_t slow_start(const struct slow *slow, int at)
+{
+    const struct slow_action *action = &slow->actions[at];
+    uint64_t start = slow_free(slow, at);
+    for (int i = action->group; i < action->group_end; i++) {
+        const int message = slow->actions[i].message;
+        if (message >= 0 && slow->messages[message].arrival > start)
+            start = slow->messages[message].arrival;
+    }
+    for (int i = 0; i < slow->count && action->action.kind == ACTION_REDUCE; i++) {
+        const bool same = slow->actions[i].action.kind == ACTION_REDUCE
+                       && slow->actions[i].action.stage == action->action.stage;
+        if (same && slow_free(slow, i) > start)
+            start = slow_free(slow, i);
+    }
+    return start;
+}
+
 static inline uint64_t slow_iteration_ns(struct slow *slow, const struct schedule *order, const struct cost_row *costs,
                                          const struct network *network)
 {
@@ -152,12 +219,8 @@ static inline uint64_t slow_iteration_ns(struct slow *slow, const struct schedul
         slow_pass_messages(slow);
         for (int i = 0; i < slow->count; i++) {
             struct slow_action *action = &slow->actions[i];
-            uint64_t start = 0;
-            if (i > 0 && slow->actions[i - 1].rank == action->rank)
-                start = slow->actions[i - 1].end;
-            if (action->message >= 0 && slow->messages[action->message].arrival > start)
-                start = slow->messages[action->message].arrival;
-            const uint64_t end = start + slow_cost(slow, action->action, costs);
+            const uint64_t start = slow_start(slow, i);
+            const uint64_t end = start + slow_group_cost(slow, order, i, costs);
             changed |= start != action->start || end != action->end;
             action->start = start;
             action->end = end;

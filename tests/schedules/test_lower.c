@@ -104,7 +104,7 @@ static struct refusal_row {
     { "lower: no such stage", { "7F0", "" }, "rank 0, position 0, 7F0: there is no stage 7 (0 to 1)" },
     { "lower: no such micro-batch", { "0F9", "" }, "rank 0, position 0, 0F9: there is no micro-batch 9 (0 to 1)" },
     { "lower: step of a stage elsewhere", { "1STEP", "" }, "rank 0, position 0, 1STEP: stage 1 is not on rank 0" },
-    { "lower: a split", { "0F0.1", "" }, "rank 0, position 0, 0F0.1: sequences in splits cannot be run yet" },
+    { "lower: a split", { "0F0.1", "" }, "rank 0, position 0, 0F0.1: there is no split 1 (0 to 0)" },
     { "lower: recompute after the backward", { "0F0", "1F0 1B0 1R0" },
       "rank 1, position 2, 1R0: micro-batch 0 has had its backward on stage 1" },
 };

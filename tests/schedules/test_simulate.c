@@ -445,7 +445,7 @@ static void simulators_agree_with_relaxation(void **state)
         const bool shared = random_below(&seed, 2), takes_time = shared || random_below(&seed, 2);
         struct network *network = random_network(&seed, order->ranks, shared);
         struct cost_row costs[6];
-        random_costs(&seed, costs, order->stages, takes_time);
+        random_costs(&seed, costs, order->stages, takes_time ? order->splits : 0);
         check_against_twin(order, costs, network, takes_time, trial);
         check_against_twin(lowered, costs, network, takes_time, trial);
         network_free(network);

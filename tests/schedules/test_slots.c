@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "schedules/board.h"
 #include "schedules/generate.h"
 #include "schedules/lower.h"
 #include "tests/schedules/random_schedule.h"
@@ -71,10 +72,11 @@ struct life {
 
 #define NOWHERE SIZE_MAX
 
-static size_t position_of(const struct action_list *list, uint32_t stage, uint32_t micro_batch, unsigned kinds)
+static size_t position_of(const struct action_list *list, uint32_t stage, uint32_t unit, uint32_t splits, unsigned kinds)
 {
     for (size_t i = 0; i < list->count; i++) {
-        if (list->at[i].stage == stage && list->at[i].micro_batch == micro_batch && (kinds >> list->at[i].kind & 1))
+        if (list->at[i].stage == stage && list->at[i].micro_batch == unit / splits && list->at[i].split == unit % splits
+            && (kinds >> list->at[i].kind & 1))
             return i;
     }
     return NOWHERE;
@@ -103,10 +105,16 @@ static uint32_t twin(const struct schedule *schedule, uint32_t rank, uint32_t st
     struct life lives[16];
     size_t count = 0;
     const struct action_list *list = &schedule->lists[rank];
-    for (uint32_t i = 0; i < schedule->micro_batches; i++) {
-        const struct life life = { position_of(list, stage, i, from), position_of(list, end_stage, i, to) };
-        if (life.begin != NOWHERE && life.end != NOWHERE)
-            lives[count++] = life;
+    for (uint32_t i = 0; i < schedule->micro_batches * schedule->splits; i++) {
+        struct life life = { position_of(list, stage, i, schedule->splits, from),
+                             position_of(list, end_stage, i, schedule->splits, to) };
+        if (life.begin == NOWHERE || life.end == NOWHERE)
+            continue;
+        while (life.begin > 0 && list->at[life.begin - 1].joined)  // a group begins and ends at once
+            life.begin--;
+        while (list->at[life.end].joined)
+            life.end++;
+        lives[count++] = life;
     }
     return overlap(lives, count);
 }
@@ -129,21 +137,24 @@ static uint32_t twin_messages(const struct schedule *schedule, uint32_t rank, ui
     return count < 2 ? count : 2;
 }
 
+// Where nothing goes back, everything ends with F.
 static struct slots twin_slots(const struct schedule *schedule, uint32_t stage)
 {
     struct slots most = { .versions = 1 };
+    const bool forward_only = schedule_is_forward_only(schedule);
+    const unsigned back = forward_only ? F : BACK, last = forward_only ? F : LAST;
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
         most.input[0] = larger(most.input[0], twin(schedule, rank, stage, RECV_F, stage, F));
-        most.input[1] = larger(most.input[1], twin(schedule, rank, stage, RECV_F, stage, BACK));
-        most.input[2] = larger(most.input[2], twin(schedule, rank, stage, RECV_F, stage, LAST));
-        most.kept = larger(most.kept, twin(schedule, rank, stage, F, stage, BACK));
-        most.kept_through = larger(most.kept_through, twin(schedule, rank, stage, F, stage, LAST));
+        most.input[1] = larger(most.input[1], twin(schedule, rank, stage, RECV_F, stage, back));
+        most.input[2] = larger(most.input[2], twin(schedule, rank, stage, RECV_F, stage, last));
+        most.kept = larger(most.kept, twin(schedule, rank, stage, F, stage, back));
+        most.kept_through = larger(most.kept_through, twin(schedule, rank, stage, F, stage, last));
         most.held = larger(most.held, twin(schedule, rank, stage, I, stage, W));
         most.output_gradient = larger(most.output_gradient, twin(schedule, rank, stage, RECV_B, stage, BACK));
         most.output = larger(most.output, twin_messages(schedule, rank, stage, ACTION_SEND_F));
         most.input_gradient = larger(most.input_gradient, twin_messages(schedule, rank, stage, ACTION_SEND_B));
         if (stage + 1 < schedule->stages)
-            most.output = larger(most.output, twin(schedule, rank, stage, F, stage + 1, LAST));
+            most.output = larger(most.output, twin(schedule, rank, stage, F, stage + 1, last));
         if (stage > 0)
             most.input_gradient = larger(most.input_gradient, twin(schedule, rank, stage, BACK, stage - 1, BACK));
     }

@@ -16,7 +16,7 @@ static void check_visit(const struct schedule *schedule, struct board *board, co
         const struct action giver = action_needed_by(action);
         const unsigned kinds = action.kind == ACTION_F ? (schedule->lowered ? 1u << ACTION_SEND_F : DID_F)
                                                        : (schedule->lowered ? 1u << ACTION_SEND_B : DID_BACKWARD);
-        assert_true(board_has(board, giver.stage, giver.micro_batch, kinds));
+        assert_true(board_has(board, giver, kinds));
     }
     assert_true(board_place(board, visit->rank, action, reason));
     const bool sends = action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B;
@@ -25,9 +25,8 @@ static void check_visit(const struct schedule *schedule, struct board *board, co
         return;
     assert_int_equal(visit->back, action.kind != ACTION_F && action.kind != ACTION_SEND_F);
     const uint32_t user = visit->back ? action.stage - 1u : action.stage + 1u;
-    assert_int_equal(visit->user, unit_index(schedule, user, action.micro_batch));
-    assert_int_equal(visit->channel, channel_number(schedule, action.micro_batch, visit->back ? user : action.stage,
-                                                    visit->back));
+    assert_int_equal(visit->user, unit_index(schedule, user, action.micro_batch, action.split));
+    assert_int_equal(visit->channel, channel_number(schedule, action, visit->back ? user : action.stage, visit->back));
 }
 
 static void check_walk(const struct schedule *schedule)
@@ -74,7 +73,58 @@ static bool is_served(const struct schedule *schedule, const struct board *board
     const struct action giver = action_needed_by(action);
     const bool forward = action.kind == ACTION_F;
     const unsigned sends = 1u << (forward ? ACTION_SEND_F : ACTION_SEND_B);
-    return board_has(board, giver.stage, giver.micro_batch, schedule->lowered ? sends : forward ? DID_F : DID_BACKWARD);
+    return board_has(board, giver, schedule->lowered ? sends : forward ? DID_F : DID_BACKWARD);
+}
+
+static bool holds(const struct schedule *schedule, uint32_t rank, uint32_t stage)
+{
+    for (uint32_t route = 0; route < schedule->route_count; route++) {
+        if (schedule->routes[route * schedule->stages + stage] == rank)
+            return true;
+    }
+    return false;
+}
+
+// Whether every copy of the stage stands at the same REDUCE.
+static bool all_reduce(const struct schedule *schedule, const size_t *next, struct action reduce)
+{
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        const struct action_list *list = &schedule->lists[rank];
+        if (holds(schedule, rank, reduce.stage)
+            && (next[rank] == list->count || memcmp(&list->at[next[rank]], &reduce, sizeof reduce) != 0))
+            return false;
+    }
+    return true;
+}
+
+// Does what stands at a rank, all of it: how many actions, 0 if it cannot go on.
+static size_t step(const struct schedule *schedule, struct board *board, size_t *next, uint32_t rank)
+{
+    char reason[REASON_SIZE];
+    const struct action *group = schedule->lists[rank].at + next[rank], *end = list_end(&schedule->lists[rank]);
+    const size_t size = group_size(group, end);
+    if (group->joined && !group_fits(group, size, reason))
+        return 0;
+    for (size_t i = 0; i < size; i++) {
+        if (!board_in_range(board, rank, group[i], reason) || (has_unit(group[i]) && !is_served(schedule, board, group[i])))
+            return 0;
+    }
+    if (group->kind == ACTION_REDUCE) {
+        if (!all_reduce(schedule, next, *group))
+            return 0;
+        size_t moved = 0;
+        for (uint32_t other = 0; other < schedule->ranks; other++) {
+            next[other] += holds(schedule, other, group->stage);
+            moved += holds(schedule, other, group->stage);
+        }
+        return moved;
+    }
+    for (size_t i = 0; i < size; i++) {
+        if (!board_place(board, rank, group[i], reason))
+            return 0;
+    }
+    next[rank] += size;
+    return size;
 }
 
 // The rules of the board and nothing else, rank after rank, until nothing moves.
@@ -82,7 +132,6 @@ static bool can_run(const struct schedule *schedule)
 {
     struct error error = { 0 };
     struct board board;
-    char reason[REASON_SIZE];
     size_t next[8] = { 0 }, left = 0;
     for (uint32_t rank = 0; rank < schedule->ranks; rank++)
         left += schedule->lists[rank].count;
@@ -90,15 +139,9 @@ static bool can_run(const struct schedule *schedule)
     for (bool moved = true; moved;) {
         moved = false;
         for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
-            if (next[rank] == schedule->lists[rank].count)
-                continue;
-            const struct action action = schedule->lists[rank].at[next[rank]];
-            if (!board_in_range(&board, rank, action, reason) || !is_served(schedule, &board, action)
-                || !board_place(&board, rank, action, reason))
-                continue;
-            next[rank]++;
-            left--;
-            moved = true;
+            const size_t done = next[rank] < schedule->lists[rank].count ? step(schedule, &board, next, rank) : 0;
+            left -= done;
+            moved |= done > 0;
         }
     }
     board_clear(&board);
