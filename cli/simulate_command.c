@@ -11,8 +11,9 @@
 #include "common/number.h"
 #include "schedules/costs.h"
 #include "schedules/simulate.h"
+#include "schedules/unit_steps.h"
 
-enum { KEY_FORMAT = KEY_OWN };
+enum { KEY_FORMAT = KEY_OWN, KEY_UNIT_STEPS };
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SVG, FORMAT_TRACE };
 
 static const char *const format_names[] = { "text", "json", "svg", "trace", NULL };
@@ -20,6 +21,7 @@ static const char *const format_names[] = { "text", "json", "svg", "trace", NULL
 struct given {
     struct subject_options subject;
     enum format format;
+    bool unit_steps;
     struct picture_options picture;
 };
 
@@ -28,6 +30,8 @@ static const struct argp_option options[] = {
     OPTION_MICRO_BATCHES,
     OPTION_SCHEDULE,
     { "format", KEY_FORMAT, "FORMAT", 0, "text (the default), json, svg, trace (Chrome trace events)", 0 },
+    { "unit-steps", KEY_UNIT_STEPS, 0, 0,
+      "Count steps instead, as PyTorch's simulator does: every action takes one, SENDs and RECVs too; no costs", 0 },
     CHART_OPTIONS,
     OPTION_MESSAGES,
     OPTION_JSON,
@@ -43,6 +47,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
     switch (key) {
     case KEY_FORMAT:
         given->format = (enum format)option_name(argument, "--format", format_names, state);
+        break;
+    case KEY_UNIT_STEPS:
+        given->unit_steps = true;
         break;
     case KEY_JSON:
         given->format = FORMAT_JSON;
@@ -214,13 +221,25 @@ static bool simulate(const struct given *given, struct text *text, struct error 
     return good;
 }
 
+static bool count_steps(const struct given *given, struct text *text, struct error *error)
+{
+    struct subject subject = { 0 };
+    uint64_t steps;
+    const bool good = subject_load(&given->subject, &subject, error)
+                   && schedule_unit_steps(subject.schedule, &steps, error);
+    if (good)
+        text_add(text, "%s: %llu steps\n", subject.schedule->name, (unsigned long long)steps);
+    subject_clear(&subject);
+    return good;
+}
+
 static int run(int count, char **arguments)
 {
     struct given given = { .format = FORMAT_TEXT };
     struct error error = { 0 };
     struct text text = { 0 };
     command_parse(&argp, count, arguments, &given);
-    if (simulate(&given, &text, &error))
+    if (given.unit_steps ? count_steps(&given, &text, &error) : simulate(&given, &text, &error))
         return command_write(&text, given.subject.shared.output, 0);
     text_clear(&text);
     return command_fail(&error);

@@ -12,3 +12,5 @@ printf '0F0,0F1\n1F0,12FRECV_F3\n' > junk.csv; try weir check junk.csv
 printf '0F0,0B0\n0F1,0B1\n' > copies.csv; try weir check copies.csv
 try weir schedule pipedream --ranks 2 --micro-batches 2 --format csv
 try weir schedule 1f1b --ranks 2 --micro-batches 2 --format csv --dialect torch2.4
+weir simulate zbh1.csv --unit-steps
+weir schedule 1f1b --ranks 2 --micro-batches 2 --format json | weir simulate - --unit-steps

@@ -45,8 +45,8 @@ static bool simulate(const struct schedule *schedule)
     const bool good = schedule_simulate(schedule, costs, NULL, &simulation, &timeline, &error);
     if (good) {
         struct text text = { 0 };
-        timeline_draw_text(&timeline, 60, false, &text);
-        timeline_draw_svg(&timeline, schedule->name, &text);
+        timeline_draw_text(&timeline, &(struct text_chart){ .width = 60, .colours = true, .sides = true }, &text);
+        timeline_draw_svg(&timeline, &(struct svg_chart){ .title = schedule->name, .messages = true }, &text);
         timeline_write_trace(&timeline, &text);
         simulation_write(&simulation, schedule, &text);
         text_clear(&text);

@@ -315,9 +315,14 @@ static size_t column_behind(const char *text, const struct schedule *schedule, s
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
         for (size_t column = 0; column < columns; column++) {
             char other[64];
+            struct action group[MOST_JOINED];
+            struct error ignored = { 0 };
             cell_at(text, rank, column, other);
-            if (strcmp(other, cell) == 0)
-                return column + 1;
+            const size_t size = group_parse(other, strlen(other), group, &ignored);
+            for (size_t i = 0; i < size; i++) {
+                if (strcmp(action_format(group[i], other), cell) == 0)
+                    return column + 1;
+            }
         }
     }
     return 0;
@@ -350,14 +355,18 @@ static void columns_are_steps(const char *text, const struct schedule *schedule,
         size_t free_from = 0;
         for (size_t column = 0; column < columns; column++) {
             char cell[64];
-            struct action action;
+            struct action group[MOST_JOINED];
             struct error error = { 0 };
             cell_at(text, rank, column, cell);
             if (!cell[0])
                 continue;
-            assert_good(action_parse(cell, strlen(cell), &action, &error), error);
-            const size_t wanted = wanted_column(text, schedule, columns, action);
-            if (column != (wanted > free_from ? wanted : free_from))
+            const size_t size = group_parse(cell, strlen(cell), group, &error);
+            assert_good(size > 0, error);
+            for (size_t i = 0; i < size; i++) {
+                const size_t wanted = wanted_column(text, schedule, columns, group[i]);
+                free_from = wanted > free_from ? wanted : free_from;
+            }
+            if (column != free_from)
                 fail_msg("trial %llu: %s stands in column %zu of\n%s", (unsigned long long)trial, cell, column, text);
             free_from = column + 1;
         }
