@@ -58,7 +58,7 @@ struct channel *channels_create(const struct schedule *lowered, const struct sta
         const uint32_t *ranks = &lowered->routes[(size_t)route * lowered->stages];
         channels[c].from = ranks[edge + c % 2];
         channels[c].to = ranks[edge + 1 - c % 2];
-        channels[c].bytes = largest_share(stages[edge].bytes.output, lowered->splits);
+        channels[c].bytes = largest_part(stages[edge].bytes.output, lowered->splits);
     }
     for (uint32_t rank = 0; rank < lowered->ranks; rank++) {
         const struct action_list *list = &lowered->lists[rank];

@@ -11,7 +11,7 @@
 #define RUNTIME_CHANNELS_H
 
 #include "runtime/stage.h"
-#include "schedules/schedule.h"
+#include "schedules/cost_part.h"
 
 struct channel {
     uint32_t from, to;   // ranks
@@ -21,7 +21,7 @@ struct channel {
 
 uint32_t channel_count(const struct schedule *schedule);
 
-// Of a split of a micro-batch on a stage: its place among all, and among those of its stage.
+// Of a split of a micro-batch: its place among those of a stage.
 static inline size_t part_place(const struct schedule *schedule, struct action action)
 {
     return (size_t)action.micro_batch * schedule->splits + action.split;
@@ -32,24 +32,8 @@ static inline size_t parts_of(const struct schedule *schedule)
     return (size_t)schedule->micro_batches * schedule->splits;
 }
 
-static inline size_t unit_place(const struct schedule *schedule, struct action action)
-{
-    return action.stage * parts_of(schedule) + part_place(schedule, action);
-}
-
-static inline size_t unit_places(const struct schedule *schedule)
-{
-    return schedule->stages * parts_of(schedule);
-}
-
-// Part `split` of `splits` of bytes (or of a time): they add up to the whole.
-static inline uint64_t share_of(uint64_t whole, uint32_t split, uint32_t splits)
-{
-    return whole / splits + whole % splits * (split + 1u) / splits - whole % splits * split / splits;
-}
-
-// The largest of the parts.
-static inline uint64_t largest_share(uint64_t whole, uint32_t splits)
+// Bytes that hold any split of something.
+static inline uint64_t largest_part(uint64_t whole, uint32_t splits)
 {
     return whole / splits + (whole % splits > 0);
 }

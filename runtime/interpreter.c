@@ -102,7 +102,7 @@ static uint64_t message_bytes(const struct interpreter *in, struct action messag
 {
     const struct stage_bytes *bytes = &flights_local(&in->flights, message)->does->bytes;
     const bool is_output = message.kind == ACTION_SEND_F || message.kind == ACTION_RECV_B;
-    return share_of(is_output ? bytes->output : bytes->input, message.split, in->needs.schedule->splits);
+    return cost_part(is_output ? bytes->output : bytes->input, message.split, in->needs.schedule->splits);
 }
 
 static struct ticket *receive_ticket(const struct interpreter *in, struct action receive)

@@ -183,7 +183,7 @@ static struct stage_bytes split_bytes(struct stage_bytes bytes, uint32_t splits)
 {
     uint64_t *const per_micro_batch[] = { &bytes.input, &bytes.output, &bytes.kept, &bytes.kept_through, &bytes.held };
     for (size_t i = 0; splits > 1 && i < sizeof per_micro_batch / sizeof per_micro_batch[0]; i++)
-        *per_micro_batch[i] = round_to_256(largest_share(*per_micro_batch[i], splits));
+        *per_micro_batch[i] = round_to_256(largest_part(*per_micro_batch[i], splits));
     return bytes;
 }
 

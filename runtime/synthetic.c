@@ -93,17 +93,17 @@ static uint64_t time_of(const struct synthetic *self, const struct stage_pass *p
         if (pass->together[i].kind == ACTION_F)
             overlapped_ns = self->rows[pass->together[i].stage].overlapped_ns;
     if (overlapped_ns == 0)
-        return share_of(whole_ns, pass->split, pass->splits);
+        return cost_part(whole_ns, pass->split, pass->splits);
     const struct action first = pass->together[0];
     const bool is_first = first.kind == kind && first.stage == self->stage && first.micro_batch == pass->micro_batch
                        && first.split == pass->split;
-    return is_first ? share_of(overlapped_ns, pass->split, pass->splits) : 0;
+    return is_first ? cost_part(overlapped_ns, pass->split, pass->splits) : 0;
 }
 
 // Bytes of this part of the sequence.
 static uint64_t part_bytes(const struct stage_pass *pass, uint64_t bytes)
 {
-    return share_of(bytes, pass->split, pass->splits);
+    return cost_part(bytes, pass->split, pass->splits);
 }
 
 static bool has_input(const struct synthetic *self, const struct stage_pass *pass, struct error *error)
@@ -162,7 +162,7 @@ static uint64_t recompute(const struct synthetic *self, const struct stage_pass 
 {
     if (pass->was_recomputed)
         return 0;
-    const uint64_t again_ns = share_of(self->costs.recompute_ns, pass->split, pass->splits);
+    const uint64_t again_ns = cost_part(self->costs.recompute_ns, pass->split, pass->splits);
     *pass->recompute_ns += again_ns;
     return again_ns;
 }

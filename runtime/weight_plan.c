@@ -18,7 +18,7 @@ static size_t copy_count(const struct weight_plan *plan)
 
 static bool allocate(struct weight_plan *plan, struct error *error)
 {
-    plan->met = calloc(unit_places(plan->schedule) + 1, sizeof *plan->met);
+    plan->met = calloc(unit_count(plan->schedule) + 1, sizeof *plan->met);
     plan->updates = calloc(copy_count(plan) + 1, sizeof *plan->updates);
     plan->first = calloc(copy_count(plan) + 1, sizeof *plan->first);
     return (plan->met && plan->updates && plan->first) || error_no_memory(error, "the weight versions of a schedule");
@@ -52,7 +52,7 @@ static bool meet(struct weight_plan *plan, const struct versions *versions, uint
     if (version == NO_VERSION || version > plan->updates[place])
         return error_set_kind(error, ERROR_ANSWER, "rank %u: %s meets a version of the weights that is never made", rank,
                               action_format(forward, name));
-    plan->met[unit_place(plan->schedule, forward)] = version;
+    plan->met[unit_of(plan->schedule, forward)] = version;
     plan->users[plan->first[place] + version]++;
     return true;
 }
@@ -95,7 +95,7 @@ uint64_t weight_plan_version(const struct weight_plan *plan, uint64_t passes, st
 {
     const uint32_t rank = schedule_rank(plan->schedule, action.stage, action.micro_batch);
     return passes * plan->updates[place_of(plan, action.stage, rank)]
-         + plan->met[unit_place(plan->schedule, action)];
+         + plan->met[unit_of(plan->schedule, action)];
 }
 
 const uint32_t *weight_plan_users(const struct weight_plan *plan, uint32_t stage, uint32_t rank)

@@ -16,7 +16,7 @@ struct weight_plan {
     const struct schedule *schedule;
     const struct placement *placement;
     bool has_backward;  // if not, a micro-batch is done with the weights after its forward
-    uint32_t *met;      // by unit_place()
+    uint32_t *met;      // by unit_of() (schedules/board.h)
     uint32_t *updates;  // per copy: STEPs in a pass
     size_t *first;      // per copy, where its users begin
     uint32_t *users;    // by version from 0 to `updates`

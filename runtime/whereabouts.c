@@ -63,8 +63,11 @@ static void add_waiting(struct text *text, uint32_t rank, struct action action, 
 {
     const bool sends = action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B;
     char name[ACTION_SIZE];
-    text_add(text, "%srank %u waits at %s %s rank %u", text->length > 0 ? "; " : "", rank, action_format(action, name),
-             action.kind == ACTION_REDUCE ? "for" : sends ? "to" : "from", peer);
+    text_add(text, "%srank %u waits at %s ", text->length > 0 ? "; " : "", rank, action_format(action, name));
+    if (action.kind == ACTION_REDUCE)
+        text_add(text, "for %s of rank %u", name, peer);
+    else
+        text_add(text, "%s rank %u", sends ? "to" : "from", peer);
 }
 
 // Whom a rank waits for: the other end of its message, or the first copy that has

@@ -4,7 +4,7 @@
 //     rank 2 waits at 2RECV_B5 from rank 3; rank 3 waits at 3RECV_F6 from rank 2; rank 1 is at 1F7
 //
 // in the words of schedule_check(). Who waits in a REDUCE waits for the copies of the
-// stage that have not come to it: `rank 0 waits at 0REDUCE for rank 3`.
+// stage that have not come to it: `rank 0 waits at 0REDUCE for 0REDUCE of rank 3`.
 #ifndef RUNTIME_WHEREABOUTS_H
 #define RUNTIME_WHEREABOUTS_H
 

@@ -50,7 +50,7 @@ void *realloc(void *memory, size_t bytes)
 
 // --- pipelines of synthetic stages ---------------------------------------------------------
 
-enum { MOST_STAGES = 8 };
+enum { MOST_STAGES = 12 };
 
 struct pipeline {
     struct device *device;
@@ -90,7 +90,7 @@ static void set_stages(struct pipeline *pipeline)
 static struct pipeline pipeline_named(const char *name, uint32_t ranks, uint32_t micro_batches)
 {
     struct error error = { 0 };
-    struct schedule *order = schedule_generate(name, ranks, 1, micro_batches, &error);
+    struct schedule *order = schedule_generate(name, ranks, 0, micro_batches, &error);
     assert_good(order, error);
     struct schedule *lowered = schedule_lower(order, &error);
     assert_good(lowered, error);
@@ -148,7 +148,9 @@ static void assert_timeline_is_schedule(const struct session *session, const str
             assert_true(span < timeline.span_count);
             assert_int_equal(timeline.spans[span].rank, rank);
             assert_memory_equal(&timeline.spans[span].action, &action, sizeof action);
-            assert_true(timeline.spans[span].start_ns >= last_ns);
+            const bool joined = i > 0 && lowered->lists[rank].at[i - 1].joined;
+            assert_true(joined ? timeline.spans[span].start_ns == timeline.spans[span - 1].start_ns
+                               : timeline.spans[span].start_ns >= last_ns);
             last_ns = timeline.spans[span++].end_ns;
         }
     }
@@ -216,7 +218,7 @@ static void generated_schedules_run_in_all_ways(void **state)
         for (uint32_t ranks = 1; ranks <= 5; ranks++) {
             for (uint32_t micro_batches = ranks; micro_batches <= 7; micro_batches += 3) {
                 struct error error = { 0 };
-                struct schedule *order = schedule_generate(generator->name, ranks, 1, micro_batches, &error);
+                struct schedule *order = schedule_generate(generator->name, ranks, 0, micro_batches, &error);
                 const bool runs = order && order->stages <= MOST_STAGES;
                 schedule_free(order);
                 if (!runs)
@@ -317,7 +319,7 @@ static void a_reduction_that_waits_is_named(void **state)
     struct session *session = open_session(&pipeline, &settings);
     struct error error = { 0 };
     assert_false(session_step(session, &error));
-    assert_error(error, "nothing can ever move: rank 0 waits at 0REDUCE for rank 1");
+    assert_error(error, "nothing can ever move: rank 0 waits at 0REDUCE for 0REDUCE of rank 1");
     session_free(session);
     pipeline_clear(&pipeline);
 }
@@ -361,6 +363,93 @@ static void older_weights_are_met_as_the_schedule_says(void **state)
         run_in_all_ways(&pipeline, pipeline.lowered->name);
         pipeline_clear(&pipeline);
     }
+}
+
+// A forward and a backward of other micro-batches at the same time.
+static const char group_schedule[] =
+    "{ \"format\": \"weir.schedule\", \"version\": 1, \"name\": \"groups\", \"weights\": \"flush\", \"ranks\": 2,"
+    "  \"stages\": 2, \"micro_batches\": 3, \"routes\": [[0, 1]], \"route_of\": [0, 0, 0], \"actions\": ["
+    "  \"0F0 0F1 (0F2;0B0)OVERLAP_F_B 0B1 0B2 0STEP\","
+    "  \"1F0 (1F1;1B0)OVERLAP_F_B (1B1;1F2)OVERLAP_F_B 1B2 1STEP\"] }";
+
+static void what_is_done_together_is_begun_together_and_takes_one_time(void **state)
+{
+    (void)state;
+    struct pipeline pipeline = pipeline_read(group_schedule);
+    run_in_all_ways(&pipeline, "groups");
+    for (uint32_t s = 0; s < 2; s++) {
+        pipeline.synthetic[s].costs.forward_ns = pipeline.synthetic[s].costs.backward_ns = 10000000;
+        pipeline.costs[s].overlapped_ns = 2000000;
+    }
+    const struct session_settings settings = plain_settings();
+    struct session *session = open_session(&pipeline, &settings);
+    struct error error = { 0 };
+    struct timeline timeline = { 0 };
+    assert_good(session_step(session, &error), error);
+    assert_good(session_timeline(session, &timeline, &error), error);
+    size_t groups = 0;
+    for (size_t i = 0; i + 1 < timeline.span_count; i++) {
+        const struct span *span = &timeline.spans[i];
+        if (!span->action.joined)
+            continue;
+        groups++;
+        assert_int_equal(span->start_ns, span[1].start_ns);
+        assert_int_equal(span->end_ns, span[1].end_ns);
+        assert_true(span->end_ns - span->start_ns >= 2000000);
+    }
+    assert_int_equal(groups, 3);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        const struct rank_result *result = &session_last(session)->per_rank[rank];
+        assert_true(result->busy_ns <= result->last_ns - result->first_ns);
+    }
+    timeline_clear(&timeline);
+    session_free(session);
+    pipeline_clear(&pipeline);
+}
+
+// Each sequence in two parts: forward the first one first, backward the last one first.
+static const char sequence_schedule[] =
+    "{ \"format\": \"weir.schedule\", \"version\": 2, \"name\": \"sequence\", \"weights\": \"flush\", \"ranks\": 2,"
+    "  \"stages\": 2, \"micro_batches\": 2, \"splits\": 2, \"routes\": [[0, 1]], \"route_of\": [0, 0], \"actions\": ["
+    "  \"0F0 0F0.1 0F1 0F1.1 0B0.1 0B0 0B1.1 0B1 0STEP\","
+    "  \"1F0 1F0.1 1B0.1 1B0 1F1 1F1.1 1B1.1 1B1 1STEP\"] }";
+
+static void parts_of_a_sequence_travel_with_their_share_of_the_bytes(void **state)
+{
+    (void)state;
+    struct pipeline pipeline = pipeline_read(sequence_schedule);
+    for (uint32_t s = 0; s < 2; s++)  // what no two parts are alike of
+        pipeline.synthetic[s].bytes.kept = 256 * 7;
+    run_in_all_ways(&pipeline, "sequence");
+    pipeline_clear(&pipeline);
+}
+
+static void whole_sequences_are_not_split(void **state)
+{
+    (void)state;
+    struct pipeline pipeline = pipeline_read(sequence_schedule);
+    const struct session_settings settings = plain_settings();
+    struct error error = { 0 };
+    set_stages(&pipeline);
+    pipeline.stages[1].takes_splits = false;
+    assert_null(session_create(pipeline.lowered, pipeline.stages, pipeline.device, &settings, &error));
+    assert_error(error, "the schedule passes each sequence through in 2 splits, and the layers of stage 1 take whole "
+                        "sequences only");
+    pipeline_clear(&pipeline);
+}
+
+// Nothing is judged, but it is passed.
+static const char validated_schedule[] =
+    "{ \"format\": \"weir.schedule\", \"version\": 1, \"name\": \"validated\", \"weights\": \"flush\", \"ranks\": 2,"
+    "  \"stages\": 2, \"micro_batches\": 2, \"routes\": [[0, 1]], \"route_of\": [0, 0], \"actions\": ["
+    "  \"0F0 0F1 0VALIDATE 0B0 0B1 0STEP\", \"1F0 1VALIDATE 1B0 1F1 1B1 1STEP\"] }";
+
+static void a_validation_finds_nothing_to_judge(void **state)
+{
+    (void)state;
+    struct pipeline pipeline = pipeline_read(validated_schedule);
+    run_in_all_ways(&pipeline, "validated");
+    pipeline_clear(&pipeline);
 }
 
 // --- memory --------------------------------------------------------------------------------------
@@ -602,6 +691,10 @@ int main(void)
         cmocka_unit_test(a_reduction_that_waits_is_named),
         cmocka_unit_test(forwards_alone_keep_nothing_and_update_nothing),
         cmocka_unit_test(older_weights_are_met_as_the_schedule_says),
+        cmocka_unit_test(what_is_done_together_is_begun_together_and_takes_one_time),
+        cmocka_unit_test(parts_of_a_sequence_travel_with_their_share_of_the_bytes),
+        cmocka_unit_test(whole_sequences_are_not_split),
+        cmocka_unit_test(a_validation_finds_nothing_to_judge),
         cmocka_unit_test(what_is_allocated_is_what_the_plan_counts),
         cmocka_unit_test(steps_call_no_malloc),
         cmocka_unit_test(what_is_run_again_is_shown_apart),
