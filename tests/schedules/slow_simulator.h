@@ -202,7 +202,8 @@ static inline uint64_t slow_start(const struct slow *slow, int at)
     }
     for (int i = 0; i < slow->count && action->action.kind == ACTION_REDUCE; i++) {
         const bool same = slow->actions[i].action.kind == ACTION_REDUCE
-                       && slow->actions[i].action.stage == action->action.stage;
+                       && slow->actions[i].action.stage == action->action.stage
+                       && slow->actions[i].action.micro_batch == action->action.micro_batch;
         if (same && slow_free(slow, i) > start)
             start = slow_free(slow, i);
     }
