@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/pictures.h"
 #include "cli/subject.h"
+#include "cli/worlds.h"
 #include "common/json.h"
 #include "common/number.h"
 #include "schedules/costs.h"
@@ -23,6 +24,7 @@ struct given {
     enum format format;
     bool unit_steps;
     struct picture_options picture;
+    struct world_options world;
 };
 
 static const struct argp_option options[] = {
@@ -34,6 +36,7 @@ static const struct argp_option options[] = {
       "Count steps instead, as PyTorch's simulator does: every action takes one, SENDs and RECVs too; no costs", 0 },
     CHART_OPTIONS,
     OPTION_MESSAGES,
+    WORLD_OPTIONS,
     OPTION_JSON,
     OPTION_OUTPUT,
     { 0 },
@@ -55,7 +58,8 @@ static error_t take(int key, char *argument, struct argp_state *state)
         given->format = FORMAT_JSON;
         break;
     default:
-        if (picture_option(key, argument, &given->picture, state) != ARGP_ERR_UNKNOWN)
+        if (picture_option(key, argument, &given->picture, state) != ARGP_ERR_UNKNOWN
+            || world_option(key, argument, &given->world, state) != ARGP_ERR_UNKNOWN)
             return 0;
         return subject_option(key, argument, &given->subject, state);
     }
@@ -70,9 +74,10 @@ static const struct argp argp = {
            "FILE may be \"-\", standard input.\v"
            "A schedule needs costs: its own, or --cost. Messages cost what --cost or --cluster says (rank r on device "
            "r); in a plan, what its own cluster says. "
-           "--micro-batches and --schedule change those of a plan, whose cuts and recomputation stay.\n\nExample:\n"
+           "--micro-batches and --schedule change those of a plan, whose cuts and recomputation stay.\n\nExamples:\n"
            "  weir schedule 1f1b --ranks 8 --micro-batches 24 --format json > 1f1b.json\n"
-           "  weir simulate 1f1b.json --cost 18522us,18086us,9337us,601us\n",
+           "  weir simulate 1f1b.json --cost 18522us,18086us,9337us,601us\n"
+           "  weir simulate 1f1b.json --cost 18522us,18086us,9337us,601us --one-lane --noise 5%\n",
 };
 
 // --- results -----------------------------------------------------------------------
@@ -94,12 +99,33 @@ static void write_table(const struct simulation *simulation, const struct subjec
     }
 }
 
+// Each cause there is, and its share of the whole.
+static void write_critical_path(const struct critical_path *path, uint64_t iteration_ns, uint64_t unit_ns,
+                                struct text *text)
+{
+    const struct {
+        const char *name;
+        uint64_t ns;
+    } causes[] = { { "computing", path->compute_ns }, { "recomputing", path->recompute_ns },
+                   { "latency", path->latency_ns }, { "transfers", path->transfer_ns },
+                   { "waiting for links", path->order_ns } };
+    const char *before = "critical path  ";
+    for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++) {
+        char time[NUMBER_SIZE];
+        if (causes[i].ns == 0)
+            continue;
+        text_add(text, "%s%s %s (%.1f %%)", before, causes[i].name, costs_format(unit_ns, causes[i].ns, time),
+                 100 * (double)causes[i].ns / (double)iteration_ns);
+        before = ", ";
+    }
+    text_add(text, "\n");
+}
+
 static void write_summary(const struct simulation *simulation, const struct subject *subject, struct text *text)
 {
     const struct schedule *schedule = subject->schedule;
-    char a[NUMBER_SIZE], b[NUMBER_SIZE], c[NUMBER_SIZE], d[NUMBER_SIZE], e[NUMBER_SIZE];
+    char a[NUMBER_SIZE], b[NUMBER_SIZE];
     const struct bubble *bubble = &simulation->bubble;
-    const struct critical_path *path = &simulation->critical_path;
     const uint64_t unit = subject->unit_ns;
     text_add(text, "%s: %u ranks, %u stages, %u micro-batches, weights %s\n", schedule->name, schedule->ranks,
              schedule->stages, schedule->micro_batches, weights_names[schedule->weights]);
@@ -114,10 +140,7 @@ static void write_summary(const struct simulation *simulation, const struct subj
                  schedule->micro_batches);
     text_add(text, "bubble         makespan %.2f %%, overhead %.2f %%, span %.2f %%, zb_rate %.2f %%\n",
              100 * bubble->makespan, 100 * bubble->overhead, 100 * bubble->span, 100 * bubble->zb_rate);
-    text_add(text, "critical path  computing %s, recomputing %s, latency %s, transfers %s, waiting for links %s\n\n",
-             costs_format(unit, path->compute_ns, a), costs_format(unit, path->recompute_ns, b),
-             costs_format(unit, path->latency_ns, c), costs_format(unit, path->transfer_ns, d),
-             costs_format(unit, path->order_ns, e));
+    write_critical_path(&simulation->critical_path, simulation->iteration_ns, unit, text);
 }
 
 // NULL where nothing is kept: a column of zeros says nothing.
@@ -148,20 +171,24 @@ static void draw_chart(const struct given *given, const struct timeline *timelin
 }
 
 static void write_result(const struct given *given, const struct subject *subject,
-                         const struct simulation *simulation, const struct timeline *timeline,
-                         const uint64_t *peaks, struct text *text)
+                         const struct simulation *simulation, const struct worlds *worlds,
+                         const struct timeline *timeline, const uint64_t *peaks, struct text *text)
 {
     const struct schedule *schedule = subject->schedule;
+    const struct simulation_extras extras = worlds_extras(worlds);
     char title[128];
     switch (given->format) {
     case FORMAT_TEXT:
         write_summary(simulation, subject, text);
+        worlds_write_summary(worlds, subject->unit_ns, text);
+        text_add(text, "\n");
         write_table(simulation, subject, text);
         text_add(text, "\n");
+        worlds_write_table(worlds, subject->unit_ns, text);
         draw_chart(given, timeline, peaks, text);
         break;
     case FORMAT_JSON:
-        simulation_write(simulation, schedule, text);
+        simulation_write_with(simulation, schedule, &extras, text);
         break;
     case FORMAT_SVG:
         snprintf(title, sizeof title, "%s, %u ranks, %u micro-batches", schedule->name, schedule->ranks,
@@ -203,18 +230,22 @@ static bool simulate(const struct given *given, struct text *text, struct error 
 {
     struct subject subject = { 0 };
     struct simulation simulation = { 0 };
+    struct worlds worlds = { .has_lanes = false };
     struct timeline timeline = { 0 };
     uint64_t *peaks = NULL;
+    const bool draws = given->format != FORMAT_JSON;
     const bool good = subject_load(&given->subject, &subject, error)
                    && subject_wants_costs(&given->subject, &subject, error)
                    && schedule_simulate(subject.schedule, NULL, subject.network, &simulation,
-                                        given->format == FORMAT_JSON ? NULL : &timeline, error)
-                   && is_sensible(given, &simulation, error) && copy_peaks(&simulation, &peaks, error);
+                                        draws ? &timeline : NULL, error)
+                   && is_sensible(given, &simulation, error) && copy_peaks(&simulation, &peaks, error)
+                   && worlds_run(&given->world, &subject, &worlds, draws ? &timeline : NULL, error);
     if (good)
         warn(given, &subject, &simulation);
     if (good)
-        write_result(given, &subject, &simulation, &timeline, peaks, text);
+        write_result(given, &subject, &simulation, &worlds, &timeline, worlds.has_lanes ? NULL : peaks, text);
     free(peaks);
+    worlds_clear(&worlds);
     simulation_clear(&simulation);
     timeline_clear(&timeline);
     subject_clear(&subject);

@@ -198,3 +198,16 @@ void check_result_clear(struct check_result *result)
     text_clear(&result->cycle);
     *result = (struct check_result){ .capacity = CHECK_NEVER };
 }
+
+bool check_result_error(const struct check_result *result, struct error *error)
+{
+    const struct check_fault *fault = &result->faults[0];
+    char action[ACTION_SIZE], place[32] = "";
+    if (fault->position != SIZE_MAX)
+        snprintf(place, sizeof place, "position %zu, ", fault->position);
+    action_format(fault->action, action);
+    if (result->cycle.data)
+        return error_set_kind(error, ERROR_ANSWER, "rank %u, %s%s: %s (%s)", fault->rank, place, action, fault->reason,
+                              result->cycle.data);
+    return error_set_kind(error, ERROR_ANSWER, "rank %u, %s%s: %s", fault->rank, place, action, fault->reason);
+}

@@ -59,6 +59,9 @@ bool schedule_check_as(const struct schedule *schedule, const struct check_reque
                        struct check_result *result, struct error *error);
 void check_result_clear(struct check_result *result);
 
+// The first fault and the cycle as one sentence, of kind ERROR_ANSWER. Returns false.
+bool check_result_error(const struct check_result *result, struct error *error);
+
 // The document of `weir check --json`.
 void check_result_write(const struct check_result *result, struct text *text);
 

@@ -1,6 +1,6 @@
 // The simulation document: docs/formats/simulation.md.
 #include "common/json.h"
-#include "schedules/simulate.h"
+#include "schedules/simulation_extras.h"
 
 static void write_bubble(struct json_writer *writer, const struct bubble *bubble)
 {
@@ -40,12 +40,56 @@ static void write_ranks(struct json_writer *writer, const struct simulation *sim
     json_close(writer);
 }
 
+static void write_lanes(struct json_writer *writer, const struct lane_world_result *lanes)
+{
+    static const char *const uses[] = { [LANES_FREE] = "free", [LANES_ONE] = "one_lane", [LANES_NONE] = "no_overlap" };
+    json_begin_object(writer, "lanes", JSON_LINES);
+    json_put_string(writer, "messages", uses[lanes->use]);
+    json_put_u64(writer, "capacity", lanes->capacity);
+    json_put_u64(writer, "iteration_ns", lanes->iteration_ns);
+    json_put_fraction(writer, "price", lane_world_price(lanes));
+    json_begin_array(writer, "per_rank", JSON_LINES);
+    for (uint32_t rank = 0; rank < lanes->ranks; rank++) {
+        const struct lane_world_rank *result = &lanes->per_rank[rank];
+        json_begin_object(writer, NULL, JSON_INLINE);
+        json_put_u64(writer, "rank", rank);
+        json_put_u64(writer, "first_ns", result->first_ns);
+        json_put_u64(writer, "last_ns", result->last_ns);
+        json_put_u64(writer, "busy_ns", result->busy_ns);
+        json_put_u64(writer, "held_ns", result->held_ns);
+        json_close(writer);
+    }
+    json_close(writer);
+    json_close(writer);
+}
+
+static void write_noise(struct json_writer *writer, const struct noise_result *noise)
+{
+    json_begin_object(writer, "noise", JSON_LINES);
+    json_put_u64(writer, "ppm", noise->request.ppm);
+    json_put_u64(writer, "trials", noise->request.trials);
+    json_put_u64(writer, "seed", noise->request.seed);
+    json_put_u64(writer, "planned_ns", noise->planned_ns);
+    json_put_u64(writer, "min_ns", noise->min_ns);
+    json_put_u64(writer, "median_ns", noise->median_ns);
+    json_put_u64(writer, "mean_ns", noise->mean_ns);
+    json_put_u64(writer, "p95_ns", noise->p95_ns);
+    json_put_u64(writer, "max_ns", noise->max_ns);
+    json_close(writer);
+}
+
 void simulation_write(const struct simulation *simulation, const struct schedule *schedule, struct text *text)
+{
+    simulation_write_with(simulation, schedule, &(struct simulation_extras){ .lanes = NULL }, text);
+}
+
+void simulation_write_with(const struct simulation *simulation, const struct schedule *schedule,
+                           const struct simulation_extras *extras, struct text *text)
 {
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
     json_put_string(&writer, "format", "weir.simulation");
-    json_put_u64(&writer, "version", 1);
+    json_put_u64(&writer, "version", 2);
     json_put_string(&writer, "schedule", schedule->name);
     json_put_u64(&writer, "ranks", schedule->ranks);
     json_put_u64(&writer, "stages", schedule->stages);
@@ -56,5 +100,9 @@ void simulation_write(const struct simulation *simulation, const struct schedule
     write_bubble(&writer, &simulation->bubble);
     write_critical_path(&writer, &simulation->critical_path);
     write_ranks(&writer, simulation);
+    if (extras->lanes)
+        write_lanes(&writer, extras->lanes);
+    if (extras->noise)
+        write_noise(&writer, extras->noise);
     json_close(&writer);
 }

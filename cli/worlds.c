@@ -1,0 +1,185 @@
+#include "cli/worlds.h"
+
+#include <string.h>
+
+#include "cli/options.h"
+#include "common/json.h"
+#include "common/number.h"
+#include "schedules/costs.h"
+#include "schedules/lower_late.h"
+
+enum { USUAL_TRIALS = 1000, USUAL_SEED = 1, MOST_TRIALS = 1000000 };
+
+// --- options ----------------------------------------------------------------------
+
+// "5%", "0.25%": in millionths.
+static uint32_t take_noise(const char *argument, struct argp_state *state)
+{
+    uint64_t ppm = 0, unit = 10000;
+    const char *at = argument;
+    for (; *at >= '0' && *at <= '9' && ppm <= NOISE_MOST_PPM; at++)
+        ppm = ppm * 10 + (uint64_t)(*at - '0') * unit;
+    if (at > argument && *at == '.') {
+        for (at++; *at >= '0' && *at <= '9' && unit > 1; at++)
+            ppm += (uint64_t)(*at - '0') * (unit /= 10);
+    }
+    if (at == argument || strcmp(at, "%") != 0 || ppm > NOISE_MOST_PPM)
+        argp_error(state, "--noise: \"%s\" is no share such as 5%% (0%% to %u%%, at most four decimals)", argument,
+                   NOISE_MOST_PPM / 10000);
+    return (uint32_t)ppm;
+}
+
+static void complete(struct world_options *options, struct argp_state *state)
+{
+    if (options->sending.lower == LOWER_BOTH)
+        argp_error(state, "--lower both is for weir check: simulate early and late one after the other");
+    if ((options->sending.lower || options->sending.has_sends) && options->use == LANES_FREE)
+        argp_error(state, "--lower and --sends make a difference only with --one-lane or --no-overlap");
+    if (!options->has_noise && (options->has_trials || options->has_seed))
+        argp_error(state, "--trials and --seed are of --noise, which is missing");
+    if (!options->has_trials)
+        options->noise.trials = USUAL_TRIALS;
+    if (!options->has_seed)
+        options->noise.seed = USUAL_SEED;
+}
+
+static void take_use(struct world_options *options, enum lane_use use, struct argp_state *state)
+{
+    if (options->use != LANES_FREE && options->use != use)
+        argp_error(state, "--one-lane and --no-overlap exclude each other");
+    options->use = use;
+}
+
+error_t world_option(int key, char *argument, struct world_options *options, struct argp_state *state)
+{
+    switch (key) {
+    case KEY_ONE_LANE:
+        take_use(options, LANES_ONE, state);
+        break;
+    case KEY_NO_OVERLAP:
+        take_use(options, LANES_NONE, state);
+        break;
+    case KEY_NOISE:
+        options->has_noise = true;
+        options->noise.ppm = take_noise(argument, state);
+        break;
+    case KEY_TRIALS:
+        options->has_trials = true;
+        options->noise.trials = (uint32_t)option_count(argument, "--trials", 1, MOST_TRIALS, state);
+        break;
+    case KEY_SEED:
+        options->has_seed = true;
+        options->noise.seed = option_count(argument, "--seed", 0, JSON_MAX, state);
+        break;
+    case ARGP_KEY_END:
+        complete(options, state);
+        return ARGP_ERR_UNKNOWN;
+    default:
+        return sending_option(key, argument, &options->sending, state);
+    }
+    return 0;
+}
+
+// --- running ------------------------------------------------------------------------
+
+static bool move_receives(const struct world_options *options, struct subject *subject, struct error *error)
+{
+    if (!sending_prepare(&options->sending, &subject->schedule, error))
+        return false;
+    if (options->sending.lower != LOWER_LATE)
+        return true;
+    struct schedule *late = schedule_lower_late(subject->schedule, error);
+    if (!late)
+        return false;
+    schedule_free(subject->schedule);
+    subject->schedule = late;
+    return true;
+}
+
+bool worlds_run(const struct world_options *options, struct subject *subject, struct worlds *worlds,
+                struct timeline *timeline, struct error *error)
+{
+    *worlds = (struct worlds){ .has_lanes = options->use != LANES_FREE, .has_noise = options->has_noise };
+    worlds->receives = options->sending.lower == LOWER_LATE ? "late"
+                     : options->sending.lower == LOWER_UNSAID && subject->schedule->lowered ? "as given" : "early";
+    if (!worlds->has_lanes && !worlds->has_noise)
+        return true;
+    if (!move_receives(options, subject, error))
+        return false;
+    struct lane_world *lanes = lane_world_create(subject->schedule, NULL, subject->network, options->use,
+                                       options->sending.capacity, error);
+    uint64_t iteration_ns;
+    bool good = lanes && lane_world_run(lanes, NULL, &iteration_ns, error);
+    if (good && worlds->has_lanes) {
+        if (timeline)
+            timeline_clear(timeline);
+        good = lane_world_result(lanes, &worlds->lanes, timeline, error);
+    }
+    good = good && (!worlds->has_noise || noise_measure(lanes, &options->noise, &worlds->noise, error));
+    lane_world_free(lanes);
+    if (good && (worlds->lanes.iteration_ns > JSON_MAX || worlds->noise.max_ns > JSON_MAX))
+        return error_set(error, "shared lanes or noise make it take more than 2^53 - 1 ns, 104 days");
+    return good;
+}
+
+void worlds_clear(struct worlds *worlds)
+{
+    lane_world_result_clear(&worlds->lanes);
+}
+
+struct simulation_extras worlds_extras(const struct worlds *worlds)
+{
+    return (struct simulation_extras){ .lanes = worlds->has_lanes ? &worlds->lanes : NULL,
+                                       .noise = worlds->has_noise ? &worlds->noise : NULL };
+}
+
+// --- results ------------------------------------------------------------------------
+
+static void write_lanes(const struct worlds *worlds, uint64_t unit_ns, struct text *text)
+{
+    const struct lane_world_result *lanes = &worlds->lanes;
+    char time[NUMBER_SIZE];
+    const double price = 100 * lane_world_price(lanes);
+    text_add(text, "%s   %s (%llu ns): %.2f %% %s than with messages that hold nobody up; receives %s, ",
+             lanes->use == LANES_ONE ? "one lane    " : "no overlap  ", costs_format(unit_ns, lanes->iteration_ns, time),
+             (unsigned long long)lanes->iteration_ns, price < 0 ? -price : price, price < 0 ? "less" : "more",
+             worlds->receives);
+    if (lanes->capacity == 0)
+        text_add(text, "rendezvous sends\n");
+    else
+        text_add(text, "%u buffered send%s per channel\n", lanes->capacity, lanes->capacity == 1 ? "" : "s");
+}
+
+static void write_noise(const struct noise_result *noise, uint64_t unit_ns, struct text *text)
+{
+    char a[NUMBER_SIZE], b[NUMBER_SIZE], c[NUMBER_SIZE], d[NUMBER_SIZE], e[NUMBER_SIZE];
+    text_add(text, "noise %5.2f %%  median %s, mean %s, min %s, p95 %s, max %s over %u trials of seed %llu\n",
+             noise->request.ppm / 1e4, costs_format(unit_ns, noise->median_ns, a), costs_format(unit_ns, noise->mean_ns, b),
+             costs_format(unit_ns, noise->min_ns, c), costs_format(unit_ns, noise->p95_ns, d), costs_format(unit_ns, noise->max_ns, e),
+             noise->request.trials, (unsigned long long)noise->request.seed);
+}
+
+void worlds_write_summary(const struct worlds *worlds, uint64_t unit_ns, struct text *text)
+{
+    if (worlds->has_lanes)
+        write_lanes(worlds, unit_ns, text);
+    if (worlds->has_noise)
+        write_noise(&worlds->noise, unit_ns, text);
+}
+
+void worlds_write_table(const struct worlds *worlds, uint64_t unit_ns, struct text *text)
+{
+    char first[NUMBER_SIZE], last[NUMBER_SIZE], busy[NUMBER_SIZE], held[NUMBER_SIZE];
+    const struct lane_world_result *lanes = &worlds->lanes;
+    if (!worlds->has_lanes)
+        return;
+    text_add(text, "%s\nrank       first        last        busy        held\n",
+             lanes->use == LANES_ONE ? "with one lane" : "without overlap");
+    for (uint32_t rank = 0; rank < lanes->ranks; rank++) {
+        const struct lane_world_rank *result = &lanes->per_rank[rank];
+        text_add(text, "%4u  %10s  %10s  %10s  %10s\n", rank, costs_format(unit_ns, result->first_ns, first),
+                 costs_format(unit_ns, result->last_ns, last), costs_format(unit_ns, result->busy_ns, busy),
+                 costs_format(unit_ns, result->held_ns, held));
+    }
+    text_add(text, "\n");
+}

@@ -1,0 +1,259 @@
+#include "schedules/lane_world.h"
+
+#include <stdlib.h>
+
+#include "schedules/check.h"
+#include "schedules/lane_world_state.h"
+#include "schedules/lower.h"
+
+// --- what is on which lane ---------------------------------------------------------
+
+static bool sends(struct action action)
+{
+    return action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B;
+}
+
+static bool is_left_out(const struct lane_world *world, struct action action)
+{
+    return action.kind == ACTION_VALIDATE || (world->use == LANES_FREE && is_message(action) && !sends(action));
+}
+
+static bool is_on_second_lane(const struct lane_world *world, struct action action)
+{
+    return world->use == LANES_ONE && is_message(action);
+}
+
+// A message is known by the unit that receives it.
+static size_t parcel_of(const struct schedule *schedule, struct action receiver, bool back)
+{
+    return 2 * unit_of(schedule, receiver) + back;
+}
+
+static void add_message(struct lane_world *world, struct item *item)
+{
+    const struct schedule *schedule = world->lowered;
+    const struct action action = *item->group;
+    const bool back = action.kind == ACTION_SEND_B || action.kind == ACTION_RECV_B;
+    struct action sender = action, receiver = action;
+    if (sends(action))
+        receiver.stage = (uint16_t)(back ? action.stage - 1 : action.stage + 1);
+    else
+        sender.stage = (uint16_t)(back ? action.stage + 1 : action.stage - 1);
+    const struct action other = sends(action) ? receiver : sender;
+    item->kind = sends(action) ? ITEM_SEND : ITEM_RECV;
+    item->peer = schedule_rank(schedule, other.stage, other.micro_batch);
+    item->channel = channel_number(schedule, action, back ? receiver.stage : sender.stage, back);
+    item->queue = channel_of(schedule, action);
+    item->parcel = parcel_of(schedule, receiver, back);
+}
+
+static void add_compute(struct lane_world *world, struct item *item, size_t *needs)
+{
+    item->kind = item->group->kind == ACTION_REDUCE ? ITEM_REDUCE : ITEM_COMPUTE;
+    item->need = *needs;
+    for (uint32_t i = 0; i < item->size; i++) {
+        if (needs_message(world->lowered, item->group[i]))
+            world->needs[(*needs)++] = parcel_of(world->lowered, item->group[i], is_backward(item->group[i]));
+    }
+    item->needs = (uint32_t)(*needs - item->need);
+    item->duration = world->duration_count;
+    world->durations[world->duration_count++] =
+        group_ns(&world->record.tariff, &world->record.walk.board, item->group, item->size);
+}
+
+static void fill_rank(struct lane_world *world, uint32_t rank, size_t *needs)
+{
+    const struct action_list *list = &world->lowered->lists[rank];
+    const struct action *end = list_end(list);
+    struct lane *lane = world->ranks[rank];
+    size_t size, computes = 0;
+    for (const struct action *at = list->at; at < end; at += size) {
+        size = group_size(at, end);
+        if (is_left_out(world, *at))
+            continue;
+        struct item *item = lane[is_on_second_lane(world, *at)].end++;
+        *item = (struct item){ .group = at, .size = (uint32_t)size };
+        if (!is_message(*at)) {
+            add_compute(world, item, needs);
+            computes++;
+            continue;
+        }
+        add_message(world, item);
+        item->after = world->use == LANES_ONE ? computes : 0;
+    }
+}
+
+static void fill_lanes(struct lane_world *world)
+{
+    size_t needs = 0;
+    struct item *next = world->items;
+    for (uint32_t rank = 0; rank < world->lowered->ranks; rank++) {
+        const struct action_list *list = &world->lowered->lists[rank];
+        struct lane *lane = world->ranks[rank];
+        lane[0].begin = lane[0].end = next;
+        for (const struct action *at = list->at; at < list_end(list); at++)
+            next += !is_on_second_lane(world, *at);
+        lane[1].begin = lane[1].end = next;
+        next = &world->items[(size_t)(lane[0].begin - world->items) + list->count];
+        fill_rank(world, rank, &needs);
+    }
+}
+
+// --- creating ------------------------------------------------------------------------
+
+// What cannot come to its end is said in the words of the check.
+static bool prove(const struct schedule *lowered, uint32_t capacity, struct error *error)
+{
+    struct check_result result;
+    if (!schedule_check(lowered, capacity, &result, error))
+        return false;
+    const bool good = result.ok || check_result_error(&result, error);
+    check_result_clear(&result);
+    return good;
+}
+
+static bool allocate(struct lane_world *world, struct error *error)
+{
+    const struct schedule *schedule = world->lowered;
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++)
+        world->item_count += schedule->lists[rank].count;
+    const size_t count = world->item_count + 1;
+    world->items = calloc(count, sizeof *world->items);
+    world->needs = calloc(count, sizeof *world->needs);
+    world->durations = calloc(count, sizeof *world->durations);
+    world->ranks = calloc(schedule->ranks, sizeof *world->ranks);
+    world->parcels = calloc(2 * unit_count(schedule), sizeof *world->parcels);
+    world->under_way = calloc(channels_of(schedule), sizeof *world->under_way);
+    world->waiting = calloc(schedule->stages, sizeof *world->waiting);
+    world->link_free_ns = calloc(world->record.tariff.link_count + (size_t)1, sizeof *world->link_free_ns);
+    return (world->items && world->needs && world->durations && world->ranks && world->parcels && world->under_way
+            && world->waiting && world->link_free_ns)
+        || error_no_memory(error, "the lanes of a schedule");
+}
+
+struct lane_world *lane_world_create(const struct schedule *schedule, const struct cost_row *costs, const struct network *network,
+                           enum lane_use use, uint32_t capacity, struct error *error)
+{
+    struct lane_world *world = calloc(1, sizeof *world);
+    costs = costs ? costs : schedule->costs;
+    bool good = world != NULL || error_no_memory(error, "the lanes of a schedule");
+    good = good && (costs || error_set(error, "schedule %s has no costs to simulate with", schedule->name));
+    if (good) {
+        world->use = use;
+        world->capacity = capacity;
+        world->lowered = (schedule->lowered ? schedule_copy : schedule_lower)(schedule, error);
+    }
+    good = good && world->lowered && (use == LANES_FREE || prove(world->lowered, capacity, error))
+        && record_create(&world->record, world->lowered, costs, network, error) && allocate(world, error);
+    if (good) {
+        fill_lanes(world);
+        return world;
+    }
+    lane_world_free(world);
+    return NULL;
+}
+
+void lane_world_free(struct lane_world *world)
+{
+    if (!world)
+        return;
+    record_clear(&world->record);
+    schedule_free(world->lowered);
+    free(world->items);
+    free(world->needs);
+    free(world->durations);
+    free(world->ranks);
+    free(world->parcels);
+    free(world->under_way);
+    free(world->waiting);
+    free(world->link_free_ns);
+    free(world->events);
+    free(world);
+}
+
+const uint64_t *lane_world_durations(const struct lane_world *world, size_t *count)
+{
+    *count = world->duration_count;
+    return world->durations;
+}
+
+// --- results -------------------------------------------------------------------------
+
+static void count_item(const struct lane_world *world, const struct item *item, struct lane_world_rank *result)
+{
+    if (is_message(*item->group)) {
+        result->held_ns += world->use == LANES_FREE || item->start_ns < item->reached_ns ? 0
+                         : item->start_ns - item->reached_ns;
+        return;
+    }
+    result->first_ns = item->start_ns < result->first_ns ? item->start_ns : result->first_ns;
+    result->last_ns = item->end_ns > result->last_ns ? item->end_ns : result->last_ns;
+    result->busy_ns += is_compute(*item->group) ? item->end_ns - item->start_ns : 0;
+}
+
+static struct lane_world_rank rank_of(const struct lane_world *world, uint32_t rank)
+{
+    struct lane_world_rank result = { .first_ns = NEVER };
+    for (unsigned i = 0; i < 2; i++) {
+        const struct lane *lane = &world->ranks[rank][i];
+        for (const struct item *item = lane->begin; item < lane->end; item++)
+            count_item(world, item, &result);
+    }
+    result.first_ns = result.first_ns == NEVER ? 0 : result.first_ns;
+    return result;
+}
+
+static bool draw(const struct lane_world *world, uint32_t rank, const struct item *item, struct timeline *timeline)
+{
+    bool good = true;
+    if (item->kind == ITEM_SEND) {
+        const struct parcel *parcel = &world->parcels[item->parcel];
+        return timeline_add_message(timeline, (struct message){ *item->group, rank, item->peer, parcel->starts_ns,
+                                                                     parcel->arrives_ns });
+    }
+    for (uint32_t i = 0; good && item->kind != ITEM_RECV && i < item->size; i++) {
+        good = timeline_add(timeline, (struct span){
+            .rank = rank, .action = item->group[i], .start_ns = item->start_ns, .end_ns = item->end_ns,
+            .recompute_ns = record_recompute_ns(&world->record, item->group[i]) });
+    }
+    return good;
+}
+
+static bool draw_rank(const struct lane_world *world, uint32_t rank, struct timeline *timeline)
+{
+    bool good = true;
+    for (unsigned i = 0; i < 2; i++) {
+        const struct lane *lane = &world->ranks[rank][i];
+        for (const struct item *item = lane->begin; good && item < lane->end; item++)
+            good = draw(world, rank, item, timeline);
+    }
+    return good;
+}
+
+bool lane_world_result(const struct lane_world *world, struct lane_world_result *result, struct timeline *timeline,
+                  struct error *error)
+{
+    bool good = true;
+    *result = (struct lane_world_result){ .use = world->use, .capacity = world->capacity,
+                                     .usual_ns = world->record.iteration_ns, .ranks = world->lowered->ranks };
+    result->per_rank = calloc(result->ranks, sizeof *result->per_rank);
+    if (!result->per_rank)
+        return error_no_memory(error, "the results of a simulation");
+    for (uint32_t rank = 0; rank < result->ranks; rank++) {
+        result->per_rank[rank] = rank_of(world, rank);
+        if (result->per_rank[rank].last_ns > result->iteration_ns)
+            result->iteration_ns = result->per_rank[rank].last_ns;
+        good = good && (!timeline || draw_rank(world, rank, timeline));
+    }
+    if (timeline)
+        timeline->ranks = result->ranks;
+    if (!good)
+        lane_world_result_clear(result);
+    return good || error_no_memory(error, "a timeline");
+}
+
+void lane_world_result_clear(struct lane_world_result *result)
+{
+    free(result->per_rank);
+    *result = (struct lane_world_result){ .iteration_ns = 0 };
+}

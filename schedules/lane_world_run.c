@@ -1,0 +1,227 @@
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schedules/lane_world_state.h"
+
+// --- events --------------------------------------------------------------------------
+
+static bool is_before(struct event a, struct event b)
+{
+    return a.time_ns < b.time_ns || (a.time_ns == b.time_ns && a.rank < b.rank);
+}
+
+static void wake(struct lane_world *world, uint32_t rank, uint64_t time_ns)
+{
+    if (world->event_count == world->event_capacity) {
+        const size_t capacity = world->event_capacity ? 2 * world->event_capacity : 256;
+        struct event *events = realloc(world->events, capacity * sizeof *events);
+        if (!events) {
+            world->no_memory = true;
+            return;
+        }
+        world->events = events;
+        world->event_capacity = capacity;
+    }
+    const struct event event = { time_ns, rank };
+    size_t at = world->event_count++;
+    for (; at > 0 && is_before(event, world->events[(at - 1) / 2]); at = (at - 1) / 2)
+        world->events[at] = world->events[(at - 1) / 2];
+    world->events[at] = event;
+}
+
+static struct event next_event(struct lane_world *world)
+{
+    struct event *heap = world->events;
+    const struct event top = heap[0], last = heap[--world->event_count];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < world->event_count; at = child) {
+        child += child + 1 < world->event_count && is_before(heap[child + 1], heap[child]);
+        if (!is_before(heap[child], last))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = last;
+    return top;
+}
+
+// --- beginning -----------------------------------------------------------------------
+
+static struct lane *messages_of(struct lane_world *world, uint32_t rank)
+{
+    return &world->ranks[rank][world->use == LANES_ONE];
+}
+
+// What the lane stands at takes it until `end_ns`. Whoever may be waited for then is
+// woken: the rank itself, and the other end of a RECV that it will have reached.
+static void take_lane(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t start_ns, uint64_t end_ns)
+{
+    lane->at->start_ns = start_ns;
+    lane->at->end_ns = lane->free_ns = end_ns;
+    lane->at++;
+    wake(world, rank, end_ns);
+    const struct lane *computes = world->ranks[rank], *messages = messages_of(world, rank);
+    if (messages->at < messages->end && messages->at->kind == ITEM_RECV)
+        wake(world, messages->at->peer, computes->free_ns > messages->free_ns ? computes->free_ns : messages->free_ns);
+}
+
+static bool begin_compute(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t now_ns)
+{
+    const struct item *item = lane->at;
+    for (uint32_t i = 0; i < item->needs; i++) {
+        if (world->parcels[world->needs[item->need + i]].received_ns > now_ns)
+            return false;
+    }
+    take_lane(world, rank, lane, now_ns, now_ns + world->now_durations[item->duration]);
+    return true;
+}
+
+// The last copy to come begins for all.
+static bool begin_reduce(struct lane_world *world, struct lane *lane, uint64_t now_ns)
+{
+    const struct copies *copies = &world->record.walk.board.copies;
+    const uint32_t stage = lane->at->group->stage;
+    const uint32_t first = copies->first[stage], end = copies->first[stage + 1];
+    if (lane->at->reached_ns != NEVER)
+        return false;
+    lane->at->reached_ns = now_ns;
+    if (++world->waiting[stage] < end - first)
+        return false;
+    uint64_t longest_ns = 0;
+    for (uint32_t copy = first; copy < end; copy++) {
+        const uint64_t ns = world->now_durations[world->ranks[copies->ranks[copy]][0].at->duration];
+        longest_ns = ns > longest_ns ? ns : longest_ns;
+    }
+    world->waiting[stage] = 0;
+    for (uint32_t copy = first; copy < end; copy++)
+        take_lane(world, copies->ranks[copy], world->ranks[copies->ranks[copy]], now_ns, now_ns + longest_ns);
+    return true;
+}
+
+// Whether what the lane stands at, a message, may begin as far as its own rank is concerned.
+static bool is_reached(const struct lane_world *world, uint32_t rank, const struct lane *lane, uint64_t now_ns)
+{
+    const struct lane *computes = &world->ranks[rank][0];
+    const size_t begun = (size_t)(computes->at - computes->begin), running = computes->free_ns > now_ns;
+    return lane->at < lane->end && lane->free_ns <= now_ns && lane->at->after + running <= begun;
+}
+
+// The bytes enter their link once it is free; returns when it is free again.
+static uint64_t enter_link(struct lane_world *world, const struct item *item, uint64_t now_ns)
+{
+    const struct channel *channel = &world->record.tariff.channels[item->channel];
+    struct parcel *parcel = &world->parcels[item->parcel];
+    parcel->arrives_ns = channel_send(channel, world->link_free_ns, now_ns);
+    parcel->starts_ns = parcel->arrives_ns - channel->latency_ns - channel->occupied_ns;
+    return parcel->arrives_ns - channel->latency_ns;
+}
+
+// Both ends begin, if the other is reached.
+static bool begin_meeting(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t now_ns)
+{
+    const struct item *item = lane->at;
+    struct lane *other = messages_of(world, item->peer);
+    if (!is_reached(world, item->peer, other, now_ns) || other->at->kind != ITEM_RECV
+        || other->at->parcel != item->parcel)
+        return false;
+    struct parcel *parcel = &world->parcels[item->parcel];
+    const uint64_t free_ns = enter_link(world, item, now_ns);
+    parcel->received_ns = parcel->arrives_ns;
+    if (other->at->reached_ns == NEVER)
+        other->at->reached_ns = now_ns;
+    take_lane(world, item->peer, other, parcel->starts_ns, parcel->arrives_ns);
+    take_lane(world, rank, lane, parcel->starts_ns, free_ns);
+    return true;
+}
+
+static bool begin_send(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t now_ns)
+{
+    const struct item *item = lane->at;
+    const bool free = world->use == LANES_FREE;
+    if (!free && world->capacity == 0)
+        return begin_meeting(world, rank, lane, now_ns);
+    if (!free && world->under_way[item->queue] >= world->capacity)
+        return false;
+    const uint64_t free_ns = enter_link(world, item, now_ns);
+    struct parcel *parcel = &world->parcels[item->parcel];
+    if (free)
+        parcel->received_ns = parcel->arrives_ns;
+    else
+        world->under_way[item->queue]++;
+    wake(world, item->peer, parcel->arrives_ns);
+    take_lane(world, rank, lane, parcel->starts_ns, free ? now_ns : free_ns);
+    return true;
+}
+
+// A rendezvous is begun by its SEND; what is under way has only to arrive.
+static bool begin_receive(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t now_ns)
+{
+    const struct item *item = lane->at;
+    struct parcel *parcel = &world->parcels[item->parcel];
+    if (world->capacity == 0 || parcel->arrives_ns > now_ns)
+        return false;
+    parcel->received_ns = now_ns;
+    world->under_way[item->queue]--;
+    wake(world, item->peer, now_ns);
+    take_lane(world, rank, lane, parcel->starts_ns, now_ns);
+    return true;
+}
+
+// Whether what a lane stands at begins now.
+static bool begin(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t now_ns)
+{
+    if (lane->at == lane->end || lane->free_ns > now_ns)
+        return false;
+    if (lane->at->kind == ITEM_COMPUTE)
+        return begin_compute(world, rank, lane, now_ns);
+    if (lane->at->kind == ITEM_REDUCE)
+        return begin_reduce(world, lane, now_ns);
+    if (!is_reached(world, rank, lane, now_ns))
+        return false;
+    if (lane->at->reached_ns == NEVER)
+        lane->at->reached_ns = now_ns;
+    return lane->at->kind == ITEM_SEND ? begin_send(world, rank, lane, now_ns)
+                                       : begin_receive(world, rank, lane, now_ns);
+}
+
+static void reset(struct lane_world *world, const uint64_t *durations)
+{
+    const struct schedule *schedule = world->lowered;
+    world->now_durations = durations ? durations : world->durations;
+    world->event_count = 0;
+    for (size_t i = 0; i < 2 * unit_count(schedule); i++)
+        world->parcels[i] = (struct parcel){ 0, NEVER, NEVER };
+    memset(world->under_way, 0, channels_of(schedule) * sizeof *world->under_way);
+    memset(world->waiting, 0, schedule->stages * sizeof *world->waiting);
+    memset(world->link_free_ns, 0, world->record.tariff.link_count * sizeof *world->link_free_ns);
+    for (size_t i = 0; i < world->item_count; i++)
+        world->items[i].reached_ns = NEVER;
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        for (unsigned i = 0; i < 2; i++) {
+            world->ranks[rank][i].at = world->ranks[rank][i].begin;
+            world->ranks[rank][i].free_ns = 0;
+        }
+        wake(world, rank, 0);
+    }
+}
+
+bool lane_world_run(struct lane_world *world, const uint64_t *durations, uint64_t *iteration_ns, struct error *error)
+{
+    *iteration_ns = 0;
+    world->no_memory = false;
+    reset(world, durations);
+    while (world->event_count > 0 && !world->no_memory) {
+        const struct event event = next_event(world);
+        struct lane *lane = world->ranks[event.rank];
+        if (begin(world, event.rank, &lane[0], event.time_ns) || begin(world, event.rank, &lane[1], event.time_ns))
+            wake(world, event.rank, event.time_ns);
+    }
+    if (world->no_memory)
+        return error_no_memory(error, "a simulated run");
+    for (uint32_t rank = 0; rank < world->lowered->ranks; rank++) {
+        const struct lane *lane = world->ranks[rank];
+        assert(lane[0].at == lane[0].end && lane[1].at == lane[1].end);  // check.h has proved it
+        *iteration_ns = lane[0].free_ns > *iteration_ns ? lane[0].free_ns : *iteration_ns;
+    }
+    return true;
+}
