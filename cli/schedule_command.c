@@ -12,7 +12,7 @@
 #include "schedules/lower.h"
 #include "schedules/simulate.h"
 
-enum { KEY_FORMAT = KEY_OWN, KEY_DIALECT, KEY_LOWERED, KEY_LF };
+enum { KEY_FORMAT = KEY_OWN, KEY_DIALECT, KEY_LOWERED, KEY_LF, KEY_SPLITS, KEY_REPLICAS };
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV };
 static const char *const format_names[] = { "text", "json", "csv", NULL };
 
@@ -20,6 +20,9 @@ struct given {
     const char *name;
     enum format format;
     bool lowered;
+    uint32_t splits;
+    uint32_t *replicas;  // per stage, or NULL
+    uint32_t stages;
     struct csv_style style;
     struct picture_options picture;
     struct shared_options shared;
@@ -28,7 +31,9 @@ struct given {
 static const struct argp_option options[] = {
     OPTION_RANKS,
     OPTION_MICRO_BATCHES,
-    OPTION_CHUNKS,
+    { "chunks", KEY_CHUNKS, "V", 0, "Stages per rank (the schedule's own number)", 0 },
+    { "splits", KEY_SPLITS, "K", 0, "In how many parts each sequence goes through the stages (seq1f1b)", 0 },
+    { "replicas", KEY_REPLICAS, "R,R,...", 0, "Ranks of each stage, such as 3,1 (pipedream)", 0 },
     OPTION_OUTPUT,
     { "format", KEY_FORMAT, "F", 0, "text (a row per rank; the default), json (the document) or csv (PyTorch's file)", 0 },
     { "lowered", KEY_LOWERED, 0, 0, "With the SENDs and RECVs between ranks", 0 },
@@ -37,6 +42,32 @@ static const struct argp_option options[] = {
     CHART_OPTIONS,
     { 0 },
 };
+
+static void take_replicas(struct given *given, const char *argument, struct argp_state *state)
+{
+    for (const char *at = argument;; at++) {
+        char number[32];
+        const size_t length = strcspn(at, ",");
+        snprintf(number, sizeof number, "%.*s", (int)length, at);
+        uint32_t *replicas = realloc(given->replicas, (given->stages + 1) * sizeof *replicas);
+        if (!replicas)
+            argp_failure(state, 3, 0, "not enough memory for %u stages", given->stages + 1);
+        given->replicas = replicas;
+        given->replicas[given->stages++] = (uint32_t)option_count(number, "--replicas", 1, 4096, state);
+        at += length;
+        if (!*at)
+            return;
+    }
+}
+
+// Each rank holds one stage, so that the replicas say how many ranks there are.
+static void count_ranks(struct given *given)
+{
+    if (given->shared.ranks)
+        return;
+    for (uint32_t stage = 0; stage < given->stages; stage++)
+        given->shared.ranks += given->replicas[stage];
+}
 
 static error_t take(int key, char *argument, struct argp_state *state)
 {
@@ -51,6 +82,12 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_LOWERED:
         given->lowered = true;
         break;
+    case KEY_SPLITS:
+        given->splits = (uint32_t)option_count(argument, "--splits", 1, MOST_SPLITS, state);
+        break;
+    case KEY_REPLICAS:
+        take_replicas(given, argument, state);
+        break;
     case KEY_LF:
         given->style.line_feeds = true;
         break;
@@ -58,6 +95,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
         option_argument(&given->name, argument, "schedule", state);
         break;
     case ARGP_KEY_END:
+        count_ranks(given);
         if (!given->name || !given->shared.ranks || !given->shared.micro_batches)
             argp_error(state, "a schedule's name, --ranks and --micro-batches are needed");
         break;
@@ -83,7 +121,10 @@ static char *list_generators(int key, const char *text, void *input)
     for (const struct generator *generator = generators; generator->name; generator++)
         text_add(&list, "  %-*s %s\n", width, generator->name, generator->about);
     text_add(&list, "  %-*s %s\n", width, "search", "the best order for what stages cost (`weir schedule search --help`)");
-    text_add(&list, "\nExample:\n  weir schedule 1f1b --ranks 4 --micro-batches 8\n");
+    text_add(&list, "\nExamples:\n"
+                    "  weir schedule 1f1b --ranks 4 --micro-batches 8\n"
+                    "  weir schedule seq1f1b --ranks 4 --micro-batches 8 --splits 2\n"
+                    "  weir schedule pipedream --replicas 2,1 --micro-batches 6\n");
     struct error error = { 0 };
     return text_take(&list, &error);
 }
@@ -121,15 +162,16 @@ static bool draw_chart(const struct given *given, const struct schedule *schedul
     if (!costs)
         return error_no_memory(error, "a chart");
     for (uint32_t stage = 0; stage < schedule->stages; stage++)
-        costs[stage] = (struct cost_row){ .forward_ns = 1, .backward_ns = 2, .backward_input_ns = 1,
-                                          .backward_weight_ns = 1 };
+        costs[stage] = (struct cost_row){ .forward_ns = schedule->splits, .backward_ns = 2 * schedule->splits,
+                                          .backward_input_ns = schedule->splits,
+                                          .backward_weight_ns = schedule->splits };
     const bool good = schedule_simulate(schedule, costs, NULL, &simulation, &timeline, error);
     if (good && simulation.iteration_ns <= MOST_UNITS) {
         uint64_t columns = CHART_COLUMNS / simulation.iteration_ns;
         columns = columns < 1 ? 1 : columns > UNIT_COLUMNS ? UNIT_COLUMNS : columns;
         const size_t label = schedule->ranks > 100 ? LABEL_COLUMNS : schedule->ranks > 10 ? LABEL_COLUMNS - 1 : LABEL_COLUMNS - 2;
-        text_add(text, "\nIf F, I and W took 1 ns each, and B 2 ns (makespan bubble %.1f %%):\n\n",
-                 100 * simulation.bubble.makespan);
+        text_add(text, "\nIf F, I and W%s took 1 ns each, and B 2 ns (makespan bubble %.1f %%):\n\n",
+                 schedule->splits > 1 ? " of a split" : "", 100 * simulation.bubble.makespan);
         struct text_chart chart = picture_chart(&given->picture, given->shared.output);
         if (!given->picture.width)
             chart.width = label + columns * simulation.iteration_ns;
@@ -190,9 +232,12 @@ static int run(int count, char **arguments)
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };
-    struct schedule *schedule =
-        schedule_generate(given.name, (uint32_t)given.shared.ranks, (uint32_t)given.shared.chunks,
-                          (uint32_t)given.shared.micro_batches, &error);
+    const struct generate_request request = { .ranks = (uint32_t)given.shared.ranks,
+                                              .micro_batches = (uint32_t)given.shared.micro_batches,
+                                              .chunks = (uint32_t)given.shared.chunks, .splits = given.splits,
+                                              .replicas = given.replicas, .stages = given.stages };
+    struct schedule *schedule = schedule_generate_as(given.name, &request, &error);
+    free(given.replicas);
     if (!schedule)
         return command_fail(&error);
     struct text text = { 0 };

@@ -1,33 +1,48 @@
 #include "schedules/generate.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/text.h"
 #include "schedules/generators.h"
 
 const struct generator generators[] = {
-    { .name = "gpipe", .about = "all forwards, then all backwards", .weights = WEIGHTS_FLUSH, .usual_chunks = 1,
-      .generate = generate_gpipe },
+    { .name = "gpipe", .about = "all forwards, then all backwards",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_gpipe },
     { .name = "1f1b", .about = "one forward, one backward in turns once the pipeline is full",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_1f1b },
-    { .name = "pipedream", .about = "1f1b that never drains: an update after each backward, older weights stashed",
-      .weights = WEIGHTS_STASH, .usual_chunks = 1, .generate = generate_pipedream },
-    { .name = "pipedream-2bw", .about = "1f1b that never drains: an update every p micro-batches, two versions",
+    { .name = "pipedream", .about = "1f1b that never drains, older weights stashed; replicas",
+      .weights = WEIGHTS_STASH, .usual_chunks = 1, .takes_replicas = true, .generate = generate_pipedream },
+    { .name = "pipedream-2bw", .about = "1f1b that never drains, two versions of the weights",
       .weights = WEIGHTS_2BW, .usual_chunks = 1, .generate = generate_pipedream_2bw },
-    { .name = "interleaved", .about = "1f1b over several stages per rank: the bubble by their number, more messages",
+    { .name = "interleaved", .about = "1f1b over several stages per rank (Megatron)",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_interleaved },
-    { .name = "looped-bfs", .about = "gpipe over several stages per rank, one stage after the other",
+    { .name = "looped-bfs", .about = "gpipe over several stages per rank, stage after stage",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_looped_bfs },
-    { .name = "zb-h1", .about = "1f1b with its backward split: the weights' part fills bubbles, in 1f1b's memory",
+    { .name = "zb-h1", .about = "1f1b with its backward split, in 1f1b's memory",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_zb_h1 },
+    { .name = "zb-h2", .about = "the same without waits within a rank, in twice the memory",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_zb_h2 },
     { .name = "interleaved-zb", .about = "interleaved with its backward split (PyTorch's ZB1P)",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_interleaved_zb },
-    { .name = "v-half", .about = "two stages per rank on a V, half of 1f1b's memory", .weights = WEIGHTS_FLUSH,
-      .usual_chunks = 2, .generate = generate_v_half },
-    { .name = "v-min", .about = "two stages per rank on a V, a third of 1f1b's memory, larger bubbles",
+    { .name = "zb-v", .about = "two stages per rank on a V, no waits if F, I, W are equal",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_zb_v },
+    { .name = "v-half", .about = "the same V in half of 1f1b's memory",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_v_half },
+    { .name = "v-min", .about = "the same V in a third of 1f1b's memory",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_v_min },
-    { .name = "hanayo", .about = "waves over the ranks and back, each of two stages per rank (chunks: twice the waves)",
+    { .name = "chimera", .about = "two pipelines against each other, two copies of the weights",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_chimera },
+    { .name = "dualpipe", .about = "chimera with forwards together with backwards",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_dualpipe },
+    { .name = "dualpipev", .about = "a V with forwards together with backwards",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_dualpipev },
+    { .name = "hanayo", .about = "waves over the ranks and back, of two stages per rank each",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .generate = generate_hanayo },
+    { .name = "seq1f1b", .about = "1f1b of parts of sequences (splits)",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .takes_splits = true, .generate = generate_seq1f1b },
+    { .name = "forward-only", .about = "inference: forwards alone",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_forward_only },
     { 0 },
 };
 
@@ -108,6 +123,36 @@ struct schedule *generate_v(const char *name, const struct generate_request *req
     return schedule;
 }
 
+bool generate_routes(struct schedule *schedule, uint32_t count, struct error *error)
+{
+    uint32_t *routes = calloc((size_t)count * schedule->stages, sizeof *routes);
+    if (!routes)
+        return error_no_memory(error, "the routes of a schedule");
+    free(schedule->routes);
+    schedule->routes = routes;
+    schedule->route_count = count;
+    return true;
+}
+
+struct schedule *generate_two_ways(const char *name, const struct generate_request *request, struct error *error)
+{
+    const uint32_t p = request->ranks;
+    if (p % 2 != 0) {
+        error_set(error, "%s has two pipelines against each other: ranks must be even, such as %u, not %u", name, p + 1, p);
+        return NULL;
+    }
+    struct schedule *schedule = generate_one_stage_per_rank(name, WEIGHTS_FLUSH, request, error);
+    if (!schedule || !generate_routes(schedule, 2, error))
+        return generate_done(schedule, false);
+    for (uint32_t stage = 0; stage < p; stage++) {
+        schedule->routes[stage] = stage;
+        schedule->routes[p + stage] = p - 1 - stage;
+    }
+    for (uint32_t i = 0; i < request->micro_batches; i++)
+        schedule->route_of[i] = i % 2;
+    return schedule;
+}
+
 bool generate_add(struct schedule *schedule, uint32_t rank, enum action_kind kind, uint32_t stage,
                   uint32_t micro_batch, struct error *error)
 {
@@ -115,12 +160,27 @@ bool generate_add(struct schedule *schedule, uint32_t rank, enum action_kind kin
     return schedule_add(schedule, rank, action, error);
 }
 
+// Whether the rank holds the stage, and how many other ranks do.
+static bool holds_stage(const struct schedule *schedule, uint32_t rank, uint32_t stage, uint32_t *others)
+{
+    bool holds = false;
+    *others = 0;
+    for (uint32_t route = 0; route < schedule->route_count; route++) {
+        const uint32_t at = schedule->routes[(size_t)route * schedule->stages + stage];
+        holds |= at == rank;
+        *others += at != rank;
+    }
+    return holds;
+}
+
 bool generate_add_steps(struct schedule *schedule, uint32_t rank, struct error *error)
 {
     bool good = true;
+    uint32_t others;
     for (uint32_t stage = 0; good && stage < schedule->stages; stage++) {
-        if (schedule->routes[stage] == rank)
-            good = generate_add(schedule, rank, ACTION_STEP, stage, NO_MICRO_BATCH, error);
+        if (holds_stage(schedule, rank, stage, &others))
+            good = (others == 0 || generate_add(schedule, rank, ACTION_REDUCE, stage, NO_MICRO_BATCH, error))
+                && generate_add(schedule, rank, ACTION_STEP, stage, NO_MICRO_BATCH, error);
     }
     return good;
 }

@@ -12,9 +12,16 @@ struct schedule *generate_interleaved(const struct generate_request *request, st
 struct schedule *generate_looped_bfs(const struct generate_request *request, struct error *error);
 struct schedule *generate_zb_h1(const struct generate_request *request, struct error *error);
 struct schedule *generate_interleaved_zb(const struct generate_request *request, struct error *error);
+struct schedule *generate_zb_h2(const struct generate_request *request, struct error *error);
+struct schedule *generate_zb_v(const struct generate_request *request, struct error *error);
 struct schedule *generate_v_half(const struct generate_request *request, struct error *error);
 struct schedule *generate_v_min(const struct generate_request *request, struct error *error);
 struct schedule *generate_hanayo(const struct generate_request *request, struct error *error);
+struct schedule *generate_chimera(const struct generate_request *request, struct error *error);
+struct schedule *generate_dualpipe(const struct generate_request *request, struct error *error);
+struct schedule *generate_dualpipev(const struct generate_request *request, struct error *error);
+struct schedule *generate_seq1f1b(const struct generate_request *request, struct error *error);
+struct schedule *generate_forward_only(const struct generate_request *request, struct error *error);
 
 // --- where the stages are --------------------------------------------------------
 
@@ -30,12 +37,19 @@ struct schedule *generate_looped(const char *name, const struct generate_request
 // An empty schedule with the stages on a V: s and 2p - 1 - s on rank s; refuses any other number of chunks than two.
 struct schedule *generate_v(const char *name, const struct generate_request *request, struct error *error);
 
+// An empty schedule of two pipelines with p stages, down the ranks and up; even micro-batches go down. Refuses an
+// odd number of ranks.
+struct schedule *generate_two_ways(const char *name, const struct generate_request *request, struct error *error);
+
+// Replaces the only route by `count` rows of S ranks, all 0. False only without memory.
+bool generate_routes(struct schedule *schedule, uint32_t count, struct error *error);
+
 // --- what the lists hold -----------------------------------------------------------
 
 bool generate_add(struct schedule *schedule, uint32_t rank, enum action_kind kind, uint32_t stage,
                   uint32_t micro_batch, struct error *error);
 
-// The STEP of each stage that the rank holds, in the order of the stages.
+// The STEP of each stage that the rank holds, in the order of the stages; after its REDUCE where there are copies.
 bool generate_add_steps(struct schedule *schedule, uint32_t rank, struct error *error);
 
 // The schedule if all went well; otherwise frees it and returns NULL.
@@ -45,8 +59,11 @@ struct schedule *generate_done(struct schedule *schedule, bool good);
 
 // The list of a rank that holds stage `rank` alone and splits its backwards: `ahead` forwards, then I and F in
 // turns, each W `lag` backwards behind its I (zb_h1.c).
-bool generate_add_split_rank(struct schedule *schedule, uint32_t rank, uint32_t ahead, uint32_t lag,
-                             struct error *error);
+struct split_order {
+    uint32_t ahead, lag;
+    bool validates;  // whether the step before did not wait for other ranks
+};
+bool generate_add_split_rank(struct schedule *schedule, uint32_t rank, struct split_order order, struct error *error);
 
 // Micro-batches go through the stages of a rank in rounds (interleaved.c): a round of `size` through the first
 // stage, then the same through the next, and so on; then the next round.
@@ -57,6 +74,19 @@ struct rounds rounds_of(uint32_t ranks, uint32_t micro_batches);
 // The action that is number `k` of its kind on the rank; backwards go through the stages the other way.
 struct action rounds_action(const struct rounds *rounds, const struct schedule *schedule, uint32_t rank,
                             enum action_kind kind, uint32_t k);
+
+// The list of a rank in two streams of work that pass each other (dualpipev.c): its first stage, nearer to the
+// beginning of the stream that it is in, and its second.
+struct way {
+    uint32_t stage;
+    uint32_t micro_batch, stride;  // the stream: micro_batch, micro_batch + stride, ...
+};
+struct dual_place {
+    uint32_t ranks, place;  // of this one among those from the beginning of a stream to where it turns
+    uint32_t micro_batches;  // of a stream
+};
+bool generate_add_two_ways(struct schedule *schedule, uint32_t rank, const struct way ways[2], struct dual_place place,
+                           struct error *error);
 
 // Whole schedules on a V, made from a pattern that each micro-batch follows (v_half.c). `most_kept`: stages'
 // forwards on a rank that have had no W.

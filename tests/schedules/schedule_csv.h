@@ -55,13 +55,16 @@ static inline void csv_merge_backwards(struct schedule *schedule)
 // A rank's list as text, for comparing with a literal.
 static inline const char *list_text(const struct schedule *schedule, uint32_t rank, char *buffer, size_t size)
 {
-    size_t used = 0;
-    buffer[0] = 0;
-    for (size_t i = 0; i < schedule->lists[rank].count; i++) {
-        char action[ACTION_SIZE];
-        used += (size_t)snprintf(buffer + used, size - used, "%s%s", i ? " " : "",
-                                 action_format(schedule->lists[rank].at[i], action));
+    struct text text = { 0 };
+    const struct action *at = schedule->lists[rank].at, *end = list_end(&schedule->lists[rank]);
+    for (size_t joined; at < end; at += joined) {
+        joined = group_size(at, end);
+        if (text.length)
+            text_add(&text, " ");
+        group_write(at, joined, &text);
     }
+    snprintf(buffer, size, "%s", text.data ? text.data : "");
+    text_clear(&text);
     return buffer;
 }
 

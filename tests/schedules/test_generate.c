@@ -2,6 +2,8 @@
 
 #include "schedules/check.h"
 #include "schedules/generators.h"
+#include "schedules/lower.h"
+#include "schedules/slots.h"
 #include "tests/schedules/schedule_csv.h"
 
 static struct order_row {
@@ -37,6 +39,21 @@ static struct order_row {
     { "zb-h1: each W r backwards behind its I", "zb-h1", 3, 4,
       { "0F0 0F1 0F2 0I0 0W0 0F3 0I1 0W1 0I2 0W2 0I3 0W3 0STEP", "1F0 1F1 1I0 1F2 1I1 1W0 1F3 1I2 1W1 1I3 1W2 1W3 1STEP",
         "2F0 2I0 2F1 2I1 2F2 2I2 2W0 2F3 2I3 2W1 2W2 2W3 2STEP" } },
+    { "zb-h2: twice as far ahead, and a validation", "zb-h2", 2, 4,
+      { "0F0 0F1 0F2 0VALIDATE 0I0 0W0 0F3 0I1 0W1 0I2 0W2 0I3 0W3 0STEP",
+        "1F0 1VALIDATE 1I0 1F1 1I1 1F2 1I2 1W0 1F3 1I3 1W1 1W2 1W3 1STEP" } },
+    { "zb-v: fewer micro-batches than fill the pipeline", "zb-v", 2, 1,
+      { "0F0 3F0 3VALIDATE 3I0 3W0 0VALIDATE 0I0 0W0 0STEP 3STEP",
+        "1F0 2F0 2VALIDATE 2I0 2W0 1VALIDATE 1I0 1W0 1STEP 2STEP" } },
+    { "chimera: even micro-batches go down, odd ones up", "chimera", 2, 3,
+      { "0F0 1F1 1B1 0F2 0B0 0B2 0REDUCE 0STEP 1REDUCE 1STEP",
+        "0F1 1F0 1B0 0B1 1F2 1B2 0REDUCE 0STEP 1REDUCE 1STEP" } },
+    { "dualpipe: both pipelines at once", "dualpipe", 2, 4,
+      { "0F0 1F1 0F2 1B1 (1F3;0B0)OVERLAP_F_B 1B3 0I2 0W2 0REDUCE 0STEP 1REDUCE 1STEP",
+        "0F1 1F0 0F3 1B0 (1F2;0B1)OVERLAP_F_B 1B2 0I3 0W3 0REDUCE 0STEP 1REDUCE 1STEP" } },
+    { "seq1f1b: splits forward in order, backward in reverse", "seq1f1b", 2, 1,
+      { "0F0 0F0.1 0F0.2 0F0.3 0B0.3 0B0.2 0B0.1 0B0 0STEP", "1F0 1F0.1 1F0.2 1F0.3 1B0.3 1B0.2 1B0.1 1B0 1STEP" } },
+    { "forward-only: forwards", "forward-only", 2, 3, { "0F0 0F1 0F2", "1F0 1F1 1F2" } },
     { "v-half: half of 1f1b's memory", "v-half", 2, 2,
       { "0F0 0F1 3F0 3I0 3F1 3I1 0I0 3W0 0I1 3W1 0W0 0W1 0STEP 3STEP",
         "1F0 2F0 1F1 2F1 2I0 1I0 2I1 1I1 2W0 1W0 2W1 1W1 1STEP 2STEP" } },
@@ -73,6 +90,9 @@ static struct file_row {
     { "1f1b is that of the data files", "1f1b", 4, 8, "ref_1f1b_p4_m8.csv" },
     { "interleaved is that of the data files", "interleaved", 4, 8, "ref_interleaved1f1b_p4_m8_v2.csv" },
     { "zb-h1 is that of the data files", "zb-h1", 4, 8, "ref_zbh1_p4_m8.csv" },
+    { "zb-h2 is that of the data files", "zb-h2", 4, 8, "ref_zbh2_p4_m8.csv" },
+    { "zb-v is PyTorch's", "zb-v", 4, 8, "ref_zbv_p4_m8.csv" },
+    { "dualpipev is PyTorch's", "dualpipev", 4, 10, "pytorch_dualpipev_4rank_10mb.csv" },
     { "interleaved-zb is PyTorch's ZB1P", "interleaved-zb", 2, 8, "pytorch_zb1p_2rank_2stagep_compute.csv" },
 };
 
@@ -106,6 +126,7 @@ static void order_is_that_of_the_file(void **state)
     for (uint32_t rank = 0; rank < row->ranks; rank++) {
         char got[8000], want[8000];
         assert_string_equal(list_text(ours, rank, got, sizeof got), list_text(theirs, rank, want, sizeof want));
+        assert_memory_equal(ours->lists[rank].at, theirs->lists[rank].at, ours->lists[rank].count * sizeof(struct action));
     }
     schedule_free(theirs);
     schedule_free(ours);
@@ -145,6 +166,13 @@ static void what_cannot_be_generated_is_said(void **state)
         { "looped-bfs", 1, "looped-bfs has several stages per rank: chunks must be 2 or more, not 1 (gpipe is for 1)" },
         { "interleaved-zb", 1,
           "interleaved-zb has several stages per rank: chunks must be 2 or more, not 1 (zb-h1 is for 1)" },
+        { "zb-h2", 2, "zb-h2 has one stage per rank: chunks must be 1, not 2" },
+        { "zb-v", 4, "zb-v has two stages per rank, on a V: chunks must be 2, not 4" },
+        { "dualpipev", 1, "dualpipev has two stages per rank, on a V: chunks must be 2, not 1" },
+        { "dualpipe", 2, "dualpipe has one stage per rank: chunks must be 1, not 2" },
+        { "chimera", 2, "chimera has one stage per rank: chunks must be 1, not 2" },
+        { "seq1f1b", 2, "seq1f1b has one stage per rank: chunks must be 1, not 2" },
+        { "forward-only", 2, "forward-only has one stage per rank: chunks must be 1, not 2" },
         { "v-half", 3, "v-half has two stages per rank, on a V: chunks must be 2, not 3" },
         { "v-min", 1, "v-min has two stages per rank, on a V: chunks must be 2, not 1" },
         { "hanayo", 5, "hanayo has two stages per rank and wave: chunks must be even, such as 6, not 5" },
@@ -183,18 +211,110 @@ static void whatever_is_generated_may_run_without_buffers(void **state)
     uint64_t seed = 11;
     const uint64_t trials = test_trials(60, 1500);
     for (const struct generator *generator = generators; generator->name; generator++) {
+        uint64_t good = 0;
         for (uint64_t trial = 0; trial < trials; trial++) {
             const uint32_t p = 1 + (uint32_t)random_below(&seed, 9), m = 1 + (uint32_t)random_below(&seed, 30);
-            const uint32_t v = (uint32_t)random_below(&seed, 7);
+            const struct generate_request request = { .ranks = p, .micro_batches = m,
+                                                      .chunks = (uint32_t)random_below(&seed, 7),
+                                                      .splits = (uint32_t)random_below(&seed, 6) };
             struct error error = { 0 };
-            struct schedule *schedule = schedule_generate(generator->name, p, v, m, &error);
+            struct schedule *schedule = schedule_generate_as(generator->name, &request, &error);
             if (schedule && !may_run(schedule))
-                fail_msg("%s: %u ranks, %u stages each, %u micro-batches", generator->name, p, v, m);
-            if (!schedule && v == 0)  // its own choice
-                fail_msg("%s: %u ranks, %u micro-batches: %s", generator->name, p, m, error.text);
+                fail_msg("%s: %u ranks, %u stages each, %u micro-batches, %u splits", generator->name, p,
+                         request.chunks, m, request.splits);
+            good += schedule != NULL;
             schedule_free(schedule);
         }
+        assert_true(good > 0);
     }
+}
+
+// 1F1B-RR with any number of ranks for each stage: it runs, every rank that shares a stage reduces, and a rank
+// holds one version for each micro-batch that it is ahead with.
+static void replicas_take_turns(void **state)
+{
+    (void)state;
+    uint64_t seed = 3;
+    const uint64_t trials = test_trials(200, 4000);
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        uint32_t replicas[5], most = 0;
+        struct generate_request request = { .stages = 1 + (uint32_t)random_below(&seed, 5), .replicas = replicas };
+        for (uint32_t s = 0; s < request.stages; s++) {
+            replicas[s] = 1 + (uint32_t)random_below(&seed, 4);
+            request.ranks += replicas[s];
+            most = replicas[s] > most ? replicas[s] : most;
+        }
+        request.micro_batches = most + (uint32_t)random_below(&seed, 30);
+        struct error error = { 0 };
+        struct schedule *schedule = schedule_generate_as("pipedream", &request, &error);
+        assert_good(schedule, error);
+        if (!may_run(schedule))
+            fail_msg("trial %u: %u stages on %u ranks, %u micro-batches", (unsigned)trial, request.stages,
+                     request.ranks, request.micro_batches);
+        struct schedule *lowered = schedule_lower(schedule, &error);
+        assert_good(lowered, error);
+        struct slots slots[5];
+        assert_good(slots_count(lowered, slots, &error), error);
+        uint32_t after = request.ranks;
+        for (uint32_t s = 0; s < request.stages; after -= replicas[s++]) {
+            const uint32_t ahead = (after + replicas[s] - 1) / replicas[s];  // the paper's number of warm-up
+            const uint32_t own = (request.micro_batches + replicas[s] - 1) / replicas[s];
+            assert_int_equal(slots[s].versions, ahead < own ? ahead : own);
+        }
+        schedule_free(lowered);
+        schedule_free(schedule);
+    }
+}
+
+static void replicas_that_do_not_fit_are_said(void **state)
+{
+    (void)state;
+    static const uint32_t some[] = { 2, 1 }, none[] = { 2, 0 }, odd[] = { 511, 509, 503 };
+    static const struct {
+        struct generate_request request;
+        const char *sentence;
+    } rows[] = {
+        { { .ranks = 4, .micro_batches = 8, .replicas = some, .stages = 2 },
+          "the replicas of the 2 stages take 3 ranks, not 4" },
+        { { .ranks = 2, .micro_batches = 8, .replicas = none, .stages = 2 }, "stage 1 needs one rank or more, not 0" },
+        { { .ranks = 3, .micro_batches = 1, .replicas = some, .stages = 2 },
+          "micro-batches must be 2 or more, one for each replica of a stage, not 1" },
+        { { .ranks = 3, .micro_batches = 8, .replicas = some, .stages = 2, .chunks = 2 },
+          "pipedream has one stage per rank: chunks must be 1, not 2" },
+        { { .ranks = 1523, .micro_batches = 70000, .replicas = odd, .stages = 3 },
+          "these replicas need 70000 routes, and a schedule can have 65536: use numbers of replicas that divide each "
+          "other" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct error error = { 0 };
+        assert_null(schedule_generate_as("pipedream", &rows[i].request, &error));
+        assert_error(error, rows[i].sentence);
+    }
+}
+
+static void ranks_and_micro_batches_that_do_not_fit_are_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schedule;
+        uint32_t ranks, micro_batches;
+        const char *sentence;
+    } rows[] = {
+        { "dualpipev", 4, 7, "dualpipev needs two micro-batches for each rank: 8 or more, not 7" },
+        { "dualpipe", 4, 6, "dualpipe needs an even number of micro-batches, at least two for each rank: 8, not 6" },
+        { "dualpipe", 4, 9, "dualpipe needs an even number of micro-batches, at least two for each rank: 10, not 9" },
+        { "dualpipe", 5, 20, "dualpipe has two pipelines against each other: ranks must be even, such as 6, not 5" },
+        { "chimera", 3, 8, "chimera has two pipelines against each other: ranks must be even, such as 4, not 3" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct error error = { 0 };
+        assert_null(schedule_generate(rows[i].schedule, rows[i].ranks, 0, rows[i].micro_batches, &error));
+        assert_error(error, rows[i].sentence);
+    }
+    const struct generate_request request = { .ranks = 2, .micro_batches = 2, .splits = 128 };
+    struct error error = { 0 };
+    assert_null(schedule_generate_as("seq1f1b", &request, &error));
+    assert_error(error, "seq1f1b cuts a sequence into at most 127 splits, not 128");
 }
 
 static void an_unknown_schedule_is_answered_with_all_that_there_are(void **state)
@@ -210,11 +330,14 @@ static void an_unknown_schedule_is_answered_with_all_that_there_are(void **state
 
 int main(void)
 {
-    enum { ORDERS = sizeof order_rows / sizeof order_rows[0], FILES = sizeof file_rows / sizeof file_rows[0], OTHERS = 4 };
+    enum { ORDERS = sizeof order_rows / sizeof order_rows[0], FILES = sizeof file_rows / sizeof file_rows[0], OTHERS = 7 };
     struct CMUnitTest tests[OTHERS + ORDERS + FILES] = {
         cmocka_unit_test(rounds_are_pytorchs_and_otherwise_megatrons),
         cmocka_unit_test(what_cannot_be_generated_is_said),
         cmocka_unit_test(whatever_is_generated_may_run_without_buffers),
+        cmocka_unit_test(replicas_take_turns),
+        cmocka_unit_test(replicas_that_do_not_fit_are_said),
+        cmocka_unit_test(ranks_and_micro_batches_that_do_not_fit_are_said),
         cmocka_unit_test(an_unknown_schedule_is_answered_with_all_that_there_are),
     };
     for (size_t i = 0; i < ORDERS; i++)
