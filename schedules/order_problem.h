@@ -44,7 +44,7 @@ static inline uint32_t problem_stage(const struct order_problem *problem, uint32
 // --- an order ------------------------------------------------------------------
 
 typedef uint8_t order_move;  // 3 * chunk + kind
-enum { MOST_CHUNKS = 84 };
+enum { MOST_CHUNKS = 64 };
 
 // ranks * moves of them, rank by rank; problem->moves for each.
 static inline order_move *order_of_rank(const struct order_problem *problem, order_move *order, uint32_t rank)

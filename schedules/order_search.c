@@ -5,9 +5,11 @@
 
 #include "schedules/generate.h"
 #include "schedules/network.h"
+#include "schedules/order_beam.h"
 #include "schedules/order_bound.h"
 #include "schedules/order_greedy.h"
 #include "schedules/order_start.h"
+#include "schedules/order_tree.h"
 #include "schedules/simulate.h"
 
 struct order_hunt {
@@ -19,6 +21,7 @@ struct order_hunt {
     uint64_t *slack_ns;
     uint64_t best_ns, bound_ns;
     uint64_t work, budget;
+    bool exhausted;
     const char *method, *stopped;
 };
 
@@ -159,6 +162,75 @@ static void hunt_starts(struct order_hunt *hunt)
     hunt_rules(hunt, hunt->ahead);
 }
 
+// --- many at once, and all there are ------------------------------------------------------
+
+// What weighing a node of a beam or tree takes, in units of work.
+static uint64_t node_work(const struct order_problem *problem)
+{
+    return 20 + (uint64_t)problem->stages * problem->micro_batches / 4;
+}
+
+static uint64_t nodes_left(const struct order_hunt *hunt)
+{
+    return hunt->work < hunt->budget ? (hunt->budget - hunt->work) / node_work(&hunt->problem) : 0;
+}
+
+// Wider and wider for as long as a part of the budget lasts.
+static bool hunt_beams(struct order_hunt *hunt, struct error *error)
+{
+    const struct order_problem *problem = &hunt->problem;
+    const uint64_t levels = (uint64_t)problem->ranks * problem->moves;
+    for (uint32_t width = 1; !hunt_is_over(hunt) && 2 * width * levels < nodes_left(hunt) / 2; width *= 4) {
+        struct order_beam beam;
+        uint64_t nodes = 0;
+        if (!order_beam_create(&beam, problem, width, error))
+            return false;
+        const uint64_t time = order_beam_search(&beam, hunt->best_ns, &nodes, hunt->trial);
+        order_beam_clear(&beam);
+        hunt->work += nodes * node_work(problem);
+        if (time != NEVER_NS)
+            hunt_judge(hunt, "a beam");
+    }
+    return true;
+}
+
+// Everything that could be better, if `nodes` are enough for that.
+static bool hunt_tree(struct order_hunt *hunt, uint64_t nodes, struct error *error)
+{
+    struct order_tree tree;
+    if (nodes == 0 || hunt_is_over(hunt)
+        || (uint64_t)hunt->problem.ranks * hunt->problem.moves > ORDER_TREE_MOST_MOVES
+        || hunt->problem.chunks > ORDER_TREE_MOST_CHUNKS)
+        return true;
+    if (!order_tree_create(&tree, &hunt->problem, error))
+        return false;
+    tree.best_ns = hunt->best_ns;
+    tree.bound_ns = hunt->bound_ns;
+    tree.most_nodes = nodes;
+    tree.interrupted = hunt->problem.request->interrupted;
+    hunt->exhausted = order_tree_search(&tree) && tree.best_ns > tree.bound_ns;
+    hunt->work += tree.nodes * node_work(&hunt->problem);
+    if (tree.best_ns < hunt->best_ns) {
+        memcpy(hunt->trial, tree.best, (size_t)hunt->problem.ranks * hunt->problem.moves * sizeof *tree.best);
+        hunt_judge(hunt, "trying all");
+    }
+    order_tree_clear(&tree);
+    if (hunt->exhausted)
+        hunt->bound_ns = hunt->best_ns;
+    return true;
+}
+
+static bool hunt_bound(struct order_hunt *hunt, struct error *error)
+{
+    struct order_state state;
+    if (!order_bound(&hunt->problem, &hunt->bound_ns, error) || !order_state_create(&state, &hunt->problem, error))
+        return false;
+    const uint64_t root = order_state_bound(&state, NULL);
+    hunt->bound_ns = root > hunt->bound_ns ? root : hunt->bound_ns;
+    order_state_clear(&state);
+    return true;
+}
+
 // --- all of it --------------------------------------------------------------------------
 
 // What is said of time is what the simulator says of the schedule.
@@ -198,18 +270,23 @@ static bool hunt_report(const struct order_hunt *hunt, struct order_found *found
         return false;
     }
     found->proved = found->time_ns <= found->bound_ns;
+    found->exhausted = hunt->exhausted;
     return write_notes(found, hunt->problem.request, error);
 }
 
 bool order_search(const struct order_request *request, struct order_found *found, struct error *error)
 {
     struct order_hunt hunt;
-    bool good = hunt_create(&hunt, request, error) && order_bound(&hunt.problem, &hunt.bound_ns, error);
+    bool good = hunt_create(&hunt, request, error) && hunt_bound(&hunt, error);
     if (good) {
         if (hunt.problem.chunks == 1)
             hunt_starts(&hunt);
         hunt_rules(&hunt, NULL);
         hunt_known(&hunt);
+        good = hunt_tree(&hunt, nodes_left(&hunt) / 8, error) && hunt_beams(&hunt, error)
+            && hunt_tree(&hunt, nodes_left(&hunt), error);
+    }
+    if (good) {
         good = hunt.best_ns != NEVER_NS
             || error_set_kind(error, ERROR_ANSWER, "no order was found that runs within the memory");
     }

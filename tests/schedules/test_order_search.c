@@ -5,6 +5,7 @@
 
 #include "schedules/check.h"
 #include "schedules/simulate.h"
+#include "tests/schedules/slow_orders.h"
 #include "tests/test.h"
 
 // --- what is asked of everything found ---------------------------------------------
@@ -74,10 +75,9 @@ enum { MOST_RANKS = 32 };
 static struct published_row {
     const char *name;
     uint32_t ranks, micro_batches, f, i, w, c, hidden, heads;
-    uint64_t most[2];  // what the authors' heuristic costs, with room for p and 2p micro-batches; the first row's
-                       // second is 0.1 % more than theirs
+    uint64_t most[2];  // what the authors' heuristic costs, with room for p and 2p micro-batches
 } published_rows[] = {
-    { "1.5B, p=8, m=24", 8, 24, 18522, 18086, 9337, 601, 2304, 24, { 1310405, 1153967 } },
+    { "1.5B, p=8, m=24", 8, 24, 18522, 18086, 9337, 601, 2304, 24, { 1310405, 1152599 } },
     { "1.5B, p=8, m=32", 8, 32, 18513, 18086, 9331, 626, 2304, 24, { 1678164, 1475535 } },
     { "1.5B, p=8, m=64", 8, 64, 18546, 18097, 9321, 762, 2304, 24, { 3154286, 2949221 } },
     { "14.6B, p=16, m=48", 16, 48, 11347, 11248, 8132, 377, 5120, 40, { 1714461, 1484721 } },
@@ -93,7 +93,7 @@ static struct cost_row row_of(const struct published_row *row)
                               .kept_weight_bytes = 32 * row->hidden };
 }
 
-static void authors_are_not_better(void **state)
+static void authors_are_not_better_and_it_is_proved(void **state)
 {
     const struct published_row *row = *state;
     struct cost_row costs[MOST_RANKS];
@@ -106,7 +106,7 @@ static void authors_are_not_better(void **state)
         };
         struct order_found found = found_for(&request);
         assert_true(found.time_ns <= row->most[times - 1]);
-        assert_true(found.proved || (times == 2 && row->micro_batches == 24));
+        assert_true(found.proved);
         order_found_clear(&found);
     }
 }
@@ -144,6 +144,82 @@ static void known_optimum_is_proved(void **state)
     assert_int_equal(found.time_ns, row->optimum);
     assert_true(found.proved);
     order_found_clear(&found);
+}
+
+// --- against all orders there are ------------------------------------------------------------
+
+static void fill_random(struct cost_row *costs, uint32_t stages, uint64_t least, uint64_t spread, uint64_t *seed)
+{
+    for (uint32_t s = 0; s < stages; s++) {
+        const uint64_t i = least + random_below(seed, spread), w = least + random_below(seed, spread);
+        costs[s] = (struct cost_row){ .forward_ns = least + random_below(seed, spread), .backward_input_ns = i,
+                                      .backward_weight_ns = w, .backward_ns = i + w,
+                                      .kept_forward_bytes = 20 + random_below(seed, 80) };
+        costs[s].kept_weight_bytes = random_below(seed, costs[s].kept_forward_bytes + 1);
+    }
+}
+
+static void assert_is_optimum(const struct order_request *request, uint64_t trial)
+{
+    struct order_found found = found_for(request);
+    uint32_t rank_of[SLOW_STAGES];
+    for (uint32_t s = 0; s < request->ranks * request->chunks; s++)
+        rank_of[s] = found.schedule->routes[s];
+    const uint64_t optimum = slow_order_ns(request, rank_of, found.time_ns + 1);
+    if (!found.proved || optimum != found.time_ns)
+        fail_msg("trial %llu: found %llu, bound %llu, optimum %llu", (unsigned long long)trial,
+                 (unsigned long long)found.time_ns, (unsigned long long)found.bound_ns, (unsigned long long)optimum);
+    order_found_clear(&found);
+}
+
+static const struct size {
+    uint32_t ranks, micro_batches, chunks;
+    uint64_t normal, soak;  // trials
+} sizes[] = {
+    { 2, 3, 1, 300, 3000 }, { 2, 4, 1, 100, 1000 }, { 3, 2, 1, 300, 3000 }, { 3, 3, 1, 100, 1000 },
+    { 4, 2, 1, 100, 1000 }, { 4, 3, 1, 3, 100 },    { 2, 5, 1, 1, 50 },     { 3, 4, 1, 0, 30 },
+    { 1, 2, 2, 100, 1000 }, { 2, 1, 2, 100, 1000 }, { 2, 2, 2, 100, 1000 }, { 1, 2, 4, 50, 500 },
+};
+
+static void small_cases_are_the_optimum_of_all_orders(void **state)
+{
+    (void)state;
+    uint64_t seed = 5;
+    for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+        const uint64_t trials = test_trials(sizes[k].normal, sizes[k].soak);
+        for (uint64_t trial = 0; trial < trials; trial++) {
+            struct cost_row costs[SLOW_STAGES];
+            const uint32_t v = sizes[k].chunks;
+            fill_random(costs, sizes[k].ranks * v, 1, 9, &seed);
+            const struct order_request request = {
+                .ranks = sizes[k].ranks, .micro_batches = sizes[k].micro_batches, .chunks = v,
+                .placement = v == 1 ? PLACEMENT_ONE_WAY : v == 2 ? PLACEMENT_V : PLACEMENT_WAVE, .costs = costs,
+                .latency_ns = random_below(&seed, 4), .objective = trial % 2,
+                .memory_bytes = trial % 5 == 0 ? 0 : 100 * v + random_below(&seed, 300),
+            };
+            assert_is_optimum(&request, trial);
+        }
+    }
+}
+
+// The sizes at which the zero-bubble authors' heuristic misses the optimum in a third of the cases.
+static void stages_that_differ_are_proved_to_p4_m6(void **state)
+{
+    (void)state;
+    uint64_t seed = 7;
+    for (uint64_t trial = 0; trial < test_trials(100, 2000); trial++) {
+        struct cost_row costs[4];
+        const uint32_t p = 2 + (uint32_t)random_below(&seed, 3), m = 2 + (uint32_t)random_below(&seed, 5);
+        fill_random(costs, p, 10, 20, &seed);
+        const struct order_request request = { .ranks = p, .micro_batches = m, .chunks = 1, .costs = costs,
+                                               .latency_ns = random_below(&seed, 10), .objective = trial % 2,
+                                               .memory_bytes = 100 * (p + random_below(&seed, p + 1)) };
+        struct order_found found = found_for(&request);
+        if (!found.proved)
+            fail_msg("trial %llu: found %llu, bound %llu", (unsigned long long)trial,
+                     (unsigned long long)found.time_ns, (unsigned long long)found.bound_ns);
+        order_found_clear(&found);
+    }
 }
 
 // --- what is said ---------------------------------------------------------------------------
@@ -203,12 +279,14 @@ int main(void)
 {
     enum { PUBLISHED = sizeof published_rows / sizeof published_rows[0] };
     enum { KNOWN = sizeof known_rows / sizeof known_rows[0] };
-    struct CMUnitTest tests[PUBLISHED + KNOWN + 2];
+    struct CMUnitTest tests[PUBLISHED + KNOWN + 4];
     size_t count = 0;
     for (size_t i = 0; i < PUBLISHED; i++)
-        tests[count++] = (struct CMUnitTest)TEST_ROW(authors_are_not_better, &published_rows[i]);
+        tests[count++] = (struct CMUnitTest)TEST_ROW(authors_are_not_better_and_it_is_proved, &published_rows[i]);
     for (size_t i = 0; i < KNOWN; i++)
         tests[count++] = (struct CMUnitTest)TEST_ROW(known_optimum_is_proved, &known_rows[i]);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(small_cases_are_the_optimum_of_all_orders);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(stages_that_differ_are_proved_to_p4_m6);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(same_input_gives_same_order);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(refuses_what_cannot_be);
     return cmocka_run_group_tests_name("order_search", tests, NULL, NULL);
