@@ -6,10 +6,11 @@
 Each schedule that `weir schedule` knows is written as CSV, at several sizes, loaded
 by PyTorch's _load_csv (which validates it), written back, lowered by its
 _add_send_recv and counted by its _simulate_comms_compute. Weir's lowering must be the
-same cell for cell, its steps the same number, and its file the same as PyTorch's copy
-but for the idle cells. Then both do the same to the largest of them, and the times and
-their ratio are printed. Exits with 1 when anything differs. Needs PyTorch where this
-Python finds it (pip install torch, PYTHONPATH); says so and exits with 1 when it is not there.
+same cell for cell, its steps the same number, and PyTorch's copy of its file the same
+byte for byte. Then both judge a few files that are wrong; and both do their work on
+large ones, of which times and their ratio are printed. Exits with 1 when anything
+differs. Needs PyTorch where this Python finds it (pip install torch, PYTHONPATH); says
+so and exits with 1 when it is not there.
 """
 
 import csv
@@ -22,6 +23,17 @@ import time
 SIZES = [(1, 3), (2, 4), (3, 6), (4, 8), (4, 10), (4, 12), (8, 16), (8, 24)]  # ranks, micro-batches
 LARGE = [('1f1b', 8, 64), ('zb-h1', 16, 128), ('interleaved-zb', 8, 64), ('1f1b', 32, 256), ('zb-h1', 32, 256)]
 ROUNDS = 3
+WRONG = [  # what is wrong, stages, micro-batches, the file
+    ('a micro-batch without a backward', 1, 2, '0F0,0F1,0B0,0I0,0W0'),
+    ('a forward twice', 1, 1, '0F0,0F0,0B0'),
+    ('a micro-batch that is not there', 1, 1, '0F7,0B7'),
+    ('letters behind a cell', 1, 1, '0F0junk,0B0'),
+    ('two cells in one', 1, 1, '0F0,0I0F3,0W0'),
+    ('a cycle across ranks', 2, 2, '0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0'),
+    ('sends that wait for each other', 3, 2,
+     '0F0,0SEND_F0,0F1,0SEND_F1,2RECV_F0,2F0,2B0,2SEND_B0,2RECV_F1,2F1,2B1,2SEND_B1,0RECV_B0,0B0,0RECV_B1,0B1\n'
+     '1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,1RECV_B0,1B0,1SEND_B0,1RECV_B1,1B1,1SEND_B1'),
+]
 
 
 def run(*command):
@@ -53,6 +65,10 @@ class Weir:
         code, out, said = run(self.weir, 'simulate', path, '--unit-steps')
         return int(re.search(r': (\d+) steps', out)[1]) if code == 0 else said
 
+    def judge(self, path):
+        code, out, said = run(self.weir, 'check', path)
+        return 'takes it' if code == 0 else 'refuses: ' + (out or said).splitlines()[0].removeprefix(f'weir: {path}')
+
     def times(self, path):
         code, out, said = run(self.bench, path)
         if code:
@@ -76,6 +92,19 @@ class Torch:
         order.pp_group_size, order._num_stages, order._n_microbatches = ranks, stages, micro_batches
         order._load_csv(path, 'compute_only')
         return order
+
+    def judge(self, path, stages, micro_batches):
+        rows = rows_of(path)
+        try:
+            if any('SEND' in cell for cell in rows[0]):
+                home = {int(stage): rank for rank, row in enumerate(rows) for stage in re.findall(r"(\d+)[A-Z]", ",".join(row))}
+                actions = {rank: [self.schedules._Action.from_str(cell) for cell in row] for rank, row in enumerate(rows)}
+                self.schedules._simulate_comms_compute(actions, lambda stage: home[stage], stages)
+            else:
+                self.lower(self.load(path, len(rows), stages, micro_batches), stages)
+        except (AssertionError, RuntimeError, ValueError) as refused:
+            return f'refuses: {str(refused).splitlines()[0]}'
+        return 'takes it'
 
     def lower(self, order, stages):
         home = order.stage_index_to_group_rank
@@ -126,6 +155,15 @@ def compare(weir, torch, name, ranks, micro_batches, folder):
     return f'{cells} cells, {wanted} steps', differ
 
 
+def judge(weir, torch, folder):
+    print('\nWhat is wrong, and who notices:')
+    for what, stages, micro_batches, text in WRONG:
+        path = f'{folder}/wrong.csv'
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(text + '\n')
+        print(f'{what:34} PyTorch {torch.judge(path, stages, micro_batches)}\n{"":34} Weir {weir.judge(path)}')
+
+
 def best(work):
     times = []
     for _ in range(ROUNDS):
@@ -172,6 +210,7 @@ def main():
                 if not re.match(r'\d+ cells.*steps$', about):
                     why.setdefault(re.sub(r'\d+', 'N', about), about)
             print(f'{name:15} {same} sizes alike' + ''.join(f'\n{"":15} {about}' for about in why.values()), flush=True)
+        judge(weir, torch, folder)
         print(f'\n{"":15} {"p":>4} {"m":>5} {"actions":>8}  {"":30} {"weir ms":>10} {"torch ms":>10} {"weir M/s":>10} '
               f'{"torch M/s":>10} {"ratio":>8}   best of the CPU times')
         for name, ranks, micro_batches in LARGE:

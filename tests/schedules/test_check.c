@@ -73,6 +73,8 @@ static struct file_row {
     { "check: zb-h2", "ref_zbh2_p4_m8.csv", true, 0, "" },
     { "check: zb-v", "ref_zbv_p4_m8.csv", true, 0, "" },
     { "check: the authors' zb-1p", "zb1p_1.5B_p8_m24.csv", true, 0, "" },
+    { "check: pytorch's dualpipev, with groups", "pytorch_dualpipev_4rank_10mb.csv", true, 0, "" },
+    { "check: pytorch's zb1p", "pytorch_zb1p_2rank_2stagep_compute.csv", true, 0, "" },
     { "check: pytorch's zb1p, lowered", "pytorch_zb1p_2rank_2stagep_comms.csv", true, 0, "" },
     { "check: a missing backward", "bad_missing_backward.csv", false, CHECK_NEVER,
       "rank 0, position 3, 0I0: micro-batch 0 has had its backward on stage 0\n"
