@@ -36,16 +36,6 @@ bool flights_has_above(const struct flights *flights, struct action action)
     return action.stage + 1u < flights->schedule->stages && is_here(flights, above(action));
 }
 
-bool flights_comes_by_message(const struct flights *flights, struct action action)
-{
-    return action.stage > 0 && !is_here(flights, below(action));
-}
-
-bool flights_goes_by_message(const struct flights *flights, struct action action)
-{
-    return action.stage + 1u < flights->schedule->stages && !is_here(flights, above(action));
-}
-
 // --- slots -------------------------------------------------------------------------
 
 bool flights_take(const struct flights *flights, struct action action, enum slab_class class, struct error *error)

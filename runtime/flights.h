@@ -71,11 +71,9 @@ static inline struct flight *flights_flight(const struct flights *flights, struc
     return &flights->by_stage[action.stage]->flights[part_place(flights->schedule, action)];
 }
 
-// Whether the stage below, or above, is on this rank too, or on another one.
+// Whether the stage below, or above, is on this rank too, as far as the action's micro-batch goes.
 bool flights_has_below(const struct flights *flights, struct action action);
 bool flights_has_above(const struct flights *flights, struct action action);
-bool flights_comes_by_message(const struct flights *flights, struct action action);
-bool flights_goes_by_message(const struct flights *flights, struct action action);
 
 // Takes the lowest free slot of a class for a micro-batch, and gives it back
 // (nothing happens where it has none).

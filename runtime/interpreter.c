@@ -173,7 +173,8 @@ static bool do_send(struct interpreter *in, struct action action, struct error *
     return in->needs.waiting == WAIT_AT_USE || await_outgoing(in, local, direction, outgoing, error);
 }
 
-// A slot for what is sent on. It is free again when the send before it is done.
+// A slot for what goes on, to another rank or to the next stage on this one. One that
+// was sent from is free again when its message is out.
 static bool take_outgoing(struct interpreter *in, struct action action, enum direction direction, struct error *error)
 {
     struct local *local = flights_local(&in->flights, action);
@@ -183,8 +184,8 @@ static bool take_outgoing(struct interpreter *in, struct action action, enum dir
     while ((*slot = row_take(row)) == NO_SLOT) {
         struct outgoing *oldest = outgoing_oldest(local, direction);
         if (!oldest) {
-            error_set_kind(error, ERROR_MACHINE, "no slot is free to send from, and nothing is being sent: a SEND "
-                           "stands too late in the schedule");
+            error_set_kind(error, ERROR_MACHINE, "no slot is free for what it makes, and nothing is being sent: a "
+                           "SEND stands too late in the schedule");
             return at_action(in, action, error);
         }
         if (!await_outgoing(in, local, direction, oldest, error))
@@ -245,16 +246,13 @@ static bool take(struct interpreter *in, struct action action, enum slab_class c
 
 static bool take_output(struct interpreter *in, struct action action, struct error *error)
 {
-    if (flights_goes_by_message(&in->flights, action))
-        return take_outgoing(in, action, OUTPUTS, error);
-    return !flights_has_above(&in->flights, action) || take(in, action, SLAB_OUTPUT, error);
+    const bool goes_on = action.stage + 1u < in->needs.schedule->stages;
+    return !goes_on || take_outgoing(in, action, OUTPUTS, error);
 }
 
 static bool take_input_gradient(struct interpreter *in, struct action action, struct error *error)
 {
-    if (flights_comes_by_message(&in->flights, action))
-        return take_outgoing(in, action, GRADIENTS, error);
-    return !flights_has_below(&in->flights, action) || take(in, action, SLAB_INPUT_GRADIENT, error);
+    return action.stage == 0 || take_outgoing(in, action, GRADIENTS, error);
 }
 
 // The weights that the schedule says this micro-batch meets.

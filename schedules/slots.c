@@ -9,6 +9,7 @@
 // How many slots of each class one rank holds for one stage now, and at most.
 struct row {
     struct slots now, most;
+    uint32_t sent_outputs, sent_gradients;  // of `now`, the buffers of messages: two at most
 };
 
 struct count {
@@ -33,10 +34,12 @@ static void take_input(struct row *row)
 }
 
 // A message's buffer is free again when the next but one begins.
-static void take_message(uint32_t *now, uint32_t *most)
+static void take_message(uint32_t *sent, uint32_t *now, uint32_t *most)
 {
-    if (*now < 2)
-        take(now, most);
+    if (*sent == 2)
+        return;
+    ++*sent;
+    take(now, most);
 }
 
 static bool comes_from_this_rank(const struct count *count, struct action action)
@@ -58,7 +61,7 @@ static void begin_forward(struct count *count, struct action action)
     if (stays_on_this_rank(count, action))
         TAKE(row, output);
     else if (makes_message(count->schedule, action))
-        take_message(&row->now.output, &row->most.output);
+        take_message(&row->sent_outputs, &row->now.output, &row->most.output);
 }
 
 static void begin_backward(struct count *count, struct action action)
@@ -69,7 +72,7 @@ static void begin_backward(struct count *count, struct action action)
     if (comes_from_this_rank(count, action))
         TAKE(row, input_gradient);
     else if (makes_message(count->schedule, action))
-        take_message(&row->now.input_gradient, &row->most.input_gradient);
+        take_message(&row->sent_gradients, &row->now.input_gradient, &row->most.input_gradient);
 }
 
 // What is needed no more when a kind of work has ended: for the input's gradient, and for the weights'.
