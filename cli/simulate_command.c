@@ -2,25 +2,23 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/command.h"
+#include "cli/exhibit.h"
 #include "cli/pictures.h"
-#include "cli/subject.h"
 #include "cli/worlds.h"
-#include "common/json.h"
 #include "common/number.h"
 #include "schedules/costs.h"
-#include "schedules/simulate.h"
 #include "schedules/unit_steps.h"
 
-enum { KEY_FORMAT = KEY_OWN, KEY_UNIT_STEPS };
-enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SVG, FORMAT_TRACE };
+enum { KEY_FORMAT = KEY_OWN, KEY_AGAINST, KEY_UNIT_STEPS };
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SVG, FORMAT_HTML, FORMAT_TRACE };
 
-static const char *const format_names[] = { "text", "json", "svg", "trace", NULL };
+static const char *const format_names[] = { "text", "json", "svg", "html", "trace", NULL };
 
 struct given {
     struct subject_options subject;
+    const char *against;
     enum format format;
     bool unit_steps;
     struct picture_options picture;
@@ -31,7 +29,9 @@ static const struct argp_option options[] = {
     SUBJECT_OPTIONS,
     OPTION_MICRO_BATCHES,
     OPTION_SCHEDULE,
-    { "format", KEY_FORMAT, "FORMAT", 0, "text (the default), json, svg, trace (Chrome trace events)", 0 },
+    { "format", KEY_FORMAT, "FORMAT", 0, "text (the default), json, svg, html (a page to zoom in), trace "
+      "(Chrome trace events)", 0 },
+    { "against", KEY_AGAINST, "FILE", 0, "Compare with another plan or schedule, of the same costs if it has none", 0 },
     { "unit-steps", KEY_UNIT_STEPS, 0, 0,
       "Count steps instead, as PyTorch's simulator does: every action takes one, SENDs and RECVs too; no costs", 0 },
     CHART_OPTIONS,
@@ -54,6 +54,14 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_UNIT_STEPS:
         given->unit_steps = true;
         break;
+    case KEY_AGAINST:
+        given->against = argument;
+        break;
+    case ARGP_KEY_END:
+        if (given->against && given->format != FORMAT_TEXT && given->format != FORMAT_HTML)
+            argp_error(state, "--against: only text and html show two");
+        world_option(key, argument, &given->world, state);
+        return subject_option(key, argument, &given->subject, state);
     case KEY_JSON:
         given->format = FORMAT_JSON;
         break;
@@ -77,7 +85,8 @@ static const struct argp argp = {
            "--micro-batches and --schedule change those of a plan, whose cuts and recomputation stay.\n\nExamples:\n"
            "  weir schedule 1f1b --ranks 8 --micro-batches 24 --format json > 1f1b.json\n"
            "  weir simulate 1f1b.json --cost 18522us,18086us,9337us,601us\n"
-           "  weir simulate 1f1b.json --cost 18522us,18086us,9337us,601us --one-lane --noise 5%\n",
+           "  weir simulate 1f1b.json --cost 18522us,18086us,9337us,601us --one-lane --noise 5%\n"
+           "  weir simulate plan.json --against other.json --format html -o page.html\n",
 };
 
 // --- results -----------------------------------------------------------------------
@@ -143,112 +152,117 @@ static void write_summary(const struct simulation *simulation, const struct subj
     write_critical_path(&simulation->critical_path, simulation->iteration_ns, unit, text);
 }
 
-// NULL where nothing is kept: a column of zeros says nothing.
-static bool copy_peaks(const struct simulation *simulation, uint64_t **peaks, struct error *error)
-{
-    bool any = false;
-    *peaks = calloc(simulation->ranks, sizeof **peaks);
-    if (!*peaks)
-        return error_no_memory(error, "a chart");
-    for (uint32_t rank = 0; rank < simulation->ranks; rank++) {
-        (*peaks)[rank] = simulation->per_rank[rank].live_peak_bytes;
-        any |= (*peaks)[rank] > 0;
-    }
-    if (!any) {
-        free(*peaks);
-        *peaks = NULL;
-    }
-    return true;
-}
-
-static void draw_chart(const struct given *given, const struct timeline *timeline, const uint64_t *peaks,
-                       struct text *text)
+static void draw_chart(const struct given *given, const struct exhibit *shown, struct text *text)
 {
     struct text_chart chart = picture_chart(&given->picture, given->subject.shared.output);
     chart.sides = true;
-    chart.peak_bytes = peaks;
-    timeline_draw_text(timeline, &chart, text);
+    chart.peak_bytes = shown->peak_bytes;
+    timeline_draw_text(&shown->timeline, &chart, text);
 }
 
-static void write_result(const struct given *given, const struct subject *subject,
-                         const struct simulation *simulation, const struct worlds *worlds,
-                         const struct timeline *timeline, const uint64_t *peaks, struct text *text)
+// What `weir simulate` has to show: a run in the usual world, what else was asked of it, and
+// what it is compared with, or NULL.
+struct result {
+    struct exhibit shown;
+    struct worlds worlds;
+    struct exhibit other;
+};
+
+static bool write_text(const struct given *given, const struct result *result, struct text *text, struct error *error)
 {
-    const struct schedule *schedule = subject->schedule;
-    const struct simulation_extras extras = worlds_extras(worlds);
-    char title[128];
+    const struct exhibit *shown = &result->shown;
+    const uint64_t unit_ns = shown->subject.unit_ns;
+    write_summary(&shown->simulation, &shown->subject, text);
+    worlds_write_summary(&result->worlds, unit_ns, text);
+    text_add(text, "\n");
+    write_table(&shown->simulation, &shown->subject, text);
+    text_add(text, "\n");
+    worlds_write_table(&result->worlds, unit_ns, text);
+    draw_chart(given, shown, text);
+    if (!given->against)
+        return true;
+    text_add(text, "\n");
+    if (!exhibit_compare(shown, &result->other, text, error))
+        return false;
+    text_add(text, "\n");
+    draw_chart(given, &result->other, text);
+    return true;
+}
+
+static bool write_result(const struct given *given, const struct result *result, struct text *text,
+                         struct error *error)
+{
+    const struct exhibit *shown = &result->shown;
+    const struct svg_chart chart = { shown->name, given->picture.messages, shown->peak_bytes };
+    const struct simulation_extras extras = worlds_extras(&result->worlds);
     switch (given->format) {
     case FORMAT_TEXT:
-        write_summary(simulation, subject, text);
-        worlds_write_summary(worlds, subject->unit_ns, text);
-        text_add(text, "\n");
-        write_table(simulation, subject, text);
-        text_add(text, "\n");
-        worlds_write_table(worlds, subject->unit_ns, text);
-        draw_chart(given, timeline, peaks, text);
-        break;
+        return write_text(given, result, text, error);
     case FORMAT_JSON:
-        simulation_write_with(simulation, schedule, &extras, text);
-        break;
+        simulation_write_with(&shown->simulation, shown->subject.schedule, &extras, text);
+        return true;
     case FORMAT_SVG:
-        snprintf(title, sizeof title, "%s, %u ranks, %u micro-batches", schedule->name, schedule->ranks,
-                 schedule->micro_batches);
-        timeline_draw_svg(timeline, &(struct svg_chart){ title, given->picture.messages, peaks }, text);
-        break;
+        timeline_draw_svg(&shown->timeline, &chart, text);
+        return true;
+    case FORMAT_HTML:
+        return exhibit_draw_page(shown, given->against ? &result->other : NULL, text, error);
     case FORMAT_TRACE:
-        timeline_write_trace(timeline, text);
-        break;
+        timeline_write_trace(&shown->timeline, text);
+        return true;
     }
+    return true;
 }
 
 // A plan made by hand states nothing. What is no text has no place to say what 1 is.
-static void warn(const struct given *given, const struct subject *subject, const struct simulation *simulation)
+static void warn(const struct given *given, const struct exhibit *shown)
 {
+    const struct subject *subject = &shown->subject;
     if (subject->unit_ns > 1 && given->format != FORMAT_TEXT)
         fprintf(stderr, "weir: 1 is %llu ns, so that all costs are whole\n", (unsigned long long)subject->unit_ns);
-    const uint64_t taken_ns = subject->steady_ns ? subject->steady_ns : simulation->iteration_ns;
+    const uint64_t taken_ns = subject->steady_ns ? subject->steady_ns : shown->simulation.iteration_ns;
     if (subject->stated_ns && subject->stated_ns != taken_ns)
         fprintf(stderr, "weir: %s: predicted.iteration_ns: is %llu, but it takes %llu: the plan was changed since it was"
-                        " made (weir check PLAN --profile PROFILE says where)\n", given->subject.file, (unsigned long long)subject->stated_ns,
-                (unsigned long long)taken_ns);
+                        " made (weir check PLAN --profile PROFILE says where)\n", shown->file,
+                (unsigned long long)subject->stated_ns, (unsigned long long)taken_ns);
 }
 
-// Documents and charts hold no more.
-static bool is_sensible(const struct given *given, const struct simulation *simulation, struct error *error)
+static bool load_other(const struct given *given, struct exhibit *other, struct error *error)
 {
-    if (simulation->iteration_ns > JSON_MAX)
-        return error_set(error, "%s: takes more than 2^53 - 1 ns, 104 days: its costs or the cluster's latency are too"
-                                " high", given->subject.file);
-    for (uint32_t rank = 0; rank < simulation->ranks; rank++)
-        if (simulation->per_rank[rank].live_peak_bytes > JSON_MAX)
-            return error_set(error, "%s: rank %u would hold more than 2^53 - 1 bytes: what its stages keep is too much",
-                             given->subject.file, rank);
-    return true;
+    struct subject_options subject = given->subject;
+    subject.file = given->against;
+    return exhibit_simulate(&subject, true, other, error);
+}
+
+// Where lanes are shared, what is drawn is that world; its bytes nobody counts.
+static bool run_worlds(const struct given *given, struct result *result, struct error *error)
+{
+    struct exhibit *shown = &result->shown;
+    const bool draws = given->format != FORMAT_JSON;
+    if (!worlds_run(&given->world, &shown->subject, &result->worlds, draws ? &shown->timeline : NULL, error))
+        return false;
+    if (!result->worlds.has_lanes)
+        return true;
+    free(shown->peak_bytes);
+    shown->peak_bytes = NULL;
+    if (given->format != FORMAT_HTML)
+        return true;
+    simulation_clear(&shown->simulation);
+    return timeline_measure(&shown->timeline, &shown->simulation, error);
 }
 
 static bool simulate(const struct given *given, struct text *text, struct error *error)
 {
-    struct subject subject = { 0 };
-    struct simulation simulation = { 0 };
-    struct worlds worlds = { .has_lanes = false };
-    struct timeline timeline = { 0 };
-    uint64_t *peaks = NULL;
+    struct result result = { .worlds.has_lanes = false };
     const bool draws = given->format != FORMAT_JSON;
-    const bool good = subject_load(&given->subject, &subject, error)
-                   && subject_wants_costs(&given->subject, &subject, error)
-                   && schedule_simulate(subject.schedule, NULL, subject.network, &simulation,
-                                        draws ? &timeline : NULL, error)
-                   && is_sensible(given, &simulation, error) && copy_peaks(&simulation, &peaks, error)
-                   && worlds_run(&given->world, &subject, &worlds, draws ? &timeline : NULL, error);
-    if (good)
-        warn(given, &subject, &simulation);
-    if (good)
-        write_result(given, &subject, &simulation, &worlds, &timeline, worlds.has_lanes ? NULL : peaks, text);
-    free(peaks);
-    worlds_clear(&worlds);
-    simulation_clear(&simulation);
-    timeline_clear(&timeline);
-    subject_clear(&subject);
+    bool good = exhibit_simulate(&given->subject, draws, &result.shown, error)
+             && run_worlds(given, &result, error) && (!given->against || load_other(given, &result.other, error));
+    if (good) {
+        warn(given, &result.shown);
+        good = write_result(given, &result, text, error);
+    }
+    exhibit_clear(&result.shown);
+    worlds_clear(&result.worlds);
+    exhibit_clear(&result.other);
     return good;
 }
 

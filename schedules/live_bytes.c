@@ -4,10 +4,19 @@
 
 __extension__ typedef __int128 wide;
 
-static inline void add(struct live *live, wide bytes)
+// For whoever draws the bytes over time.
+static void tell(struct live *live, uint64_t time_ns)
+{
+    const wide now = live->now < 0 ? 0 : live->now > (wide)UINT64_MAX ? (wide)UINT64_MAX : live->now;
+    live->failed |= !timeline_add_level(live->timeline, (struct level){ live->rank, time_ns, (uint64_t)now });
+}
+
+static inline void add(struct live *live, uint64_t time_ns, wide bytes)
 {
     live->now += bytes;
     live->most = live->now > live->most ? live->now : live->most;
+    if (live->timeline)
+        tell(live, time_ns);
 }
 
 // --- deliveries ---------------------------------------------------------------------
@@ -108,10 +117,13 @@ static void settle_next(struct live *live)
 {
     const bool back = next_arrival(&live->arrivals[1]) < next_arrival(&live->arrivals[0]);
     struct arrivals *arrivals = &live->arrivals[back];
-    if (live->deliveries.count > 0 && live->deliveries.at[0].time_ns <= next_arrival(arrivals))
-        add(live, -(wide)deliveries_pop(&live->deliveries).bytes);
-    else
-        add(live, arrivals->at[arrivals->next++].bytes);
+    if (live->deliveries.count > 0 && live->deliveries.at[0].time_ns <= next_arrival(arrivals)) {
+        const struct delivery delivery = deliveries_pop(&live->deliveries);
+        add(live, delivery.time_ns, -(wide)delivery.bytes);
+    } else {
+        const struct delivery *arrival = &arrivals->at[arrivals->next++];
+        add(live, arrival->time_ns, arrival->bytes);
+    }
     look_ahead(live);
 }
 
@@ -160,8 +172,9 @@ static void change_versions(struct live *live, const struct stroll *stroll, stru
     const wide before = versions_alive(live->versions, live->rank, action.stage);
     versions_advance(live->versions, live->rank, action);
     const wide more = versions_alive(live->versions, live->rank, action.stage) - before;
-    settle(live, more > 0 ? stroll->start_ns + 1 : stroll->end_ns);
-    add(live, more * live->record->costs[action.stage].version_bytes);
+    const uint64_t time_ns = more > 0 ? stroll->start_ns : stroll->end_ns;
+    settle(live, more > 0 ? time_ns + 1 : time_ns);
+    add(live, time_ns, more * live->record->costs[action.stage].version_bytes);
 }
 
 // Adds what is there from when the action starts; returns what changes when it ends.
@@ -185,7 +198,7 @@ static wide begin(struct live *live, const struct stroll *stroll, struct action 
         from_end += row->kept_weight_bytes;
     if (action.kind == ACTION_W)
         from_end -= row->kept_weight_bytes;
-    add(live, from_start + while_running);
+    add(live, stroll->start_ns, from_start + while_running);
     return from_end - while_running;
 }
 
@@ -195,7 +208,7 @@ static void compute(struct live *live, const struct stroll *stroll)
     for (size_t i = 0; i < stroll->size; i++)
         from_end += begin(live, stroll, stroll->group[i]);
     settle(live, stroll->end_ns);
-    add(live, from_end);
+    add(live, stroll->end_ns, from_end);
 }
 
 void live_follow(struct live *live, const struct stroll *stroll)
@@ -207,7 +220,8 @@ void live_follow(struct live *live, const struct stroll *stroll)
     if (is_compute(action))
         compute(live, stroll);
     else if (is_message(action))
-        add(live, boundary_bytes(live, action.kind == ACTION_RECV_F ? action.stage - 1u : action.stage, action.split));
+        add(live, stroll->start_ns,
+            boundary_bytes(live, action.kind == ACTION_RECV_F ? action.stage - 1u : action.stage, action.split));
     for (size_t i = 0; stroll->takes_time && live->versions->version_of && i < stroll->size; i++)
         change_versions(live, stroll, stroll->group[i]);
 }
@@ -233,10 +247,10 @@ static void clear(struct live *live)
 }
 
 bool live_begin(struct live *live, const struct record *record, uint32_t rank, struct versions *versions,
-                struct error *error)
+                struct timeline *timeline, struct error *error)
 {
-    *live = (struct live){ .record = record, .rank = rank, .versions = versions };
-    live->now = live->most = fixed_bytes(live);
+    *live = (struct live){ .record = record, .rank = rank, .versions = versions, .timeline = timeline };
+    add(live, 0, fixed_bytes(live));
     if (!record->schedule->lowered) {
         const size_t most = record->schedule->lists[rank].count + 1;
         live->arrivals[0].at = malloc(most * sizeof *live->arrivals[0].at);

@@ -35,6 +35,7 @@ struct arrivals {
 struct live {
     const struct record *record;
     struct versions *versions;
+    struct timeline *timeline;    // is told of every change; or NULL
     uint32_t rank;
     __int128 now, most;
     struct deliveries deliveries;
@@ -44,9 +45,9 @@ struct live {
 };
 
 // `versions` as versions_create() left them, as far as this rank is concerned;
-// they are advanced.
+// they are advanced. A `timeline` receives the rank's levels; NULL: nobody asks.
 bool live_begin(struct live *live, const struct record *record, uint32_t rank, struct versions *versions,
-                struct error *error);
+                struct timeline *timeline, struct error *error);
 // The next action of the rank's list.
 void live_follow(struct live *live, const struct stroll *stroll);
 // The most there was at a moment. Clears.

@@ -57,10 +57,10 @@ static void count_times(const struct stroll *stroll, struct rank_result *result)
 }
 
 static bool fill_rank(const struct record *record, uint32_t rank, struct versions *versions,
-                      struct rank_result *result, struct error *error)
+                      struct rank_result *result, struct timeline *timeline, struct error *error)
 {
     struct live live;
-    if (!live_begin(&live, record, rank, versions, error))
+    if (!live_begin(&live, record, rank, versions, timeline, error))
         return false;
     uint32_t in_flight = 0;
     struct stroll stroll = stroll_begin(record, rank);
@@ -73,13 +73,14 @@ static bool fill_rank(const struct record *record, uint32_t rank, struct version
     return live_end(&live, &result->live_peak_bytes, error);
 }
 
-static bool fill_ranks(const struct record *record, struct simulation *simulation, struct error *error)
+static bool fill_ranks(const struct record *record, struct simulation *simulation, struct timeline *timeline,
+                       struct error *error)
 {
     struct versions versions;
     bool good = versions_create(&versions, record->schedule, error);
     for (uint32_t rank = 0; good && rank < simulation->ranks; rank++) {
         struct rank_result *result = &simulation->per_rank[rank];
-        good = fill_rank(record, rank, &versions, result, error);
+        good = fill_rank(record, rank, &versions, result, timeline, error);
         if (span_of(result) > simulation->max_span_ns)
             simulation->max_span_ns = span_of(result);
     }
@@ -150,7 +151,7 @@ bool schedule_simulate(const struct schedule *schedule, const struct cost_row *c
         return false;
     simulation->per_rank = calloc(schedule->ranks, sizeof *simulation->per_rank);
     const bool good = (simulation->per_rank || error_no_memory(error, "the results of a simulation"))
-                   && fill_ranks(&record, simulation, error)
+                   && fill_ranks(&record, simulation, timeline, error)
                    && record_critical_path(&record, &simulation->critical_path, error)
                    && (!timeline || fill_timeline(&record, timeline, error));
     if (good) {

@@ -21,16 +21,26 @@ struct message {
     uint64_t end_ns;
 };
 
+// From this moment on a rank holds so many bytes.
+struct level {
+    uint32_t rank;
+    uint64_t time_ns;
+    uint64_t bytes;
+};
+
 struct timeline {
     uint32_t ranks;
     struct span *spans;  // a rank's in order of time
     size_t span_count, span_capacity;
     struct message *messages;
     size_t message_count, message_capacity;
+    struct level *levels;  // a rank's in order of time; none where nobody counted
+    size_t level_count, level_capacity;
 };
 
 bool timeline_add(struct timeline *timeline, struct span span);  // false without memory
 bool timeline_add_message(struct timeline *timeline, struct message message);
+bool timeline_add_level(struct timeline *timeline, struct level level);  // of one moment, the highest and the last stay
 void timeline_clear(struct timeline *timeline);
 
 // A Gantt chart of characters, a row per rank: each action a run of its letter and

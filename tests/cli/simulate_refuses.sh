@@ -9,7 +9,7 @@ try weir simulate good.json --cost 1us,2us,3,4us
 try weir simulate good.json --cost 1us,2us,3us,4us,5us
 try weir simulate good.json --cost 1us,1us,1us,0ns --keep 1
 try weir simulate good.json --cost 1us,1us,1us,0ns --cluster "1 device, 1GiB, 1GB/s 1us"
-try weir simulate good.json --format html
+try weir simulate good.json --format png
 try weir simulate good.json good.json
 try weir simulate good.json --micro-batches 3
 try weir simulate nowhere.json

@@ -1,0 +1,159 @@
+#include "cli/exhibit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/number.h"
+
+// --- loading ------------------------------------------------------------------------
+
+// Documents and charts hold no more.
+static bool is_sensible(const struct exhibit *exhibit, struct error *error)
+{
+    const struct simulation *simulation = &exhibit->simulation;
+    if (simulation->iteration_ns > JSON_MAX)
+        return error_set(error, "%s: takes more than 2^53 - 1 ns, 104 days: its costs or the cluster's latency are too"
+                                " high", exhibit->file);
+    for (uint32_t rank = 0; rank < simulation->ranks; rank++)
+        if (simulation->per_rank[rank].live_peak_bytes > JSON_MAX)
+            return error_set(error, "%s: rank %u would hold more than 2^53 - 1 bytes: what its stages keep is too much",
+                             exhibit->file, rank);
+    return true;
+}
+
+// A column of zeros would say nothing.
+static bool copy_peaks(struct exhibit *exhibit, struct error *error)
+{
+    bool any = false;
+    exhibit->peak_bytes = calloc(exhibit->simulation.ranks + (size_t)1, sizeof *exhibit->peak_bytes);
+    if (!exhibit->peak_bytes)
+        return error_no_memory(error, "a chart");
+    for (uint32_t rank = 0; rank < exhibit->simulation.ranks; rank++) {
+        exhibit->peak_bytes[rank] = exhibit->simulation.per_rank[rank].live_peak_bytes;
+        any |= exhibit->peak_bytes[rank] > 0;
+    }
+    if (!any) {
+        free(exhibit->peak_bytes);
+        exhibit->peak_bytes = NULL;
+    }
+    return true;
+}
+
+bool exhibit_simulate(const struct subject_options *options, bool with_timeline, struct exhibit *exhibit,
+                      struct error *error)
+{
+    *exhibit = (struct exhibit){ .file = options->file };
+    struct subject *subject = &exhibit->subject;
+    if (!subject_load(options, subject, error) || !subject_wants_costs(options, subject, error)
+        || !schedule_simulate(subject->schedule, NULL, subject->network, &exhibit->simulation,
+                              with_timeline ? &exhibit->timeline : NULL, error)
+        || !is_sensible(exhibit, error) || !copy_peaks(exhibit, error))
+        return false;
+    snprintf(exhibit->name, sizeof exhibit->name, "%s, %u ranks, %u micro-batches", subject->schedule->name,
+             subject->schedule->ranks, subject->schedule->micro_batches);
+    return true;
+}
+
+void exhibit_clear(struct exhibit *exhibit)
+{
+    subject_clear(&exhibit->subject);
+    timeline_clear(&exhibit->timeline);
+    simulation_clear(&exhibit->simulation);
+    free(exhibit->peak_bytes);
+    *exhibit = (struct exhibit){ 0 };
+}
+
+// --- two of them ----------------------------------------------------------------------
+
+static bool find_difference(const struct exhibit *a, const struct exhibit *b, struct difference *difference,
+                            struct error *error)
+{
+    return timeline_compare(&a->timeline, &b->timeline, 0, difference, error);
+}
+
+static void write_share(const char *what, double a, double b, struct text *text)
+{
+    text_add(text, "%-18s %11.2f %%  %11.2f %%  %+.2f points\n", what, 100 * a, 100 * b, 100 * (b - a));
+}
+
+static void write_time(const char *what, uint64_t a, uint64_t b, struct text *text)
+{
+    char first[NUMBER_SIZE], second[NUMBER_SIZE], change[NUMBER_SIZE];
+    if (a == b) {
+        text_add(text, "%-18s %13s  %13s  =\n", what, time_format(a, first), time_format(b, second));
+        return;
+    }
+    text_add(text, "%-18s %13s  %13s  %s%s", what, time_format(a, first), time_format(b, second), b < a ? "-" : "+",
+             time_format(b < a ? a - b : b - a, change));
+    if (a > 0)
+        text_add(text, " (%+.1f %%)", 100 * ((double)b / (double)a - 1));
+    text_add(text, "\n");
+}
+
+// The ranks that differ; all together where none does.
+static void write_busy(const struct simulation *x, const struct simulation *y, struct text *text)
+{
+    uint64_t sum = 0;
+    bool differ = false;
+    for (uint32_t rank = 0; rank < x->ranks && x->ranks == y->ranks; rank++) {
+        const uint64_t a = x->per_rank[rank].busy_ns, b = y->per_rank[rank].busy_ns;
+        char what[40];
+        snprintf(what, sizeof what, "rank %u busy", rank);
+        sum += a;
+        if (a != b)
+            write_time(what, a, b, text);
+        differ |= a != b;
+    }
+    if (!differ && x->ranks == y->ranks)
+        write_time("busy, all ranks", sum, sum, text);
+}
+
+bool exhibit_compare(const struct exhibit *a, const struct exhibit *b, struct text *text, struct error *error)
+{
+    const struct simulation *x = &a->simulation, *y = &b->simulation;
+    struct difference difference;
+    if (!find_difference(a, b, &difference, error))
+        return false;
+    text_add(text, "against %s: %s\n\n%-18s %13s  %13s  difference\n", b->file, b->name, "", "this", "that");
+    write_time("iteration", x->iteration_ns, y->iteration_ns, text);
+    write_share("bubble: makespan", x->bubble.makespan, y->bubble.makespan, text);
+    write_share("overhead", x->bubble.overhead, y->bubble.overhead, text);
+    write_share("span", x->bubble.span, y->bubble.span, text);
+    write_share("zb_rate", x->bubble.zb_rate, y->bubble.zb_rate, text);
+    write_busy(x, y, text);
+    text_add(text, "\nfirst difference: ");
+    difference_write(&difference, &a->timeline, &b->timeline, text);
+    text_add(text, "\n");
+    return true;
+}
+
+// --- the page ---------------------------------------------------------------------------
+
+// What tells two runs apart: their files, where their names do not.
+static void name_run(const struct exhibit *exhibit, const struct exhibit *other, char *name, size_t size)
+{
+    if (other && strcmp(exhibit->name, other->name) == 0)
+        snprintf(name, size, "%s (%s)", exhibit->name, exhibit->file);
+    else
+        snprintf(name, size, "%s", exhibit->name);
+}
+
+bool exhibit_draw_page(const struct exhibit *a, const struct exhibit *b, struct text *text, struct error *error)
+{
+    enum { NAME = 400 };
+    char names[2][NAME], title[2 * NAME + 20];
+    struct difference difference;
+    name_run(a, b, names[0], NAME);
+    snprintf(title, sizeof title, "%s", names[0]);
+    struct page_run runs[2] = { { names[0], &a->timeline, &a->simulation } };
+    if (b) {
+        if (!find_difference(a, b, &difference, error))
+            return false;
+        name_run(b, a, names[1], NAME);
+        snprintf(title, sizeof title, "%s, against %s", names[0], names[1]);
+        runs[1] = (struct page_run){ names[1], &b->timeline, &b->simulation };
+    }
+    return timeline_draw_html(runs, b ? 2 : 1, &difference, title, text) || error_no_memory(error, "a page");
+}

@@ -1,0 +1,28 @@
+// A run to be shown: simulated, from a plan or a schedule.
+#ifndef CLI_EXHIBIT_H
+#define CLI_EXHIBIT_H
+
+#include "cli/subject.h"
+#include "schedules/timeline_html.h"
+
+struct exhibit {
+    const char *file;
+    char name[160];               // "1f1b, 8 ranks, 24 micro-batches"
+    struct subject subject;       // what was simulated
+    struct timeline timeline;     // empty unless asked for
+    struct simulation simulation;
+    uint64_t *peak_bytes;         // per rank, as charts take them; NULL where nothing is kept
+};
+
+// Simulates what the options say. Cleared by exhibit_clear().
+bool exhibit_simulate(const struct subject_options *options, bool with_timeline, struct exhibit *exhibit,
+                      struct error *error);
+void exhibit_clear(struct exhibit *exhibit);
+
+// Adds what two runs differ in: their numbers beside each other, and the first difference.
+bool exhibit_compare(const struct exhibit *a, const struct exhibit *b, struct text *text, struct error *error);
+
+// Adds the page of one run, or of two (`b` not NULL).
+bool exhibit_draw_page(const struct exhibit *a, const struct exhibit *b, struct text *text, struct error *error);
+
+#endif

@@ -1,0 +1,743 @@
+// The page of a timeline, or of two on one time axis. Reads the JSON beside it
+// (timeline_html.c says what is in it), draws on one canvas per run, needs nothing else.
+'use strict';
+
+const data = JSON.parse(document.getElementById('data').textContent);
+const FIELDS = 13;  // numbers per action in the JSON
+
+// --- what is shown --------------------------------------------------------------
+
+const LEFT = 62, RIGHT = 136, RULER = 24, GAP_BELOW = 10, MEMORY = 120;
+const view = { from: 0, to: 1 };  // ns since the beginning
+const show = { critical: false, messages: false, memory: true, dark: false };
+let whole = 1;          // ns, of the longest run
+let hovered = null;     // { run, box } or { run, rank, idle: [from, to], next }
+let panels = [];
+
+// One run's actions in columns, lane by lane: what is drawn 60 times a second stays in typed arrays.
+function unpack(run) {
+  const count = run.spans.reduce((sum, lane) => sum + lane.length / FIELDS, 0);
+  const boxes = { start: new Float64Array(count), end: new Float64Array(count), latest: new Float64Array(count),
+    kind: new Uint8Array(count), stage: new Uint16Array(count), micro: new Int32Array(count),
+    split: new Uint8Array(count), shade: new Uint8Array(count), row: new Uint8Array(count), rows: new Uint8Array(count),
+    again: new Float64Array(count), cause: new Int32Array(count), message: new Int32Array(count),
+    critical: new Uint8Array(count), rank: new Uint16Array(count) };
+  const first = new Uint32Array(run.ranks + 1);
+  let at = 0;
+  run.spans.forEach((lane, rank) => {
+    let time = 0, latest = 0;
+    first[rank] = at;
+    for (let i = 0; i < lane.length; i += FIELDS, at++) {
+      time += lane[i];
+      boxes.start[at] = time;
+      boxes.end[at] = time + lane[i + 1];
+      latest = Math.max(latest, boxes.end[at]);
+      boxes.latest[at] = latest;  // of all up to here: grows, so it can be searched
+      boxes.rank[at] = rank;
+      ['kind', 'stage', 'micro', 'split', 'shade', 'row', 'rows', 'again', 'cause', 'message', 'critical']
+        .forEach((name, k) => { boxes[name][at] = lane[i + 2 + k]; });
+    }
+  });
+  first[run.ranks] = at;
+  run.boxes = boxes;
+  run.first = first;
+  run.spans = null;
+  const most = Math.max(...run.peaks);
+  run.curves = new Set(run.levels.map((_, rank) => rank).filter(rank => run.ranks <= 8 || rank === 0
+    || rank === run.ranks - 1 || rank === run.ranks >> 1 || run.peaks[rank] === most));
+}
+
+// The first i in [from, to) for which values[i] > limit; `to` if there is none.
+function firstAbove(values, limit, from, to) {
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (values[middle] > limit) to = middle; else from = middle + 1;
+  }
+  return from;
+}
+
+// --- words -------------------------------------------------------------------------
+
+function time(ns) {
+  const [unit, size] = ns >= 1e9 ? ['s', 1e9] : ns >= 1e6 ? ['ms', 1e6] : ns >= 1e3 ? ['us', 1e3] : ['ns', 1];
+  const value = ns / size;
+  return (size === 1 ? value.toFixed(0) : value.toPrecision(Math.max(3, Math.floor(Math.log10(value)) + 1))) + ' ' + unit;
+}
+
+function bytes(count) {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+  let unit = 0;
+  while (count >= 1024 && unit < 5) { count /= 1024; unit++; }
+  return (unit === 0 ? count : count >= 100 ? count.toFixed(0) : count.toPrecision(3)) + ' ' + units[unit];
+}
+
+const percent = share => (100 * share).toFixed(2) + ' %';
+
+function label(run, i, withStage) {
+  const b = run.boxes;
+  return (withStage ? b.stage[i] : '') + data.kinds[b.kind[i]].letter + (b.micro[i] < 0 ? '' : b.micro[i])
+    + (b.split[i] ? '.' + b.split[i] : '');
+}
+
+// --- colours -------------------------------------------------------------------------
+
+let theme = {};
+function readTheme() {
+  document.documentElement.dataset.theme = show.dark ? 'dark' : 'light';
+  const style = getComputedStyle(document.documentElement);
+  for (const name of ['ground', 'ink', 'soft', 'line', 'lane', 'hatch', 'accent', 'step'])
+    theme[name] = style.getPropertyValue('--' + name).trim();
+  theme.boxes = data.kinds.map(kind => kind.box.map(colour => kind.letter === 'STEP' && show.dark ? theme.step : colour));
+  theme.inks = data.kinds.map(kind => kind.ink.map(colour => kind.letter === 'STEP' && show.dark ? '#101017' : colour));
+  theme.rgb = theme.boxes.map(shades => shades.map(rgb));
+  const tile = document.createElement('canvas');
+  tile.width = tile.height = 8;
+  const pen = tile.getContext('2d');
+  pen.fillStyle = theme.lane;
+  pen.fillRect(0, 0, 8, 8);
+  pen.strokeStyle = theme.hatch;
+  pen.beginPath();
+  for (const x of [-8, 0, 8]) { pen.moveTo(x, 8); pen.lineTo(x + 8, 0); }
+  pen.stroke();
+  theme.idle = pen.createPattern(tile, 'repeat');
+}
+
+function rgb(hex) {
+  return [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16));
+}
+
+// --- one run's canvas --------------------------------------------------------------
+
+class Panel {
+  constructor(run, number) {
+    this.run = run;
+    const section = document.createElement('section');
+    section.innerHTML = '<h2></h2><canvas tabindex="0" role="img"></canvas>';
+    section.querySelector('h2').textContent = run.name;
+    const note = document.createElement('span');
+    note.textContent = time(run.iteration) + ', makespan bubble ' + percent(run.bubble[0]);
+    section.querySelector('h2').append(note);
+    this.canvas = section.querySelector('canvas');
+    this.canvas.setAttribute('aria-label', `${run.name}: ${run.ranks} ranks, ${time(run.iteration)}`);
+    this.canvas.dataset.run = number;
+    this.pen = this.canvas.getContext('2d');
+    this.crowd = document.createElement('canvas');  // a pixel row per lane, where actions are narrower than pixels
+    document.getElementById('runs').append(section);
+  }
+
+  resize(room) {
+    const run = this.run;
+    this.memory = show.memory && run.levels.length > 0 ? MEMORY : 0;
+    this.pitch = Math.min(34, Math.max(7, (room - RULER - GAP_BELOW - this.memory) / run.ranks));
+    this.lane = Math.max(6, this.pitch - Math.max(1, Math.min(6, this.pitch * .18)));
+    this.width = this.canvas.clientWidth;
+    this.plot = Math.max(50, this.width - LEFT - RIGHT);
+    this.bottom = RULER + this.pitch * run.ranks;
+    this.height = this.bottom + GAP_BELOW + this.memory;
+    const ratio = window.devicePixelRatio || 1;
+    this.canvas.style.height = this.height + 'px';
+    this.canvas.width = Math.round(this.width * ratio);
+    this.canvas.height = Math.round(this.height * ratio);
+    this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.crowd.width = Math.ceil(this.plot);
+    this.crowd.height = run.ranks;
+  }
+
+  x(ns) { return LEFT + (ns - view.from) * this.plot / (view.to - view.from); }
+  y(rank) { return RULER + rank * this.pitch; }
+  ns(x) { return view.from + (x - LEFT) * (view.to - view.from) / this.plot; }
+
+  draw() {
+    const pen = this.pen;
+    pen.clearRect(0, 0, this.width, this.height);
+    this.drawRuler();
+    pen.save();
+    pen.beginPath();
+    pen.rect(LEFT, 0, this.plot, this.height);
+    pen.clip();
+    this.drawLanes();
+    if (show.messages) this.drawMessages();
+    if (show.critical) this.drawChain();
+    this.drawHovered();
+    pen.restore();
+    this.drawSides();
+    if (this.memory) this.drawMemory();
+  }
+
+  drawRuler() {
+    const pen = this.pen, marks = Math.max(2, this.plot / 110), length = view.to - view.from;
+    let step = Math.pow(10, Math.floor(Math.log10(length / marks)));
+    step *= [1, 2, 5, 10].find(times => length / (step * times) <= marks);
+    step = Math.max(1, step);
+    const [unit, size] = step >= 1e9 ? ['s', 1e9] : step >= 1e6 ? ['ms', 1e6] : step >= 1e3 ? ['us', 1e3] : ['ns', 1];
+    pen.font = '11px system-ui, "DejaVu Sans", sans-serif';
+    pen.textBaseline = 'middle';
+    pen.textAlign = 'left';
+    pen.fillStyle = theme.soft;
+    pen.strokeStyle = theme.line;
+    pen.lineWidth = 1;
+    pen.beginPath();
+    for (let mark = Math.max(0, Math.ceil(view.from / step)); mark * step <= view.to; mark++) {
+      const x = Math.round(this.x(mark * step)) + .5;
+      pen.moveTo(x, 6);
+      pen.lineTo(x, this.height);
+      pen.fillText((mark * step / size).toLocaleString('en', { maximumFractionDigits: 3 }) + ' ' + unit, x + 4, 11);
+    }
+    pen.stroke();
+  }
+
+  // Lanes with room for their actions are drawn box by box, the others as a mixture of colours per pixel.
+  drawLanes() {
+    const run = this.run, b = run.boxes, pen = this.pen, end = Math.min(view.to, run.last);
+    const buckets = new Map(), crowded = [];
+    pen.fillStyle = theme.idle;
+    for (let rank = 0; rank < run.ranks; rank++)
+      pen.fillRect(this.x(0), this.y(rank), this.x(end) - this.x(0), this.lane);
+    for (let rank = 0; rank < run.ranks; rank++) {
+      const from = firstAbove(b.latest, view.from, run.first[rank], run.first[rank + 1]);
+      const to = firstAbove(b.start, view.to, from, run.first[rank + 1]);
+      if (to - from > this.plot / 3)
+        crowded.push([rank, from, to]);
+      else
+        for (let i = from; i < to; i++)
+          if (b.end[i] > b.start[i]) {
+            const key = (show.critical && !b.critical[i] ? 64 : 0) + b.kind[i] * 4 + b.shade[i];
+            const bucket = buckets.get(key);
+            if (bucket) bucket.push(i); else buckets.set(key, [i]);
+          }
+    }
+    if (crowded.length) this.drawCrowd(crowded);
+    for (const [key, bucket] of [...buckets].sort((x, y) => y[0] - x[0])) this.drawBoxes(key, bucket);
+  }
+
+  drawBoxes(key, bucket) {
+    const b = this.run.boxes, pen = this.pen, kind = key >> 2 & 15, shade = key & 3, wide = [], again = [];
+    pen.globalAlpha = key & 64 ? .28 : 1;
+    pen.fillStyle = theme.boxes[kind][shade];
+    for (const i of bucket) {
+      const x = Math.max(LEFT - 4, this.x(b.start[i])), right = Math.min(this.width, this.x(b.end[i]));
+      const height = this.lane / b.rows[i], y = this.y(b.rank[i]) + height * b.row[i];
+      const gap = right - x > 4 ? 1 : right - x > 2 ? .5 : 0;
+      pen.fillRect(x, y, Math.max(.6, right - x - gap), b.rows[i] > 1 ? height - .5 : height);
+      if (right - x > 15 && height > 9.5) wide.push([i, x, right, y + height / 2 + .5]);
+      if (b.again[i] > 0) again.push([x, this.x(b.start[i] + b.again[i]), y, height]);
+    }
+    const mauve = data.kinds.findIndex(entry => entry.letter === 'R');
+    pen.fillStyle = theme.boxes[mauve][0];
+    for (const [x, right, y, height] of again)
+      pen.fillRect(x, y + height * .8, Math.max(0, right - x), height * .2);
+    pen.fillStyle = theme.inks[kind][shade];
+    pen.font = (this.lane > 20 ? 11 : 10) + 'px system-ui, "DejaVu Sans", sans-serif';
+    pen.textAlign = 'center';
+    for (const [i, x, right, y] of wide) {
+      const full = label(this.run, i, true), short = label(this.run, i, false);
+      const text = this.run.chunks > 1 && full.length * 6.8 + 3 < right - x ? full : short;
+      if (text.length * 6.6 + 2 < right - x) pen.fillText(text, (x + right) / 2, y);
+    }
+    pen.globalAlpha = 1;
+  }
+
+  drawCrowd(lanes) {
+    const b = this.run.boxes, columns = this.crowd.width, crowdPen = this.crowd.getContext('2d');
+    const image = crowdPen.createImageData(columns, 1), shares = new Float32Array(columns * 4);
+    const scale = this.plot / (view.to - view.from);
+    for (const [rank, from, to] of lanes) {
+      shares.fill(0);
+      for (let i = from; i < to; i++) {
+        const colour = theme.rgb[b.kind[i]][b.shade[i]];
+        const x0 = Math.max(0, (b.start[i] - view.from) * scale), x1 = Math.min(columns, (b.end[i] - view.from) * scale);
+        for (let column = x0 | 0; column < x1; column++) {
+          const share = Math.min(x1, column + 1) - Math.max(x0, column);
+          shares[4 * column] += share * colour[0];
+          shares[4 * column + 1] += share * colour[1];
+          shares[4 * column + 2] += share * colour[2];
+          shares[4 * column + 3] += share;
+        }
+      }
+      for (let at = 0; at < 4 * columns; at += 4) {
+        const share = shares[at + 3];
+        for (let part = 0; part < 3 && share > 0; part++) image.data[at + part] = shares[at + part] / share;
+        image.data[at + 3] = 255 * Math.min(1, share) * (show.critical ? .35 : 1);
+      }
+      crowdPen.putImageData(image, 0, rank);
+      this.pen.imageSmoothingEnabled = false;
+      this.pen.drawImage(this.crowd, 0, rank, columns, 1, LEFT, this.y(rank), columns, this.lane);
+    }
+  }
+
+  // The boxes of the chain where the lanes are crowded, and the steps between its ranks.
+  drawChain() {
+    const b = this.run.boxes, pen = this.pen;
+    pen.fillStyle = pen.strokeStyle = theme.accent;
+    pen.lineWidth = 1.6;
+    pen.beginPath();
+    for (const i of this.run.chain) {
+      const height = this.lane / b.rows[i], y = this.y(b.rank[i]) + height * b.row[i];
+      const x = this.x(b.start[i]), width = Math.max(1, this.x(b.end[i]) - x), cause = b.cause[i] - 1;
+      if (x + width >= LEFT && x <= this.width) pen.fillRect(x, y + height - 2.5, width, 2.5);
+      if (cause >= 0 && b.rank[cause] !== b.rank[i]) {
+        pen.moveTo(this.x(b.end[cause]), this.y(b.rank[cause]) + this.lane / 2);
+        pen.lineTo(x, y + height / 2);
+      }
+    }
+    pen.stroke();
+  }
+
+  drawMessages() {
+    const list = this.run.messages, pen = this.pen;
+    if (list.length / 4 * (view.to - view.from) / whole > 20000) return;  // would be a grey cloud
+    pen.strokeStyle = theme.soft;
+    pen.lineWidth = .8;
+    pen.beginPath();
+    for (let at = 0; at < list.length; at += 4) {
+      const x0 = this.x(list[at + 2]), x1 = this.x(list[at + 2] + list[at + 3]);
+      if (x1 < LEFT || x0 > this.width) continue;
+      const down = list[at + 1] > list[at];
+      const y0 = this.y(list[at]) + (down ? this.lane : 0), y1 = this.y(list[at + 1]) + (down ? 0 : this.lane);
+      pen.moveTo(x0, y0);
+      pen.lineTo(x1, y1);
+      const turn = Math.atan2(y1 - y0, x1 - x0);
+      pen.moveTo(x1 - 5 * Math.cos(turn - .4), y1 - 5 * Math.sin(turn - .4));
+      pen.lineTo(x1, y1);
+      pen.lineTo(x1 - 5 * Math.cos(turn + .4), y1 - 5 * Math.sin(turn + .4));
+    }
+    pen.stroke();
+  }
+
+  drawHovered() {
+    if (!hovered || hovered.run !== this.run || hovered.box === undefined) return;
+    const b = this.run.boxes, pen = this.pen, i = hovered.box, cause = b.cause[i] - 1;
+    pen.strokeStyle = theme.ink;
+    pen.lineWidth = 2;
+    for (const each of [i, cause]) {
+      if (each < 0) continue;
+      const height = this.lane / b.rows[each];
+      pen.setLineDash(each === i ? [] : [3, 2]);
+      pen.strokeRect(this.x(b.start[each]), this.y(b.rank[each]) + height * b.row[each],
+        Math.max(1, this.x(b.end[each]) - this.x(b.start[each])), height);
+    }
+    pen.setLineDash([]);
+    if (cause >= 0 && b.rank[cause] !== b.rank[i]) {
+      pen.beginPath();
+      pen.moveTo(this.x(b.end[cause]), this.y(b.rank[cause]) + this.lane / 2);
+      pen.lineTo(this.x(b.start[i]), this.y(b.rank[i]) + this.lane / 2);
+      pen.stroke();
+    }
+  }
+
+  drawSides() {
+    const run = this.run, pen = this.pen, every = Math.ceil(10 / this.pitch);
+    pen.font = '11px system-ui, "DejaVu Sans", sans-serif';
+    for (let rank = 0; rank < run.ranks; rank += every) {
+      const y = this.y(rank) + this.lane / 2;
+      pen.textAlign = 'right';
+      pen.fillStyle = this.memory && run.curves.has(rank) ? curveColour(run, rank) : theme.soft;
+      pen.fillText('rank ' + rank, LEFT - 8, y);
+      pen.fillStyle = theme.soft;
+      pen.fillText(Math.round(100 * (1 - run.busy[rank] / run.iteration)) + ' % idle', LEFT + this.plot + 60, y);
+      if (run.peaks[rank]) pen.fillText(bytes(run.peaks[rank]), this.width - 4, y);
+    }
+  }
+
+  // A step curve per chosen rank, on the time axis of the lanes; the highest peak reaches the top.
+  drawMemory() {
+    const run = this.run, pen = this.pen, floor = this.height - 4, most = Math.max(1, ...run.peaks);
+    const top = this.bottom + GAP_BELOW + 6, y = count => floor - (floor - top) * count / most;
+    pen.strokeStyle = theme.line;
+    pen.lineWidth = 1;
+    pen.strokeRect(LEFT + .5, top - 5.5, this.plot - 1, floor - top + 9);
+    pen.fillStyle = theme.soft;
+    pen.textAlign = 'right';
+    pen.fillText(bytes(most), LEFT - 8, top + 2);
+    pen.fillText('0', LEFT - 8, floor - 2);
+    pen.save();
+    pen.beginPath();
+    pen.rect(LEFT, top - 6, this.plot, floor - top + 10);
+    pen.clip();
+    for (const rank of run.curves) {
+      const thick = hovered && hovered.run === run && hovered.rank === rank;
+      pen.strokeStyle = curveColour(run, rank);
+      pen.lineWidth = thick ? 2.6 : 1.4;
+      pen.beginPath();
+      this.trace(run.levels[rank], y);
+      pen.stroke();
+    }
+    pen.restore();
+    this.drawScale(most, y, top, floor);
+  }
+
+  // Within one pixel only the lowest, highest and last matter.
+  trace(levels, y) {
+    const pen = this.pen, times = levels.times, values = levels.values, end = this.x(Math.min(view.to, this.run.last));
+    let i = Math.max(0, firstAbove(times, view.from, 0, times.length) - 1);
+    let pixel = -1, low = 0, high = 0, last = i < values.length ? values[i] : 0;
+    pen.moveTo(Math.max(LEFT - 2, this.x(0)), y(last));
+    for (; i < times.length && times[i] <= view.to; i++) {
+      const x = this.x(times[i]), here = Math.round(x * 2);
+      if (here !== pixel) {
+        pen.lineTo(x, y(last));
+        pixel = here;
+        low = high = last;
+      }
+      last = values[i];
+      if (last < low || last > high) {
+        low = Math.min(low, last);
+        high = Math.max(high, last);
+        pen.lineTo(x, y(last));
+      } else {
+        pen.moveTo(x, y(last));
+      }
+    }
+    pen.lineTo(end, y(last));
+  }
+
+  drawScale(most, y, top, floor) {
+    const pen = this.pen;
+    pen.textAlign = 'left';
+    pen.fillStyle = theme.soft;
+    const middle = (top + floor) / 2;
+    pen.fillText('bytes held', LEFT + this.plot + 10, middle - 8);
+    const at = hovered && hovered.run === this.run && hovered.time !== undefined && hovered.rank !== undefined
+      ? this.run.levels[hovered.rank] : null;
+    if (at) {
+      const i = firstAbove(at.times, hovered.time, 0, at.times.length) - 1;
+      pen.fillStyle = theme.ink;
+      pen.fillText(`${bytes(i < 0 ? 0 : at.values[i])} on ${hovered.rank}`, LEFT + this.plot + 10, middle + 8);
+    }
+  }
+
+  // What is under the pointer.
+  find(x, y) {
+    const run = this.run, b = run.boxes, rank = Math.floor((y - RULER) / this.pitch), at = this.ns(x);
+    if (x > LEFT + this.plot || x < LEFT || rank < 0 || rank >= run.ranks) return null;
+    const offset = y - this.y(rank);
+    if (offset > this.lane) return null;
+    const first = run.first[rank], end = run.first[rank + 1], next = firstAbove(b.start, at, first, end);
+    for (let i = next - 1; i >= first && i > next - 40; i--)
+      if (b.end[i] > at && Math.floor(offset / (this.lane / b.rows[i])) === b.row[i]) return { run, rank, box: i, time: at };
+    const before = next > first ? b.latest[next - 1] : 0;
+    if (at < 0 || at > run.last || before > at) return null;
+    return { run, rank, time: at, idle: [before, next < end ? b.start[next] : run.last], next: next < end ? next : -1 };
+  }
+}
+
+// Along the ranks from blue over green to yellow: light and dark apart, whatever one's eyes.
+function curveColour(run, rank) {
+  const share = run.ranks > 1 ? rank / (run.ranks - 1) : 0;
+  return `hsl(${250 - 200 * share} ${65 + 15 * share}% ${show.dark ? 62 + 8 * share : 44 - 4 * share}%)`;
+}
+
+// --- hints -----------------------------------------------------------------------------
+
+function escaped(text) {
+  return text.replace(/[&<>]/g, letter => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;' })[letter]);
+}
+
+function waits(run, i) {
+  const b = run.boxes, cause = b.cause[i] - 1;
+  if (cause < 0) return b.start[i] > 0 ? 'waits for nothing that was recorded' : 'waits for nothing';
+  const name = `<em>${label(run, cause, true)}</em>`;
+  if (b.message[i] > 0) {
+    const at = (b.message[i] - 1) * 4, took = run.messages[at + 3];
+    return `waits for ${name} of rank ${b.rank[cause]}, whose message took ${time(took)}`
+      + ` and arrived at ${time(run.messages[at + 2] + took)}`;
+  }
+  if (b.rank[cause] !== b.rank[i]) return `waits for ${name} of rank ${b.rank[cause]}, which ended at ${time(b.end[cause])}`;
+  return `waits for its rank, which did ${name} until ${time(b.end[cause])}`;
+}
+
+function hintText(found) {
+  const run = found.run, b = run.boxes;
+  if (found.idle) {
+    const [from, to] = found.idle;
+    return `<b>idle</b> ${time(to - from)}<div>rank ${found.rank}, from ${time(from)} to ${time(to)}</div>`
+      + (found.next < 0 ? '<div>nothing more to do</div>'
+        : `<div>then <em>${label(run, found.next, true)}</em>, which ${waits(run, found.next)}</div>`);
+  }
+  const i = found.box, kind = data.kinds[b.kind[i]];
+  return `<b>${label(run, i, true)}</b> ${kind.name}, ${time(b.end[i] - b.start[i])}`
+    + `<div>rank ${b.rank[i]}, stage ${b.stage[i]}${b.micro[i] < 0 ? '' : ', micro-batch ' + b.micro[i]}`
+    + `${b.split[i] ? ', split ' + b.split[i] : ''}; from ${time(b.start[i])} to ${time(b.end[i])}</div>`
+    + (b.again[i] > 0 ? `<div>of it ${time(b.again[i])} recomputing</div>` : '')
+    + `<div>${waits(run, i)}</div>` + (b.critical[i] ? '<div>on the critical path</div>' : '');
+}
+
+function hint(found, x, y) {
+  const box = document.getElementById('hint');
+  hovered = found;
+  box.hidden = !found;
+  if (found) {
+    box.innerHTML = hintText(found);
+    box.style.left = Math.max(4, Math.min(x + 14, innerWidth - box.offsetWidth - 10)) + 'px';
+    box.style.top = (y + 18 + box.offsetHeight > innerHeight ? y - box.offsetHeight - 10 : y + 18) + 'px';
+  }
+  redraw();
+}
+
+// Beside a box, wherever the pointer is: for keys and links.
+function hintAt(panel, box) {
+  const b = panel.run.boxes, length = view.to - view.from, middle = (b.start[box] + b.end[box]) / 2;
+  if (middle < view.from || middle > view.to) look(middle - length / 2, middle + length / 2);
+  const place = panel.canvas.getBoundingClientRect();
+  hint({ run: panel.run, rank: b.rank[box], box, time: middle }, place.left + panel.x(middle),
+    place.top + panel.y(b.rank[box]) + panel.lane);
+}
+
+// --- the view --------------------------------------------------------------------------
+
+let waiting = false;
+function redraw() {
+  if (waiting) return;
+  waiting = true;
+  requestAnimationFrame(() => { waiting = false; drawNow(); });
+}
+
+function drawNow() {
+  for (const panel of panels) panel.draw();
+}
+
+function look(from, to) {
+  const least = Math.min(10, whole), length = Math.min(whole * 1.04, Math.max(least, to - from));
+  const middle = (from + to) / 2;
+  from = Math.max(-.02 * whole, Math.min(middle - length / 2, 1.02 * whole - length));
+  view.from = from;
+  view.to = from + length;
+  redraw();
+}
+
+function zoom(factor, around) {
+  look(around - (around - view.from) * factor, around + (view.to - around) * factor);
+}
+
+function along(share) {
+  const length = view.to - view.from;
+  look(view.from + share * length, view.to + share * length);
+}
+
+function layout() {
+  const above = document.getElementById('runs').getBoundingClientRect().top + window.scrollY;
+  const room = Math.max(260, (innerHeight - above - 30) / panels.length - 26);
+  for (const panel of panels) panel.resize(room);
+  drawNow();
+}
+
+// --- what people do ------------------------------------------------------------------------
+
+function toggle(name) {
+  show[name] = !show[name];
+  if (name === 'dark') {
+    readTheme();
+    fillLegend();
+  }
+  press();
+  layout();
+}
+
+function press() {
+  for (const [key, name] of [['c', 'critical'], ['m', 'messages'], ['b', 'memory'], ['t', 'dark']])
+    document.querySelector(`button[data-key="${key}"]`).setAttribute('aria-pressed', show[name]);
+}
+
+// To the neighbour of what is shown, or to what it waited for.
+function step(by) {
+  const panel = panels.find(each => hovered && each.run === hovered.run) || panels[0];
+  const run = panel.run, b = run.boxes;
+  const at = hovered && hovered.box !== undefined ? hovered.box : hovered && hovered.next >= 0 ? hovered.next : 0;
+  const to = by === 0 ? b.cause[at] - 1 : at + by;
+  if (to >= 0 && to < b.start.length && (by === 0 || b.rank[to] === b.rank[at])) hintAt(panel, to);
+}
+
+function toDifference() {
+  if (!data.first) return;
+  const number = data.first.boxes[0] >= 0 ? 0 : 1, box = data.first.boxes[number];
+  if (box < 0) return;
+  const start = panels[number].run.boxes.start[box], length = Math.min(view.to - view.from, whole / 4);
+  look(start - length / 2, start + length / 2);
+  hintAt(panels[number], box);
+}
+
+function act(key) {
+  const middle = (view.from + view.to) / 2;
+  const acts = { '0': () => look(-.01 * whole, 1.01 * whole), 'Home': () => look(-.01 * whole, 1.01 * whole),
+    '+': () => zoom(1 / 1.5, middle), '=': () => zoom(1 / 1.5, middle), 'ArrowUp': () => zoom(1 / 1.5, middle),
+    '-': () => zoom(1.5, middle), 'ArrowDown': () => zoom(1.5, middle), 'ArrowLeft': () => along(-.15),
+    'ArrowRight': () => along(.15), 'c': () => toggle('critical'), 'm': () => toggle('messages'),
+    'b': () => toggle('memory'), 't': () => toggle('dark'), 'd': toDifference, 'n': () => step(1), 'p': () => step(-1),
+    'w': () => step(0), 'Escape': () => hint(null),
+    '?': () => { const keys = document.getElementById('keys'); keys.hidden = !keys.hidden; } };
+  if (acts[key]) acts[key]();
+  return Boolean(acts[key]);
+}
+
+function listen(panel) {
+  const canvas = panel.canvas;
+  let held = null;
+  const place = event => {
+    const box = canvas.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  };
+  canvas.addEventListener('wheel', event => {
+    event.preventDefault();
+    const [x] = place(event), lines = event.deltaMode === 1 ? 16 : 1;
+    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))
+      along((event.deltaX || event.deltaY) * lines / panel.plot);
+    else
+      zoom(Math.exp(event.deltaY * lines * .0018), Math.max(view.from, Math.min(view.to, panel.ns(x))));
+  }, { passive: false });
+  canvas.addEventListener('pointerdown', event => {
+    held = { x: event.clientX, y: event.clientY, moved: false };
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener('pointermove', event => {
+    const [x, y] = place(event);
+    if (!held) return hint(panel.find(x, y), event.clientX, event.clientY);
+    if (!held.moved && Math.hypot(event.clientX - held.x, event.clientY - held.y) < 4) return;
+    along((held.x - event.clientX) / panel.plot);
+    window.scrollBy(0, event.pointerType === 'touch' ? 0 : held.y - event.clientY);
+    held = { x: event.clientX, y: event.clientY, moved: true };
+    hint(null);
+  });
+  canvas.addEventListener('pointerup', event => {
+    const [x, y] = place(event), rank = Math.floor((y - RULER) / panel.pitch), curves = panel.run.curves;
+    if (held && !held.moved && x < LEFT && rank >= 0 && rank < panel.run.levels.length) {
+      if (!curves.delete(rank)) curves.add(rank);
+      redraw();
+    }
+    held = null;
+  });
+  canvas.addEventListener('pointerleave', () => { if (!held) hint(null); });
+  canvas.addEventListener('dblclick', event => {
+    const found = panel.find(...place(event));
+    if (!found) return;
+    const b = panel.run.boxes;
+    const [from, to] = found.idle || [b.start[found.box], b.end[found.box]];
+    look(from - 2 * (to - from), to + 2 * (to - from));
+  });
+}
+
+// --- the page around ---------------------------------------------------------------------
+
+function fillLegend() {
+  const used = new Set();
+  for (const run of data.runs)
+    for (let i = 0; i < run.boxes.kind.length; i++) {
+      if (run.boxes.end[i] > run.boxes.start[i]) used.add(run.boxes.kind[i]);
+      if (run.boxes.again[i] > 0) used.add(data.kinds.findIndex(kind => kind.letter === 'R'));
+    }
+  const items = [...used].sort((a, b) => a - b).map(kind =>
+    `<span><i style="background:${theme.boxes[kind][0]}"></i>${data.kinds[kind].letter}: ${data.kinds[kind].name}</span>`);
+  items.push('<span><i class="idle"></i>idle</span>');
+  if (data.runs.some(run => run.chunks > 1)) items.push('<span>lighter: later stages of a rank</span>');
+  document.getElementById('legend').innerHTML = items.join('');
+}
+
+// One run: its numbers in a line. Two: side by side, with the difference.
+function fillNumbers() {
+  const rows = [['iteration', run => run.iteration, time]];
+  ['makespan', 'overhead', 'span', 'zb_rate'].forEach((name, at) =>
+    rows.push([at ? name : 'bubble: makespan', run => run.bubble[at], percent]));
+  rows.push(['computing on the critical path', run => run.path[0] + run.path[1], time]);
+  rows.push(['messages on it', run => run.path[2] + run.path[3], time]);
+  rows.push(['waiting on it', run => run.path[4], time]);
+  rows.push(['highest peak', run => Math.max(...run.peaks), bytes]);
+  const ranks = data.runs.length === 2 && data.runs[0].ranks === data.runs[1].ranks ? data.runs[0].ranks : 0;
+  const differ = [...Array(ranks).keys()].filter(rank => data.runs[0].busy[rank] !== data.runs[1].busy[rank]);
+  for (const rank of differ.slice(0, 8)) rows.push([`rank ${rank} busy`, run => run.busy[rank], time]);
+  if (ranks && !differ.length) rows.push(['busy, all ranks', run => run.busy.reduce((sum, busy) => sum + busy), time]);
+  const useful = rows.filter(([, value]) => data.runs.some(run => value(run) > 0));
+  document.getElementById('numbers').className = data.runs.length === 1 ? 'across' : 'down';
+  document.getElementById('numbers').innerHTML = data.runs.length === 1 ? across(useful) : down(useful);
+  document.getElementById('difference').innerHTML =
+    data.difference ? '<b>First difference</b> ' + escaped(data.difference) : '';
+  document.getElementById('to-difference').hidden = !data.first;
+}
+
+function across(rows) {
+  return `<tr>${rows.map(row => `<th>${row[0]}</th>`).join('')}</tr>`
+    + `<tr>${rows.map(([, value, write]) => `<td>${write(value(data.runs[0]))}</td>`).join('')}</tr>`;
+}
+
+function down(rows) {
+  const lines = rows.map(([name, value, write]) => {
+    const [a, b] = data.runs.map(value), sign = b < a ? '\u2212' : '+';
+    const change = sign + (write === percent ? `${(100 * Math.abs(b - a)).toFixed(2)} points`
+      : write(Math.abs(b - a)) + (a > 0 ? ` (${sign}${(100 * Math.abs(b - a) / a).toFixed(1)} %)` : ''));
+    return `<tr><td>${name}</td><td>${write(a)}</td><td>${write(b)}</td><td>${a === b ? '=' : change}</td></tr>`;
+  });
+  return `<tr><th></th>${data.runs.map(run => `<th>${escaped(run.name)}</th>`).join('')}<th>difference</th></tr>`
+    + lines.join('');
+}
+
+// A link can say how the page begins: #dark&critical&messages&view=FROM,TO&hover=RUN,RANK,NS
+function readLink() {
+  const link = new URLSearchParams(location.hash.slice(1));
+  show.dark = link.has('dark') || (!link.has('light') && matchMedia('(prefers-color-scheme: dark)').matches);
+  show.critical = link.has('critical');
+  show.messages = link.has('messages');
+  show.memory = !link.has('nomemory');
+  return link;
+}
+
+function followLink(link) {
+  if (link.has('view')) look(...link.get('view').split(',').map(Number));
+  if (link.has('hover')) {
+    const [number, rank, ns] = link.get('hover').split(',').map(Number), panel = panels[number];
+    const place = panel.canvas.getBoundingClientRect(), x = panel.x(ns), y = panel.y(rank) + panel.lane / 4;
+    hint(panel.find(x, y), place.left + x, place.top + y);
+  }
+  if (link.has('frames')) measureFrames(Number(link.get('frames')));
+}
+
+// How long it takes to draw a frame, zooming in and out and going along: for whoever wonders.
+function measureFrames(count) {
+  const times = [], warm = 20;  // frames before the browser has compiled what it runs
+  for (let i = -warm; i < count; i++) {
+    const length = whole * Math.pow(.002, .5 - .5 * Math.cos(2 * Math.PI * i / count));
+    look(.5 * whole - length / 2, .5 * whole + length / 2);
+    const begin = performance.now();
+    drawNow();
+    for (const panel of panels) panel.pen.getImageData(0, 0, 1, 1);  // waits until it is drawn
+    if (i >= 0) times.push(performance.now() - begin);
+  }
+  look(-.01 * whole, 1.01 * whole);
+  times.sort((a, b) => a - b);
+  const at = share => times[Math.min(count - 1, Math.floor(share * count))].toFixed(1);
+  document.body.dataset.frames = `median ${at(.5)} ms, 95th percentile ${at(.95)} ms, longest ${at(1)} ms`;
+}
+
+function begin() {
+  const link = readLink();
+  for (const run of data.runs) {
+    unpack(run);
+    run.chain = [];
+    for (let i = 0; i < run.boxes.critical.length; i++) if (run.boxes.critical[i]) run.chain.push(i);
+    run.last = run.iteration;
+    run.levels = run.levels.map(flat => {
+      const times = new Float64Array(flat.length / 2), values = new Float64Array(flat.length / 2);
+      for (let i = 0, at = 0; i < times.length; i++) {
+        times[i] = at += flat[2 * i];
+        values[i] = flat[2 * i + 1];
+      }
+      return { times, values };
+    });
+  }
+  whole = Math.max(1, ...data.runs.map(run => run.iteration));
+  readTheme();
+  panels = data.runs.map((run, number) => new Panel(run, number));
+  view.from = -.01 * whole;
+  view.to = 1.01 * whole;
+  fillLegend();
+  fillNumbers();
+  press();
+  layout();
+  panels.forEach(listen);
+  addEventListener('resize', layout);
+  addEventListener('keydown', event => {
+    if (!event.ctrlKey && !event.metaKey && !event.altKey && act(event.key)) event.preventDefault();
+  });
+  for (const button of document.querySelectorAll('button')) button.addEventListener('click', () => act(button.dataset.key));
+  followLink(link);
+  document.body.dataset.state = 'ready';
+}
+
+begin();

@@ -1,0 +1,37 @@
+# The page of a timeline in a real browser: it draws, says what an action waited for, and what differs.
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
+if [ -z "$browser" ]; then
+    echo "# skip: there is no Chromium here"
+    exit 77
+fi
+set -eu
+weir schedule zb-h1 --ranks 4 --micro-batches 8 --format json > zb.json
+weir schedule 1f1b --ranks 4 --micro-batches 8 --format json > 1f1b.json
+cost="--cost 10us,12us,8us,2us --keep 4MiB,1MiB"
+weir simulate zb.json $cost --against 1f1b.json --format html -o page.html
+
+# What the page is once it has drawn itself, opened with a link that says how it begins.
+opened() {
+    HOME=$PWD XDG_CONFIG_HOME=$PWD "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
+        --user-data-dir="$PWD/user" --window-size=1400,900 --virtual-time-budget=5000 --dump-dom "file://$PWD/page.html#$1" \
+        2>browser.log >opened.html
+    grep -q 'data-state="ready"' opened.html || { echo "the page did not come up:"; tail -5 browser.log; exit 1; }
+}
+has() {
+    grep -q "$1" opened.html || { echo "the page does not say: $1"; exit 1; }
+}
+
+# Rank 2 at 85 us does I1, whose gradient came from rank 3.
+opened "light&critical&messages&hover=0,2,85000"
+has '<b>2I1</b> backward for the input, 12.0 us'
+has 'waits for <em>3I1</em> of rank 3, whose message took 2.00 us and arrived at 82.0 us'
+has '<b>First difference</b> in the order: rank 3, action 1'
+has '<td>iteration</td><td>306 us</td><td>362 us</td><td>+56.0 us (+18.3 %)</td>'
+# Between two actions there is nothing but waiting.
+opened "dark&hover=0,0,60000"
+has '<b>idle</b> 48.0 us'
+has 'then <em>0I0</em>, which waits for <em>1I0</em> of rank 1'
+# The wheel's range is drawn too: hundreds of frames, from the whole run to a few actions.
+opened "light&frames=50"
+has 'data-frames="median'
+echo "$(grep -o 'data-frames="[^"]*"' opened.html)"
