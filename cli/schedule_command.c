@@ -1,4 +1,4 @@
-// weir schedule NAME: generates a schedule.
+// weir schedule NAME: generates a schedule, or takes one from a file, and writes it in some form.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/pictures.h"
+#include "cli/subject.h"
 #include "schedules/csv.h"
 #include "schedules/generate.h"
 #include "schedules/lower.h"
@@ -17,7 +18,7 @@ enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV };
 static const char *const format_names[] = { "text", "json", "csv", NULL };
 
 struct given {
-    const char *name;
+    const char *name;  // or file
     enum format format;
     bool lowered;
     uint32_t splits;
@@ -69,6 +70,23 @@ static void count_ranks(struct given *given)
         given->shared.ranks += given->replicas[stage];
 }
 
+static bool is_file(const char *name)
+{
+    return strcmp(name, "-") == 0 || strpbrk(name, "./");
+}
+
+static void check_given(struct given *given, struct argp_state *state)
+{
+    const struct shared_options *shared = &given->shared;
+    count_ranks(given);
+    if (given->name && is_file(given->name)) {
+        if (shared->ranks || shared->micro_batches || shared->chunks || given->splits || given->replicas)
+            argp_error(state, "%s: is a file, which says itself how many ranks and micro-batches it has", given->name);
+    } else if (!given->name || !shared->ranks || !shared->micro_batches) {
+        argp_error(state, "a schedule's name, --ranks and --micro-batches are needed, or a file");
+    }
+}
+
 static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
@@ -95,9 +113,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
         option_argument(&given->name, argument, "schedule", state);
         break;
     case ARGP_KEY_END:
-        count_ranks(given);
-        if (!given->name || !given->shared.ranks || !given->shared.micro_batches)
-            argp_error(state, "a schedule's name, --ranks and --micro-batches are needed");
+        check_given(given, state);
         break;
     default:
         if (picture_option(key, argument, &given->picture, state) != ARGP_ERR_UNKNOWN)
@@ -124,7 +140,8 @@ static char *list_generators(int key, const char *text, void *input)
     text_add(&list, "\nExamples:\n"
                     "  weir schedule 1f1b --ranks 4 --micro-batches 8\n"
                     "  weir schedule seq1f1b --ranks 4 --micro-batches 8 --splits 2\n"
-                    "  weir schedule pipedream --replicas 2,1 --micro-batches 6\n");
+                    "  weir schedule pipedream --replicas 2,1 --micro-batches 6\n"
+                    "  weir schedule mine.json --format csv --dialect torch2.6 -o mine.csv\n");
     struct error error = { 0 };
     return text_take(&list, &error);
 }
@@ -132,8 +149,9 @@ static char *list_generators(int key, const char *text, void *input)
 static const struct argp argp = {
     .options = options,
     .parser = take,
-    .args_doc = "NAME",
-    .doc = "Generates a schedule: what each rank does, in which order.\v-",
+    .args_doc = "NAME\nFILE",
+    .doc = "Generates a schedule: what each rank does, in which order. Or takes it from a file, in any form that weir "
+           "check takes.\v-",
     .help_filter = list_generators,
 };
 
@@ -198,7 +216,7 @@ static bool write_csv(const struct given *given, const struct schedule *schedule
 
 static bool lower_if_asked(const struct given *given, struct schedule **schedule, struct error *error)
 {
-    if (!given->lowered)
+    if (!given->lowered || (*schedule)->lowered)
         return true;
     struct schedule *order = *schedule;
     *schedule = schedule_lower(order, error);
@@ -222,6 +240,24 @@ static bool write_schedule(const struct given *given, const struct schedule *sch
     return draw_chart(given, schedule, text, error);
 }
 
+static struct schedule *take_schedule(const struct given *given, struct error *error)
+{
+    if (is_file(given->name)) {
+        const struct subject_options from = { .file = given->name };
+        struct subject subject = { 0 };
+        struct schedule *schedule = subject_load(&from, &subject, error) ? subject.schedule : NULL;
+        if (schedule)
+            subject.schedule = NULL;
+        subject_clear(&subject);
+        return schedule;
+    }
+    const struct generate_request request = { .ranks = (uint32_t)given->shared.ranks,
+                                              .micro_batches = (uint32_t)given->shared.micro_batches,
+                                              .chunks = (uint32_t)given->shared.chunks, .splits = given->splits,
+                                              .replicas = given->replicas, .stages = given->stages };
+    return schedule_generate_as(given->name, &request, error);
+}
+
 static int run(int count, char **arguments)
 {
     for (int i = 1; i < count; i++) {
@@ -232,11 +268,7 @@ static int run(int count, char **arguments)
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };
-    const struct generate_request request = { .ranks = (uint32_t)given.shared.ranks,
-                                              .micro_batches = (uint32_t)given.shared.micro_batches,
-                                              .chunks = (uint32_t)given.shared.chunks, .splits = given.splits,
-                                              .replicas = given.replicas, .stages = given.stages };
-    struct schedule *schedule = schedule_generate_as(given.name, &request, &error);
+    struct schedule *schedule = take_schedule(&given, &error);
     free(given.replicas);
     if (!schedule)
         return command_fail(&error);
@@ -249,4 +281,4 @@ static int run(int count, char **arguments)
     return command_fail(&error);
 }
 
-const struct command command_schedule = { "schedule", "generate a schedule by name", run };
+const struct command command_schedule = { "schedule", "generate a schedule by name, or write one in another form", run };

@@ -14,3 +14,8 @@ try weir schedule pipedream --ranks 2 --micro-batches 2 --format csv
 try weir schedule 1f1b --ranks 2 --micro-batches 2 --format csv --dialect torch2.4
 weir simulate zbh1.csv --unit-steps
 weir schedule 1f1b --ranks 2 --micro-batches 2 --format json | weir simulate - --unit-steps
+# From a file in one form to another.
+weir schedule 1f1b --ranks 2 --micro-batches 2 --format json | weir schedule - --format csv --lf
+weir schedule zbh1.csv --format csv --lf | cmp - zbh1.csv && echo "the same"
+weir schedule zbh1.csv --lowered --format json | sed -n 4,13p
+try weir schedule zbh1.csv --ranks 3
