@@ -54,25 +54,25 @@ static bool fills_ranks(const struct world *world)
     return world->m >= world->p;
 }
 
-static bool has_whole_rounds(const struct world *world)
-{
-    return world->m % world->p == 0;
-}
-
 static bool is_even_work(const struct world *world)
 {
     return world->f == world->i && world->i == world->w;
 }
 
-static bool even_whole_rounds(const struct world *world)
+static bool even_rounds(const struct world *world)
 {
-    return is_even_work(world) && has_whole_rounds(world) && world->held == KEPT;
+    return is_even_work(world) && world->m >= world->p && world->held == KEPT;
 }
 
 // W fits into the gaps that F and I leave.
 static bool h1_holds(const struct world *world)
 {
     return world->m >= world->p && world->w <= world->f && world->w <= world->i;
+}
+
+static bool small_h1_holds(const struct world *world)
+{
+    return world->m <= world->p && world->w <= world->f && world->w <= world->i;
 }
 
 // --- bubbles ----------------------------------------------------------------------------
@@ -85,6 +85,12 @@ static uint64_t ramp(const struct world *world)  // (p - 1)(F + B), of stages th
 static uint64_t h1_bubble(const struct world *world)
 {
     return (world->p - 1) * (world->f + world->i - world->w);
+}
+
+// (m + p - 1)(F + I) + W, less a rank's own m (F + I + W); with m <= p never negative.
+static uint64_t small_h1_bubble(const struct world *world)
+{
+    return (world->p - 1) * (world->f + world->i) - (world->m - 1) * world->w;
 }
 
 static uint64_t forward_ramp(const struct world *world)
@@ -105,9 +111,26 @@ static uint64_t keeps_to_the_end(const struct world *world, uint32_t rank)
     return (uint64_t)KEPT * least(world->m, world->p - rank);
 }
 
+// The micro-batches of a round: p where p divides m (interleaved.c).
+static uint32_t round_size(const struct world *world)
+{
+    uint32_t size = world->p;
+    while (world->m % size > 0 && world->m % size < world->p)
+        size++;
+    return size;
+}
+
 static uint64_t interleaved_peak(const struct world *world, uint32_t rank)
 {
-    return (uint64_t)KEPT * least(world->m * world->v, 2 * (world->p - 1 - rank) + (world->v - 1) * world->p + 1);
+    const uint32_t ahead = 2 * (world->p - 1 - rank) + (world->v - 1) * round_size(world);
+    return (uint64_t)KEPT * least(world->m * world->v, ahead + 1);
+}
+
+// p v where p divides m.
+static uint64_t interleaved_zb_peak(const struct world *world, uint32_t rank)
+{
+    (void)rank;
+    return (uint64_t)KEPT * (world->p + (world->v - 1) * round_size(world));
 }
 
 static uint64_t h1_peak(const struct world *world, uint32_t rank)
@@ -233,13 +256,15 @@ static struct law laws[] = {
     { .name = "pipedream-2bw: drains once, keeps min(m, p-r)", .schedule = "pipedream-2bw", .holds = always,
       .bubble = ramp, .span_bubble = ramp, .peak = keeps_to_the_end },
     { .name = "interleaved: bubble (p-1)(F+B)/v, keeps 2(p-1-r)+(v-1)p+1", .schedule = "interleaved",
-      .holds = has_whole_rounds, .bubble = ramp, .span_bubble = ramp, .peak = interleaved_peak },
+      .holds = fills_ranks, .bubble = ramp, .span_bubble = ramp, .peak = interleaved_peak },
     { .name = "looped-bfs: bubble (p-1)(F+B)/v, keeps mv", .schedule = "looped-bfs", .holds = fills_ranks,
       .bubble = ramp, .peak = keeps_all },
     { .name = "zb-h1: bubble (p-1)(F+I-W), keeps p-r and holds r", .schedule = "zb-h1", .holds = h1_holds,
       .bubble = h1_bubble, .span_bubble = h1_bubble, .peak = h1_peak },
+    { .name = "zb-h1: (m+p-1)(F+I)+W where m <= p", .schedule = "zb-h1", .holds = small_h1_holds,
+      .bubble = small_h1_bubble },
     { .name = "interleaved-zb: bubble (p-1)F/v, keeps pv on all ranks", .schedule = "interleaved-zb",
-      .holds = even_whole_rounds, .bubble = forward_ramp, .peak = all_ranks_keep_p },
+      .holds = even_rounds, .bubble = forward_ramp, .peak = interleaved_zb_peak },
     { .name = "zb-h2: bubble of a span (p-1)(F+I-2W), keeps 2(p-r)-1 and holds 2r", .schedule = "zb-h2",
       .holds = h2_holds, .span_bubble = h2_bubble, .peak = h2_peak },
     { .name = "zb-v: none within a rank, (p-1)F over all, keeps p on all ranks", .schedule = "zb-v",
@@ -526,7 +551,7 @@ static void published_costs_are_exact(void **state)
     }
 }
 
-// Paced by its slowest stage once it has been filled.
+// Paced by its slowest stage once it has been filled; nothing stays for a backward.
 static void inference_is_as_fast_as_its_forwards(void **state)
 {
     (void)state;
@@ -536,8 +561,10 @@ static void inference_is_as_fast_as_its_forwards(void **state)
             struct schedule *schedule = scheduled("forward-only", &world);
             struct simulation simulation = simulated(schedule);
             assert_int_equal(simulation.iteration_ns, (m + p - 1) * 3);
-            for (uint32_t rank = 0; rank < p; rank++)
+            for (uint32_t rank = 0; rank < p; rank++) {
                 assert_int_equal(simulation.per_rank[rank].busy_ns, m * 3);
+                assert_int_equal(simulation.per_rank[rank].live_peak_bytes, KEPT);
+            }
             simulation_clear(&simulation);
             schedule_free(schedule);
         }
@@ -558,8 +585,16 @@ static void versions_are_those_of_the_papers(void **state)
                 assert_good(lowered, error);
                 struct slots slots[6];
                 assert_good(slots_count(lowered, slots, &error), error);
+                order->costs = calloc(p, sizeof *order->costs);
                 for (uint32_t s = 0; s < p; s++)
-                    assert_int_equal(slots[s].versions, i ? m > p ? 2 : 1 : least(m, p - s));
+                    order->costs[s] = (struct cost_row){ .forward_ns = 1, .backward_ns = 2, .version_bytes = 7 };
+                struct simulation simulation = simulated(order);
+                for (uint32_t s = 0; s < p; s++) {
+                    const uint32_t versions = i ? m > p ? 2 : 1 : least(m, p - s);
+                    assert_int_equal(slots[s].versions, versions);
+                    assert_int_equal(simulation.per_rank[s].live_peak_bytes, (versions - 1) * 7);
+                }
+                simulation_clear(&simulation);
                 schedule_free(lowered);
                 schedule_free(order);
             }

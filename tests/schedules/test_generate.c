@@ -328,9 +328,25 @@ static void an_unknown_schedule_is_answered_with_all_that_there_are(void **state
         assert_non_null(strstr(error.text, generator->name));
 }
 
+static void the_page_of_schedules_has_a_line_for_each(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    size_t length;
+    char *page = text_load("docs/schedules.md", &length, &error);
+    assert_good(page, error);
+    for (const struct generator *generator = generators; generator->name; generator++) {
+        char line[80];
+        snprintf(line, sizeof line, "\n| `%s` | ", generator->name);
+        if (!strstr(page, line))
+            fail_msg("docs/schedules.md says nothing of %s", generator->name);
+    }
+    free(page);
+}
+
 int main(void)
 {
-    enum { ORDERS = sizeof order_rows / sizeof order_rows[0], FILES = sizeof file_rows / sizeof file_rows[0], OTHERS = 7 };
+    enum { ORDERS = sizeof order_rows / sizeof order_rows[0], FILES = sizeof file_rows / sizeof file_rows[0], OTHERS = 8 };
     struct CMUnitTest tests[OTHERS + ORDERS + FILES] = {
         cmocka_unit_test(rounds_are_pytorchs_and_otherwise_megatrons),
         cmocka_unit_test(what_cannot_be_generated_is_said),
@@ -338,6 +354,7 @@ int main(void)
         cmocka_unit_test(replicas_take_turns),
         cmocka_unit_test(replicas_that_do_not_fit_are_said),
         cmocka_unit_test(ranks_and_micro_batches_that_do_not_fit_are_said),
+        cmocka_unit_test(the_page_of_schedules_has_a_line_for_each),
         cmocka_unit_test(an_unknown_schedule_is_answered_with_all_that_there_are),
     };
     for (size_t i = 0; i < ORDERS; i++)
