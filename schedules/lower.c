@@ -90,7 +90,8 @@ static bool take_turn(struct lowering *lowering, uint32_t rank, uint64_t round, 
     }
     if (visits[0].action.kind == ACTION_REDUCE && !place_reduce(lowering, &visits[0], round, error))
         return false;
-    enter(lowering, rank, round + 1);
+    // PyTorch has no VALIDATE: it takes no turn, so that messages stand where they would stand without it.
+    enter(lowering, rank, visits[0].action.kind == ACTION_VALIDATE ? round : round + 1);
     return true;
 }
 
