@@ -43,7 +43,7 @@ enum {
 };
 
 #define OPTION_RANKS { "ranks", KEY_RANKS, "P", 0, "Number of ranks", 0 }
-#define OPTION_CHUNKS { "chunks", KEY_CHUNKS, "V", 0, "Stages per rank (1)", 0 }
+#define OPTION_CHUNKS { "chunks", KEY_CHUNKS, "V", 0, "Stages per rank (the schedule's usual number)", 0 }
 #define OPTION_MICRO_BATCHES { "micro-batches", KEY_MICRO_BATCHES, "M", 0, "Micro-batches per iteration", 0 }
 #define OPTION_SCHEDULE { "schedule", KEY_SCHEDULE, "NAME", 0, "gpipe, 1f1b, pipedream, ...", 0 }
 #define OPTION_CLUSTER { "cluster", KEY_CLUSTER, "C", 0, "A cluster's file, or \"2 nodes x 8 devices, 80GiB, 300GB/s 3us, 25GB/s 8us\"", 0 }

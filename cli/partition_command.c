@@ -76,8 +76,8 @@ static const struct argp argp = {
     .options = options,
     .parser = take,
     .args_doc = "PROFILE",
-    .doc = "Cuts a model into stages, one per rank, and decides what to recompute, so that an iteration of the"
-           " schedule takes the least simulated time and every stage fits on its device. Prints the plan as a table;"
+    .doc = "Cuts a model into the stages of a schedule and decides what to recompute, so that an iteration"
+           " takes the least simulated time and every stage fits on its device. Prints the plan as a table;"
            " -o writes the document. Ctrl-C ends the search with the best plan found so far; a second one ends it at once."
            "\vRanks are the cluster's devices in order (--ranks P: the first P). Exit code 1: nothing fits.\n\nExample:\n"
            "  weir partition profile.json --cluster \"4 devices, 16GiB, 12GB/s 5us\" \\\n"
@@ -103,7 +103,7 @@ static struct search_request request_of(const struct given *given, const struct 
         .cluster = cluster,
         .schedule = shared->schedule,
         .ranks = (uint32_t)(shared->ranks ? shared->ranks : cluster->device_count),
-        .chunks = (uint32_t)(shared->chunks ? shared->chunks : 1),
+        .chunks = (uint32_t)shared->chunks,
         .micro_batches = (uint32_t)shared->micro_batches,
         .optimizer = shared->has_optimizer ? shared->optimizer : OPTIMIZER_ADAMW,
         .budget = given->budget,

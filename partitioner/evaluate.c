@@ -7,6 +7,7 @@
 
 #include "common/number.h"
 #include "partitioner/predict.h"
+#include "schedules/board.h"
 
 // --- what is compared ----------------------------------------------------------------
 
@@ -189,6 +190,17 @@ static struct sizes sizes_of(const struct scope *scope)
     return sizes;
 }
 
+// What a slot holds where sequences go through in parts: the largest part, rounded up.
+static struct sizes sizes_of_part(struct sizes sizes, uint32_t splits)
+{
+    sizes.kept = round_to_256((sizes.kept + splits - 1) / splits);
+    sizes.kept_through = round_to_256((sizes.kept_through + splits - 1) / splits);
+    sizes.held = round_to_256((sizes.held + splits - 1) / splits);
+    sizes.input = round_to_256((sizes.input + splits - 1) / splits);
+    sizes.output = round_to_256((sizes.output + splits - 1) / splits);
+    return sizes;
+}
+
 // --- slots: the lives of buffers, laid beside each other -------------------------------
 
 struct life {
@@ -244,7 +256,8 @@ static bool is_on(const struct evaluation *evaluation, uint32_t stage, uint32_t 
 
 // Of what lives on a rank from an action of `stage` to one of `end_stage`, whose kinds
 // are in these sets; only what has the stage `next` on the same rank (beside: on
-// another). What never ends stays.
+// another). What nothing ends is a message, or, where nothing goes back, needed by its F
+// alone.
 struct lifetime {
     uint32_t stage, end_stage;
     unsigned from, to;
@@ -256,15 +269,22 @@ static uint64_t slots_of_rank(const struct evaluation *evaluation, uint32_t rank
 {
     const struct action_list *list = &evaluation->lowered->lists[rank];
     memset(evaluation->lives, 0, parts(evaluation) * sizeof evaluation->lives[0]);
+    const bool forward_only = schedule_is_forward_only(evaluation->lowered);
+    size_t first = 0, last = 0;  // of the group that an action is part of
     for (size_t i = 0; i < list->count; i++) {
         const struct action action = list->at[i];
-        if (action.micro_batch == NO_MICRO_BATCH || action.kind == ACTION_STEP || action.kind == ACTION_REDUCE)
+        if (i == 0 || !list->at[i - 1].joined)
+            first = i;
+        for (last = i; list->at[last].joined; last++)
+            continue;
+        if (action.micro_batch == NO_MICRO_BATCH || action.kind > ACTION_RECV_B)
             continue;
         if (action.stage == lifetime.stage && lifetime.from >> action.kind & 1
             && is_on(evaluation, lifetime.next, action.micro_batch, rank) != lifetime.beside)
-            *life_of(evaluation, action) = (struct life){ true, i, list->count - 1 };
-        if (action.stage == lifetime.end_stage && lifetime.to >> action.kind & 1)
-            life_of(evaluation, action)->to = i;
+            *life_of(evaluation, action) = (struct life){ true, first, list->count - 1 };
+        const bool ends = lifetime.to >> action.kind & 1 || (forward_only && action.kind == ACTION_F && lifetime.to);
+        if (action.stage == lifetime.end_stage && ends)
+            life_of(evaluation, action)->to = last;
     }
     return most_at_once(evaluation, list->count);
 }
@@ -294,7 +314,7 @@ static uint64_t slots_handed(const struct evaluation *evaluation, uint32_t stage
 {
     const uint64_t messages = slots_between(evaluation, (struct lifetime){ stage, next, from, 0, next, true });
     const uint64_t in_place = slots_between(evaluation, (struct lifetime){ stage, next, from, to, next, false });
-    return in_place > 0 ? in_place : messages < 2 ? messages : 2;
+    return in_place + (messages < 2 ? messages : 2);
 }
 
 // Versions that are the newest or were met by a micro-batch still in flight. A
@@ -457,11 +477,11 @@ static bool check_stage(const struct evaluation *evaluation, size_t s, struct er
     const struct plan *plan = evaluation->plan;
     const struct plan_stage *stage = &plan->stages[s];
     const struct scope scope = { evaluation->profile, stage, stage->first, stage->end };
-    const struct sizes sizes = sizes_of(&scope);
+    const struct sizes sizes = sizes_of(&scope), parts_of = sizes_of_part(sizes, evaluation->lowered->splits);
     return check_times(&scope, least_speed(plan, stage), s, error)
         && same(stage->costs.reduce_ns, reduce_time(plan, stage, sizes.weights), error, s, "costs.reduce_ns")
         && check_row_bytes(&scope, &sizes, plan->optimizer, s, error)
-        && check_memory(evaluation, &scope, &sizes, s, error) && check_capacity(plan, s, error);
+        && check_memory(evaluation, &scope, &parts_of, s, error) && check_capacity(plan, s, error);
 }
 
 // A rank needs what all its stages take, but only the largest of their workspaces.
@@ -622,7 +642,7 @@ bool plan_evaluate(const struct plan *plan, const struct profile *profile, struc
     const struct generator *generator = generator_find(plan->schedule, error);
     const uint32_t length = generator ? predict_run_length(generator, plan->ranks, plan->micro_batches) : 0;
     struct evaluation evaluation = { .plan = plan, .profile = profile };
-    bool good = length && begin(&evaluation, length, error) && check_all(&evaluation, error);
+    const bool good = length && begin(&evaluation, length, error) && check_all(&evaluation, error);
     free(evaluation.lives);
     free(evaluation.begun);
     free(evaluation.devices);

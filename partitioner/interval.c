@@ -10,6 +10,8 @@ void intervals_free(struct intervals *intervals)
         return;
     free(intervals->forward);
     free(intervals->backward);
+    free(intervals->backward_input);
+    free(intervals->backward_weight);
     free(intervals->weights);
     free(intervals->saved);
     free(intervals->held);
@@ -26,9 +28,9 @@ void intervals_free(struct intervals *intervals)
 
 static bool allocate(struct intervals *intervals, size_t edge_count)
 {
-    uint64_t **wide[] = { &intervals->forward, &intervals->backward, &intervals->weights, &intervals->saved,
-                          &intervals->held,    &intervals->output,   &intervals->cut,     &intervals->alive,
-                          &intervals->above };
+    uint64_t **wide[] = { &intervals->forward, &intervals->backward, &intervals->backward_input,
+                          &intervals->backward_weight, &intervals->weights, &intervals->saved, &intervals->held,
+                          &intervals->output, &intervals->cut, &intervals->alive, &intervals->above };
     bool good = true;
     for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
         *wide[i] = calloc((size_t)intervals->layers + 1, sizeof **wide[i]);
@@ -72,6 +74,8 @@ static void sum_layers(struct intervals *intervals)
         const struct profile_layer *layer = &intervals->profile->layers[l];
         intervals->forward[l + 1] = intervals->forward[l] + layer->forward_ns;
         intervals->backward[l + 1] = intervals->backward[l] + layer->backward_ns;
+        intervals->backward_input[l + 1] = intervals->backward_input[l] + layer->backward_input_ns;
+        intervals->backward_weight[l + 1] = intervals->backward_weight[l] + layer->backward_weight_ns;
         intervals->weights[l + 1] = intervals->weights[l] + round_to_256(layer->parameter_bytes);
         intervals->saved[l + 1] = intervals->saved[l] + round_to_256(layer->saved_bytes);
         intervals->held[l + 1] = intervals->held[l] + round_to_256(layer->held_for_weight_bytes);
@@ -89,6 +93,7 @@ struct intervals *intervals_create(const struct profile *profile, enum optimizer
         intervals->profile = profile;
         intervals->optimizer = optimizer;
         intervals->layers = (uint32_t)profile->layer_count;
+        intervals->splits = 1;
     }
     if (!intervals || !allocate(intervals, edge_count)) {
         intervals_free(intervals);

@@ -19,7 +19,9 @@ struct intervals {
     const struct profile *profile;
     enum optimizer_kind optimizer;
     uint32_t layers;
-    uint64_t *forward, *backward, *weights, *saved, *held;  // running totals, layers + 1 of each
+    uint32_t splits;  // parts in which sequences go through a stage; 1 until a schedule says otherwise
+    uint64_t *forward, *backward, *backward_input, *backward_weight;  // running totals, layers + 1 of each
+    uint64_t *weights, *saved, *held;                                 // likewise
     uint64_t *output;      // of each layer, rounded
     uint64_t *cut;         // bytes of a message over the cut in front of layer i; layers + 1
     uint32_t *reader_at;   // the readers of layer i: readers[reader_at[i]] to readers[reader_at[i + 1]], ascending
@@ -43,6 +45,17 @@ static inline uint64_t interval_forward_ns(const struct intervals *intervals, ui
 static inline uint64_t interval_backward_ns(const struct intervals *intervals, uint32_t first, uint32_t end)
 {
     return intervals->backward[end] - intervals->backward[first];
+}
+
+// The two parts of B, which may differ from it in sum.
+static inline uint64_t interval_backward_input_ns(const struct intervals *intervals, uint32_t first, uint32_t end)
+{
+    return intervals->backward_input[end] - intervals->backward_input[first];
+}
+
+static inline uint64_t interval_backward_weight_ns(const struct intervals *intervals, uint32_t first, uint32_t end)
+{
+    return intervals->backward_weight[end] - intervals->backward_weight[first];
 }
 
 static inline bool interval_needs_input(const struct intervals *intervals, uint32_t layer)

@@ -58,7 +58,8 @@ uint64_t predict_reduce_ns(const struct placement *placement, uint32_t stage, ui
 }
 
 // The slowest and the smallest of the devices that hold the stage count.
-static void fill_stage(struct plan *plan, uint32_t s, const struct profile *profile, const struct slots *slots)
+static void fill_stage(struct plan *plan, uint32_t s, const struct profile *profile, const struct slots *slots,
+                       uint32_t splits)
 {
     struct plan_stage *stage = &plan->stages[s];
     uint64_t speed = UINT64_MAX, memory = UINT64_MAX;
@@ -71,7 +72,8 @@ static void fill_stage(struct plan *plan, uint32_t s, const struct profile *prof
                                                     stage->recompute_count, plan->optimizer);
     stage->costs = stage_cost_of(profile, stage->first, stage->end, stage->recompute, stage->recompute_count,
                                  plan->optimizer, speed);
-    stage->memory = stage_memory_of(&bytes, slots);
+    const struct stage_bytes split = stage_bytes_of_split(bytes, splits);
+    stage->memory = stage_memory_of(&split, slots);
     stage->memory.capacity_bytes = memory;
 }
 
@@ -83,7 +85,7 @@ static bool fill_stages(struct plan *plan, const struct profile *profile, const 
     struct schedule *lowered = run ? plan_schedule(plan, run, true, error) : NULL;
     struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
     for (uint32_t s = 0; slots && s < plan->stage_count; s++) {
-        fill_stage(plan, s, profile, &slots[s]);
+        fill_stage(plan, s, profile, &slots[s], lowered->splits);
         plan->stages[s].costs.reduce_ns =
             predict_reduce_ns(placement, s, plan->stages[s].memory.weights_bytes, network);
     }

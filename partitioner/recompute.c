@@ -44,6 +44,7 @@ struct walk {
     const struct slots *slots;
     enum recompute_wanted wanted;
     size_t most_labels;
+    uint64_t fixed;          // bytes that no choice changes
     uint64_t budget;         // bytes for what the choice decides
     uint64_t input_cost[3];  // of the input's slots, by life
     uint64_t transient;      // without segments
@@ -128,9 +129,11 @@ static void give_bits(struct walk *walk)
     }
 }
 
-static uint64_t slots_of(uint32_t count, uint64_t bytes)
+// Of splits every tensor is rounded up by itself: not less than what the stage takes.
+static uint64_t slots_of(const struct walk *walk, uint32_t count, uint64_t bytes)
 {
-    return multiply_clamped(count, bytes);
+    const uint32_t splits = walk->intervals->splits;
+    return multiply_clamped(count, splits == 1 ? bytes : round_to_256((bytes + splits - 1) / splits));
 }
 
 static uint64_t layer_time(const struct walk *walk, uint32_t l)
@@ -142,16 +145,16 @@ static uint64_t layer_time(const struct walk *walk, uint32_t l)
 static struct saving weigh_layer(const struct walk *walk, uint32_t l, uint64_t *surely)
 {
     const struct intervals *intervals = walk->intervals;
-    struct saving saving = { .bytes = slots_of(walk->slots->kept, intervals->saved[l + 1] - intervals->saved[l]),
+    struct saving saving = { .bytes = slots_of(walk, walk->slots->kept, intervals->saved[l + 1] - intervals->saved[l]),
                              .time = layer_time(walk, l), .layer = l };
-    *surely = add_clamped(saving.bytes, slots_of(walk->slots->held, intervals->held[l + 1] - intervals->held[l]));
+    *surely = add_clamped(saving.bytes, slots_of(walk, walk->slots->held, intervals->held[l + 1] - intervals->held[l]));
     for (uint32_t i = intervals->source_at[l]; interval_needs_input(intervals, l) && i < intervals->source_at[l + 1];
          i++) {
         const uint32_t q = intervals->sources[i];
         uint32_t last;
         if (q < walk->first)
             continue;
-        const uint64_t bytes = slots_of(walk->slots->kept_through, intervals->output[q]);
+        const uint64_t bytes = slots_of(walk, walk->slots->kept_through, intervals->output[q]);
         saving.bytes = add_clamped(saving.bytes, bytes);
         if (readers_inside(intervals, q, walk->end, &last) == 1)
             *surely = add_clamped(*surely, bytes);
@@ -266,7 +269,7 @@ static void keep_tensor(const struct walk *walk, struct label *label, uint32_t q
         label->kept_set |= (uint64_t)1 << bit;
     }
     label->bytes =
-        add_clamped(label->bytes, slots_of(walk->slots->kept_through, walk->intervals->output[q]));
+        add_clamped(label->bytes, slots_of(walk, walk->slots->kept_through, walk->intervals->output[q]));
 }
 
 // What a layer reads, made before `made_before`, is kept, or lives on as input.
@@ -292,9 +295,9 @@ static bool keep_layer(struct walk *walk, uint32_t layer, const struct label *la
     next.parent = parent;
     next.is_segment = false;
     next.bytes = add_clamped(
-        next.bytes, slots_of(walk->slots->kept, intervals->saved[layer + 1] - intervals->saved[layer]));
+        next.bytes, slots_of(walk, walk->slots->kept, intervals->saved[layer + 1] - intervals->saved[layer]));
     next.bytes = add_clamped(next.bytes,
-                             slots_of(walk->slots->held, intervals->held[layer + 1] - intervals->held[layer]));
+                             slots_of(walk, walk->slots->held, intervals->held[layer + 1] - intervals->held[layer]));
     if (interval_needs_input(intervals, layer))
         keep_sources(walk, &next, layer, layer);
     return add_label(walk, layer + 1, next);
@@ -342,7 +345,7 @@ static bool drop_layers(struct walk *walk, uint32_t first, const struct label *l
         next.time += layer_time(walk, l);
         next.layers += !walk->takes_no_time;
         next.bytes = add_clamped(
-            next.bytes, slots_of(walk->slots->held, add_clamped(intervals->held[l + 1] - intervals->held[l],
+            next.bytes, slots_of(walk, walk->slots->held, add_clamped(intervals->held[l + 1] - intervals->held[l],
                                                                 held_sources(walk, l, first))));
         keep_sources(walk, &next, l, first);
         next.kept_set &= walk->live[l + 1 - walk->first];
@@ -405,6 +408,32 @@ static bool is_beaten(const struct label *label, struct label *groups, size_t *g
     return false;
 }
 
+static bool wants_every(const struct walk *walk)
+{
+    return walk->wanted == RECOMPUTE_EVERY || walk->wanted == RECOMPUTE_EVERY_FRONT;
+}
+
+static bool wants_front(const struct walk *walk)
+{
+    return walk->wanted == RECOMPUTE_FRONT || walk->wanted == RECOMPUTE_EVERY_FRONT;
+}
+
+// As many of the labels as are wanted: those that promise most, or, of a front, some
+// all along it, its ends among them.
+static void cut_labels(struct walk *walk, struct labels *labels)
+{
+    const size_t kept = labels->count, most = walk->most_labels;
+    walk->complete = false;
+    labels->count = most;
+    if (!wants_front(walk)) {
+        qsort(labels->at, kept, sizeof labels->at[0], by_least);
+        qsort(labels->at, most, sizeof labels->at[0], by_time);
+        return;
+    }
+    for (size_t i = 1; i < most; i++)
+        labels->at[i] = labels->at[i * (kept - 1) / (most - 1)];
+}
+
 static bool thin_out(struct walk *walk, uint32_t position)
 {
     struct labels *labels = &walk->positions[position - walk->first];
@@ -417,7 +446,7 @@ static bool thin_out(struct walk *walk, uint32_t position)
     size_t kept = 0, group_count = 0;
     for (size_t i = 0; i < labels->count; i++) {
         const struct label *label = &labels->at[i];
-        if (walk->wanted == RECOMPUTE_EVERY && i > 0 && label->time != labels->at[i - 1].time)
+        if (wants_every(walk) && i > 0 && label->time != labels->at[i - 1].time)
             group_count = 0;
         walk->made += group_count / 8;
         if (!is_beaten(label, groups, &group_count))
@@ -425,12 +454,8 @@ static bool thin_out(struct walk *walk, uint32_t position)
     }
     labels->count = kept;
     free(groups);
-    if (kept > walk->most_labels) {
-        walk->complete = false;
-        qsort(labels->at, kept, sizeof labels->at[0], by_least);
-        labels->count = walk->most_labels;
-        qsort(labels->at, labels->count, sizeof labels->at[0], by_time);
-    }
+    if (kept > walk->most_labels)
+        cut_labels(walk, labels);
     return true;
 }
 
@@ -458,7 +483,10 @@ static bool walk_layers(struct walk *walk)
 
 static bool read_choice(const struct walk *walk, struct label label, struct recompute_choice *choice)
 {
-    *choice = (struct recompute_choice){ 0 };
+    *choice = (struct recompute_choice){
+        .bytes = add_clamped(walk->fixed, add_clamped(label.bytes, walk->input_cost[label.life])),
+        .workspace_bytes = label.transient,
+    };
     choice->segments = malloc(((size_t)walk->end - walk->first + 1) * sizeof choice->segments[0]);
     if (!choice->segments)
         return false;
@@ -486,7 +514,7 @@ static bool read_choices(const struct walk *walk, struct recompute_list *list)
     if (!list->at)
         return false;
     for (size_t i = 0; i < labels->count; i++) {
-        if (i > 0 && labels->at[i].time == labels->at[i - 1].time)
+        if (!wants_front(walk) && i > 0 && labels->at[i].time == labels->at[i - 1].time)
             continue;
         if (!read_choice(walk, labels->at[i], &list->at[list->count]))
             return false;
@@ -500,15 +528,20 @@ static bool read_choices(const struct walk *walk, struct recompute_list *list)
 
 static bool fits_as_it_is(const struct walk *walk, uint64_t capacity)
 {
-    const struct stage_bytes bytes = interval_bytes(walk->intervals, walk->first, walk->end);
+    const struct stage_bytes bytes = stage_bytes_of_split(interval_bytes(walk->intervals, walk->first, walk->end),
+                                                          walk->intervals->splits);
     return stage_memory_of(&bytes, walk->slots).peak_bytes <= capacity;
 }
 
-static bool choose_nothing(struct recompute_list *list)
+static bool choose_nothing(const struct walk *walk, struct recompute_list *list)
 {
     list->at = calloc(1, sizeof list->at[0]);
     if (!list->at)
         return false;
+    const struct stage_bytes bytes = stage_bytes_of_split(interval_bytes(walk->intervals, walk->first, walk->end),
+                                                          walk->intervals->splits);
+    list->at[0].workspace_bytes = bytes.transient;
+    list->at[0].bytes = stage_memory_of(&bytes, walk->slots).peak_bytes - bytes.transient;
     list->at[0].segments = calloc(1, sizeof list->at[0].segments[0]);
     list->count = list->at[0].segments ? 1 : 0;
     return list->count == 1;
@@ -519,8 +552,9 @@ static uint64_t fixed_bytes(struct walk *walk)
 {
     struct stage_bytes bytes = interval_bytes(walk->intervals, walk->first, walk->end);
     walk->transient = bytes.transient;
+    bytes = stage_bytes_of_split(bytes, walk->intervals->splits);
     for (unsigned life = 0; life < 3; life++)
-        walk->input_cost[life] = slots_of(walk->slots->input[life], bytes.input);
+        walk->input_cost[life] = multiply_clamped(walk->slots->input[life], bytes.input);
     bytes.kept = bytes.kept_through = bytes.held = bytes.transient = 0;
     bytes.input_life = INPUT_UNTIL_F;
     struct slots slots = *walk->slots;
@@ -531,9 +565,9 @@ static uint64_t fixed_bytes(struct walk *walk)
 // What of the capacity is left for what the choice decides; false if nothing is.
 static bool set_budget(struct walk *walk, uint64_t capacity)
 {
-    const uint64_t fixed = fixed_bytes(walk);
-    walk->budget = fixed <= capacity ? capacity - fixed : 0;
-    return fixed <= capacity;
+    walk->fixed = fixed_bytes(walk);
+    walk->budget = walk->fixed <= capacity ? capacity - walk->fixed : 0;
+    return walk->fixed <= capacity;
 }
 
 static bool try_walk(struct walk *walk, struct recompute_list *list)
@@ -557,7 +591,7 @@ bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end,
     struct walk walk = { .intervals = intervals, .first = first, .end = end, .slots = slots, .wanted = wanted,
                          .most_labels = most_labels, .most_time = UINT64_MAX - 1, .complete = true };
     if (wanted == RECOMPUTE_LEAST && fits_as_it_is(&walk, capacity_bytes))
-        return choose_nothing(list) || error_no_memory(error, "the choice of what to recompute");
+        return choose_nothing(&walk, list) || error_no_memory(error, "the choice of what to recompute");
     if (!set_budget(&walk, capacity_bytes))
         return true;
     bool good = true;

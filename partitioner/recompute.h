@@ -23,10 +23,15 @@
 enum recompute_wanted {
     RECOMPUTE_LEAST,  // one choice: the least time; among those the fewest layers
     RECOMPUTE_EVERY,  // one choice per time that some feasible way takes
+    // Where several stages share a device, what one takes is what the others lack:
+    RECOMPUTE_FRONT,        // every choice that no other is better than in time, bytes and workspace
+    RECOMPUTE_EVERY_FRONT,  // the same for each time by itself
 };
 
 struct recompute_choice {
     uint64_t forward_ns;  // sum of F of the recomputed layers, on a device as fast as the profile's
+    uint64_t bytes;            // of the stage's slab, without
+    uint64_t workspace_bytes;  // the workspace
     struct segment *segments;
     size_t count;
 };
@@ -38,7 +43,8 @@ struct recompute_list {
 };
 
 // For layers [first, end) with these slots under `capacity_bytes`. `work` is raised
-// by the number of labels made. False only without memory.
+// by the number of labels made. A front that is cut keeps labels all along it. False
+// only without memory.
 bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end, const struct slots *slots,
                       uint64_t capacity_bytes, enum recompute_wanted wanted, size_t most_labels, uint64_t *work,
                       struct recompute_list *list, struct error *error);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "partitioner/coupled.h"
 #include "partitioner/evaluate.h"
 #include "partitioner/infeasible.h"
 #include "partitioner/predict.h"
@@ -169,33 +170,10 @@ static bool set_stages(struct search *search, struct plan *plan, struct error *e
     return true;
 }
 
-static bool set_head(struct plan *plan, const struct problem *problem, struct error *error)
-{
-    const struct search_request *request = problem->request;
-    plan->ranks = request->ranks;
-    plan->chunks = request->chunks;
-    plan->micro_batches = request->micro_batches;
-    plan->optimizer = request->optimizer;
-    plan->weights = problem->generator->weights;
-    snprintf(plan->schedule, sizeof plan->schedule, "%s", problem->generator->name);
-    snprintf(plan->profile_hash, sizeof plan->profile_hash, "%s", request->profile->hash);
-    plan->model = strdup(request->profile->model);
-    if (!plan->model)
-        return error_no_memory(error, "a plan");
-    // The cluster as a copy of its document.
-    struct text text = { 0 };
-    cluster_write(request->cluster, &text);
-    if (text.failed)
-        return error_no_memory(error, "a plan");
-    plan->cluster = cluster_read(text.data, text.length, "the cluster", error);
-    text_clear(&text);
-    return plan->cluster != NULL;
-}
-
 static struct plan *make_plan(struct search *search, uint64_t least_open, struct error *error)
 {
-    struct plan *plan = plan_create(search->problem->ranks, error);
-    if (plan && set_head(plan, search->problem, error) && set_stages(search, plan, error)
+    struct plan *plan = search_begin_plan(search->problem->request, search->problem->ranks, error);
+    if (plan && set_stages(search, plan, error)
         && plan_predict(plan, search->problem->request->profile, error)) {
         plan->certificate = certify(search, least_open);
         return plan;
@@ -277,15 +255,43 @@ static struct plan *run(struct search *search, struct error *error)
     return NULL;
 }
 
-struct plan *plan_search(const struct search_request *request, struct error *error)
+static struct plan *pattern_search(const struct search_request *request, struct error *error)
 {
     struct search search = { .problem = problem_create(request, error) };
     struct plan *plan = search.problem && begin(&search, error) ? run(&search, error) : NULL;
     if (search.problem)
         end(&search);
     problem_free(search.problem);
+    return plan;
+}
+
+// Whether pattern.h knows the order of the schedule.
+static bool is_pattern(const struct search_request *request, bool *known, struct error *error)
+{
+    struct pattern pattern = { 0 };
+    struct schedule *order =
+        schedule_generate(request->schedule, request->ranks, request->chunks, request->micro_batches, error);
+    const bool good = order && pattern_read(order, &pattern, error);
+    *known = good && pattern.is_known;
+    pattern_clear(&pattern);
+    schedule_free(order);
+    return good;
+}
+
+struct plan *plan_search(const struct search_request *given, struct error *error)
+{
+    struct search_request request = *given;
+    const struct generator *generator = generator_find(request.schedule, error);
+    bool known;
+    if (!generator || !search_check(&request, error))
+        return NULL;
+    if (!request.chunks)
+        request.chunks = generator->usual_chunks;
+    if (!is_pattern(&request, &known, error))
+        return NULL;
+    struct plan *plan = known ? pattern_search(&request, error) : coupled_search(&request, error);
     // Links that are not the cluster's are no part of a plan, and evaluate.h knows plans only.
-    if (plan && !request->network && !plan_evaluate(plan, request->profile, error)) {
+    if (plan && !request.network && !plan_evaluate(plan, request.profile, error)) {
         error->kind = ERROR_MACHINE;
         error_at(error, "the plan found does not hold, which is a fault of the search");
         plan_free(plan);

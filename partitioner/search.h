@@ -1,6 +1,7 @@
 // The search: where to cut a model into stages and what to recompute, so that an
 // iteration of the schedule takes the least simulated time and every stage fits on
-// its device. One stage per rank; rank r is device r of the cluster.
+// its device. Rank r is device r of the cluster; which stages it has is the schedule's
+// to say.
 //
 // What is claimed. The plan's certificate holds the best simulated time found, a
 // bound that no plan can beat, and whether nothing was left to try. A node of the
@@ -13,6 +14,11 @@
 // matters. Where links are shared, or under asynchronous schedules, whose objective
 // is a difference of two times, that is not so, and every total that some feasible
 // way takes is tried.
+//
+// All this is for orders of whole backwards with one stage per rank (pattern.h). For
+// any other order (coupled.h) small cases are exhausted, and larger ones searched by
+// small moves from balanced stages: their bound knows of the work, the fill and the
+// drain, and the gap is what it is.
 #ifndef PARTITIONER_SEARCH_H
 #define PARTITIONER_SEARCH_H
 
@@ -28,7 +34,7 @@ struct search_request {
     const struct cluster *cluster;  // its first `ranks` devices are used
     const struct network *network;  // between the ranks; NULL: the cluster's
     const char *schedule;
-    uint32_t ranks, chunks, micro_batches;
+    uint32_t ranks, chunks, micro_batches;  // chunks 0: the schedule's usual number
     enum optimizer_kind optimizer;
     uint64_t budget;       // units of work; 0: SEARCH_DEFAULT_BUDGET
     uint64_t deadline_ns;  // wall-clock time the search may take; 0: any

@@ -13,11 +13,9 @@ static const size_t most_labels[] = { [RECOMPUTE_LEAST] = 20000, [RECOMPUTE_EVER
 
 // --- what a request must be ---------------------------------------------------------
 
-static bool check_request(const struct search_request *request, struct error *error)
+bool search_check(const struct search_request *request, struct error *error)
 {
     const size_t devices = request->cluster->device_count;
-    if (request->chunks != 1)
-        return error_set(error, "plans of %u stages per rank cannot be searched; use --chunks 1", request->chunks);
     if (request->ranks > devices)
         return error_set(error, "%u ranks need as many devices, but the cluster has %zu", request->ranks, devices);
     if (request->micro_batches > (1u << 27) / 4 / request->ranks)
@@ -53,34 +51,89 @@ static bool check_times(const struct problem *problem, struct error *error)
 
 // --- where a model can be cut ---------------------------------------------------------
 
-static void find_cuts(struct problem *problem)
+static void find_cuts(const struct profile *profile, bool *can_cut)
 {
-    const struct profile *profile = problem->request->profile;
-    for (uint32_t l = 1; l < problem->layers; l++)
-        problem->can_cut[l] = profile_can_cut_after(profile, l - 1);
+    const uint32_t layers = (uint32_t)profile->layer_count;
+    for (uint32_t l = 1; l < layers; l++)
+        can_cut[l] = profile_can_cut_after(profile, l - 1);
     for (size_t i = 0; i < profile->tied_count; i++)
         for (uint32_t l = profile->tied[i].from + 1; l <= profile->tied[i].to; l++)
-            problem->can_cut[l] = false;
-    problem->can_cut[0] = problem->can_cut[problem->layers] = true;
+            can_cut[l] = false;
+    can_cut[0] = can_cut[layers] = true;
 }
 
-static bool check_cuts(const struct problem *problem, struct error *error)
+static bool check_cuts(const struct search_request *request, const bool *can_cut, uint32_t stages, struct error *error)
 {
-    const struct profile *profile = problem->request->profile;
-    uint32_t stages = 0;
-    for (uint32_t l = 1; l <= problem->layers; l++)
-        stages += problem->can_cut[l];
-    if (stages >= problem->ranks)
+    const struct profile *profile = request->profile;
+    const uint32_t layers = (uint32_t)profile->layer_count;
+    uint32_t possible = 0;
+    for (uint32_t l = 1; l <= layers; l++)
+        possible += can_cut[l];
+    if (possible >= stages)
         return true;
-    if (problem->layers < problem->ranks)
+    if (stages != request->ranks)
+        return error_set_kind(error, ERROR_ANSWER,
+                              "the model can be cut into %u stages at most, too few for the %u that %s has on %u ranks;"
+                              " use fewer --chunks or --ranks", possible, stages, request->schedule, request->ranks);
+    if (layers < stages)
         return error_set_kind(error, ERROR_ANSWER,
                               "the model has %u layers, too few for a stage on each of %u ranks; use --ranks %u",
-                              problem->layers, problem->ranks, stages);
+                              layers, stages, possible);
     const char *tied = profile->tied_count > 0 ? "; tied layers must be on one stage" : "";
     return error_set_kind(error, ERROR_ANSWER,
                           "the model can be cut into %u stages at most, too few for %u ranks (no_cut_after forbids %zu"
                           " cuts%s); use --ranks %u",
-                          stages, problem->ranks, profile->no_cut_count, tied, stages);
+                          possible, stages, profile->no_cut_count, tied, possible);
+}
+
+bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error)
+{
+    bool *can_cut = calloc(request->profile->layer_count + 1, sizeof can_cut[0]);
+    if (!can_cut) {
+        error_no_memory(error, "a search");
+        return NULL;
+    }
+    find_cuts(request->profile, can_cut);
+    if (check_cuts(request, can_cut, stages, error))
+        return can_cut;
+    free(can_cut);
+    return NULL;
+}
+
+// --- plans ------------------------------------------------------------------------------
+
+static bool set_head(const struct search_request *request, struct plan *plan, struct error *error)
+{
+    const struct generator *generator = generator_find(request->schedule, error);
+    if (!generator)
+        return false;
+    plan->ranks = request->ranks;
+    plan->chunks = request->chunks;
+    plan->micro_batches = request->micro_batches;
+    plan->optimizer = request->optimizer;
+    plan->weights = generator->weights;
+    snprintf(plan->schedule, sizeof plan->schedule, "%s", generator->name);
+    snprintf(plan->profile_hash, sizeof plan->profile_hash, "%s", request->profile->hash);
+    plan->model = strdup(request->profile->model);
+    if (!plan->model)
+        return error_no_memory(error, "a plan");
+    // The cluster as a copy of its document.
+    struct text text = { 0 };
+    cluster_write(request->cluster, &text);
+    if (text.failed)
+        return error_no_memory(error, "a plan");
+    plan->cluster = cluster_read(text.data, text.length, "the cluster", error);
+    text_clear(&text);
+    return plan->cluster != NULL;
+}
+
+struct plan *search_begin_plan(const struct search_request *request, size_t stages, struct error *error)
+{
+    struct plan *plan = plan_create(stages, error);
+    if (plan && set_head(request, plan, error))
+        return plan;
+    plan_free(plan);
+    return NULL;
 }
 
 // --- links ------------------------------------------------------------------------------
@@ -119,20 +172,25 @@ static bool links_are_unshared(const struct problem *problem)
     return true;
 }
 
+struct network *search_network(const struct search_request *request, struct error *error)
+{
+    uint32_t *devices = calloc(request->ranks, sizeof devices[0]);
+    if (!devices) {
+        error_no_memory(error, "a search");
+        return NULL;
+    }
+    for (uint32_t r = 0; r < request->ranks; r++)
+        devices[r] = r;
+    struct network *network = cluster_network(request->cluster, devices, request->ranks, error);
+    free(devices);
+    return network;
+}
+
 static bool find_network(struct problem *problem, struct error *error)
 {
-    const struct search_request *request = problem->request;
-    problem->network = request->network;
-    if (problem->network)
-        return true;
-    uint32_t *devices = calloc(problem->ranks, sizeof devices[0]);
-    if (!devices)
-        return error_no_memory(error, "a search");
-    for (uint32_t r = 0; r < problem->ranks; r++)
-        devices[r] = r;
-    problem->own_network = cluster_network(request->cluster, devices, problem->ranks, error);
-    problem->network = problem->own_network;
-    free(devices);
+    problem->network = problem->request->network;
+    if (!problem->network)
+        problem->network = problem->own_network = search_network(problem->request, error);
     return problem->network != NULL;
 }
 
@@ -144,6 +202,9 @@ static bool read_pattern(struct problem *problem, struct error *error)
                                                error);
     const bool good = order && pattern_read(order, &problem->pattern, error);
     schedule_free(order);
+    if (good && !problem->pattern.is_known)
+        return error_set(error, "%s is not a schedule of whole backwards with one stage per rank",
+                         problem->generator->name);
     return good;
 }
 
@@ -151,14 +212,15 @@ static bool fill(struct problem *problem, struct error *error)
 {
     const struct search_request *request = problem->request;
     const size_t cells = ((size_t)problem->layers + 1) * problem->ranks;
-    problem->can_cut = calloc((size_t)problem->layers + 1, sizeof problem->can_cut[0]);
+    problem->can_cut = search_cuts(request, problem->ranks, error);
+    if (!problem->can_cut)
+        return false;
     problem->forward_busy = calloc(cells, sizeof problem->forward_busy[0]);
     problem->backward_busy = calloc(cells, sizeof problem->backward_busy[0]);
-    if (!problem->can_cut || !problem->forward_busy || !problem->backward_busy)
+    if (!problem->forward_busy || !problem->backward_busy)
         return error_no_memory(error, "a search");
-    find_cuts(problem);
     problem->intervals = intervals_create(request->profile, request->optimizer, error);
-    if (!problem->intervals || !check_cuts(problem, error) || !find_network(problem, error))
+    if (!problem->intervals || !find_network(problem, error))
         return false;
     price_links(problem);
     problem->slots = predict_slots(request->schedule, problem->ranks, 1, problem->micro_batches, error);
@@ -175,7 +237,7 @@ static bool fill(struct problem *problem, struct error *error)
 
 struct problem *problem_create(const struct search_request *request, struct error *error)
 {
-    if (!check_request(request, error))
+    if (!search_check(request, error))
         return NULL;
     const struct generator *generator = generator_find(request->schedule, error);
     struct problem *problem = generator ? calloc(1, sizeof *problem) : NULL;

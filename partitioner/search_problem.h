@@ -44,6 +44,21 @@ struct problem {
     char stopped[80];               // why the search had to end, or empty
 };
 
+// What every search asks first: whether there are devices enough, and no more actions
+// than can be planned.
+bool search_check(const struct search_request *request, struct error *error);
+
+// In front of which layers a model can be cut, layers + 1 of them, freed by free().
+// NULL where it cannot be cut into so many stages.
+bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error);
+
+// The links between the first `ranks` devices of the cluster.
+struct network *search_network(const struct search_request *request, struct error *error);
+
+// A plan of so many stages with all that the request says, and none of them set.
+struct plan *search_begin_plan(const struct search_request *request, size_t stages, struct error *error);
+
+// Only for orders that pattern.h knows.
 struct problem *problem_create(const struct search_request *request, struct error *error);
 void problem_free(struct problem *problem);
 

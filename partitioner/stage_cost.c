@@ -214,6 +214,16 @@ struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first,
     return bytes;
 }
 
+struct stage_bytes stage_bytes_of_split(struct stage_bytes bytes, uint32_t splits)
+{
+    uint64_t *const per_micro_batch[] = { &bytes.input, &bytes.output, &bytes.kept, &bytes.kept_through, &bytes.held };
+    for (size_t i = 0; splits > 1 && i < sizeof per_micro_batch / sizeof per_micro_batch[0]; i++) {
+        const uint64_t whole = *per_micro_batch[i];
+        *per_micro_batch[i] = round_to_256(whole / splits + (whole % splits > 0));
+    }
+    return bytes;
+}
+
 uint64_t stage_scaled_ns(uint64_t ns, uint64_t speed_permille)
 {
     assert(speed_permille > 0);

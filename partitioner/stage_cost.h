@@ -66,6 +66,10 @@ struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first,
                                   const struct segment *recompute, size_t recompute_count,
                                   enum optimizer_kind optimizer);
 
+// The same where sequences go through in so many splits: what is there per micro-batch,
+// for the largest of them.
+struct stage_bytes stage_bytes_of_split(struct stage_bytes bytes, uint32_t splits);
+
 // Times on a device of the given speed (each sum times 1000 / speed, rounded up),
 // and the sizes in the form the simulator knows. A profile has no time for the
 // optimizer: step_ns is 0.

@@ -178,15 +178,6 @@ static bool open_shared(struct session *session, const struct session_settings *
     return session->threads != NULL;
 }
 
-// What is there per micro-batch, for the largest split of it.
-static struct stage_bytes split_bytes(struct stage_bytes bytes, uint32_t splits)
-{
-    uint64_t *const per_micro_batch[] = { &bytes.input, &bytes.output, &bytes.kept, &bytes.kept_through, &bytes.held };
-    for (size_t i = 0; splits > 1 && i < sizeof per_micro_batch / sizeof per_micro_batch[0]; i++)
-        *per_micro_batch[i] = round_to_256(largest_part(*per_micro_batch[i], splits));
-    return bytes;
-}
-
 // The slab of a rank, from the stages that are on it.
 static bool open_slab(struct worker *worker, const struct slots *slots, struct error *error)
 {
@@ -198,7 +189,7 @@ static bool open_slab(struct worker *worker, const struct slots *slots, struct e
     for (uint32_t s = 0; bytes && own && s < stages; s++) {
         if (placement_find(session->placement, s, worker->rank) == NOT_HELD)
             continue;
-        bytes[count] = split_bytes(session->stages[s].bytes, session->schedule->splits);
+        bytes[count] = stage_bytes_of_split(session->stages[s].bytes, session->schedule->splits);
         own[count++] = slots[s];
     }
     const bool good = bytes && own ? slab_open(&worker->slab, session->device, bytes, own, count, error)

@@ -229,7 +229,7 @@ static struct refused_row {
     { "layers that are tied across all cuts", TIED, ERROR_ANSWER,
       "the model can be cut into 1 stages at most, too few for 2 ranks (no_cut_after forbids 0 cuts; tied layers must be"
       " on one stage); use --ranks 1" },
-    { "several stages per rank", CHUNKS, ERROR_INPUT, "plans of 2 stages per rank cannot be searched; use --chunks 1" },
+    { "several stages per rank", CHUNKS, ERROR_INPUT, "1f1b has one stage per rank: chunks must be 1, not 2" },
     { "a schedule that nobody knows", UNKNOWN_SCHEDULE, ERROR_INPUT,
       "there is no schedule named \"2f2b\" (there are gpipe, 1f1b, " },
 };
