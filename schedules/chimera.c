@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 #include "schedules/generators.h"
-#include "schedules/greedy.h"
 
 static int64_t turn(const void *state, struct action action)
 {
@@ -33,7 +32,7 @@ static bool add_orders(struct schedule *schedule, struct error *error)
     for (uint32_t stage = 0; stage < p; stage++)
         most_ahead[stage] = p - stage;
     const struct greedy_rules rules = { .most_kept = p, .most_ahead = most_ahead, .turn = turn, .state = schedule };
-    const bool good = greedy_order(schedule, &rules, error);
+    const bool good = generate_by_rules(schedule, &rules, error);
     free(most_ahead);
     return good;
 }
@@ -41,8 +40,5 @@ static bool add_orders(struct schedule *schedule, struct error *error)
 struct schedule *generate_chimera(const struct generate_request *request, struct error *error)
 {
     struct schedule *schedule = generate_two_ways("chimera", request, error);
-    bool good = schedule && add_orders(schedule, error);
-    for (uint32_t rank = 0; good && rank < request->ranks; rank++)
-        good = generate_add_steps(schedule, rank, error);
-    return generate_done(schedule, good);
+    return generate_done(schedule, schedule && add_orders(schedule, error));
 }

@@ -5,6 +5,9 @@
 //     up       3 2 1 0       meet they turn back as DualPipeV does; rank r and rank p - 1 - r do the
 //     rank     0 1 2 3       same with the two pipelines exchanged.
 //
+//     rank 0   F0 f1 F2 b1 (f3;B0) b3 I2 W2      p = 2, m = 4; stages of the second half of their
+//     rank 1   F1 f0 F3 b0 (f2;B1) b2 I3 W3      pipeline in small letters
+//
 // The steps of each rank are DualPipeV's (dualpipev.c) for p/2 ranks and m/2
 // micro-batches each way; its first stage is the one nearer to the beginning of its
 // pipeline. Each stage is there twice: REDUCE adds the gradients of both copies.

@@ -185,6 +185,14 @@ bool generate_add_steps(struct schedule *schedule, uint32_t rank, struct error *
     return good;
 }
 
+bool generate_by_rules(struct schedule *schedule, const struct greedy_rules *rules, struct error *error)
+{
+    bool good = greedy_order(schedule, rules, error);
+    for (uint32_t rank = 0; good && rank < schedule->ranks; rank++)
+        good = generate_add_steps(schedule, rank, error);
+    return good;
+}
+
 struct schedule *generate_done(struct schedule *schedule, bool good)
 {
     if (good)

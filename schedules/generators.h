@@ -3,6 +3,7 @@
 #define SCHEDULES_GENERATORS_H
 
 #include "schedules/generate.h"
+#include "schedules/greedy.h"
 
 struct schedule *generate_gpipe(const struct generate_request *request, struct error *error);
 struct schedule *generate_1f1b(const struct generate_request *request, struct error *error);
@@ -11,15 +12,15 @@ struct schedule *generate_pipedream_2bw(const struct generate_request *request, 
 struct schedule *generate_interleaved(const struct generate_request *request, struct error *error);
 struct schedule *generate_looped_bfs(const struct generate_request *request, struct error *error);
 struct schedule *generate_zb_h1(const struct generate_request *request, struct error *error);
-struct schedule *generate_interleaved_zb(const struct generate_request *request, struct error *error);
 struct schedule *generate_zb_h2(const struct generate_request *request, struct error *error);
+struct schedule *generate_interleaved_zb(const struct generate_request *request, struct error *error);
 struct schedule *generate_zb_v(const struct generate_request *request, struct error *error);
 struct schedule *generate_v_half(const struct generate_request *request, struct error *error);
 struct schedule *generate_v_min(const struct generate_request *request, struct error *error);
-struct schedule *generate_hanayo(const struct generate_request *request, struct error *error);
 struct schedule *generate_chimera(const struct generate_request *request, struct error *error);
 struct schedule *generate_dualpipe(const struct generate_request *request, struct error *error);
 struct schedule *generate_dualpipev(const struct generate_request *request, struct error *error);
+struct schedule *generate_hanayo(const struct generate_request *request, struct error *error);
 struct schedule *generate_seq1f1b(const struct generate_request *request, struct error *error);
 struct schedule *generate_forward_only(const struct generate_request *request, struct error *error);
 
@@ -51,6 +52,9 @@ bool generate_add(struct schedule *schedule, uint32_t rank, enum action_kind kin
 
 // The STEP of each stage that the rank holds, in the order of the stages; after its REDUCE where there are copies.
 bool generate_add_steps(struct schedule *schedule, uint32_t rank, struct error *error);
+
+// Fills all lists of an empty schedule by rules, and adds the steps.
+bool generate_by_rules(struct schedule *schedule, const struct greedy_rules *rules, struct error *error);
 
 // The schedule if all went well; otherwise frees it and returns NULL.
 struct schedule *generate_done(struct schedule *schedule, bool good);
@@ -88,13 +92,9 @@ struct dual_place {
 bool generate_add_two_ways(struct schedule *schedule, uint32_t rank, const struct way ways[2], struct dual_place place,
                            struct error *error);
 
-// Whole schedules on a V, made from a pattern that each micro-batch follows (v_half.c). `most_kept`: stages'
-// forwards on a rank that have had no W.
+// A whole schedule on a V, made from a pattern that each micro-batch follows (v_half.c); `most_kept` as in greedy.h.
 struct v_turn {
     uint32_t forward, backward;  // slots of a stage's F and I
-};
-struct v_turns {
-    struct v_turn *at;  // per stage
 };
 typedef void (*v_pattern)(uint32_t ranks, struct v_turn *turns);
 struct schedule *generate_v_pattern(const char *name, const struct generate_request *request, v_pattern pattern,

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 
 #include "schedules/generators.h"
-#include "schedules/greedy.h"
 
 static int64_t turn(const void *state, struct action action)
 {
@@ -53,10 +52,9 @@ static bool add_orders(struct schedule *schedule, struct error *error)
     for (uint32_t stage = 0; stage < stages; stage++)
         most_ahead[stage] = stages - stage;
     const bool one_wave = stages == 2 * schedule->ranks;
-    const bool good = greedy_order(schedule,
-                                   &(struct greedy_rules){ .most_kept = one_wave ? stages : stages + schedule->ranks,
-                                                           .most_ahead = most_ahead, .turn = turn, .state = schedule },
-                                   error);
+    const struct greedy_rules rules = { .most_kept = one_wave ? stages : stages + schedule->ranks,
+                                        .most_ahead = most_ahead, .turn = turn, .state = schedule };
+    const bool good = generate_by_rules(schedule, &rules, error);
     free(most_ahead);
     return good;
 }
@@ -64,8 +62,5 @@ static bool add_orders(struct schedule *schedule, struct error *error)
 struct schedule *generate_hanayo(const struct generate_request *request, struct error *error)
 {
     struct schedule *schedule = create(request, error);
-    bool good = schedule && add_orders(schedule, error);
-    for (uint32_t rank = 0; good && rank < request->ranks; rank++)
-        good = generate_add_steps(schedule, rank, error);
-    return generate_done(schedule, good);
+    return generate_done(schedule, schedule && add_orders(schedule, error));
 }

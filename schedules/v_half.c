@@ -26,24 +26,20 @@
 #include <stdlib.h>
 
 #include "schedules/generators.h"
-#include "schedules/greedy.h"
 
 enum { PERIOD = 6 };
 
 static int64_t pattern_turn(const void *state, struct action action)
 {
-    const struct v_turns *turns = state;
-    const struct v_turn *turn = &turns->at[action.stage];
+    const struct v_turn *turns = state, *turn = &turns[action.stage];
     return (action.kind == ACTION_F ? turn->forward : turn->backward) + (int64_t)PERIOD * action.micro_batch;
 }
 
 // As many as the pattern has between an F and its I.
-static void limit_ahead(const struct v_turns *turns, uint32_t stages, uint32_t *most_ahead)
+static void limit_ahead(const struct v_turn *turns, uint32_t stages, uint32_t *most_ahead)
 {
-    for (uint32_t stage = 0; stage < stages; stage++) {
-        const uint32_t between = turns->at[stage].backward - turns->at[stage].forward;
-        most_ahead[stage] = (between + PERIOD - 1) / PERIOD;
-    }
+    for (uint32_t stage = 0; stage < stages; stage++)
+        most_ahead[stage] = (turns[stage].backward - turns[stage].forward + PERIOD - 1) / PERIOD;
 }
 
 struct schedule *generate_v_pattern(const char *name, const struct generate_request *request, v_pattern pattern,
@@ -52,20 +48,17 @@ struct schedule *generate_v_pattern(const char *name, const struct generate_requ
     struct schedule *schedule = generate_v(name, request, error);
     if (!schedule)
         return NULL;
-    struct v_turns turns = { calloc(schedule->stages, sizeof *turns.at) };
+    struct v_turn *turns = calloc(schedule->stages, sizeof *turns);
     uint32_t *most_ahead = calloc(schedule->stages, sizeof *most_ahead);
-    bool good = (turns.at && most_ahead) || error_no_memory(error, "an order");
+    bool good = (turns && most_ahead) || error_no_memory(error, "an order");
     if (good) {
-        pattern(request->ranks, turns.at);
-        limit_ahead(&turns, schedule->stages, most_ahead);
-        good = greedy_order(schedule,
-                            &(struct greedy_rules){ .splits_backward = true, .most_kept = most_kept,
-                                                    .most_ahead = most_ahead, .turn = pattern_turn, .state = &turns },
-                            error);
+        pattern(request->ranks, turns);
+        limit_ahead(turns, schedule->stages, most_ahead);
+        const struct greedy_rules rules = { .splits_backward = true, .most_kept = most_kept, .most_ahead = most_ahead,
+                                            .turn = pattern_turn, .state = turns };
+        good = generate_by_rules(schedule, &rules, error);
     }
-    for (uint32_t rank = 0; good && rank < schedule->ranks; rank++)
-        good = generate_add_steps(schedule, rank, error);
-    free(turns.at);
+    free(turns);
     free(most_ahead);
     return generate_done(schedule, good);
 }
