@@ -81,12 +81,13 @@ static const struct argp argp = {
            "  weir check plan.json --profile profile.json\n",
 };
 
-static void add_sends(uint32_t capacity, struct text *text)
+static void add_sends(const struct given *given, uint32_t capacity, struct text *text)
 {
     if (capacity == 0)
         text_add(text, "rendezvous sends");
     else
-        text_add(text, "%u buffered send%s per channel", capacity, capacity == 1 ? "" : "s");
+        text_add(text, "%u buffered send%s per %s", capacity, capacity == 1 ? "" : "s",
+                 given->shared ? "pair of ranks" : "channel");
 }
 
 static void write_fault(const struct check_fault *fault, struct text *text)
@@ -127,7 +128,7 @@ static void write_findings(const struct given *given, const struct schedule *sch
     if (result->ok) {
         text_add(text, "%s can run: %u ranks, %u stages, %u micro-batches; it needs ", schedule->name,
                  schedule->ranks, schedule->stages, schedule->micro_batches);
-        add_sends(result->capacity, text);
+        add_sends(given, result->capacity, text);
         text_add(text, ".\n");
         write_sharing(given, &result->sharing, text);
         return;
@@ -135,9 +136,9 @@ static void write_findings(const struct given *given, const struct schedule *sch
     text_add(text, "%s cannot run", schedule->name);
     if (result->capacity != CHECK_NEVER && result->capacity > given->sending.capacity) {
         text_add(text, " with ");
-        add_sends(given->sending.capacity, text);
+        add_sends(given, given->sending.capacity, text);
         text_add(text, "; it comes to its end with ");
-        add_sends(result->capacity, text);
+        add_sends(given, result->capacity, text);
     }
     text_add(text, ".\n");
 }
@@ -213,7 +214,7 @@ static bool check_both(const struct given *given, const struct schedule *schedul
     if (good) {
         text_add(text, "%s, %u ranks, %u stages, %u micro-batches, with ", schedule->name, schedule->ranks,
                  schedule->stages, schedule->micro_batches);
-        add_sends(given->sending.capacity, text);
+        add_sends(given, given->sending.capacity, text);
         text_add(text, "\nreceives  verdict  least buffered sends  pairs of ranks that can share a communicator\n");
     }
     for (unsigned i = 0; good && i < 2; i++)

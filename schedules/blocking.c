@@ -93,7 +93,8 @@ static bool can_do(struct blocking *blocking, uint32_t rank, struct action actio
     const uint32_t peer = schedule_rank(blocking->schedule, other_end.stage, other_end.micro_batch);
     if (capacity == 0)
         return meet(blocking, peer, other_end);
-    uint32_t *under_way = &blocking->under_way[channel_of(blocking->schedule, action)];
+    const size_t channel = channel_of(blocking->schedule, action);
+    uint32_t *under_way = &blocking->under_way[blocking->queue_of ? blocking->queue_of[channel] : channel];
     const bool sends = action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B;
     if (sends ? *under_way >= capacity : *under_way == 0)
         return false;

@@ -15,7 +15,8 @@
 struct blocking {
     const struct schedule *schedule;
     size_t *positions;    // per rank: where it stands
-    uint32_t *under_way;  // per channel
+    const uint32_t *queue_of;  // per channel: the queue it shares with others; NULL: each has its own
+    uint32_t *under_way;       // per queue
     struct copies copies;
     uint32_t *waiting;    // per stage: how many of its copies stand at a REDUCE
     bool *waits;          // per rank: whether it is one of them
@@ -38,8 +39,9 @@ static inline size_t channels_of(const struct schedule *schedule)
     return (size_t)schedule->route_count * schedule->stages * 2;
 }
 
-// The lists must hold nothing that a board refuses, and receive each channel's
-// messages in the order in which they are sent.
+// The lists must hold nothing that a board refuses, and receive each channel's, or
+// queue's, messages in the order in which they are sent. `capacity` counts what is
+// under way in a queue; there are no more queues than channels.
 bool blocking_create(struct blocking *blocking, const struct schedule *lowered, struct error *error);
 void blocking_clear(struct blocking *blocking);
 

@@ -27,7 +27,7 @@ struct check_fault {
 // What a schedule is held against. All zero: rendezvous, receives early, a
 // communicator or tag per channel, groups of any length.
 struct check_request {
-    uint32_t capacity;       // buffered sends per channel
+    uint32_t capacity;       // buffered sends per channel, or per pair of ranks if its channels share
     bool late;               // a compute order has its RECVs put right before their use (lower_late.h)
     bool shared;             // all channels between two ranks share a communicator (communicators.h)
     uint32_t most_in_group;  // messages in a row; 0: any number
@@ -44,7 +44,7 @@ struct check_sharing {
 
 struct check_result {
     bool ok;            // with the asked capacity
-    uint32_t capacity;  // least number of buffered sends per channel that works; 0 = rendezvous; CHECK_NEVER
+    uint32_t capacity;  // least number of buffered sends that works, counted as the request does; 0 = rendezvous; CHECK_NEVER
     struct check_fault *faults;
     size_t fault_count;
     struct check_sharing sharing;

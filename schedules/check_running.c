@@ -150,11 +150,10 @@ static void add_standstill(struct check *check, const struct schedule *schedule,
     standstill_describe(schedule, positions, found.rank, &check->result->cycle);
 }
 
-// The least capacity that works: more never hurts, so double until one does, then
-// halve what is left. No channel carries more than all micro-batches, or their splits.
-static uint32_t least_capacity(struct blocking *blocking)
+// The least capacity that works, if one up to `most` does: more never hurts, so
+// double until one does, then halve what is left.
+static uint32_t least_capacity(struct blocking *blocking, uint32_t most)
 {
-    const uint32_t most = blocking->schedule->micro_batches * blocking->schedule->splits;
     uint32_t works = 0, fails = 0;
     if (blocking_run(blocking, 0))
         return 0;
@@ -173,13 +172,24 @@ static uint32_t least_capacity(struct blocking *blocking)
     return works;
 }
 
-static bool check_progress(struct check *check, const struct schedule *lowered, struct error *error)
+// How many messages a queue carries at most.
+static uint32_t most_messages(const struct check *check, const struct communicators *communicators)
+{
+    size_t most = (size_t)check->schedule->micro_batches * check->schedule->splits;
+    for (size_t i = 0; check->request->shared && i < communicators->count; i++)
+        most = communicators->pairs[i].messages > most ? communicators->pairs[i].messages : most;
+    return most < CHECK_NEVER / 2 ? (uint32_t)most : CHECK_NEVER / 2;
+}
+
+static bool check_progress(struct check *check, const struct schedule *lowered,
+                           const struct communicators *communicators, struct error *error)
 {
     const uint32_t capacity = check->request->capacity;
     struct blocking blocking;
     if (!blocking_create(&blocking, lowered, error))
         return false;
-    check->result->capacity = least_capacity(&blocking);
+    blocking.queue_of = check->request->shared ? communicators->pair_of : NULL;
+    check->result->capacity = least_capacity(&blocking, most_messages(check, communicators));
     if (check->result->capacity > capacity || check->result->capacity == CHECK_NEVER) {
         blocking_run(&blocking, capacity);
         add_standstill(check, lowered, blocking.positions);
@@ -195,10 +205,11 @@ static bool check_lowered(struct check *check, const struct schedule *lowered, s
     struct communicators communicators;
     if (!check_message_order(check, lowered, error) || !check_communicators(check, lowered, &communicators, error))
         return false;
-    communicators_clear(&communicators);
     for (uint32_t rank = 0; check->request->most_in_group && rank < lowered->ranks; rank++)
         check_groups(check, lowered, rank);
-    return check->misplaced || check_progress(check, lowered, error);
+    const bool good = check->misplaced || check_progress(check, lowered, &communicators, error);
+    communicators_clear(&communicators);
+    return good;
 }
 
 // With its messages where the request wants them.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "schedules/check.h"
+#include "schedules/lane_world.h"
 #include "schedules/lower.h"
 #include "schedules/simulate.h"
 #include "schedules/slots.h"
@@ -65,6 +66,32 @@ static void count_slots(const struct schedule *lowered, bool must)
     free(slots);
 }
 
+// What the check lets pass can be run where messages hold their rank up; what it does not, cannot.
+static void run_in_lanes(const struct schedule *schedule, enum lane_use use, bool runs)
+{
+    struct error error = { 0 };
+    uint64_t iteration_ns;
+    struct cost_row *costs = calloc(schedule->stages, sizeof *costs);
+    for (uint32_t stage = 0; stage < schedule->stages; stage++)
+        costs[stage] = (struct cost_row){ .forward_ns = stage % 3, .backward_ns = 2, .reduce_ns = 1 };
+    struct lane_world *world = lane_world_create(schedule, costs, NULL, use, 0, &error);
+    require(runs == (world != NULL));
+    require(!world || lane_world_run(world, NULL, &iteration_ns, &error));
+    lane_world_free(world);
+    free(costs);
+}
+
+// Receives right before their use, and one communicator for all.
+static void judge_late(const struct schedule *schedule)
+{
+    struct error error = { 0 };
+    struct check_result result;
+    const struct check_request request = { .capacity = 1, .late = true, .shared = true,
+                                           .most_in_group = NCCL_MOST_IN_GROUP };
+    require(schedule_check_as(schedule, &request, &result, &error));
+    check_result_clear(&result);
+}
+
 static void ask_everything(const struct schedule *schedule)
 {
     struct error error = { 0 };
@@ -74,6 +101,9 @@ static void ask_everything(const struct schedule *schedule)
     check_result_write(&result, &text);
     text_clear(&text);
     require(simulate(schedule) || !result.ok);
+    run_in_lanes(schedule, LANES_ONE, result.ok);
+    run_in_lanes(schedule, LANES_NONE, result.ok);
+    judge_late(schedule);
     if (schedule->lowered) {
         count_slots(schedule, result.ok);
     } else {
