@@ -1,11 +1,13 @@
 // weir check FILE: whether a schedule can run, or a plan holds.
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "cli/sending.h"
 #include "cli/subject.h"
+#include "common/number.h"
 #include "partitioner/evaluate.h"
 #include "schedules/check.h"
 
@@ -20,6 +22,8 @@ struct given {
 
 static const struct argp_option options[] = {
     SENDING_OPTIONS,
+    OPTION_MEMORY,
+    SUBJECT_OPTIONS,
     { "channels", KEY_CHANNELS, "HOW", 0,
       "apart (each channel has a communicator or tag of its own; the default) or shared (all channels between two ranks "
       "share one without tags, as on one NCCL communicator)", 0 },
@@ -41,6 +45,8 @@ static void check_options(const struct given *given, struct argp_state *state)
     const bool json = given->subject.shared.json, both = given->sending.lower == LOWER_BOTH;
     if (given->profile && (json || given->sending.has_sends || given->sending.lower || given->shared))
         argp_error(state, "--json, --sends, --lower and --channels are for schedules, --profile for plans");
+    if (given->profile && given->subject.shared.memory_bytes)
+        argp_error(state, "--memory is for schedules: with --profile, a plan's own devices say what there is");
     if (json && both)
         argp_error(state, "--lower both is a table of two verdicts: ask for early or late with --json");
 }
@@ -76,6 +82,7 @@ static const struct argp argp = {
            "Positions count from 0, in a rank's list with its messages. Exit code 1: it cannot run, or does not hold.\n\n"
            "Examples:\n"
            "  weir schedule 1f1b --ranks 4 --micro-batches 8 --format json | weir check -\n"
+           "  weir check schedule.json --cost 18522us,18086us,9337us,601us --keep 1.2GiB,400MiB --memory 80GiB\n"
            "  weir check schedule.json --lower both\n"
            "  weir check schedule.json --lower late --sends eager:1 --channels shared\n"
            "  weir check plan.json --profile profile.json\n",
@@ -112,6 +119,19 @@ static void write_sharing(const struct given *given, const struct check_sharing 
     write_fault(&sharing->first_fault, text);
 }
 
+static void write_memory(const struct schedule *schedule, const struct check_memory *memory, struct text *text)
+{
+    char peak[NUMBER_SIZE], limit[NUMBER_SIZE];
+    if (!memory->is_known)
+        return;
+    bytes_format(memory->peak_bytes, peak);
+    bytes_format(memory->limit_bytes, limit);
+    if (memory->peak_bytes > memory->limit_bytes)
+        text_add(text, "%s does not fit: rank %u holds up to %s of %s.\n", schedule->name, memory->rank, peak, limit);
+    else
+        text_add(text, "It fits: the tightest is rank %u, which holds up to %s of %s.\n", memory->rank, peak, limit);
+}
+
 static void write_faults(const struct check_result *result, struct text *text)
 {
     for (size_t i = 0; i < result->fault_count; i++)
@@ -125,12 +145,13 @@ static void write_findings(const struct given *given, const struct schedule *sch
                            const struct check_result *result, struct text *text)
 {
     write_faults(result, text);
-    if (result->ok) {
+    if (result->ok || result->memory.is_known) {
         text_add(text, "%s can run: %u ranks, %u stages, %u micro-batches; it needs ", schedule->name,
                  schedule->ranks, schedule->stages, schedule->micro_batches);
         add_sends(given, result->capacity, text);
         text_add(text, ".\n");
         write_sharing(given, &result->sharing, text);
+        write_memory(schedule, &result->memory, text);
         return;
     }
     text_add(text, "%s cannot run", schedule->name);
@@ -164,7 +185,7 @@ static int check_plan(const struct given *given)
     return command_write(&text, given->subject.shared.output, 0);
 }
 
-static bool check_as(const struct given *given, const struct schedule *schedule, bool late,
+static bool check_as(const struct given *given, const struct subject *subject, bool late,
                      struct check_result *result, struct error *error)
 {
     const struct check_request request = {
@@ -172,23 +193,41 @@ static bool check_as(const struct given *given, const struct schedule *schedule,
         .late = late,
         .shared = given->shared,
         .most_in_group = NCCL_MOST_IN_GROUP,
+        .limit_bytes = subject->capacity_bytes,
+        .network = subject->network,
     };
-    return schedule_check_as(schedule, &request, result, error);
+    return schedule_check_as(subject->schedule, &request, result, error);
+}
+
+// --memory is every rank's limit; a plan's devices have limits of their own.
+static bool limit_memory(const struct given *given, struct subject *subject, struct error *error)
+{
+    if (!given->subject.shared.memory_bytes)
+        return true;
+    if (!subject_wants_costs(&given->subject, subject, error))
+        return false;
+    if (!subject->capacity_bytes)
+        subject->capacity_bytes = calloc(subject->schedule->ranks, sizeof *subject->capacity_bytes);
+    if (!subject->capacity_bytes)
+        return error_no_memory(error, "the limits of a schedule");
+    for (uint32_t rank = 0; rank < subject->schedule->ranks; rank++)
+        subject->capacity_bytes[rank] = given->subject.shared.memory_bytes;
+    return true;
 }
 
 // --- one placement of receives, or both -----------------------------------------
 
-static bool check_one(const struct given *given, const struct schedule *schedule, bool *ok, struct text *text,
+static bool check_one(const struct given *given, const struct subject *subject, bool *ok, struct text *text,
                       struct error *error)
 {
     struct check_result result;
-    if (!check_as(given, schedule, given->sending.lower == LOWER_LATE, &result, error))
+    if (!check_as(given, subject, given->sending.lower == LOWER_LATE, &result, error))
         return false;
     *ok = result.ok;
     if (given->subject.shared.json)
         check_result_write(&result, text);
     else
-        write_findings(given, schedule, &result, text);
+        write_findings(given, subject->schedule, &result, text);
     check_result_clear(&result);
     return true;
 }
@@ -204,13 +243,14 @@ static void write_row(const char *name, const struct check_result *result, struc
 }
 
 // A row for each, then why those that cannot run cannot.
-static bool check_both(const struct given *given, const struct schedule *schedule, bool *ok, struct text *text,
+static bool check_both(const struct given *given, const struct subject *subject, bool *ok, struct text *text,
                        struct error *error)
 {
+    const struct schedule *schedule = subject->schedule;
     static const char *const names[] = { "early", "late" };
     struct check_result results[2] = { { .ok = false }, { .ok = false } };
-    const bool good = check_as(given, schedule, false, &results[0], error)
-                   && check_as(given, schedule, true, &results[1], error);
+    const bool good = check_as(given, subject, false, &results[0], error)
+                   && check_as(given, subject, true, &results[1], error);
     if (good) {
         text_add(text, "%s, %u ranks, %u stages, %u micro-batches, with ", schedule->name, schedule->ranks,
                  schedule->stages, schedule->micro_batches);
@@ -243,7 +283,8 @@ static int run(int count, char **arguments)
     bool ok = false;
     const bool good = subject_load(&given.subject, &subject, &error)
                    && sending_prepare(&given.sending, &subject.schedule, &error)
-                   && (given.sending.lower == LOWER_BOTH ? check_both : check_one)(&given, subject.schedule, &ok, &text, &error);
+                   && limit_memory(&given, &subject, &error)
+                   && (given.sending.lower == LOWER_BOTH ? check_both : check_one)(&given, &subject, &ok, &text, &error);
     subject_clear(&subject);
     if (good)
         return command_write(&text, given.subject.shared.output, ok ? 0 : ERROR_ANSWER);

@@ -13,6 +13,7 @@
 #ifndef SCHEDULES_CHECK_H
 #define SCHEDULES_CHECK_H
 
+#include "schedules/network.h"
 #include "schedules/schedule.h"
 
 #define CHECK_NEVER UINT32_MAX  // no capacity is enough
@@ -31,6 +32,8 @@ struct check_request {
     bool late;               // a compute order has its RECVs put right before their use (lower_late.h)
     bool shared;             // all channels between two ranks share a communicator (communicators.h)
     uint32_t most_in_group;  // messages in a row; 0: any number
+    const uint64_t *limit_bytes;    // per rank, each below 2^63; or NULL. Needs the schedule's costs
+    const struct network *network;  // with limits: what messages take (network.h); NULL: nothing
 };
 enum { NCCL_MOST_IN_GROUP = 256 };  // point-to-point operations; more can hang (PyTorch's pull request 174942)
 
@@ -42,12 +45,20 @@ struct check_sharing {
     struct check_fault first_fault;  // of the first pair that cannot, if there is one
 };
 
+// The rank with the least left of its limit, or that lacks most.
+struct check_memory {
+    bool is_known;  // false: not asked, or it does not come to its end
+    uint32_t rank;
+    uint64_t peak_bytes, limit_bytes;
+};
+
 struct check_result {
     bool ok;            // with the asked capacity
     uint32_t capacity;  // least number of buffered sends that works, counted as the request does; 0 = rendezvous; CHECK_NEVER
     struct check_fault *faults;
     size_t fault_count;
     struct check_sharing sharing;
+    struct check_memory memory;
     struct text cycle;  // "rank 2 waits at RECV_B 5 from rank 3; rank 3 waits at ...", or empty
 };
 

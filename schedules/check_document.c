@@ -35,6 +35,19 @@ static void write_sharing(struct json_writer *writer, const struct check_sharing
     json_close(writer);
 }
 
+static void write_memory(struct json_writer *writer, const struct check_memory *memory)
+{
+    if (!memory->is_known) {
+        json_put_null(writer, "memory");
+        return;
+    }
+    json_begin_object(writer, "memory", JSON_INLINE);
+    json_put_u64(writer, "rank", memory->rank);
+    json_put_u64(writer, "live_peak_bytes", memory->peak_bytes);
+    json_put_u64(writer, "limit_bytes", memory->limit_bytes);
+    json_close(writer);
+}
+
 // One line per rank that waits.
 static void write_cycle(struct json_writer *writer, const char *cycle)
 {
@@ -63,6 +76,7 @@ void check_result_write(const struct check_result *result, struct text *text)
     else
         json_put_u64(&writer, "capacity", result->capacity);
     write_sharing(&writer, &result->sharing);
+    write_memory(&writer, &result->memory);
     json_begin_array(&writer, "faults", JSON_LINES);
     for (size_t i = 0; i < result->fault_count; i++)
         write_fault(&writer, NULL, &result->faults[i]);

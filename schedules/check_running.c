@@ -207,8 +207,10 @@ static bool check_lowered(struct check *check, const struct schedule *lowered, s
         return false;
     for (uint32_t rank = 0; check->request->most_in_group && rank < lowered->ranks; rank++)
         check_groups(check, lowered, rank);
-    const bool good = check->misplaced || check_progress(check, lowered, &communicators, error);
+    bool good = check->misplaced || check_progress(check, lowered, &communicators, error);
     communicators_clear(&communicators);
+    if (good && check->request->limit_bytes && check->result->fault_count == 0)
+        good = check_memory(check, lowered, error);
     return good;
 }
 

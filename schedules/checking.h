@@ -28,4 +28,8 @@ bool check_steps(struct check *check, struct error *error);
 // it. Every action must stand where it may. False only without memory.
 bool check_running(struct check *check, struct error *error);
 
+// Whether what each rank holds stays within its limit, if the schedule comes to its
+// end. Needs costs.
+bool check_memory(struct check *check, const struct schedule *lowered, struct error *error);
+
 #endif

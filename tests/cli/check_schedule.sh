@@ -30,3 +30,7 @@ check late.json --lower both
 check order.json --lower both --json
 check order.json --lower never
 check order.json --channels one
+# Bytes within a limit at every moment; a schedule without costs cannot be weighed.
+check good.json --cost 10us,12us,8us,1us --keep 10GiB,1GiB --memory 15GiB
+check good.json --cost 10us,12us,8us,1us --keep 10GiB,1GiB --memory 25GiB
+check good.json --memory 25GiB
