@@ -80,29 +80,51 @@ static bool match_memory(const struct pipeline *pipeline, struct error *error)
     return good;
 }
 
-struct pipeline *pipeline_create(const struct plan *plan, const struct weir_layer *layers, size_t layer_count,
-                                 struct device *device, uint32_t runs, const struct session_settings *settings,
-                                 struct error *error)
+// Takes the schedule, which may be NULL after an error.
+static struct pipeline *create(struct schedule *schedule, const struct plan *plan, const struct weir_layer *layers,
+                               size_t layer_count, struct device *device, const struct session_settings *settings,
+                               struct error *error)
 {
-    struct pipeline *pipeline = calloc(1, sizeof *pipeline);
+    struct pipeline *pipeline = schedule ? calloc(1, sizeof *pipeline) : NULL;
     if (!pipeline) {
+        schedule_free(schedule);
         error_no_memory(error, "a pipeline");
         return NULL;
     }
     pipeline->plan = plan;
-    const uint32_t micro_batches = plan->micro_batches * (plan->weights == WEIGHTS_FLUSH ? 1 : runs);
-    bool good = match_names(plan, layers, layer_count, error);
+    pipeline->schedule = schedule;
+    const bool good = prove(schedule, error) && make_stages(pipeline, layers, layer_count, error)
+                   && match_memory(pipeline, error);
     if (good)
-        pipeline->schedule = plan_schedule(plan, micro_batches, true, error);
-    good = good && pipeline->schedule && prove(pipeline->schedule, error)
-        && make_stages(pipeline, layers, layer_count, error) && match_memory(pipeline, error);
-    if (good)
-        pipeline->session = session_create(pipeline->schedule, pipeline->stages, device, settings, error);
+        pipeline->session = session_create(schedule, pipeline->stages, device, settings, error);
     if (!good || !pipeline->session) {
         pipeline_free(pipeline);
         return NULL;
     }
     return pipeline;
+}
+
+struct pipeline *pipeline_create(const struct plan *plan, const struct weir_layer *layers, size_t layer_count,
+                                 struct device *device, uint32_t runs, const struct session_settings *settings,
+                                 struct error *error)
+{
+    const uint32_t micro_batches = plan->micro_batches * (plan->weights == WEIGHTS_FLUSH ? 1 : runs);
+    if (!match_names(plan, layers, layer_count, error))
+        return NULL;
+    return create(plan_schedule(plan, micro_batches, true, error), plan, layers, layer_count, device, settings, error);
+}
+
+struct pipeline *pipeline_create_on(const struct schedule *schedule, const struct plan *plan,
+                                    const struct weir_layer *layers, size_t layer_count, struct device *device,
+                                    const struct session_settings *settings, struct error *error)
+{
+    if (!match_names(plan, layers, layer_count, error))
+        return NULL;
+    if (schedule->stages != plan->stage_count) {
+        error_set(error, "the schedule has %u stages, but the plan has %zu", schedule->stages, plan->stage_count);
+        return NULL;
+    }
+    return create(schedule_copy(schedule, error), plan, layers, layer_count, device, settings, error);
 }
 
 void pipeline_free(struct pipeline *pipeline)

@@ -22,6 +22,11 @@ struct pipeline {
 struct pipeline *pipeline_create(const struct plan *plan, const struct weir_layer *layers, size_t layer_count,
                                  struct device *device, uint32_t runs, const struct session_settings *settings,
                                  struct error *error);
+// The same on a lowered schedule of one's own, which is copied: any order that has the
+// plan's stages.
+struct pipeline *pipeline_create_on(const struct schedule *schedule, const struct plan *plan,
+                                    const struct weir_layer *layers, size_t layer_count, struct device *device,
+                                    const struct session_settings *settings, struct error *error);
 void pipeline_free(struct pipeline *pipeline);
 
 // On how many ranks a layer is; and one copy's newest parameters, into host memory

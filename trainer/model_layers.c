@@ -175,13 +175,19 @@ static bool bind(struct layer_binding *binding, const struct model *model, size_
     return binding->tokens && binding->targets;
 }
 
-bool batch_settings_of(const struct plan *plan, uint32_t runs, struct batch_settings *settings, struct error *error)
+struct batch_settings batch_settings_for(const struct schedule *schedule, uint64_t seed)
+{
+    return (struct batch_settings){ .batches = BATCHES_RANDOM, .seed = seed, .samples = schedule_samples(schedule),
+                                    .copies = schedule->route_count };  // as many at most
+}
+
+bool batch_settings_of(const struct plan *plan, uint32_t runs, uint64_t seed, struct batch_settings *settings,
+                       struct error *error)
 {
     struct schedule *schedule = plan_schedule(plan, plan->micro_batches * runs, false, error);
     if (!schedule)
         return false;
-    settings->samples = schedule_samples(schedule);
-    settings->copies = schedule->route_count;  // as many at most
+    *settings = batch_settings_for(schedule, seed);
     schedule_free(schedule);
     return true;
 }

@@ -32,8 +32,11 @@ struct batch_settings {
     uint32_t copies;               // of a layer, that may be called at a time; 0: one
 };
 
-// Samples and copies of the plan's schedule, for a pass of `runs` times its micro-batches.
-bool batch_settings_of(const struct plan *plan, uint32_t runs, struct batch_settings *settings, struct error *error);
+// Random batches for a schedule's samples and copies; or a plan's, whose schedule has
+// `runs` times its micro-batches in a pass.
+struct batch_settings batch_settings_for(const struct schedule *schedule, uint64_t seed);
+bool batch_settings_of(const struct plan *plan, uint32_t runs, uint64_t seed, struct batch_settings *settings,
+                       struct error *error);
 
 // The model is borrowed. Freed by model_layers_free().
 struct model_layers *model_layers_create(const struct model *model, const struct batch_settings *settings,

@@ -195,7 +195,7 @@ static bool prepare(struct training *training, struct error *error)
     const struct train_settings *settings = training->settings;
     const struct plan *plan = training->plan;
     const bool flushes = plan->weights == WEIGHTS_FLUSH;
-    struct batch_settings batches = { .batches = BATCHES_TRAIN, .text = settings->text, .seed = settings->seed };
+    struct batch_settings batches;
     const struct session_settings session = {
         .capacity = TRANSPORT_UNLIMITED,
         .pin = settings->pin,
@@ -208,8 +208,10 @@ static bool prepare(struct training *training, struct error *error)
     training->passes = calloc(settings->steps / training->iterations + 1, sizeof training->passes[0]);
     if (!training->passes)
         return error_no_memory(error, "a training run");
-    if (!batch_settings_of(plan, training->iterations, &batches, error))
+    if (!batch_settings_of(plan, training->iterations, settings->seed, &batches, error))
         return false;
+    batches.batches = BATCHES_TRAIN;
+    batches.text = settings->text;
     training->samples = batches.samples;
     training->device = device_open("cpu", error);
     training->layers = training->device ? model_layers_create(training->model, &batches, error) : NULL;

@@ -10,6 +10,7 @@
 
 // Both sides, and what they are made of.
 struct pair {
+    const struct schedule *schedule;  // NULL: the plan's
     const struct weir_layer *ours, *theirs;
     size_t layer_count;
     struct device *device;
@@ -34,18 +35,19 @@ static bool make_pair(const struct plan *plan, uint32_t steps, struct pair *pair
     struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED,
                                          .optimizer = optimizer_default(plan->optimizer) };
     settings.optimizer.decay = 0.1f;
-    pair->runs = plan->weights == WEIGHTS_FLUSH ? 1 : steps;
-    const uint32_t micro_batches = plan->micro_batches * pair->runs;
-
+    pair->runs = plan->weights == WEIGHTS_FLUSH || pair->schedule ? 1 : steps;
     pair->device = device_open("cpu", error);
-    if (pair->device)
-        pair->pipeline = pipeline_create(plan, pair->ours, pair->layer_count, pair->device, pair->runs, &settings,
-                                         error);
+    if (!pair->device)
+        return false;
+    pair->pipeline = pair->schedule ? pipeline_create_on(pair->schedule, plan, pair->ours, pair->layer_count,
+                                                         pair->device, &settings, error)
+                                    : pipeline_create(plan, pair->ours, pair->layer_count, pair->device, pair->runs,
+                                                      &settings, error);
     if (!pair->pipeline)
         return false;
 
     pair->first_of_stage = calloc(plan->stage_count + 1, sizeof pair->first_of_stage[0]);
-    pair->losses = calloc(micro_batches, sizeof pair->losses[0]);
+    pair->losses = calloc(pair->pipeline->schedule->micro_batches + 1u, sizeof pair->losses[0]);
     if (!pair->first_of_stage || !pair->losses)
         return error_no_memory(error, "a verification");
     for (size_t s = 0; s < plan->stage_count; s++)
@@ -120,29 +122,53 @@ static bool compare_pair(struct pair *pair, struct verification *result, struct 
     return good;
 }
 
+static bool verify_pair(struct pair *pair, const struct plan *plan, uint32_t steps, struct verification *result,
+                        struct error *error)
+{
+    *result = (struct verification){ .steps = steps };
+    const bool good = make_pair(plan, steps, pair, error) && run_pair(pair, steps, result, error)
+        && compare_pair(pair, result, error);
+    result->equal = good && result->differing == 0 && result->losses_differing == 0;
+    pair_clear(pair);
+    return good;
+}
+
 bool verify_layers(const struct plan *plan, const struct weir_layer *ours, const struct weir_layer *theirs,
                    size_t layer_count, uint32_t steps, struct verification *result, struct error *error)
 {
-    *result = (struct verification){ .steps = steps };
     struct pair pair = { .ours = ours, .theirs = theirs, .layer_count = layer_count };
-    const bool good = make_pair(plan, steps, &pair, error) && run_pair(&pair, steps, result, error)
-        && compare_pair(&pair, result, error);
-    result->equal = good && result->differing == 0 && result->losses_differing == 0;
-    pair_clear(&pair);
+    return verify_pair(&pair, plan, steps, result, error);
+}
+
+// Of a model, with what its micro-batches are drawn from.
+static bool verify_model(const struct schedule *schedule, const struct plan *plan, const struct model *model,
+                         const struct batch_settings *batches, uint32_t steps, struct verification *result,
+                         struct error *error)
+{
+    struct model_layers *ours = model_layers_create(model, batches, error);
+    struct model_layers *theirs = ours ? model_layers_create(model, batches, error) : NULL;
+    bool good = theirs != NULL;
+    if (good) {
+        struct pair pair = { .schedule = schedule, .ours = ours->layers, .theirs = theirs->layers,
+                             .layer_count = ours->layer_count };
+        good = verify_pair(&pair, plan, steps, result, error);
+    }
+    model_layers_free(ours);
+    model_layers_free(theirs);
     return good;
+}
+
+bool verify_schedule(const struct schedule *schedule, const struct plan *plan, const struct model *model,
+                     uint32_t steps, uint64_t seed, struct verification *result, struct error *error)
+{
+    const struct batch_settings batches = batch_settings_for(schedule, seed);
+    return verify_model(schedule, plan, model, &batches, steps, result, error);
 }
 
 bool verify_plan(const struct plan *plan, const struct model *model, uint32_t steps, uint64_t seed,
                  struct verification *result, struct error *error)
 {
-    struct batch_settings batches = { .batches = BATCHES_RANDOM, .seed = seed };
-    if (!batch_settings_of(plan, plan->weights == WEIGHTS_FLUSH ? 1 : steps, &batches, error))
-        return false;
-    struct model_layers *ours = model_layers_create(model, &batches, error);
-    struct model_layers *theirs = ours ? model_layers_create(model, &batches, error) : NULL;
-    const bool good = theirs
-        && verify_layers(plan, ours->layers, theirs->layers, ours->layer_count, steps, result, error);
-    model_layers_free(ours);
-    model_layers_free(theirs);
-    return good;
+    struct batch_settings batches;
+    return batch_settings_of(plan, plan->weights == WEIGHTS_FLUSH ? 1 : steps, seed, &batches, error)
+        && verify_model(NULL, plan, model, &batches, steps, result, error);
 }

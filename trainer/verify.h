@@ -26,6 +26,11 @@ struct verification {
 bool verify_plan(const struct plan *plan, const struct model *model, uint32_t steps, uint64_t seed,
                  struct verification *result, struct error *error);
 
+// The same on a lowered schedule of one's own that has the plan's stages; of the plan
+// only cuts, segments and optimizer are looked at.
+bool verify_schedule(const struct schedule *schedule, const struct plan *plan, const struct model *model,
+                     uint32_t steps, uint64_t seed, struct verification *result, struct error *error);
+
 // The same of any layers, given twice since both sides may run at once: `ours` for
 // the pipeline, `theirs` for the twin.
 bool verify_layers(const struct plan *plan, const struct weir_layer *ours, const struct weir_layer *theirs,

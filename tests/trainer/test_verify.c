@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/test.h"
+#include "tests/random_order.h"
 #include "trainer/model_layers.h"
 #include "partitioner/placement.h"
 #include "schedules/generate.h"
@@ -135,6 +135,37 @@ static void every_schedule_computes_what_it_should_bit_for_bit(void **state)
     }
 }
 
+// Any order, any way of keeping weights: split backwards, groups, two routes whose
+// copies add up.
+static void random_schedules_compute_what_they_should_bit_for_bit(void **state)
+{
+    (void)state;
+    for (uint64_t trial = 0; trial < test_trials(300, 5000); trial++) {
+        uint64_t seed = trial;
+        struct traits traits = random_traits(&seed);
+        traits.weights = (enum weights)random_below(&seed, WEIGHTS_2BW + 1);
+        traits.splits = traits.recompute = false;  // not of these layers
+        size_t pairs;
+        struct schedule *order = random_order(&seed, &traits);
+        struct schedule *lowered = random_lower(&seed, order, &traits, &pairs);
+        schedule_free(order);
+        struct made made = { .plan = { .stages = made.stages, .stage_count = lowered->stages } };
+        struct model *model = small_model(&seed);
+        made.plan.optimizer = (enum optimizer_kind)random_below(&seed, 3);
+        cut(&made, model, &seed, random_below(&seed, 2));
+        struct verification result;
+        struct error error = { 0 };
+        if (!verify_schedule(lowered, &made.plan, model, 2, trial, &result, &error))
+            fail_msg("trial %llu: %s: %s", (unsigned long long)trial, weights_names[traits.weights], error.text);
+        if (!result.equal)
+            fail_msg("trial %llu: %s: %llu parameters differ, first copy %u of %s[%llu]; %u losses",
+                     (unsigned long long)trial, weights_names[traits.weights], (unsigned long long)result.differing,
+                     result.copy, result.layer, (unsigned long long)result.index, result.losses_differing);
+        model_free(model);
+        schedule_free(lowered);
+    }
+}
+
 // Replicas of a stage take micro-batches in turns, and the mean of what they bring.
 static void replicas_compute_their_formula_bit_for_bit(void **state)
 {
@@ -230,6 +261,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_schedule_computes_what_it_should_bit_for_bit),
+        cmocka_unit_test(random_schedules_compute_what_they_should_bit_for_bit),
         cmocka_unit_test(replicas_compute_their_formula_bit_for_bit),
         cmocka_unit_test(other_weights_are_seen),
         cmocka_unit_test(a_plan_of_another_model_is_refused),
