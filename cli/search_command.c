@@ -17,6 +17,7 @@ struct given {
     bool has_name;
     bool has_latency;
     uint64_t latency_ns;  // instead of what the costs say
+    uint64_t unit_ns;     // what 1 is (costs.h)
     enum order_placement placement;
     enum order_objective objective;
     uint64_t budget;
@@ -144,7 +145,8 @@ static void write_gap(const struct order_found *found, struct text *text)
         text_add(text, "%s\n", found->stopped ? found->stopped : "nothing better was found");
 }
 
-static void write_summary(const struct order_request *request, const struct order_found *found, struct text *text)
+static void write_summary(const struct order_request *request, const struct order_found *found, uint64_t unit_ns,
+                          struct text *text)
 {
     char time[NUMBER_SIZE], bound[NUMBER_SIZE], memory[NUMBER_SIZE];
     text_add(text, "search: %u ranks, %u stages, %u micro-batches, placement %s, ", request->ranks,
@@ -154,8 +156,8 @@ static void write_summary(const struct order_request *request, const struct orde
     else
         text_add(text, "memory without limit\n");
     text_add(text, "%-14s %s (%llu ns), found by %s\n", order_objective_names[request->objective],
-             time_format(found->time_ns, time), (unsigned long long)found->time_ns, found->method);
-    text_add(text, "bound          %s (%llu ns): no order takes less\n", time_format(found->bound_ns, bound),
+             costs_format(unit_ns, found->time_ns, time), (unsigned long long)found->time_ns, found->method);
+    text_add(text, "bound          %s (%llu ns): no order takes less\n", costs_format(unit_ns, found->bound_ns, bound),
              (unsigned long long)found->bound_ns);
     write_gap(found, text);
     text_add(text, "work           %llu units\n\n", (unsigned long long)found->work);
@@ -183,7 +185,7 @@ static int print(const struct given *given, const struct order_request *request,
     text_clear(&document);
     if (code)
         return code;
-    write_summary(request, found, &table);
+    write_summary(request, found, given->unit_ns, &table);
     write_rows(found->schedule, &table);
     return command_write(&table, NULL, 0);
 }
@@ -201,6 +203,7 @@ int command_run_search(int count, char **arguments)
     int code;
     if (!subject_costs(&given.subject, (uint32_t)given.subject.shared.ranks * chunks_of(&given), &costs, &error))
         return command_fail(&error);
+    given.unit_ns = costs.unit_ns;
     const struct order_request request = request_of(&given, &costs);
     if (order_search(&request, &found, &error)) {
         code = print(&given, &request, &found);

@@ -11,6 +11,7 @@ try weir simulate 1f1b.csv --cost own.json --keep 1KiB,0B
 try weir simulate 1f1b.csv --cost plan.json
 weir schedule 1f1b --ranks 3 --micro-batches 3 --format csv -o three.csv
 try weir simulate three.csv --cost costs.json
+weir schedule search --ranks 3 --micro-batches 4 --cost 3,4,2,0.5 | sed -n 2,3p
 try weir simulate 1f1b.csv --cost nowhere.json
 try weir simulate 1f1b.csv --cost costs.json --overlapped 3ms
 try weir simulate 1f1b.csv --overlapped 3ms
