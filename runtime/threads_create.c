@@ -1,0 +1,130 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "runtime/threads_engine.h"
+
+static bool lane_open(struct lane *lane, const struct channel *channel, const struct threads_settings *settings,
+                      uint32_t ranks)
+{
+    const uint64_t capacity = smaller(settings->capacity, channel->messages);
+    lane->channel = *channel;
+    lane->capacity = (uint32_t)capacity;
+    lane->link = settings->network ? settings->network->link_of[(size_t)channel->from * ranks + channel->to] : 0;
+    lane->parcels = calloc(capacity + 1, sizeof *lane->parcels);
+    const uint64_t room = add_clamped(multiply_clamped(capacity, channel->bytes), 1);
+    lane->room = room < UINT64_MAX ? malloc(room) : NULL;
+    return lane->parcels && lane->room;
+}
+
+static uint64_t posts_of(const struct threads *engine, uint32_t rank)
+{
+    uint64_t posts = 1;
+    for (uint32_t lane = 0; lane < engine->lane_count; lane++) {
+        const struct channel *channel = &engine->lanes[lane].channel;
+        posts += ((channel->from == rank) + (channel->to == rank)) * smaller(channel->messages, MOST_POSTS);
+    }
+    for (uint32_t stage = 0; stage < engine->gathering_count; stage++)
+        for (uint32_t copy = 0; copy < engine->gatherings[stage].count; copy++)
+            posts += engine->gatherings[stage].ranks[copy] == rank;
+    return posts;
+}
+
+static bool end_open(struct threads *engine, uint32_t rank)
+{
+    struct end *end = &engine->ends[rank];
+    end->transport = (struct transport){ .functions = &threads_functions, .rank = rank };
+    end->engine = engine;
+    end->left = true;
+    return post_pool_open(&end->pool, posts_of(engine, rank));
+}
+
+static bool gatherings_open(struct threads *engine, const struct placement *placement, uint32_t stages)
+{
+    engine->gatherings = calloc(stages + 1u, sizeof *engine->gatherings);
+    bool good = engine->gatherings != NULL;
+    for (uint32_t stage = 0; good && stage < stages; stage++) {
+        good = gathering_open(&engine->gatherings[stage], &placement->copies[placement->copy_at[stage]],
+                              placement_copies(placement, stage));
+        engine->gathering_count = stage + 1;
+    }
+    return good;
+}
+
+static bool links_open(struct threads *engine, const struct network *network)
+{
+    if (!network)
+        return true;
+    engine->links = calloc(network->link_count + 1, sizeof *engine->links);
+    engine->link_free_ns = calloc(network->link_count + 1, sizeof *engine->link_free_ns);
+    if (!engine->links || !engine->link_free_ns)
+        return false;
+    memcpy(engine->links, network->links, network->link_count * sizeof *engine->links);
+    return true;
+}
+
+// The locks, once all memory is there: making them cannot fail on Linux.
+static void locks_open(struct threads *engine)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&engine->lock, NULL);
+    for (uint32_t rank = 0; rank < engine->ranks; rank++)
+        pthread_cond_init(&engine->ends[rank].changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+struct threads *threads_create(uint32_t ranks, const struct channel *channels, uint32_t channel_count,
+                               const struct threads_settings *settings, struct error *error)
+{
+    struct threads *engine = calloc(1, sizeof *engine);
+    bool good = engine != NULL;
+    if (good) {
+        engine->settings = *settings;
+        engine->ends = calloc(ranks, sizeof *engine->ends);
+        engine->lanes = calloc(channel_count + 1, sizeof *engine->lanes);
+        good = engine->ends && engine->lanes && links_open(engine, settings->network);
+    }
+    if (good) {
+        engine->ranks = ranks;
+        engine->lane_count = channel_count;
+        locks_open(engine);
+        engine->settings.network = NULL;  // its links were copied
+        good = gatherings_open(engine, settings->placement, settings->placement ? settings->placement->stages : 0);
+    }
+    for (uint32_t c = 0; good && c < channel_count; c++)
+        good = lane_open(&engine->lanes[c], &channels[c], settings, ranks);
+    for (uint32_t rank = 0; good && rank < ranks; rank++)
+        good = end_open(engine, rank);
+    if (!good) {
+        error_no_memory(error, "the channels between ranks");
+        threads_free(engine);
+        return NULL;
+    }
+    return engine;
+}
+
+void threads_free(struct threads *threads)
+{
+    if (!threads)
+        return;
+    for (uint32_t rank = 0; rank < threads->ranks; rank++) {
+        pthread_cond_destroy(&threads->ends[rank].changed);
+        post_pool_close(&threads->ends[rank].pool);
+    }
+    for (uint32_t lane = 0; lane < threads->lane_count; lane++) {
+        free(threads->lanes[lane].parcels);
+        free(threads->lanes[lane].room);
+    }
+    for (uint32_t stage = 0; stage < threads->gathering_count; stage++)
+        gathering_close(&threads->gatherings[stage]);
+    if (threads->ranks > 0)
+        pthread_mutex_destroy(&threads->lock);
+    free(threads->ends);
+    free(threads->lanes);
+    free(threads->gatherings);
+    free(threads->links);
+    free(threads->link_free_ns);
+    free(threads);
+}

@@ -1,0 +1,63 @@
+// The insides of the engine of threads, for the two files that share them: threads.c
+// moves messages, threads_create.c makes and frees what they need.
+#ifndef RUNTIME_THREADS_ENGINE_H
+#define RUNTIME_THREADS_ENGINE_H
+
+#include <pthread.h>
+
+#include "runtime/gathering.h"
+#include "runtime/posts.h"
+#include "runtime/threads.h"
+
+// How many posts of one channel a rank may have under way; far more than any
+// schedule has slots for.
+enum { MOST_POSTS = 1024 };
+
+// A message put aside in the engine.
+struct parcel {
+    struct message_header header;
+    uint64_t bytes;
+    uint64_t arrives_ns;
+};
+
+struct lane {
+    struct channel channel;
+    uint32_t link;
+    struct post_queue sends, receives;
+    struct parcel *parcels;  // a ring of `capacity`, each with its place in `room`
+    unsigned char *room;
+    uint32_t capacity, parcel_first, parcel_count;
+    bool moving;  // some thread is at it, and will look again before it leaves
+};
+
+struct end {
+    struct transport transport;  // first, so that a transport is its end
+    struct threads *engine;
+    pthread_cond_t changed;
+    bool waiting, notified, left;
+    struct post_pool pool;
+};
+
+struct threads {
+    pthread_mutex_t lock;
+    struct threads_settings settings;
+    struct end *ends;
+    uint32_t ranks;
+    struct lane *lanes;
+    uint32_t lane_count;
+    struct gathering *gatherings;  // by stage
+    uint32_t gathering_count;
+    struct link *links;
+    uint64_t *link_free_ns;
+    bool failed;
+    struct error error;
+};
+
+extern const struct transport_functions threads_functions;
+
+static inline uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+#endif
