@@ -36,8 +36,8 @@ struct schedule *generate_dualpipe(const struct generate_request *request, struc
         const uint32_t place = least_of(rank, p - 1 - rank), near_route = rank == place ? 0 : 1;
         const struct way ways[2] = { { .stage = place, .micro_batch = near_route, .stride = 2 },
                                      { .stage = p - 1 - place, .micro_batch = 1 - near_route, .stride = 2 } };
-        good = generate_add_two_ways(schedule, rank, ways, (struct dual_place){ p / 2, place, request->micro_batches / 2 },
-                                     error);
+        const struct dual_place in_stream = { p / 2, place, request->micro_batches / 2 };
+        good = generate_add_two_ways(schedule, rank, ways, in_stream, error);
     }
     return generate_done(schedule, good);
 }

@@ -138,7 +138,8 @@ struct schedule *generate_two_ways(const char *name, const struct generate_reque
 {
     const uint32_t p = request->ranks;
     if (p % 2 != 0) {
-        error_set(error, "%s has two pipelines against each other: ranks must be even, such as %u, not %u", name, p + 1, p);
+        error_set(error, "%s has two pipelines against each other: ranks must be even, such as %u, not %u", name,
+                  p + 1, p);
         return NULL;
     }
     struct schedule *schedule = generate_one_stage_per_rank(name, WEIGHTS_FLUSH, request, error);
