@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/utf8.h"
 #include "schedules/csv.h"
 
 const char *const csv_dialect_names[] = { "torch2.6", "torch2.9", NULL };
@@ -213,17 +214,23 @@ static bool measure(struct reader reader, struct sizes *sizes, struct error *err
 
 // --- the schedule ------------------------------------------------------------------
 
-// "zb1p" of "runs/zb1p.csv".
+// "zb1p" of "runs/zb1p.csv". A document must be able to hold it: whole characters.
 static void name_after_file(struct schedule *schedule, const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     size_t length = strlen(base);
     if (length > 4 && strcmp(base + length - 4, ".csv") == 0)
         length -= 4;
-    if (length >= sizeof schedule->name)
-        length = sizeof schedule->name - 1;
-    memcpy(schedule->name, base, length);
-    schedule->name[length] = '\0';
+    size_t used = 0;
+    for (size_t at = 0, step; at < length; at += step) {
+        const size_t bytes = utf8_length(base + at, length - at);
+        step = bytes ? bytes : 1;
+        if (used + step >= sizeof schedule->name)
+            break;
+        memcpy(schedule->name + used, bytes ? base + at : "?", step);
+        used += step;
+    }
+    schedule->name[used] = '\0';
 }
 
 static bool add_all(struct reader reader, struct schedule *schedule, struct error *error)

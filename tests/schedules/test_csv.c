@@ -58,6 +58,31 @@ static void the_page_shows_what_is_read_and_written(void **state)
     schedule_free(schedule);
 }
 
+static void the_name_is_the_files_in_whole_characters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *name;
+    } rows[] = {
+        { "runs/zb1p.csv", "zb1p" },
+        { "no-ending", "no-ending" },
+        { "x/\xc3\xa4.csv", "\xc3\xa4" },
+        { "x/\xff.csv", "?" },
+        { "123456789012345678901234567890123456789012345678901234567890123\xc3\xa4",
+          "123456789012345678901234567890123456789012345678901234567890123" },
+        { "12345678901234567890123456789012345678901234567890123456789012\xc3\xa4",
+          "12345678901234567890123456789012345678901234567890123456789012" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct error error = { 0 };
+        size_t passed_over;
+        struct schedule *schedule = csv_read("0F0,0B0", 7, rows[i].path, &passed_over, &error);
+        assert_good(schedule, error);
+        assert_string_equal(schedule->name, rows[i].name);
+        schedule_free(schedule);
+    }
+}
+
 static void a_stage_is_where_it_stands(void **state)
 {
     (void)state;
@@ -411,8 +436,9 @@ static void pytorchs_lowered_file_comes_back_as_it_was(void **state)
 int main(void)
 {
     enum { REFUSALS = sizeof refusal_rows / sizeof refusal_rows[0] };
-    struct CMUnitTest tests[REFUSALS + 12] = {
+    struct CMUnitTest tests[REFUSALS + 13] = {
         cmocka_unit_test(the_page_shows_what_is_read_and_written),
+        cmocka_unit_test(the_name_is_the_files_in_whole_characters),
         cmocka_unit_test(a_stage_is_where_it_stands),
         cmocka_unit_test(blanks_and_either_line_end_are_nothing),
         cmocka_unit_test(groups_and_messages_are_read),
@@ -426,6 +452,6 @@ int main(void)
         cmocka_unit_test(pytorchs_lowered_file_comes_back_as_it_was),
     };
     for (size_t i = 0; i < REFUSALS; i++)
-        tests[12 + i] = (struct CMUnitTest)TEST_ROW(what_is_not_pytorchs_is_refused_where_it_stands, &refusal_rows[i]);
+        tests[13 + i] = (struct CMUnitTest)TEST_ROW(what_is_not_pytorchs_is_refused_where_it_stands, &refusal_rows[i]);
     return cmocka_run_group_tests_name("csv", tests, NULL, NULL);
 }
