@@ -105,7 +105,8 @@ static char *usual_file(size_t *length, struct error *error)
     struct csv_left_out left_out;
     struct text text = { 0 };
     struct schedule *schedule = schedule_generate("zb-h1", 32, 1, 256, error);
-    const bool good = schedule && csv_write(schedule, &(struct csv_style){ .line_feeds = true }, &text, &left_out, error);
+    const struct csv_style style = { .line_feeds = true };
+    const bool good = schedule && csv_write(schedule, &style, &text, &left_out, error);
     schedule_free(schedule);
     *length = text.length;
     return good ? text_take(&text, error) : NULL;
@@ -123,8 +124,8 @@ int main(int count, char **arguments)
         free(text);
         return 3;
     }
-    printf("%s: actions %zu, lowered %zu, steps %llu; ms:", count > 1 ? arguments[1] : "zb-h1 p=32 m=256", bench.actions,
-           bench.lowered_actions, (unsigned long long)bench.steps);
+    printf("%s: actions %zu, lowered %zu, steps %llu; ms:", count > 1 ? arguments[1] : "zb-h1 p=32 m=256",
+           bench.actions, bench.lowered_actions, (unsigned long long)bench.steps);
     for (int part = 0; part < PARTS; part++) {
         printf(" %s %.3f", part_names[part], (double)bench.best_ns[part] / 1e6);
         sum_ns += part == STEPS ? 0 : bench.best_ns[part];

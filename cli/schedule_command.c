@@ -36,7 +36,8 @@ static const struct argp_option options[] = {
     { "splits", KEY_SPLITS, "K", 0, "In how many parts each sequence goes through the stages (seq1f1b)", 0 },
     { "replicas", KEY_REPLICAS, "R,R,...", 0, "Ranks of each stage, such as 3,1 (pipedream)", 0 },
     OPTION_OUTPUT,
-    { "format", KEY_FORMAT, "F", 0, "text (a row per rank; the default), json (the document) or csv (PyTorch's file)", 0 },
+    { "format", KEY_FORMAT, "F", 0,
+      "text (a row per rank; the default), json (the document) or csv (PyTorch's file)", 0 },
     { "lowered", KEY_LOWERED, 0, 0, "With the SENDs and RECVs between ranks", 0 },
     { "dialect", KEY_DIALECT, "TORCH", 0, "Which PyTorch is to read the csv: torch2.6 or torch2.9 (the default)", 0 },
     { "lf", KEY_LF, 0, 0, "End the lines of the csv in LF rather than CR LF", 0 },
@@ -209,7 +210,8 @@ static bool write_csv(const struct given *given, const struct schedule *schedule
     if (!csv_write(schedule, &given->style, text, &left_out, error))
         return false;
     if (left_out.steps || left_out.reductions || left_out.validations)
-        fprintf(stderr, "weir: left out, since PyTorch's CSV has no cells for them: %zu STEP, %zu REDUCE, %zu VALIDATE\n",
+        fprintf(stderr,
+                "weir: left out, since PyTorch's CSV has no cells for them: %zu STEP, %zu REDUCE, %zu VALIDATE\n",
                 left_out.steps, left_out.reductions, left_out.validations);
     return true;
 }
@@ -281,4 +283,5 @@ static int run(int count, char **arguments)
     return command_fail(&error);
 }
 
-const struct command command_schedule = { "schedule", "generate a schedule by name, or write one in another form", run };
+const struct command command_schedule = { "schedule", "generate a schedule by name, or write one in another form",
+                                          run };

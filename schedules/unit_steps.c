@@ -6,7 +6,7 @@
 
 struct clock {
     const struct schedule *schedule;
-    uint64_t *sent[2];  // by the message's micro-batch and the stage it comes from: the step behind its SEND_F or SEND_B
+    uint64_t *sent[2];  // by where a message comes from: the step behind its SEND_F, or SEND_B
     uint64_t *now;      // per rank: its next free step
     size_t *next;       // and its next action
 };
@@ -68,8 +68,9 @@ static bool run(struct clock *clock, uint64_t *steps, struct error *error)
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
         char action[ACTION_SIZE];
         if (clock->next[rank] < schedule->lists[rank].count)
-            return error_set_kind(error, ERROR_ANSWER, "rank %u, position %zu, %s: nobody sends it (weir check says why)",
-                                  rank, clock->next[rank],
+            return error_set_kind(error, ERROR_ANSWER,
+                                  "rank %u, position %zu, %s: nobody sends it (weir check says why)", rank,
+                                  clock->next[rank],
                                   action_format(schedule->lists[rank].at[clock->next[rank]], action));
         if (clock->now[rank] > *steps)
             *steps = clock->now[rank];

@@ -144,9 +144,11 @@ static struct document_row {
     { "costs: a missing time", DOCUMENT("\"costs\": [{\"forward_ns\": 1, \"backward_input_ns\": 1}]"),
       "x.json: costs[0].backward_weight_ns: is missing" },
     { "costs: an unknown column",
-      DOCUMENT("\"costs\": [{\"forward_ns\": 1, \"backward_input_ns\": 1, \"backward_weight_ns\": 1, \"forwards\": 2}]"),
+      DOCUMENT("\"costs\": [{\"forward_ns\": 1, \"backward_input_ns\": 1, \"backward_weight_ns\": 1, "
+               "\"forwards\": 2}]"),
       "x.json: costs[0]: key \"forwards\" is not known" },
-    { "costs: another document", "{\"format\": \"weir.plan\"}", "x.json: format: is \"weir.plan\", not \"weir.costs\"" },
+    { "costs: another document", "{\"format\": \"weir.plan\"}",
+      "x.json: format: is \"weir.plan\", not \"weir.costs\"" },
 };
 
 static void a_document_is_read_strictly(void **state)

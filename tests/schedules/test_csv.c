@@ -105,7 +105,8 @@ static void blanks_and_either_line_end_are_nothing(void **state)
 static void groups_and_messages_are_read(void **state)
 {
     (void)state;
-    struct schedule *schedule = read_text("0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,(0F2;0B0)OVERLAP_F_B\n1RECV_F0,1F0,1B0,1SEND_B0\n");
+    struct schedule *schedule = read_text("0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,(0F2;0B0)OVERLAP_F_B\n"
+                                          "1RECV_F0,1F0,1B0,1SEND_B0\n");
     assert_list(schedule, 0, "0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 (0F2;0B0)OVERLAP_F_B");
     assert_list(schedule, 1, "1RECV_F0 1F0 1B0 1SEND_B0");
     assert_true(schedule->lowered);
@@ -204,7 +205,8 @@ static void an_order_is_written_in_columns_and_a_lowered_one_as_it_is(void **sta
     free(text);
     text = written(lowered, &(struct csv_style){ CSV_TORCH_2_9, false });
     assert_string_equal(text, "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\r\n"
-                              "1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,1RECV_B0,1B0,1SEND_B0,1RECV_B1,1B1,1SEND_B1\r\n"
+                              "1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,"
+                              "1RECV_B0,1B0,1SEND_B0,1RECV_B1,1B1,1SEND_B1\r\n"
                               "2RECV_F0,2F0,2RECV_F1,2F1,2B0,2SEND_B0,2B1,2SEND_B1\r\n");
     free(text);
     schedule_free(lowered);
@@ -247,13 +249,14 @@ static void what_cannot_be_said_is_refused(void **state)
                      "pipedream updates its weights between micro-batches (weights stash), which PyTorch's CSV cannot "
                      "say: --format json can");
     assert_unsayable(read_text("0F0,0F1,(0B0;0F2)OVERLAP_F_B,0B1,0B2"), CSV_TORCH_2_6,
-                     "rank 0, position 2, (0B0;0F2)OVERLAP_F_B: groups came with torch 2.9: --dialect torch2.9 can have "
-                     "them");
+                     "rank 0, position 2, (0B0;0F2)OVERLAP_F_B: groups came with torch 2.9: --dialect torch2.9 can "
+                     "have them");
     assert_unsayable(read_text("0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0"), CSV_TORCH_2_9,
                      "file cannot run, so that its actions have no columns (weir check says why)");
     struct schedule *schedule = generated("1f1b", 2, 2);
     schedule->splits = 2;
-    assert_unsayable(schedule, CSV_TORCH_2_9, "1f1b splits its sequences, which PyTorch's CSV cannot say: --format json can");
+    assert_unsayable(schedule, CSV_TORCH_2_9,
+                     "1f1b splits its sequences, which PyTorch's CSV cannot say: --format json can");
     schedule = generated("1f1b", 2, 1);
     schedule->lists[1].at[0].kind = ACTION_R;
     assert_unsayable(schedule, CSV_TORCH_2_9,
@@ -267,8 +270,8 @@ static void what_cannot_be_said_is_refused(void **state)
     schedule->routes[1] = schedule->routes[2] = 1;
     schedule->route_count = 2;
     assert_unsayable(schedule, CSV_TORCH_2_9,
-                     "1f1b has stage 0 on rank 0 and on rank 1; PyTorch's CSV has one copy of each stage: --format json "
-                     "can have more");
+                     "1f1b has stage 0 on rank 0 and on rank 1; PyTorch's CSV has one copy of each stage: --format "
+                     "json can have more");
 }
 
 // --- there and back --------------------------------------------------------------
@@ -357,7 +360,9 @@ static size_t wanted_column(const char *text, const struct schedule *schedule, s
 {
     char cell[ACTION_SIZE];
     struct action needed = action;
-    if (action.kind == ACTION_W || (action.kind == ACTION_F ? action.stage == 0 : action.stage + 1u == schedule->stages))
+    if (action.kind == ACTION_W)
+        return 0;
+    if (action.kind == ACTION_F ? action.stage == 0 : action.stage + 1u == schedule->stages)
         return 0;
     needed.stage = (uint16_t)(action.kind == ACTION_F ? action.stage - 1 : action.stage + 1);
     const enum action_kind kinds[2] = { action.kind == ACTION_F ? ACTION_F : ACTION_B, ACTION_I };
