@@ -75,9 +75,9 @@ struct rounds {
     uint32_t size, remainder;  // micro-batches of a round; of the last one, if that is smaller
 };
 struct rounds rounds_of(uint32_t ranks, uint32_t micro_batches);
-// The action that is number `k` of its kind on the rank; backwards go through the stages the other way.
-struct action rounds_action(const struct rounds *rounds, const struct schedule *schedule, uint32_t rank,
-                            enum action_kind kind, uint32_t k);
+// Adds the action that is number `k` of its kind on the rank; backwards go through the stages the other way.
+bool rounds_add(const struct rounds *rounds, struct schedule *schedule, uint32_t rank, enum action_kind kind, uint32_t k,
+                struct error *error);
 
 // The list of a rank in two streams of work that pass each other (dualpipev.c): its first stage, nearer to the
 // beginning of the stream that it is in, and its second.

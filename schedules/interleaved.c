@@ -23,16 +23,16 @@ struct rounds rounds_of(uint32_t ranks, uint32_t micro_batches)
     return (struct rounds){ .size = size, .remainder = micro_batches % size };
 }
 
-struct action rounds_action(const struct rounds *rounds, const struct schedule *schedule, uint32_t rank,
-                            enum action_kind kind, uint32_t k)
+bool rounds_add(const struct rounds *rounds, struct schedule *schedule, uint32_t rank, enum action_kind kind, uint32_t k,
+                struct error *error)
 {
     const uint32_t chunks = schedule->stages / schedule->ranks;
     const uint32_t round = k / (rounds->size * chunks), within = k % (rounds->size * chunks);
     const bool is_last = round == schedule->micro_batches / rounds->size;
     const uint32_t size = is_last ? rounds->remainder : rounds->size;
     const uint32_t chunk = kind == ACTION_F ? within / size : chunks - 1 - within / size;
-    return (struct action){ .stage = (uint16_t)(chunk * schedule->ranks + rank), .kind = (uint8_t)kind,
-                            .micro_batch = round * rounds->size + within % size };
+    return generate_add(schedule, rank, kind, chunk * schedule->ranks + rank, round * rounds->size + within % size,
+                        error);
 }
 
 static bool add_rank(struct schedule *schedule, uint32_t rank, const struct rounds *rounds, struct error *error)
@@ -43,9 +43,9 @@ static bool add_rank(struct schedule *schedule, uint32_t rank, const struct roun
     bool good = true;
     for (uint32_t k = 0; good && k < all + ahead; k++) {
         if (k < all)
-            good = schedule_add(schedule, rank, rounds_action(rounds, schedule, rank, ACTION_F, k), error);
+            good = rounds_add(rounds, schedule, rank, ACTION_F, k, error);
         if (good && k >= ahead)
-            good = schedule_add(schedule, rank, rounds_action(rounds, schedule, rank, ACTION_B, k - ahead), error);
+            good = rounds_add(rounds, schedule, rank, ACTION_B, k - ahead, error);
     }
     return good && generate_add_steps(schedule, rank, error);
 }

@@ -17,11 +17,11 @@ static bool add_rank(struct schedule *schedule, uint32_t rank, const struct roun
     bool good = true;
     for (uint32_t k = 0; good && k < all + ahead + lag; k++) {
         if (k < all)
-            good = schedule_add(schedule, rank, rounds_action(rounds, schedule, rank, ACTION_F, k), error);
+            good = rounds_add(rounds, schedule, rank, ACTION_F, k, error);
         if (good && k >= ahead && k - ahead < all)
-            good = schedule_add(schedule, rank, rounds_action(rounds, schedule, rank, ACTION_I, k - ahead), error);
+            good = rounds_add(rounds, schedule, rank, ACTION_I, k - ahead, error);
         if (good && k >= ahead + lag)
-            good = schedule_add(schedule, rank, rounds_action(rounds, schedule, rank, ACTION_W, k - ahead - lag), error);
+            good = rounds_add(rounds, schedule, rank, ACTION_W, k - ahead - lag, error);
     }
     return good && generate_add_steps(schedule, rank, error);
 }

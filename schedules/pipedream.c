@@ -24,12 +24,18 @@
 
 enum { MOST_ROUTES = 65536 };
 
-// The ranks of one stage.
+// The ranks of one stage. Micro-batch i of number n among them is i * count + n.
 struct crew {
     uint32_t stage;
     uint32_t first, count;
     uint32_t ahead;  // forwards of each before its first backward
 };
+
+static bool add_own(struct schedule *schedule, const struct crew *crew, uint32_t number, enum action_kind kind, uint32_t i,
+                    struct error *error)
+{
+    return generate_add(schedule, crew->first + number, kind, crew->stage, i * crew->count + number, error);
+}
 
 static bool add_rank(struct schedule *schedule, const struct crew *crew, uint32_t number, struct error *error)
 {
@@ -37,12 +43,12 @@ static bool add_rank(struct schedule *schedule, const struct crew *crew, uint32_
     const uint32_t own = m / r + (number < m % r), updates = (m + r - 1) / r, ahead = least_of(crew->ahead, own);
     bool good = true;
     for (uint32_t i = 0; good && i < ahead; i++)
-        good = generate_add(schedule, rank, ACTION_F, crew->stage, i * r + number, error);
+        good = add_own(schedule, crew, number, ACTION_F, i, error);
     for (uint32_t i = 0; good && i < updates; i++) {
-        good = (i >= own || generate_add(schedule, rank, ACTION_B, crew->stage, i * r + number, error))
+        good = (i >= own || add_own(schedule, crew, number, ACTION_B, i, error))
             && (r == 1 || generate_add(schedule, rank, ACTION_REDUCE, crew->stage, i, error))
             && generate_add(schedule, rank, ACTION_STEP, crew->stage, i, error)
-            && (i + ahead >= own || generate_add(schedule, rank, ACTION_F, crew->stage, (i + ahead) * r + number, error));
+            && (i + ahead >= own || add_own(schedule, crew, number, ACTION_F, i + ahead, error));
     }
     return good;
 }
@@ -80,8 +86,10 @@ static bool fits(const struct generate_request *request, struct error *error)
         return error_set(error, "micro-batches must be %u or more, one for each replica of a stage, not %u", most,
                          request->micro_batches);
     if (routes_needed(request) > MOST_ROUTES)
-        return error_set(error, "these replicas need %u routes, and a schedule can have %d: use numbers of replicas that "
-                         "divide each other", routes_needed(request), MOST_ROUTES);
+        return error_set(error,
+                         "these replicas need %u routes, and a schedule can have %d: use numbers of replicas that divide "
+                         "each other",
+                         routes_needed(request), MOST_ROUTES);
     return true;
 }
 

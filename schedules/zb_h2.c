@@ -16,7 +16,8 @@ struct schedule *generate_zb_h2(const struct generate_request *request, struct e
     struct schedule *schedule = generate_one_stage_per_rank("zb-h2", WEIGHTS_FLUSH, request, error);
     bool good = schedule != NULL;
     for (uint32_t rank = 0; good && rank < request->ranks; rank++) {
-        const struct split_order order = { .ahead = 2 * (request->ranks - rank) - 1, .lag = 2 * rank, .validates = true };
+        const struct split_order order = { .ahead = 2 * (request->ranks - rank) - 1, .lag = 2 * rank,
+                                           .validates = true };
         good = generate_add_split_rank(schedule, rank, order, error);
     }
     return generate_done(schedule, good);

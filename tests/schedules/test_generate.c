@@ -37,7 +37,8 @@ static struct order_row {
       { "0F0 0F1 0F2 2F0 2F1 2F2 2B2 2B1 2B0 0B2 0B1 0B0 0STEP 2STEP",
         "1F0 1F1 1F2 3F0 3F1 3F2 3B2 3B1 3B0 1B2 1B1 1B0 1STEP 3STEP" } },
     { "zb-h1: each W r backwards behind its I", "zb-h1", 3, 4,
-      { "0F0 0F1 0F2 0I0 0W0 0F3 0I1 0W1 0I2 0W2 0I3 0W3 0STEP", "1F0 1F1 1I0 1F2 1I1 1W0 1F3 1I2 1W1 1I3 1W2 1W3 1STEP",
+      { "0F0 0F1 0F2 0I0 0W0 0F3 0I1 0W1 0I2 0W2 0I3 0W3 0STEP",
+        "1F0 1F1 1I0 1F2 1I1 1W0 1F3 1I2 1W1 1I3 1W2 1W3 1STEP",
         "2F0 2I0 2F1 2I1 2F2 2I2 2W0 2F3 2I3 2W1 2W2 2W3 2STEP" } },
     { "zb-h2: twice as far ahead, and a validation", "zb-h2", 2, 4,
       { "0F0 0F1 0F2 0VALIDATE 0I0 0W0 0F3 0I1 0W1 0I2 0W2 0I3 0W3 0STEP",
@@ -126,7 +127,8 @@ static void order_is_that_of_the_file(void **state)
     for (uint32_t rank = 0; rank < row->ranks; rank++) {
         char got[8000], want[8000];
         assert_string_equal(list_text(ours, rank, got, sizeof got), list_text(theirs, rank, want, sizeof want));
-        assert_memory_equal(ours->lists[rank].at, theirs->lists[rank].at, ours->lists[rank].count * sizeof(struct action));
+        assert_memory_equal(ours->lists[rank].at, theirs->lists[rank].at,
+                            ours->lists[rank].count * sizeof(struct action));
     }
     schedule_free(theirs);
     schedule_free(ours);
@@ -162,7 +164,8 @@ static void what_cannot_be_generated_is_said(void **state)
         { "pipedream", 9, "pipedream has one stage per rank: chunks must be 1, not 9" },
         { "pipedream-2bw", 2, "pipedream-2bw has one stage per rank: chunks must be 1, not 2" },
         { "zb-h1", 2, "zb-h1 has one stage per rank: chunks must be 1, not 2" },
-        { "interleaved", 1, "interleaved has several stages per rank: chunks must be 2 or more, not 1 (1f1b is for 1)" },
+        { "interleaved", 1,
+          "interleaved has several stages per rank: chunks must be 2 or more, not 1 (1f1b is for 1)" },
         { "looped-bfs", 1, "looped-bfs has several stages per rank: chunks must be 2 or more, not 1 (gpipe is for 1)" },
         { "interleaved-zb", 1,
           "interleaved-zb has several stages per rank: chunks must be 2 or more, not 1 (zb-h1 is for 1)" },
@@ -346,7 +349,11 @@ static void the_page_of_schedules_has_a_line_for_each(void **state)
 
 int main(void)
 {
-    enum { ORDERS = sizeof order_rows / sizeof order_rows[0], FILES = sizeof file_rows / sizeof file_rows[0], OTHERS = 8 };
+    enum {
+        ORDERS = sizeof order_rows / sizeof order_rows[0],
+        FILES = sizeof file_rows / sizeof file_rows[0],
+        OTHERS = 8,
+    };
     struct CMUnitTest tests[OTHERS + ORDERS + FILES] = {
         cmocka_unit_test(rounds_are_pytorchs_and_otherwise_megatrons),
         cmocka_unit_test(what_cannot_be_generated_is_said),

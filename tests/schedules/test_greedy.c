@@ -97,7 +97,8 @@ static bool choose(const struct twin *twin, uint32_t rank, uint32_t slot, bool i
             if (schedule_rank(schedule, stage, i) != rank)
                 continue;
             const int route = (int)schedule->route_of[i];
-            const uint32_t ahead = number_of(twin, rank, (int)stage, route, F) - number_of(twin, rank, (int)stage, route, BACK);
+            const uint32_t ahead =
+                number_of(twin, rank, (int)stage, route, F) - number_of(twin, rank, (int)stage, route, BACK);
             for (unsigned back = 0; back < 2; back++) {
                 const enum action_kind backward = rules->splits_backward ? ACTION_I : ACTION_B;
                 const struct action action = { .stage = (uint16_t)stage, .micro_batch = i,
@@ -120,7 +121,8 @@ static bool choose(const struct twin *twin, uint32_t rank, uint32_t slot, bool i
 
 static void run_twin(struct twin *twin)
 {
-    const size_t all = (twin->rules->splits_backward ? 3u : 2u) * twin->schedule->stages * twin->schedule->micro_batches;
+    const size_t kinds = twin->rules->splits_backward ? 3 : 2;
+    const size_t all = kinds * twin->schedule->stages * twin->schedule->micro_batches;
     bool is_limited = true;
     for (uint32_t slot = 0; twin->count < all;) {
         size_t begun = 0;
@@ -148,7 +150,8 @@ static void run_twin(struct twin *twin)
 // No two actions have the same turn.
 static int64_t random_turn(const void *state, struct action action)
 {
-    uint64_t seed = *(const uint64_t *)state + ((uint64_t)action.micro_batch << 24 | (uint64_t)action.stage << 4 | action.kind);
+    const uint64_t which = (uint64_t)action.micro_batch << 24 | (uint64_t)action.stage << 4 | action.kind;
+    uint64_t seed = *(const uint64_t *)state + which;
     return (int64_t)(random_next(&seed) >> 2);
 }
 
@@ -197,8 +200,9 @@ static void orders_are_those_of_the_slow_twin(void **state)
         for (uint32_t s = 0; s < 6; s++)
             most_ahead[s] = 1 + (uint32_t)random_below(&seed, 4);
         const uint64_t turns = random_next(&seed);
-        const struct greedy_rules rules = { .splits_backward = random_below(&seed, 2), .turn = random_turn, .state = &turns,
-                                            .most_kept = 1 + (uint32_t)random_below(&seed, 8), .most_ahead = most_ahead };
+        const struct greedy_rules rules = { .splits_backward = random_below(&seed, 2),
+                                            .most_kept = 1 + (uint32_t)random_below(&seed, 8),
+                                            .most_ahead = most_ahead, .turn = random_turn, .state = &turns };
         struct error error = { 0 };
         assert_good(greedy_order(schedule, &rules, &error), error);
         twin = (struct twin){ .schedule = schedule, .rules = &rules };
