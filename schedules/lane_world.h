@@ -35,8 +35,9 @@ enum lane_use { LANES_FREE, LANES_ONE, LANES_NONE };
 struct lane_world;  // a lowered schedule analysed once, so that it can be run often
 
 // A compute order is lowered first, its receives early. What check.h refuses with
-// this many buffered sends per channel is refused here by the same sentence; with
-// LANES_FREE the capacity does not matter. `network` NULL: messages take no time.
+// this many buffered sends per channel is refused here by the same sentence: what
+// stands still there does so here, unless a rank would come to a REDUCE past a SEND
+// that waits. With LANES_FREE the capacity does not matter. `network` NULL: messages take no time.
 struct lane_world *lane_world_create(const struct schedule *schedule, const struct cost_row *costs, const struct network *network,
                            enum lane_use use, uint32_t capacity, struct error *error);
 void lane_world_free(struct lane_world *world);

@@ -52,17 +52,32 @@ static struct lane *messages_of(struct lane_world *world, uint32_t rank)
     return &world->ranks[rank][world->use == LANES_ONE];
 }
 
-// What the lane stands at takes it until `end_ns`. Whoever may be waited for then is
-// woken: the rank itself, and the other end of a RECV that it will have reached.
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+// If a RECV comes next, the other end is woken for when the rank will have reached it.
+// What computes are still to begin before that will do so themselves.
+static void announce(struct lane_world *world, uint32_t rank, uint64_t now_ns)
+{
+    const struct lane *computes = world->ranks[rank], *messages = messages_of(world, rank);
+    const struct item *next = messages->at;
+    const size_t begun = (size_t)(computes->at - computes->begin);
+    if (next == messages->end || next->kind != ITEM_RECV || next->after > begun)
+        return;
+    const uint64_t free_ns = later(messages->free_ns, next->after == begun ? computes->free_ns : 0);
+    wake(world, next->peer, later(free_ns, now_ns));
+}
+
+// What the lane stands at takes it until `end_ns`, when the rank may go on.
 static void take_lane(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t start_ns, uint64_t end_ns)
 {
     lane->at->start_ns = start_ns;
     lane->at->end_ns = lane->free_ns = end_ns;
     lane->at++;
     wake(world, rank, end_ns);
-    const struct lane *computes = world->ranks[rank], *messages = messages_of(world, rank);
-    if (messages->at < messages->end && messages->at->kind == ITEM_RECV)
-        wake(world, messages->at->peer, computes->free_ns > messages->free_ns ? computes->free_ns : messages->free_ns);
+    announce(world, rank, start_ns);
 }
 
 static bool begin_compute(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t now_ns)
@@ -89,8 +104,8 @@ static bool begin_reduce(struct lane_world *world, struct lane *lane, uint64_t n
         return false;
     uint64_t longest_ns = 0;
     for (uint32_t copy = first; copy < end; copy++) {
-        const uint64_t ns = world->now_durations[world->ranks[copies->ranks[copy]][0].at->duration];
-        longest_ns = ns > longest_ns ? ns : longest_ns;
+        const struct lane *lane_of_copy = world->ranks[copies->ranks[copy]];
+        longest_ns = later(longest_ns, world->now_durations[lane_of_copy->at->duration]);
     }
     world->waiting[stage] = 0;
     for (uint32_t copy = first; copy < end; copy++)
@@ -221,7 +236,7 @@ bool lane_world_run(struct lane_world *world, const uint64_t *durations, uint64_
     for (uint32_t rank = 0; rank < world->lowered->ranks; rank++) {
         const struct lane *lane = world->ranks[rank];
         assert(lane[0].at == lane[0].end && lane[1].at == lane[1].end);  // check.h has proved it
-        *iteration_ns = lane[0].free_ns > *iteration_ns ? lane[0].free_ns : *iteration_ns;
+        *iteration_ns = later(*iteration_ns, lane[0].free_ns);
     }
     return true;
 }

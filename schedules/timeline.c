@@ -48,7 +48,10 @@ bool timeline_add_level(struct timeline *timeline, struct level level)
 {
     if (is_same_moment(timeline, 1, level)) {
         struct level *last = &timeline->levels[timeline->level_count - 1];
-        if (level.bytes >= last->bytes || is_same_moment(timeline, 2, level)) {
+        const bool has_two = is_same_moment(timeline, 2, level);
+        if (has_two && last[-1].bytes < last->bytes)
+            last[-1].bytes = last->bytes;
+        if (level.bytes >= last->bytes || has_two) {
             last->bytes = level.bytes;
             return true;
         }

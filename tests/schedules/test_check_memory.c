@@ -134,7 +134,7 @@ static void refusals_are_those_of_the_simulated_peaks(void **state)
 {
     (void)state;
     uint64_t over = 0, within = 0;
-    for (uint64_t trial = 0; trial < test_trials(500, 5000); trial++) {
+    for (uint64_t trial = 0; trial < test_trials(3000, 30000); trial++) {
         uint64_t seed = trial, limits[RANDOM_RANKS];
         struct error error = { 0 };
         struct simulation simulation;

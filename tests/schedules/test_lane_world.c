@@ -173,7 +173,7 @@ static void every_schedule_has_its_price(void **state)
 static void free_lanes_are_the_usual_world(void **state)
 {
     (void)state;
-    for (uint64_t trial = 0; trial < test_trials(600, 6000); trial++) {
+    for (uint64_t trial = 0; trial < test_trials(3000, 30000); trial++) {
         uint64_t seed = trial;
         struct error error = { 0 };
         struct simulation simulation;
@@ -197,12 +197,23 @@ static void free_lanes_are_the_usual_world(void **state)
     }
 }
 
+static bool has_reduce(const struct schedule *schedule)
+{
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        for (size_t i = 0; i < schedule->lists[rank].count; i++) {
+            if (schedule->lists[rank].at[i].kind == ACTION_REDUCE)
+                return true;
+        }
+    }
+    return false;
+}
+
 static void lanes_agree_with_a_slow_world(void **state)
 {
     (void)state;
     static struct slow_lanes world;
     uint64_t ran = 0, refused = 0;
-    for (uint64_t trial = 0; trial < test_trials(400, 6000); trial++) {
+    for (uint64_t trial = 0; trial < test_trials(4000, 40000); trial++) {
         uint64_t seed = trial;
         struct error error = { 0 };
         struct schedule *order = random_schedule(&seed);
@@ -218,7 +229,8 @@ static void lanes_agree_with_a_slow_world(void **state)
         uint64_t got = UINT64_MAX;
         if (lanes)
             assert_good(lane_world_run(lanes, NULL, &got, &error), error);
-        if (got != want && (lanes || strstr(error.text, "waits")))
+        const bool stands = strstr(error.text, "waits") && !has_reduce(lowered);
+        if (got != want && (lanes || stands))
             fail_msg("trial %llu, use %d, capacity %u: %llu, and slowly %llu (%s)", (unsigned long long)trial, use, capacity,
                      (unsigned long long)got, (unsigned long long)want, error.text);
         ran += lanes != NULL;
@@ -228,7 +240,7 @@ static void lanes_agree_with_a_slow_world(void **state)
         schedule_free(lowered);
         schedule_free(order);
     }
-    assert_true(ran > 100 && refused > 20);
+    assert_true(ran > 1000 && refused > 200);
 }
 
 int main(void)
