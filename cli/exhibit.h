@@ -1,14 +1,18 @@
-// A run to be shown: simulated, from a plan or a schedule.
+// A run to be shown: simulated, from a plan or a schedule, or measured (traces.h).
 #ifndef CLI_EXHIBIT_H
 #define CLI_EXHIBIT_H
 
 #include "cli/subject.h"
 #include "schedules/timeline_html.h"
+#include "schedules/trace_read.h"
 
 struct exhibit {
     const char *file;
     char name[160];               // "1f1b, 8 ranks, 24 micro-batches"
-    struct subject subject;       // what was simulated
+    bool measured;
+    struct subject subject;       // what was simulated; empty if it was measured
+    struct trace_summary trace;   // of a measured run
+    bool all_iterations;
     struct timeline timeline;     // empty unless asked for
     struct simulation simulation;
     uint64_t *peak_bytes;         // per rank, as charts take them; NULL where nothing is kept
@@ -17,6 +21,8 @@ struct exhibit {
 // Simulates what the options say. Cleared by exhibit_clear().
 bool exhibit_simulate(const struct subject_options *options, bool with_timeline, struct exhibit *exhibit,
                       struct error *error);
+// Whether its numbers are such as documents and charts hold.
+bool exhibit_is_sensible(const struct exhibit *exhibit, struct error *error);
 void exhibit_clear(struct exhibit *exhibit);
 
 // Adds what two runs differ in: their numbers beside each other, and the first difference.

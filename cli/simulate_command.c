@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/exhibit.h"
 #include "cli/pictures.h"
+#include "cli/traces.h"
 #include "cli/worlds.h"
 #include "common/number.h"
 #include "schedules/costs.h"
@@ -18,6 +19,7 @@ static const char *const format_names[] = { "text", "json", "svg", "html", "trac
 
 struct given {
     struct subject_options subject;
+    struct trace_options trace;
     const char *against;
     enum format format;
     bool unit_steps;
@@ -31,7 +33,8 @@ static const struct argp_option options[] = {
     OPTION_SCHEDULE,
     { "format", KEY_FORMAT, "FORMAT", 0, "text (the default), json, svg, html (a page to zoom in), trace "
       "(Chrome trace events)", 0 },
-    { "against", KEY_AGAINST, "FILE", 0, "Compare with another plan or schedule, of the same costs if it has none", 0 },
+    { "against", KEY_AGAINST, "FILE", 0, "Compare with another plan, schedule (of the same costs, if it has none) or trace", 0 },
+    TRACE_OPTIONS,
     { "unit-steps", KEY_UNIT_STEPS, 0, 0,
       "Count steps instead, as PyTorch's simulator does: every action takes one, SENDs and RECVs too; no costs", 0 },
     CHART_OPTIONS,
@@ -43,6 +46,26 @@ static const struct argp_option options[] = {
 };
 
 // --- arguments ------------------------------------------------------------------
+
+static bool has_costs(const struct subject_options *subject)
+{
+    return subject->cost || subject->has_keep || subject->shared.cluster || subject->shared.schedule
+        || subject->shared.micro_batches;
+}
+
+// What does not go together. `state` knows how to end the program.
+static void check_options(const struct given *given, struct argp_state *state)
+{
+    const bool measured = given->trace.count > 0;
+    if (given->against && given->format != FORMAT_TEXT && given->format != FORMAT_HTML)
+        argp_error(state, "--against: only text and html show two");
+    if (measured && (given->unit_steps || given->world.use != LANES_FREE || given->world.has_noise))
+        argp_error(state, "--trace: was measured: nothing can be simulated of it");
+    if (measured && !given->against && has_costs(&given->subject))
+        argp_error(state, "--trace: has its own times: costs, clusters and the like are for what it is held --against");
+    if (given->trace.has_iteration && !measured && !given->against)
+        argp_error(state, "--iteration: is of a trace");
+}
 
 static error_t take(int key, char *argument, struct argp_state *state)
 {
@@ -58,15 +81,15 @@ static error_t take(int key, char *argument, struct argp_state *state)
         given->against = argument;
         break;
     case ARGP_KEY_END:
-        if (given->against && given->format != FORMAT_TEXT && given->format != FORMAT_HTML)
-            argp_error(state, "--against: only text and html show two");
+        check_options(given, state);
         world_option(key, argument, &given->world, state);
-        return subject_option(key, argument, &given->subject, state);
+        return given->trace.count > 0 ? 0 : subject_option(key, argument, &given->subject, state);
     case KEY_JSON:
         given->format = FORMAT_JSON;
         break;
     default:
         if (picture_option(key, argument, &given->picture, state) != ARGP_ERR_UNKNOWN
+            || trace_option(key, argument, &given->trace, state) != ARGP_ERR_UNKNOWN
             || world_option(key, argument, &given->world, state) != ARGP_ERR_UNKNOWN)
             return 0;
         return subject_option(key, argument, &given->subject, state);
@@ -86,7 +109,8 @@ static const struct argp argp = {
            "  weir schedule 1f1b --ranks 8 --micro-batches 24 --format json > 1f1b.json\n"
            "  weir simulate 1f1b.json --cost 18522us,18086us,9337us,601us\n"
            "  weir simulate 1f1b.json --cost 18522us,18086us,9337us,601us --one-lane --noise 5%\n"
-           "  weir simulate plan.json --against other.json --format html -o page.html\n",
+           "  weir simulate plan.json --against other.json --format html -o page.html\n"
+           "  weir simulate --trace rank*.json.gz --against plan.json\n",
 };
 
 // --- results -----------------------------------------------------------------------
@@ -172,12 +196,16 @@ static bool write_text(const struct given *given, const struct result *result, s
 {
     const struct exhibit *shown = &result->shown;
     const uint64_t unit_ns = shown->subject.unit_ns;
-    write_summary(&shown->simulation, &shown->subject, text);
-    worlds_write_summary(&result->worlds, unit_ns, text);
-    text_add(text, "\n");
-    write_table(&shown->simulation, &shown->subject, text);
-    text_add(text, "\n");
-    worlds_write_table(&result->worlds, unit_ns, text);
+    if (shown->measured) {
+        traces_write(shown, text);
+    } else {
+        write_summary(&shown->simulation, &shown->subject, text);
+        worlds_write_summary(&result->worlds, unit_ns, text);
+        text_add(text, "\n");
+        write_table(&shown->simulation, &shown->subject, text);
+        text_add(text, "\n");
+        worlds_write_table(&result->worlds, unit_ns, text);
+    }
     draw_chart(given, shown, text);
     if (!given->against)
         return true;
@@ -195,11 +223,13 @@ static bool write_result(const struct given *given, const struct result *result,
     const struct exhibit *shown = &result->shown;
     const struct svg_chart chart = { shown->name, given->picture.messages, shown->peak_bytes };
     const struct simulation_extras extras = worlds_extras(&result->worlds);
+    const struct schedule measured = { .name = "measured", .ranks = shown->simulation.ranks,
+                                       .stages = shown->trace.stages, .micro_batches = shown->trace.micro_batches };
     switch (given->format) {
     case FORMAT_TEXT:
         return write_text(given, result, text, error);
     case FORMAT_JSON:
-        simulation_write_with(&shown->simulation, shown->subject.schedule, &extras, text);
+        simulation_write_with(&shown->simulation, shown->measured ? &measured : shown->subject.schedule, &extras, text);
         return true;
     case FORMAT_SVG:
         timeline_draw_svg(&shown->timeline, &chart, text);
@@ -228,6 +258,11 @@ static void warn(const struct given *given, const struct exhibit *shown)
 
 static bool load_other(const struct given *given, struct exhibit *other, struct error *error)
 {
+    if (trace_is_likely(given->against)) {
+        struct trace_options trace = { .files = { given->against }, .count = 1, .iteration = given->trace.iteration,
+                                       .has_iteration = given->trace.has_iteration };
+        return traces_load(&trace, other, error);
+    }
     struct subject_options subject = given->subject;
     subject.file = given->against;
     return exhibit_simulate(&subject, true, other, error);
@@ -254,8 +289,10 @@ static bool simulate(const struct given *given, struct text *text, struct error 
 {
     struct result result = { .worlds.has_lanes = false };
     const bool draws = given->format != FORMAT_JSON;
-    bool good = exhibit_simulate(&given->subject, draws, &result.shown, error)
-             && run_worlds(given, &result, error) && (!given->against || load_other(given, &result.other, error));
+    bool good = given->trace.count > 0
+                  ? traces_load(&given->trace, &result.shown, error)
+                  : exhibit_simulate(&given->subject, draws, &result.shown, error) && run_worlds(given, &result, error);
+    good = good && (!given->against || load_other(given, &result.other, error));
     if (good) {
         warn(given, &result.shown);
         good = write_result(given, &result, text, error);

@@ -82,11 +82,16 @@ static bool is_apart(uint64_t a, uint64_t b, uint64_t tolerance_ns)
     return (a > b ? a - b : b - a) > tolerance_ns;
 }
 
-// The span at a position of a rank, or NULL past its end.
-static const struct span *at_position(const struct lanes *lanes, uint32_t rank, size_t position)
+// From `*place` on the next span of a rank that computes, or NULL past its end: steps and
+// the like take no part, as traces seldom have them.
+static const struct span *next_compute(const struct lanes *lanes, uint32_t rank, size_t *place)
 {
-    const size_t place = lanes->first[rank] + position;
-    return place < lanes->first[rank + 1] ? lanes->boxes[place].span : NULL;
+    while (*place < lanes->first[rank + 1]) {
+        const struct span *span = lanes->boxes[(*place)++].span;
+        if (span->action.kind <= ACTION_R)
+            return span;
+    }
+    return NULL;
 }
 
 static uint64_t since_first(const struct lanes *lanes, const struct span *span)
@@ -107,9 +112,10 @@ static unsigned judge(const struct lanes *lanes, const struct span *const spans[
 // An action is a greater difference than a time; of equals the first in time counts.
 static void compare_rank(const struct lanes *lanes, uint32_t rank, struct difference *first)
 {
+    size_t places[2] = { lanes[0].first[rank], lanes[1].first[rank] };
     for (size_t position = 0;; position++) {
-        const struct span *const spans[2] = { at_position(&lanes[0], rank, position),
-                                              at_position(&lanes[1], rank, position) };
+        const struct span *const spans[2] = { next_compute(&lanes[0], rank, &places[0]),
+                                              next_compute(&lanes[1], rank, &places[1]) };
         if (!spans[0] && !spans[1])
             return;
         const unsigned what = judge(lanes, spans, first->tolerance_ns);

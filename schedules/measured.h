@@ -10,12 +10,12 @@
 // all waiting that nothing accounts for. Cleared by simulation_clear().
 bool timeline_measure(const struct timeline *timeline, struct simulation *simulation, struct error *error);
 
-// Where two timelines first differ: in what a rank does, or, where all do the same, in
+// Where two timelines first differ: in what a rank computes, or, where all do the same, in
 // when it begins or how long it takes, by more than `tolerance_ns`.
 struct difference {
     enum { DIFFERENCE_NONE, DIFFERENCE_TIME, DIFFERENCE_ACTION, DIFFERENCE_RANKS } what;
     uint32_t rank;
-    size_t position;       // in the rank's order of time
+    size_t position;       // among what the rank computes
     ptrdiff_t spans[2];    // of either timeline; NO_SPAN (span_index.h) where a rank has no more
     uint64_t time_ns;      // from the beginning of whichever comes first
     uint64_t tolerance_ns;

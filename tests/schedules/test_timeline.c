@@ -216,7 +216,7 @@ static void svg_has_a_box_per_action_and_says_what_it_is(void **state)
 
 struct event {
     char phase;
-    uint64_t rank, id, start_ns, end_ns;
+    uint64_t rank, thread, id, start_ns, end_ns, bytes;
 };
 
 // "12.345" us in ns.
@@ -224,6 +224,8 @@ static uint64_t ns_of(double us)
 {
     return (uint64_t)(us * 1000 + 0.5);
 }
+
+enum { MOST_EVENTS = 4000 };
 
 static size_t read_events(const char *data, size_t length, struct event *events)
 {
@@ -240,8 +242,15 @@ static size_t read_events(const char *data, size_t length, struct event *events)
         event.start_ns = ns_of(json_fraction(&item, "ts"));
         if (event.phase == 'X')
             event.end_ns = event.start_ns + ns_of(json_fraction(&item, "dur"));
-        else
-            event.id = json_u64(&item, "id", 1, 100);
+        if (event.phase == 'X' || event.phase == 's' || event.phase == 'f')
+            event.thread = json_u64(&item, "tid", 1, 8);
+        if (event.phase == 's' || event.phase == 'f')
+            event.id = json_u64(&item, "id", 1, 1000);
+        if (event.phase == 'C') {
+            struct json arguments = json_object(&item, "args");
+            event.bytes = json_u64(&arguments, "bytes", 0, JSON_MAX);
+        }
+        assert_true(count < MOST_EVENTS);
         events[count++] = event;
     }
     assert_good(json_ok(document, &error), error);
@@ -252,7 +261,8 @@ static size_t read_events(const char *data, size_t length, struct event *events)
 static const struct event *box_around(const struct event *events, size_t count, const struct event *arrow)
 {
     for (size_t i = 0; i < count; i++) {
-        if (events[i].phase == 'X' && events[i].rank == arrow->rank && events[i].start_ns <= arrow->start_ns
+        if (events[i].phase == 'X' && events[i].rank == arrow->rank && events[i].thread == arrow->thread
+            && events[i].start_ns <= arrow->start_ns
             && arrow->start_ns < events[i].end_ns)
             return &events[i];
     }
@@ -265,7 +275,7 @@ static void trace_has_exact_times_and_arrows_between_boxes(void **state)
     struct timeline timeline = small_timeline();
     struct text text = { 0 };
     timeline_write_trace(&timeline, &text);
-    struct event events[64];
+    static struct event events[MOST_EVENTS];
     const size_t count = read_events(text.data, text.length, events);
     size_t boxes = 0, arrows = 0;
     for (size_t i = 0; i < count; i++) {
@@ -275,6 +285,8 @@ static void trace_has_exact_times_and_arrows_between_boxes(void **state)
             assert_int_equal(events[i].end_ns, span->end_ns);
             continue;
         }
+        if (events[i].phase == 'C')
+            continue;
         arrows++;
         assert_non_null(box_around(events, count, &events[i]));
         if (events[i].phase == 'f') {
@@ -287,6 +299,60 @@ static void trace_has_exact_times_and_arrows_between_boxes(void **state)
     assert_int_equal(arrows, 8);
     text_clear(&text);
     timeline_clear(&timeline);
+}
+
+// What Perfetto asks for: the events of a thread are apart or one within the other.
+static void assert_nested(const struct event *events, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            const struct event *a = &events[i], *b = &events[j];
+            if (a->phase != 'X' || b->phase != 'X' || a->rank != b->rank || a->thread != b->thread)
+                continue;
+            assert_true(a->end_ns <= b->start_ns || b->end_ns <= a->start_ns);
+        }
+    }
+}
+
+static void traces_of_groups_are_nested_and_arrows_are_paired(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct schedule *schedule = schedule_generate("dualpipev", 4, 2, 10, &error);
+    assert_good(schedule, error);
+    struct cost_row rows[8];
+    for (size_t i = 0; i < 8; i++)
+        rows[i] = (struct cost_row){ .forward_ns = 1000, .backward_ns = 2000, .backward_input_ns = 1000,
+                                     .backward_weight_ns = 1000, .overlapped_ns = 2500, .kept_forward_bytes = 64 };
+    struct simulation simulation;
+    struct timeline timeline = { 0 };
+    assert_good(schedule_simulate(schedule, rows, NULL, &simulation, &timeline, &error), error);
+    struct text text = { 0 };
+    timeline_write_trace(&timeline, &text);
+    static struct event events[MOST_EVENTS];
+    const size_t count = read_events(text.data, text.length, events);
+    assert_nested(events, count);
+    size_t begins = 0, ends = 0, levels = 0, second = 0;
+    for (size_t i = 0; i < count; i++) {
+        begins += events[i].phase == 's';
+        ends += events[i].phase == 'f';
+        second += events[i].phase == 'X' && events[i].thread == 2;
+        if (events[i].phase == 's' || events[i].phase == 'f')
+            assert_non_null(box_around(events, count, &events[i]));
+        if (events[i].phase == 'C') {
+            assert_int_equal(events[i].bytes, timeline.levels[levels].bytes);
+            assert_int_equal(events[i].start_ns, timeline.levels[levels].time_ns);
+            levels++;
+        }
+    }
+    assert_int_equal(begins, ends);
+    assert_int_equal(begins, timeline.message_count);
+    assert_int_equal(levels, timeline.level_count);
+    assert_true(second > 0 && levels > 0);
+    simulation_clear(&simulation);
+    timeline_clear(&timeline);
+    text_clear(&text);
+    schedule_free(schedule);
 }
 
 // The runtime's timelines hold many iterations, and come rank by rank from threads.
@@ -303,7 +369,7 @@ static void arrows_stay_within_their_iteration(void **state)
     }
     struct text text = { 0 };
     timeline_write_trace(&timeline, &text);
-    struct event events[64];
+    static struct event events[MOST_EVENTS];
     const size_t count = read_events(text.data, text.length, events);
     assert_int_equal(count, 12);
     for (size_t i = 0; i < 3; i++) {
@@ -316,7 +382,7 @@ static void arrows_stay_within_their_iteration(void **state)
 
 int main(void)
 {
-    enum { MARKS = sizeof mark_rows / sizeof mark_rows[0], PLAIN = 8 };
+    enum { MARKS = sizeof mark_rows / sizeof mark_rows[0], PLAIN = 9 };
     struct CMUnitTest tests[PLAIN + MARKS] = {
         cmocka_unit_test(text_chart_is_the_drawn_one),
         cmocka_unit_test(rows_are_as_wide_as_asked),
@@ -325,6 +391,7 @@ int main(void)
         cmocka_unit_test(empty_timelines_are_drawn),
         cmocka_unit_test(svg_has_a_box_per_action_and_says_what_it_is),
         cmocka_unit_test(trace_has_exact_times_and_arrows_between_boxes),
+        cmocka_unit_test(traces_of_groups_are_nested_and_arrows_are_paired),
         cmocka_unit_test(arrows_stay_within_their_iteration),
     };
     for (size_t i = 0; i < MARKS; i++)

@@ -1,0 +1,36 @@
+// How `weir simulate` takes a run that was measured: from traces, one file of all
+// ranks or a file of each.
+#ifndef CLI_TRACES_H
+#define CLI_TRACES_H
+
+#include "cli/exhibit.h"
+
+enum { MOST_TRACES = 4096 };
+
+struct trace_options {
+    const char *files[MOST_TRACES];
+    size_t count;
+    int64_t iteration;  // or TRACE_LAST, TRACE_ALL
+    bool has_iteration;
+};
+
+enum { KEY_TRACE = 0x600, KEY_ITERATION };
+
+#define TRACE_OPTIONS \
+    { "trace", KEY_TRACE, "FILE...", 0, "Instead of a schedule, a run that was measured: Chrome trace events of PyTorch's " \
+      "profiler, or of Weir; packed by gzip or not; of all ranks, or a file per rank", 0 }, \
+    { "iteration", KEY_ITERATION, "N", 0, "Which iteration of the trace, from 0; last (the default), all", 0 }
+
+// Takes these, and after --trace further files. ARGP_ERR_UNKNOWN for all else.
+error_t trace_option(int key, char *argument, struct trace_options *options, struct argp_state *state);
+
+// Reads them; says on standard error what was left out.
+bool traces_load(const struct trace_options *options, struct exhibit *exhibit, struct error *error);
+
+// Whether a file looks like a trace, by how it begins: packed, or JSON that is no document of Weir.
+bool trace_is_likely(const char *file);
+
+// The numbers of a measured run, in words.
+void traces_write(const struct exhibit *exhibit, struct text *text);
+
+#endif

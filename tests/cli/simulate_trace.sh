@@ -1,0 +1,32 @@
+# `weir simulate --trace` says what a measured run took, of all ranks in one file or a file each, packed or not.
+exec 2>&1
+cost="--cost 10us,12us,8us,2us"
+weir schedule zb-h1 --ranks 2 --micro-batches 3 --format json > zb.json
+weir simulate zb.json $cost --format trace -o run.json
+gzip -k run.json
+weir simulate --trace run.json.gz
+cat run.json | weir simulate --trace - --json | grep -E 'schedule|iteration|bubble'
+# Two files of PyTorch's profiler, whose times are a little off; the shell's pattern behind --trace.
+event() { printf '{"ph":"X","cat":"user_annotation","name":"%s","pid":%s,"tid":1,"ts":%s,"dur":%s}' "$@"; }
+echo "{\"traceEvents\":[$(event 'PP:0F0' 71 0 10),$(event 'PP:0F1' 71 10 10.5),$(event 'PP:0B0' 71 45 20),$(event 'PP:0B1' 71 75 21)],
+\"distributedInfo\":{\"rank\":0}}" | gzip > rank0.json.gz
+echo "{\"traceEvents\":[$(event 'PP:1F0' 72 12 10),$(event 'PP:1B0' 72 22 20),$(event 'PP:1F1' 72 42 11),$(event 'PP:1B1' 72 53 20)],
+\"distributedInfo\":{\"rank\":1}}" | gzip > rank1.json.gz
+weir schedule 1f1b --ranks 2 --micro-batches 2 --format json > 1f1b.json
+weir simulate --trace rank*.json.gz --against 1f1b.json $cost
+weir simulate 1f1b.json $cost --against run.json | grep '^first'
+weir simulate --trace rank*.json.gz --against 1f1b.json $cost --format html -o page.html && grep -o '<title>.*' page.html
+# What is wrong is said.
+try() {
+    echo "+ weir simulate $*"
+    weir simulate "$@"
+    echo "exit $?"
+}
+head -c 300 run.json.gz > cut.json.gz
+try --trace cut.json.gz
+try --trace zb.json
+try --trace nothing.json
+try --trace run.json --iteration 7
+try --trace run.json --cost 1us,1us,1us,1us
+try --trace run.json --one-lane
+try 1f1b.json --iteration 2
