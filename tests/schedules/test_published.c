@@ -137,6 +137,42 @@ static void inference_is_as_fast_as_its_forwards(void **state)
     }
 }
 
+// What `more` micro-batches add to a run of many, with replicas that each take as much longer.
+static uint64_t added_by(const char *name, const uint32_t *replicas, uint32_t stages, uint32_t more)
+{
+    uint64_t iteration[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        struct generate_request request = { .micro_batches = 60 + i * more, .replicas = replicas, .stages = stages };
+        for (uint32_t s = 0; s < stages; s++)
+            request.ranks += replicas[s];
+        if (request.ranks == stages)
+            request.replicas = NULL;
+        struct error error = { 0 };
+        struct schedule *schedule = schedule_generate_as(name, &request, &error);
+        assert_good(schedule, error);
+        schedule->costs = calloc(stages, sizeof *schedule->costs);
+        for (uint32_t s = 0; s < stages; s++)
+            schedule->costs[s] = (struct cost_row){ .forward_ns = replicas[s], .backward_ns = 2 * replicas[s] };
+        struct simulation simulation = simulated(schedule);
+        iteration[i] = simulation.iteration_ns;
+        simulation_clear(&simulation);
+        schedule_free(schedule);
+    }
+    return iteration[1] - iteration[0];
+}
+
+// Without a flush a micro-batch takes what its slowest stage does. (Replicas wait for each other at each REDUCE; in
+// these cases there is time for that.)
+static void asynchronous_runs_have_no_bubble_in_the_long_run(void **state)
+{
+    (void)state;
+    static const uint32_t replicas[][4] = { { 1, 1, 1, 1 }, { 2, 1 }, { 3, 1 }, { 2, 2 } };
+    assert_int_equal(added_by("pipedream", replicas[0], 4, 60), 3 * 60);
+    assert_int_equal(added_by("pipedream-2bw", replicas[0], 4, 60), 3 * 60);
+    for (size_t i = 1; i < 4; i++)
+        assert_int_equal(added_by("pipedream", replicas[i], 2, 60), 3 * 60);
+}
+
 // How often a micro-batch crosses a boundary between ranks on its way forward, and as often on its way back; and
 // how many stages' weights a rank holds. p = 4, m = 8.
 static struct traffic_row {
@@ -250,13 +286,14 @@ int main(void)
         KNOWN = sizeof known_rows / sizeof known_rows[0],
         PUBLISHED = sizeof published_rows / sizeof published_rows[0],
         TRAFFIC = sizeof traffic_rows / sizeof traffic_rows[0],
-        OTHERS = 5,
+        OTHERS = 6,
     };
     struct CMUnitTest tests[OTHERS + KNOWN + PUBLISHED + TRAFFIC] = {
         cmocka_unit_test(waves_divide_the_bubble),
         cmocka_unit_test(two_streams_cost_what_the_formula_says),
         cmocka_unit_test(dualpipev_takes_66_59_52),
         cmocka_unit_test(inference_is_as_fast_as_its_forwards),
+        cmocka_unit_test(asynchronous_runs_have_no_bubble_in_the_long_run),
         cmocka_unit_test(versions_are_those_of_the_papers),
     };
     struct CMUnitTest *next = &tests[OTHERS];
