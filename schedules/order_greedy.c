@@ -10,7 +10,8 @@ bool order_greedy_create(struct order_greedy *greedy, const struct order_problem
         return false;
     greedy->wake_ns = calloc(problem->ranks, sizeof *greedy->wake_ns);
     greedy->used_bytes = calloc(problem->ranks, sizeof *greedy->used_bytes);
-    if (greedy->wake_ns && greedy->used_bytes)
+    greedy->followed = calloc(problem->ranks, sizeof *greedy->followed);
+    if (greedy->wake_ns && greedy->used_bytes && greedy->followed)
         return true;
     order_greedy_clear(greedy);
     return error_no_memory(error, "an order");
@@ -21,6 +22,7 @@ void order_greedy_clear(struct order_greedy *greedy)
     order_clock_clear(&greedy->clock);
     free(greedy->wake_ns);
     free(greedy->used_bytes);
+    free(greedy->followed);
     *greedy = (struct order_greedy){ 0 };
 }
 
@@ -47,9 +49,20 @@ struct question {
 static bool may_begin(const struct question *question)
 {
     const uint32_t *done = &question->greedy->clock.done[problem_stage(question->problem, question->rank, 0) * 3];
-    if (done[MOVE_I] == 0)
-        return !question->rules->ahead || done[MOVE_F] < question->rules->ahead[question->rank];
-    return !question->rules->in_flight || done[MOVE_F] - done[MOVE_I] < question->rules->in_flight[question->rank];
+    return done[MOVE_I] > 0 || !question->rules->ahead || done[MOVE_F] < question->rules->ahead[question->rank];
+}
+
+// The F or I that comes next where an order is followed; true where none is.
+static bool may_follow(const struct question *question, uint32_t chunk, enum move_kind kind)
+{
+    const order_move *follow = question->rules->follow;
+    if (!follow)
+        return true;
+    const uint32_t moves = question->problem->moves;
+    uint32_t *at = &question->greedy->followed[question->rank];
+    while (*at < moves && follow[(size_t)question->rank * moves + *at] % 3u == MOVE_W)
+        ++*at;
+    return *at < moves && follow[(size_t)question->rank * moves + *at] == 3 * chunk + kind;
 }
 
 static void look_forward(const struct question *question, uint32_t chunk, struct outlook *outlook)
@@ -59,37 +72,43 @@ static void look_forward(const struct question *question, uint32_t chunk, struct
     const struct order_stage *stage = &problem->stage[s];
     const uint32_t i = question->greedy->clock.done[s * 3 + MOVE_F];
     const uint64_t arrived = i < m ? question->greedy->clock.f_arrived[(size_t)s * m + i] : NEVER_NS;
-    if (arrived == NEVER_NS || (chunk == 0 && !may_begin(question)))
+    if (arrived == NEVER_NS || (chunk == 0 && !may_begin(question)) || !may_follow(question, chunk, MOVE_F))
         return;
-    const uint64_t needed =
-        question->greedy->used_bytes[question->rank] + stage->kept_forward_bytes + stage->reserve_bytes;
+    const uint64_t needed = question->greedy->used_bytes[question->rank] + stage->kept_forward_bytes
+                          + (question->rules->follow ? 0 : stage->reserve_bytes);
     if (needed > question->problem->room_bytes[question->rank])
         outlook->cramped |= arrived <= question->now_ns;
     else if (arrived <= question->now_ns)
-        outlook->forward = chunk;  // the latest stage: it is closest to giving its room back
+        outlook->forward = chunk;  // the latest stage: it gives its room back soonest
     else if (arrived < outlook->next_ns)
         outlook->next_ns = arrived;
+}
+
+// W's that can be done: those that are most behind first.
+static void look_weight(const struct question *question, uint32_t chunk, struct outlook *outlook)
+{
+    const uint32_t *all = question->greedy->clock.done;
+    const uint32_t *done = &all[problem_stage(question->problem, question->rank, chunk) * 3];
+    uint32_t behind = 0;
+    if (outlook->weight != NO_CHUNK) {
+        const uint32_t *best = &all[problem_stage(question->problem, question->rank, outlook->weight) * 3];
+        behind = best[MOVE_I] - best[MOVE_W];
+    }
+    if (done[MOVE_I] - done[MOVE_W] > behind)
+        outlook->weight = chunk;
 }
 
 static void look_backward(const struct question *question, uint32_t chunk, struct outlook *outlook)
 {
     const uint32_t s = problem_stage(question->problem, question->rank, chunk), m = question->problem->micro_batches;
     const uint32_t *done = &question->greedy->clock.done[s * 3];
-    if (done[MOVE_W] < done[MOVE_I]
-        && (outlook->weight == NO_CHUNK
-            || done[MOVE_I] - done[MOVE_W]
-                   > question->greedy->clock.done[problem_stage(question->problem, question->rank, outlook->weight) * 3
-                                                  + MOVE_I]
-                         - question->greedy->clock.done[problem_stage(question->problem, question->rank,
-                                                                      outlook->weight) * 3 + MOVE_W]))
-        outlook->weight = chunk;
     const uint64_t arrived =
         done[MOVE_I] < done[MOVE_F] ? question->greedy->clock.i_arrived[(size_t)s * m + done[MOVE_I]] : NEVER_NS;
-    if (arrived == NEVER_NS)
+    if (arrived == NEVER_NS || !may_follow(question, chunk, MOVE_I))
         return;
     if (arrived <= question->now_ns) {
-        if (outlook->backward == NO_CHUNK)
-            outlook->backward = chunk;  // the earliest stage: most of the way is behind it
+        if (outlook->backward == NO_CHUNK || question->rules->late_backward)
+            outlook->backward = chunk;
         return;
     }
     outlook->next_ns = arrived < outlook->next_ns ? arrived : outlook->next_ns;
@@ -117,6 +136,7 @@ static struct choice choose(const struct question *question)
     for (uint32_t chunk = 0; chunk < question->problem->chunks; chunk++) {
         look_forward(question, chunk, &outlook);
         look_backward(question, chunk, &outlook);
+        look_weight(question, chunk, &outlook);
     }
     if (outlook.backward != NO_CHUNK && (outlook.forward == NO_CHUNK || !rules->forward_first))
         return (struct choice){ .chunk = outlook.backward, .kind = MOVE_I };
@@ -156,6 +176,7 @@ static void do_move(const struct question *question, struct choice choice, order
     const uint64_t end = question->now_ns + problem->stage[s].cost_ns[choice.kind];
     order[(size_t)rank * problem->moves + clock->at[rank]++] = (order_move)(3 * choice.chunk + choice.kind);
     account(question->greedy, &problem->stage[s], choice.kind);
+    question->greedy->followed[rank] += choice.kind != MOVE_W;
     clock->free_ns[rank] = end;
     question->greedy->wake_ns[rank] = clock->at[rank] < problem->moves ? end : NEVER_NS;
     const uint32_t i = clock->done[s * 3 + choice.kind]++;
@@ -186,6 +207,7 @@ uint64_t order_greedy_run(struct order_greedy *greedy, const struct order_rules 
     const uint64_t all = (uint64_t)problem->ranks * problem->moves;
     order_clock_reset(&greedy->clock);
     memset(greedy->used_bytes, 0, problem->ranks * sizeof *greedy->used_bytes);
+    memset(greedy->followed, 0, problem->ranks * sizeof *greedy->followed);
     memset(greedy->wake_ns, 0xff, problem->ranks * sizeof *greedy->wake_ns);  // NEVER_NS
     greedy->wake_ns[problem->stage[0].rank] = 0;
     for (uint64_t made = 0; made < all;) {

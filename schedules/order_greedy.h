@@ -9,16 +9,18 @@
 
 struct order_rules {
     bool forward_first;     // when an F and an I are ready
+    bool late_backward;     // of several I's the latest stage's; otherwise the earliest's, which has most behind it
     uint8_t patience;       // quarters of a W that may run past the next input that is known to come
     uint8_t foresight;      // quarters of an F: an I known to come within it is waited for
     const uint32_t *ahead;  // per rank: F's before the first I; NULL: as many as there is room for
-    const uint32_t *in_flight;  // per rank: the most F's without their I afterwards; NULL: any
+    const order_move *follow;  // F's and I's come in the order they have here, an order of its own; NULL: as they may
 };
 
 struct order_greedy {
     struct order_clock clock;
     uint64_t *wake_ns;     // per rank: when it is asked next; NEVER_NS
     uint64_t *used_bytes;  // per rank
+    uint32_t *followed;    // per rank: how far, where an order is followed
 };
 
 bool order_greedy_create(struct order_greedy *greedy, const struct order_problem *problem, struct error *error);

@@ -247,6 +247,8 @@ static uint32_t advance_rank(struct order_clock *clock, const order_move *moves,
             break;
         const uint64_t start = ready > clock->free_ns[rank] ? ready : clock->free_ns[rank];
         clock->free_ns[rank] = start + problem->stage[stage].cost_ns[kind];
+        if (clock->ends_ns)
+            clock->ends_ns[(size_t)rank * problem->moves + clock->at[rank]] = clock->free_ns[rank];
         order_clock_give(clock, stage, kind, done[kind]++, clock->free_ns[rank]);
     }
     return clock->at[rank] - before;

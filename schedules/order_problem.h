@@ -59,6 +59,7 @@ struct order_clock {
     uint32_t *done;                   // [stage * 3 + kind]
     uint32_t *at;                     // per rank: moves made
     uint64_t *free_ns;                // per rank: end of the last
+    uint64_t *ends_ns;                // of every move of an order that is timed, rank by rank; NULL: not wanted
 };
 
 bool order_clock_create(struct order_clock *clock, const struct order_problem *problem, struct error *error);

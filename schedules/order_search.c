@@ -8,6 +8,7 @@
 #include "schedules/order_beam.h"
 #include "schedules/order_bound.h"
 #include "schedules/order_greedy.h"
+#include "schedules/order_mend.h"
 #include "schedules/order_start.h"
 #include "schedules/order_tree.h"
 #include "schedules/simulate.h"
@@ -16,7 +17,8 @@ struct order_hunt {
     struct order_problem problem;
     struct order_clock clock;
     struct order_greedy greedy;
-    order_move *best, *trial;
+    struct order_mend mend;
+    order_move *best, *trial, *seed;
     uint32_t *ahead;
     uint64_t *slack_ns;
     uint64_t best_ns, bound_ns;
@@ -31,22 +33,26 @@ static bool hunt_create(struct order_hunt *hunt, const struct order_request *req
                                  .budget = request->budget ? request->budget : ORDER_DEFAULT_BUDGET };
     if (!order_problem_create(&hunt->problem, request, error)
         || !order_clock_create(&hunt->clock, &hunt->problem, error)
-        || !order_greedy_create(&hunt->greedy, &hunt->problem, error))
+        || !order_greedy_create(&hunt->greedy, &hunt->problem, error)
+        || !order_mend_create(&hunt->mend, &hunt->problem, error))
         return false;
     const size_t moves = (size_t)hunt->problem.ranks * hunt->problem.moves;
     hunt->best = malloc(moves * sizeof *hunt->best);
     hunt->trial = malloc(moves * sizeof *hunt->trial);
+    hunt->seed = malloc(moves * sizeof *hunt->seed);
     hunt->ahead = calloc(hunt->problem.ranks, sizeof *hunt->ahead);
     hunt->slack_ns = calloc(hunt->problem.ranks, sizeof *hunt->slack_ns);
-    return (hunt->best && hunt->trial && hunt->ahead && hunt->slack_ns) || error_no_memory(error, "a search");
+    return (hunt->best && hunt->trial && hunt->seed && hunt->ahead && hunt->slack_ns) || error_no_memory(error, "a search");
 }
 
 static void hunt_clear(struct order_hunt *hunt)
 {
     free(hunt->best);
     free(hunt->trial);
+    free(hunt->seed);
     free(hunt->ahead);
     free(hunt->slack_ns);
+    order_mend_clear(&hunt->mend);
     order_greedy_clear(&hunt->greedy);
     order_clock_clear(&hunt->clock);
     order_problem_clear(&hunt->problem);
@@ -108,6 +114,32 @@ static bool take_moves(const struct order_problem *problem, const struct schedul
     return true;
 }
 
+// Changes the order on trial where it hurts, up to so many times, and judges what became of it.
+static void hunt_mend(struct order_hunt *hunt, uint64_t trials, enum order_mend_way way, const char *method)
+{
+    const uint64_t all = (uint64_t)hunt->problem.ranks * hunt->problem.moves;
+    uint64_t left = trials;
+    order_mend_run(&hunt->mend, hunt->trial, hunt->bound_ns, &left, way);
+    hunt->work += (trials - left) * all;
+    hunt_judge(hunt, method);
+}
+
+// A known order, and the same F's and I's with the W's where there are pauses.
+static void hunt_seed(struct order_hunt *hunt, const char *name)
+{
+    enum { TRIALS = 60 };
+    const struct order_problem *problem = &hunt->problem;
+    memcpy(hunt->seed, hunt->trial, (size_t)problem->ranks * problem->moves * sizeof *hunt->seed);
+    hunt_judge(hunt, name);
+    for (uint8_t patience = 0; patience <= 4 && !hunt_is_over(hunt); patience += 2) {
+        const struct order_rules rules = { .patience = patience, .follow = hunt->seed };
+        const uint64_t time = order_greedy_run(&hunt->greedy, &rules, hunt->trial);
+        hunt->work += (uint64_t)problem->ranks * problem->moves;
+        if (time != NEVER_NS)
+            hunt_mend(hunt, TRIALS, MEND_FROM_END, name);
+    }
+}
+
 // Everything that has a name and this placement is a place to start from.
 static void hunt_known(struct order_hunt *hunt)
 {
@@ -121,7 +153,7 @@ static void hunt_known(struct order_hunt *hunt)
         struct schedule *schedule = generator->generate(&request, &ignored);
         if (schedule && schedule->route_count == 1 && schedule->stages == problem->stages
             && take_moves(problem, schedule, hunt->trial))
-            hunt_judge(hunt, generator->name);
+            hunt_seed(hunt, generator->name);
         schedule_free(schedule);
     }
 }
@@ -192,6 +224,17 @@ static bool hunt_beams(struct order_hunt *hunt, struct error *error)
             hunt_judge(hunt, "a beam");
     }
     return true;
+}
+
+// The best order with small changes, for a part of what is left.
+static void hunt_changes(struct order_hunt *hunt)
+{
+    static const enum order_mend_way ways[] = { MEND_FROM_END, MEND_FROM_START, MEND_ANYWHERE, MEND_ANYWHERE };
+    const uint64_t all = (uint64_t)hunt->problem.ranks * hunt->problem.moves;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0] && !hunt_is_over(hunt); i++) {
+        memcpy(hunt->trial, hunt->best, all * sizeof *hunt->trial);
+        hunt_mend(hunt, (hunt->budget - hunt->work) / 16 / all, ways[i], "small changes");
+    }
 }
 
 // Everything that could be better, if `nodes` are enough for that.
@@ -283,8 +326,10 @@ bool order_search(const struct order_request *request, struct order_found *found
             hunt_starts(&hunt);
         hunt_rules(&hunt, NULL);
         hunt_known(&hunt);
-        good = hunt_tree(&hunt, nodes_left(&hunt) / 8, error) && hunt_beams(&hunt, error)
-            && hunt_tree(&hunt, nodes_left(&hunt), error);
+        good = hunt_tree(&hunt, nodes_left(&hunt) / 8, error);
+        if (good)
+            hunt_changes(&hunt);
+        good = good && hunt_beams(&hunt, error) && hunt_tree(&hunt, nodes_left(&hunt), error);
     }
     if (good) {
         good = hunt.best_ns != NEVER_NS

@@ -111,35 +111,69 @@ static void authors_are_not_better_and_it_is_proved(void **state)
     }
 }
 
+// Two stages per rank on a V, with room for 2p of them: times of a stage, in us.
+static struct v_row {
+    const char *name;
+    uint32_t ranks, micro_batches, f, i, w, c;
+    uint64_t authors;
+} v_rows[] = {
+    { "ZB-V, p=16, m=48", 16, 48, 14407, 14380, 9676, 1610, 3969197 },
+    { "ZB-V, p=16, m=64", 16, 64, 14412, 14393, 9688, 1621, 5204741 },
+    { "ZB-V, p=16, m=128", 16, 128, 14316, 14306, 9639, 1619, 10071047 },
+};
+
+static void authors_v_is_met_and_proved(void **state)
+{
+    const struct v_row *row = *state;
+    const struct published_row as_published = { .f = row->f, .i = row->i, .w = row->w, .hidden = 4096, .heads = 32 };
+    struct cost_row costs[MOST_RANKS];
+    for (uint32_t s = 0; s < 2 * row->ranks; s++)
+        costs[s] = row_of(&as_published);
+    const struct order_request request = {
+        .ranks = row->ranks, .micro_batches = row->micro_batches, .chunks = 2, .placement = PLACEMENT_V,
+        .costs = costs, .latency_ns = row->c, .memory_bytes = 2 * row->ranks * costs[0].kept_forward_bytes,
+    };
+    struct order_found found = found_for(&request);
+    assert_int_equal(found.time_ns, row->authors);
+    assert_true(found.proved);
+    order_found_clear(&found);
+}
+
 // --- known optima -------------------------------------------------------------------------
 
 static struct known_row {
     const char *name;
-    uint32_t ranks, micro_batches, f, i, w, room;  // in micro-batches
+    uint32_t ranks, micro_batches, f, i, w, room;  // in micro-batches of a stage
     enum order_objective objective;
+    enum order_placement placement;  // in a V F, I and W are a stage's, of two on each rank
     uint64_t optimum;
 } known_rows[] = {
-    { "zb-h1's room, F = I = W: a bubble of (p - 1) F", 4, 8, 10, 10, 10, 4, OBJECTIVE_SPAN, 270 },
-    { "zb-h1's room, p=8, m=32", 8, 32, 10, 10, 10, 8, OBJECTIVE_SPAN, 1030 },
-    { "zb-h2's room, F = I = W: no bubble", 4, 8, 10, 10, 10, 7, OBJECTIVE_SPAN, 240 },
-    { "zb-h2's room, p=8, m=16", 8, 16, 10, 10, 10, 15, OBJECTIVE_SPAN, 480 },
-    { "with a flush, the last rank cannot start earlier", 4, 8, 10, 10, 10, 7, OBJECTIVE_MAKESPAN, 270 },
-    { "zb-h1's room and a flush: 1F1B with W delayed", 4, 8, 10, 10, 10, 4, OBJECTIVE_MAKESPAN, 270 },
-    { "one rank has no bubble", 1, 5, 3, 4, 2, 1, OBJECTIVE_SPAN, 45 },
-    { "one micro-batch", 3, 1, 3, 4, 2, 1, OBJECTIVE_MAKESPAN, 23 },
+    { "zb-h1's room, F = I = W: a bubble of (p - 1) F", 4, 8, 10, 10, 10, 4, OBJECTIVE_SPAN, PLACEMENT_ONE_WAY, 270 },
+    { "zb-h1's room, p=8, m=32", 8, 32, 10, 10, 10, 8, OBJECTIVE_SPAN, PLACEMENT_ONE_WAY, 1030 },
+    { "zb-h2's room, F = I = W: no bubble", 4, 8, 10, 10, 10, 7, OBJECTIVE_SPAN, PLACEMENT_ONE_WAY, 240 },
+    { "zb-h2's room, p=8, m=16", 8, 16, 10, 10, 10, 15, OBJECTIVE_SPAN, PLACEMENT_ONE_WAY, 480 },
+    { "with a flush, the last rank cannot start earlier", 4, 8, 10, 10, 10, 7, OBJECTIVE_MAKESPAN, PLACEMENT_ONE_WAY, 270 },
+    { "zb-h1's room and a flush: 1F1B with W delayed", 4, 8, 10, 10, 10, 4, OBJECTIVE_MAKESPAN, PLACEMENT_ONE_WAY, 270 },
+    { "zb-v's room, F = I = W: no bubble", 4, 8, 10, 10, 10, 8, OBJECTIVE_SPAN, PLACEMENT_V, 480 },
+    { "zb-v's room and a flush: (p - 1) F", 4, 8, 10, 10, 10, 8, OBJECTIVE_MAKESPAN, PLACEMENT_V, 510 },
+    { "v-half's room: 3 p - 7", 8, 24, 10, 10, 10, 10, OBJECTIVE_SPAN, PLACEMENT_V, 1440 + 170 },
+    { "v-min's room, p a multiple of 3: 4 p - 7", 6, 24, 10, 10, 10, 6, OBJECTIVE_SPAN, PLACEMENT_V, 1440 + 170 },
+    { "one rank has no bubble", 1, 5, 3, 4, 2, 1, OBJECTIVE_SPAN, PLACEMENT_ONE_WAY, 45 },
+    { "one micro-batch", 3, 1, 3, 4, 2, 1, OBJECTIVE_MAKESPAN, PLACEMENT_ONE_WAY, 23 },
 };
 
 static void known_optimum_is_proved(void **state)
 {
     const struct known_row *row = *state;
     struct cost_row costs[MOST_RANKS];
-    for (uint32_t s = 0; s < row->ranks; s++)
+    const uint32_t chunks = row->placement == PLACEMENT_V ? 2 : 1;
+    for (uint32_t s = 0; s < row->ranks * chunks; s++)
         costs[s] = (struct cost_row){ .forward_ns = row->f, .backward_input_ns = row->i, .backward_weight_ns = row->w,
                                       .backward_ns = row->i + row->w, .kept_forward_bytes = 100,
-                                      .kept_weight_bytes = 0 };
-    const struct order_request request = { .ranks = row->ranks, .micro_batches = row->micro_batches, .chunks = 1,
-                                           .costs = costs, .memory_bytes = 100 * row->room,
-                                           .objective = row->objective };
+                                      .kept_weight_bytes = chunks == 1 ? 0 : 100 };
+    const struct order_request request = { .ranks = row->ranks, .micro_batches = row->micro_batches, .chunks = chunks,
+                                           .placement = row->placement, .costs = costs,
+                                           .memory_bytes = 100 * row->room, .objective = row->objective };
     struct order_found found = found_for(&request);
     assert_int_equal(found.time_ns, row->optimum);
     assert_true(found.proved);
@@ -278,11 +312,14 @@ static void refuses_what_cannot_be(void **state)
 int main(void)
 {
     enum { PUBLISHED = sizeof published_rows / sizeof published_rows[0] };
+    enum { PUBLISHED_V = sizeof v_rows / sizeof v_rows[0] };
     enum { KNOWN = sizeof known_rows / sizeof known_rows[0] };
-    struct CMUnitTest tests[PUBLISHED + KNOWN + 4];
+    struct CMUnitTest tests[PUBLISHED + PUBLISHED_V + KNOWN + 4];
     size_t count = 0;
     for (size_t i = 0; i < PUBLISHED; i++)
         tests[count++] = (struct CMUnitTest)TEST_ROW(authors_are_not_better_and_it_is_proved, &published_rows[i]);
+    for (size_t i = 0; i < PUBLISHED_V; i++)
+        tests[count++] = (struct CMUnitTest)TEST_ROW(authors_v_is_met_and_proved, &v_rows[i]);
     for (size_t i = 0; i < KNOWN; i++)
         tests[count++] = (struct CMUnitTest)TEST_ROW(known_optimum_is_proved, &known_rows[i]);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(small_cases_are_the_optimum_of_all_orders);
