@@ -53,22 +53,25 @@ static struct plan *make_plan(struct coupled *coupled, const struct coupled_stat
     return NULL;
 }
 
-static void explain(const struct coupled *coupled, const struct coupled_state *best, struct error *error)
+static void explain(const struct coupled *coupled, const struct coupled_state *best, bool certain, struct error *error)
 {
     const struct placement *placement = coupled->placement;
     uint32_t worst = 0;
     for (uint32_t r = 0; r < coupled->ranks; r++)
         if (best->lacks_bytes[r] > best->lacks_bytes[worst])
             worst = r;
+    if (coupled->request->shortage)
+        *coupled->request->shortage = (struct search_shortage){ true, worst, best->lacks_bytes[worst] };
     struct text stages = { 0 };
     for (uint32_t at = placement->stage_at[worst]; at < placement->stage_at[worst + 1]; at++)
         text_add(&stages, "%s%u", at > placement->stage_at[worst] ? ", " : "", placement->held[at]);
     char lacks[NUMBER_SIZE], has[NUMBER_SIZE];
     error_set_kind(error, ERROR_ANSWER,
-                   "no plan that fits was found: in the one that lacks least, rank %u (stages %.60s of %s) lacks %s of"
+                   "%s: in the one that lacks least, rank %u (stages %.60s of %s) lacks %s of"
                    " memory with recomputation, of the %s of %.40s; what would help: more memory there, more ranks,"
                    " smaller micro-batches, a schedule that keeps fewer of them%s%s",
-                   worst, stages.failed ? "" : stages.data, coupled->generator->name,
+                   certain ? "no plan fits, all were tried" : "no plan that fits was found", worst,
+                   stages.failed ? "" : stages.data, coupled->generator->name,
                    bytes_format(best->lacks_bytes[worst], lacks), bytes_format(coupled->capacity[worst], has),
                    coupled->request->cluster->devices[worst].name, coupled->stopped[0] ? "; the search ended early: " : "",
                    coupled->stopped);
@@ -88,7 +91,7 @@ static struct plan *run(struct coupled *coupled, struct coupled_state *best, str
     }
     if (best->most_lacking == 0)
         return make_plan(coupled, best, bound, proved, error);
-    explain(coupled, best, error);
+    explain(coupled, best, proved, error);
     return NULL;
 }
 

@@ -317,34 +317,60 @@ static uint64_t slots_handed(const struct evaluation *evaluation, uint32_t stage
     return in_place + (messages < 2 ? messages : 2);
 }
 
-// Versions that are the newest or were met by a micro-batch still in flight. A
-// micro-batch's life is from the version it met to whether it is in flight here.
+// How many updates stage `stage` on `rank` has seen before the first action on the list
+// that is one of these kinds for this micro-batch; for all micro-batches into `from`.
+static uint64_t note_updates(const struct evaluation *evaluation, uint32_t rank, uint32_t stage, unsigned kinds)
+{
+    const struct action_list *list = &evaluation->lowered->lists[rank];
+    uint64_t updates = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct action action = list->at[i];
+        if (action.stage != stage)
+            continue;
+        updates += action.kind == ACTION_STEP;
+        if (action.kind <= ACTION_RECV_B && kinds >> action.kind & 1 && action.split == 0)
+            *life_of(evaluation, action) = (struct life){ true, updates, 0 };
+    }
+    return updates;
+}
+
+// The version each micro-batch meets on this rank: the newest when it goes forward
+// (stash), when it enters at stage 0 (vertical), or the one before the newest that its
+// update is made from (2bw).
+static void note_versions(const struct evaluation *evaluation, uint32_t rank, uint32_t stage)
+{
+    const enum weights weights = evaluation->lowered->weights;
+    memset(evaluation->lives, 0, parts(evaluation) * sizeof evaluation->lives[0]);
+    if (weights != WEIGHTS_VERTICAL)
+        note_updates(evaluation, rank, stage, weights == WEIGHTS_2BW ? LAST_BACKWARDS : KIND(ACTION_F));
+    for (uint32_t r = 0; weights == WEIGHTS_VERTICAL && r < evaluation->lowered->ranks; r++)
+        note_updates(evaluation, r, 0, KIND(ACTION_F));
+    for (size_t i = 0; weights == WEIGHTS_2BW && i < parts(evaluation); i++)
+        evaluation->lives[i].from -= evaluation->lives[i].from > 0;
+}
+
+// Versions stand in a ring from the oldest that is still to be used to the newest.
 static uint64_t versions_of_rank(const struct evaluation *evaluation, uint32_t rank, uint32_t stage)
 {
     const struct action_list *list = &evaluation->lowered->lists[rank];
-    struct life *flights = evaluation->lives;
-    memset(flights, 0, parts(evaluation) * sizeof flights[0]);
-    uint64_t most = 1, newest = 0;
-    uint32_t oldest = 0, entered = 0;  // all that are in flight are between them
-    for (size_t i = 0; i < list->count && evaluation->lowered->weights != WEIGHTS_FLUSH; i++) {
+    if (evaluation->lowered->weights == WEIGHTS_FLUSH)
+        return 1;
+    note_versions(evaluation, rank, stage);
+    uint64_t newest = 0, most = 1;
+    for (size_t i = 0; i < list->count; i++)
+        newest += list->at[i].stage == stage && list->at[i].kind == ACTION_STEP;
+    // From the end: the oldest that is used behind this position, and the newest at it.
+    uint64_t oldest = newest;
+    for (size_t i = list->count; i-- > 0;) {
         const struct action action = list->at[i];
-        if (action.stage == stage && action.kind == ACTION_F) {
-            flights[action.micro_batch] = (struct life){ true, newest, true };
-            entered = action.micro_batch + 1;
-        }
-        if (action.stage == stage && LAST_BACKWARDS >> action.kind & 1)
-            flights[action.micro_batch].to = false;
-        if (action.stage != stage || action.kind != ACTION_STEP)
+        const uint64_t alive = newest >= oldest ? newest - oldest + 1 : 1;
+        most = alive > most ? alive : most;
+        if (action.stage != stage)
             continue;
-        newest++;
-        uint64_t alive_now = 1, last = newest;
-        while (oldest < entered && !flights[oldest].to)
-            oldest++;
-        for (uint32_t m = oldest; m < entered; m++) {
-            alive_now += flights[m].to && flights[m].from != last;
-            last = flights[m].to ? flights[m].from : last;
-        }
-        most = alive_now > most ? alive_now : most;
+        newest -= action.kind == ACTION_STEP;
+        if (action.kind <= ACTION_RECV_B && LAST_BACKWARDS >> action.kind & 1
+            && life_of(evaluation, action)->from < oldest)
+            oldest = life_of(evaluation, action)->from;
     }
     return most;
 }

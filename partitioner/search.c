@@ -213,10 +213,17 @@ static bool begin_from_shortage(struct search *search, struct error *error)
     struct problem *problem = search->problem;
     struct decision decision = { 0 };
     struct shortage shortage;
+    struct search_shortage *wanted = problem->request->shortage;
     bool good = decision_create(&decision, problem->ranks, error)
-             && infeasible_shortage(problem, SHORTAGE_LABELS, &shortage, decision.cuts, error);
+             && infeasible_shortage(problem, wanted ? SHORTAGE_LABELS / 20 : SHORTAGE_LABELS, &shortage, decision.cuts,
+                                    error);
     if (good && shortage.lacks_bytes > 0) {
-        infeasible_explain(problem, &shortage, error);
+        if (wanted) {
+            *wanted = (struct search_shortage){ true, shortage.stage, shortage.lacks_bytes };
+            error_set_kind(error, ERROR_ANSWER, "no plan fits");
+        } else {
+            infeasible_explain(problem, &shortage, error);
+        }
         good = false;
     }
     bool fits = good;

@@ -29,6 +29,13 @@
 // Units of work: about a microsecond each on a machine of 2020.
 #define SEARCH_DEFAULT_BUDGET 3000000
 
+// Which rank lacks how much memory in the plan that lacks least of those that were seen.
+struct search_shortage {
+    bool is_known;
+    uint32_t rank;
+    uint64_t lacks_bytes;
+};
+
 struct search_request {
     const struct profile *profile;
     const struct cluster *cluster;  // its first `ranks` devices are used
@@ -39,6 +46,8 @@ struct search_request {
     uint64_t budget;       // units of work; 0: SEARCH_DEFAULT_BUDGET
     uint64_t deadline_ns;  // wall-clock time the search may take; 0: any
     const volatile sig_atomic_t *interrupted;  // ends the search once it is not 0; or NULL
+    // Filled in where nothing fits, and then nobody works out what would help; or NULL.
+    struct search_shortage *shortage;
 };
 
 // The best plan found, with its certificate. NULL when there is none: the error

@@ -1,0 +1,245 @@
+// weir sweep PROFILE: a plan for every schedule, and which are worth it.
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "common/json.h"
+#include "common/number.h"
+#include "common/progress.h"
+#include "partitioner/sweep.h"
+
+enum { KEY_SCHEDULES = KEY_OWN, KEY_RANKS_LIST, KEY_CHUNKS_LIST, KEY_MICRO_BATCHES_LIST, KEY_GLOBAL_BATCH, KEY_BUDGET,
+       KEY_JOBS, KEY_CSV, KEY_PLAN };
+
+enum { MOST_NUMBERS = 64, MOST_SCHEDULES = 64 };
+
+struct numbers {
+    uint32_t at[MOST_NUMBERS];
+    size_t count;
+};
+
+struct given {
+    const char *profile;
+    char *names;  // of --schedules, taken apart
+    const char *schedules[MOST_SCHEDULES];
+    size_t schedule_count;
+    struct numbers ranks, chunks, micro_batches;
+    uint64_t global_batch, budget, jobs;
+    bool csv;
+    const char *plan;
+    struct shared_options shared;
+};
+
+static const struct argp_option options[] = {
+    OPTION_CLUSTER,
+    { "schedules", KEY_SCHEDULES, "LIST", 0, "Which schedules (all that train); names with commas between", 0 },
+    { "micro-batches", KEY_MICRO_BATCHES_LIST, "LIST", 0, "Micro-batches per iteration (P,2P,4P,8P)", 0 },
+    { "global-batch", KEY_GLOBAL_BATCH, "N", 0, "Samples per iteration: as many micro-batches as make that", 0 },
+    { "ranks", KEY_RANKS_LIST, "LIST", 0, "Numbers of ranks (the cluster's devices)", 0 },
+    { "chunks", KEY_CHUNKS_LIST, "LIST", 0, "Stages per rank (each schedule's usual number, and twice it)", 0 },
+    OPTION_MEMORY,
+    OPTION_OPTIMIZER,
+    { "budget", KEY_BUDGET, "N", 0, "Units of work each plan may take (200000, a fraction of a second)", 0 },
+    { "jobs", KEY_JOBS, "N", 0, "Threads (one per core); the result is the same", 0 },
+    OPTION_JSON,
+    { "csv", KEY_CSV, 0, 0, "Print a line per row for other programs", 0 },
+    { "plan", KEY_PLAN, "FILE", 0, "Where the best plan goes", 0 },
+    OPTION_OUTPUT,
+    { 0 },
+};
+
+static void take_numbers(const char *argument, const char *name, uint64_t most, struct numbers *numbers,
+                         struct argp_state *state)
+{
+    char copy[512];
+    if (strlen(argument) >= sizeof copy)
+        argp_error(state, "%s: is longer than %zu letters", name, sizeof copy - 1);
+    snprintf(copy, sizeof copy, "%s", argument);
+    numbers->count = 0;
+    for (char *at = copy; at;) {
+        char *comma = strchr(at, ',');
+        if (comma)
+            *comma++ = '\0';
+        if (numbers->count == MOST_NUMBERS)
+            argp_error(state, "%s: takes up to %d numbers", name, MOST_NUMBERS);
+        numbers->at[numbers->count++] = (uint32_t)option_count(at, name, 1, most, state);
+        at = comma;
+    }
+}
+
+static void take_names(const char *argument, struct given *given, struct argp_state *state)
+{
+    free(given->names);
+    given->names = strdup(argument);
+    given->schedule_count = 0;
+    if (!given->names)
+        argp_failure(state, ERROR_MACHINE, 0, "no memory for --schedules");
+    for (char *at = given->names; at;) {
+        char *comma = strchr(at, ',');
+        if (comma)
+            *comma++ = '\0';
+        if (given->schedule_count == MOST_SCHEDULES)
+            argp_error(state, "--schedules: takes up to %d names", MOST_SCHEDULES);
+        given->schedules[given->schedule_count++] = at;
+        at = comma;
+    }
+}
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct given *given = state->input;
+    switch (key) {
+    case KEY_SCHEDULES:
+        take_names(argument, given, state);
+        break;
+    case KEY_RANKS_LIST:
+        take_numbers(argument, "--ranks", 4096, &given->ranks, state);
+        break;
+    case KEY_CHUNKS_LIST:
+        take_numbers(argument, "--chunks", 1024, &given->chunks, state);
+        break;
+    case KEY_MICRO_BATCHES_LIST:
+        take_numbers(argument, "--micro-batches", 1 << 20, &given->micro_batches, state);
+        break;
+    case KEY_GLOBAL_BATCH:
+        given->global_batch = option_count(argument, "--global-batch", 1, JSON_MAX, state);
+        break;
+    case KEY_BUDGET:
+        given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
+        break;
+    case KEY_JOBS:
+        given->jobs = option_count(argument, "--jobs", 1, 1024, state);
+        break;
+    case KEY_CSV:
+        given->csv = true;
+        break;
+    case KEY_PLAN:
+        given->plan = argument;
+        break;
+    case ARGP_KEY_ARG:
+        option_argument(&given->profile, argument, "profile", state);
+        break;
+    case ARGP_KEY_END:
+        if (!given->profile || !given->shared.cluster)
+            argp_error(state, "a profile and --cluster are needed");
+        if (given->csv && given->shared.json)
+            argp_error(state, "--csv or --json, not both");
+        if (given->global_batch && given->micro_batches.count)
+            argp_error(state, "--global-batch says how many micro-batches there are; leave --micro-batches out");
+        break;
+    default:
+        return shared_option(key, argument, &given->shared, state);
+    }
+    return 0;
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = take,
+    .args_doc = "PROFILE",
+    .doc = "Plans a model for every schedule, number of ranks, stages per rank and micro-batches under one memory"
+           " limit, and prints time against peak bytes: the best, the front, and why the others lost. Ctrl-C ends it"
+           " with what is known; a second one ends it at once."
+           "\vRows with other numbers of micro-batches are compared by the time per micro-batch. Exit code 1: nothing"
+           " fits.\n\nExample:\n"
+           "  weir sweep profile.json --cluster \"4 devices, 16GiB, 12GB/s 5us\" --micro-batches 8,16,32 \\\n"
+           "      --plan plan.json\n",
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+static void show(void *self, size_t done, size_t all)
+{
+    progress_show(self, "%zu of %zu plans", done, all);
+}
+
+// How many micro-batches make the batch.
+static bool divide_batch(struct given *given, const struct profile *profile, struct error *error)
+{
+    const uint64_t batch = given->global_batch, each = profile->micro_batch;
+    if (!batch)
+        return true;
+    if (batch % each || batch / each > 1 << 20)
+        return error_set(error, "--global-batch %llu: the profile's micro-batches have %llu samples; take a multiple of"
+                         " that, such as %llu", (unsigned long long)batch, (unsigned long long)each,
+                         (unsigned long long)((batch < each ? 1 : batch / each > 1 << 20 ? 1 << 20 : batch / each) * each));
+    given->micro_batches = (struct numbers){ .at = { (uint32_t)(batch / each) }, .count = 1 };
+    return true;
+}
+
+static int print(const struct given *given, const struct sweep *sweep)
+{
+    const struct sweep_row *best = sweep_best(sweep);
+    const int code = best || sweep->stopped[0] ? 0 : ERROR_ANSWER;
+    struct text text = { 0 };
+    if (given->plan && best) {
+        plan_write(best->plan, &text);
+        const int failed = command_write(&text, given->plan, 0);
+        if (failed)
+            return failed;
+    }
+    if (given->shared.json)
+        sweep_write(sweep, &text);
+    else if (given->csv)
+        sweep_write_csv(sweep, &text);
+    else
+        sweep_print(sweep, &text);
+    return command_write(&text, given->shared.output, code);
+}
+
+static int sweep(struct given *given, const struct profile *profile, struct cluster *cluster, struct error *error)
+{
+    for (size_t i = 0; given->shared.memory_bytes && i < cluster->device_count; i++)
+        cluster->devices[i].memory_bytes = given->shared.memory_bytes;
+    if (!divide_batch(given, profile, error))
+        return command_fail(error);
+    const struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND };  // a second one kills
+    sigaction(SIGINT, &action, NULL);
+    struct progress progress = { 0 };
+    const struct sweep_request request = {
+        .profile = profile,
+        .cluster = cluster,
+        .optimizer = given->shared.has_optimizer ? given->shared.optimizer : OPTIMIZER_ADAMW,
+        .schedules = given->schedules,
+        .schedule_count = given->schedule_count,
+        .ranks = { given->ranks.at, given->ranks.count },
+        .chunks = { given->chunks.at, given->chunks.count },
+        .micro_batches = { given->micro_batches.at, given->micro_batches.count },
+        .budget = given->budget,
+        .threads = (unsigned)given->jobs,
+        .interrupted = &interrupted,
+        .progress = show,
+        .self = &progress,
+    };
+    struct sweep *found = sweep_run(&request, error);
+    progress_end(&progress);
+    const int code = found ? print(given, found) : command_fail(error);
+    sweep_free(found);
+    return code;
+}
+
+static int run(int count, char **arguments)
+{
+    struct given given = { .profile = NULL };
+    command_parse(&argp, count, arguments, &given);
+    struct error error = { 0 };
+    struct profile *profile = profile_load(given.profile, &error);
+    struct cluster *cluster = profile ? cluster_load(given.shared.cluster, &error) : NULL;
+    const int code = cluster ? sweep(&given, profile, cluster, &error) : command_fail(&error);
+    cluster_free(cluster);
+    profile_free(profile);
+    free(given.names);
+    return code;
+}
+
+const struct command command_sweep = { "sweep", "plan for every schedule: time against memory", run };

@@ -1,0 +1,319 @@
+#include "partitioner/sweep.h"
+
+#include "schedules/generate.h"
+#include "tests/document.h"
+#include "tests/partitioner/small.h"
+
+// --- the judgement ------------------------------------------------------------------------
+
+// Few times and sizes, so that there are ties of every kind.
+static struct sweep random_rows(uint64_t *seed, struct sweep_row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        rows[i] = (struct sweep_row){ .schedule = "1f1b", .ranks = 4, .chunks = 1,
+                                      .micro_batches = 4 + 4 * (uint32_t)random_below(seed, 3),
+                                      .class = (enum sweep_class)random_below(seed, 2),
+                                      .outcome = (enum sweep_outcome)(random_below(seed, 4) ? 0 : 1) };
+        if (rows[i].outcome == SWEEP_PLANNED) {
+            rows[i].iteration_ns = rows[i].micro_batches * (1 + random_below(seed, 5)) + random_below(seed, 2);
+            rows[i].peak_bytes = 1 + random_below(seed, 6);
+        }
+    }
+    return (struct sweep){ .rows = rows, .count = count };
+}
+
+static double time_of(const struct sweep_row *row)
+{
+    return (double)row->iteration_ns / row->micro_batches;
+}
+
+// The definitions, one row after the other.
+static void rows_are_judged_by_time_per_micro_batch_and_bytes(void **state)
+{
+    (void)state;
+    uint64_t seed = 51;
+    for (uint64_t trial = 0; trial < test_trials(500, 5000); trial++) {
+        enum { MOST = 20 };
+        struct sweep_row rows[MOST];
+        const size_t count = 1 + random_below(&seed, MOST);
+        struct sweep sweep = random_rows(&seed, rows, count);
+        sweep_judge(&sweep);
+        for (size_t i = 0; i < count; i++) {
+            bool front = rows[i].outcome == SWEEP_PLANNED, best = front, best_of_m = front;
+            for (size_t k = 0; k < count; k++) {
+                const struct sweep_row *a = &rows[k], *b = &rows[i];
+                if (k == i || a->outcome != SWEEP_PLANNED || b->outcome != SWEEP_PLANNED || a->class != b->class)
+                    continue;
+                const double sooner = time_of(b) - time_of(a);
+                const bool same_bytes = a->peak_bytes == b->peak_bytes;
+                const bool wins = sooner > 0 || (sooner == 0 && (a->peak_bytes < b->peak_bytes || (same_bytes && k < i)));
+                best &= !wins;
+                best_of_m &= !(wins && a->micro_batches == b->micro_batches);
+                front &= !(wins && a->peak_bytes <= b->peak_bytes);
+            }
+            if (rows[i].is_on_front != front || rows[i].is_best != best || rows[i].is_best_of_m != best_of_m)
+                fail_msg("trial %d: row %d of %d: front %d, best %d, best of m %d, but it should be %d, %d, %d", (int)trial,
+                         (int)i, (int)count, rows[i].is_on_front, rows[i].is_best, rows[i].is_best_of_m, front, best,
+                         best_of_m);
+            assert_true(rows[i].reason[0] != '\0');
+        }
+    }
+}
+
+static void a_reason_names_what_is_better_and_by_how_much(void **state)
+{
+    (void)state;
+    struct sweep_row rows[] = {
+        { .schedule = "gpipe", .ranks = 4, .chunks = 1, .micro_batches = 8, .iteration_ns = 1000, .peak_bytes = 4096,
+          .bubble = 0.25 },
+        { .schedule = "zb-v", .ranks = 4, .chunks = 2, .micro_batches = 8, .iteration_ns = 750, .peak_bytes = 2048 },
+        { .schedule = "1f1b", .ranks = 4, .chunks = 1, .micro_batches = 16, .iteration_ns = 1650, .peak_bytes = 1024 },
+        { .schedule = "zb-h1", .ranks = 2, .chunks = 1, .micro_batches = 8, .iteration_ns = 750, .peak_bytes = 2048,
+          .bubble = 0.125 },
+        { .schedule = "dualpipe", .ranks = 4, .chunks = 1, .micro_batches = 8, .outcome = SWEEP_DOES_NOT_FIT, .rank = 3,
+          .lacks_bytes = 3072 },
+    };
+    struct sweep sweep = { .rows = rows, .count = sizeof rows / sizeof rows[0] };
+    sweep_judge(&sweep);
+    assert_string_equal(rows[0].reason, "bubble 25.0 %; zb-v, v 2: 25.0 % less time in 2.00 KiB less");
+    assert_string_equal(rows[1].reason, "the least time per micro-batch");
+    assert_string_equal(rows[2].reason, "10.0 % slower than zb-v, v 2, m 8, in 1.00 KiB less");
+    assert_string_equal(rows[3].reason, "bubble 12.5 %; zb-v, v 2, p 4: as quick in the same memory");
+    assert_string_equal(rows[4].reason, "does not fit: rank 3 lacks 3.00 KiB");
+    assert_ptr_equal(sweep_best(&sweep), &rows[1]);
+}
+
+// --- sweeps ---------------------------------------------------------------------------------
+
+struct given {
+    struct profile *profile;
+    struct cluster *cluster;
+    struct sweep_request request;
+};
+
+static struct given make(uint32_t layers, uint64_t memory_bytes)
+{
+    struct error error = { 0 };
+    uint64_t seed = 52;
+    struct given given = { .profile = small_random_chain(&seed, layers, 1000) };
+    given.cluster = cluster_uniform(4, memory_bytes, 50, 1000000000000, &error);
+    assert_good(given.cluster, error);
+    given.request = (struct sweep_request){ .profile = given.profile, .cluster = given.cluster,
+                                            .optimizer = OPTIMIZER_SGD, .budget = 2000, .threads = 1 };
+    return given;
+}
+
+static void clear(struct given *given)
+{
+    profile_free(given->profile);
+    cluster_free(given->cluster);
+}
+
+static char *document_of(const struct sweep *sweep)
+{
+    struct error error = { 0 };
+    struct text text = { 0 };
+    sweep_write(sweep, &text);
+    return text_take(&text, &error);
+}
+
+static void threads_change_nothing_but_the_time(void **state)
+{
+    (void)state;
+    struct given given = make(10, 60 * 256);
+    const uint32_t micro_batches[] = { 4, 8 };
+    given.request.micro_batches = (struct sweep_list){ micro_batches, 2 };
+    char *first = NULL;
+    for (unsigned threads = 1; threads <= 4; threads++) {
+        struct error error = { 0 };
+        given.request.threads = threads;
+        struct sweep *sweep = sweep_run(&given.request, &error);
+        assert_good(sweep, error);
+        char *document = document_of(sweep);
+        if (first)
+            assert_string_equal(document, first);
+        else
+            first = strdup(document);
+        free(document);
+        sweep_free(sweep);
+    }
+    free(first);
+    clear(&given);
+}
+
+// Every row is what a search of its own says.
+static void check_row(const struct given *given, const struct sweep_row *row)
+{
+    struct error error = { 0 };
+    const struct search_request search = { .profile = given->profile, .cluster = given->cluster,
+                                           .schedule = row->schedule, .ranks = row->ranks, .chunks = row->chunks,
+                                           .micro_batches = row->micro_batches, .optimizer = OPTIMIZER_SGD,
+                                           .budget = given->request.budget };
+    struct plan *plan = plan_search(&search, &error);
+    if ((plan != NULL) != (row->outcome == SWEEP_PLANNED))
+        fail_msg("%s, m %u: %s", row->schedule, row->micro_batches, error.text);
+    if (plan) {
+        assert_int_equal(row->iteration_ns, plan->iteration_ns);
+        assert_int_equal(row->lower_bound_ns, plan->certificate.lower_bound_ns);
+        assert_true(row->peak_bytes <= given->cluster->devices[0].memory_bytes);
+    } else if (row->outcome == SWEEP_DOES_NOT_FIT) {
+        assert_int_equal(error.kind, ERROR_ANSWER);
+        assert_true(row->lacks_bytes > 0);
+    } else {
+        assert_string_equal(row->reason, error.text);
+    }
+    plan_free(plan);
+}
+
+static void every_schedule_that_trains_has_a_row_that_a_search_would_give(void **state)
+{
+    (void)state;
+    struct given given = make(10, 60 * 256);
+    const uint32_t micro_batches[] = { 3, 8 };
+    given.request.micro_batches = (struct sweep_list){ micro_batches, 2 };
+    struct error error = { 0 };
+    struct sweep *sweep = sweep_run(&given.request, &error);
+    assert_good(sweep, error);
+    size_t counts[4] = { 0 }, at = 0;
+    for (const struct generator *generator = generators; generator->name; generator++) {
+        const size_t before = at;
+        for (; at < sweep->count && strcmp(sweep->rows[at].schedule, generator->name) == 0; at++) {
+            check_row(&given, &sweep->rows[at]);
+            counts[sweep->rows[at].outcome]++;
+        }
+        assert_true((at > before) == (strcmp(generator->name, "forward-only") != 0));
+    }
+    assert_int_equal(at, sweep->count);
+    print_message("# %d planned, %d do not fit, %d refused\n", (int)counts[SWEEP_PLANNED],
+                  (int)counts[SWEEP_DOES_NOT_FIT], (int)counts[SWEEP_REFUSED]);
+    assert_true(counts[SWEEP_PLANNED] > 5 && counts[SWEEP_DOES_NOT_FIT] > 2 && counts[SWEEP_REFUSED] > 2);
+    sweep_free(sweep);
+    clear(&given);
+}
+
+struct stop {
+    volatile sig_atomic_t interrupted;
+    size_t after, last, all;
+};
+
+static void stop_after(void *self, size_t done, size_t all)
+{
+    struct stop *stop = self;
+    stop->last = done;
+    stop->all = all;
+    if (done == stop->after)
+        stop->interrupted = 1;
+}
+
+static void what_was_planned_before_an_interrupt_is_kept(void **state)
+{
+    (void)state;
+    struct given given = make(10, 1 << 30);
+    const char *const schedules[] = { "1f1b", "zb-h1", "gpipe" };
+    struct stop stop = { .after = 2 };
+    given.request.schedules = schedules;
+    given.request.schedule_count = 3;
+    given.request.interrupted = &stop.interrupted;
+    given.request.progress = stop_after;
+    given.request.self = &stop;
+    struct error error = { 0 };
+    struct sweep *sweep = sweep_run(&given.request, &error);
+    assert_good(sweep, error);
+    assert_int_equal(sweep->count, 12);  // m is 4, 8, 16 and 32
+    assert_int_equal(stop.all, 12);
+    assert_int_equal(stop.last, 2);
+    for (size_t i = 0; i < sweep->count; i++) {
+        assert_int_equal(sweep->rows[i].outcome, i < 2 ? SWEEP_PLANNED : SWEEP_NOT_TRIED);
+        assert_int_equal(sweep->rows[i].micro_batches, 4u << i % 4);
+    }
+    assert_string_equal(sweep->rows[2].reason, "not tried: interrupted");
+    assert_string_equal(sweep->stopped, "interrupted");
+    sweep_free(sweep);
+    clear(&given);
+}
+
+static void an_unknown_schedule_ends_a_sweep_before_it_begins(void **state)
+{
+    (void)state;
+    struct given given = make(10, 1 << 30);
+    const char *const schedules[] = { "1f1b", "zigzag" };
+    given.request.schedules = schedules;
+    given.request.schedule_count = 2;
+    struct error error = { 0 };
+    assert_null(sweep_run(&given.request, &error));
+    assert_non_null(strstr(error.text, "there is no schedule named \"zigzag\" (there are gpipe, 1f1b, "));
+    clear(&given);
+}
+
+// --- the document -----------------------------------------------------------------------------
+
+static void the_example_of_the_page_is_read_and_written_byte_for_byte(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    char *text = test_document("docs/formats/sweep.md");
+    struct sweep *sweep = sweep_read(text, strlen(text), "sweep.json", &error);
+    assert_good(sweep, error);
+    assert_int_equal(sweep->count, 6);
+    assert_int_equal(sweep->rows[5].outcome, SWEEP_DOES_NOT_FIT);
+    char *again = document_of(sweep);
+    assert_string_equal(again, text);
+    sweep_judge(sweep);  // its rows say the same of themselves
+    char *judged = document_of(sweep);
+    assert_string_equal(judged, text);
+    free(judged);
+    free(again);
+    sweep_free(sweep);
+    free(text);
+}
+
+static struct bad_row {
+    const char *name, *from, *to, *sentence;
+} bad_rows[] = {
+    { "an outcome nobody knows", "\"outcome\": \"refused\"", "\"outcome\": \"lost\"",
+      "sweep.json: rows[4].outcome: is \"lost\", not one of planned, does not fit, refused, not tried" },
+    { "a plan where there is none", "\"outcome\": \"planned\"", "\"outcome\": \"refused\"",
+      "sweep.json: rows[0].outcome: is \"refused\", but there is a plan" },
+    { "a best row that is beaten", "\"best\": false", "\"best\": true",
+      "sweep.json: rows[0].best: is true, but the row is not on the front" },
+    { "no rows", "\"rows\"", "\"lines\"", "sweep.json: rows: is missing" },
+    { "a newer version", "\"version\": 1,\n  \"profile\"", "\"version\": 2,\n  \"profile\"",
+      "sweep.json: version: is 2; this Weir reads up to version 1" },
+    { "a budget of nothing", "\"budget\": 200000", "\"budget\": 0", NULL },
+};
+
+static void is_refused(void **state)
+{
+    const struct bad_row *row = *state;
+    char *text = test_document("docs/formats/sweep.md");
+    char *at = strstr(text, row->from);
+    if (!at)
+        fail_msg("the example has no %s", row->from);
+    struct text changed = { 0 };
+    text_add_bytes(&changed, text, (size_t)(at - text));
+    text_add(&changed, "%s%s", row->to, at + strlen(row->from));
+    struct error error = { 0 };
+    assert_null(sweep_read(changed.data, changed.length, "sweep.json", &error));
+    assert_int_equal(error.kind, ERROR_INPUT);
+    if (row->sentence)
+        assert_error(error, row->sentence);
+    text_clear(&changed);
+    free(text);
+}
+
+int main(void)
+{
+    enum { PLAIN = 7, ROWS = sizeof bad_rows / sizeof bad_rows[0] };
+    struct CMUnitTest tests[PLAIN + ROWS] = {
+        cmocka_unit_test(rows_are_judged_by_time_per_micro_batch_and_bytes),
+        cmocka_unit_test(a_reason_names_what_is_better_and_by_how_much),
+        cmocka_unit_test(threads_change_nothing_but_the_time),
+        cmocka_unit_test(every_schedule_that_trains_has_a_row_that_a_search_would_give),
+        cmocka_unit_test(what_was_planned_before_an_interrupt_is_kept),
+        cmocka_unit_test(an_unknown_schedule_ends_a_sweep_before_it_begins),
+        cmocka_unit_test(the_example_of_the_page_is_read_and_written_byte_for_byte),
+    };
+    for (size_t i = 0; i < ROWS; i++)
+        tests[PLAIN + i] = (struct CMUnitTest)TEST_ROW(is_refused, &bad_rows[i]);
+    return cmocka_run_group_tests_name("sweep", tests, NULL, NULL);
+}
