@@ -23,8 +23,8 @@ struct pair {
 
 static void pair_clear(struct pair *pair)
 {
+    twin_free(pair->twin);  // which has the pipeline's schedule
     pipeline_free(pair->pipeline);
-    twin_free(pair->twin);
     device_close(pair->device);
     free(pair->first_of_stage);
     free(pair->losses);
