@@ -59,6 +59,14 @@ bool gathering_agrees(const struct gathering *gathering, struct error *error)
     return true;
 }
 
+static float divisor_of(const struct gathering *gathering)
+{
+    uint32_t brought = 0;
+    for (uint32_t copy = 0; copy < gathering->count; copy++)
+        brought += gathering->posts[copy]->has_brought;
+    return gathering->posts[0]->averages && brought > 0 ? (float)brought : 1.0f;
+}
+
 void gathering_add(const struct gathering *gathering, const struct post *post)
 {
     const uint64_t count = post->bytes / sizeof(float), share = copy_of(gathering, post);
@@ -69,8 +77,9 @@ void gathering_add(const struct gathering *gathering, const struct post *post)
         for (uint64_t i = first; i < end; i++)
             sum[i] += other[i];
     }
-    for (uint64_t i = first; post->divisor != 1.0f && i < end; i++)
-        sum[i] /= post->divisor;
+    const float divisor = divisor_of(gathering);
+    for (uint64_t i = first; divisor != 1.0f && i < end; i++)
+        sum[i] /= divisor;
     for (uint32_t copy = 1; copy < gathering->count && end > first; copy++)
         memcpy((float *)gathering->posts[copy]->data + first, sum + first, (end - first) * sizeof *sum);
 }

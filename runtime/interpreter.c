@@ -106,7 +106,9 @@ static void end_backward_weight(struct interpreter *in, struct action action)
     flights_give(&in->flights, action, SLAB_KEPT_THROUGH);
     flights_give(&in->flights, action, SLAB_INPUT);
     flights_give_below(&in->flights, action);
-    weight_ring_drop(&flights_local(&in->flights, action)->ring, flights_flight(&in->flights, action)->weights);
+    struct local *local = flights_local(&in->flights, action);
+    weight_ring_drop(&local->ring, flights_flight(&in->flights, action)->weights);
+    local->brought++;
 }
 
 static void end_backward(struct interpreter *in, struct action action)

@@ -29,6 +29,7 @@ static void update(struct interpreter *in, struct local *local, uint32_t next)
     if (memory->bytes.gradients > 0)
         queue_zero(in->needs.queue, memory->gradients, memory->bytes.gradients);
     weight_ring_advance(&local->ring, next);
+    local->brought = 0;
 }
 
 bool do_step(struct interpreter *in, struct action action, struct error *error)
@@ -48,7 +49,7 @@ bool do_step(struct interpreter *in, struct action action, struct error *error)
 
 // Adds up the gradients of all copies. With a flush each micro-batch's share of the
 // mean is in its loss already; otherwise every copy brings the gradient of a
-// micro-batch, and the update takes their mean.
+// micro-batch, and the update takes the mean of those there are.
 bool do_reduce(struct interpreter *in, struct action action, struct error *error)
 {
     const struct interpreter_needs *needs = &in->needs;
@@ -58,7 +59,8 @@ bool do_reduce(struct interpreter *in, struct action action, struct error *error
         .stage = action.stage,
         .gradients = local->memory->gradients,
         .count = local->memory->bytes.gradients / sizeof(float),
-        .divisor = needs->schedule->weights == WEIGHTS_FLUSH ? 1.0f : (float)copies,
+        .averages = needs->schedule->weights != WEIGHTS_FLUSH,
+        .has_brought = local->brought > 0,
     };
     uint64_t start_ns = clock_now_ns();
     if (copies > 1) {

@@ -42,7 +42,8 @@ struct reduction {
     uint32_t stage;
     float *gradients;
     uint64_t count;
-    float divisor;  // of the sum: 1, or the number of what is averaged
+    bool averages;     // takes the mean over the copies that bring something, instead of the sum
+    bool has_brought;  // whether this one does: at the end of a run some may not
 };
 
 struct ticket {  // what was posted; never moves while it is under way

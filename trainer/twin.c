@@ -225,9 +225,9 @@ static bool add_gradients(struct twin *twin, uint64_t step, uint32_t micro_batch
 }
 
 // What a copy has brought, to the sum of those before it.
-static bool add_copy(struct twin *twin, const bool *stages, uint32_t copy, uint32_t copies, struct error *error)
+static bool add_copy(struct twin *twin, const bool *stages, uint32_t copy, uint32_t copies, float divisor,
+                     struct error *error)
 {
-    const bool averages = twin->settings.schedule->weights != WEIGHTS_FLUSH && copy + 1 == copies;
     if (copies == 1)
         return true;
     if (!queue_wait(twin->queue, error))
@@ -239,7 +239,7 @@ static bool add_copy(struct twin *twin, const bool *stages, uint32_t copy, uint3
             sum[i] = copy == 0 ? gradients[i] : sum[i] + gradients[i];
             gradients[i] = 0;
             if (copy + 1 == copies)
-                gradients[i] = averages ? sum[i] / (float)copies : sum[i];
+                gradients[i] = sum[i] / divisor;
         }
     }
     return true;
@@ -270,16 +270,27 @@ static void optimize(struct twin *twin, size_t l)
     queue_zero(twin->queue, own->gradients, parameter_bytes(twin, l));
 }
 
+// Of the sum over copies: without a flush it is the mean over those that bring something.
+static float divisor_of(const struct twin *twin, const struct update_part *parts, uint32_t copies)
+{
+    uint32_t brought = 0;
+    for (uint32_t copy = 0; copy < copies; copy++)
+        brought += parts[copy].count > 0;
+    return twin->settings.schedule->weights != WEIGHTS_FLUSH && brought > 0 ? (float)brought : 1.0f;
+}
+
 static bool make_update(struct twin *twin, const struct update_step *made, uint64_t step, float *losses,
                         struct error *error)
 {
     const struct stage_updates *stage = &twin->updates.stages[made->first_stage];
+    const struct update_part *parts = &stage->parts[(size_t)made->update * stage->copies];
+    const float divisor = divisor_of(twin, parts, stage->copies);
     for (uint32_t copy = 0; copy < stage->copies; copy++) {
-        const struct update_part *part = &stage->parts[(size_t)made->update * stage->copies + copy];
+        const struct update_part *part = &parts[copy];
         for (size_t i = 0; i < part->count; i++)
             if (!add_gradients(twin, step, part->micro_batches[i], made->stages, losses, error))
                 return false;
-        if (!add_copy(twin, made->stages, copy, stage->copies, error))
+        if (!add_copy(twin, made->stages, copy, stage->copies, divisor, error))
             return false;
     }
     for (size_t l = 0; l < twin->layer_count; l++)

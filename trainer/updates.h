@@ -9,7 +9,8 @@
 //
 // Gradients are added in the order of the backwards (B or W) on their rank, copy by
 // copy; the copies' sums are added in the order of placement.h. Without a flush they
-// are then averaged: with r replicas, update t takes the mean of r micro-batches.
+// are then averaged over the copies that bring something: with r replicas, update t
+// takes the mean of micro-batches tr to tr + r - 1, as far as there are any.
 //
 // Versions and updates count from the beginning of a pass through the schedule.
 #ifndef TRAINER_UPDATES_H

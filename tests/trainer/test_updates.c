@@ -47,6 +47,33 @@ static void stashed_weights_are_as_old_as_the_pipeline_is_long(void **state)
     }
 }
 
+// 1F1B-RR: update t of a stage of r ranks takes micro-batches tr to tr + r - 1, one of each.
+static void replicas_take_micro_batches_in_turns(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    static const uint32_t replicas[] = { 2, 1, 3 };
+    const struct generate_request request = { .ranks = 6, .micro_batches = 11, .chunks = 1, .replicas = replicas,
+                                              .stages = 3 };
+    struct schedule *schedule = schedule_generate_as("pipedream", &request, &error);
+    assert_good(schedule, error);
+    struct updates updates = opened(schedule);
+    for (uint32_t s = 0; s < 3; s++) {
+        const uint32_t r = replicas[s];
+        assert_int_equal(updates.stages[s].copies, r);
+        assert_int_equal(updates.stages[s].count, (11 + r - 1) / r);
+        for (uint32_t i = 0; i < updates.stages[s].count * r; i++) {
+            const struct update_part *part = &updates.stages[s].parts[i];  // update i / r, copy i % r
+            assert_int_equal(part->count, i < 11);
+            if (i < 11)
+                assert_int_equal(part->micro_batches[0], i);
+        }
+    }
+    assert_int_equal(schedule_samples(schedule), 1);
+    updates_close(&updates);
+    schedule_free(schedule);
+}
+
 // w(t + 1) = w(t) - rate * gradient at w(t - 1), where update t takes p micro-batches.
 static void double_buffered_weights_are_one_update_old(void **state)
 {
@@ -146,6 +173,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stashed_weights_are_as_old_as_the_pipeline_is_long),
+        cmocka_unit_test(replicas_take_micro_batches_in_turns),
         cmocka_unit_test(double_buffered_weights_are_one_update_old),
         cmocka_unit_test(a_flush_is_one_update_at_the_weights_it_began_with),
         cmocka_unit_test(vertical_weights_are_those_of_stage_0),
