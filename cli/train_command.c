@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/exhibit.h"
 #include "cli/options.h"
 #include "cli/pictures.h"
 #include "trainer/model_spec.h"
@@ -35,7 +36,7 @@ static const struct argp_option options[] = {
     { "beat", KEY_BEAT, "BITS", 0,
       "Exit with 1 unless the held-out text takes so many bits per byte less than the order-1 model needs", 0 },
     { "pin", KEY_PIN, 0, 0, "Keep each rank on a core of its own", 0 },
-    { "out", KEY_OUT, "FOLDER", 0, "Where the timelines go: predicted and measured, .svg and .trace.json", 0 },
+    { "out", KEY_OUT, "FOLDER", 0, "Where the timelines go: predicted and measured, a page of both, .svg and .trace.json of each", 0 },
     { 0 },
 };
 
@@ -164,15 +165,36 @@ static bool save_timeline(const char *folder, const char *what, const struct pla
     return good;
 }
 
+// Both on one page. The timelines stay the result's own.
+static bool save_page(const char *folder, const struct plan *plan, const struct train_result *result,
+                      struct error *error)
+{
+    struct exhibit predicted = { .file = "predicted", .timeline = result->predicted_timeline };
+    struct exhibit measured = { .file = "measured", .timeline = result->measured_timeline, .measured = true };
+    struct text page = { 0 };
+    snprintf(predicted.name, sizeof predicted.name, "%s, %s: predicted", plan->model, plan->schedule);
+    snprintf(measured.name, sizeof measured.name, "measured");
+    const bool good = timeline_measure(&predicted.timeline, &predicted.simulation, error)
+                   && timeline_measure(&measured.timeline, &measured.simulation, error)
+                   && exhibit_draw_page(&predicted, &measured, &page, error)
+                   && save(folder, "timelines.html", &page, error);
+    simulation_clear(&predicted.simulation);
+    simulation_clear(&measured.simulation);
+    text_clear(&page);
+    return good;
+}
+
 static bool save_all(const struct given *given, const struct plan *plan, const struct train_result *result,
                      struct error *error)
 {
     if (!given->out)
         return true;
     if (!save_timeline(given->out, "predicted", plan, &result->predicted_timeline, error)
-        || !save_timeline(given->out, "measured", plan, &result->measured_timeline, error))
+        || !save_timeline(given->out, "measured", plan, &result->measured_timeline, error)
+        || !save_page(given->out, plan, result, error))
         return false;
-    printf("\ntimelines: %s/predicted.svg, measured.svg, and .trace.json of both (for ui.perfetto.dev)\n", given->out);
+    printf("\ntimelines: %s/timelines.html of both; predicted.svg, measured.svg, and .trace.json of each (for ui.perfetto.dev)\n",
+           given->out);
     return true;
 }
 

@@ -639,7 +639,8 @@ function fillNumbers() {
   rows.push(['computing on the critical path', run => run.path[0] + run.path[1], time]);
   rows.push(['messages on it', run => run.path[2] + run.path[3], time]);
   rows.push(['waiting on it', run => run.path[4], time]);
-  rows.push(['highest peak', run => Math.max(...run.peaks), bytes]);
+  if (data.runs.every(run => run.levels.length))
+    rows.push(['highest peak', run => Math.max(...run.peaks), bytes]);
   const ranks = data.runs.length === 2 && data.runs[0].ranks === data.runs[1].ranks ? data.runs[0].ranks : 0;
   const differ = [...Array(ranks).keys()].filter(rank => data.runs[0].busy[rank] !== data.runs[1].busy[rank]);
   for (const rank of differ.slice(0, 8)) rows.push([`rank ${rank} busy`, run => run.busy[rank], time]);

@@ -16,6 +16,9 @@ weir schedule 1f1b --ranks 2 --micro-batches 2 --format json > 1f1b.json
 weir simulate --trace rank*.json.gz --against 1f1b.json $cost
 weir simulate 1f1b.json $cost --against run.json | grep '^first'
 weir simulate --trace rank*.json.gz --against 1f1b.json $cost --format html -o page.html && grep -o '<title>.*' page.html
+# A real run: ScheduleInterleavedZeroBubble of PyTorch 2.15 on two processes (gloo), two iterations, events of operators removed.
+weir simulate --trace "$ROOT"/tests/cli/torch_traces/torch_rank*.json 2>err | head -9
+sed 's/.*left out/left out/' err
 # What is wrong is said.
 try() {
     echo "+ weir simulate $*"
