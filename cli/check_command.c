@@ -97,6 +97,23 @@ static void add_sends(const struct given *given, uint32_t capacity, struct text 
                  given->shared ? "pair of ranks" : "channel");
 }
 
+static void add_asked(const struct given *given, struct text *text)
+{
+    if (given->sending.grouped)
+        text_add(text, "messages in groups");
+    else
+        add_sends(given, given->sending.capacity, text);
+}
+
+// All with which it comes to its end: buffers, or groups.
+static void add_enough(const struct given *given, const struct check_result *result, struct text *text)
+{
+    if (result->capacity != CHECK_NEVER)
+        add_sends(given, result->capacity, text);
+    if (result->capacity != 0 && result->grouped)
+        text_add(text, "%smessages in groups", result->capacity == CHECK_NEVER ? "" : ", or ");
+}
+
 static void write_fault(const struct check_fault *fault, struct text *text)
 {
     char action[ACTION_SIZE];
@@ -148,18 +165,19 @@ static void write_findings(const struct given *given, const struct schedule *sch
     if (result->ok || result->memory.is_known) {
         text_add(text, "%s can run: %u ranks, %u stages, %u micro-batches; it needs ", schedule->name,
                  schedule->ranks, schedule->stages, schedule->micro_batches);
-        add_sends(given, result->capacity, text);
+        add_enough(given, result, text);
         text_add(text, ".\n");
         write_sharing(given, &result->sharing, text);
         write_memory(schedule, &result->memory, text);
         return;
     }
     text_add(text, "%s cannot run", schedule->name);
-    if (result->capacity != CHECK_NEVER && result->capacity > given->sending.capacity) {
+    const bool stands = given->sending.grouped ? !result->grouped : result->capacity > given->sending.capacity;
+    if (stands && (result->capacity != CHECK_NEVER || result->grouped)) {
         text_add(text, " with ");
-        add_sends(given, given->sending.capacity, text);
+        add_asked(given, text);
         text_add(text, "; it comes to its end with ");
-        add_sends(given, result->capacity, text);
+        add_enough(given, result, text);
     }
     text_add(text, ".\n");
 }
@@ -190,6 +208,7 @@ static bool check_as(const struct given *given, const struct subject *subject, b
 {
     const struct check_request request = {
         .capacity = given->sending.capacity,
+        .grouped = given->sending.grouped,
         .late = late,
         .shared = given->shared,
         .most_in_group = NCCL_MOST_IN_GROUP,
@@ -239,7 +258,8 @@ static void write_row(const char *name, const struct check_result *result, struc
         snprintf(least, sizeof least, "%u", result->capacity);
     if (result->sharing.is_known)
         snprintf(sharing, sizeof sharing, "%zu of %zu", result->sharing.can, result->sharing.pairs);
-    text_add(text, "%-8s  %-7s  %-20s  %s\n", name, result->ok ? "runs" : "cannot", least, sharing);
+    text_add(text, "%-8s  %-7s  %-20s  %-9s  %s\n", name, result->ok ? "runs" : "cannot", least,
+             result->grouped ? "runs" : "cannot", sharing);
 }
 
 // A row for each, then why those that cannot run cannot.
@@ -254,8 +274,8 @@ static bool check_both(const struct given *given, const struct subject *subject,
     if (good) {
         text_add(text, "%s, %u ranks, %u stages, %u micro-batches, with ", schedule->name, schedule->ranks,
                  schedule->stages, schedule->micro_batches);
-        add_sends(given, given->sending.capacity, text);
-        text_add(text, "\nreceives  verdict  least buffered sends  pairs of ranks that can share a communicator\n");
+        add_asked(given, text);
+        text_add(text, "\nreceives  verdict  least buffered sends  in groups  pairs of ranks that can share a communicator\n");
     }
     for (unsigned i = 0; good && i < 2; i++)
         write_row(names[i], &results[i], text);

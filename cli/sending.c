@@ -8,10 +8,10 @@
 
 static uint32_t take_sends(const char *argument, struct argp_state *state)
 {
-    if (strcmp(argument, "rendezvous") == 0)
+    if (strcmp(argument, "rendezvous") == 0 || strcmp(argument, "grouped") == 0)
         return 0;
     if (strncmp(argument, "eager:", 6) != 0)
-        argp_error(state, "--sends: \"%s\" is neither rendezvous nor eager:K", argument);
+        argp_error(state, "--sends: \"%s\" is none of rendezvous, eager:K, grouped", argument);
     return (uint32_t)option_count(argument + 6, "--sends", 0, CHECK_NEVER - 1, state);
 }
 
@@ -30,6 +30,7 @@ error_t sending_option(int key, char *argument, struct sending_options *options,
     switch (key) {
     case KEY_SENDS:
         options->has_sends = true;
+        options->grouped = strcmp(argument, "grouped") == 0;
         options->capacity = take_sends(argument, state);
         break;
     case KEY_LOWER:

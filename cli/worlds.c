@@ -35,6 +35,8 @@ static void complete(struct world_options *options, struct argp_state *state)
         argp_error(state, "--lower both is for weir check: simulate early and late one after the other");
     if ((options->sending.lower || options->sending.has_sends) && options->use == LANES_FREE)
         argp_error(state, "--lower and --sends make a difference only with --one-lane or --no-overlap");
+    if (options->sending.grouped)
+        argp_error(state, "--sends grouped is for weir check");
     if (!options->has_noise && (options->has_trials || options->has_seed))
         argp_error(state, "--trials and --seed are of --noise, which is missing");
     if (!options->has_trials)

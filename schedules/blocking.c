@@ -13,11 +13,13 @@ bool blocking_create(struct blocking *blocking, const struct schedule *lowered, 
         .under_way = calloc(channels_of(lowered), sizeof *blocking->under_way),
         .waiting = calloc(lowered->stages, sizeof *blocking->waiting),
         .waits = calloc(lowered->ranks, sizeof *blocking->waits),
+        .reached = calloc(2 * unit_count(lowered), sizeof *blocking->reached),
+        .pending = calloc(lowered->ranks, sizeof *blocking->pending),
         .stack = calloc(lowered->ranks, sizeof *blocking->stack),
         .queued = calloc(lowered->ranks, sizeof *blocking->queued),
     };
     const bool allocated = blocking->positions && blocking->under_way && blocking->waiting && blocking->waits
-                        && blocking->stack && blocking->queued;
+                        && blocking->reached && blocking->pending && blocking->stack && blocking->queued;
     if (allocated && copies_create(&blocking->copies, lowered, error))
         return true;
     blocking_clear(blocking);
@@ -31,6 +33,8 @@ void blocking_clear(struct blocking *blocking)
     copies_clear(&blocking->copies);
     free(blocking->waiting);
     free(blocking->waits);
+    free(blocking->reached);
+    free(blocking->pending);
     free(blocking->stack);
     free(blocking->queued);
     *blocking = (struct blocking){ 0 };
@@ -111,7 +115,67 @@ static void run_rank(struct blocking *blocking, uint32_t rank, uint32_t capacity
         blocking->positions[rank]++;
 }
 
-bool blocking_run(struct blocking *blocking, uint32_t capacity)
+// --- messages in groups ---------------------------------------------------------------
+
+// A message is known by the unit that receives it, and by its direction.
+static size_t message_of(const struct schedule *schedule, struct action message)
+{
+    const bool sends = message.kind == ACTION_SEND_F || message.kind == ACTION_SEND_B;
+    const bool back = message.kind == ACTION_SEND_B || message.kind == ACTION_RECV_B;
+    return 2 * unit_of(schedule, sends ? action_mirror(message) : message) + back;
+}
+
+static bool is_in_group(const struct action_list *list, size_t position)
+{
+    return position < list->count && is_message(list->at[position]);
+}
+
+// One end of a message; the other's rank may have waited for nothing else.
+static void reach(struct blocking *blocking, uint32_t rank, struct action message)
+{
+    const struct schedule *schedule = blocking->schedule;
+    const struct action other_end = action_mirror(message);
+    const uint32_t peer = schedule_rank(schedule, other_end.stage, other_end.micro_batch);
+    if (++blocking->reached[message_of(schedule, message)] == 1) {
+        blocking->pending[rank]++;
+    } else if (--blocking->pending[peer] == 0) {
+        queue_rank(blocking, peer);
+    }
+}
+
+// A rank whose group has been exchanged goes on behind it, and so on.
+static void run_groups(struct blocking *blocking, uint32_t rank)
+{
+    const struct action_list *list = &blocking->schedule->lists[rank];
+    size_t *position = &blocking->positions[rank];
+    while (blocking->pending[rank] == 0 && *position < list->count) {
+        if (!is_message(list->at[*position])) {
+            if (!can_do(blocking, rank, list->at[*position], 0))
+                return;
+            ++*position;
+            continue;
+        }
+        const bool is_over = blocking->reached[message_of(blocking->schedule, list->at[*position])] == 2;
+        for (size_t i = *position; !is_over && is_in_group(list, i); i++)
+            reach(blocking, rank, list->at[i]);
+        while (blocking->pending[rank] == 0 && is_in_group(list, *position))
+            ++*position;
+    }
+}
+
+// From the beginning of its group to what it waits for.
+static void point_at_pending(struct blocking *blocking, uint32_t rank)
+{
+    const struct action_list *list = &blocking->schedule->lists[rank];
+    size_t *position = &blocking->positions[rank];
+    while (blocking->pending[rank] > 0
+           && blocking->reached[message_of(blocking->schedule, list->at[*position])] == 2)
+        ++*position;
+}
+
+// --- all ranks ------------------------------------------------------------------------
+
+static void begin(struct blocking *blocking)
 {
     const struct schedule *schedule = blocking->schedule;
     memset(blocking->positions, 0, schedule->ranks * sizeof *blocking->positions);
@@ -120,13 +184,39 @@ bool blocking_run(struct blocking *blocking, uint32_t capacity)
     memset(blocking->waits, 0, schedule->ranks * sizeof *blocking->waits);
     for (uint32_t rank = schedule->ranks; rank-- > 0;)
         queue_rank(blocking, rank);
-    while (blocking->height > 0) {
-        const uint32_t rank = blocking->stack[--blocking->height];
-        blocking->queued[rank] = false;
-        run_rank(blocking, rank, capacity);
-    }
+}
+
+static uint32_t next_rank(struct blocking *blocking)
+{
+    const uint32_t rank = blocking->stack[--blocking->height];
+    blocking->queued[rank] = false;
+    return rank;
+}
+
+static bool are_done(const struct blocking *blocking)
+{
     bool done = true;
-    for (uint32_t rank = 0; rank < schedule->ranks; rank++)
-        done &= blocking->positions[rank] == schedule->lists[rank].count;
+    for (uint32_t rank = 0; rank < blocking->schedule->ranks; rank++)
+        done &= blocking->positions[rank] == blocking->schedule->lists[rank].count;
     return done;
+}
+
+bool blocking_run(struct blocking *blocking, uint32_t capacity)
+{
+    begin(blocking);
+    while (blocking->height > 0)
+        run_rank(blocking, next_rank(blocking), capacity);
+    return are_done(blocking);
+}
+
+bool blocking_run_grouped(struct blocking *blocking)
+{
+    begin(blocking);
+    memset(blocking->reached, 0, 2 * unit_count(blocking->schedule) * sizeof *blocking->reached);
+    memset(blocking->pending, 0, blocking->schedule->ranks * sizeof *blocking->pending);
+    while (blocking->height > 0)
+        run_groups(blocking, next_rank(blocking));
+    for (uint32_t rank = 0; rank < blocking->schedule->ranks; rank++)
+        point_at_pending(blocking, rank);
+    return are_done(blocking);
 }

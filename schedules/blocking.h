@@ -5,6 +5,12 @@
 //     RECV   ends when its message is there
 //     REDUCE ends when every copy of its stage stands at its own
 //
+// Or, with messages in groups (NCCL's ncclGroupStart, PyTorch's batch_isend_irecv),
+// each exchanged when both ends are reached:
+//
+//     0F1 [0SEND_F1 2RECV_F0] 2F0      messages that stand in a row are reached together,
+//                                      and the rank goes on when all of them are exchanged
+//
 // Whatever order the ranks are taken in, they come equally far: what a rank can do
 // stays possible until it does it.
 #ifndef SCHEDULES_BLOCKING_H
@@ -20,6 +26,8 @@ struct blocking {
     struct copies copies;
     uint32_t *waiting;    // per stage: how many of its copies stand at a REDUCE
     bool *waits;          // per rank: whether it is one of them
+    uint8_t *reached;     // of groups, per message: at how many of its ends a rank stands, or has stood
+    uint32_t *pending;    // per rank: messages of its group that are not exchanged yet
     uint32_t *stack;      // of ranks that may be able to go on
     bool *queued;
     uint32_t height;
@@ -47,5 +55,8 @@ void blocking_clear(struct blocking *blocking);
 
 // Whether all ranks come to their ends; if not, `positions` says where they stand.
 bool blocking_run(struct blocking *blocking, uint32_t capacity);
+// The same with messages in groups and no buffers. Who stands does so at the first
+// message of a group that is not exchanged.
+bool blocking_run_grouped(struct blocking *blocking);
 
 #endif

@@ -29,6 +29,7 @@ struct check_fault {
 // communicator or tag per channel, groups of any length.
 struct check_request {
     uint32_t capacity;       // buffered sends per channel, or per pair of ranks if its channels share
+    bool grouped;            // no buffers, but messages that stand in a row go as one group (blocking.h)
     bool late;               // a compute order has its RECVs put right before their use (lower_late.h)
     bool shared;             // all channels between two ranks share a communicator (communicators.h)
     uint32_t most_in_group;  // messages in a row; 0: any number
@@ -55,6 +56,7 @@ struct check_memory {
 struct check_result {
     bool ok;            // with the asked capacity
     uint32_t capacity;  // least number of buffered sends that works, counted as the request does; 0 = rendezvous; CHECK_NEVER
+    bool grouped;       // whether it comes to its end without buffers if messages that stand in a row go as one group
     struct check_fault *faults;
     size_t fault_count;
     struct check_sharing sharing;

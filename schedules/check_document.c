@@ -75,6 +75,7 @@ void check_result_write(const struct check_result *result, struct text *text)
         json_put_null(&writer, "capacity");
     else
         json_put_u64(&writer, "capacity", result->capacity);
+    json_put_bool(&writer, "grouped", result->grouped);
     write_sharing(&writer, &result->sharing);
     write_memory(&writer, &result->memory);
     json_begin_array(&writer, "faults", JSON_LINES);

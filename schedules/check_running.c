@@ -184,14 +184,17 @@ static uint32_t most_messages(const struct check *check, const struct communicat
 static bool check_progress(struct check *check, const struct schedule *lowered,
                            const struct communicators *communicators, struct error *error)
 {
-    const uint32_t capacity = check->request->capacity;
     struct blocking blocking;
     if (!blocking_create(&blocking, lowered, error))
         return false;
     blocking.queue_of = check->request->shared ? communicators->pair_of : NULL;
-    check->result->capacity = least_capacity(&blocking, most_messages(check, communicators));
-    if (check->result->capacity > capacity || check->result->capacity == CHECK_NEVER) {
-        blocking_run(&blocking, capacity);
+    struct check_result *result = check->result;
+    result->capacity = least_capacity(&blocking, most_messages(check, communicators));
+    result->grouped = result->capacity == 0 || blocking_run_grouped(&blocking);
+    const bool runs = check->request->grouped ? result->grouped : result->capacity <= check->request->capacity;
+    if (!runs || (result->capacity == CHECK_NEVER && !check->request->grouped)) {
+        if (!check->request->grouped)
+            blocking_run(&blocking, check->request->capacity);
         add_standstill(check, lowered, blocking.positions);
     }
     blocking_clear(&blocking);

@@ -34,3 +34,8 @@ check order.json --channels one
 check good.json --cost 10us,12us,8us,1us --keep 10GiB,1GiB --memory 15GiB
 check good.json --cost 10us,12us,8us,1us --keep 10GiB,1GiB --memory 25GiB
 check good.json --memory 25GiB
+# Messages that stand in a row as one group: enough for 1F1B with late receives, not for interleaved stages.
+check order.json --lower late --sends grouped
+weir schedule interleaved --ranks 4 --chunks 2 --micro-batches 8 --format json > interleaved.json
+check interleaved.json --lower late --sends grouped
+check interleaved.json --lower late

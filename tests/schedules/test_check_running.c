@@ -59,14 +59,15 @@ static struct late_row {
     const char *name, *file;
     uint32_t capacity;  // the least that works with a communicator per channel
     bool can_share;
+    bool grouped;       // whether groups are enough
 } late_rows[] = {
-    { "late: gpipe", "ref_gpipe_p4_m8.csv", 0, true },
-    { "late: 1f1b", "ref_1f1b_p4_m8.csv", 1, true },
-    { "late: interleaved", "ref_interleaved1f1b_p4_m8_v2.csv", 1, true },
-    { "late: zb-h1", "ref_zbh1_p4_m8.csv", 1, true },
-    { "late: zb-h2", "ref_zbh2_p4_m8.csv", 1, true },
-    { "late: zb-v", "ref_zbv_p4_m8.csv", 1, false },
-    { "late: dualpipev", "pytorch_dualpipev_4rank_10mb.csv", 1, false },
+    { "late: gpipe", "ref_gpipe_p4_m8.csv", 0, true, true },
+    { "late: 1f1b", "ref_1f1b_p4_m8.csv", 1, true, true },
+    { "late: interleaved", "ref_interleaved1f1b_p4_m8_v2.csv", 1, true, false },
+    { "late: zb-h1", "ref_zbh1_p4_m8.csv", 1, true, true },
+    { "late: zb-h2", "ref_zbh2_p4_m8.csv", 1, true, false },
+    { "late: zb-v", "ref_zbv_p4_m8.csv", 1, false, false },
+    { "late: dualpipev", "pytorch_dualpipev_4rank_10mb.csv", 1, false, false },
 };
 
 static void late_receives_are_judged(void **state)
@@ -80,6 +81,7 @@ static void late_receives_are_judged(void **state)
         || (result.sharing.can == result.sharing.pairs) != row->can_share)
         fail_msg("%s: capacity %u, %zu of %zu", row->name, result.capacity, result.sharing.can, result.sharing.pairs);
     assert_int_equal(result.cycle.data != NULL, row->capacity > 0);
+    assert_int_equal(result.grouped, row->grouped);
     check_result_clear(&result);
     result = checked(order, (struct check_request){ .late = true, .capacity = row->capacity });
     assert_true(result.ok);
@@ -110,6 +112,12 @@ static void two_late_sends_meet(void **state)
     assert_one_fault(&result, "rank 0, position 3, 0SEND_F1: it waits for 1RECV_F1 of rank 1, which in turn waits for rank 0");
     assert_string_equal(result.cycle.data,
                         "rank 0 waits at 0SEND_F1 to rank 1; rank 1 waits at 1SEND_F0 to rank 0");
+    check_result_clear(&result);
+    // One group for both helps past this place, and not past all.
+    result = checked(late, (struct check_request){ .grouped = true });
+    assert_one_fault(&result, "rank 0, position 14, 2SEND_B0: it waits for 1RECV_B0 of rank 1, which in turn waits for rank 0");
+    assert_string_equal(result.cycle.data,
+                        "rank 0 waits at 2SEND_B0 to rank 1; rank 1 waits at 3SEND_B1 to rank 0");
     check_result_clear(&result);
     schedule_free(late);
 }
@@ -263,9 +271,86 @@ static void all_interleavings_agree_with_the_check(void **state)
     assert_true(lived > 100 && stuck > 100 && wrong > 20);
 }
 
+// Messages in groups, in a random order of moves: opens groups, exchanges what is open
+// on both sides, closes groups all of whose messages are exchanged.
+static bool lives_in_groups(const struct schedule *s, uint64_t seed)
+{
+    enum { MOST = 1024 };
+    static bool exchanged[EXPLORER_RANKS][MOST];
+    size_t at[EXPLORER_RANKS] = { 0 }, end[EXPLORER_RANKS] = { 0 };  // at < end: in a group
+    memset(exchanged, 0, sizeof exchanged);
+    for (bool moved = true; moved;) {
+        moved = false;
+        const uint32_t first = (uint32_t)random_below(&seed, s->ranks);
+        for (uint32_t k = 0; k < s->ranks && !moved; k++) {
+            const uint32_t rank = (first + k) % s->ranks;
+            const struct action_list *list = &s->lists[rank];
+            if (at[rank] == list->count)
+                continue;
+            if (!explorer_is_message(list->at[at[rank]])) {
+                const struct explorer explorer = { .schedule = s };
+                moved = explorer_move(&explorer, at, rank) == EXPLORED_MOVED;
+                continue;
+            }
+            if (end[rank] <= at[rank]) {
+                for (end[rank] = at[rank]; end[rank] < list->count && explorer_is_message(list->at[end[rank]]);)
+                    end[rank]++;
+                moved = true;
+                continue;
+            }
+            bool all = true;
+            for (size_t i = at[rank]; i < end[rank]; i++) {
+                const struct action a = list->at[i];
+                const uint32_t peer = schedule_rank(s, explorer_sends(a) ? explorer_to(a) : explorer_from(a), a.micro_batch);
+                for (size_t j = at[peer]; j < end[peer] && !exchanged[rank][i]; j++) {
+                    if (explorer_sends(a) != explorer_sends(s->lists[peer].at[j])
+                        && explorer_same_message(a, s->lists[peer].at[j]))
+                        moved = exchanged[rank][i] = exchanged[peer][j] = true;
+                }
+                all &= exchanged[rank][i];
+            }
+            if (all) {
+                at[rank] = end[rank];
+                moved = true;
+            }
+        }
+    }
+    bool done = true;
+    for (uint32_t rank = 0; rank < s->ranks; rank++)
+        done &= at[rank] == s->lists[rank].count;
+    return done;
+}
+
+static void groups_are_judged_as_in_a_slow_world(void **state)
+{
+    (void)state;
+    uint64_t lived = 0, saved = 0, stuck = 0;
+    for (uint64_t trial = 0; trial < test_trials(3000, 30000); trial++) {
+        uint64_t seed = trial;
+        struct schedule *schedule = small_schedule(&seed);
+        struct check_result result = checked(schedule, (struct check_request){ .grouped = true });
+        bool can_run = true;
+        for (size_t i = 0; i < result.fault_count; i++)
+            can_run &= strstr(result.faults[i].reason, "waits for") != NULL;
+        if (can_run) {
+            const bool want = lives_in_groups(schedule, trial);
+            if (result.ok != want || result.grouped != want || (result.capacity == 0 && !want))
+                fail_msg("trial %llu: %d, and slowly %d", (unsigned long long)trial, result.ok, want);
+            lived += want;
+            saved += want && result.capacity > 0;
+            stuck += !want;
+        }
+        check_result_clear(&result);
+        schedule_free(schedule);
+    }
+    if (saved < 50 || stuck < 50 || lived < 500)
+        fail_msg("%llu lived, %llu only in groups, %llu stuck: too one-sided", (unsigned long long)lived,
+                 (unsigned long long)saved, (unsigned long long)stuck);
+}
+
 int main(void)
 {
-    enum { LATE = sizeof late_rows / sizeof late_rows[0], PLAIN = 6 };
+    enum { LATE = sizeof late_rows / sizeof late_rows[0], PLAIN = 7 };
     struct CMUnitTest tests[PLAIN + LATE] = {
         cmocka_unit_test(early_receives_need_no_buffers_and_one_communicator),
         cmocka_unit_test(two_late_sends_meet),
@@ -273,6 +358,7 @@ int main(void)
         cmocka_unit_test(what_cannot_share_is_refused_by_name),
         cmocka_unit_test(a_group_that_is_too_long_is_refused),
         cmocka_unit_test(all_interleavings_agree_with_the_check),
+        cmocka_unit_test(groups_are_judged_as_in_a_slow_world),
     };
     struct CMUnitTest *at = &tests[PLAIN];
     for (size_t i = 0; i < LATE; i++)
