@@ -56,8 +56,7 @@ static int print(const struct plan *plan, const struct verification *result)
 {
     printf("%s, %s, %zu stages, %u micro-batches: %llu parameters after %u iterations (last loss %.6f)\n", plan->model,
            plan->schedule, plan->stage_count, plan->micro_batches, (unsigned long long)result->parameter_count,
-           result->steps,
-           plan->weights == WEIGHTS_FLUSH ? result->loss : result->loss / (plan->micro_batches * result->steps));
+           result->steps, result->loss);
     if (result->equal) {
         printf("equal: pipeline and sequential run agree bit for bit, weights and losses\n");
         return 0;

@@ -215,7 +215,7 @@ struct weir_plan *weir_partition(const struct weir_profile *profile, const struc
             .cluster = cluster,
             .schedule = planning->schedule,
             .ranks = planning->ranks > 0 ? planning->ranks : (uint32_t)cluster->device_count,
-            .chunks = 1,
+            .chunks = planning->chunks,
             .micro_batches = planning->micro_batches,
             .optimizer = optimizer,
         };

@@ -127,10 +127,11 @@ struct weir_plan;
 
 struct weir_planning {
     const char *cluster;     // a file, or a line: "4 devices, 80GiB, 300GB/s 3us"
-    const char *schedule;    // "gpipe", "1f1b", "pipedream"
+    const char *schedule;    // any that `weir schedule` lists: "gpipe", "1f1b", "zb-h1", ...
     uint32_t micro_batches;  // of an iteration
     uint32_t ranks;          // usual: one per device of the cluster
     const char *optimizer;   // "sgd" (usual), "momentum", "adamw"
+    uint32_t chunks;         // stages on each rank; usual: as the schedule has it
 };
 
 // The plan with the least simulated time that fits the devices' memory, with layers
@@ -145,7 +146,7 @@ void weir_plan_free(struct weir_plan *plan);
 struct weir_stage {
     uint32_t first, end;         // layers
     uint32_t recomputed_layers;  // of them
-    uint64_t peak_bytes;         // of memory, which its rank allocates at once
+    uint64_t peak_bytes;         // of memory, which its rank allocates at once; stages on one rank share a workspace
 };
 size_t weir_plan_stage_count(const struct weir_plan *plan);
 struct weir_stage weir_plan_stage(const struct weir_plan *plan, size_t stage);

@@ -9,6 +9,7 @@
 #include "trainer/model_layers.h"
 #include "trainer/ngram.h"
 #include "runtime/pipeline.h"
+#include "schedules/board.h"
 #include "trainer/twin.h"
 
 struct pass_record {  // of one pass through the schedule
@@ -218,6 +219,8 @@ static bool prepare(struct training *training, struct error *error)
     if (training->layers)
         training->pipeline = pipeline_create(plan, training->layers->layers, training->layers->layer_count,
                                              training->device, training->iterations, &session, error);
+    if (training->pipeline && schedule_is_forward_only(training->pipeline->schedule))
+        return error_set(error, "%s makes no updates, so it trains nothing; it can be verified", plan->schedule);
     return training->pipeline != NULL;
 }
 

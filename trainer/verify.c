@@ -68,6 +68,7 @@ static bool run_pair(struct pair *pair, uint32_t steps, struct verification *res
         result->loss = 0;
         for (uint32_t i = 0; i < micro_batches; i++)
             result->loss += last->losses[i];
+        result->loss *= (double)schedule_samples(pair->pipeline->schedule) / micro_batches;
         for (uint32_t i = 0; i < micro_batches; i++)
             result->losses_differing += memcmp(&last->losses[i], &pair->losses[i], sizeof(float)) != 0;
     }

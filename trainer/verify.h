@@ -18,7 +18,7 @@ struct verification {
     uint64_t index;              // its first differing parameter,
     float pipeline, sequential;  // and what it is on both sides
     uint32_t losses_differing;   // micro-batches whose losses differ
-    double loss;                 // the sum of the micro-batches' shares in the last pass of the schedule
+    double loss;                 // the mean over the micro-batches of the last pass of the schedule
 };
 
 // Runs `steps` iterations of both with the plan's optimizer and schedule.

@@ -122,8 +122,12 @@ static void every_schedule_computes_what_it_should_bit_for_bit(void **state)
         size_t verified = 0;
         for (uint64_t trial = 0; trial < test_trials(60, 2000); trial++) {
             uint64_t seed = trial;
-            const struct asked asked = { .generator = generator, .ranks = 1 + (uint32_t)random_below(&seed, 6),
-                                         .micro_batches = 1 + (uint32_t)random_below(&seed, 10) };
+            struct asked asked = { .generator = generator, .ranks = 1 + (uint32_t)random_below(&seed, 6),
+                                   .micro_batches = 1 + (uint32_t)random_below(&seed, 8) };
+            if (random_below(&seed, 2)) {  // what the choosy ones take
+                asked.ranks = 2 + 2 * (uint32_t)random_below(&seed, 2);
+                asked.micro_batches = asked.ranks * (1 + (uint32_t)random_below(&seed, 3));
+            }
             struct made made = { 0 };
             if (generator->takes_splits || !set_schedule(&made, &asked))
                 continue;
