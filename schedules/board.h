@@ -66,7 +66,7 @@ static inline bool is_compute(struct action action)
 
 static inline bool is_message(struct action action)
 {
-    return action.kind >= ACTION_SEND_F && action.kind <= ACTION_RECV_B;
+    return action.kind - (unsigned)ACTION_SEND_F <= ACTION_RECV_B - ACTION_SEND_F;
 }
 
 // What belongs to one of the units; the rest belongs to a copy of a stage.

@@ -43,27 +43,36 @@ static struct place *begin(struct chain *chain)
     const struct record *record = chain->record;
     for (uint32_t rank = 0; rank < record->schedule->ranks; rank++) {
         const struct action_list *list = &record->schedule->lists[rank];
-        chain->places[rank] = (struct place){ list->at, list_end(list), record->past_ns[rank] };
-        if (record->free_ns[rank] > record->free_ns[chain->rank])
+        chain->places[rank] = (struct place){ list->at, list_end(list), record->ranks[rank].past_ns };
+        if (record->ranks[rank].free_ns > record->ranks[chain->rank].free_ns)
             chain->rank = rank;
     }
     struct place *place = &chain->places[chain->rank];
-    const uint64_t *first_ns = &record->ends_ns[record->first[chain->rank]];
+    const uint64_t *first_ns = record->ranks[chain->rank].first_ns;
     while (place->past_ns - first_ns >= 2 && place->past_ns[-2] == record->iteration_ns)
         go_back(place);
     return place;
 }
 
-// To behind the group in which `action` is, or one of these kinds instead of it.
+// To behind the group in which `action` is, or one of these kinds instead of it. Every
+// list is gone through once by this, so that it is worth being quick.
 static void go_back_to(struct place *place, struct action action, unsigned kinds)
 {
-    for (;; go_back(place)) {
-        for (const struct action *at = last_group(place); at < place->end; at++) {
-            if (at->micro_batch == action.micro_batch && at->stage == action.stage && at->split == action.split
-                && (kinds >> at->kind & 1))
-                return;
-        }
+    const struct action *at = place->end;
+    size_t groups = 0;
+    for (;;) {
+        at--;
+        if (at->micro_batch == action.micro_batch && at->stage == action.stage && at->split == action.split
+            && (kinds >> at->kind & 1))
+            break;
+        groups += takes_time(*at) && !at->joined;
     }
+    if (at->joined) {  // the other of the group has been passed
+        at++;
+        groups--;
+    }
+    place->end = at + 1;
+    place->past_ns -= groups;
 }
 
 // To who gave the message that the action began with.
@@ -93,7 +102,7 @@ static struct place *meet(struct chain *chain, struct action reduce, uint64_t st
     const struct record *record = chain->record;
     const struct copies *copies = &record->walk.board.copies;
     struct place *own = &chain->places[chain->rank];
-    if (own->past_ns > &record->ends_ns[record->first[chain->rank]] && own->past_ns[-1] == start)
+    if (own->past_ns > record->ranks[chain->rank].first_ns && own->past_ns[-1] == start)
         return own;
     for (uint32_t copy = copies->first[reduce.stage]; copy < copies->first[reduce.stage + 1]; copy++) {
         const uint32_t rank = copies->ranks[copy];
@@ -102,7 +111,7 @@ static struct place *meet(struct chain *chain, struct action reduce, uint64_t st
             continue;
         go_back_to(place, reduce, 1u << ACTION_REDUCE);
         go_back(place);
-        if (place->past_ns > &record->ends_ns[record->first[rank]] && place->past_ns[-1] == start) {
+        if (place->past_ns > record->ranks[rank].first_ns && place->past_ns[-1] == start) {
             chain->rank = rank;
             return place;
         }

@@ -4,19 +4,31 @@
 
 __extension__ typedef __int128 wide;
 
+// What an action changes when it starts and when it ends, and the bytes of its result.
+struct change {
+    wide start, end;
+    uint64_t result;
+};
+enum { CHANGES = ACTION_REDUCE };  // kinds
+
+struct tally {
+    wide now, most;
+};
+
 // For whoever draws the bytes over time.
-static void tell(struct live *live, uint64_t time_ns)
+static void tell(struct live *live, uint64_t time_ns, wide now)
 {
-    const wide now = live->now < 0 ? 0 : live->now > (wide)UINT64_MAX ? (wide)UINT64_MAX : live->now;
-    live->failed |= !timeline_add_level(live->timeline, (struct level){ live->rank, time_ns, (uint64_t)now });
+    const wide shown = now < 0 ? 0 : now > (wide)UINT64_MAX ? (wide)UINT64_MAX : now;
+    live->failed |= !timeline_add_level(live->timeline, (struct level){ live->rank, time_ns, (uint64_t)shown });
 }
 
-static inline void add(struct live *live, uint64_t time_ns, wide bytes)
+IN_LINE void add(struct live *live, struct tally *tally, uint64_t time_ns, wide bytes)
 {
-    live->now += bytes;
-    live->most = live->now > live->most ? live->now : live->most;
+    tally->now += bytes;
+    if (tally->now > tally->most)
+        tally->most = tally->now;
     if (live->timeline)
-        tell(live, time_ns);
+        tell(live, time_ns, tally->now);
 }
 
 // --- deliveries ---------------------------------------------------------------------
@@ -68,9 +80,9 @@ static int compare(const void *a, const void *b)
 }
 
 // What goes over a boundary: the output of the stage before it, or the gradient of that.
-static uint64_t boundary_bytes(const struct live *live, uint32_t boundary, uint32_t split)
+static uint64_t boundary_bytes(const struct record *record, uint32_t boundary, uint32_t split)
 {
-    return record_row(live->record, boundary, split)->output_bytes;
+    return record_row(record, boundary, split)->output_bytes;
 }
 
 // All messages that the rank will use. Most often they arrive in the order of their use.
@@ -79,6 +91,7 @@ static void collect_arrivals(struct live *live)
     const struct schedule *schedule = live->record->schedule;
     const struct action_list *list = &schedule->lists[live->rank];
     bool sorted[2] = { true, true };
+    live->arrivals[0].next = live->arrivals[0].count = live->arrivals[1].next = live->arrivals[1].count = 0;
     for (size_t i = 0; i < list->count; i++) {
         const struct action action = list->at[i];
         if (!needs_message(schedule, action))
@@ -87,7 +100,7 @@ static void collect_arrivals(struct live *live)
         struct arrivals *arrivals = &live->arrivals[back];
         struct delivery *arrival = &arrivals->at[arrivals->count++];
         record_arrival(live->record, unit_of(schedule, action), back, &arrival->time_ns);
-        arrival->bytes = boundary_bytes(live, back ? action.stage : action.stage - 1u, action.split);
+        arrival->bytes = boundary_bytes(live->record, back ? action.stage : action.stage - 1u, action.split);
         sorted[back] &= arrivals->count == 1 || arrival[-1].time_ns <= arrival->time_ns;
     }
     for (int back = 0; back < 2; back++) {
@@ -113,162 +126,233 @@ static void look_ahead(struct live *live)
 }
 
 // At one moment what is delivered goes before what arrives.
-static void settle_next(struct live *live)
+static void settle_next_of_both(struct live *live, struct tally *tally)
 {
     const bool back = next_arrival(&live->arrivals[1]) < next_arrival(&live->arrivals[0]);
     struct arrivals *arrivals = &live->arrivals[back];
     if (live->deliveries.count > 0 && live->deliveries.at[0].time_ns <= next_arrival(arrivals)) {
         const struct delivery delivery = deliveries_pop(&live->deliveries);
-        add(live, delivery.time_ns, -(wide)delivery.bytes);
+        add(live, tally, delivery.time_ns, -(wide)delivery.bytes);
     } else {
         const struct delivery *arrival = &arrivals->at[arrivals->next++];
-        add(live, arrival->time_ns, arrival->bytes);
+        add(live, tally, arrival->time_ns, arrival->bytes);
     }
     look_ahead(live);
 }
 
+// Where RECVs are spelled out, nothing arrives but at them.
+static void settle_next(struct live *live, struct tally *tally)
+{
+    if (!live->record->schedule->lowered) {
+        settle_next_of_both(live, tally);
+        return;
+    }
+    const struct delivery delivery = deliveries_pop(&live->deliveries);
+    add(live, tally, delivery.time_ns, -(wide)delivery.bytes);
+    live->soonest_ns = live->deliveries.count ? live->deliveries.at[0].time_ns : UINT64_MAX;
+}
+
 // All that happens by messages before the given time.
-static inline void settle(struct live *live, uint64_t before_ns)
+IN_LINE void settle(struct live *live, struct tally *tally, uint64_t before_ns)
 {
     while (live->soonest_ns < before_ns)
-        settle_next(live);
+        settle_next(live, tally);
 }
 
 // --- what actions change ----------------------------------------------------------------
 
 // The bytes an F takes in, or a B or I; 0 at the pipeline's ends.
-static uint64_t input_bytes(const struct live *live, struct action action)
+static wide input_bytes(const struct record *record, struct action action)
 {
     if (action.kind == ACTION_F)
-        return action.stage == 0 ? 0 : boundary_bytes(live, action.stage - 1u, action.split);
-    return action.stage + 1u == live->record->schedule->stages ? 0 : boundary_bytes(live, action.stage, action.split);
+        return action.stage == 0 ? 0 : boundary_bytes(record, action.stage - 1u, action.split);
+    return action.stage + 1u == record->schedule->stages ? 0 : boundary_bytes(record, action.stage, action.split);
 }
+
+static uint64_t result_bytes(const struct record *record, struct action action)
+{
+    if (action.kind == ACTION_F)
+        return action.stage + 1u == record->schedule->stages ? 0 : boundary_bytes(record, action.stage, action.split);
+    return action.stage == 0 ? 0 : boundary_bytes(record, action.stage - 1u, action.split);
+}
+
+// Of an F: its slot goes into what is kept, or into what is there for as long as it runs.
+static struct change change_of_forward(const struct record *record, struct action action)
+{
+    const struct cost_row *row = record_row(record, action.stage, action.split);
+    const wide kept = row->kept_forward_bytes, input = input_bytes(record, action);
+    const wide while_running = row->transient_bytes + (input > kept ? input - kept : 0);
+    return (struct change){ kept - input + while_running, -while_running - (record->forward_only ? kept : 0),
+                            result_bytes(record, action) };
+}
+
+static struct change change_of(const struct record *record, struct action action)
+{
+    const struct cost_row *row = record_row(record, action.stage, action.split);
+    const wide running = row->transient_bytes, held = row->kept_weight_bytes;
+    struct change change = { running, -running, 0 };
+    if (action.kind == ACTION_F)
+        change = change_of_forward(record, action);
+    if (is_backward(action)) {
+        change.end -= row->kept_forward_bytes + input_bytes(record, action);
+        change.result = result_bytes(record, action);
+    }
+    if (action.kind == ACTION_I || action.kind == ACTION_W)
+        change.end += action.kind == ACTION_I ? held : -held;
+    if (action.kind == ACTION_RECV_F)
+        change = (struct change){ action.stage > 0 ? boundary_bytes(record, action.stage - 1u, action.split) : 0, 0, 0 };
+    if (action.kind == ACTION_RECV_B)
+        change = (struct change){ boundary_bytes(record, action.stage, action.split), 0, 0 };
+    return change;
+}
+
+static void fill_changes(struct change *changes, const struct record *record)
+{
+    const struct schedule *schedule = record->schedule;
+    for (uint32_t stage = 0; stage < schedule->stages; stage++) {
+        for (uint32_t split = 0; split < schedule->splits; split++) {
+            for (unsigned kind = 0; kind < CHANGES; kind++)
+                *changes++ = change_of(record, (struct action){ .stage = (uint16_t)stage, .kind = (uint8_t)kind,
+                                                                .split = split & 0x7f });
+        }
+    }
+}
+
+IN_LINE const struct change *find_change(const struct live *live, struct action action)
+{
+    const size_t row = (size_t)action.stage * live->record->schedule->splits + action.split;
+    return &live->changes[row * CHANGES + action.kind];
+}
+
+// --- one action after the other -------------------------------------------------------------
 
 // A result's buffer is there while it is made and until its message is delivered:
 // unless all that takes no time, when nobody ever sees it.
-static uint64_t result_bytes(struct live *live, const struct stroll *stroll, struct action action)
+IN_LINE uint64_t keep_result(struct live *live, struct action action, uint64_t start_ns, uint64_t bytes)
 {
-    const struct schedule *schedule = live->record->schedule;
+    const struct record *record = live->record;
     const bool back = action.kind != ACTION_F;
-    if (action.stage == (back ? 0 : schedule->stages - 1))
-        return 0;
-    struct action user = action;
-    user.stage = (uint16_t)(back ? action.stage - 1 : action.stage + 1);
-    const uint64_t bytes = boundary_bytes(live, back ? user.stage : action.stage, action.split);
-    uint64_t arrived;
-    if (!makes_message(schedule, action)
-        || !record_arrival(live->record, unit_of(schedule, user), back, &arrived))
+    uint64_t arrived_ns;
+    if (!makes_message(record->schedule, action))
         return bytes;
-    if (arrived <= stroll->start_ns)
+    const size_t unit = unit_of(record->schedule, action), stride = record->walk.stride;
+    if (!record_arrival(record, back ? unit - stride : unit + stride, back, &arrived_ns))
+        return bytes;
+    if (arrived_ns <= start_ns)
         return 0;
-    live->failed |= !deliveries_push(&live->deliveries, (struct delivery){ arrived, bytes });
-    live->soonest_ns = arrived < live->soonest_ns ? arrived : live->soonest_ns;
+    live->failed |= !deliveries_push(&live->deliveries, (struct delivery){ arrived_ns, bytes });
+    live->soonest_ns = arrived_ns < live->soonest_ns ? arrived_ns : live->soonest_ns;
     return bytes;
 }
 
 // One more version while STEP writes it; one less when its last user has ended.
-static void change_versions(struct live *live, const struct stroll *stroll, struct action action)
+static void change_versions(struct live *live, struct tally *tally, struct action action, uint64_t start_ns,
+                            uint64_t end_ns)
 {
-    const wide before = versions_alive(live->versions, live->rank, action.stage);
-    versions_advance(live->versions, live->rank, action);
-    const wide more = versions_alive(live->versions, live->rank, action.stage) - before;
-    const uint64_t time_ns = more > 0 ? stroll->start_ns : stroll->end_ns;
-    settle(live, more > 0 ? time_ns + 1 : time_ns);
-    add(live, time_ns, more * live->record->costs[action.stage].version_bytes);
+    const wide before = versions_alive(&live->versions, live->rank, action.stage);
+    versions_advance(&live->versions, live->rank, action);
+    const wide more = versions_alive(&live->versions, live->rank, action.stage) - before;
+    const uint64_t time_ns = more > 0 ? start_ns : end_ns;
+    settle(live, tally, more > 0 ? time_ns + 1 : time_ns);
+    add(live, tally, time_ns, more * live->record->costs[action.stage].version_bytes);
 }
 
-// Adds what is there from when the action starts; returns what changes when it ends.
-static wide begin(struct live *live, const struct stroll *stroll, struct action action)
+// What is done together starts together and ends together.
+IN_LINE void compute(struct live *live, struct tally *tally, const struct action *group, size_t size, uint64_t start_ns,
+                     uint64_t end_ns)
 {
-    const struct cost_row *row = record_row(live->record, action.stage, action.split);
-    const bool ends_keeping = is_backward(action);
-    const uint64_t input = action.kind == ACTION_F || ends_keeping ? input_bytes(live, action) : 0;
-    wide while_running = row->transient_bytes, from_start = 0, from_end = 0;
-    if (action.kind == ACTION_F) {  // its slot goes into what is kept, or into what is there for as long as F runs
-        from_start = (wide)row->kept_forward_bytes - input;
-        while_running += input > row->kept_forward_bytes ? input - row->kept_forward_bytes : 0;
+    wide ends = 0;
+    for (size_t i = 0; i < size; i++) {
+        const struct change *change = find_change(live, group[i]);
+        const uint64_t result = change->result ? keep_result(live, group[i], start_ns, change->result) : 0;
+        add(live, tally, start_ns, change->start + result);
+        ends += change->end;
     }
-    if (action.kind == ACTION_F || ends_keeping)
-        from_start += result_bytes(live, stroll, action);
-    if (action.kind == ACTION_F && live->record->forward_only)
-        from_end = -(wide)row->kept_forward_bytes;
-    if (ends_keeping)
-        from_end = -(wide)row->kept_forward_bytes - input;
-    if (action.kind == ACTION_I)
-        from_end += row->kept_weight_bytes;
-    if (action.kind == ACTION_W)
-        from_end -= row->kept_weight_bytes;
-    add(live, stroll->start_ns, from_start + while_running);
-    return from_end - while_running;
+    settle(live, tally, end_ns);
+    add(live, tally, end_ns, ends);
 }
 
-static void compute(struct live *live, const struct stroll *stroll)
+IN_LINE void follow_group(struct live *live, struct tally *tally, const struct stroll *stroll)
 {
-    wide from_end = 0;
-    for (size_t i = 0; i < stroll->size; i++)
-        from_end += begin(live, stroll, stroll->group[i]);
-    settle(live, stroll->end_ns);
-    add(live, stroll->end_ns, from_end);
+    settle(live, tally, stroll->start_ns + 1);
+    if (!stroll->takes_time)
+        add(live, tally, stroll->start_ns, find_change(live, *stroll->group)->start);
+    else if (is_compute(*stroll->group))
+        compute(live, tally, stroll->group, stroll->size, stroll->start_ns, stroll->end_ns);
+    for (size_t i = 0; live->versions.version_of && stroll->takes_time && i < stroll->size; i++)
+        change_versions(live, tally, stroll->group[i], stroll->start_ns, stroll->end_ns);
 }
 
-void live_follow(struct live *live, const struct stroll *stroll)
+static void follow(struct live *live, struct tally *tally)
 {
-    const struct action action = *stroll->group;
-    if (action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B || action.kind == ACTION_VALIDATE)
-        return;
-    settle(live, stroll->start_ns + 1);
-    if (is_compute(action))
-        compute(live, stroll);
-    else if (is_message(action))
-        add(live, stroll->start_ns,
-            boundary_bytes(live, action.kind == ACTION_RECV_F ? action.stage - 1u : action.stage, action.split));
-    for (size_t i = 0; stroll->takes_time && live->versions->version_of && i < stroll->size; i++)
-        change_versions(live, stroll, stroll->group[i]);
+    enum { CHANGES_NOTHING = 1 << ACTION_SEND_F | 1 << ACTION_SEND_B | 1 << ACTION_VALIDATE };
+    for (struct stroll stroll = stroll_begin(live->record, live->rank); stroll_next(&stroll);) {
+        if (!((unsigned)CHANGES_NOTHING >> stroll.group->kind & 1))
+            follow_group(live, tally, &stroll);
+    }
+    settle(live, tally, UINT64_MAX);
+}
+
+bool live_peak(struct live *live, uint32_t rank, uint64_t *peak_bytes, struct error *error)
+{
+    struct tally tally = { 0 };
+    live->rank = rank;
+    add(live, &tally, 0, live->fixed_bytes[rank]);
+    if (!live->record->schedule->lowered)
+        collect_arrivals(live);
+    look_ahead(live);
+    follow(live, &tally);
+    *peak_bytes = tally.most > (wide)UINT64_MAX ? UINT64_MAX : (uint64_t)tally.most;
+    return !live->failed || error_no_memory(error, "the bytes of a rank");
 }
 
 // --- beginning and end ----------------------------------------------------------------------
 
-static uint64_t fixed_bytes(const struct live *live)
+static void add_fixed_bytes(struct live *live)
+{
+    const struct copies *copies = &live->record->walk.board.copies;
+    for (uint32_t stage = 0; stage < live->record->schedule->stages; stage++) {
+        for (uint32_t copy = copies->first[stage]; copy < copies->first[stage + 1]; copy++)
+            live->fixed_bytes[copies->ranks[copy]] += live->record->costs[stage].fixed_bytes;
+    }
+}
+
+static bool allocate_arrivals(struct live *live)
 {
     const struct schedule *schedule = live->record->schedule;
-    uint64_t bytes = 0;
-    for (uint32_t stage = 0; stage < schedule->stages; stage++) {
-        if (copies_find(&live->record->walk.board.copies, stage, live->rank) != NO_COPY)
-            bytes += live->record->costs[stage].fixed_bytes;
-    }
-    return bytes;
+    size_t most = 1;
+    for (uint32_t rank = 0; rank < schedule->ranks && !schedule->lowered; rank++)
+        most = schedule->lists[rank].count > most ? schedule->lists[rank].count : most;
+    live->arrivals[0].at = malloc(most * sizeof *live->arrivals[0].at);
+    live->arrivals[1].at = malloc(most * sizeof *live->arrivals[1].at);
+    return live->arrivals[0].at && live->arrivals[1].at;
 }
 
-static void clear(struct live *live)
+bool live_create(struct live *live, const struct record *record, struct timeline *timeline, struct error *error)
 {
-    free(live->deliveries.at);
-    free(live->arrivals[0].at);
-    free(live->arrivals[1].at);
-}
-
-bool live_begin(struct live *live, const struct record *record, uint32_t rank, struct versions *versions,
-                struct timeline *timeline, struct error *error)
-{
-    *live = (struct live){ .record = record, .rank = rank, .versions = versions, .timeline = timeline };
-    add(live, 0, fixed_bytes(live));
-    if (!record->schedule->lowered) {
-        const size_t most = record->schedule->lists[rank].count + 1;
-        live->arrivals[0].at = malloc(most * sizeof *live->arrivals[0].at);
-        live->arrivals[1].at = malloc(most * sizeof *live->arrivals[1].at);
-        if (!live->arrivals[0].at || !live->arrivals[1].at) {
-            clear(live);
-            return error_no_memory(error, "the bytes of a rank");
-        }
-        collect_arrivals(live);
+    const struct schedule *schedule = record->schedule;
+    *live = (struct live){ .record = record, .timeline = timeline };
+    live->changes = malloc((size_t)schedule->stages * schedule->splits * CHANGES * sizeof *live->changes);
+    live->fixed_bytes = calloc(schedule->ranks, sizeof *live->fixed_bytes);
+    if (!live->changes || !live->fixed_bytes || !allocate_arrivals(live)) {
+        live_clear(live);
+        return error_no_memory(error, "the bytes of a schedule");
     }
-    look_ahead(live);
+    if (!versions_create(&live->versions, schedule, error)) {
+        live_clear(live);
+        return false;
+    }
+    fill_changes(live->changes, record);
+    add_fixed_bytes(live);
     return true;
 }
 
-bool live_end(struct live *live, uint64_t *peak_bytes, struct error *error)
+void live_clear(struct live *live)
 {
-    settle(live, UINT64_MAX);
-    *peak_bytes = live->most > (wide)UINT64_MAX ? UINT64_MAX : (uint64_t)live->most;
-    clear(live);
-    return !live->failed || error_no_memory(error, "the bytes of a rank");
+    versions_clear(&live->versions);
+    free(live->changes);
+    free(live->fixed_bytes);
+    free(live->deliveries.at);
+    free(live->arrivals[0].at);
+    free(live->arrivals[1].at);
 }

@@ -34,23 +34,22 @@ struct arrivals {
 
 struct live {
     const struct record *record;
-    struct versions *versions;
     struct timeline *timeline;    // is told of every change; or NULL
-    uint32_t rank;
-    __int128 now, most;
+    struct versions versions;
+    struct change *changes;       // what each kind of action changes, of each stage and split
+    __int128 *fixed_bytes;        // per rank
+    uint32_t rank;                // that is gone through
     struct deliveries deliveries;
     struct arrivals arrivals[2];  // forward and back
     uint64_t soonest_ns;          // nothing changes by messages before
     bool failed;                  // no memory
 };
 
-// `versions` as versions_create() left them, as far as this rank is concerned;
-// they are advanced. A `timeline` receives the rank's levels; NULL: nobody asks.
-bool live_begin(struct live *live, const struct record *record, uint32_t rank, struct versions *versions,
-                struct timeline *timeline, struct error *error);
-// The next action of the rank's list.
-void live_follow(struct live *live, const struct stroll *stroll);
-// The most there was at a moment. Clears.
-bool live_end(struct live *live, uint64_t *peak_bytes, struct error *error);
+// A `timeline` receives the levels of every rank; NULL: nobody asks.
+bool live_create(struct live *live, const struct record *record, struct timeline *timeline, struct error *error);
+void live_clear(struct live *live);
+
+// Goes through a rank's list, once: the most that is there at a moment.
+bool live_peak(struct live *live, uint32_t rank, uint64_t *peak_bytes, struct error *error);
 
 #endif

@@ -3,17 +3,60 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "schedules/rank_heap.h"
 #include "schedules/standstill.h"
 #include "schedules/walk.h"
 
 // The ranks take turns, round after round, the lowest first. A rank that waits has no
 // turn until it can go on: then in this round, if its turn is still to come.
+struct turns {
+    uint64_t *now, *next;  // a bit for each rank that has a turn in this round, or in the next
+    uint32_t words;
+    uint32_t at;     // no bit of `now` is set in the words before
+    uint32_t count;  // of bits in both
+};
+
 struct lowering {
     struct walk walk;
     struct schedule *lowered;
-    struct rank_heap turns;  // of ranks that can go on, by round
+    struct turns turns;
 };
+
+static bool turns_create(struct turns *turns, uint32_t ranks, struct error *error)
+{
+    turns->words = (ranks + 63) / 64;
+    turns->now = calloc(turns->words, sizeof *turns->now);
+    turns->next = calloc(turns->words, sizeof *turns->next);
+    return (turns->now && turns->next) || error_no_memory(error, "lowering a schedule");
+}
+
+static void turns_clear(struct turns *turns)
+{
+    free(turns->now);
+    free(turns->next);
+}
+
+static void turns_give(struct turns *turns, uint32_t rank, bool in_this_round)
+{
+    (in_this_round ? turns->now : turns->next)[rank / 64] |= UINT64_C(1) << rank % 64;
+    turns->count++;
+}
+
+// Whose turn it is; there must be one.
+static uint32_t turns_take(struct turns *turns)
+{
+    while (turns->now[turns->at] == 0) {
+        if (++turns->at < turns->words)
+            continue;
+        uint64_t *over = turns->now;
+        turns->now = turns->next;
+        turns->next = over;
+        turns->at = 0;
+    }
+    const uint32_t rank = turns->at * 64 + (uint32_t)__builtin_ctzll(turns->now[turns->at]);
+    turns->now[turns->at] &= turns->now[turns->at] - 1;
+    turns->count--;
+    return rank;
+}
 
 // A copy of all but the lists.
 static struct schedule *copy_without_lists(const struct schedule *order, struct error *error)
@@ -36,18 +79,12 @@ static bool add_message(struct lowering *lowering, const struct visit *visit, st
         && schedule_add(lowering->lowered, peer, action_mirror(send), error);
 }
 
-// Gives a rank a turn in this round or later, if it can go on.
-static void enter(struct lowering *lowering, uint32_t rank, uint64_t round)
+// Gives a rank a turn, if it can go on.
+static void enter(struct lowering *lowering, uint32_t rank, bool in_this_round)
 {
     struct visit visit;
     if (walk_look(&lowering->walk, rank, &visit) == LOOK_READY)
-        rank_heap_push(&lowering->turns, rank, round);
-}
-
-// The same for a rank that another lets go on in its turn.
-static void wake(struct lowering *lowering, uint32_t rank, uint32_t by, uint64_t round)
-{
-    enter(lowering, rank, rank > by ? round : round + 1);
+        turns_give(&lowering->turns, rank, in_this_round);
 }
 
 static bool place(struct lowering *lowering, uint32_t rank, struct visit *visit, struct error *error)
@@ -57,7 +94,7 @@ static bool place(struct lowering *lowering, uint32_t rank, struct visit *visit,
 }
 
 // A REDUCE in the lists of all copies, which stand there.
-static bool place_reduce(struct lowering *lowering, const struct visit *first, uint64_t round, struct error *error)
+static bool place_reduce(struct lowering *lowering, const struct visit *first, struct error *error)
 {
     const struct copies *copies = &lowering->walk.board.copies;
     const uint32_t stage = first->action.stage;
@@ -69,12 +106,12 @@ static bool place_reduce(struct lowering *lowering, const struct visit *first, u
             continue;
         good = place(lowering, rank, &visit, error);
         if (good)
-            wake(lowering, rank, first->rank, round);
+            enter(lowering, rank, rank > first->rank);
     }
     return good;
 }
 
-static bool take_turn(struct lowering *lowering, uint32_t rank, uint64_t round, struct error *error)
+static bool take_turn(struct lowering *lowering, uint32_t rank, struct error *error)
 {
     struct visit visits[MOST_JOINED];
     size_t count = 0;
@@ -86,30 +123,24 @@ static bool take_turn(struct lowering *lowering, uint32_t rank, uint64_t round, 
         if (visits[i].gives && !add_message(lowering, &visits[i], error))
             return false;
         if (visits[i].woken != NO_RANK)
-            wake(lowering, visits[i].woken, rank, round);
+            enter(lowering, visits[i].woken, visits[i].woken > rank);
     }
-    if (visits[0].action.kind == ACTION_REDUCE && !place_reduce(lowering, &visits[0], round, error))
+    if (visits[0].action.kind == ACTION_REDUCE && !place_reduce(lowering, &visits[0], error))
         return false;
     // PyTorch has no VALIDATE: it takes no turn, so that messages stand where they would stand without it.
-    enter(lowering, rank, visits[0].action.kind == ACTION_VALIDATE ? round : round + 1);
+    enter(lowering, rank, visits[0].action.kind == ACTION_VALIDATE);
     return true;
 }
 
 static bool place_all(struct lowering *lowering, struct error *error)
 {
     const struct schedule *order = lowering->walk.schedule;
-    struct rank_heap *turns = &lowering->turns;
-    turns->ranks = calloc(order->ranks, sizeof *turns->ranks);
-    turns->moments_ns = calloc(order->ranks, sizeof *turns->moments_ns);
-    bool good = (turns->ranks && turns->moments_ns) || error_no_memory(error, "lowering a schedule");
+    bool good = turns_create(&lowering->turns, order->ranks, error);
     for (uint32_t rank = 0; good && rank < order->ranks; rank++)
-        enter(lowering, rank, 0);
-    while (good && !lowering->walk.refused && turns->count > 0) {
-        const uint32_t rank = rank_heap_pop(turns);
-        good = take_turn(lowering, rank, turns->moments_ns[rank], error) || lowering->walk.refused;
-    }
-    free(turns->ranks);
-    free(turns->moments_ns);
+        enter(lowering, rank, true);
+    while (good && !lowering->walk.refused && lowering->turns.count > 0)
+        good = take_turn(lowering, turns_take(&lowering->turns), error) || lowering->walk.refused;
+    turns_clear(&lowering->turns);
     return good && walk_end(&lowering->walk, error);
 }
 

@@ -17,81 +17,118 @@ IN_LINE uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-IN_LINE uint64_t arrival_for(const struct run *run, const struct visit *visit)
-{
-    return visit->needs ? run->record->arrived_ns[visit->action.kind != ACTION_F][visit->unit] : 0;
-}
+struct stretch {
+    uint64_t start_ns, end_ns;
+};
 
 // --- what is met seldom ---------------------------------------------------------------
 
-// When a group would end whose first action the visit is, and all of whose messages have been given.
-static uint64_t end_of_group(const struct run *run, const struct visit *first)
+// Of a group, all of whose messages have been given.
+static struct stretch stretch_of_group(const struct run *run, uint32_t rank, const struct action *group)
 {
     const struct record *record = run->record;
-    const struct action *group = first->at;
-    const size_t size = group_size(group, record->walk.cursors[first->rank].end);
-    uint64_t start = record->free_ns[first->rank];
+    const size_t size = group_size(group, record->walk.cursors[rank].end);
+    uint64_t start = record->ranks[rank].free_ns;
     for (size_t i = 0; i < size; i++) {
-        struct visit visit = { .rank = first->rank, .action = group[i] };
-        walk_sit(&record->walk, &visit);
-        walk_is_served(&record->walk, &visit);
-        start = later(start, arrival_for(run, &visit));
+        if (needs_message(record->schedule, group[i]))
+            start = later(start, record->arrived_ns[group[i].kind != ACTION_F][unit_of(record->schedule, group[i])]);
     }
-    return start + group_ns(&record->tariff, &record->walk.board, group, size);
+    return (struct stretch){ start, start + group_ns(&record->tariff, &record->walk.board, group, size) };
 }
 
-// When a REDUCE ends: all copies stand at theirs, or have gone on with another that stood there.
-static uint64_t end_of_meeting(struct run *run, const struct visit *visit)
+// All copies stand at their REDUCE, or have gone on with another that stood there.
+static uint64_t start_of_meeting(struct run *run, uint32_t stage, bool opens)
 {
     const struct record *record = run->record;
-    uint64_t *met_ns = &run->met_ns[visit->action.stage];
-    if (visit->opens)
+    const struct copies *copies = &record->walk.board.copies;
+    uint64_t *met_ns = &run->met_ns[stage];
+    if (opens)
         *met_ns = 0;
-    for (uint32_t copy = walk_first_copy(&record->walk, visit); copy < walk_end_copy(&record->walk, visit); copy++)
-        *met_ns = later(*met_ns, record->free_ns[record->walk.board.copies.ranks[copy]]);
-    return *met_ns + record->tariff.prices[price_of(&record->walk.board, visit->action)];
+    for (uint32_t copy = copies->first[stage]; opens && copy < copies->first[stage + 1]; copy++)
+        *met_ns = later(*met_ns, record->ranks[copies->ranks[copy]].free_ns);
+    return *met_ns;
 }
 
 // --- every action ----------------------------------------------------------------------
 
-// When an action would end that comes now.
-IN_LINE uint64_t end_of(struct run *run, const struct visit *visit, uint32_t price)
+// When an action would start and end that comes now; of a group, all of it.
+IN_LINE struct stretch stretch_of(struct run *run, const struct visit *visit, uint32_t price)
 {
     const struct record *record = run->record;
+    const uint64_t took = record->tariff.prices[price];
     if (visit->action.joined)
-        return end_of_group(run, visit);
+        return stretch_of_group(run, visit->rank, visit->at);
+    uint64_t start = record->ranks[visit->rank].free_ns;
+    if (visit->needs)
+        start = later(start, record->arrived_ns[visit->action.kind != ACTION_F][visit->unit]);
     if (visit->action.kind == ACTION_REDUCE)
-        return end_of_meeting(run, visit);
-    return later(record->free_ns[visit->rank], arrival_for(run, visit)) + record->tariff.prices[price];
+        start = start_of_meeting(run, visit->action.stage, visit->opens);
+    return (struct stretch){ start, start + took };
+}
+
+IN_LINE uint32_t price_of_visit(const struct record *record, const struct visit *visit)
+{
+    const unsigned did = visit->seat ? record->walk.board.units[visit->unit] : 0;
+    return price_after(record->schedule, visit->action, did);
+}
+
+// In a group the forward comes first, whichever is named first. Where nothing goes back, nothing is kept.
+IN_LINE void count_in_flight(struct rank_record *rank, const struct visit *visit, bool forward_only)
+{
+    const bool forward = visit->action.joined || (visit->action.kind == ACTION_F && !visit->follows);
+    if (forward && ++rank->in_flight > rank->result.peak_in_flight)
+        rank->result.peak_in_flight = rank->in_flight;
+    if (!visit->action.joined && (forward_only || visit->follows || is_backward(visit->action)))
+        rank->in_flight--;
+}
+
+IN_LINE void count_time(struct rank_record *rank, const struct visit *visit, struct stretch stretch)
+{
+    if (rank->past_ns == rank->first_ns)
+        rank->result.first_ns = stretch.start_ns;
+    if (is_compute(visit->action))
+        rank->result.busy_ns += stretch.end_ns - stretch.start_ns;
+    rank->free_ns = stretch.end_ns;
+    *rank->past_ns++ = stretch.end_ns;
 }
 
 IN_LINE void write_down(struct run *run, const struct visit *visit)
 {
     struct record *record = run->record;
-    uint64_t *free_ns = &record->free_ns[visit->rank];
+    struct rank_record *rank = &record->ranks[visit->rank];
     if (takes_time(visit->action)) {
-        const uint32_t price = price_of(&record->walk.board, visit->action);
+        const uint32_t price = price_of_visit(record, visit);
         record->tariff.uses[price]++;
         if (visit->action.kind == ACTION_F && (visit->action.joined || visit->follows))
             record->tariff.uses[price - PRICE_F + PRICE_OVERLAPPED]++;
-        if (!visit->follows) {
-            *free_ns = end_of(run, visit, price);
-            *record->past_ns[visit->rank]++ = *free_ns;
-        }
+        if (!visit->follows)
+            count_time(rank, visit, stretch_of(run, visit, price));
+        if (is_compute(visit->action))
+            count_in_flight(rank, visit, record->forward_only);
+        if (visit->action.kind != ACTION_F)
+            rank->result.recompute_ns += recomputed_ns(&record->tariff, price);
     }
     if (visit->gives) {
         struct channel *channel = &record->tariff.channels[visit->channel];
         channel->used++;
-        record->arrived_ns[visit->back][visit->user] = channel_send(channel, run->link_free_ns, *free_ns);
+        record->arrived_ns[visit->back][visit->user] = channel_send(channel, run->link_free_ns, rank->free_ns);
     }
 }
 
 // --- in any order: every link has one sender ------------------------------------
 
+IN_LINE void run_in_order_as(struct run *run, const bool simple)
+{
+    for (struct visit visit; walk_next_as(&run->record->walk, &visit, simple);)
+        write_down(run, &visit);
+}
+
 static void run_in_order(struct run *run)
 {
-    for (struct visit visit; walk_next(&run->record->walk, &visit);)
-        write_down(run, &visit);
+    if (walk_is_simple(&run->record->walk))
+        run_in_order_as(run, true);
+    else
+        run_in_order_as(run, false);
 }
 
 // --- by time: who is first on a link is who is ready first ------------------------
@@ -104,8 +141,10 @@ static bool enter(struct run *run, uint32_t rank)
     const enum look look = walk_look(&record->walk, rank, &visit);
     if (look != LOOK_READY)
         return look != LOOK_REFUSED;
-    const uint32_t price = price_of(&record->walk.board, visit.action);
-    rank_heap_push(&run->heap, rank, takes_time(visit.action) ? end_of(run, &visit, price) : record->free_ns[rank]);
+    uint64_t ends_ns = record->ranks[rank].free_ns;
+    if (takes_time(visit.action))
+        ends_ns = stretch_of(run, &visit, price_of_visit(record, &visit)).end_ns;
+    rank_heap_push(&run->heap, rank, ends_ns);
     bool good = true;
     for (uint32_t at = walk_first_copy(&record->walk, &visit); good && at < walk_end_copy(&record->walk, &visit); at++) {
         const uint32_t other = record->walk.board.copies.ranks[at];
@@ -148,18 +187,14 @@ static bool record_allocate(struct record *record, struct error *error)
     for (uint32_t rank = 0; rank < schedule->ranks; rank++)
         actions += schedule->lists[rank].count;
     record->ends_ns = malloc((actions + 1) * sizeof *record->ends_ns);
-    record->first = calloc(schedule->ranks, sizeof *record->first);
-    record->past_ns = calloc(schedule->ranks, sizeof *record->past_ns);
-    record->free_ns = calloc(schedule->ranks, sizeof *record->free_ns);
+    record->ranks = calloc(schedule->ranks, sizeof *record->ranks);
     record->arrived_ns[0] = malloc(units * sizeof *record->arrived_ns[0]);
     record->arrived_ns[1] = malloc(units * sizeof *record->arrived_ns[1]);
-    if (!record->ends_ns || !record->first || !record->past_ns || !record->free_ns || !record->arrived_ns[0]
-        || !record->arrived_ns[1])
+    if (!record->ends_ns || !record->ranks || !record->arrived_ns[0] || !record->arrived_ns[1])
         return error_no_memory(error, "the record of a simulation");
     for (uint32_t rank = schedule->ranks; rank-- > 0;) {
         actions -= schedule->lists[rank].count;
-        record->first[rank] = actions;
-        record->past_ns[rank] = &record->ends_ns[actions];
+        record->ranks[rank].first_ns = record->ranks[rank].past_ns = &record->ends_ns[actions];
     }
     return true;
 }
@@ -211,9 +246,10 @@ bool record_create(struct record *record, const struct schedule *schedule, const
     }
     if (good && !tariff_sum_is_possible(&record->tariff))
         good = error_set(error, "the times of the schedule add up to more than 2^63 ns");
-    for (uint32_t rank = 0; good && rank < schedule->ranks; rank++)
-        record->iteration_ns =
-            record->free_ns[rank] > record->iteration_ns ? record->free_ns[rank] : record->iteration_ns;
+    for (uint32_t rank = 0; good && rank < schedule->ranks; rank++) {
+        record->ranks[rank].result.last_ns = record->ranks[rank].free_ns;
+        record->iteration_ns = later(record->iteration_ns, record->ranks[rank].free_ns);
+    }
     if (!good)
         record_clear(record);
     return good;
@@ -225,9 +261,7 @@ void record_clear(struct record *record)
     tariff_clear(&record->tariff);
     free(record->parts);
     free(record->ends_ns);
-    free(record->first);
-    free(record->past_ns);
-    free(record->free_ns);
+    free(record->ranks);
     free(record->arrived_ns[0]);
     free(record->arrived_ns[1]);
     *record = (struct record){ 0 };

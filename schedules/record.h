@@ -15,6 +15,15 @@
 #include "schedules/versions.h"
 #include "schedules/walk.h"
 
+// What is known of a rank.
+struct rank_record {
+    uint64_t *first_ns;  // in `ends_ns`: where those of the rank begin
+    uint64_t *past_ns;   // and end
+    uint64_t free_ns;    // its last end
+    uint32_t in_flight;
+    struct rank_result result;  // all but the bytes
+};
+
 struct record {
     const struct schedule *schedule;
     const struct cost_row *costs;  // per stage
@@ -22,9 +31,7 @@ struct record {
     struct walk walk;      // its board says what was done, and which messages were given
     struct tariff tariff;
     uint64_t *ends_ns;     // of all that takes time, in the order of the lists
-    size_t *first;         // where in `ends_ns` those of a rank begin
-    uint64_t **past_ns;    // per rank: where in `ends_ns` they end
-    uint64_t *free_ns;     // per rank: its last end
+    struct rank_record *ranks;
     uint64_t *arrived_ns[2];  // forward and back, per unit that uses it: the message's arrival, if it was given
     uint64_t iteration_ns;
     bool forward_only;     // nothing is kept for a backward
@@ -44,7 +51,9 @@ static inline const struct cost_row *record_row(const struct record *record, uin
 // What takes no time happens when what stands before it has ended.
 static inline bool takes_time(struct action action)
 {
-    return !is_message(action) && action.kind != ACTION_VALIDATE;
+    enum { TIMELESS = 1 << ACTION_SEND_F | 1 << ACTION_RECV_F | 1 << ACTION_SEND_B | 1 << ACTION_RECV_B
+                    | 1 << ACTION_VALIDATE };
+    return !((unsigned)TIMELESS >> action.kind & 1);
 }
 
 // The time within an action that recomputes.
@@ -78,7 +87,7 @@ static inline struct stroll stroll_begin(const struct record *record, uint32_t r
 {
     const struct action_list *list = &record->schedule->lists[rank];
     return (struct stroll){ .record = record, .rank = rank, .at = list->at, .end = list_end(list),
-                            .next_end_ns = &record->ends_ns[record->first[rank]] };
+                            .next_end_ns = record->ranks[rank].first_ns };
 }
 
 static inline bool stroll_next(struct stroll *stroll)
@@ -87,7 +96,7 @@ static inline bool stroll_next(struct stroll *stroll)
     if (stroll->at == stroll->end)
         return false;
     stroll->group = stroll->at;
-    stroll->size = group_size(stroll->at, stroll->end);
+    stroll->size = stroll->at->joined ? group_size(stroll->at, stroll->end) : 1;
     stroll->at += stroll->size;
     stroll->takes_time = takes_time(*stroll->group);
     stroll->start_ns = stroll->end_ns;

@@ -33,58 +33,21 @@ struct bubble bubble_of(uint64_t iteration_ns, const struct rank_result *per_ran
     return bubble;
 }
 
-// At once is: forward first. Where nothing goes back (inference), nothing is kept.
-static void count_in_flight(const struct stroll *stroll, bool forward_only, uint32_t *now, struct rank_result *result)
-{
-    uint32_t backwards = 0;
-    for (size_t i = 0; i < stroll->size; i++) {
-        *now += stroll->group[i].kind == ACTION_F;
-        backwards += is_backward(stroll->group[i]) || (forward_only && stroll->group[i].kind == ACTION_F);
-    }
-    result->peak_in_flight = *now > result->peak_in_flight ? *now : result->peak_in_flight;
-    *now -= backwards;
-}
-
-static void count_times(const struct stroll *stroll, struct rank_result *result)
-{
-    if (stroll->next_end_ns == &stroll->record->ends_ns[stroll->record->first[stroll->rank]] + 1)
-        result->first_ns = stroll->start_ns;
-    result->last_ns = stroll->end_ns;
-    if (is_compute(*stroll->group))
-        result->busy_ns += stroll->end_ns - stroll->start_ns;
-    for (size_t i = 0; i < stroll->size; i++)
-        result->recompute_ns += record_recompute_ns(stroll->record, stroll->group[i]);
-}
-
-static bool fill_rank(const struct record *record, uint32_t rank, struct versions *versions,
-                      struct rank_result *result, struct timeline *timeline, struct error *error)
-{
-    struct live live;
-    if (!live_begin(&live, record, rank, versions, timeline, error))
-        return false;
-    uint32_t in_flight = 0;
-    struct stroll stroll = stroll_begin(record, rank);
-    while (stroll_next(&stroll)) {
-        if (stroll.takes_time)
-            count_times(&stroll, result);
-        count_in_flight(&stroll, record->forward_only, &in_flight, result);
-        live_follow(&live, &stroll);
-    }
-    return live_end(&live, &result->live_peak_bytes, error);
-}
-
 static bool fill_ranks(const struct record *record, struct simulation *simulation, struct timeline *timeline,
                        struct error *error)
 {
-    struct versions versions;
-    bool good = versions_create(&versions, record->schedule, error);
+    struct live live;
+    if (!live_create(&live, record, timeline, error))
+        return false;
+    bool good = true;
     for (uint32_t rank = 0; good && rank < simulation->ranks; rank++) {
         struct rank_result *result = &simulation->per_rank[rank];
-        good = fill_rank(record, rank, &versions, result, timeline, error);
+        *result = record->ranks[rank].result;
+        good = live_peak(&live, rank, &result->live_peak_bytes, error);
         if (span_of(result) > simulation->max_span_ns)
             simulation->max_span_ns = span_of(result);
     }
-    versions_clear(&versions);
+    live_clear(&live);
     return good;
 }
 

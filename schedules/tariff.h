@@ -75,18 +75,22 @@ static inline uint64_t channel_send(const struct channel *channel, uint64_t *lin
     return *free_ns + channel->latency_ns;
 }
 
-// The price of an action that is, or may come, on the board.
+// The price of an action that is, or may come, on the board. `did`: what its unit has been through.
+static inline uint32_t price_after(const struct schedule *schedule, struct action action, unsigned did)
+{
+    static const uint8_t prices[2][ACTION_KINDS] = {
+        { [ACTION_F] = PRICE_F, [ACTION_B] = PRICE_B_RECOMPUTING, [ACTION_I] = PRICE_I_RECOMPUTING,
+          [ACTION_W] = PRICE_W, [ACTION_R] = PRICE_R, [ACTION_REDUCE] = PRICE_REDUCE, [ACTION_STEP] = PRICE_STEP },
+        { [ACTION_F] = PRICE_F, [ACTION_B] = PRICE_B, [ACTION_I] = PRICE_I, [ACTION_W] = PRICE_W, [ACTION_R] = PRICE_R },
+    };
+    const uint32_t row = action.stage * schedule->splits + action.split;
+    return row * (uint32_t)PRICES + prices[(did & DID_R) != 0][action.kind];
+}
+
 static inline uint32_t price_of(const struct board *board, struct action action)
 {
-    static const uint8_t prices[ACTION_KINDS] = {
-        [ACTION_F] = PRICE_F, [ACTION_B] = PRICE_B_RECOMPUTING, [ACTION_I] = PRICE_I_RECOMPUTING,
-        [ACTION_W] = PRICE_W, [ACTION_R] = PRICE_R,             [ACTION_REDUCE] = PRICE_REDUCE,
-        [ACTION_STEP] = PRICE_STEP,
-    };
-    uint32_t price = prices[action.kind];
-    if ((price == PRICE_B_RECOMPUTING || price == PRICE_I_RECOMPUTING) && board_has(board, action, DID_R))
-        price = price == PRICE_B_RECOMPUTING ? PRICE_B : PRICE_I;
-    return (action.stage * board->schedule->splits + action.split) * (uint32_t)PRICES + price;
+    return price_after(board->schedule, action,
+                       has_unit(action) ? board->units[unit_of(board->schedule, action)] : 0);
 }
 
 // What a price of price_of() has of recomputation.

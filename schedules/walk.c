@@ -12,12 +12,50 @@ static void seat_all(struct walk *walk)
         const uint32_t *ranks = &schedule->routes[(size_t)route * schedule->stages];
         struct seat *seats = &walk->seats[(size_t)route * schedule->stages];
         for (uint32_t stage = 0; stage < schedule->stages; stage++) {
+            const bool is_last = stage + 1 == schedule->stages;
             seats[stage].rank = ranks[stage];
+            seats[stage].sides = (stage == 0 ? IS_FIRST : 0) | (is_last ? IS_LAST : 0);
             if (stage > 0 && ranks[stage - 1] != ranks[stage])
-                seats[stage].crosses |= CROSSES_BEFORE;
-            if (stage + 1 < schedule->stages && ranks[stage + 1] != ranks[stage])
-                seats[stage].crosses |= CROSSES_AFTER;
+                seats[stage].sides |= CROSSES_BEFORE;
+            if (!is_last && ranks[stage + 1] != ranks[stage])
+                seats[stage].sides |= CROSSES_AFTER;
         }
+    }
+}
+
+static void make_compute_rules(struct rule rules[ACTION_REDUCE], unsigned sides, bool lowered, bool whole)
+{
+    const bool before = sides & CROSSES_BEFORE, after = sides & CROSSES_AFTER;
+    rules[ACTION_F] = (struct rule){
+        .never = DID_F, .needs = before && lowered ? DID_RECV_F : 0, .waits = before ? GIVEN_F : 0,
+        .gives = after && !lowered ? GIVES_FORWARD : GIVES_NOTHING, .apart = !whole || !(before || (sides & IS_FIRST)) };
+    rules[ACTION_B] = (struct rule){
+        .never = DID_BACKWARD, .needs = DID_F | (after && lowered ? DID_RECV_B : 0), .waits = after ? GIVEN_B : 0,
+        .gives = before && !lowered ? GIVES_BACK : GIVES_NOTHING, .apart = !whole || !(after || (sides & IS_LAST)) };
+    rules[ACTION_I] = rules[ACTION_B];
+    rules[ACTION_W] = (struct rule){ .never = DID_W, .needs = 1 << ACTION_I };
+    rules[ACTION_R] = (struct rule){ .never = DID_BACKWARD | DID_R, .needs = DID_F };
+}
+
+static void make_message_rules(struct rule rules[ACTION_REDUCE], unsigned sides)
+{
+    const bool before = sides & CROSSES_BEFORE, after = sides & CROSSES_AFTER;
+    rules[ACTION_SEND_F] = (struct rule){ .never = 1 << ACTION_SEND_F, .needs = DID_F, .gives = GIVES_FORWARD,
+                                          .apart = !after };
+    rules[ACTION_SEND_B] = (struct rule){ .never = 1 << ACTION_SEND_B, .needs = WENT_BACK, .gives = GIVES_BACK,
+                                          .apart = !before };
+    rules[ACTION_RECV_F] = (struct rule){ .never = DID_RECV_F, .apart = !before };
+    rules[ACTION_RECV_B] = (struct rule){ .never = DID_RECV_B, .apart = !after };
+}
+
+static void make_rules(struct walk *walk)
+{
+    for (unsigned sides = 0; sides < SIDES; sides++) {
+        struct rule *rules = walk->rules[sides];
+        make_compute_rules(rules, sides, walk->schedule->lowered, walk->schedule->splits == 1);
+        make_message_rules(rules, sides);
+        for (unsigned kind = 0; kind < ACTION_REDUCE; kind++)
+            rules[kind].sets = (uint16_t)(1u << kind | (kind == ACTION_B || kind == ACTION_I ? WENT_BACK : 0));
     }
 }
 
@@ -35,6 +73,7 @@ bool walk_create(struct walk *walk, const struct schedule *schedule, struct erro
         return error_no_memory(error, "a walk through a schedule");
     }
     seat_all(walk);
+    make_rules(walk);
     for (uint32_t rank = schedule->ranks; rank-- > 0;) {
         const struct action_list *list = &schedule->lists[rank];
         walk->cursors[rank] = (struct cursor){ list->at, list_end(list), NOTHING, false, MEETING_NONE };
@@ -92,6 +131,7 @@ enum look walk_look_apart(struct walk *walk, struct visit *visit)
 {
     const struct cursor *cursor = &walk->cursors[visit->rank];
     visit->seat = NULL;
+    visit->needs = false;
     if (!board_in_range(&walk->board, visit->rank, visit->action, walk->reason)
         || (visit->action.joined && !group_fits(cursor->at, group_size(cursor->at, cursor->end), walk->reason)))
         return refuse_at(walk, visit->rank, cursor->at);
@@ -106,12 +146,21 @@ enum look walk_look_at_group(struct walk *walk, const struct visit *visit)
         return refuse_at(walk, visit->rank, cursor->at);
     for (const struct action *at = cursor->at + 1; at < cursor->at + size; at++) {
         struct visit other = { .rank = visit->rank, .action = *at };
-        if (!walk_sit(walk, &other) && !board_in_range(&walk->board, visit->rank, *at, walk->reason))
+        if (!walk_sit(walk, &other, false) && !board_in_range(&walk->board, visit->rank, *at, walk->reason))
             return refuse_at(walk, visit->rank, at);
         if (!walk_is_served(walk, &other))
             return walk_wait(walk, &other);
     }
     return LOOK_READY;
+}
+
+bool walk_add_apart(struct walk *walk, uint32_t rank, const struct action *at)
+{
+    if (board_add(&walk->board, *at, walk->reason))
+        return true;
+    refuse_at(walk, rank, at);
+    walk->cursors[rank].at = at;
+    return false;
 }
 
 // --- the end ------------------------------------------------------------------------

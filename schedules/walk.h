@@ -22,12 +22,24 @@
 
 #include "schedules/board.h"
 
-// Where a stage of a route is, and whether its neighbours are elsewhere.
+// Where a stage of a route is, and what is around it.
 struct seat {
     uint32_t rank;
-    uint8_t crosses;  // CROSSES_BEFORE | CROSSES_AFTER
+    uint8_t sides;
 };
-enum { CROSSES_BEFORE = 1, CROSSES_AFTER = 2 };
+enum { CROSSES_BEFORE = 1, CROSSES_AFTER = 2, IS_FIRST = 4, IS_LAST = 8, SIDES = 16 };
+
+enum gives { GIVES_NOTHING, GIVES_FORWARD, GIVES_BACK };
+
+// What an action of a kind asks of its unit, by the sides of its seat: the rules of
+// the board for what is plain, in one place.
+struct rule {
+    uint16_t never, needs;  // of what the unit has been through
+    uint16_t waits;         // for GIVEN_F or GIVEN_B, if it needs a message
+    uint16_t sets;
+    uint8_t gives;          // enum gives
+    bool apart;             // more is asked than of the unit alone, or it is out of place: the board says
+};
 
 // The copies of a stage that wait at a REDUCE for the others.
 struct waiting {
@@ -54,6 +66,7 @@ struct walk {
     size_t stride;           // from a unit to the same of the next stage
     struct waiting *waiting;  // per stage
     uint32_t *awake;         // a stack of ranks that may go on
+    struct rule rules[SIDES][ACTION_REDUCE];
     uint32_t awake_count;
     uint32_t rank;           // who is going on, for walk_next()
     const struct action *refused;  // of `rank`'s list: it must not come there; or NULL
@@ -65,7 +78,8 @@ struct visit {
     const struct action *at;  // where it stands in its list
     struct action action;
     size_t unit;        // its own (board.h), if it has one
-    const struct seat *seat;
+    const struct seat *seat;  // and with it the rule
+    const struct rule *rule;
     bool follows;       // it is done together with the action visited before
     bool opens;         // a REDUCE for all who wait at it
     bool needs, gives;  // a message
@@ -83,8 +97,9 @@ void walk_clear(struct walk *walk);
 // cannot run: rank, position, action, and why.
 bool walk_end(const struct walk *walk, struct error *error);
 
-// Beside what has been done, a unit's bits say which messages were given to it.
-enum { GIVEN_F = 1 << ACTION_KINDS, GIVEN_B = 2 << ACTION_KINDS };
+// Beside what has been done, a unit's bits say which messages were given to it, and
+// that it had its B or I.
+enum { GIVEN_F = 1 << ACTION_KINDS, GIVEN_B = 2 << ACTION_KINDS, WENT_BACK = 4 << ACTION_KINDS };
 
 // --- the steps of a walk, in line: they are taken millions of times --------------
 
@@ -92,27 +107,28 @@ enum { GIVEN_F = 1 << ACTION_KINDS, GIVEN_B = 2 << ACTION_KINDS };
 
 enum look { LOOK_READY, LOOK_WAITS, LOOK_DONE, LOOK_REFUSED };
 
-// Finds the seat of an action that has one and is on its rank.
-IN_LINE bool walk_sit(const struct walk *walk, struct visit *visit)
+// Finds the seat of an action that has one and is on its rank. Here and below, `simple`
+// is a constant: whether the schedule has one route, and its sequences are whole.
+IN_LINE bool walk_sit(const struct walk *walk, struct visit *visit, const bool simple)
 {
     const struct schedule *schedule = walk->schedule;
     const struct action action = visit->action;
-    if (action.kind >= ACTION_REDUCE || action.split >= schedule->splits || action.stage >= schedule->stages
+    const uint32_t splits = simple ? 1 : schedule->splits;
+    if (action.kind >= ACTION_REDUCE || action.split >= splits || action.stage >= schedule->stages
         || action.micro_batch >= schedule->micro_batches)
         return false;
-    visit->unit = unit_of(schedule, action);
-    visit->seat = &walk->seats[(size_t)schedule->route_of[action.micro_batch] * schedule->stages + action.stage];
+    const size_t route = simple ? 0 : schedule->route_of[action.micro_batch];
+    visit->unit = action.stage * walk->stride + (size_t)action.micro_batch * splits + action.split;
+    visit->seat = &walk->seats[route * schedule->stages + action.stage];
+    visit->rule = &walk->rules[visit->seat->sides][action.kind];
+    visit->needs = visit->rule->waits != 0;
     return visit->seat->rank == visit->rank;
 }
 
 // Whether the message that the action needs has been given, if it needs one.
-IN_LINE bool walk_is_served(const struct walk *walk, struct visit *visit)
+IN_LINE bool walk_is_served(const struct walk *walk, const struct visit *visit)
 {
-    const unsigned kind = visit->action.kind;
-    const bool back = kind != ACTION_F;
-    visit->needs = back ? (kind == ACTION_B || kind == ACTION_I) && (visit->seat->crosses & CROSSES_AFTER)
-                        : (visit->seat->crosses & CROSSES_BEFORE) != 0;
-    return !visit->needs || (walk->board.units[visit->unit] & (back ? GIVEN_B : GIVEN_F));
+    return !(visit->rule->waits & ~(unsigned)walk->board.units[visit->unit]);
 }
 
 IN_LINE enum look walk_wait(struct walk *walk, const struct visit *visit)
@@ -126,60 +142,49 @@ IN_LINE enum look walk_wait(struct walk *walk, const struct visit *visit)
 enum look walk_look_apart(struct walk *walk, struct visit *visit);
 enum look walk_look_at_group(struct walk *walk, const struct visit *visit);
 
-// Whether a rank can go on. It waits from now on if it cannot.
-IN_LINE enum look walk_look(struct walk *walk, uint32_t rank, struct visit *visit)
+// On a copy, so that the visit itself can be kept in registers.
+IN_LINE enum look walk_look_seldom(struct walk *walk, struct visit *visit, bool apart)
+{
+    struct visit copy = *visit;
+    const enum look look = apart ? walk_look_apart(walk, &copy) : walk_look_at_group(walk, &copy);
+    *visit = copy;
+    return look;
+}
+
+IN_LINE enum look walk_look_as(struct walk *walk, uint32_t rank, struct visit *visit, const bool simple)
 {
     struct cursor *cursor = &walk->cursors[rank];
     if (cursor->at == cursor->end)
         return LOOK_DONE;
-    *visit = (struct visit){ .rank = rank, .at = cursor->at, .action = *cursor->at, .follows = cursor->follows, .woken = NO_RANK };
-    if (!walk_sit(walk, visit))
-        return walk_look_apart(walk, visit);
+    visit->rank = rank;
+    visit->at = cursor->at;
+    visit->action = *cursor->at;
+    visit->follows = cursor->follows;
+    visit->opens = visit->gives = false;
+    visit->woken = NO_RANK;
+    if (!walk_sit(walk, visit, simple))
+        return walk_look_seldom(walk, visit, true);
     if (!walk_is_served(walk, visit))
         return walk_wait(walk, visit);
-    return visit->action.joined && !visit->follows ? walk_look_at_group(walk, visit) : LOOK_READY;
+    return visit->action.joined && !visit->follows ? walk_look_seldom(walk, visit, false) : LOOK_READY;
 }
 
-// The rules of the board for what is met most: yes to what is plainly right. What
-// this does not know, and what is wrong, the board itself looks at.
-IN_LINE bool walk_is_plain(const struct walk *walk, const struct visit *visit)
+// Whether a rank can go on. It waits from now on if it cannot.
+IN_LINE enum look walk_look(struct walk *walk, uint32_t rank, struct visit *visit)
 {
-    static const struct rule {
-        uint16_t never, needs;  // of what the unit has been through
-        uint8_t crosses;
-    } rules[ACTION_KINDS] = {
-        [ACTION_F] = { DID_F, DID_RECV_F, CROSSES_BEFORE },
-        [ACTION_B] = { DID_BACKWARD, DID_F | DID_RECV_B, CROSSES_AFTER },
-        [ACTION_I] = { DID_BACKWARD, DID_F | DID_RECV_B, CROSSES_AFTER },
-        [ACTION_W] = { DID_W, 1 << ACTION_I, 0 },
-        [ACTION_R] = { DID_BACKWARD | DID_R, DID_F, 0 },
-        [ACTION_SEND_F] = { 1 << ACTION_SEND_F, DID_F, CROSSES_AFTER },
-        [ACTION_SEND_B] = { 1 << ACTION_SEND_B, 1 << ACTION_B, CROSSES_BEFORE },
-        [ACTION_RECV_F] = { DID_RECV_F, 0, CROSSES_BEFORE },
-        [ACTION_RECV_B] = { DID_RECV_B, 0, CROSSES_AFTER },
-    };
-    const struct rule rule = rules[visit->action.kind];
-    const unsigned did = walk->board.units[visit->unit];
-    if (walk->schedule->splits > 1)
-        return false;
-    const unsigned needs = walk->board.lowered ? rule.needs : rule.needs & ~(unsigned)(DID_RECV_F | DID_RECV_B);
-    return !(did & rule.never) && !(needs & ~did) && !(rule.crosses & ~visit->seat->crosses);
+    return walk_look_as(walk, rank, visit, false);
 }
 
-// Gives the message that the action makes, if it does, and wakes whom it is for.
-IN_LINE void walk_give(struct walk *walk, struct visit *visit)
+// Gives the message that the action makes, and wakes whom it is for.
+IN_LINE void walk_give(struct walk *walk, struct visit *visit, const bool simple)
 {
-    const struct schedule *schedule = walk->schedule;
-    const unsigned kind = visit->action.kind, forward = schedule->lowered ? ACTION_SEND_F : ACTION_F;
-    const bool backward = schedule->lowered ? kind == ACTION_SEND_B : kind == ACTION_B || kind == ACTION_I;
-    visit->gives = (kind == forward && (visit->seat->crosses & CROSSES_AFTER))
-                || (backward && (visit->seat->crosses & CROSSES_BEFORE));
-    if (!visit->gives)
-        return;
-    visit->back = kind != forward;
+    visit->gives = true;
+    visit->back = visit->rule->gives == GIVES_BACK;
     const struct seat *to = visit->back ? visit->seat - 1 : visit->seat + 1;
     visit->user = visit->back ? visit->unit - walk->stride : visit->unit + walk->stride;
-    visit->channel = ((uint32_t)(2 * (visit->seat - walk->seats)) - visit->back) * schedule->splits + visit->action.split;
+    visit->channel = (uint32_t)(2 * (visit->seat - walk->seats)) - visit->back;
+    if (!simple)
+        visit->channel = visit->channel * walk->schedule->splits + visit->action.split;
     walk->board.units[visit->user] |= visit->back ? GIVEN_B : GIVEN_F;
     if (walk->cursors[to->rank].waits == 2 * visit->user + visit->back) {
         walk->cursors[to->rank].waits = NOTHING;
@@ -187,25 +192,34 @@ IN_LINE void walk_give(struct walk *walk, struct visit *visit)
     }
 }
 
+// Whether the board takes an action that is not plain; it says why not.
+bool walk_add_apart(struct walk *walk, uint32_t rank, const struct action *at);
+
+IN_LINE bool walk_place_as(struct walk *walk, struct visit *visit, const bool simple)
+{
+    struct cursor *cursor = &walk->cursors[visit->rank];
+    cursor->follows = visit->action.joined;
+    cursor->at++;
+    __builtin_prefetch(cursor->at + 32);  // with a hundred lists, nobody else fetches ahead
+    if (!visit->seat) {
+        cursor->meeting = MEETING_NONE;
+        return true;
+    }
+    const struct rule *rule = visit->rule;
+    uint16_t *unit = &walk->board.units[visit->unit];
+    const bool is_plain = !(rule->apart | (*unit & rule->never) | (rule->needs & ~(unsigned)*unit));
+    if (!is_plain && !walk_add_apart(walk, visit->rank, visit->at))
+        return false;
+    *unit |= rule->sets;
+    if (rule->gives != GIVES_NOTHING)
+        walk_give(walk, visit, simple);
+    return true;
+}
+
 // Visits the action that walk_look() found ready. False if it must not come here.
 IN_LINE bool walk_place(struct walk *walk, struct visit *visit)
 {
-    struct cursor *cursor = &walk->cursors[visit->rank];
-    if (visit->seat && walk_is_plain(walk, visit)) {
-        walk->board.units[visit->unit] |= (uint16_t)(1u << visit->action.kind);
-    } else if (!board_add(&walk->board, *cursor->at, walk->reason)) {
-        walk->rank = visit->rank;
-        walk->refused = cursor->at;
-        return false;
-    }
-    cursor->follows = cursor->at->joined;
-    cursor->at++;
-    __builtin_prefetch(cursor->at + 32);  // with a hundred lists, nobody else fetches ahead
-    if (visit->seat)
-        walk_give(walk, visit);
-    else
-        cursor->meeting = MEETING_NONE;
-    return true;
+    return walk_place_as(walk, visit, false);
 }
 
 // The ranks that a visit let go on, beside its own: copies of the stage of a REDUCE.
@@ -233,20 +247,30 @@ IN_LINE void walk_wake(struct walk *walk, const struct visit *visit)
     }
 }
 
-IN_LINE bool walk_next(struct walk *walk, struct visit *visit)
+IN_LINE bool walk_next_as(struct walk *walk, struct visit *visit, const bool simple)
 {
     for (;;) {
-        const enum look look = walk_look(walk, walk->rank, visit);
+        const enum look look = walk_look_as(walk, walk->rank, visit, simple);
         if (look == LOOK_READY)
             break;
         if (look == LOOK_REFUSED || walk->awake_count == 0)
             return false;
         walk->rank = walk->awake[--walk->awake_count];
     }
-    if (!walk_place(walk, visit))
+    if (!walk_place_as(walk, visit, simple))
         return false;
     walk_wake(walk, visit);
     return true;
+}
+
+static inline bool walk_is_simple(const struct walk *walk)
+{
+    return walk->schedule->route_count == 1 && walk->schedule->splits == 1;
+}
+
+IN_LINE bool walk_next(struct walk *walk, struct visit *visit)
+{
+    return walk_next_as(walk, visit, false);
 }
 
 #endif
