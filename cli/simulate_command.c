@@ -185,11 +185,12 @@ static void draw_chart(const struct given *given, const struct exhibit *shown, s
 }
 
 // What `weir simulate` has to show: a run in the usual world, what else was asked of it, and
-// what it is compared with, or NULL.
+// what it is compared with, if anything.
 struct result {
     struct exhibit shown;
     struct worlds worlds;
     struct exhibit other;
+    bool has_other;
 };
 
 static bool write_text(const struct given *given, const struct result *result, struct text *text, struct error *error)
@@ -235,7 +236,7 @@ static bool write_result(const struct given *given, const struct result *result,
         timeline_draw_svg(&shown->timeline, &chart, text);
         return true;
     case FORMAT_HTML:
-        return exhibit_draw_page(shown, given->against ? &result->other : NULL, text, error);
+        return exhibit_draw_page(shown, result->has_other ? &result->other : NULL, text, error);
     case FORMAT_TRACE:
         timeline_write_trace(&shown->timeline, text);
         return true;
@@ -268,15 +269,29 @@ static bool load_other(const struct given *given, struct exhibit *other, struct 
     return exhibit_simulate(&subject, true, other, error);
 }
 
-// Where lanes are shared, what is drawn is that world; its bytes nobody counts.
+// A page shows shared lanes beside lanes that nobody shares.
+static bool show_lanes_beside(struct result *result, enum lane_use use, struct error *error)
+{
+    struct exhibit *shown = &result->shown, *other = &result->other;
+    result->has_other = true;
+    other->file = shown->file;
+    snprintf(other->name, sizeof other->name, "the same, %s",
+             use == LANES_ONE ? "its messages on one lane" : "doing nothing else while it sends or receives");
+    return timeline_measure(&other->timeline, &other->simulation, error);
+}
+
+// Else, where lanes are shared, what is drawn is that world; its bytes nobody counts.
 static bool run_worlds(const struct given *given, struct result *result, struct error *error)
 {
     struct exhibit *shown = &result->shown;
-    const bool draws = given->format != FORMAT_JSON;
-    if (!worlds_run(&given->world, &shown->subject, &result->worlds, draws ? &shown->timeline : NULL, error))
+    const bool beside = given->format == FORMAT_HTML && !given->against;
+    struct timeline *drawn = beside ? &result->other.timeline : &shown->timeline;
+    if (!worlds_run(&given->world, &shown->subject, &result->worlds, given->format == FORMAT_JSON ? NULL : drawn, error))
         return false;
     if (!result->worlds.has_lanes)
         return true;
+    if (beside)
+        return show_lanes_beside(result, given->world.use, error);
     free(shown->peak_bytes);
     shown->peak_bytes = NULL;
     if (given->format != FORMAT_HTML)
@@ -292,7 +307,10 @@ static bool simulate(const struct given *given, struct text *text, struct error 
     bool good = given->trace.count > 0
                   ? traces_load(&given->trace, &result.shown, error)
                   : exhibit_simulate(&given->subject, draws, &result.shown, error) && run_worlds(given, &result, error);
-    good = good && (!given->against || load_other(given, &result.other, error));
+    if (good && given->against) {
+        result.has_other = true;
+        good = load_other(given, &result.other, error);
+    }
     if (good) {
         warn(given, &result.shown);
         good = write_result(given, &result, text, error);

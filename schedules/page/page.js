@@ -42,9 +42,9 @@ function unpack(run) {
   run.boxes = boxes;
   run.first = first;
   run.spans = null;
-  const most = Math.max(...run.peaks);
+  run.most = Math.max(1, ...run.peaks);
   run.curves = new Set(run.levels.map((_, rank) => rank).filter(rank => run.ranks <= 8 || rank === 0
-    || rank === run.ranks - 1 || rank === run.ranks >> 1 || run.peaks[rank] === most));
+    || rank === run.ranks - 1 || rank === run.ranks >> 1 || run.peaks[rank] === run.most));
 }
 
 // The first i in [from, to) for which values[i] > limit; `to` if there is none.
@@ -89,7 +89,8 @@ function readTheme() {
     theme[name] = style.getPropertyValue('--' + name).trim();
   theme.boxes = data.kinds.map(kind => kind.box.map(colour => kind.letter === 'STEP' && show.dark ? theme.step : colour));
   theme.inks = data.kinds.map(kind => kind.ink.map(colour => kind.letter === 'STEP' && show.dark ? '#101017' : colour));
-  theme.rgb = theme.boxes.map(shades => shades.map(rgb));
+  theme.colours = new Float32Array(data.kinds.length * 12);  // 4 shades of 3 parts
+  theme.boxes.forEach((shades, kind) => shades.forEach((colour, shade) => theme.colours.set(rgb(colour), (kind * 4 + shade) * 3)));
   const tile = document.createElement('canvas');
   tile.width = tile.height = 8;
   const pen = tile.getContext('2d');
@@ -122,6 +123,7 @@ class Panel {
     this.canvas.dataset.run = number;
     this.pen = this.canvas.getContext('2d');
     this.crowd = document.createElement('canvas');  // a pixel row per lane, where actions are narrower than pixels
+    this.still = document.createElement('canvas');  // all that stays as the pointer moves
     document.getElementById('runs').append(section);
   }
 
@@ -141,27 +143,52 @@ class Panel {
     this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.crowd.width = Math.ceil(this.plot);
     this.crowd.height = run.ranks;
+    this.still.width = this.canvas.width;
+    this.still.height = this.canvas.height;
+    this.drawn = '';  // what `still` shows
   }
 
   x(ns) { return LEFT + (ns - view.from) * this.plot / (view.to - view.from); }
   y(rank) { return RULER + rank * this.pitch; }
   ns(x) { return view.from + (x - LEFT) * (view.to - view.from) / this.plot; }
 
+  // Only what follows the pointer is drawn anew while the view stays.
   draw() {
-    const pen = this.pen;
+    const pen = this.pen, shows = [view.from, view.to, show.critical, show.messages, show.dark, this.height,
+      ...this.run.curves].join();
     pen.clearRect(0, 0, this.width, this.height);
+    if (shows !== this.drawn) {
+      this.drawStill();
+      this.drawn = shows;
+      const copy = this.still.getContext('2d');
+      copy.clearRect(0, 0, this.still.width, this.still.height);
+      copy.drawImage(this.canvas, 0, 0);
+    } else {
+      pen.drawImage(this.still, 0, 0, this.width, this.height);
+    }
+    if (!hovered || hovered.run !== this.run) return;
+    if (hovered.box !== undefined) this.clipped(() => this.drawHovered());
+    if (this.memory) this.drawHeld();
+  }
+
+  drawStill() {
     this.drawRuler();
-    pen.save();
-    pen.beginPath();
-    pen.rect(LEFT, 0, this.plot, this.height);
-    pen.clip();
-    this.drawLanes();
-    if (show.messages) this.drawMessages();
-    if (show.critical) this.drawChain();
-    this.drawHovered();
-    pen.restore();
     this.drawSides();
     if (this.memory) this.drawMemory();
+    this.clipped(() => {
+      this.drawLanes();
+      if (show.messages) this.drawMessages();
+      if (show.critical) this.drawChain();
+    });
+  }
+
+  clipped(draw) {
+    this.pen.save();
+    this.pen.beginPath();
+    this.pen.rect(LEFT, 0, this.plot, this.height);
+    this.pen.clip();
+    draw();
+    this.pen.restore();
   }
 
   drawRuler() {
@@ -237,31 +264,41 @@ class Panel {
     pen.globalAlpha = 1;
   }
 
+  // Each pixel has the mixture of what is done in its time.
   drawCrowd(lanes) {
-    const b = this.run.boxes, columns = this.crowd.width, crowdPen = this.crowd.getContext('2d');
-    const image = crowdPen.createImageData(columns, 1), shares = new Float32Array(columns * 4);
-    const scale = this.plot / (view.to - view.from);
+    const columns = this.crowd.width, crowdPen = this.crowd.getContext('2d'), pen = this.pen;
+    const image = crowdPen.createImageData(columns, this.run.ranks), pixels = new Uint32Array(image.data.buffer);
+    const shares = new Float32Array(columns * 4), strength = show.critical ? 90 : 255;
     for (const [rank, from, to] of lanes) {
       shares.fill(0);
-      for (let i = from; i < to; i++) {
-        const colour = theme.rgb[b.kind[i]][b.shade[i]];
-        const x0 = Math.max(0, (b.start[i] - view.from) * scale), x1 = Math.min(columns, (b.end[i] - view.from) * scale);
-        for (let column = x0 | 0; column < x1; column++) {
-          const share = Math.min(x1, column + 1) - Math.max(x0, column);
-          shares[4 * column] += share * colour[0];
-          shares[4 * column + 1] += share * colour[1];
-          shares[4 * column + 2] += share * colour[2];
-          shares[4 * column + 3] += share;
-        }
-      }
-      for (let at = 0; at < 4 * columns; at += 4) {
+      this.mix(from, to, shares);
+      for (let column = 0, at = 0; column < columns; column++, at += 4) {
         const share = shares[at + 3];
-        for (let part = 0; part < 3 && share > 0; part++) image.data[at + part] = shares[at + part] / share;
-        image.data[at + 3] = 255 * Math.min(1, share) * (show.critical ? .35 : 1);
+        if (share > 0)
+          pixels[rank * columns + column] = (Math.min(1, share) * strength << 24 | shares[at + 2] / share << 16
+            | shares[at + 1] / share << 8 | shares[at] / share) >>> 0;
       }
-      crowdPen.putImageData(image, 0, rank);
-      this.pen.imageSmoothingEnabled = false;
-      this.pen.drawImage(this.crowd, 0, rank, columns, 1, LEFT, this.y(rank), columns, this.lane);
+    }
+    crowdPen.putImageData(image, 0, 0);
+    pen.imageSmoothingEnabled = false;
+    for (const [rank] of lanes)
+      pen.drawImage(this.crowd, 0, rank, columns, 1, LEFT, this.y(rank), columns, this.lane);
+  }
+
+  mix(from, to, shares) {
+    const { start, end, kind, shade } = this.run.boxes, columns = this.crowd.width, colours = theme.colours;
+    const scale = this.plot / (view.to - view.from), begin = view.from;
+    for (let i = from; i < to; i++) {
+      const colour = (kind[i] * 4 + shade[i]) * 3, x1 = Math.min(columns, (end[i] - begin) * scale);
+      let x0 = Math.max(0, (start[i] - begin) * scale);
+      while (x0 < x1) {
+        const column = x0 | 0, until = Math.min(x1, column + 1), share = until - x0, at = 4 * column;
+        shares[at] += share * colours[colour];
+        shares[at + 1] += share * colours[colour + 1];
+        shares[at + 2] += share * colours[colour + 2];
+        shares[at + 3] += share;
+        x0 = until;
+      }
     }
   }
 
@@ -305,7 +342,6 @@ class Panel {
   }
 
   drawHovered() {
-    if (!hovered || hovered.run !== this.run || hovered.box === undefined) return;
     const b = this.run.boxes, pen = this.pen, i = hovered.box, cause = b.cause[i] - 1;
     pen.strokeStyle = theme.ink;
     pen.lineWidth = 2;
@@ -339,41 +375,44 @@ class Panel {
     }
   }
 
-  // A step curve per chosen rank, on the time axis of the lanes; the highest peak reaches the top.
+  // The highest peak reaches the top.
+  memoryY(count) {
+    const top = this.bottom + GAP_BELOW + 6, floor = this.height - 4;
+    return floor - (floor - top) * count / this.run.most;
+  }
+
+  // A step curve per chosen rank, on the time axis of the lanes.
   drawMemory() {
-    const run = this.run, pen = this.pen, floor = this.height - 4, most = Math.max(1, ...run.peaks);
-    const top = this.bottom + GAP_BELOW + 6, y = count => floor - (floor - top) * count / most;
+    const run = this.run, pen = this.pen, floor = this.height - 4, top = this.bottom + GAP_BELOW + 6;
     pen.strokeStyle = theme.line;
     pen.lineWidth = 1;
     pen.strokeRect(LEFT + .5, top - 5.5, this.plot - 1, floor - top + 9);
     pen.fillStyle = theme.soft;
     pen.textAlign = 'right';
-    pen.fillText(bytes(most), LEFT - 8, top + 2);
+    pen.fillText(bytes(run.most), LEFT - 8, top + 2);
     pen.fillText('0', LEFT - 8, floor - 2);
-    pen.save();
-    pen.beginPath();
-    pen.rect(LEFT, top - 6, this.plot, floor - top + 10);
-    pen.clip();
-    for (const rank of run.curves) {
-      const thick = hovered && hovered.run === run && hovered.rank === rank;
-      pen.strokeStyle = curveColour(run, rank);
-      pen.lineWidth = thick ? 2.6 : 1.4;
-      pen.beginPath();
-      this.trace(run.levels[rank], y);
-      pen.stroke();
-    }
-    pen.restore();
-    this.drawScale(most, y, top, floor);
+    pen.textAlign = 'left';
+    pen.fillText('bytes held', LEFT + this.plot + 10, (top + floor) / 2 - 8);
+    this.clipped(() => { for (const rank of run.curves) this.drawCurve(rank, 1.4); });
+  }
+
+  drawCurve(rank, width) {
+    this.pen.strokeStyle = curveColour(this.run, rank);
+    this.pen.lineWidth = width;
+    this.pen.beginPath();
+    this.trace(this.run.levels[rank]);
+    this.pen.stroke();
   }
 
   // Within one pixel only the lowest, highest and last matter.
-  trace(levels, y) {
-    const pen = this.pen, times = levels.times, values = levels.values, end = this.x(Math.min(view.to, this.run.last));
+  trace(levels) {
+    const pen = this.pen, y = count => this.memoryY(count), times = levels.times, values = levels.values;
+    const end = this.x(Math.min(view.to, this.run.last));
     let i = Math.max(0, firstAbove(times, view.from, 0, times.length) - 1);
     let pixel = -1, low = 0, high = 0, last = i < values.length ? values[i] : 0;
     pen.moveTo(Math.max(LEFT - 2, this.x(0)), y(last));
     for (; i < times.length && times[i] <= view.to; i++) {
-      const x = this.x(times[i]), here = Math.round(x * 2);
+      const x = this.x(times[i]), here = Math.round(x);
       if (here !== pixel) {
         pen.lineTo(x, y(last));
         pixel = here;
@@ -391,19 +430,15 @@ class Panel {
     pen.lineTo(end, y(last));
   }
 
-  drawScale(most, y, top, floor) {
-    const pen = this.pen;
+  // How many bytes the rank under the pointer holds.
+  drawHeld() {
+    const { rank, time } = hovered, levels = this.run.levels[rank], pen = this.pen;
+    const i = firstAbove(levels.times, time, 0, levels.times.length) - 1;
+    if (this.run.curves.has(rank)) this.clipped(() => this.drawCurve(rank, 2.6));
+    pen.fillStyle = theme.ink;
     pen.textAlign = 'left';
-    pen.fillStyle = theme.soft;
-    const middle = (top + floor) / 2;
-    pen.fillText('bytes held', LEFT + this.plot + 10, middle - 8);
-    const at = hovered && hovered.run === this.run && hovered.time !== undefined && hovered.rank !== undefined
-      ? this.run.levels[hovered.rank] : null;
-    if (at) {
-      const i = firstAbove(at.times, hovered.time, 0, at.times.length) - 1;
-      pen.fillStyle = theme.ink;
-      pen.fillText(`${bytes(i < 0 ? 0 : at.values[i])} on ${hovered.rank}`, LEFT + this.plot + 10, middle + 8);
-    }
+    pen.fillText(`${bytes(i < 0 ? 0 : levels.values[i])} on ${rank}`, LEFT + this.plot + 10,
+      this.bottom + GAP_BELOW + this.memory / 2 + 9);
   }
 
   // What is under the pointer.
@@ -693,6 +728,7 @@ function followLink(link) {
 function measureFrames(count) {
   const times = [], warm = 20;  // frames before the browser has compiled what it runs
   for (let i = -warm; i < count; i++) {
+    for (const panel of panels) panel.drawn = '';
     const length = whole * Math.pow(.002, .5 - .5 * Math.cos(2 * Math.PI * i / count));
     look(.5 * whole - length / 2, .5 * whole + length / 2);
     const begin = performance.now();

@@ -31,7 +31,48 @@ has '<td>iteration</td><td>306 us</td><td>362 us</td><td>+56.0 us (+18.3 %)</td>
 opened "dark&hover=0,0,60000"
 has '<b>idle</b> 48.0 us'
 has 'then <em>0I0</em>, which waits for <em>1I0</em> of rank 1'
-# The wheel's range is drawn too: hundreds of frames, from the whole run to a few actions.
-opened "light&frames=50"
-has 'data-frames="median'
-echo "$(grep -o 'data-frames="[^"]*"' opened.html)"
+# What people do: the wheel zooms around the pointer, dragging moves along, keys and buttons do what they say.
+cat page.html - >acted.html <<'END'
+<script>
+const canvas = document.querySelector('canvas'), place = canvas.getBoundingClientRect(), panel = panels[0], said = [];
+const says = (what, holds) => said.push(what + (holds ? ' holds' : ' FAILS'));
+const at = (x, y) => ({ clientX: place.left + x, clientY: place.top + y, bubbles: true, cancelable: true });
+const press = key => dispatchEvent(new KeyboardEvent('keydown', { key, cancelable: true }));
+const length = () => view.to - view.from;
+let before = panel.ns(500), was = length();
+canvas.dispatchEvent(new WheelEvent('wheel', { ...at(500, 60), deltaY: -400 }));
+says('wheel', length() < was / 1.9 && Math.abs(panel.ns(500) - before) < 1);
+before = panel.ns(700);
+canvas.dispatchEvent(new PointerEvent('pointerdown', { ...at(700, 60), pointerId: 1 }));
+canvas.dispatchEvent(new PointerEvent('pointermove', { ...at(600, 60), pointerId: 1 }));
+canvas.dispatchEvent(new PointerEvent('pointerup', { ...at(600, 60), pointerId: 1 }));
+says('drag', Math.abs(panel.ns(600) - before) < 1);
+press('0');
+says('whole', view.from <= 0 && view.to >= whole);
+was = length();
+press('+');
+says('closer', length() < was);
+press('ArrowRight');
+says('along', view.from > 0);
+press('c');
+says('critical', show.critical && document.querySelector('[data-key=c]').getAttribute('aria-pressed') === 'true');
+press('b');
+says('memory', !show.memory && panel.memory === 0);
+document.querySelector('[data-key=t]').click();
+says('dark', document.documentElement.dataset.theme === (show.dark ? 'dark' : 'light'));
+press('d');
+says('difference', hovered && label(hovered.run, hovered.box, true) === '3I0');
+press('w');
+says('cause', label(hovered.run, hovered.box, true) === '3F0');
+press('n');
+says('next', label(hovered.run, hovered.box, true) === '3I0');
+const curves = panel.run.curves.size;
+canvas.dispatchEvent(new PointerEvent('pointerdown', { ...at(10, 40), pointerId: 1 }));
+canvas.dispatchEvent(new PointerEvent('pointerup', { ...at(10, 40), pointerId: 1 }));
+says('curve', panel.run.curves.size === curves - 1);
+document.body.dataset.said = said.join(', ');
+</script>
+END
+mv acted.html page.html
+opened "light"
+has 'data-said="wheel holds, drag holds, whole holds, closer holds, along holds, critical holds, memory holds, dark holds, difference holds, cause holds, next holds, curve holds"'

@@ -12,3 +12,5 @@ weir simulate zb.json $cost --against nothing.json
 # No address, no other file: it opens without a network.
 grep -cE 'https?://|src=|<link|@import|url\(' page.html both.html
 grep -o '<title>.*' page.html both.html
+# Shared lanes are shown beside lanes that nobody shares.
+weir simulate zb.json $cost --one-lane --format html | grep -o '<title>.*'
