@@ -632,6 +632,27 @@ static void a_missed_deadline_says_who_waits_for_what(void **state)
     pipeline_clear(&pipeline);
 }
 
+static bool sleeps_at_3(void *self, const struct stage_pass *pass, struct error *error)
+{
+    return pass->micro_batch == 3 ? sleeps_long(self, pass, error)
+                                  : synthetic_stage(self).functions->backward(self, pass, error);
+}
+
+static void a_reduction_has_a_deadline(void **state)
+{
+    (void)state;
+    struct pipeline pipeline = pipeline_read(chimera_schedule);
+    struct stage_functions functions = *synthetic_stage(&pipeline.synthetic[0]).functions;
+    functions.backward = sleeps_at_3;
+    struct session *session = session_with(&pipeline, 0, &functions, 200000000);
+    struct error error = { 0 };
+    assert_false(session_step(session, &error));
+    assert_error(error, "nothing came for 200 ms: rank 0 waits at 0REDUCE for 0REDUCE of rank 1; rank 1 is at 0B3");
+    assert_int_equal(error.kind, ERROR_MACHINE);
+    session_free(session);
+    pipeline_clear(&pipeline);
+}
+
 static void one_failing_rank_ends_all_with_its_error(void **state)
 {
     (void)state;
@@ -725,6 +746,7 @@ int main(void)
         cmocka_unit_test(what_is_run_again_is_shown_apart),
         cmocka_unit_test(a_standstill_is_known_at_once_and_named),
         cmocka_unit_test(a_missed_deadline_says_who_waits_for_what),
+        cmocka_unit_test(a_reduction_has_a_deadline),
         cmocka_unit_test(one_failing_rank_ends_all_with_its_error),
         cmocka_unit_test(a_wrong_byte_is_found_by_the_stage_that_reads_it),
         cmocka_unit_test(stages_that_do_not_fit_are_refused),
