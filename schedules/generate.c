@@ -6,6 +6,7 @@
 #include "common/text.h"
 #include "schedules/generators.h"
 
+// The order that `weir schedule search` finds is none of these: it needs to know what stages cost (order_search.h).
 const struct generator generators[] = {
     { .name = "gpipe", .about = "all forwards, then all backwards",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_gpipe },

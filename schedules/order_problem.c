@@ -297,12 +297,23 @@ uint64_t order_time(struct order_clock *clock, const order_move *order)
 
 // --- the schedule -----------------------------------------------------------------
 
+// Where ranks step without waiting for each other, a stage's next iteration judges its step before its first backward.
+static bool add_validation(const struct order_problem *problem, uint32_t stage, struct schedule *schedule,
+                           struct error *error)
+{
+    const struct action validate = { .stage = (uint16_t)stage, .kind = ACTION_VALIDATE, .micro_batch = NO_MICRO_BATCH };
+    return problem->request->objective != OBJECTIVE_SPAN
+        || schedule_add(schedule, problem->stage[stage].rank, validate, error);
+}
+
 static bool add_rank(const struct order_problem *problem, const order_move *moves, uint32_t rank,
                      struct schedule *schedule, uint32_t *done, struct error *error)
 {
     static const uint8_t kinds[] = { [MOVE_F] = ACTION_F, [MOVE_I] = ACTION_I, [MOVE_W] = ACTION_W };
     for (uint32_t i = 0; i < problem->moves; i++) {
         const uint32_t stage = problem_stage(problem, rank, moves[i] / 3u), kind = moves[i] % 3u;
+        if (kind == MOVE_I && done[stage * 3 + kind] == 0 && !add_validation(problem, stage, schedule, error))
+            return false;
         const struct action action = { .stage = (uint16_t)stage, .kind = kinds[kind],
                                        .micro_batch = done[stage * 3 + kind]++ };
         if (!schedule_add(schedule, rank, action, error))

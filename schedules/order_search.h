@@ -7,7 +7,8 @@
 // What is found comes with a *bound* that no order beats, and so with the gap
 // between the two; the order is proved the best when they meet, or when nothing
 // was left to try. Every backward is split into I and W, every stage ends with its
-// STEP, and all that is said of time is what schedule_simulate() says of the order.
+// STEP (and begins with a VALIDATE where the span is asked for), and all that is said
+// of time is what schedule_simulate() says of the order.
 //
 // Bytes: a micro-batch keeps kept_forward_bytes from the start of F to the end of
 // I, and kept_weight_bytes from there to the end of W; fixed_bytes of all stages of
