@@ -82,6 +82,14 @@ static void hunt_judge(struct order_hunt *hunt, const char *method)
     hunt->trial = was;
 }
 
+// Writes an order on trial. A choice takes about as long as it takes to time so many moves.
+static uint64_t hunt_greedy(struct order_hunt *hunt, const struct order_rules *rules)
+{
+    enum { CHOICE_WORK = 4 };
+    hunt->work += CHOICE_WORK * (uint64_t)hunt->problem.ranks * hunt->problem.moves;
+    return order_greedy_run(&hunt->greedy, rules, hunt->trial);
+}
+
 // --- known orders ------------------------------------------------------------------
 
 // The moves of a schedule's lists; false if it is of another shape.
@@ -118,23 +126,21 @@ static bool take_moves(const struct order_problem *problem, const struct schedul
 static void hunt_mend(struct order_hunt *hunt, uint64_t trials, enum order_mend_way way, const char *method)
 {
     const uint64_t all = (uint64_t)hunt->problem.ranks * hunt->problem.moves;
+    const uint64_t most = hunt->budget > hunt->work ? (hunt->budget - hunt->work) / 2 / all : 0;
+    trials = trials < most ? trials : most;
     uint64_t left = trials;
     order_mend_run(&hunt->mend, hunt->trial, hunt->bound_ns, &left, way);
     hunt->work += (trials - left) * all;
     hunt_judge(hunt, method);
 }
 
-// A known order, and the same F's and I's with the W's where there are pauses.
-static void hunt_seed(struct order_hunt *hunt, const char *name)
+// The F's and I's of the order in hunt->seed, with the W's where there are pauses.
+static void hunt_follow(struct order_hunt *hunt, const char *name)
 {
     enum { TRIALS = 60 };
-    const struct order_problem *problem = &hunt->problem;
-    memcpy(hunt->seed, hunt->trial, (size_t)problem->ranks * problem->moves * sizeof *hunt->seed);
-    hunt_judge(hunt, name);
     for (uint8_t patience = 0; patience <= 4 && !hunt_is_over(hunt); patience += 2) {
         const struct order_rules rules = { .patience = patience, .follow = hunt->seed };
-        const uint64_t time = order_greedy_run(&hunt->greedy, &rules, hunt->trial);
-        hunt->work += (uint64_t)problem->ranks * problem->moves;
+        const uint64_t time = hunt_greedy(hunt, &rules);
         if (time != NEVER_NS)
             hunt_mend(hunt, TRIALS, MEND_FROM_END, name);
     }
@@ -152,8 +158,11 @@ static void hunt_known(struct order_hunt *hunt)
         struct error ignored = { 0 };  // it has no meaning for these numbers: then it is no place to start from
         struct schedule *schedule = generator->generate(&request, &ignored);
         if (schedule && schedule->route_count == 1 && schedule->stages == problem->stages
-            && take_moves(problem, schedule, hunt->trial))
-            hunt_seed(hunt, generator->name);
+            && take_moves(problem, schedule, hunt->seed)) {
+            memcpy(hunt->trial, hunt->seed, (size_t)problem->ranks * problem->moves * sizeof *hunt->seed);
+            hunt_judge(hunt, generator->name);
+            hunt_follow(hunt, generator->name);
+        }
         schedule_free(schedule);
     }
 }
@@ -165,15 +174,39 @@ static void hunt_rules(struct order_hunt *hunt, const uint32_t *ahead)
     static const struct order_rules variants[] = {
         { .patience = 0 }, { .patience = 4 }, { .patience = 2 }, { .patience = 0, .forward_first = true },
         { .patience = 4, .forward_first = true }, { .patience = 0, .foresight = 2 }, { .patience = 4, .foresight = 2 },
+        { .late_backward = true }, { .late_backward = true, .forward_first = true },  // of use with several chunks
     };
-    for (size_t i = 0; i < sizeof variants / sizeof variants[0] && !hunt_is_over(hunt); i++) {
+    const size_t count = sizeof variants / sizeof variants[0] - (hunt->problem.chunks == 1 ? 2 : 0);
+    for (size_t i = 0; i < count && !hunt_is_over(hunt); i++) {
         struct order_rules rules = variants[i];
         rules.ahead = ahead;
-        const uint64_t time = order_greedy_run(&hunt->greedy, &rules, hunt->trial);
-        hunt->work += (uint64_t)hunt->problem.ranks * hunt->problem.moves;
+        const uint64_t time = hunt_greedy(hunt, &rules);
         if (time != NEVER_NS)
             hunt_judge(hunt, "rules");
     }
+}
+
+// So many F's ahead, then I and F in turns, as 1F1B does; never more than there is room for.
+static void hunt_turns(struct order_hunt *hunt, const uint32_t *ahead)
+{
+    const struct order_problem *problem = &hunt->problem;
+    const uint32_t m = problem->micro_batches;
+    for (uint32_t rank = 0; rank < problem->ranks; rank++) {
+        const uint64_t kept = problem->stage[problem_stage(problem, rank, 0)].kept_forward_bytes;
+        const uint64_t room = kept ? problem->room_bytes[rank] / kept : m;
+        uint32_t first = ahead[rank] < room ? ahead[rank] : (uint32_t)room;
+        first = first < m ? first : m;
+        order_move *moves = order_of_rank(problem, hunt->seed, rank);
+        for (uint32_t i = 0; i < first; i++)
+            *moves++ = MOVE_F;
+        for (uint32_t i = 0; i < m; i++) {
+            *moves++ = MOVE_I;
+            if (i + first < m)
+                *moves++ = MOVE_F;
+        }
+        memset(moves, MOVE_W, m * sizeof *moves);
+    }
+    hunt_follow(hunt, "turns");
 }
 
 // With one stage per rank: the start that the bound allows, those that wait always or never, and 1F1B's.
@@ -192,6 +225,7 @@ static void hunt_starts(struct order_hunt *hunt)
     for (uint32_t rank = 0; rank < problem->ranks; rank++)
         hunt->ahead[rank] = problem->ranks - rank;
     hunt_rules(hunt, hunt->ahead);
+    hunt_turns(hunt, hunt->ahead);
 }
 
 // --- many at once, and all there are ------------------------------------------------------
@@ -199,7 +233,7 @@ static void hunt_starts(struct order_hunt *hunt)
 // What weighing a node of a beam or tree takes, in units of work.
 static uint64_t node_work(const struct order_problem *problem)
 {
-    return 20 + (uint64_t)problem->stages * problem->micro_batches / 4;
+    return 20 + (uint64_t)problem->stages * problem->micro_batches * (2 + 3 * problem->chunks) / 16;
 }
 
 static uint64_t nodes_left(const struct order_hunt *hunt)
@@ -233,7 +267,7 @@ static void hunt_changes(struct order_hunt *hunt)
     const uint64_t all = (uint64_t)hunt->problem.ranks * hunt->problem.moves;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0] && !hunt_is_over(hunt); i++) {
         memcpy(hunt->trial, hunt->best, all * sizeof *hunt->trial);
-        hunt_mend(hunt, (hunt->budget - hunt->work) / 16 / all, ways[i], "small changes");
+        hunt_mend(hunt, (hunt->budget - hunt->work) / 16 / all + 1, ways[i], "small changes");
     }
 }
 

@@ -34,8 +34,8 @@ extern const char *const order_placement_names[];  // "one-way", "v", "wave", NU
 enum order_objective { OBJECTIVE_SPAN, OBJECTIVE_MAKESPAN };
 extern const char *const order_objective_names[];  // "span", "makespan", NULL
 
-// Units of work: about an action put into its place each.
-#define ORDER_DEFAULT_BUDGET 4000000
+// Units of work: to time an action of an order is one, some 10 ns.
+#define ORDER_DEFAULT_BUDGET 3000000
 
 struct order_request {
     uint32_t ranks, micro_batches;
