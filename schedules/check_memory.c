@@ -10,6 +10,8 @@ struct holding {
     bool is_over;
     uint64_t over_ns, over_bytes;  // when it first holds too much, and how much that is
     uint64_t most_ns, most_bytes;
+    struct action action;  // what it does when it first holds too much, or does next; at its end, what it did last
+    bool is_found;
 };
 
 static void follow(const struct timeline *timeline, const uint64_t *limit_bytes, struct holding *holdings)
@@ -29,19 +31,16 @@ static void follow(const struct timeline *timeline, const uint64_t *limit_bytes,
     }
 }
 
-// What a rank does at a moment, or does next; at its end, what it did last.
-static struct action action_at(const struct timeline *timeline, uint32_t rank, uint64_t time_ns)
+static void find_actions(const struct timeline *timeline, struct holding *holdings)
 {
-    struct action action = { .kind = ACTION_F };
     for (size_t i = 0; i < timeline->span_count; i++) {
         const struct span *span = &timeline->spans[i];
-        if (span->rank != rank)
+        struct holding *holding = &holdings[span->rank];
+        if (!holding->is_over || holding->is_found)
             continue;
-        action = span->action;
-        if (span->end_ns > time_ns)
-            break;
+        holding->action = span->action;
+        holding->is_found = span->end_ns > holding->over_ns;
     }
-    return action;
 }
 
 static size_t position_of(const struct schedule *schedule, uint32_t rank, struct action action)
@@ -56,11 +55,11 @@ static size_t position_of(const struct schedule *schedule, uint32_t rank, struct
     return SIZE_MAX;
 }
 
-static void add_excess(struct check *check, const struct schedule *lowered, const struct timeline *timeline,
-                       uint32_t rank, const struct holding *holding)
+static void add_excess(struct check *check, const struct schedule *lowered, uint32_t rank,
+                       const struct holding *holding)
 {
     const uint64_t limit = check->request->limit_bytes[rank];
-    const struct action action = action_at(timeline, rank, holding->over_ns);
+    const struct action action = holding->action;
     char now[NUMBER_SIZE], time[NUMBER_SIZE], excess[NUMBER_SIZE], most[NUMBER_SIZE], most_time[NUMBER_SIZE];
     bytes_format(holding->over_bytes, now);
     bytes_format(holding->over_bytes - limit, excess);
@@ -99,11 +98,12 @@ bool check_memory(struct check *check, const struct schedule *lowered, struct er
                    && schedule_simulate(judged, NULL, check->request->network, &simulation, &timeline, error);
     if (good) {
         follow(&timeline, limits, holdings);
+        find_actions(&timeline, holdings);
         find_tightest(limits, holdings, judged->ranks, &check->result->memory);
     }
     for (uint32_t rank = 0; good && rank < judged->ranks; rank++) {
         if (holdings[rank].is_over)
-            add_excess(check, lowered, &timeline, rank, &holdings[rank]);
+            add_excess(check, lowered, rank, &holdings[rank]);
     }
     free(holdings);
     simulation_clear(&simulation);
