@@ -42,13 +42,13 @@ static bool take_channels(const char *argument, struct argp_state *state)
 
 static void check_options(const struct given *given, struct argp_state *state)
 {
-    const bool json = given->subject.shared.json, both = given->sending.lower == LOWER_BOTH;
+    const bool json = given->subject.shared.json, all = given->sending.lower == LOWER_ALL;
     if (given->profile && (json || given->sending.has_sends || given->sending.lower || given->shared))
         argp_error(state, "--json, --sends, --lower and --channels are for schedules, --profile for plans");
     if (given->profile && given->subject.shared.memory_bytes)
         argp_error(state, "--memory is for schedules: with --profile, a plan's own devices say what there is");
-    if (json && both)
-        argp_error(state, "--lower both is a table of two verdicts: ask for early or late with --json");
+    if (json && all)
+        argp_error(state, "--lower all is a table: ask for early, late or timed with --json");
 }
 
 static error_t take(int key, char *argument, struct argp_state *state)
@@ -83,7 +83,7 @@ static const struct argp argp = {
            "Examples:\n"
            "  weir schedule 1f1b --ranks 4 --micro-batches 8 --format json | weir check -\n"
            "  weir check schedule.json --cost 18522us,18086us,9337us,601us --keep 1.2GiB,400MiB --memory 80GiB\n"
-           "  weir check schedule.json --lower both\n"
+           "  weir check schedule.json --lower all\n"
            "  weir check schedule.json --lower late --sends eager:1 --channels shared\n"
            "  weir check plan.json --profile profile.json\n",
 };
@@ -203,13 +203,13 @@ static int check_plan(const struct given *given)
     return command_write(&text, given->subject.shared.output, 0);
 }
 
-static bool check_as(const struct given *given, const struct subject *subject, bool late,
+static bool check_as(const struct given *given, const struct subject *subject, enum receives receives,
                      struct check_result *result, struct error *error)
 {
     const struct check_request request = {
         .capacity = given->sending.capacity,
         .grouped = given->sending.grouped,
-        .late = late,
+        .receives = receives,
         .shared = given->shared,
         .most_in_group = NCCL_MOST_IN_GROUP,
         .limit_bytes = subject->capacity_bytes,
@@ -234,13 +234,14 @@ static bool limit_memory(const struct given *given, struct subject *subject, str
     return true;
 }
 
-// --- one placement of receives, or both -----------------------------------------
+// --- one placement of receives, or all ------------------------------------------
 
 static bool check_one(const struct given *given, const struct subject *subject, bool *ok, struct text *text,
                       struct error *error)
 {
+    static const enum receives places[] = { [LOWER_LATE] = RECEIVES_LATE, [LOWER_TIMED] = RECEIVES_TIMED };
     struct check_result result;
-    if (!check_as(given, subject, given->sending.lower == LOWER_LATE, &result, error))
+    if (!check_as(given, subject, places[given->sending.lower], &result, error))
         return false;
     *ok = result.ok;
     if (given->subject.shared.json)
@@ -262,31 +263,34 @@ static void write_row(const char *name, const struct check_result *result, struc
              result->grouped ? "runs" : "cannot", sharing);
 }
 
-// A row for each, then why those that cannot run cannot.
-static bool check_both(const struct given *given, const struct subject *subject, bool *ok, struct text *text,
-                       struct error *error)
+// A row for each, then why those that cannot run cannot. Without costs nothing is timed.
+static bool check_all(const struct given *given, const struct subject *subject, bool *ok, struct text *text,
+                      struct error *error)
 {
+    static const char *const names[] = { "early", "late", "timed" };
     const struct schedule *schedule = subject->schedule;
-    static const char *const names[] = { "early", "late" };
-    struct check_result results[2] = { { .ok = false }, { .ok = false } };
-    const bool good = check_as(given, subject, false, &results[0], error)
-                   && check_as(given, subject, true, &results[1], error);
+    const unsigned places = schedule->costs ? 3 : 2;
+    struct check_result results[3] = { { .ok = false } };
+    bool good = true;
+    for (unsigned i = 0; good && i < places; i++) {
+        good = check_as(given, subject, (enum receives)i, &results[i], error);
+        *ok |= good && results[i].ok;
+    }
     if (good) {
         text_add(text, "%s, %u ranks, %u stages, %u micro-batches, with ", schedule->name, schedule->ranks,
                  schedule->stages, schedule->micro_batches);
         add_asked(given, text);
         text_add(text, "\nreceives  verdict  least buffered sends  in groups  pairs of ranks that can share a communicator\n");
     }
-    for (unsigned i = 0; good && i < 2; i++)
+    for (unsigned i = 0; good && i < places; i++)
         write_row(names[i], &results[i], text);
-    for (unsigned i = 0; good && i < 2; i++) {
+    for (unsigned i = 0; good && i < places; i++) {
         if (!results[i].ok)
             text_add(text, "\n%s:\n", names[i]);
         write_faults(&results[i], text);
     }
-    *ok = results[0].ok || results[1].ok;
-    check_result_clear(&results[0]);
-    check_result_clear(&results[1]);
+    for (unsigned i = 0; i < places; i++)
+        check_result_clear(&results[i]);
     return good;
 }
 
@@ -302,9 +306,9 @@ static int run(int count, char **arguments)
     struct text text = { 0 };
     bool ok = false;
     const bool good = subject_load(&given.subject, &subject, &error)
-                   && sending_prepare(&given.sending, &subject.schedule, &error)
+                   && sending_strip(&given.sending, &subject, &error)
                    && limit_memory(&given, &subject, &error)
-                   && (given.sending.lower == LOWER_BOTH ? check_both : check_one)(&given, &subject, &ok, &text, &error);
+                   && (given.sending.lower == LOWER_ALL ? check_all : check_one)(&given, &subject, &ok, &text, &error);
     subject_clear(&subject);
     if (good)
         return command_write(&text, given.subject.shared.output, ok ? 0 : ERROR_ANSWER);

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/pictures.h"
+#include "cli/sending.h"
 #include "cli/subject.h"
 #include "schedules/csv.h"
 #include "schedules/generate.h"
@@ -21,6 +22,8 @@ struct given {
     const char *name;  // or file
     enum format format;
     bool lowered;
+    struct sending_options sending;
+    struct subject_options from;  // what a file's stages cost
     uint32_t splits;
     uint32_t *replicas;  // per stage, or NULL
     uint32_t stages;
@@ -39,6 +42,9 @@ static const struct argp_option options[] = {
     { "format", KEY_FORMAT, "F", 0,
       "text (a row per rank; the default), json (the document) or csv (PyTorch's file)", 0 },
     { "lowered", KEY_LOWERED, 0, 0, "With the SENDs and RECVs between ranks", 0 },
+    OPTION_LOWER,
+    OPTION_COST,
+    OPTION_CLUSTER,
     { "dialect", KEY_DIALECT, "TORCH", 0, "Which PyTorch is to read the csv: torch2.6 or torch2.9 (the default)", 0 },
     { "lf", KEY_LF, 0, 0, "End the lines of the csv in LF rather than CR LF", 0 },
     CHART_OPTIONS,
@@ -78,11 +84,15 @@ static bool is_file(const char *name)
 
 static void check_given(struct given *given, struct argp_state *state)
 {
+    if (given->sending.lower == LOWER_ALL)
+        argp_error(state, "--lower all is for weir check");
     const struct shared_options *shared = &given->shared;
     count_ranks(given);
     if (given->name && is_file(given->name)) {
         if (shared->ranks || shared->micro_batches || shared->chunks || given->splits || given->replicas)
             argp_error(state, "%s: is a file, which says itself how many ranks and micro-batches it has", given->name);
+    } else if (given->from.cost || given->from.shared.cluster) {
+        argp_error(state, "--cost and --cluster say what a file's stages take: give them with a file");
     } else if (!given->name || !shared->ranks || !shared->micro_batches) {
         argp_error(state, "a schedule's name, --ranks and --micro-batches are needed, or a file");
     }
@@ -119,6 +129,10 @@ static error_t take(int key, char *argument, struct argp_state *state)
     default:
         if (picture_option(key, argument, &given->picture, state) != ARGP_ERR_UNKNOWN)
             return 0;
+        if (key == KEY_LOWER)
+            return sending_option(key, argument, &given->sending, state);
+        if (key == KEY_COST || key == KEY_CLUSTER)
+            return subject_option(key, argument, &given->from, state);
         return shared_option(key, argument, &given->shared, state);
     }
     return 0;
@@ -142,7 +156,8 @@ static char *list_generators(int key, const char *text, void *input)
                     "  weir schedule 1f1b --ranks 4 --micro-batches 8\n"
                     "  weir schedule seq1f1b --ranks 4 --micro-batches 8 --splits 2\n"
                     "  weir schedule pipedream --replicas 2,1 --micro-batches 6\n"
-                    "  weir schedule mine.json --format csv --dialect torch2.6 -o mine.csv\n");
+                    "  weir schedule mine.json --format csv --dialect torch2.6 -o mine.csv\n"
+                    "  weir schedule mine.csv --cost 10us,12us,8us,1us --lower timed --format csv -o timed.csv\n");
     struct error error = { 0 };
     return text_take(&list, &error);
 }
@@ -216,14 +231,19 @@ static bool write_csv(const struct given *given, const struct schedule *schedule
     return true;
 }
 
-static bool lower_if_asked(const struct given *given, struct schedule **schedule, struct error *error)
+// With the messages that the schedule has, unless they are asked for elsewhere.
+static bool lower_if_asked(const struct given *given, struct subject *subject, struct error *error)
 {
-    if (!given->lowered || (*schedule)->lowered)
+    if (given->sending.lower == LOWER_TIMED && !subject_wants_costs(&given->from, subject, error))
+        return false;
+    if (!sending_lower(&given->sending, subject, error))
+        return false;
+    if (subject->schedule->lowered || (!given->lowered && !given->sending.lower))
         return true;
-    struct schedule *order = *schedule;
-    *schedule = schedule_lower(order, error);
+    struct schedule *order = subject->schedule;
+    subject->schedule = schedule_lower(order, error);
     schedule_free(order);
-    return *schedule != NULL;
+    return subject->schedule != NULL;
 }
 
 static bool write_schedule(const struct given *given, const struct schedule *schedule, struct text *text,
@@ -242,22 +262,17 @@ static bool write_schedule(const struct given *given, const struct schedule *sch
     return draw_chart(given, schedule, text, error);
 }
 
-static struct schedule *take_schedule(const struct given *given, struct error *error)
+static bool take_schedule(struct given *given, struct subject *subject, struct error *error)
 {
-    if (is_file(given->name)) {
-        const struct subject_options from = { .file = given->name };
-        struct subject subject = { 0 };
-        struct schedule *schedule = subject_load(&from, &subject, error) ? subject.schedule : NULL;
-        if (schedule)
-            subject.schedule = NULL;
-        subject_clear(&subject);
-        return schedule;
-    }
+    given->from.file = given->name;
+    if (is_file(given->name))
+        return subject_load(&given->from, subject, error);
     const struct generate_request request = { .ranks = (uint32_t)given->shared.ranks,
                                               .micro_batches = (uint32_t)given->shared.micro_batches,
                                               .chunks = (uint32_t)given->shared.chunks, .splits = given->splits,
                                               .replicas = given->replicas, .stages = given->stages };
-    return schedule_generate_as(given->name, &request, error);
+    subject->schedule = schedule_generate_as(given->name, &request, error);
+    return subject->schedule != NULL;
 }
 
 static int run(int count, char **arguments)
@@ -270,13 +285,12 @@ static int run(int count, char **arguments)
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };
-    struct schedule *schedule = take_schedule(&given, &error);
-    free(given.replicas);
-    if (!schedule)
-        return command_fail(&error);
+    struct subject subject = { 0 };
     struct text text = { 0 };
-    const bool good = lower_if_asked(&given, &schedule, &error) && write_schedule(&given, schedule, &text, &error);
-    schedule_free(schedule);
+    const bool good = take_schedule(&given, &subject, &error) && lower_if_asked(&given, &subject, &error)
+                   && write_schedule(&given, subject.schedule, &text, &error);
+    free(given.replicas);
+    subject_clear(&subject);
     if (good)
         return command_write(&text, given.shared.output, 0);
     text_clear(&text);

@@ -4,7 +4,9 @@
 
 #include "cli/options.h"
 #include "schedules/check.h"
+#include "schedules/lower.h"
 #include "schedules/lower_late.h"
+#include "schedules/lower_timed.h"
 
 static uint32_t take_sends(const char *argument, struct argp_state *state)
 {
@@ -17,11 +19,12 @@ static uint32_t take_sends(const char *argument, struct argp_state *state)
 
 static enum lowering take_lower(const char *argument, struct argp_state *state)
 {
-    static const char *const names[] = { [LOWER_EARLY] = "early", [LOWER_LATE] = "late", [LOWER_BOTH] = "both" };
-    for (unsigned i = LOWER_EARLY; i <= LOWER_BOTH; i++)
+    static const char *const names[] = { [LOWER_EARLY] = "early", [LOWER_LATE] = "late", [LOWER_TIMED] = "timed",
+                                         [LOWER_ALL] = "all" };
+    for (unsigned i = LOWER_EARLY; i <= LOWER_ALL; i++)
         if (strcmp(names[i], argument) == 0)
             return (enum lowering)i;
-    argp_error(state, "--lower: \"%s\" is none of early, late, both", argument);
+    argp_error(state, "--lower: \"%s\" is none of early, late, timed, all", argument);
     return LOWER_UNSAID;
 }
 
@@ -42,14 +45,32 @@ error_t sending_option(int key, char *argument, struct sending_options *options,
     return 0;
 }
 
-bool sending_prepare(const struct sending_options *options, struct schedule **schedule, struct error *error)
+static bool replace(struct schedule **schedule, struct schedule *by)
 {
-    if (options->lower == LOWER_UNSAID || !(*schedule)->lowered)
-        return true;
-    struct schedule *order = schedule_without_messages(*schedule, error);
-    if (!order)
+    if (!by)
         return false;
     schedule_free(*schedule);
-    *schedule = order;
+    *schedule = by;
+    return true;
+}
+
+bool sending_strip(const struct sending_options *options, struct subject *subject, struct error *error)
+{
+    return options->lower == LOWER_UNSAID || !subject->schedule->lowered
+        || replace(&subject->schedule, schedule_without_messages(subject->schedule, error));
+}
+
+bool sending_lower(const struct sending_options *options, struct subject *subject, struct error *error)
+{
+    if (!sending_strip(options, subject, error))
+        return false;
+    if (options->lower == LOWER_LATE) {
+        struct schedule *early = schedule_lower(subject->schedule, error);  // refuses what no place is right for
+        schedule_free(early);
+        return early && replace(&subject->schedule, schedule_lower_late(subject->schedule, error));
+    }
+    if (options->lower == LOWER_TIMED)
+        return replace(&subject->schedule,
+                       schedule_lower_timed(subject->schedule, NULL, subject->network, error));
     return true;
 }

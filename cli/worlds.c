@@ -6,7 +6,6 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "schedules/costs.h"
-#include "schedules/lower_late.h"
 
 enum { USUAL_TRIALS = 1000, USUAL_SEED = 1, MOST_TRIALS = 1000000 };
 
@@ -31,8 +30,8 @@ static uint32_t take_noise(const char *argument, struct argp_state *state)
 
 static void complete(struct world_options *options, struct argp_state *state)
 {
-    if (options->sending.lower == LOWER_BOTH)
-        argp_error(state, "--lower both is for weir check: simulate early and late one after the other");
+    if (options->sending.lower == LOWER_ALL)
+        argp_error(state, "--lower all is for weir check: simulate one after the other");
     if ((options->sending.lower || options->sending.has_sends) && options->use == LANES_FREE)
         argp_error(state, "--lower and --sends make a difference only with --one-lane or --no-overlap");
     if (options->sending.grouped)
@@ -84,29 +83,16 @@ error_t world_option(int key, char *argument, struct world_options *options, str
 
 // --- running ------------------------------------------------------------------------
 
-static bool move_receives(const struct world_options *options, struct subject *subject, struct error *error)
-{
-    if (!sending_prepare(&options->sending, &subject->schedule, error))
-        return false;
-    if (options->sending.lower != LOWER_LATE)
-        return true;
-    struct schedule *late = schedule_lower_late(subject->schedule, error);
-    if (!late)
-        return false;
-    schedule_free(subject->schedule);
-    subject->schedule = late;
-    return true;
-}
-
 bool worlds_run(const struct world_options *options, struct subject *subject, struct worlds *worlds,
                 struct timeline *timeline, struct error *error)
 {
     *worlds = (struct worlds){ .has_lanes = options->use != LANES_FREE, .has_noise = options->has_noise };
-    worlds->receives = options->sending.lower == LOWER_LATE ? "late"
-                     : options->sending.lower == LOWER_UNSAID && subject->schedule->lowered ? "as given" : "early";
+    static const char *const places[] = { "early", "early", "late", "timed" };
+    worlds->receives = options->sending.lower == LOWER_UNSAID && subject->schedule->lowered
+                     ? "as given" : places[options->sending.lower];
     if (!worlds->has_lanes && !worlds->has_noise)
         return true;
-    if (!move_receives(options, subject, error))
+    if (!sending_lower(&options->sending, subject, error))
         return false;
     struct lane_world *lanes = lane_world_create(subject->schedule, NULL, subject->network, options->use,
                                        options->sending.capacity, error);

@@ -32,7 +32,7 @@ error_t world_option(int key, char *argument, struct world_options *options, str
 // What was asked for; nothing if nothing was.
 struct worlds {
     bool has_lanes, has_noise;
-    const char *receives;  // where they stand: "early", "late", "as given"
+    const char *receives;  // where they stand: "early", "late", "timed", "as given"
     struct lane_world_result lanes;
     struct noise_result noise;
 };

@@ -25,16 +25,19 @@ struct check_fault {
     char reason[160];
 };
 
+// Where the RECVs of a compute order are put: lower.h, lower_late.h, lower_timed.h (needs the schedule's costs).
+enum receives { RECEIVES_EARLY, RECEIVES_LATE, RECEIVES_TIMED };
+
 // What a schedule is held against. All zero: rendezvous, receives early, a
 // communicator or tag per channel, groups of any length.
 struct check_request {
     uint32_t capacity;       // buffered sends per channel, or per pair of ranks if its channels share
     bool grouped;            // no buffers, but messages that stand in a row go as one group (blocking.h)
-    bool late;               // a compute order has its RECVs put right before their use (lower_late.h)
+    enum receives receives;  // where a compute order's RECVs are put
     bool shared;             // all channels between two ranks share a communicator (communicators.h)
     uint32_t most_in_group;  // messages in a row; 0: any number
     const uint64_t *limit_bytes;    // per rank, each below 2^63; or NULL. Needs the schedule's costs
-    const struct network *network;  // with limits: what messages take (network.h); NULL: nothing
+    const struct network *network;  // where costs matter: what messages take; NULL: nothing
 };
 enum { NCCL_MOST_IN_GROUP = 256 };  // point-to-point operations; more can hang (PyTorch's pull request 174942)
 

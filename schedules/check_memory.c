@@ -89,7 +89,7 @@ static void find_tightest(const uint64_t *limit_bytes, const struct holding *hol
 bool check_memory(struct check *check, const struct schedule *lowered, struct error *error)
 {
     // What a compute order receives has a place from when it arrives; a RECV has one from when it is posted.
-    const struct schedule *judged = check->request->late ? lowered : check->schedule;
+    const struct schedule *judged = check->request->receives == RECEIVES_EARLY ? check->schedule : lowered;
     const uint64_t *limits = check->request->limit_bytes;
     struct simulation simulation = { 0 };
     struct timeline timeline = { 0 };

@@ -7,6 +7,7 @@
 #include "schedules/communicators.h"
 #include "schedules/lower.h"
 #include "schedules/lower_late.h"
+#include "schedules/lower_timed.h"
 #include "schedules/standstill.h"
 #include "schedules/walk.h"
 
@@ -217,14 +218,16 @@ static bool check_lowered(struct check *check, const struct schedule *lowered, s
     return good;
 }
 
-// With its messages where the request wants them.
+// With its messages where the request wants them. An order that cannot run fails early.
 static struct schedule *lower_as_requested(struct check *check, size_t *positions, struct error *error)
 {
     struct schedule *early = schedule_lower_to(check->schedule, positions, error);
-    if (!early || !check->request->late)
+    if (!early || check->request->receives == RECEIVES_EARLY)
         return early;
     schedule_free(early);
-    return schedule_lower_late(check->schedule, error);
+    if (check->request->receives == RECEIVES_LATE)
+        return schedule_lower_late(check->schedule, error);
+    return schedule_lower_timed(check->schedule, NULL, check->request->network, error);
 }
 
 // A compute order has its messages added; an order that cannot run at all stands

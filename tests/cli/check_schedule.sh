@@ -21,13 +21,13 @@ weir check 2>&1 | head -1
 # Receives right before their use: 1F1B then needs a buffer. The order within a lowered file is taken.
 for name in gpipe 1f1b; do
     weir schedule $name --ranks 4 --micro-batches 6 --format json > order.json
-    check order.json --lower both
+    check order.json --lower all
     check order.json --lower late
 done
 check order.json --lower late --sends eager:1 --channels shared
 check order.json --lower late --sends eager:1 --json
-check late.json --lower both
-check order.json --lower both --json
+check late.json --lower all
+check order.json --lower all --json
 check order.json --lower never
 check order.json --channels one
 # Bytes within a limit at every moment; a schedule without costs cannot be weighed.

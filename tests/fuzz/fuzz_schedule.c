@@ -86,7 +86,7 @@ static void judge_late(const struct schedule *schedule)
 {
     struct error error = { 0 };
     struct check_result result;
-    const struct check_request request = { .capacity = 1, .late = true, .shared = true,
+    const struct check_request request = { .capacity = 1, .receives = RECEIVES_LATE, .shared = true,
                                            .most_in_group = NCCL_MOST_IN_GROUP };
     require(schedule_check_as(schedule, &request, &result, &error));
     check_result_clear(&result);

@@ -92,7 +92,7 @@ static void bytes_are_those_of_the_receives_that_are_judged(void **state)
     assert_good(schedule_simulate(order, NULL, network, &simulation, NULL, &error), error);
     struct check_result early = checked(order, (struct check_request){ .limit_bytes = limits, .network = network });
     struct check_result late = checked(order, (struct check_request){ .limit_bytes = limits, .network = network,
-                                                                      .late = true, .capacity = 1 });
+                                                                      .receives = RECEIVES_LATE, .capacity = 1 });
     assert_true(early.ok && late.ok);
     assert_int_equal(early.memory.peak_bytes, simulation.per_rank[0].live_peak_bytes);
     assert_true(late.memory.peak_bytes <= early.memory.peak_bytes);

@@ -76,17 +76,17 @@ static void late_receives_are_judged(void **state)
     if (!csv_is_there())
         TEST_SKIP("no ../shared/data/schedules here");
     struct schedule *order = csv_load(row->file);
-    struct check_result result = checked(order, (struct check_request){ .late = true });
+    struct check_result result = checked(order, (struct check_request){ .receives = RECEIVES_LATE });
     if (result.capacity != row->capacity || result.ok != (row->capacity == 0)
         || (result.sharing.can == result.sharing.pairs) != row->can_share)
         fail_msg("%s: capacity %u, %zu of %zu", row->name, result.capacity, result.sharing.can, result.sharing.pairs);
     assert_int_equal(result.cycle.data != NULL, row->capacity > 0);
     assert_int_equal(result.grouped, row->grouped);
     check_result_clear(&result);
-    result = checked(order, (struct check_request){ .late = true, .capacity = row->capacity });
+    result = checked(order, (struct check_request){ .receives = RECEIVES_LATE, .capacity = row->capacity });
     assert_true(result.ok);
     check_result_clear(&result);
-    result = checked(order, (struct check_request){ .late = true, .shared = true, .capacity = row->capacity });
+    result = checked(order, (struct check_request){ .receives = RECEIVES_LATE, .shared = true, .capacity = row->capacity });
     assert_int_equal(result.ok, row->can_share);
     check_result_clear(&result);
     schedule_free(order);
