@@ -90,6 +90,7 @@ static void fill_heads(struct order_problem *problem)
 static bool fill_room(struct order_problem *problem, uint32_t rank, struct error *error)
 {
     const struct order_request *request = problem->request;
+    const uint64_t memory = request->rank_memory_bytes ? request->rank_memory_bytes[rank] : request->memory_bytes;
     uint64_t fixed = 0, transient = 0, reserve = 0;
     for (uint32_t chunk = problem->chunks; chunk-- > 0;) {
         const uint32_t s = problem_stage(problem, rank, chunk);
@@ -99,19 +100,19 @@ static bool fill_room(struct order_problem *problem, uint32_t rank, struct error
         problem->stage[s].reserve_bytes = reserve;
         reserve += row->kept_forward_bytes;
     }
-    if (!request->memory_bytes) {
+    if (!memory) {
         problem->room_bytes[rank] = UINT64_MAX / 2;
         return true;
     }
-    if (request->memory_bytes >= fixed + transient + reserve) {
-        problem->room_bytes[rank] = request->memory_bytes - fixed - transient;
+    if (memory >= fixed + transient + reserve) {
+        problem->room_bytes[rank] = memory - fixed - transient;
         return true;
     }
     return error_set_kind(error, ERROR_ANSWER,
                           "rank %u needs %llu bytes for one micro-batch (%llu fixed, %llu of workspace, %llu kept), "
                           "and has %llu", rank, (unsigned long long)(fixed + transient + reserve),
                           (unsigned long long)fixed, (unsigned long long)transient, (unsigned long long)reserve,
-                          (unsigned long long)request->memory_bytes);
+                          (unsigned long long)memory);
 }
 
 static bool allocate_problem(struct order_problem *problem, struct error *error)

@@ -1,5 +1,6 @@
 #include "schedules/order_search.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +43,8 @@ static bool hunt_create(struct order_hunt *hunt, const struct order_request *req
     hunt->seed = malloc(moves * sizeof *hunt->seed);
     hunt->ahead = calloc(hunt->problem.ranks, sizeof *hunt->ahead);
     hunt->slack_ns = calloc(hunt->problem.ranks, sizeof *hunt->slack_ns);
-    return (hunt->best && hunt->trial && hunt->seed && hunt->ahead && hunt->slack_ns) || error_no_memory(error, "a search");
+    return (hunt->best && hunt->trial && hunt->seed && hunt->ahead && hunt->slack_ns)
+        || error_no_memory(error, "the search for an order");
 }
 
 static void hunt_clear(struct order_hunt *hunt)
@@ -58,9 +60,12 @@ static void hunt_clear(struct order_hunt *hunt)
     order_problem_clear(&hunt->problem);
 }
 
+// Not before there is an order, whatever the budget.
 static bool hunt_is_over(struct order_hunt *hunt)
 {
     const volatile sig_atomic_t *interrupted = hunt->problem.request->interrupted;
+    if (hunt->best_ns == NEVER_NS)
+        return false;
     if (interrupted && *interrupted)
         hunt->stopped = "interrupted";
     else if (hunt->work >= hunt->budget)
@@ -92,31 +97,34 @@ static uint64_t hunt_greedy(struct order_hunt *hunt, const struct order_rules *r
 
 // --- known orders ------------------------------------------------------------------
 
-// The moves of a schedule's lists; false if it is of another shape.
+// The moves of a list, a B as its I and W; false if it has other than the rank's moves.
+static bool take_list(const struct order_problem *problem, const struct action_list *list, order_move *moves)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < list->count && count < problem->moves; i++) {
+        const struct action *action = &list->at[i];
+        const uint32_t chunk = action->stage / problem->ranks;
+        if (action->kind == ACTION_F)
+            moves[count++] = (order_move)(3 * chunk + MOVE_F);
+        if (action->kind == ACTION_B || action->kind == ACTION_I)
+            moves[count++] = (order_move)(3 * chunk + MOVE_I);
+        if ((action->kind == ACTION_B || action->kind == ACTION_W) && count < problem->moves)
+            moves[count++] = (order_move)(3 * chunk + MOVE_W);
+    }
+    return count == problem->moves;
+}
+
+// False if the schedule is of another shape.
 static bool take_moves(const struct order_problem *problem, const struct schedule *schedule, order_move *order)
 {
+    if (schedule->route_count != 1 || schedule->stages != problem->stages)
+        return false;
     for (uint32_t stage = 0; stage < problem->stages; stage++) {
         if (schedule->routes[stage] != problem->stage[stage].rank)
             return false;
     }
     for (uint32_t rank = 0; rank < problem->ranks; rank++) {
-        const struct action_list *list = &schedule->lists[rank];
-        order_move *moves = order_of_rank(problem, order, rank);
-        uint32_t count = 0;
-        for (size_t i = 0; i < list->count; i++) {
-            const struct action *action = &list->at[i];
-            const uint32_t chunk = action->stage / problem->ranks;
-            const bool backward = action->kind == ACTION_B || action->kind == ACTION_I;
-            if (count + 2 > problem->moves + 1)
-                break;
-            if (action->kind == ACTION_F)
-                moves[count++] = (order_move)(3 * chunk + MOVE_F);
-            if (backward)
-                moves[count++] = (order_move)(3 * chunk + MOVE_I);
-            if (action->kind == ACTION_W || (action->kind == ACTION_B && count < problem->moves))
-                moves[count++] = (order_move)(3 * chunk + MOVE_W);
-        }
-        if (count != problem->moves)
+        if (!take_list(problem, &schedule->lists[rank], order_of_rank(problem, order, rank)))
             return false;
     }
     return true;
@@ -157,8 +165,7 @@ static void hunt_known(struct order_hunt *hunt)
             continue;
         struct error ignored = { 0 };  // it has no meaning for these numbers: then it is no place to start from
         struct schedule *schedule = generator->generate(&request, &ignored);
-        if (schedule && schedule->route_count == 1 && schedule->stages == problem->stages
-            && take_moves(problem, schedule, hunt->seed)) {
+        if (schedule && take_moves(problem, schedule, hunt->seed)) {
             memcpy(hunt->trial, hunt->seed, (size_t)problem->ranks * problem->moves * sizeof *hunt->seed);
             hunt_judge(hunt, generator->name);
             hunt_follow(hunt, generator->name);
@@ -346,6 +353,7 @@ static bool hunt_report(const struct order_hunt *hunt, struct order_found *found
         order_found_clear(found);
         return false;
     }
+    assert(found->time_ns == hunt->best_ns);  // the search's clock is the simulator's
     found->proved = found->time_ns <= found->bound_ns;
     found->exhausted = hunt->exhausted;
     return write_notes(found, hunt->problem.request, error);

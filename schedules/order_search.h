@@ -44,6 +44,7 @@ struct order_request {
     const struct cost_row *costs;  // ranks * chunks rows
     uint64_t latency_ns;           // of a message from rank to rank
     uint64_t memory_bytes;         // of each rank; 0: as many as it takes
+    const uint64_t *rank_memory_bytes;  // instead of that, for ranks that differ; or NULL
     enum order_objective objective;
     uint64_t budget;  // units of work; 0: ORDER_DEFAULT_BUDGET
     const volatile sig_atomic_t *interrupted;  // ends the search once it is not 0; or NULL

@@ -51,8 +51,10 @@ static void assert_sound(const struct order_request *request, const struct order
     assert_good(schedule_check(found->schedule, 0, &result, &error), error);
     assert_true(result.ok);
     check_result_clear(&result);
-    for (uint32_t rank = 0; request->memory_bytes && rank < request->ranks; rank++)
-        assert_true(most_kept(found->schedule, rank) <= request->memory_bytes);
+    for (uint32_t rank = 0; rank < request->ranks; rank++) {
+        const uint64_t memory = request->rank_memory_bytes ? request->rank_memory_bytes[rank] : request->memory_bytes;
+        assert_true(!memory || most_kept(found->schedule, rank) <= memory);
+    }
     assert_int_equal(found->time_ns, simulated_ns(request, found->schedule));
     assert_true(found->bound_ns <= found->time_ns);
     assert_int_equal(found->proved, found->bound_ns == found->time_ns);
@@ -256,6 +258,37 @@ static void stages_that_differ_are_proved_to_p4_m6(void **state)
     }
 }
 
+// As little room as one micro-batch needs, and more; any placement; any budget; interrupted before it began.
+static void there_is_always_an_order(void **state)
+{
+    (void)state;
+    uint64_t seed = 11;
+    for (uint64_t trial = 0; trial < test_trials(150, 3000); trial++) {
+        const uint32_t p = 1 + (uint32_t)random_below(&seed, 6);
+        const enum order_placement placement = (enum order_placement)random_below(&seed, 3);
+        const uint32_t v = placement == PLACEMENT_V ? 2 : placement == PLACEMENT_WAVE ? 4 : 1 + (uint32_t)random_below(&seed, 3);
+        struct cost_row costs[6 * 4];
+        uint64_t memory[6];
+        fill_random(costs, p * v, 0, 30, &seed);
+        for (uint32_t stage = 0; stage < p * v; stage++) {
+            costs[stage].step_ns = random_below(&seed, 50);
+            costs[stage].recompute_ns = trial % 3 == 0 ? random_below(&seed, 20) : 0;
+        }
+        for (uint32_t rank = 0; rank < p; rank++)
+            memory[rank] = 100 * v + random_below(&seed, 100 * v);
+        const volatile sig_atomic_t interrupted = trial % 4 == 0;
+        const struct order_request request = {
+            .ranks = p, .micro_batches = 1 + (uint32_t)random_below(&seed, 9), .chunks = v, .placement = placement,
+            .costs = costs, .latency_ns = random_below(&seed, 9), .rank_memory_bytes = memory,
+            .objective = trial % 2, .budget = 1 + random_below(&seed, 100000), .interrupted = &interrupted,
+        };
+        struct order_found found = found_for(&request);
+        if (interrupted && !found.proved)
+            assert_string_equal(found.stopped, "interrupted");
+        order_found_clear(&found);
+    }
+}
+
 // --- what is said ---------------------------------------------------------------------------
 
 static void same_input_gives_same_order(void **state)
@@ -314,7 +347,7 @@ int main(void)
     enum { PUBLISHED = sizeof published_rows / sizeof published_rows[0] };
     enum { PUBLISHED_V = sizeof v_rows / sizeof v_rows[0] };
     enum { KNOWN = sizeof known_rows / sizeof known_rows[0] };
-    struct CMUnitTest tests[PUBLISHED + PUBLISHED_V + KNOWN + 4];
+    struct CMUnitTest tests[PUBLISHED + PUBLISHED_V + KNOWN + 5];
     size_t count = 0;
     for (size_t i = 0; i < PUBLISHED; i++)
         tests[count++] = (struct CMUnitTest)TEST_ROW(authors_are_not_better_and_it_is_proved, &published_rows[i]);
@@ -324,6 +357,7 @@ int main(void)
         tests[count++] = (struct CMUnitTest)TEST_ROW(known_optimum_is_proved, &known_rows[i]);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(small_cases_are_the_optimum_of_all_orders);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(stages_that_differ_are_proved_to_p4_m6);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(there_is_always_an_order);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(same_input_gives_same_order);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(refuses_what_cannot_be);
     return cmocka_run_group_tests_name("order_search", tests, NULL, NULL);
