@@ -26,15 +26,16 @@ struct bench {
 };
 
 // Stages are uneven: 4 to 5.5 ms forward, and a little more for each half of the
-// backward; a group takes less than its parts.
-static void fill_costs(struct cost_row *costs, uint32_t stages)
+// backward; a group takes less than its parts. Of a split sequence that is one part:
+// shorter sleeps would measure how long threads need to wake up.
+static void fill_costs(struct cost_row *costs, uint32_t stages, uint32_t splits)
 {
     for (uint32_t s = 0; s < stages; s++) {
-        const uint64_t forward_ns = 4000000 + s % 4 * 500000;
+        const uint64_t forward_ns = (4000000 + s % 4 * 500000) * splits;
         costs[s] = (struct cost_row){ .forward_ns = forward_ns,
                                       .backward_ns = 2 * forward_ns,
-                                      .backward_input_ns = forward_ns + 200000,
-                                      .backward_weight_ns = forward_ns - 200000,
+                                      .backward_input_ns = forward_ns + forward_ns / 20,
+                                      .backward_weight_ns = forward_ns - forward_ns / 20,
                                       .overlapped_ns = 5 * forward_ns / 2,
                                       .reduce_ns = 3000000,
                                       .step_ns = 1000000,
@@ -90,7 +91,7 @@ static bool compare(struct bench *bench, const struct schedule *lowered, struct 
     struct simulation simulation = { 0 };
     uint64_t samples[REPEATS] = { 0 };
     if (costs)
-        fill_costs(costs, lowered->stages);
+        fill_costs(costs, lowered->stages, lowered->splits);
     const bool good = network && schedule_simulate(lowered, costs, network, &simulation, NULL, error)
                    && measure(bench, lowered, costs, network, samples, error);
     if (good) {

@@ -57,6 +57,12 @@ static void *get(struct twin *twin, uint64_t bytes, bool *good, struct error *er
     return memory;
 }
 
+// NULL where nothing is trained.
+static const struct stage_updates *updates_of(const struct twin *twin, size_t layer)
+{
+    return twin->settings.schedule ? &twin->updates.stages[stage_of(&twin->settings, layer)] : NULL;
+}
+
 static bool allocate(struct twin *twin, struct error *error)
 {
     bool good = true;
@@ -64,10 +70,12 @@ static bool allocate(struct twin *twin, struct error *error)
     for (size_t l = 0; l < twin->layer_count; l++) {
         const struct weir_layer *layer = &twin->layers[l];
         struct twin_layer *own = &twin->own[l];
-        own->stage = twin->settings.schedule ? stage_of(&twin->settings, l) : 0;
-        own->versions = twin->settings.schedule ? twin->updates.stages[own->stage].versions : 1;
+        const struct stage_updates *updates = updates_of(twin, l);
+        own->stage = updates ? stage_of(&twin->settings, l) : 0;
+        own->versions = updates ? updates->versions : 1;
         own->weights = get(twin, own->versions * parameter_bytes(twin, l), &good, error);
-        own->sum = get(twin, parameter_bytes(twin, l), &good, error);
+        if (updates && updates->copies > 1)
+            own->sum = get(twin, parameter_bytes(twin, l), &good, error);
         own->gradients = get(twin, parameter_bytes(twin, l), &good, error);
         own->state = get(twin, parameter_bytes(twin, l) * optimizer_copies(twin->settings.optimizer.kind), &good, error);
         own->output = get(twin, layer->output_bytes, &good, error);

@@ -51,7 +51,7 @@ void *realloc(void *memory, size_t bytes)
 
 // --- pipelines of synthetic stages ---------------------------------------------------------
 
-enum { MOST_STAGES = 12 };
+enum { MOST_STAGES = 64 };
 
 struct pipeline {
     struct device *device;
@@ -220,7 +220,7 @@ static void generated_schedules_run_in_all_ways(void **state)
             for (uint32_t micro_batches = ranks; micro_batches <= 7; micro_batches += 3) {
                 struct error error = { 0 };
                 struct schedule *order = schedule_generate(generator->name, ranks, 0, micro_batches, &error);
-                const bool runs = order && order->stages <= MOST_STAGES;
+                const bool runs = order && order->stages <= 12;
                 schedule_free(order);
                 if (!runs)
                     continue;
@@ -231,6 +231,26 @@ static void generated_schedules_run_in_all_ways(void **state)
                 pipeline_clear(&pipeline);
             }
         }
+    }
+}
+
+// In the strictest of worlds.
+static void every_schedule_runs_on_sixteen_ranks(void **state)
+{
+    (void)state;
+    for (const struct generator *generator = generators; generator->name; generator++) {
+        struct pipeline pipeline = pipeline_named(generator->name, 16, 32);
+        struct session_settings settings = plain_settings();
+        settings.waiting = WAIT_IN_ORDER;
+        struct session *session = open_session(&pipeline, &settings);
+        for (uint32_t step = 1; step <= 2; step++) {
+            struct error error = { 0 };
+            if (!session_step(session, &error))
+                fail_msg("%s, step %u: %s", generator->name, step, error.text);
+            assert_updates(session, &pipeline, step);
+        }
+        session_free(session);
+        pipeline_clear(&pipeline);
     }
 }
 
@@ -748,6 +768,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(generated_schedules_run_in_all_ways),
+        cmocka_unit_test(every_schedule_runs_on_sixteen_ranks),
         cmocka_unit_test(a_split_backward_runs_with_every_life_of_the_input),
         cmocka_unit_test(neighbours_on_one_rank_read_from_each_other),
         cmocka_unit_test(what_is_run_again_ahead_is_not_run_again_within),
