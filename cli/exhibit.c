@@ -40,14 +40,14 @@ static bool copy_peaks(struct exhibit *exhibit, struct error *error)
     return true;
 }
 
-bool exhibit_simulate(const struct subject_options *options, bool with_timeline, struct exhibit *exhibit,
+bool exhibit_simulate(const struct subject_options *options, enum exhibit_detail detail, struct exhibit *exhibit,
                       struct error *error)
 {
-    *exhibit = (struct exhibit){ .file = options->file };
+    *exhibit = (struct exhibit){ .file = options->file, .timeline.wants_levels = detail == DETAIL_LEVELS };
     struct subject *subject = &exhibit->subject;
     if (!subject_load(options, subject, error) || !subject_wants_costs(options, subject, error)
         || !schedule_simulate(subject->schedule, NULL, subject->network, &exhibit->simulation,
-                              with_timeline ? &exhibit->timeline : NULL, error)
+                              detail >= DETAIL_TIMELINE ? &exhibit->timeline : NULL, error)
         || !exhibit_is_sensible(exhibit, error) || !copy_peaks(exhibit, error))
         return false;
     snprintf(exhibit->name, sizeof exhibit->name, "%s, %u ranks, %u micro-batches", subject->schedule->name,

@@ -18,8 +18,11 @@ struct exhibit {
     uint64_t *peak_bytes;         // per rank, as charts take them; NULL where nothing is kept
 };
 
+// How much of a run is wanted: its numbers; its timeline; and how many bytes there are at each moment.
+enum exhibit_detail { DETAIL_NUMBERS, DETAIL_TIMELINE, DETAIL_LEVELS };
+
 // Simulates what the options say. Cleared by exhibit_clear().
-bool exhibit_simulate(const struct subject_options *options, bool with_timeline, struct exhibit *exhibit,
+bool exhibit_simulate(const struct subject_options *options, enum exhibit_detail detail, struct exhibit *exhibit,
                       struct error *error);
 // Whether its numbers are such as documents and charts hold.
 bool exhibit_is_sensible(const struct exhibit *exhibit, struct error *error);

@@ -257,6 +257,12 @@ static void warn(const struct given *given, const struct exhibit *shown)
                 (unsigned long long)subject->stated_ns, (unsigned long long)taken_ns);
 }
 
+static enum exhibit_detail detail_of(const struct given *given)
+{
+    return given->format == FORMAT_JSON ? DETAIL_NUMBERS
+         : given->format == FORMAT_HTML || given->format == FORMAT_TRACE ? DETAIL_LEVELS : DETAIL_TIMELINE;
+}
+
 static bool load_other(const struct given *given, struct exhibit *other, struct error *error)
 {
     if (trace_is_likely(given->against)) {
@@ -266,7 +272,7 @@ static bool load_other(const struct given *given, struct exhibit *other, struct 
     }
     struct subject_options subject = given->subject;
     subject.file = given->against;
-    return exhibit_simulate(&subject, true, other, error);
+    return exhibit_simulate(&subject, detail_of(given), other, error);
 }
 
 // A page shows shared lanes beside lanes that nobody shares.
@@ -303,10 +309,9 @@ static bool run_worlds(const struct given *given, struct result *result, struct 
 static bool simulate(const struct given *given, struct text *text, struct error *error)
 {
     struct result result = { .worlds.has_lanes = false };
-    const bool draws = given->format != FORMAT_JSON;
     bool good = given->trace.count > 0
                   ? traces_load(&given->trace, &result.shown, error)
-                  : exhibit_simulate(&given->subject, draws, &result.shown, error) && run_worlds(given, &result, error);
+                  : exhibit_simulate(&given->subject, detail_of(given), &result.shown, error) && run_worlds(given, &result, error);
     if (good && given->against) {
         result.has_other = true;
         good = load_other(given, &result.other, error);

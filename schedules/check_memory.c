@@ -92,7 +92,7 @@ bool check_memory(struct check *check, const struct schedule *lowered, struct er
     const struct schedule *judged = check->request->receives == RECEIVES_EARLY ? check->schedule : lowered;
     const uint64_t *limits = check->request->limit_bytes;
     struct simulation simulation = { 0 };
-    struct timeline timeline = { 0 };
+    struct timeline timeline = { .wants_levels = true };
     struct holding *holdings = calloc(judged->ranks, sizeof *holdings);
     const bool good = (holdings || error_no_memory(error, "the bytes of a schedule"))
                    && schedule_simulate(judged, NULL, check->request->network, &simulation, &timeline, error);

@@ -114,7 +114,7 @@ bool schedule_simulate(const struct schedule *schedule, const struct cost_row *c
         return false;
     simulation->per_rank = calloc(schedule->ranks, sizeof *simulation->per_rank);
     const bool good = (simulation->per_rank || error_no_memory(error, "the results of a simulation"))
-                   && fill_ranks(&record, simulation, timeline, error)
+                   && fill_ranks(&record, simulation, timeline && timeline->wants_levels ? timeline : NULL, error)
                    && record_critical_path(&record, &simulation->critical_path, error)
                    && (!timeline || fill_timeline(&record, timeline, error));
     if (good) {

@@ -59,8 +59,8 @@ struct simulation {
 };
 
 // `costs` has a row per stage (NULL: the schedule's own). `network` NULL: links
-// cost nothing. `timeline` NULL, or an empty one that receives every action, message
-// and change of bytes. Fails on a schedule that cannot run, without costs, and when times
+// cost nothing. `timeline` NULL, or an empty one that receives every action and
+// message, and if it wants levels every change of bytes. Fails on a schedule that cannot run, without costs, and when times
 // pass 2^63 ns.
 bool schedule_simulate(const struct schedule *schedule, const struct cost_row *costs, const struct network *network,
                        struct simulation *simulation, struct timeline *timeline, struct error *error);

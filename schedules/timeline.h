@@ -34,6 +34,7 @@ struct timeline {
     size_t span_count, span_capacity;
     struct message *messages;
     size_t message_count, message_capacity;
+    bool wants_levels;     // set it to have bytes counted: they are many
     struct level *levels;  // a rank's in order of time; none where nobody counted
     size_t level_count, level_capacity;
 };

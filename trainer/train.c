@@ -109,6 +109,7 @@ static bool predict(const struct training *training, struct train_result *result
 {
     const struct plan *plan = training->plan;
     struct network *network = plan_network(plan, error);
+    result->predicted_timeline.wants_levels = true;
     const bool good = network
         && schedule_simulate(training->pipeline->schedule, NULL, network, &result->predicted,
                              &result->predicted_timeline, error);

@@ -17,7 +17,7 @@ static struct timeline small_timeline(uint32_t micro_batches, uint64_t forward_n
     struct network *network = network_uniform(2, (struct link){ 1000, 0 }, &error);
     assert_good(network, error);
     struct simulation simulation;
-    struct timeline timeline = { 0 };
+    struct timeline timeline = { .wants_levels = true };
     assert_good(schedule_simulate(schedule, rows, network, &simulation, &timeline, &error), error);
     simulation_clear(&simulation);
     network_free(network);
@@ -111,7 +111,7 @@ static void what_is_read_off_a_timeline_is_what_was_simulated(void **state)
         struct cost_row costs[6];
         random_costs(&seed, costs, schedule->stages, schedule->splits);
         struct simulation simulation, measured;
-        struct timeline timeline = { 0 };
+        struct timeline timeline = { .wants_levels = true };
         assert_good(schedule_simulate(schedule, costs, network, &simulation, &timeline, &error), error);
         assert_good(timeline_measure(&timeline, &measured, &error), error);
         assert_same(&simulation, &measured, trial);

@@ -20,7 +20,7 @@ static struct timeline small_timeline(void)
     struct network *network = network_uniform(2, (struct link){ 1000, 0 }, &error);
     assert_good(network, error);
     struct simulation simulation;
-    struct timeline timeline = { 0 };
+    struct timeline timeline = { .wants_levels = true };
     assert_good(schedule_simulate(schedule, rows, network, &simulation, &timeline, &error), error);
     simulation_clear(&simulation);
     network_free(network);
@@ -325,7 +325,7 @@ static void traces_of_groups_are_nested_and_arrows_are_paired(void **state)
         rows[i] = (struct cost_row){ .forward_ns = 1000, .backward_ns = 2000, .backward_input_ns = 1000,
                                      .backward_weight_ns = 1000, .overlapped_ns = 2500, .kept_forward_bytes = 64 };
     struct simulation simulation;
-    struct timeline timeline = { 0 };
+    struct timeline timeline = { .wants_levels = true };
     assert_good(schedule_simulate(schedule, rows, NULL, &simulation, &timeline, &error), error);
     struct text text = { 0 };
     timeline_write_trace(&timeline, &text);
