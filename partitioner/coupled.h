@@ -35,7 +35,7 @@ struct coupled_stage {
     uint32_t stage, first, end;
     uint64_t bytes, workspace_bytes;  // of the slab with nothing recomputed
     struct recompute_list front;      // ways to recompute, worked out when first asked for
-    bool has_front, fits;             // not fits: no way fits on the device by itself, and the front is the least one
+    bool has_front, fits;             // not fits: no way fits on the device by itself
 };
 
 struct coupled_table {

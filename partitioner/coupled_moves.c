@@ -10,7 +10,7 @@
 #include "common/random.h"
 #include "partitioner/coupled.h"
 
-enum { MOST_SHAKES = 150, MOST_STRIDE = 4 };
+enum { MOST_SHAKES = 400, MOST_STRIDE = 4 };
 
 struct moves {
     struct coupled *coupled;

@@ -25,9 +25,10 @@ struct proof {
     bool failed;
 };
 
+// What is not complete proves nothing, however long it goes on.
 static bool must_stop(struct proof *proof)
 {
-    return proof->failed || coupled_must_stop(proof->coupled);
+    return proof->failed || !proof->complete || coupled_must_stop(proof->coupled);
 }
 
 static uint64_t best_ns(const struct proof *proof)
@@ -147,13 +148,13 @@ static void try_cuts_chosen(struct proof *proof)
         note_if_better(proof);
         return;
     }
-    for (uint32_t s = 0; s < coupled->stages && !proof->failed; s++) {
+    for (uint32_t s = 0; s < coupled->stages && !proof->failed && proof->complete; s++) {
         proof->fronts[s] = coupled_front(coupled, &coupled->whole, s, cuts[s], cuts[s + 1], proof->error);
         proof->failed |= !proof->fronts[s];
         // Of splits fronts say a little more than stages take.
         proof->complete &= proof->fronts[s] && proof->fronts[s]->front.complete && coupled->order->splits == 1;
     }
-    if (!proof->failed)
+    if (!proof->failed && proof->complete)
         try_choices(proof, 0);
 }
 

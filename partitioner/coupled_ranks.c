@@ -17,8 +17,8 @@
 #include "partitioner/coupled.h"
 
 enum {
-    NARROW_LABELS = 16,    // at a position, while searching
-    WHOLE_LABELS = 4000,   // while proving
+    NARROW_LABELS = 12,  // at a position, while searching
+    WHOLE_LABELS = 600,  // while proving
     SPARED = 8,
 };
 
@@ -84,23 +84,17 @@ static uint64_t capacity_of(const struct coupled *coupled, uint32_t stage)
     return least;
 }
 
-// Where nothing fits: the least there is, as one entry without segments.
-static bool set_least(struct coupled *coupled, struct coupled_stage *of, struct error *error)
+static bool find_front(struct coupled *coupled, struct coupled_stage *of, uint64_t capacity, bool whole,
+                       struct error *error)
 {
-    bool complete;
-    uint64_t bytes, made = 0;
-    if (!recompute_least_bytes(coupled->intervals, of->first, of->end, &coupled->slots[of->stage], true, &bytes,
-                               &complete, &made, error))
-        return false;
+    const enum recompute_wanted wanted =
+        whole && !coupled->is_monotone ? RECOMPUTE_EVERY_FRONT : RECOMPUTE_FRONT;
+    uint64_t made = 0;
     recompute_list_clear(&of->front);
-    of->front.at = calloc(1, sizeof of->front.at[0]);
-    if (!of->front.at)
-        return error_no_memory(error, "a search");
-    of->front.at[0].bytes = bytes;
-    of->front.count = 1;
-    of->front.complete = complete;
-    coupled->work += made / 16;
-    return true;
+    const bool good = recompute_search(coupled->intervals, of->first, of->end, &coupled->slots[of->stage], capacity,
+                                       wanted, whole ? WHOLE_LABELS : NARROW_LABELS, &made, &of->front, error);
+    coupled->work += 1 + made / 8;
+    return good;
 }
 
 struct coupled_stage *coupled_front(struct coupled *coupled, struct coupled_table *table, uint32_t stage,
@@ -110,16 +104,14 @@ struct coupled_stage *coupled_front(struct coupled *coupled, struct coupled_tabl
     if (!of || of->has_front)
         return of;
     const bool whole = table == &coupled->whole;
-    const enum recompute_wanted wanted =
-        whole && !coupled->is_monotone ? RECOMPUTE_EVERY_FRONT : RECOMPUTE_FRONT;
-    uint64_t made = 0;
-    if (!recompute_search(coupled->intervals, first, end, &coupled->slots[stage], capacity_of(coupled, stage), wanted,
-                          whole ? WHOLE_LABELS : NARROW_LABELS, &made, &of->front, error))
+    if (!find_front(coupled, of, capacity_of(coupled, stage), whole, error))
         return NULL;
-    coupled->work += 1 + made;
-    of->fits = of->front.count > 0;
     of->has_front = true;
-    return of->fits || set_least(coupled, of, error) ? of : NULL;
+    of->fits = of->front.count > 0;
+    // What does not fit lacks something, and how much is worth knowing while searching.
+    if (!of->fits && !whole && !find_front(coupled, of, UINT64_MAX / 4, false, error))
+        return NULL;
+    return of;
 }
 
 // --- ranks ----------------------------------------------------------------------------

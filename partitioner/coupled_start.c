@@ -3,7 +3,7 @@
 // A dynamic program over the cuts, stage by stage, keeps the least of the largest
 //
 //     busy of the stage, with what it must recompute     + busy of the rank's other stages
-//     in its share of the rank's memory
+//     in its share of the rank's memory (a guess)
 //
 // Which other stages a rank has is not known while the cuts are chosen, so there are
 // rounds: first memory counts for nothing; then every stage has an even share of its
@@ -42,31 +42,30 @@ static uint32_t place_of(const struct coupled *coupled, uint32_t s)
     return place;
 }
 
-// What layers [first, end), busy for so long, cost as stage s; only as far as it matters
-// below `most`.
+// What layers [first, end), busy for so long, cost as stage s. What they must recompute
+// is taken for as large a part of them as what they lack is of what they keep.
 static bool cost_of(struct start *start, uint32_t s, uint32_t place, uint32_t first, uint32_t end, uint64_t busy,
-                    uint64_t most, uint64_t *cost, struct error *error)
+                    uint64_t *cost, struct error *error)
 {
     struct coupled *coupled = start->coupled;
-    *cost = busy + start->company[s];
-    struct coupled_stage *of = coupled_stage_of(coupled, &coupled->narrow, s, first, end, error);
+    const struct intervals *intervals = coupled->intervals;
+    const struct coupled_stage *of = coupled_stage_of(coupled, &coupled->narrow, s, first, end, error);
     if (!of)
         return false;
-    if (add_clamped(of->bytes, of->workspace_bytes) <= start->share[s] || *cost >= most)
+    *cost = busy + start->company[s];
+    const uint64_t needs = add_clamped(of->bytes, of->workspace_bytes);
+    if (needs <= start->share[s])
         return true;
-    of = coupled_front(coupled, &coupled->narrow, s, first, end, error);
-    uint64_t lacks = UINT64_MAX;
-    for (size_t i = 0; of && i < of->front.count; i++) {
-        const struct recompute_choice *choice = &of->front.at[i];
-        const uint64_t needs = add_clamped(choice->bytes, choice->workspace_bytes);
-        if (of->fits && needs <= start->share[s]) {
-            *cost = coupled_busy_ns(coupled, place, first, end, choice->forward_ns) + start->company[s];
-            return true;
-        }
-        lacks = needs - start->share[s] < lacks ? needs - start->share[s] : lacks;
+    const uint64_t lacks = needs - start->share[s];
+    const uint64_t kept = multiply_clamped(coupled->slots[s].kept, intervals->saved[end] - intervals->saved[first])
+                        / coupled->order->splits;
+    if (lacks > kept) {
+        *cost = LACKING + (lacks - kept < LACKING ? lacks - kept : LACKING);
+        return true;
     }
-    *cost = LACKING + (lacks < LACKING ? lacks : LACKING);
-    return of != NULL;
+    const unsigned __int128 again = (unsigned __int128)interval_forward_ns(intervals, first, end) * lacks / kept;
+    *cost = coupled_busy_ns(coupled, place, first, end, (uint64_t)again) + start->company[s];
+    return true;
 }
 
 // The best place for the first layer of stage s that ends before layer `end`: from the
@@ -84,7 +83,7 @@ static bool choose_first(struct start *start, uint32_t s, uint32_t place, uint32
             return true;
         if (before >= *best)
             continue;
-        if (!cost_of(start, s, place, first, end, busy, *best, &own, error))
+        if (!cost_of(start, s, place, first, end, busy, &own, error))
             return false;
         const uint64_t most = own > before ? own : before;
         if (most < *best) {

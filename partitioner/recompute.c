@@ -326,6 +326,16 @@ static void raise_to(uint64_t *largest, uint64_t value)
         *largest = value;
 }
 
+static bool wants_every(const struct walk *walk)
+{
+    return walk->wanted == RECOMPUTE_EVERY || walk->wanted == RECOMPUTE_EVERY_FRONT;
+}
+
+static bool wants_front(const struct walk *walk)
+{
+    return walk->wanted == RECOMPUTE_FRONT || walk->wanted == RECOMPUTE_EVERY_FRONT;
+}
+
 // Every segment that begins at `first`.
 static bool drop_layers(struct walk *walk, uint32_t first, const struct label *label, uint32_t parent)
 {
@@ -342,6 +352,10 @@ static bool drop_layers(struct walk *walk, uint32_t first, const struct label *l
         raise_to(&backward, add_clamped(round_to_256(layer->backward_workspace_bytes), intervals->alive[l]));
         if (add_clamped(label->bytes, data) > walk->budget)
             return true;  // longer ones only need more
+        if (wants_front(walk) && l - first == walk->most_labels) {
+            walk->complete = false;
+            return true;
+        }
         next.time += layer_time(walk, l);
         next.layers += !walk->takes_no_time;
         next.bytes = add_clamped(
@@ -406,16 +420,6 @@ static bool is_beaten(const struct label *label, struct label *groups, size_t *g
     groups[own] = *label;
     *group_count += own == *group_count;
     return false;
-}
-
-static bool wants_every(const struct walk *walk)
-{
-    return walk->wanted == RECOMPUTE_EVERY || walk->wanted == RECOMPUTE_EVERY_FRONT;
-}
-
-static bool wants_front(const struct walk *walk)
-{
-    return walk->wanted == RECOMPUTE_FRONT || walk->wanted == RECOMPUTE_EVERY_FRONT;
 }
 
 // As many of the labels as are wanted: those that promise most, or, of a front, some

@@ -43,8 +43,8 @@ struct recompute_list {
 };
 
 // For layers [first, end) with these slots under `capacity_bytes`. `work` is raised
-// by the number of labels made. A front that is cut keeps labels all along it. False
-// only without memory.
+// by the number of labels made. A front that is cut keeps labels all along it, and has no
+// segments of more layers than it may have labels. False only without memory.
 bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end, const struct slots *slots,
                       uint64_t capacity_bytes, enum recompute_wanted wanted, size_t most_labels, uint64_t *work,
                       struct recompute_list *list, struct error *error);
