@@ -118,6 +118,7 @@ void worlds_clear(struct worlds *worlds)
 struct simulation_extras worlds_extras(const struct worlds *worlds)
 {
     return (struct simulation_extras){ .lanes = worlds->has_lanes ? &worlds->lanes : NULL,
+                                       .receives = worlds->receives,
                                        .noise = worlds->has_noise ? &worlds->noise : NULL };
 }
 

@@ -40,11 +40,12 @@ static void write_ranks(struct json_writer *writer, const struct simulation *sim
     json_close(writer);
 }
 
-static void write_lanes(struct json_writer *writer, const struct lane_world_result *lanes)
+static void write_lanes(struct json_writer *writer, const struct lane_world_result *lanes, const char *receives)
 {
     static const char *const uses[] = { [LANES_FREE] = "free", [LANES_ONE] = "one_lane", [LANES_NONE] = "no_overlap" };
     json_begin_object(writer, "lanes", JSON_LINES);
     json_put_string(writer, "messages", uses[lanes->use]);
+    json_put_string(writer, "receives", receives);
     json_put_u64(writer, "capacity", lanes->capacity);
     json_put_u64(writer, "iteration_ns", lanes->iteration_ns);
     json_put_fraction(writer, "price", lane_world_price(lanes));
@@ -101,7 +102,7 @@ void simulation_write_with(const struct simulation *simulation, const struct sch
     write_critical_path(&writer, &simulation->critical_path);
     write_ranks(&writer, simulation);
     if (extras->lanes)
-        write_lanes(&writer, extras->lanes);
+        write_lanes(&writer, extras->lanes, extras->receives);
     if (extras->noise)
         write_noise(&writer, extras->noise);
     json_close(&writer);

@@ -7,6 +7,7 @@
 
 struct simulation_extras {
     const struct lane_world_result *lanes;  // or NULL
+    const char *receives;                   // where they stand in it: "early", "late", "timed", "as given"
     const struct noise_result *noise;  // or NULL
 };
 

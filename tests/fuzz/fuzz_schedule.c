@@ -8,6 +8,7 @@
 #include "schedules/check.h"
 #include "schedules/lane_world.h"
 #include "schedules/lower.h"
+#include "schedules/lower_timed.h"
 #include "schedules/simulate.h"
 #include "schedules/slots.h"
 
@@ -92,6 +93,23 @@ static void judge_late(const struct schedule *schedule)
     check_result_clear(&result);
 }
 
+// Receives when their message is made: whatever can run then needs no buffer and one communicator per pair of ranks.
+static void judge_timed(const struct schedule *order)
+{
+    struct error error = { 0 };
+    struct check_result result;
+    struct cost_row *costs = calloc(order->stages, sizeof *costs);
+    for (uint32_t stage = 0; stage < order->stages; stage++)
+        costs[stage] = (struct cost_row){ .forward_ns = stage % 3, .backward_ns = 2, .reduce_ns = 1 };
+    struct schedule *timed = schedule_lower_timed(order, costs, NULL, &error);
+    require(timed != NULL);
+    require(schedule_check_as(timed, &(struct check_request){ .shared = true }, &result, &error));
+    require(result.ok && result.capacity == 0);
+    check_result_clear(&result);
+    schedule_free(timed);
+    free(costs);
+}
+
 static void ask_everything(const struct schedule *schedule)
 {
     struct error error = { 0 };
@@ -104,6 +122,8 @@ static void ask_everything(const struct schedule *schedule)
     run_in_lanes(schedule, LANES_ONE, result.ok);
     run_in_lanes(schedule, LANES_NONE, result.ok);
     judge_late(schedule);
+    if (result.ok && !schedule->lowered)
+        judge_timed(schedule);
     if (schedule->lowered) {
         count_slots(schedule, result.ok);
     } else {
