@@ -158,8 +158,8 @@ static uint64_t bound_by(const struct order_problem *problem, uint32_t rank)
 
 // --- one stage per rank ------------------------------------------------------------------
 
-// Round and round: with room for k micro-batches F of i + k waits for I of i, and for its W where room for one more
-// byte of W is lacking.
+// Round and round: with room for k micro-batches F of i + k waits for I of i; and where there is no room for what
+// W needs beside them, for W of i, or else for I of i + 1.
 static uint64_t bound_by_rounds(const struct order_problem *problem, uint32_t stage)
 {
     const struct order_stage *at = &problem->stage[stage];
@@ -167,10 +167,11 @@ static uint64_t bound_by_rounds(const struct order_problem *problem, uint32_t st
     const uint64_t k = at->kept_forward_bytes ? room / at->kept_forward_bytes : m;
     if (k >= m)
         return 0;
-    const uint64_t weight = room - k * at->kept_forward_bytes < at->kept_weight_bytes ? at->cost_ns[MOVE_W] : 0;
-    const uint64_t round = way_back(problem, stage, stage) + at->cost_ns[MOVE_I] + weight;
+    const bool cramped = room - k * at->kept_forward_bytes < at->kept_weight_bytes;
+    const uint64_t more = cramped ? least(at->cost_ns[MOVE_W], at->cost_ns[MOVE_I]) : 0;
+    const uint64_t round = way_back(problem, stage, stage) + at->cost_ns[MOVE_I] + more;
     return problem->head_ns[at->rank] - problem->offset_ns[at->rank] + (m - 1) % k * at->cost_ns[MOVE_F]
-         + ((m - 1) / k + 1) * round + (at->cost_ns[MOVE_W] - weight) + problem->step_ns[at->rank];
+         + ((m - 1) / k + 1) * round - more + at->cost_ns[MOVE_W] + problem->step_ns[at->rank];
 }
 
 // The time of a rank that loses nothing before its first I.

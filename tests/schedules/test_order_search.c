@@ -5,6 +5,7 @@
 
 #include "schedules/check.h"
 #include "schedules/simulate.h"
+#include "tests/schedules/random_stages.h"
 #include "tests/schedules/slow_orders.h"
 #include "tests/test.h"
 
@@ -184,17 +185,6 @@ static void known_optimum_is_proved(void **state)
 
 // --- against all orders there are ------------------------------------------------------------
 
-static void fill_random(struct cost_row *costs, uint32_t stages, uint64_t least, uint64_t spread, uint64_t *seed)
-{
-    for (uint32_t s = 0; s < stages; s++) {
-        const uint64_t i = least + random_below(seed, spread), w = least + random_below(seed, spread);
-        costs[s] = (struct cost_row){ .forward_ns = least + random_below(seed, spread), .backward_input_ns = i,
-                                      .backward_weight_ns = w, .backward_ns = i + w,
-                                      .kept_forward_bytes = 20 + random_below(seed, 80) };
-        costs[s].kept_weight_bytes = random_below(seed, costs[s].kept_forward_bytes + 1);
-    }
-}
-
 static void assert_is_optimum(const struct order_request *request, uint64_t trial)
 {
     struct order_found found = found_for(request);
@@ -226,7 +216,7 @@ static void small_cases_are_the_optimum_of_all_orders(void **state)
         for (uint64_t trial = 0; trial < trials; trial++) {
             struct cost_row costs[SLOW_STAGES];
             const uint32_t v = sizes[k].chunks;
-            fill_random(costs, sizes[k].ranks * v, 1, 9, &seed);
+            random_stages(costs, sizes[k].ranks * v, 1, 9, &seed);
             const struct order_request request = {
                 .ranks = sizes[k].ranks, .micro_batches = sizes[k].micro_batches, .chunks = v,
                 .placement = v == 1 ? PLACEMENT_ONE_WAY : v == 2 ? PLACEMENT_V : PLACEMENT_WAVE, .costs = costs,
@@ -246,7 +236,7 @@ static void stages_that_differ_are_proved_to_p4_m6(void **state)
     for (uint64_t trial = 0; trial < test_trials(100, 2000); trial++) {
         struct cost_row costs[4];
         const uint32_t p = 2 + (uint32_t)random_below(&seed, 3), m = 2 + (uint32_t)random_below(&seed, 5);
-        fill_random(costs, p, 10, 20, &seed);
+        random_stages(costs, p, 10, 20, &seed);
         const struct order_request request = { .ranks = p, .micro_batches = m, .chunks = 1, .costs = costs,
                                                .latency_ns = random_below(&seed, 10), .objective = trial % 2,
                                                .memory_bytes = 100 * (p + random_below(&seed, p + 1)) };
@@ -269,7 +259,7 @@ static void there_is_always_an_order(void **state)
         const uint32_t v = placement == PLACEMENT_V ? 2 : placement == PLACEMENT_WAVE ? 4 : 1 + (uint32_t)random_below(&seed, 3);
         struct cost_row costs[6 * 4];
         uint64_t memory[6];
-        fill_random(costs, p * v, 0, 30, &seed);
+        random_stages(costs, p * v, 0, 30, &seed);
         for (uint32_t stage = 0; stage < p * v; stage++) {
             costs[stage].step_ns = random_below(&seed, 50);
             costs[stage].recompute_ns = trial % 3 == 0 ? random_below(&seed, 20) : 0;
