@@ -481,6 +481,14 @@ function waits(run, i) {
   return `waits for its rank, which did ${name} until ${time(b.end[cause])}`;
 }
 
+// What begins and ends with it is done together with it.
+function together(run, i) {
+  const b = run.boxes;
+  const names = [i - 1, i + 1].filter(k => b.rows[i] > 1 && b.rank[k] === b.rank[i] && b.start[k] === b.start[i]
+    && b.end[k] === b.end[i]).map(k => `<em>${label(run, k, true)}</em>`);
+  return names.length ? `<div>together with ${names.join(' and ')}</div>` : '';
+}
+
 function hintText(found) {
   const run = found.run, b = run.boxes;
   if (found.idle) {
@@ -493,7 +501,7 @@ function hintText(found) {
   return `<b>${label(run, i, true)}</b> ${kind.name}, ${time(b.end[i] - b.start[i])}`
     + `<div>rank ${b.rank[i]}, stage ${b.stage[i]}${b.micro[i] < 0 ? '' : ', micro-batch ' + b.micro[i]}`
     + `${b.split[i] ? ', split ' + b.split[i] : ''}; from ${time(b.start[i])} to ${time(b.end[i])}</div>`
-    + (b.again[i] > 0 ? `<div>of it ${time(b.again[i])} recomputing</div>` : '')
+    + together(run, i) + (b.again[i] > 0 ? `<div>of it ${time(b.again[i])} recomputing</div>` : '')
     + `<div>${waits(run, i)}</div>` + (b.critical[i] ? '<div>on the critical path</div>' : '');
 }
 
@@ -612,8 +620,9 @@ function listen(panel) {
     return [event.clientX - box.left, event.clientY - box.top];
   };
   canvas.addEventListener('wheel', event => {
-    event.preventDefault();
     const [x] = place(event), lines = event.deltaMode === 1 ? 16 : 1;
+    if (x < LEFT || x > LEFT + panel.plot) return;  // beside the lanes the wheel scrolls the page, as elsewhere
+    event.preventDefault();
     if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))
       along((event.deltaX || event.deltaY) * lines / panel.plot);
     else

@@ -31,6 +31,13 @@ has '<td>iteration</td><td>306 us</td><td>362 us</td><td>+56.0 us (+18.3 %)</td>
 opened "dark&hover=0,0,60000"
 has '<b>idle</b> 48.0 us'
 has 'then <em>0I0</em>, which waits for <em>1I0</em> of rank 1'
+# A group says so.
+weir schedule dualpipev --ranks 2 --chunks 2 --micro-batches 4 --format json > groups.json
+cp page.html two.html
+weir simulate groups.json --cost 10us,10us,10us,0us --overlapped 24us --format html -o page.html
+opened "light&hover=0,1,95000"
+has 'together with <em>1B0</em>'
+mv two.html page.html
 # What people do: the wheel zooms around the pointer, dragging moves along, keys and buttons do what they say.
 cat page.html - >acted.html <<'END'
 <script>
