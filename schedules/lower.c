@@ -71,7 +71,7 @@ static struct schedule *copy_without_lists(const struct schedule *order, struct 
 // end of the peer's list.
 static bool add_message(struct lowering *lowering, const struct visit *visit, struct error *error)
 {
-    struct action send = visit->action;
+    struct action send = *visit->at;
     send.kind = visit->back ? ACTION_SEND_B : ACTION_SEND_F;
     send.joined = 0;
     const uint32_t peer = (visit->back ? visit->seat - 1 : visit->seat + 1)->rank;
@@ -90,14 +90,14 @@ static void enter(struct lowering *lowering, uint32_t rank, bool in_this_round)
 static bool place(struct lowering *lowering, uint32_t rank, struct visit *visit, struct error *error)
 {
     return walk_look(&lowering->walk, rank, visit) == LOOK_READY && walk_place(&lowering->walk, visit)
-        && schedule_add(lowering->lowered, rank, visit->action, error);
+        && schedule_add(lowering->lowered, rank, *visit->at, error);
 }
 
 // A REDUCE in the lists of all copies, which stand there.
 static bool place_reduce(struct lowering *lowering, const struct visit *first, struct error *error)
 {
     const struct copies *copies = &lowering->walk.board.copies;
-    const uint32_t stage = first->action.stage;
+    const uint32_t stage = first->at->stage;
     bool good = true;
     for (uint32_t copy = copies->first[stage]; good && copy < copies->first[stage + 1]; copy++) {
         const uint32_t rank = copies->ranks[copy];
@@ -118,17 +118,17 @@ static bool take_turn(struct lowering *lowering, uint32_t rank, struct error *er
     do {
         if (!place(lowering, rank, &visits[count], error))
             return false;
-    } while (visits[count++].action.joined);
+    } while (visits[count++].at->joined);
     for (size_t i = 0; i < count; i++) {
         if (visits[i].gives && !add_message(lowering, &visits[i], error))
             return false;
         if (visits[i].woken != NO_RANK)
             enter(lowering, visits[i].woken, visits[i].woken > rank);
     }
-    if (visits[0].action.kind == ACTION_REDUCE && !place_reduce(lowering, &visits[0], error))
+    if (visits[0].at->kind == ACTION_REDUCE && !place_reduce(lowering, &visits[0], error))
         return false;
     // PyTorch has no VALIDATE: it takes no turn, so that messages stand where they would stand without it.
-    enter(lowering, rank, visits[0].action.kind == ACTION_VALIDATE);
+    enter(lowering, rank, visits[0].at->kind == ACTION_VALIDATE);
     return true;
 }
 

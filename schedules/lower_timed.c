@@ -61,10 +61,10 @@ static void note(struct timed *timed, const struct visit *visit)
     struct stroll *stroll = &timed->strolls[visit->rank];
     stroll_next(stroll);
     uint64_t turn = timed->count;
-    if (visit->action.kind == ACTION_REDUCE) {
+    if (visit->at->kind == ACTION_REDUCE) {
         if (visit->opens)
-            timed->meetings[visit->action.stage] = turn;
-        turn = timed->meetings[visit->action.stage];
+            timed->meetings[visit->at->stage] = turn;
+        turn = timed->meetings[visit->at->stage];
     }
     timed->done[timed->count++] = (struct done){ stroll->end_ns, turn, visit->rank, (uint32_t)stroll->size,
                                                  stroll->group };

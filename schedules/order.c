@@ -22,8 +22,8 @@ IN_LINE struct step *next_step(struct order *order, uint32_t rank, uint32_t pric
 
 IN_LINE void wait_in(struct making *making, struct step *step, const struct visit *visit)
 {
-    if (visit->needs)
-        step->wait = making->messages[visit->action.kind != ACTION_F][visit->unit];
+    if (visit_needs(visit))
+        step->wait = making->messages[visit->at->kind != ACTION_F][visit->unit];
 }
 
 IN_LINE void give_in(struct making *making, struct step *step, const struct visit *visit)
@@ -59,13 +59,13 @@ static void add_group(struct making *making, const struct visit *second)
 {
     struct order *order = making->order;
     const struct visit *visits[] = { &making->before, second };
-    const bool forward_first = visits[0]->action.kind == ACTION_F;
+    const bool forward_first = visits[0]->at->kind == ACTION_F;
     uint32_t prices[2];
     making->no_memory = !make_room(order, 3);
     for (int i = 0; i < 2 && !making->no_memory; i++) {
-        prices[i] = price_of(&making->walk.board, visits[i]->action);
+        prices[i] = price_of(&making->walk.board, *visits[i]->at);
         order->tariff.uses[prices[i]]++;
-        if (visits[i]->needs)
+        if (visit_needs(visits[i]))
             wait_in(making, next_step(order, second->rank, PRICE_NOTHING), visits[i]);
     }
     if (making->no_memory)
@@ -82,17 +82,17 @@ static void add_group(struct making *making, const struct visit *second)
 
 static void mark_apart(const struct visit *visit, struct step *step)
 {
-    if (visit->action.kind != ACTION_REDUCE)
+    if (visit->at->kind != ACTION_REDUCE)
         return;
     step->wait = visit->opens ? STEP_OPENS : STEP_MEETS;
-    step->channel = visit->action.stage;
+    step->channel = visit->at->stage;
 }
 
 // --- all of it ----------------------------------------------------------------------
 
 IN_LINE void add_steps_of(struct making *making, const struct visit *visit)
 {
-    if (visit->action.joined) {
+    if (visit->at->joined) {
         making->before = *visit;
         return;
     }
@@ -100,7 +100,7 @@ IN_LINE void add_steps_of(struct making *making, const struct visit *visit)
         add_group(making, visit);
         return;
     }
-    struct step *step = next_step(making->order, visit->rank, price_of(&making->walk.board, visit->action));
+    struct step *step = next_step(making->order, visit->rank, price_of(&making->walk.board, *visit->at));
     making->order->tariff.uses[step->price]++;
     wait_in(making, step, visit);
     give_in(making, step, visit);
@@ -122,7 +122,7 @@ static bool add_steps(struct order *order, const struct schedule *schedule, stru
     bool good = (making.messages[0] && making.messages[1]) || error_no_memory(error, "the messages of a schedule");
     good = good && walk_create(&making.walk, schedule, error);
     for (struct visit visit; good && !making.no_memory && walk_next(&making.walk, &visit);) {
-        if (takes_a_step(visit.action))
+        if (takes_a_step(*visit.at))
             add_steps_of(&making, &visit);
     }
     good = good && (!making.no_memory || error_no_memory(error, "the steps of a schedule"))

@@ -56,29 +56,29 @@ IN_LINE struct stretch stretch_of(struct run *run, const struct visit *visit, ui
 {
     const struct record *record = run->record;
     const uint64_t took = record->tariff.prices[price];
-    if (visit->action.joined)
+    if (visit->at->joined)
         return stretch_of_group(run, visit->rank, visit->at);
     uint64_t start = record->ranks[visit->rank].free_ns;
-    if (visit->needs)
-        start = later(start, record->arrived_ns[visit->action.kind != ACTION_F][visit->unit]);
-    if (visit->action.kind == ACTION_REDUCE)
-        start = start_of_meeting(run, visit->action.stage, visit->opens);
+    if (visit_needs(visit))
+        start = later(start, record->arrived_ns[visit->at->kind != ACTION_F][visit->unit]);
+    if (visit->at->kind == ACTION_REDUCE)
+        start = start_of_meeting(run, visit->at->stage, visit->opens);
     return (struct stretch){ start, start + took };
 }
 
 IN_LINE uint32_t price_of_visit(const struct record *record, const struct visit *visit)
 {
     const unsigned did = visit->seat ? record->walk.board.units[visit->unit] : 0;
-    return price_after(record->schedule, visit->action, did);
+    return price_after(record->schedule, *visit->at, did);
 }
 
 // In a group the forward comes first, whichever is named first. Where nothing goes back, nothing is kept.
 IN_LINE void count_in_flight(struct rank_record *rank, const struct visit *visit, bool forward_only)
 {
-    const bool forward = visit->action.joined || (visit->action.kind == ACTION_F && !visit->follows);
+    const bool forward = visit->at->joined || (visit->at->kind == ACTION_F && !visit->follows);
     if (forward && ++rank->in_flight > rank->result.peak_in_flight)
         rank->result.peak_in_flight = rank->in_flight;
-    if (!visit->action.joined && (forward_only || visit->follows || is_backward(visit->action)))
+    if (!visit->at->joined && (forward_only || visit->follows || is_backward(*visit->at)))
         rank->in_flight--;
 }
 
@@ -86,7 +86,7 @@ IN_LINE void count_time(struct rank_record *rank, const struct visit *visit, str
 {
     if (rank->past_ns == rank->first_ns)
         rank->result.first_ns = stretch.start_ns;
-    if (is_compute(visit->action))
+    if (is_compute(*visit->at))
         rank->result.busy_ns += stretch.end_ns - stretch.start_ns;
     rank->free_ns = stretch.end_ns;
     *rank->past_ns++ = stretch.end_ns;
@@ -96,16 +96,16 @@ IN_LINE void write_down(struct run *run, const struct visit *visit)
 {
     struct record *record = run->record;
     struct rank_record *rank = &record->ranks[visit->rank];
-    if (takes_time(visit->action)) {
+    if (takes_time(*visit->at)) {
         const uint32_t price = price_of_visit(record, visit);
         record->tariff.uses[price]++;
-        if (visit->action.kind == ACTION_F && (visit->action.joined || visit->follows))
+        if (visit->at->kind == ACTION_F && (visit->at->joined || visit->follows))
             record->tariff.uses[price - PRICE_F + PRICE_OVERLAPPED]++;
         if (!visit->follows)
             count_time(rank, visit, stretch_of(run, visit, price));
-        if (is_compute(visit->action))
+        if (is_compute(*visit->at))
             count_in_flight(rank, visit, record->forward_only);
-        if (visit->action.kind != ACTION_F)
+        if (visit->at->kind != ACTION_F)
             rank->result.recompute_ns += recomputed_ns(&record->tariff, price);
     }
     if (visit->gives) {
@@ -142,7 +142,7 @@ static bool enter(struct run *run, uint32_t rank)
     if (look != LOOK_READY)
         return look != LOOK_REFUSED;
     uint64_t ends_ns = record->ranks[rank].free_ns;
-    if (takes_time(visit.action))
+    if (takes_time(*visit.at))
         ends_ns = stretch_of(run, &visit, price_of_visit(record, &visit)).end_ns;
     rank_heap_push(&run->heap, rank, ends_ns);
     bool good = true;
@@ -164,7 +164,7 @@ static bool go_on(struct run *run, uint32_t rank)
         write_down(run, &visit);
         if (visit.woken != NO_RANK && !enter(run, visit.woken))
             return false;
-    } while (visit.action.joined);
+    } while (visit.at->joined);
     return enter(run, rank);
 }
 

@@ -19,33 +19,39 @@ static void seat_all(struct walk *walk)
                 seats[stage].sides |= CROSSES_BEFORE;
             if (!is_last && ranks[stage + 1] != ranks[stage])
                 seats[stage].sides |= CROSSES_AFTER;
+            seats[stage].rules = walk->rules[seats[stage].sides];
         }
     }
+}
+
+// `never` and `needs`: of what the unit has been through.
+static struct rule make_rule(unsigned never, unsigned needs, unsigned waits, enum gives gives, bool apart)
+{
+    needs |= apart ? APART : 0;
+    return (struct rule){ (uint16_t)(never | needs), (uint16_t)needs, (uint16_t)waits, 0, (uint8_t)gives };
 }
 
 static void make_compute_rules(struct rule rules[ACTION_REDUCE], unsigned sides, bool lowered, bool whole)
 {
     const bool before = sides & CROSSES_BEFORE, after = sides & CROSSES_AFTER;
-    rules[ACTION_F] = (struct rule){
-        .never = DID_F, .needs = before && lowered ? DID_RECV_F : 0, .waits = before ? GIVEN_F : 0,
-        .gives = after && !lowered ? GIVES_FORWARD : GIVES_NOTHING, .apart = !whole || !(before || (sides & IS_FIRST)) };
-    rules[ACTION_B] = (struct rule){
-        .never = DID_BACKWARD, .needs = DID_F | (after && lowered ? DID_RECV_B : 0), .waits = after ? GIVEN_B : 0,
-        .gives = before && !lowered ? GIVES_BACK : GIVES_NOTHING, .apart = !whole || !(after || (sides & IS_LAST)) };
+    rules[ACTION_F] = make_rule(DID_F, before && lowered ? DID_RECV_F : 0, before ? GIVEN_F : 0,
+                                after && !lowered ? GIVES_FORWARD : GIVES_NOTHING,
+                                !whole || !(before || (sides & IS_FIRST)));
+    rules[ACTION_B] = make_rule(DID_BACKWARD, DID_F | (after && lowered ? DID_RECV_B : 0), after ? GIVEN_B : 0,
+                                before && !lowered ? GIVES_BACK : GIVES_NOTHING,
+                                !whole || !(after || (sides & IS_LAST)));
     rules[ACTION_I] = rules[ACTION_B];
-    rules[ACTION_W] = (struct rule){ .never = DID_W, .needs = 1 << ACTION_I };
-    rules[ACTION_R] = (struct rule){ .never = DID_BACKWARD | DID_R, .needs = DID_F };
+    rules[ACTION_W] = make_rule(DID_W, 1 << ACTION_I, 0, GIVES_NOTHING, false);
+    rules[ACTION_R] = make_rule(DID_BACKWARD | DID_R, DID_F, 0, GIVES_NOTHING, false);
 }
 
 static void make_message_rules(struct rule rules[ACTION_REDUCE], unsigned sides)
 {
     const bool before = sides & CROSSES_BEFORE, after = sides & CROSSES_AFTER;
-    rules[ACTION_SEND_F] = (struct rule){ .never = 1 << ACTION_SEND_F, .needs = DID_F, .gives = GIVES_FORWARD,
-                                          .apart = !after };
-    rules[ACTION_SEND_B] = (struct rule){ .never = 1 << ACTION_SEND_B, .needs = WENT_BACK, .gives = GIVES_BACK,
-                                          .apart = !before };
-    rules[ACTION_RECV_F] = (struct rule){ .never = DID_RECV_F, .apart = !before };
-    rules[ACTION_RECV_B] = (struct rule){ .never = DID_RECV_B, .apart = !after };
+    rules[ACTION_SEND_F] = make_rule(1 << ACTION_SEND_F, DID_F, 0, GIVES_FORWARD, !after);
+    rules[ACTION_SEND_B] = make_rule(1 << ACTION_SEND_B, WENT_BACK, 0, GIVES_BACK, !before);
+    rules[ACTION_RECV_F] = make_rule(DID_RECV_F, 0, 0, GIVES_NOTHING, !before);
+    rules[ACTION_RECV_B] = make_rule(DID_RECV_B, 0, 0, GIVES_NOTHING, !after);
 }
 
 static void make_rules(struct walk *walk)
@@ -106,17 +112,17 @@ static enum look refuse_at(struct walk *walk, uint32_t rank, const struct action
 static enum look meet(struct walk *walk, struct visit *visit)
 {
     const struct copies *copies = &walk->board.copies;
-    const uint32_t stage = visit->action.stage;
+    const uint32_t stage = visit->at->stage;
     struct waiting *waiting = &walk->waiting[stage];
     struct cursor *cursor = &walk->cursors[visit->rank];
     if (cursor->meeting == MEETING_OPEN)
         return LOOK_READY;
-    if (waiting->count > 0 && waiting->update != visit->action.micro_batch) {
+    if (waiting->count > 0 && waiting->update != visit->at->micro_batch) {
         snprintf(walk->reason, sizeof walk->reason, "another copy of stage %u reduces another update", stage);
         return refuse_at(walk, visit->rank, cursor->at);
     }
     if (cursor->meeting == MEETING_NONE)
-        *waiting = (struct waiting){ waiting->count + 1, visit->action.micro_batch };
+        *waiting = (struct waiting){ waiting->count + 1, visit->at->micro_batch };
     cursor->meeting = MEETING_WAITS;
     if (waiting->count < copies_count(copies, stage))
         return LOOK_WAITS;
@@ -131,11 +137,10 @@ enum look walk_look_apart(struct walk *walk, struct visit *visit)
 {
     const struct cursor *cursor = &walk->cursors[visit->rank];
     visit->seat = NULL;
-    visit->needs = false;
-    if (!board_in_range(&walk->board, visit->rank, visit->action, walk->reason)
-        || (visit->action.joined && !group_fits(cursor->at, group_size(cursor->at, cursor->end), walk->reason)))
+    if (!board_in_range(&walk->board, visit->rank, *visit->at, walk->reason)
+        || (visit->at->joined && !group_fits(cursor->at, group_size(cursor->at, cursor->end), walk->reason)))
         return refuse_at(walk, visit->rank, cursor->at);
-    return visit->action.kind == ACTION_REDUCE ? meet(walk, visit) : LOOK_READY;
+    return visit->at->kind == ACTION_REDUCE ? meet(walk, visit) : LOOK_READY;
 }
 
 enum look walk_look_at_group(struct walk *walk, const struct visit *visit)
@@ -145,7 +150,7 @@ enum look walk_look_at_group(struct walk *walk, const struct visit *visit)
     if (!group_fits(cursor->at, size, walk->reason))
         return refuse_at(walk, visit->rank, cursor->at);
     for (const struct action *at = cursor->at + 1; at < cursor->at + size; at++) {
-        struct visit other = { .rank = visit->rank, .action = *at };
+        struct visit other = { .rank = visit->rank, .at = at };
         if (!walk_sit(walk, &other, false) && !board_in_range(&walk->board, visit->rank, *at, walk->reason))
             return refuse_at(walk, visit->rank, at);
         if (!walk_is_served(walk, &other))

@@ -22,24 +22,24 @@
 
 #include "schedules/board.h"
 
-// Where a stage of a route is, and what is around it.
-struct seat {
-    uint32_t rank;
-    uint8_t sides;
-};
-enum { CROSSES_BEFORE = 1, CROSSES_AFTER = 2, IS_FIRST = 4, IS_LAST = 8, SIDES = 16 };
-
 enum gives { GIVES_NOTHING, GIVES_FORWARD, GIVES_BACK };
 
 // What an action of a kind asks of its unit, by the sides of its seat: the rules of
 // the board for what is plain, in one place.
 struct rule {
-    uint16_t never, needs;  // of what the unit has been through
-    uint16_t waits;         // for GIVEN_F or GIVEN_B, if it needs a message
+    uint16_t mask, wants;  // of what the unit has been through, `mask` must be as `wants` says
+    uint16_t waits;        // for GIVEN_F or GIVEN_B, if it needs a message
     uint16_t sets;
-    uint8_t gives;          // enum gives
-    bool apart;             // more is asked than of the unit alone, or it is out of place: the board says
+    uint8_t gives;         // enum gives
 };
+
+// Where a stage of a route is, and what is around it.
+struct seat {
+    uint32_t rank;
+    uint8_t sides;
+    const struct rule *rules;  // by kind
+};
+enum { CROSSES_BEFORE = 1, CROSSES_AFTER = 2, IS_FIRST = 4, IS_LAST = 8, SIDES = 16 };
 
 // The copies of a stage that wait at a REDUCE for the others.
 struct waiting {
@@ -75,21 +75,21 @@ struct walk {
 
 struct visit {
     uint32_t rank;
-    const struct action *at;  // where it stands in its list
-    struct action action;
-    size_t unit;        // its own (board.h), if it has one
-    const struct seat *seat;  // and with it the rule
+    const struct action *at;  // the action, in its list
+    size_t unit;              // its own (board.h), if it has one
+    const struct seat *seat;  // and with it the rule; or NULL
     const struct rule *rule;
     bool follows;       // it is done together with the action visited before
     bool opens;         // a REDUCE for all who wait at it
-    bool needs, gives;  // a message
-    bool back;          // of the message that is given: which way it goes
+    bool gives;         // a message
+    bool back;          // which way that goes
     size_t user;        // and the unit that uses it
     uint32_t channel;   // and its place among (route, boundary, direction, split)
     uint32_t woken;     // and the rank that was waiting for it, or NO_RANK
 };
 #define NO_RANK UINT32_MAX
 
+// The walk must stay where it is until it is cleared.
 bool walk_create(struct walk *walk, const struct schedule *schedule, struct error *error);
 void walk_clear(struct walk *walk);
 
@@ -98,8 +98,16 @@ void walk_clear(struct walk *walk);
 bool walk_end(const struct walk *walk, struct error *error);
 
 // Beside what has been done, a unit's bits say which messages were given to it, and
-// that it had its B or I.
-enum { GIVEN_F = 1 << ACTION_KINDS, GIVEN_B = 2 << ACTION_KINDS, WENT_BACK = 4 << ACTION_KINDS };
+// that it had its B or I. APART is never set: a rule that wants it leaves all to the board.
+enum { GIVEN_F = 1 << ACTION_KINDS, GIVEN_B = 2 << ACTION_KINDS, WENT_BACK = 4 << ACTION_KINDS,
+       APART = 8 << ACTION_KINDS };
+_Static_assert(APART <= UINT16_MAX, "a unit has 16 bits");
+
+// Whether it needs a message.
+static inline bool visit_needs(const struct visit *visit)
+{
+    return visit->seat && visit->rule->waits;
+}
 
 // --- the steps of a walk, in line: they are taken millions of times --------------
 
@@ -112,16 +120,15 @@ enum look { LOOK_READY, LOOK_WAITS, LOOK_DONE, LOOK_REFUSED };
 IN_LINE bool walk_sit(const struct walk *walk, struct visit *visit, const bool simple)
 {
     const struct schedule *schedule = walk->schedule;
-    const struct action action = visit->action;
+    const struct action *at = visit->at;
     const uint32_t splits = simple ? 1 : schedule->splits;
-    if (action.kind >= ACTION_REDUCE || action.split >= splits || action.stage >= schedule->stages
-        || action.micro_batch >= schedule->micro_batches)
+    if (at->kind >= ACTION_REDUCE || at->split >= splits || at->stage >= schedule->stages
+        || at->micro_batch >= schedule->micro_batches)
         return false;
-    const size_t route = simple ? 0 : schedule->route_of[action.micro_batch];
-    visit->unit = action.stage * walk->stride + (size_t)action.micro_batch * splits + action.split;
-    visit->seat = &walk->seats[route * schedule->stages + action.stage];
-    visit->rule = &walk->rules[visit->seat->sides][action.kind];
-    visit->needs = visit->rule->waits != 0;
+    const size_t route = simple ? 0 : schedule->route_of[at->micro_batch];
+    visit->unit = at->stage * walk->stride + (size_t)at->micro_batch * splits + at->split;
+    visit->seat = &walk->seats[route * schedule->stages + at->stage];
+    visit->rule = &visit->seat->rules[at->kind];
     return visit->seat->rank == visit->rank;
 }
 
@@ -133,7 +140,7 @@ IN_LINE bool walk_is_served(const struct walk *walk, const struct visit *visit)
 
 IN_LINE enum look walk_wait(struct walk *walk, const struct visit *visit)
 {
-    walk->cursors[visit->rank].waits = 2 * visit->unit + (visit->action.kind != ACTION_F);
+    walk->cursors[visit->rank].waits = 2 * visit->unit + (visit->at->kind != ACTION_F);
     return LOOK_WAITS;
 }
 
@@ -158,7 +165,6 @@ IN_LINE enum look walk_look_as(struct walk *walk, uint32_t rank, struct visit *v
         return LOOK_DONE;
     visit->rank = rank;
     visit->at = cursor->at;
-    visit->action = *cursor->at;
     visit->follows = cursor->follows;
     visit->opens = visit->gives = false;
     visit->woken = NO_RANK;
@@ -166,7 +172,7 @@ IN_LINE enum look walk_look_as(struct walk *walk, uint32_t rank, struct visit *v
         return walk_look_seldom(walk, visit, true);
     if (!walk_is_served(walk, visit))
         return walk_wait(walk, visit);
-    return visit->action.joined && !visit->follows ? walk_look_seldom(walk, visit, false) : LOOK_READY;
+    return cursor->at->joined && !visit->follows ? walk_look_seldom(walk, visit, false) : LOOK_READY;
 }
 
 // Whether a rank can go on. It waits from now on if it cannot.
@@ -184,7 +190,7 @@ IN_LINE void walk_give(struct walk *walk, struct visit *visit, const bool simple
     visit->user = visit->back ? visit->unit - walk->stride : visit->unit + walk->stride;
     visit->channel = (uint32_t)(2 * (visit->seat - walk->seats)) - visit->back;
     if (!simple)
-        visit->channel = visit->channel * walk->schedule->splits + visit->action.split;
+        visit->channel = visit->channel * walk->schedule->splits + visit->at->split;
     walk->board.units[visit->user] |= visit->back ? GIVEN_B : GIVEN_F;
     if (walk->cursors[to->rank].waits == 2 * visit->user + visit->back) {
         walk->cursors[to->rank].waits = NOTHING;
@@ -198,7 +204,7 @@ bool walk_add_apart(struct walk *walk, uint32_t rank, const struct action *at);
 IN_LINE bool walk_place_as(struct walk *walk, struct visit *visit, const bool simple)
 {
     struct cursor *cursor = &walk->cursors[visit->rank];
-    cursor->follows = visit->action.joined;
+    cursor->follows = visit->at->joined;
     cursor->at++;
     __builtin_prefetch(cursor->at + 32);  // with a hundred lists, nobody else fetches ahead
     if (!visit->seat) {
@@ -207,8 +213,7 @@ IN_LINE bool walk_place_as(struct walk *walk, struct visit *visit, const bool si
     }
     const struct rule *rule = visit->rule;
     uint16_t *unit = &walk->board.units[visit->unit];
-    const bool is_plain = !(rule->apart | (*unit & rule->never) | (rule->needs & ~(unsigned)*unit));
-    if (!is_plain && !walk_add_apart(walk, visit->rank, visit->at))
+    if (((*unit ^ rule->wants) & rule->mask) && !walk_add_apart(walk, visit->rank, visit->at))
         return false;
     *unit |= rule->sets;
     if (rule->gives != GIVES_NOTHING)
@@ -228,12 +233,12 @@ IN_LINE bool walk_place(struct walk *walk, struct visit *visit)
 //         ... walk->board.copies.ranks[copy] ...
 IN_LINE uint32_t walk_first_copy(const struct walk *walk, const struct visit *visit)
 {
-    return visit->opens ? walk->board.copies.first[visit->action.stage] : 0;
+    return visit->opens ? walk->board.copies.first[visit->at->stage] : 0;
 }
 
 IN_LINE uint32_t walk_end_copy(const struct walk *walk, const struct visit *visit)
 {
-    return visit->opens ? walk->board.copies.first[visit->action.stage + 1] : 0;
+    return visit->opens ? walk->board.copies.first[visit->at->stage + 1] : 0;
 }
 
 // Puts those on the stack whom the visit let go on.

@@ -9,10 +9,10 @@ static void check_visit(const struct schedule *schedule, struct board *board, co
                         size_t position)
 {
     char reason[REASON_SIZE];
-    const struct action action = visit->action;
+    const struct action action = *visit->at;
     assert_memory_equal(&action, &schedule->lists[visit->rank].at[position], sizeof action);
-    assert_int_equal(visit->needs, needs_message(schedule, action));
-    if (visit->needs) {
+    assert_int_equal(visit_needs(visit), needs_message(schedule, action));
+    if (visit_needs(visit)) {
         const struct action giver = action_needed_by(action);
         const unsigned kinds = action.kind == ACTION_F ? (schedule->lowered ? 1u << ACTION_SEND_F : DID_F)
                                                        : (schedule->lowered ? 1u << ACTION_SEND_B : DID_BACKWARD);
