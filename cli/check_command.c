@@ -82,7 +82,8 @@ static const struct argp argp = {
            "Positions count from 0, in a rank's list with its messages. Exit code 1: it cannot run, or does not hold.\n\n"
            "Examples:\n"
            "  weir schedule 1f1b --ranks 4 --micro-batches 8 --format json | weir check -\n"
-           "  weir check schedule.json --cost 18522us,18086us,9337us,601us --keep 1.2GiB,400MiB --memory 80GiB\n"
+           "  weir check schedule.json --cost 18522us,18086us,9337us,601us \\\n"
+           "      --keep 1.2GiB,400MiB --memory 80GiB\n"
            "  weir check schedule.json --lower all\n"
            "  weir check schedule.json --lower late --sends eager:1 --channels shared\n"
            "  weir check plan.json --profile profile.json\n",
@@ -127,13 +128,12 @@ static void write_sharing(const struct given *given, const struct check_sharing 
 {
     if (sharing->pairs == 0 || given->shared)
         return;
-    if (sharing->can == sharing->pairs) {
-        text_add(text, "One communicator per pair of ranks would do for all %zu pairs.\n", sharing->pairs);
-        return;
-    }
-    text_add(text, "One communicator per pair of ranks would do for %zu of %zu pairs; not here: ", sharing->can,
-             sharing->pairs);
-    write_fault(&sharing->first_fault, text);
+    text_add(text, "%zu of ", sharing->can);
+    text_add_count(text, sharing->pairs, "pair", "pairs");
+    text_add(text, " of a sender and a receiver could do with one communicator each%s",
+             sharing->can == sharing->pairs ? ".\n" : "; not here: ");
+    if (sharing->can < sharing->pairs)
+        write_fault(&sharing->first_fault, text);
 }
 
 static void write_memory(const struct schedule *schedule, const struct check_memory *memory, struct text *text)
@@ -163,10 +163,11 @@ static void write_findings(const struct given *given, const struct schedule *sch
 {
     write_faults(result, text);
     if (result->ok || result->memory.is_known) {
-        text_add(text, "%s can run: %u ranks, %u stages, %u micro-batches; it needs ", schedule->name,
-                 schedule->ranks, schedule->stages, schedule->micro_batches);
+        text_add(text, "%s can run: ", schedule->name);
+        subject_write_shape(schedule->ranks, schedule->stages, schedule->micro_batches, text);
+        text_add(text, "; ");
         add_enough(given, result, text);
-        text_add(text, ".\n");
+        text_add(text, " suffice%s.\n", result->capacity == 1 && !result->grouped ? "s" : "");
         write_sharing(given, &result->sharing, text);
         write_memory(schedule, &result->memory, text);
         return;
@@ -277,8 +278,9 @@ static bool check_all(const struct given *given, const struct subject *subject, 
         *ok |= good && results[i].ok;
     }
     if (good) {
-        text_add(text, "%s, %u ranks, %u stages, %u micro-batches, with ", schedule->name, schedule->ranks,
-                 schedule->stages, schedule->micro_batches);
+        text_add(text, "%s, ", schedule->name);
+        subject_write_shape(schedule->ranks, schedule->stages, schedule->micro_batches, text);
+        text_add(text, ", with ");
         add_asked(given, text);
         text_add(text, "\nreceives  verdict  least buffered sends  in groups  pairs of ranks that can share a communicator\n");
     }

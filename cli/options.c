@@ -30,6 +30,8 @@ unsigned option_name(const char *argument, const char *option, const char *const
 
 void option_argument(const char **to, const char *argument, const char *what, struct argp_state *state)
 {
+    if (!*argument)
+        argp_error(state, "the name of a %s is empty", what);
     if (*to)
         argp_error(state, "one %s, not also \"%s\"", what, argument);
     *to = argument;

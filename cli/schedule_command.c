@@ -91,11 +91,15 @@ static void check_given(struct given *given, struct argp_state *state)
     if (given->name && is_file(given->name)) {
         if (shared->ranks || shared->micro_batches || shared->chunks || given->splits || given->replicas)
             argp_error(state, "%s: is a file, which says itself how many ranks and micro-batches it has", given->name);
-    } else if (given->from.cost || given->from.shared.cluster) {
-        argp_error(state, "--cost and --cluster say what a file's stages take: give them with a file");
-    } else if (!given->name || !shared->ranks || !shared->micro_batches) {
-        argp_error(state, "a schedule's name, --ranks and --micro-batches are needed, or a file");
+        return;
     }
+    if (given->from.cost || given->from.shared.cluster)
+        argp_error(state, "--cost and --cluster say what a file's stages take: give them with a file");
+    struct error error = { 0 };
+    if (given->name && !generator_find(given->name, &error))
+        argp_error(state, "%s; a file's name has a \".\" or a \"/\"", error.text);
+    if (!given->name || !shared->ranks || !shared->micro_batches)
+        argp_error(state, "a schedule's name, --ranks and --micro-batches are needed, or a file");
 }
 
 static error_t take(int key, char *argument, struct argp_state *state)

@@ -92,13 +92,12 @@ static error_t take(int key, char *argument, struct argp_state *state)
 static const struct argp argp = {
     .options = options,
     .parser = take,
-    .args_doc = "search",
     .doc = "Searches the order in which each rank does its F, I and W, for what each stage costs and the bytes that each "
            "rank has. Prints the best order found, a bound that no order beats, and the gap between them.\v"
            "Bytes: kept_forward_bytes from F to the end of I, kept_weight_bytes from there to the end of W, fixed_bytes "
            "and the largest transient_bytes; buffers of messages are not counted.\n\nExample:\n"
-           "  weir schedule search --ranks 8 --micro-batches 24 --cost 18522us,18086us,9337us,601us \\\n"
-           "      --keep 192MiB,70MiB --memory 1536MiB\n",
+           "  weir schedule search --ranks 8 --micro-batches 24 \\\n"
+           "      --cost 18522us,18086us,9337us,601us --keep 192MiB,70MiB --memory 1536MiB\n",
 };
 
 // --- what is searched -------------------------------------------------------------
@@ -149,8 +148,9 @@ static void write_summary(const struct order_request *request, const struct orde
                           struct text *text)
 {
     char time[NUMBER_SIZE], bound[NUMBER_SIZE], memory[NUMBER_SIZE];
-    text_add(text, "search: %u ranks, %u stages, %u micro-batches, placement %s, ", request->ranks,
-             request->ranks * request->chunks, request->micro_batches, order_placement_names[request->placement]);
+    text_add(text, "search: ");
+    subject_write_shape(request->ranks, request->ranks * request->chunks, request->micro_batches, text);
+    text_add(text, ", placement %s, ", order_placement_names[request->placement]);
     if (request->memory_bytes)
         text_add(text, "%s per rank\n", bytes_format(request->memory_bytes, memory));
     else
@@ -193,6 +193,8 @@ static int print(const struct given *given, const struct order_request *request,
 int command_run_search(int count, char **arguments)
 {
     struct given given = { .has_name = false };
+    char name[] = "weir schedule search";
+    arguments[0] = name;
     command_parse(&argp, count, arguments, &given);
     const struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND };  // a second one kills
     sigaction(SIGINT, &action, NULL);

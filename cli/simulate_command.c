@@ -49,19 +49,25 @@ static const struct argp_option options[] = {
 
 static bool has_costs(const struct subject_options *subject)
 {
-    return subject->cost || subject->has_keep || subject->shared.cluster || subject->shared.schedule
-        || subject->shared.micro_batches;
+    return subject->cost || subject->has_keep || subject->shared.cluster;
+}
+
+static bool changes_plan(const struct subject_options *subject)
+{
+    return subject->shared.schedule || subject->shared.micro_batches;
 }
 
 // What does not go together. `state` knows how to end the program.
 static void check_options(const struct given *given, struct argp_state *state)
 {
-    const bool measured = given->trace.count > 0;
+    const bool measured = given->trace.count > 0, asks_worlds = given->world.use != LANES_FREE || given->world.has_noise;
+    if (given->unit_steps && (has_costs(&given->subject) || given->against || given->format != FORMAT_TEXT || asks_worlds))
+        argp_error(state, "--unit-steps: prints a number of steps: it goes without costs, links, lanes, noise and formats");
     if (given->against && given->format != FORMAT_TEXT && given->format != FORMAT_HTML)
         argp_error(state, "--against: only text and html show two");
-    if (measured && (given->unit_steps || given->world.use != LANES_FREE || given->world.has_noise))
+    if (measured && (given->unit_steps || asks_worlds))
         argp_error(state, "--trace: was measured: nothing can be simulated of it");
-    if (measured && !given->against && has_costs(&given->subject))
+    if (measured && !given->against && (has_costs(&given->subject) || changes_plan(&given->subject)))
         argp_error(state, "--trace: has its own times: costs, clusters and the like are for what it is held --against");
     if (given->trace.has_iteration && !measured && !given->against)
         argp_error(state, "--iteration: is of a trace");
@@ -105,10 +111,19 @@ static const struct argp argp = {
            "FILE may be \"-\", standard input.\v"
            "A schedule needs costs: its own, or --cost. Messages cost what --cost or --cluster says (rank r on device "
            "r); in a plan, what its own cluster says. "
-           "--micro-batches and --schedule change those of a plan, whose cuts and recomputation stay.\n\nExamples:\n"
+           "--micro-batches and --schedule change those of a plan, whose cuts and recomputation stay.\n\n"
+           "Bubbles, where T is from the first start to the last end:\n"
+           "  makespan  the share of T in which ranks are idle, on average\n"
+           "  overhead  how much T exceeds the most work of a rank, as a share of it\n"
+           "  span      a rank's idle share from its own first start to its last end; the\n"
+           "            largest of all ranks\n"
+           "  zb_rate   the longest such span less the most work, as a share of that span:\n"
+           "            what the zero-bubble papers print\n\n"
+           "Examples:\n"
            "  weir schedule 1f1b --ranks 8 --micro-batches 24 --format json > 1f1b.json\n"
            "  weir simulate 1f1b.json --cost 18522us,18086us,9337us,601us\n"
-           "  weir simulate 1f1b.json --cost 18522us,18086us,9337us,601us --one-lane --noise 5%\n"
+           "  weir simulate 1f1b.json --cost 18522us,18086us,9337us,601us \\\n"
+           "      --one-lane --noise 5%\n"
            "  weir simulate plan.json --against other.json --format html -o page.html\n"
            "  weir simulate --trace rank*.json.gz --against plan.json\n",
 };
@@ -160,8 +175,9 @@ static void write_summary(const struct simulation *simulation, const struct subj
     char a[NUMBER_SIZE], b[NUMBER_SIZE];
     const struct bubble *bubble = &simulation->bubble;
     const uint64_t unit = subject->unit_ns;
-    text_add(text, "%s: %u ranks, %u stages, %u micro-batches, weights %s\n", schedule->name, schedule->ranks,
-             schedule->stages, schedule->micro_batches, weights_names[schedule->weights]);
+    text_add(text, "%s: ", schedule->name);
+    subject_write_shape(schedule->ranks, schedule->stages, schedule->micro_batches, text);
+    text_add(text, ", weights %s\n", weights_names[schedule->weights]);
     if (unit)
         text_add(text, "unit           1 is %llu ns, so that all costs are whole\n", (unsigned long long)unit);
     text_add(text, "time           %s (%llu ns); longest span of a rank %s\n",

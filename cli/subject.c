@@ -93,7 +93,9 @@ static bool load_costs(const struct subject_options *options, struct costs *cost
     char *text = text_load(options->cost, &length, error);
     if (!text)
         return error_at(error, "--cost");
-    const bool good = is_plan(text, length) ? take_plans_costs(text, length, options->cost, costs, error)
+    const bool good = csv_is_likely(text, length)
+                        ? error_set(error, "--cost: %s: is PyTorch's CSV, which has no costs", options->cost)
+                    : is_plan(text, length) ? take_plans_costs(text, length, options->cost, costs, error)
                                             : costs_read(text, length, options->cost, costs, error);
     free(text);
     return good;
@@ -142,8 +144,7 @@ static struct network *network_of_cluster(const char *name, uint32_t ranks, stru
 static struct schedule *read_csv(const char *text, size_t length, const char *name, struct error *error)
 {
     size_t passed_over;
-    struct schedule *schedule = csv_read(text, length, strcmp(name, "-") == 0 ? "standard input" : name, &passed_over,
-                                         error);
+    struct schedule *schedule = csv_read(text, length, name, &passed_over, error);
     if (passed_over)
         fprintf(stderr, "weir: %s: %zu cell%s of UNSHARD, RESHARD or WAIT passed over\n", name, passed_over,
                 passed_over == 1 ? "" : "s");
@@ -242,22 +243,29 @@ static bool read_plan(const struct subject_options *options, const char *text, s
 
 // --- either ---------------------------------------------------------------------
 
-bool subject_load(const struct subject_options *options, struct subject *subject, struct error *error)
+static const char *name_of(const char *file)
+{
+    return strcmp(file, "-") == 0 ? "standard input" : file;
+}
+
+bool subject_load(const struct subject_options *given, struct subject *subject, struct error *error)
 {
     size_t length;
-    char *text = text_load(options->file, &length, error);
+    char *text = text_load(given->file, &length, error);
     if (!text)
         return false;
+    struct subject_options options = *given;
+    options.file = name_of(given->file);
     bool good;
     if (is_plan(text, length))
-        good = read_plan(options, text, length, subject, error);
-    else if (options->shared.micro_batches)
+        good = read_plan(&options, text, length, subject, error);
+    else if (options.shared.micro_batches)
         good = error_set(error, "%s: is a schedule, whose micro-batches are its own: leave --micro-batches out",
-                         options->file);
-    else if (options->shared.schedule)
-        good = error_set(error, "%s: is a schedule itself: leave --schedule out", options->file);
+                         options.file);
+    else if (options.shared.schedule)
+        good = error_set(error, "%s: is a schedule itself: leave --schedule out", options.file);
     else
-        good = read_schedule(options, text, length, subject, error);
+        good = read_schedule(&options, text, length, subject, error);
     free(text);
     return good;
 }
@@ -265,7 +273,7 @@ bool subject_load(const struct subject_options *options, struct subject *subject
 bool subject_wants_costs(const struct subject_options *options, const struct subject *subject, struct error *error)
 {
     return subject->schedule->costs
-        || error_set(error, "%s: has no costs: give --cost F,I,W,C or a document of them", options->file);
+        || error_set(error, "%s: has no costs: give --cost F,I,W,C or a document of them", name_of(options->file));
 }
 
 void subject_clear(struct subject *subject)
@@ -274,4 +282,13 @@ void subject_clear(struct subject *subject)
     network_free(subject->network);
     schedule_free(subject->schedule);
     *subject = (struct subject){ .schedule = NULL };
+}
+
+void subject_write_shape(uint32_t ranks, uint32_t stages, uint32_t micro_batches, struct text *text)
+{
+    text_add_count(text, ranks, "rank", "ranks");
+    text_add(text, ", ");
+    text_add_count(text, stages, "stage", "stages");
+    text_add(text, ", ");
+    text_add_count(text, micro_batches, "micro-batch", "micro-batches");
 }

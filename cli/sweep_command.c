@@ -146,8 +146,8 @@ static const struct argp argp = {
            " with what is known; a second one ends it at once."
            "\vRows with other numbers of micro-batches are compared by the time per micro-batch. Exit code 1: nothing"
            " fits.\n\nExample:\n"
-           "  weir sweep profile.json --cluster \"4 devices, 16GiB, 12GB/s 5us\" --micro-batches 8,16,32 \\\n"
-           "      --plan plan.json\n",
+           "  weir sweep profile.json --cluster \"4 devices, 16GiB, 12GB/s 5us\" \\\n"
+           "      --micro-batches 8,16,32 --plan plan.json\n",
 };
 
 static volatile sig_atomic_t interrupted;

@@ -131,8 +131,9 @@ void traces_write(const struct exhibit *exhibit, struct text *text)
     const struct bubble *bubble = &simulation->bubble;
     const struct trace_summary *trace = &exhibit->trace;
     char a[NUMBER_SIZE], b[NUMBER_SIZE], c[NUMBER_SIZE];
-    text_add(text, "measured: %u ranks, %u stages, %u micro-batches, ", simulation->ranks, trace->stages,
-             trace->micro_batches);
+    text_add(text, "measured: ");
+    subject_write_shape(simulation->ranks, trace->stages, trace->micro_batches, text);
+    text_add(text, ", ");
     if (exhibit->all_iterations)
         text_add(text, "all %u iterations\n", trace->iterations);
     else

@@ -142,7 +142,7 @@ static void write_lanes(const struct worlds *worlds, uint64_t unit_ns, struct te
 static void write_noise(const struct noise_result *noise, uint64_t unit_ns, struct text *text)
 {
     char a[NUMBER_SIZE], b[NUMBER_SIZE], c[NUMBER_SIZE], d[NUMBER_SIZE], e[NUMBER_SIZE];
-    text_add(text, "noise %5.2f %%  median %s, mean %s, min %s, p95 %s, max %s over %u trials of seed %llu\n",
+    text_add(text, "noise          %.2f %%: median %s, mean %s, min %s, p95 %s, max %s over %u trials of seed %llu\n",
              noise->request.ppm / 1e4, costs_format(unit_ns, noise->median_ns, a), costs_format(unit_ns, noise->mean_ns, b),
              costs_format(unit_ns, noise->min_ns, c), costs_format(unit_ns, noise->p95_ns, d), costs_format(unit_ns, noise->max_ns, e),
              noise->request.trials, (unsigned long long)noise->request.seed);

@@ -70,6 +70,11 @@ void text_add_repeated(struct text *text, const char *unit, size_t times)
         text_add_bytes(text, unit, length);
 }
 
+void text_add_count(struct text *text, size_t count, const char *one, const char *many)
+{
+    text_add(text, "%zu %s", count, count == 1 ? one : many);
+}
+
 void text_clear(struct text *text)
 {
     free(text->data);

@@ -25,6 +25,7 @@ struct text {
 void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_add_bytes(struct text *text, const char *bytes, size_t length);
 void text_add_repeated(struct text *text, const char *unit, size_t times);
+void text_add_count(struct text *text, size_t count, const char *one, const char *many);  // "1 rank", "4 ranks"
 void text_clear(struct text *text);
 
 // The text as a string of the caller's own (free() it); the text is empty after.

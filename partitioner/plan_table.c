@@ -84,8 +84,11 @@ static void print_sense(const struct plan *plan, struct text *text)
 
 void plan_print(const struct plan *plan, struct text *text)
 {
-    text_add(text, "%s by %s: %u ranks, %u micro-batches, %s\n\n", plan->model, plan->schedule, plan->ranks,
-             plan->micro_batches, optimizer_names[plan->optimizer]);
+    text_add(text, "%s by %s: ", plan->model, plan->schedule);
+    text_add_count(text, plan->ranks, "rank", "ranks");
+    text_add(text, ", ");
+    text_add_count(text, plan->micro_batches, "micro-batch", "micro-batches");
+    text_add(text, ", %s\n\n", optimizer_names[plan->optimizer]);
     print_times(plan, text);
     print_memory(plan, text);
     print_recompute(plan, text);

@@ -27,3 +27,10 @@ awk 'BEGIN { for (i = 0; i < 1000000; i++) printf "[" }' > deep.json; try weir c
 try weir check .
 try weir check good.json --sends eager:-1
 try weir schedule gpipe --ranks 4 --chunks 2 --micro-batches 8
+weir schedule 1f1b --ranks 2 --micro-batches 2 --format csv -o good.csv 2>/dev/null
+try weir simulate good.json --cost good.csv
+try weir simulate good.json --cost 1,1,1,0 --unit-steps
+try weir simulate ''
+echo '{}' | try weir check -
+try weir schedule nope
+try weir schedule search --ranks 2

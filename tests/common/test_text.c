@@ -38,6 +38,18 @@ static void a_text_grows_as_it_is_added_to(void **state)
     assert_int_equal(text.length, 0);
 }
 
+static void a_count_comes_with_its_word(void **state)
+{
+    (void)state;
+    struct text text = { 0 };
+    for (size_t count = 0; count < 3; count++) {
+        text_add_count(&text, count, "micro-batch", "micro-batches");
+        text_add(&text, "; ");
+    }
+    assert_string_equal(text.data, "0 micro-batches; 1 micro-batch; 2 micro-batches; ");
+    text_clear(&text);
+}
+
 static void random_additions_equal_one_long_string(void **state)
 {
     (void)state;
@@ -203,6 +215,7 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_grows_as_it_is_added_to),
+        cmocka_unit_test(a_count_comes_with_its_word),
         cmocka_unit_test(random_additions_equal_one_long_string),
         cmocka_unit_test(a_taken_text_is_the_callers),
         IN_FOLDER(missing_memory_is_remembered_and_told_once),
