@@ -208,9 +208,10 @@ static bool draw_chart(const struct given *given, const struct schedule *schedul
         uint64_t columns = CHART_COLUMNS / simulation.iteration_ns;
         columns = columns < 1 ? 1 : columns > UNIT_COLUMNS ? UNIT_COLUMNS : columns;
         const size_t label = schedule->ranks > 100 ? LABEL_COLUMNS : schedule->ranks > 10 ? LABEL_COLUMNS - 1 : LABEL_COLUMNS - 2;
-        text_add(text, "\nIf F, I and W%s took 1 ns each, and B 2 ns (makespan bubble %.1f %%):\n\n",
+        text_add(text, "\nIf F, I and W%s took 1 each, and B 2 (makespan bubble %.1f %%):\n\n",
                  schedule->splits > 1 ? " of a split" : "", 100 * simulation.bubble.makespan);
         struct text_chart chart = picture_chart(&given->picture, given->shared.output);
+        chart.unit_ns = 1;
         if (!given->picture.width)
             chart.width = label + columns * simulation.iteration_ns;
         timeline_draw_text(&timeline, &chart, text);

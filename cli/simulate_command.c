@@ -197,6 +197,7 @@ static void draw_chart(const struct given *given, const struct exhibit *shown, s
     struct text_chart chart = picture_chart(&given->picture, given->subject.shared.output);
     chart.sides = true;
     chart.peak_bytes = shown->peak_bytes;
+    chart.unit_ns = shown->subject.unit_ns;
     timeline_draw_text(&shown->timeline, &chart, text);
 }
 

@@ -14,20 +14,24 @@ struct extent drawing_extent(const struct timeline *timeline)
     return timeline->span_count ? extent : (struct extent){ 0, 0 };
 }
 
-uint64_t drawing_mark_ns(struct extent extent, uint64_t marks)
+uint64_t drawing_mark_ns(struct extent extent, uint64_t marks, uint64_t unit_ns)
 {
-    const uint64_t length = extent.last_ns - extent.first_ns;
+    const uint64_t unit = unit_ns ? unit_ns : 1, length = (extent.last_ns - extent.first_ns) / unit;
     for (uint64_t power = 1;; power *= 10) {
         static const uint64_t steps[] = { 1, 2, 5 };
         for (size_t i = 0; i < 3; i++) {
             if (length / (steps[i] * power) <= marks)  // at the latest at 10^19
-                return steps[i] * power;
+                return steps[i] * power * unit;
         }
     }
 }
 
-const char *drawing_mark(uint64_t time_ns, uint64_t mark_ns, char *buffer, size_t size)
+const char *drawing_mark(uint64_t time_ns, uint64_t mark_ns, uint64_t unit_ns, char *buffer, size_t size)
 {
+    if (unit_ns) {
+        snprintf(buffer, size, "%llu", (unsigned long long)(time_ns / unit_ns));
+        return buffer;
+    }
     static const struct {
         const char *name;
         uint64_t ns;

@@ -12,11 +12,12 @@ struct extent {
 struct extent drawing_extent(const struct timeline *timeline);
 
 // A round distance between marks on the time axis (1, 2 or 5 times a power of
-// ten), such that there are at most `marks` of them.
-uint64_t drawing_mark_ns(struct extent extent, uint64_t marks);
+// ten), such that there are at most `marks` of them. `unit_ns` is what 1 is where
+// costs have no units (costs.h), otherwise 0.
+uint64_t drawing_mark_ns(struct extent extent, uint64_t marks, uint64_t unit_ns);
 
-// A mark's label, in the unit of the distance between marks: "15 us".
-const char *drawing_mark(uint64_t time_ns, uint64_t mark_ns, char *buffer, size_t size);
+// A mark's label, in the unit of the distance between marks: "15 us"; without units "15".
+const char *drawing_mark(uint64_t time_ns, uint64_t mark_ns, uint64_t unit_ns, char *buffer, size_t size);
 
 // "forward", ... by enum action_kind; and which kinds a timeline has, as bits.
 const char *drawing_kind(unsigned kind);

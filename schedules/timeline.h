@@ -52,6 +52,7 @@ struct text_chart {
     bool colours;                // with a terminal's escapes
     bool sides;                  // how idle each rank is, and its peak, beside its row
     const uint64_t *peak_bytes;  // per rank, or NULL
+    uint64_t unit_ns;            // what 1 is on the ruler, where costs have no units; otherwise 0
 };
 void timeline_draw_text(const struct timeline *timeline, const struct text_chart *chart, struct text *text);
 

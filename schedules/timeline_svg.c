@@ -135,14 +135,14 @@ static void draw_legend(const struct page *page, struct text *text)
 static void draw_axis(const struct page *page, struct text *text)
 {
     const uint64_t length = page->lanes.extent.last_ns - page->lanes.extent.first_ns;
-    const uint64_t mark = drawing_mark_ns(page->lanes.extent, 12);
+    const uint64_t mark = drawing_mark_ns(page->lanes.extent, 12, 0);
     const double bottom = page->height - AXIS;
     for (uint64_t time = 0; time <= length; time += mark) {
         char label[40];
         const double x = x_of(page, page->lanes.extent.first_ns + time);
         text_add(text, "<line class=\"grid\" x1=\"%.2f\" y1=\"%d\" x2=\"%.2f\" y2=\"%.0f\"/><text class=\"mark\" "
                        "text-anchor=\"middle\" x=\"%.2f\" y=\"%.0f\">%s</text>\n", x, TOP - 6, x, bottom + 4, x,
-                 bottom + 20, drawing_mark(time, mark, label, sizeof label));
+                 bottom + 20, drawing_mark(time, mark, 0, label, sizeof label));
     }
 }
 

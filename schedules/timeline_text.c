@@ -230,13 +230,14 @@ static void draw_rank(struct canvas *canvas, uint32_t rank, struct text *text)
 static void draw_ruler(const struct canvas *canvas, struct text *text)
 {
     const struct extent extent = canvas->lanes.extent;
-    const uint64_t mark = drawing_mark_ns(extent, canvas->columns / COLUMNS_PER_MARK);
+    const uint64_t unit = canvas->chart->unit_ns;
+    const uint64_t mark = drawing_mark_ns(extent, canvas->columns / COLUMNS_PER_MARK, unit);
     size_t at = 0;
     text_add(text, "%*s", canvas->label_width + 6, "");
     for (uint64_t time = 0; time <= length_of(canvas); time += mark) {
         char label[40];
         const size_t column = column_of(canvas, extent.first_ns + time);
-        drawing_mark(time, mark, label, sizeof label);
+        drawing_mark(time, mark, unit, label, sizeof label);
         if (column + strlen(label) + 1 > canvas->columns && time > 0)
             break;
         text_add_repeated(text, " ", column - at);

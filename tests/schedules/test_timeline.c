@@ -145,6 +145,7 @@ static struct mark_row {
     const char *name;
     uint64_t length, marks, want;
     const char *label;  // of the third mark
+    uint64_t unit;      // what 1 is where costs have no units
 } mark_rows[] = {
     { "marks: ns", 7, 5, 2, "4 ns" },
     { "marks: us", 60000, 5, 20000, "40 us" },
@@ -152,15 +153,17 @@ static struct mark_row {
     { "marks: seconds", 9000000000, 9, 1000000000, "2 s" },
     { "marks: nothing to mark", 0, 4, 1, "2 ns" },
     { "marks: centuries", INT64_MAX, 1, 5000000000000000000, "10000000000 s" },
+    { "marks: without units", 600, 5, 200, "40", 10 },
+    { "marks: a part of a unit", 7, 5, 10, "2", 10 },
 };
 
 static void marks_are_round(void **state)
 {
     const struct mark_row *row = *state;
-    const uint64_t mark = drawing_mark_ns((struct extent){ 100, 100 + row->length }, row->marks);
+    const uint64_t mark = drawing_mark_ns((struct extent){ 100, 100 + row->length }, row->marks, row->unit);
     char label[40];
     assert_int_equal(mark, row->want);
-    assert_string_equal(drawing_mark(2 * mark, mark, label, sizeof label), row->label);
+    assert_string_equal(drawing_mark(2 * mark, mark, row->unit, label, sizeof label), row->label);
 }
 
 // --- SVG ---------------------------------------------------------------------------
