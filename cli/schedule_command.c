@@ -161,7 +161,8 @@ static char *list_generators(int key, const char *text, void *input)
                     "  weir schedule seq1f1b --ranks 4 --micro-batches 8 --splits 2\n"
                     "  weir schedule pipedream --replicas 2,1 --micro-batches 6\n"
                     "  weir schedule mine.json --format csv --dialect torch2.6 -o mine.csv\n"
-                    "  weir schedule mine.csv --cost 10us,12us,8us,1us --lower timed --format csv -o timed.csv\n");
+                    "  weir schedule mine.csv --cost 10us,12us,8us,1us --lower timed --format csv \\\n"
+                    "      -o timed.csv\n");
     struct error error = { 0 };
     return text_take(&list, &error);
 }

@@ -147,12 +147,12 @@ static struct mark_row {
     const char *label;  // of the third mark
     uint64_t unit;      // what 1 is where costs have no units
 } mark_rows[] = {
-    { "marks: ns", 7, 5, 2, "4 ns" },
-    { "marks: us", 60000, 5, 20000, "40 us" },
-    { "marks: one more than fits", 60000, 2, 50000, "100 us" },
-    { "marks: seconds", 9000000000, 9, 1000000000, "2 s" },
-    { "marks: nothing to mark", 0, 4, 1, "2 ns" },
-    { "marks: centuries", INT64_MAX, 1, 5000000000000000000, "10000000000 s" },
+    { "marks: ns", 7, 5, 2, "4 ns", 0 },
+    { "marks: us", 60000, 5, 20000, "40 us", 0 },
+    { "marks: one more than fits", 60000, 2, 50000, "100 us", 0 },
+    { "marks: seconds", 9000000000, 9, 1000000000, "2 s", 0 },
+    { "marks: nothing to mark", 0, 4, 1, "2 ns", 0 },
+    { "marks: centuries", INT64_MAX, 1, 5000000000000000000, "10000000000 s", 0 },
     { "marks: without units", 600, 5, 200, "40", 10 },
     { "marks: a part of a unit", 7, 5, 10, "2", 10 },
 };
