@@ -42,7 +42,8 @@ static uint64_t *number_of(struct plan *plan, size_t which)
         &stage->costs.forward_ns,          &stage->costs.backward_ns,        &stage->costs.backward_input_ns,
         &stage->costs.backward_weight_ns,  &stage->costs.recompute_ns,       &stage->costs.output_bytes,
         &stage->costs.kept_forward_bytes,  &stage->costs.kept_weight_bytes,  &stage->costs.transient_bytes,
-        &stage->costs.fixed_bytes,         &stage->costs.version_bytes,      &stage->memory.weights_bytes,
+        &stage->costs.fixed_bytes,         &stage->costs.version_bytes,      &stage->costs.reduce_ns,
+        &stage->memory.weights_bytes,
         &stage->memory.gradients_bytes,    &stage->memory.optimizer_bytes,   &stage->memory.versions_bytes,
         &stage->memory.kept_bytes,         &stage->memory.transient_bytes,   &stage->memory.buffers_bytes,
         &stage->memory.peak_bytes,         &stage->memory.capacity_bytes,    &stage->memory.live_peak_bytes,
@@ -55,44 +56,120 @@ static const char *const number_names[] = {
     "stages[1].costs.forward_ns",         "stages[1].costs.backward_ns",       "stages[1].costs.backward_input_ns",
     "stages[1].costs.backward_weight_ns", "stages[1].costs.recompute_ns",      "stages[1].costs.output_bytes",
     "stages[1].costs.kept_forward_bytes", "stages[1].costs.kept_weight_bytes", "stages[1].costs.transient_bytes",
-    "stages[1].costs.fixed_bytes",        "stages[1].costs.version_bytes",     "stages[1].memory.weights_bytes",
+    "stages[1].costs.fixed_bytes",        "stages[1].costs.version_bytes",     "stages[1].costs.reduce_ns",
+    "stages[1].memory.weights_bytes",
     "stages[1].memory.gradients_bytes",   "stages[1].memory.optimizer_bytes",  "stages[1].memory.versions_bytes",
     "stages[1].memory.kept_bytes",        "stages[1].memory.transient_bytes",  "stages[1].memory.buffers_bytes",
     "stages[1].memory.peak_bytes",        "stages[1].memory.capacity_bytes",   "stages[1].memory.live_peak_bytes",
     "predicted.iteration_ns",             "certificate.value_ns",
 };
 
-static struct plan *plan_of(struct profile *profile, struct cluster *cluster)
+static struct plan *plan_of(const char *schedule, struct profile *profile, struct cluster *cluster)
 {
     struct error error = { 0 };
-    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 2,
-                                            .chunks = 1, .micro_batches = 4, .optimizer = OPTIMIZER_ADAMW };
+    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedule, .ranks = 2,
+                                            .micro_batches = 4, .optimizer = OPTIMIZER_ADAMW };
     struct plan *plan = plan_search(&request, &error);
     assert_good(plan, error);
     return plan;
 }
 
+static void is_written_and_read_alike(const struct plan *plan)
+{
+    struct error error = { 0 };
+    struct text text = { 0 }, again = { 0 };
+    plan_write(plan, &text);
+    struct plan *other = plan_read(text.data, text.length, "plan.json", &error);
+    assert_good(other, error);
+    plan_write(other, &again);
+    assert_string_equal(again.data, text.data);
+    plan_free(other);
+    text_clear(&text);
+    text_clear(&again);
+}
+
+// Of every schedule: one stage per rank, several, copies, backwards in parts, splits, none.
 static void any_other_number_is_told_by_its_place(void **state)
+{
+    (void)state;
+    for (const struct generator *generator = generators; generator->name; generator++) {
+        struct error error = { 0 };
+        struct profile *profile = small_chain(rows, 4);
+        struct cluster *cluster = cluster_uniform(2, 1 << 20, 100, 1000000000, &error);
+        struct plan *plan = plan_of(generator->name, profile, cluster);
+        assert_good(plan_evaluate(plan, profile, &error), error);
+        is_written_and_read_alike(plan);
+        for (size_t i = 0; number_of(plan, i); i++) {
+            error = (struct error){ 0 };
+            *number_of(plan, i) += 1;
+            if (plan_evaluate(plan, profile, &error))
+                fail_msg("%s: %s: another number was not noticed", generator->name, number_names[i]);
+            if (strncmp(error.text, number_names[i], strlen(number_names[i])) != 0)
+                fail_msg("%s: %s: noticed as: %s", generator->name, number_names[i], error.text);
+            assert_int_equal(error.kind, ERROR_ANSWER);
+            *number_of(plan, i) -= 1;
+        }
+        plan_free(plan);
+        cluster_free(cluster);
+        profile_free(profile);
+    }
+}
+
+static void stages_that_fit_alone_must_fit_together(void **state)
 {
     (void)state;
     struct error error = { 0 };
     struct profile *profile = small_chain(rows, 4);
     struct cluster *cluster = cluster_uniform(2, 1 << 20, 100, 1000000000, &error);
-    struct plan *plan = plan_of(profile, cluster);
+    struct plan *plan = plan_of("zb-v", profile, cluster);
+    struct placement *placement = plan_placement(plan, &error);
+    assert_good(placement, error);
+    const uint64_t needs = plan_rank_bytes(plan, placement, 0);
+    plan->cluster->devices[0].memory_bytes = needs;
+    plan->stages[0].memory.capacity_bytes = plan->stages[3].memory.capacity_bytes = needs;
     assert_good(plan_evaluate(plan, profile, &error), error);
-    for (size_t i = 0; number_of(plan, i); i++) {
-        error = (struct error){ 0 };
-        *number_of(plan, i) += 1;
-        if (plan_evaluate(plan, profile, &error))
-            fail_msg("%s: another number was not noticed", number_names[i]);
-        if (strncmp(error.text, number_names[i], strlen(number_names[i])) != 0)
-            fail_msg("%s: noticed as: %s", number_names[i], error.text);
-        assert_int_equal(error.kind, ERROR_ANSWER);
-        *number_of(plan, i) -= 1;
-    }
+    plan->cluster->devices[0].memory_bytes = needs - 1;
+    plan->stages[0].memory.capacity_bytes = plan->stages[3].memory.capacity_bytes = needs - 1;
+    assert_true(plan->stages[0].memory.peak_bytes < needs && plan->stages[3].memory.peak_bytes < needs);
+    assert_false(plan_evaluate(plan, profile, &error));
+    char sentence[200];
+    snprintf(sentence, sizeof sentence,
+             "rank 0: its 2 stages need %d bytes, which do not fit into the %d of its device", (int)needs,
+             (int)needs - 1);
+    assert_error(error, sentence);
+    placement_free(placement);
     plan_free(plan);
     cluster_free(cluster);
     profile_free(profile);
+}
+
+// The devices of a plan are where its schedule has the stages.
+static void a_stage_on_another_rank_than_the_schedule_s_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schedule, *sentence;
+        size_t stage;
+        uint32_t device;
+    } cases[] = {
+        { "zb-v", "stages[2].devices: device 0, but the schedule has this stage on rank 1, which is device 1", 2, 0 },
+        { "interleaved", "stages[2].devices: device 1, but the schedule has this stage on rank 0, which is device 0", 2,
+          1 },
+        { "chimera", "stages[1].devices: device 0, but the schedule has this stage on rank 1, which is device 1", 1, 0 },
+        { "1f1b", "ranks 0 and 1 are both on device 0", 1, 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error error = { 0 };
+        struct profile *profile = small_chain(rows, 4);
+        struct cluster *cluster = cluster_uniform(2, 1 << 20, 100, 1000000000, &error);
+        struct plan *plan = plan_of(cases[i].schedule, profile, cluster);
+        plan->stages[cases[i].stage].devices[0] = cases[i].device;
+        assert_null(plan_schedule(plan, 4, true, &error));
+        assert_error(error, cases[i].sentence);
+        plan_free(plan);
+        cluster_free(cluster);
+        profile_free(profile);
+    }
 }
 
 static void claims_that_do_not_follow_are_refused(void **state)
@@ -101,7 +178,7 @@ static void claims_that_do_not_follow_are_refused(void **state)
     struct error error = { 0 };
     struct profile *profile = small_chain(rows, 4);
     struct cluster *cluster = cluster_uniform(2, 1 << 20, 100, 1000000000, &error);
-    struct plan *plan = plan_of(profile, cluster);
+    struct plan *plan = plan_of("1f1b", profile, cluster);
     assert_true(plan->certificate.proved);
 
     plan->certificate.lower_bound_ns -= 1;
@@ -128,6 +205,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_of_the_search_hold),
         cmocka_unit_test(any_other_number_is_told_by_its_place),
+        cmocka_unit_test(stages_that_fit_alone_must_fit_together),
+        cmocka_unit_test(a_stage_on_another_rank_than_the_schedule_s_is_refused),
         cmocka_unit_test(claims_that_do_not_follow_are_refused),
     };
     return cmocka_run_group_tests_name("evaluate", tests, NULL, NULL);

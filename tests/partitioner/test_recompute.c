@@ -2,7 +2,11 @@
 
 #include "tests/partitioner/small.h"
 
-enum { MOST_LAYERS = 8, MOST_TIMES = 1 << MOST_LAYERS };
+enum { MOST_LAYERS = 8, MOST_TIMES = 1 << MOST_LAYERS, MOST_WAYS = 2000 };
+
+struct way {
+    uint64_t time, bytes, workspace;
+};
 
 // The twin: every way to cut the layers into kept ones and segments.
 struct brute {
@@ -16,13 +20,20 @@ struct brute {
     uint32_t layers[MOST_TIMES];  // fewest for that time
     size_t time_count;
     uint64_t least_peak;  // of all ways
+    struct way ways[MOST_WAYS];  // that fit
+    size_t way_count;
 };
 
-static uint64_t peak_of(const struct brute *brute)
+static struct stage_memory memory_of(const struct brute *brute)
 {
     const struct stage_bytes bytes = stage_bytes_of(brute->profile, brute->first, brute->end, brute->segments,
                                                     brute->count, OPTIMIZER_ADAMW);
-    return stage_memory_of(&bytes, brute->slots).peak_bytes;
+    return stage_memory_of(&bytes, brute->slots);
+}
+
+static uint64_t peak_of(const struct brute *brute)
+{
+    return memory_of(brute).peak_bytes;
 }
 
 static void note_time(struct brute *brute)
@@ -36,6 +47,9 @@ static void note_time(struct brute *brute)
     for (size_t i = 0; i < brute->count; i++)
         for (uint32_t l = brute->segments[i].first; l < brute->segments[i].end; l++, layers++)
             time += brute->profile->layers[l].forward_ns;
+    const uint64_t workspace = memory_of(brute).transient_bytes;
+    assert_true(brute->way_count < MOST_WAYS);
+    brute->ways[brute->way_count++] = (struct way){ time, peak - workspace, workspace };
     size_t at = 0;
     while (at < brute->time_count && brute->times[at] < time)
         at++;
@@ -105,6 +119,41 @@ static uint32_t layers_of(const struct recompute_choice *choice)
     return layers;
 }
 
+static bool covers(const struct recompute_choice *choice, const struct way *way, bool of_its_time)
+{
+    return choice->bytes <= way->bytes && choice->workspace_bytes <= way->workspace
+        && (of_its_time ? choice->forward_ns == way->time : choice->forward_ns <= way->time);
+}
+
+// Every way that fits is covered by one of the front, which is what it says.
+static void compare_front(struct brute *brute, struct intervals *intervals, enum recompute_wanted wanted,
+                          uint64_t trial)
+{
+    struct error error = { 0 };
+    struct recompute_list front;
+    uint64_t work = 0;
+    assert_good(recompute_search(intervals, brute->first, brute->end, brute->slots, brute->capacity, wanted, 100000,
+                                 &work, &front, &error),
+                error);
+    assert_true(front.complete);
+    assert_true((front.count > 0) == (brute->way_count > 0));
+    for (size_t i = 0; i < front.count; i++) {
+        check_segments_fit(brute, &front.at[i], trial);
+        assert_int_equal(front.at[i].workspace_bytes, memory_of(brute).transient_bytes);
+        assert_int_equal(front.at[i].bytes + front.at[i].workspace_bytes, peak_of(brute));
+        assert_true(i == 0 || front.at[i].forward_ns >= front.at[i - 1].forward_ns);
+    }
+    for (size_t w = 0; w < brute->way_count; w++) {
+        bool covered = false;
+        for (size_t i = 0; i < front.count && !covered; i++)
+            covered = covers(&front.at[i], &brute->ways[w], wanted == RECOMPUTE_EVERY_FRONT);
+        if (!covered)
+            fail_msg("trial %d: a way of %d ns, %d bytes and a workspace of %d is not covered", (int)trial,
+                     (int)brute->ways[w].time, (int)brute->ways[w].bytes, (int)brute->ways[w].workspace);
+    }
+    recompute_list_clear(&front);
+}
+
 static void compare(struct brute *brute, struct intervals *intervals, uint64_t trial)
 {
     struct error error = { 0 };
@@ -159,6 +208,8 @@ static void one_trial(uint64_t *seed, uint64_t trial, bool dag)
     brute.capacity = random_capacity(seed, &brute);
     try_all(&brute, brute.first);
     compare(&brute, intervals, trial);
+    compare_front(&brute, intervals, RECOMPUTE_FRONT, trial);
+    compare_front(&brute, intervals, RECOMPUTE_EVERY_FRONT, trial);
     intervals_free(intervals);
     profile_free(profile);
 }
