@@ -39,7 +39,7 @@ static void fill_costs(struct cost_row *costs, uint32_t stages, uint32_t splits)
                                       .overlapped_ns = 5 * forward_ns / 2,
                                       .reduce_ns = 3000000,
                                       .step_ns = 1000000,
-                                      .output_bytes = 1 << 18,
+                                      .output_bytes = 1 << 16,  // to copy, 16 at a time, on few cores
                                       .kept_forward_bytes = 1 << 16,
                                       .kept_weight_bytes = 1 << 15,
                                       .version_bytes = 1 << 12 };
@@ -116,7 +116,7 @@ static bool compare(struct bench *bench, const struct schedule *lowered, struct 
 // With `replicas` each stage on two ranks.
 static bool run_schedule(struct bench *bench, const struct generator *generator, bool replicas, struct error *error)
 {
-    static const struct link links[] = { { 0, 0 }, { 300000, 1000000000 } };
+    static const struct link links[] = { { 0, 0 }, { 300000, 250000000 } };
     static const uint32_t twos[] = { 2, 2, 2, 2, 2, 2, 2, 2 };
     struct generate_request request = { .ranks = bench->ranks, .micro_batches = 2 * bench->ranks };
     if (replicas) {
