@@ -63,8 +63,9 @@ static float divisor_of(const struct gathering *gathering)
 {
     uint32_t brought = 0;
     for (uint32_t copy = 0; copy < gathering->count; copy++)
-        brought += gathering->posts[copy]->has_brought;
-    return gathering->posts[0]->averages && brought > 0 ? (float)brought : 1.0f;
+        brought += gathering->posts[copy]->brought;
+    const uint32_t samples = gathering->posts[0]->samples;
+    return samples > 0 && brought > 0 ? (float)brought / (float)samples : 1.0f;
 }
 
 void gathering_add(const struct gathering *gathering, const struct post *post)

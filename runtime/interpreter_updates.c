@@ -1,4 +1,5 @@
 #include "common/clock.h"
+#include "device/kernels.h"
 #include "runtime/interpreting.h"
 
 // What a STEP or REDUCE takes besides, and when it was.
@@ -8,6 +9,20 @@ static void finish(struct interpreter *in, struct action action, uint64_t start_
     if (does->functions->linger)
         does->functions->linger(does->self, action.kind, start_ns);
     recorder_span(in->needs.recorder, (struct span){ in->needs.rank, action, start_ns, clock_now_ns(), 0 });
+}
+
+// Without a flush, the last update of a run may have fewer micro-batches than the
+// losses are shares of. (Where there are copies, their REDUCE has seen to it.)
+static void average(struct interpreter *in, struct local *local)
+{
+    const struct weight_plan *plan = in->needs.weight_plan;
+    const uint32_t stage = (uint32_t)(local->does - in->needs.stages), samples = plan->samples;
+    const uint32_t brought = local->brought / plan->schedule->splits;
+    const uint64_t count = local->memory->bytes.gradients / sizeof(float);
+    if (plan->schedule->weights != WEIGHTS_FLUSH && placement_copies(plan->placement, stage) == 1 && brought > 0
+        && brought != samples && count > 0)
+        kernel_scale(in->needs.queue, local->memory->gradients, local->memory->gradients,
+                     (float)samples / (float)brought, count);
 }
 
 // Reads the newest version and writes the next one into a slot that nobody holds.
@@ -23,6 +38,7 @@ static void update(struct interpreter *in, struct local *local, uint32_t next)
         .exempt = local->does->exempt,
         .exempt_count = local->does->exempt_count,
     };
+    average(in, local);
     if (buffers.count > 0)
         optimizer_update(in->needs.optimizer, weight_ring_version(&local->ring, local->ring.newest) + 1,
                          in->needs.queue, &buffers);
@@ -59,8 +75,8 @@ bool do_reduce(struct interpreter *in, struct action action, struct error *error
         .stage = action.stage,
         .gradients = local->memory->gradients,
         .count = local->memory->bytes.gradients / sizeof(float),
-        .averages = needs->schedule->weights != WEIGHTS_FLUSH,
-        .has_brought = local->brought > 0,
+        .brought = local->brought / needs->schedule->splits,
+        .samples = needs->schedule->weights != WEIGHTS_FLUSH ? needs->weight_plan->samples : 0,
     };
     uint64_t start_ns = clock_now_ns();
     if (copies > 1) {

@@ -21,7 +21,7 @@ struct post {
     struct message_header header;  // sent or expected
     struct message_header met;     // of a receive: what arrived
     uint64_t done_ns, gathered_ns;
-    bool averages, has_brought;    // of a reduction
+    uint32_t brought, samples;     // of a reduction
     bool has_added;                // its share of it
     struct post *next_queued;
     struct post *next_active;  // among its rank's posts, or in the free list

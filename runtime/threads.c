@@ -274,8 +274,8 @@ static bool threads_post_reduction(struct transport *transport, const struct red
     struct end *end = (struct end *)transport;
     assert(reduction->stage < end->engine->gathering_count);
     return post(end, &(struct post){ .kind = POST_REDUCTION, .lane = reduction->stage, .data = reduction->gradients,
-                                     .bytes = reduction->count * sizeof(float), .averages = reduction->averages,
-                                     .has_brought = reduction->has_brought, .header = header }, ticket, error);
+                                     .bytes = reduction->count * sizeof(float), .brought = reduction->brought,
+                                     .samples = reduction->samples, .header = header }, ticket, error);
 }
 
 static const char *part_format(const struct message_header *header, char *buffer, size_t size)

@@ -42,8 +42,8 @@ struct reduction {
     uint32_t stage;
     float *gradients;
     uint64_t count;
-    bool averages;     // takes the mean over the copies that bring something, instead of the sum
-    bool has_brought;  // whether this one does: at the end of a run some may not
+    uint32_t brought;  // of how many micro-batches; at the end of a run some bring none
+    uint32_t samples;  // what one micro-batch brings is a share of; 0: the sum is wanted, not the mean
 };
 
 struct ticket {  // what was posted; never moves while it is under way

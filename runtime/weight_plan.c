@@ -5,6 +5,22 @@
 #include "runtime/channels.h"
 #include "schedules/versions.h"
 
+static bool adds_gradient(struct action action)
+{
+    return action.kind == ACTION_B || action.kind == ACTION_W;
+}
+
+uint32_t schedule_samples(const struct schedule *schedule)
+{
+    if (schedule->weights == WEIGHTS_FLUSH)
+        return schedule->micro_batches;
+    const struct action_list *list = &schedule->lists[schedule->routes[0]];
+    uint32_t parts = 0;
+    for (size_t i = 0; i < list->count && !(list->at[i].stage == 0 && list->at[i].kind == ACTION_STEP); i++)
+        parts += list->at[i].stage == 0 && adds_gradient(list->at[i]);
+    return parts >= schedule->splits ? parts / schedule->splits : 1;
+}
+
 // The place of a rank's copy among those of all stages.
 static uint32_t place_of(const struct weight_plan *plan, uint32_t stage, uint32_t rank)
 {
@@ -75,7 +91,8 @@ static bool meet_all(struct weight_plan *plan, struct error *error)
 bool weight_plan_open(struct weight_plan *plan, const struct schedule *schedule, const struct placement *placement,
                       struct error *error)
 {
-    *plan = (struct weight_plan){ .schedule = schedule, .placement = placement };
+    *plan = (struct weight_plan){ .schedule = schedule, .placement = placement,
+                                  .samples = schedule_samples(schedule) };
     if (allocate(plan, error) && count_updates(plan, error) && meet_all(plan, error))
         return true;
     weight_plan_close(plan);

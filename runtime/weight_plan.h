@@ -15,12 +15,18 @@
 struct weight_plan {
     const struct schedule *schedule;
     const struct placement *placement;
+    uint32_t samples;   // schedule_samples()
     bool has_backward;  // if not, a micro-batch is done with the weights after its forward
     uint32_t *met;      // by unit_of() (schedules/board.h)
     uint32_t *updates;  // per copy: STEPs in a pass
     size_t *first;      // per copy, where its users begin
     uint32_t *users;    // by version from 0 to `updates`
 };
+
+// Of how many micro-batches a loss is a share: with a flush all of an iteration, on
+// whatever copy; otherwise those that the first copy of stage 0 adds up before its
+// first STEP (of a whole update: at the end of a run there may be fewer).
+uint32_t schedule_samples(const struct schedule *schedule);
 
 // Borrows both. Refuses a micro-batch that would meet a version nobody makes.
 bool weight_plan_open(struct weight_plan *plan, const struct schedule *schedule, const struct placement *placement,

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/random.h"
-#include "trainer/updates.h"
+#include "runtime/weight_plan.h"
 
 // What a layer's functions find behind `self`.
 struct layer_binding {

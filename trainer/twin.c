@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/number.h"
+#include "runtime/weight_plan.h"
 
 struct twin_layer {
     uint32_t stage;
@@ -278,13 +279,33 @@ static void optimize(struct twin *twin, size_t l)
     queue_zero(twin->queue, own->gradients, parameter_bytes(twin, l));
 }
 
-// Of the sum over copies: without a flush it is the mean over those that bring something.
+// Of the sum over copies: without a flush an update is the mean of the micro-batches
+// there are, whose losses are shares of a whole update of one copy.
 static float divisor_of(const struct twin *twin, const struct update_part *parts, uint32_t copies)
 {
-    uint32_t brought = 0;
+    size_t brought = 0;
     for (uint32_t copy = 0; copy < copies; copy++)
-        brought += parts[copy].count > 0;
-    return twin->settings.schedule->weights != WEIGHTS_FLUSH && brought > 0 ? (float)brought : 1.0f;
+        brought += parts[copy].count;
+    if (twin->settings.schedule->weights == WEIGHTS_FLUSH || brought == 0)
+        return 1.0f;
+    return (float)brought / (float)schedule_samples(twin->settings.schedule);
+}
+
+// A single copy's gradients, made good in the same way.
+static bool scale(struct twin *twin, const bool *stages, size_t brought, struct error *error)
+{
+    const uint32_t samples = schedule_samples(twin->settings.schedule);
+    if (twin->settings.schedule->weights == WEIGHTS_FLUSH || brought == samples || brought == 0)
+        return true;
+    if (!queue_wait(twin->queue, error))
+        return false;
+    const float factor = (float)samples / (float)brought;
+    for (size_t l = 0; l < twin->layer_count; l++) {
+        float *gradients = (float *)twin->own[l].gradients;
+        for (uint64_t i = 0; stages[twin->own[l].stage] && i < twin->layers[l].parameter_bytes / sizeof *gradients; i++)
+            gradients[i] *= factor;
+    }
+    return true;
 }
 
 static bool make_update(struct twin *twin, const struct update_step *made, uint64_t step, float *losses,
@@ -301,6 +322,8 @@ static bool make_update(struct twin *twin, const struct update_step *made, uint6
         if (!add_copy(twin, made->stages, copy, stage->copies, divisor, error))
             return false;
     }
+    if (stage->copies == 1 && !scale(twin, made->stages, parts[0].count, error))
+        return false;
     for (size_t l = 0; l < twin->layer_count; l++)
         if (made->stages[twin->own[l].stage])
             optimize(twin, l);

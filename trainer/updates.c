@@ -8,17 +8,6 @@ static bool adds_gradient(struct action action)
     return action.kind == ACTION_B || action.kind == ACTION_W;
 }
 
-uint32_t schedule_samples(const struct schedule *schedule)
-{
-    if (schedule->weights == WEIGHTS_FLUSH)
-        return schedule->micro_batches;
-    const struct action_list *list = &schedule->lists[schedule->routes[0]];
-    uint32_t samples = 0;
-    for (size_t i = 0; i < list->count && !(list->at[i].stage == 0 && list->at[i].kind == ACTION_STEP); i++)
-        samples += list->at[i].stage == 0 && adds_gradient(list->at[i]);
-    return samples > 0 ? samples : 1;
-}
-
 // --- what the lists say ---------------------------------------------------------------
 
 // Calls for every action of a copy's stage, in order, with how many STEPs have been before it.

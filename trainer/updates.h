@@ -8,9 +8,10 @@
 //   2bw       update t is made from gradients at version max(0, t - 1).
 //
 // Gradients are added in the order of the backwards (B or W) on their rank, copy by
-// copy; the copies' sums are added in the order of placement.h. Without a flush they
-// are then averaged over the copies that bring something: with r replicas, update t
-// takes the mean of micro-batches tr to tr + r - 1, as far as there are any.
+// copy; the copies' sums are added in the order of placement.h. Without a flush the
+// update is the mean of what there is: with r replicas, update t takes micro-batches
+// tr to tr + r - 1, as far as there are any. Losses are shares of a mean already
+// (schedule_samples(), runtime/weight_plan.h); the rest is made good here.
 //
 // Versions and updates count from the beginning of a pass through the schedule.
 #ifndef TRAINER_UPDATES_H
@@ -57,10 +58,5 @@ static inline uint32_t updates_met(const struct updates *updates, uint32_t stage
 {
     return updates->met[(size_t)stage * updates->schedule->micro_batches + micro_batch];
 }
-
-// How many micro-batches a copy adds up for an update, whose losses are shares of a
-// mean: all of an iteration with a flush (whichever copy they meet), otherwise those
-// before its first STEP.
-uint32_t schedule_samples(const struct schedule *schedule);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "trainer/model_layers.h"
 #include "runtime/pipeline.h"
+#include "runtime/weight_plan.h"
 #include "trainer/twin.h"
 
 // Both sides, and what they are made of.

@@ -160,26 +160,28 @@ static void assert_timeline_is_schedule(const struct session *session, const str
     timeline_clear(&timeline);
 }
 
-static bool goes_back(const struct schedule *schedule)
+// How many actions of a kind a stage has on one of its ranks.
+static uint32_t count_actions(const struct schedule *schedule, uint32_t stage, enum action_kind kind)
 {
-    const struct action_list *list = &schedule->lists[0];
+    const struct action_list *list = &schedule->lists[schedule->routes[stage]];
+    uint32_t count = 0;
     for (size_t i = 0; i < list->count; i++)
-        if (list->at[i].kind == ACTION_B || list->at[i].kind == ACTION_I)
-            return true;
-    return false;
+        count += list->at[i].stage == stage && list->at[i].kind == kind;
+    return count;
 }
 
-// Each backward adds 1 to the gradient, and the rate is 1. Copies are alike; without a
-// flush they take the mean of what each brings.
+// Each backward adds 1 to the gradient, and the rate is 1. A flush adds up all of an
+// iteration; otherwise each update is a mean, of losses that are shares of `samples`.
+// Copies are alike.
 static void assert_updates(struct session *session, const struct pipeline *pipeline, uint32_t steps)
 {
     const struct schedule *schedule = pipeline->lowered;
+    const bool goes_back = count_actions(schedule, 0, ACTION_B) + count_actions(schedule, 0, ACTION_I) > 0;
     for (uint32_t s = 0; s < schedule->stages; s++) {
-        const uint32_t copies = session_copies(session, s);
-        float sum = goes_back(schedule) ? (float)(steps * schedule->micro_batches * schedule->splits) : 0;
-        if (schedule->weights != WEIGHTS_FLUSH)
-            sum /= (float)copies;
-        for (uint32_t copy = 0; copy < copies; copy++) {
+        const uint32_t updates = schedule->weights == WEIGHTS_FLUSH ? goes_back
+                                                                    : count_actions(schedule, s, ACTION_STEP);
+        const float sum = (float)(steps * updates * schedule_samples(schedule) * schedule->splits);
+        for (uint32_t copy = 0; copy < session_copies(session, s); copy++) {
             struct error error = { 0 };
             float weights[1280 / sizeof(float)];
             assert_good(session_read_weights(session, s, copy, weights, &error), error);

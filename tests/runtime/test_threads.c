@@ -416,7 +416,7 @@ struct adder {
 static bool add_once(struct adder *adder, uint64_t update)
 {
     const struct reduction reduction = { .gradients = adder->gradients, .count = ELEMENTS,
-                                         .averages = update % 2, .has_brought = adder->transport->rank != 1 };
+                                         .brought = adder->transport->rank != 1, .samples = update % 2 };
     struct ticket ticket;
     for (uint64_t yields = random_below(&adder->seed, 4); yields > 0; yields--)
         sched_yield();

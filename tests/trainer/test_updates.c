@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "runtime/weight_plan.h"
 #include "schedules/generate.h"
 #include "tests/test.h"
 
