@@ -91,7 +91,7 @@ static bool can_do(struct blocking *blocking, uint32_t rank, struct action actio
 {
     if (action.kind == ACTION_REDUCE)
         return meet_all(blocking, rank, action.stage);
-    if (action.kind < ACTION_SEND_F || action.kind > ACTION_RECV_B)
+    if (!is_message(action))
         return true;
     const struct action other_end = action_mirror(action);
     const uint32_t peer = schedule_rank(blocking->schedule, other_end.stage, other_end.micro_batch);
@@ -99,7 +99,7 @@ static bool can_do(struct blocking *blocking, uint32_t rank, struct action actio
         return meet(blocking, peer, other_end);
     const size_t channel = channel_of(blocking->schedule, action);
     uint32_t *under_way = &blocking->under_way[blocking->queue_of ? blocking->queue_of[channel] : channel];
-    const bool sends = action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B;
+    const bool sends = is_send(action);
     if (sends ? *under_way >= capacity : *under_way == 0)
         return false;
     *under_way = sends ? *under_way + 1 : *under_way - 1;
@@ -117,14 +117,6 @@ static void run_rank(struct blocking *blocking, uint32_t rank, uint32_t capacity
 
 // --- messages in groups ---------------------------------------------------------------
 
-// A message is known by the unit that receives it, and by its direction.
-static size_t message_of(const struct schedule *schedule, struct action message)
-{
-    const bool sends = message.kind == ACTION_SEND_F || message.kind == ACTION_SEND_B;
-    const bool back = message.kind == ACTION_SEND_B || message.kind == ACTION_RECV_B;
-    return 2 * unit_of(schedule, sends ? action_mirror(message) : message) + back;
-}
-
 static bool is_in_group(const struct action_list *list, size_t position)
 {
     return position < list->count && is_message(list->at[position]);
@@ -136,7 +128,7 @@ static void reach(struct blocking *blocking, uint32_t rank, struct action messag
     const struct schedule *schedule = blocking->schedule;
     const struct action other_end = action_mirror(message);
     const uint32_t peer = schedule_rank(schedule, other_end.stage, other_end.micro_batch);
-    if (++blocking->reached[message_of(schedule, message)] == 1) {
+    if (++blocking->reached[message_number(schedule, message)] == 1) {
         blocking->pending[rank]++;
     } else if (--blocking->pending[peer] == 0) {
         queue_rank(blocking, peer);
@@ -155,7 +147,7 @@ static void run_groups(struct blocking *blocking, uint32_t rank)
             ++*position;
             continue;
         }
-        const bool is_over = blocking->reached[message_of(blocking->schedule, list->at[*position])] == 2;
+        const bool is_over = blocking->reached[message_number(blocking->schedule, list->at[*position])] == 2;
         for (size_t i = *position; !is_over && is_in_group(list, i); i++)
             reach(blocking, rank, list->at[i]);
         while (blocking->pending[rank] == 0 && is_in_group(list, *position))
@@ -169,7 +161,7 @@ static void point_at_pending(struct blocking *blocking, uint32_t rank)
     const struct action_list *list = &blocking->schedule->lists[rank];
     size_t *position = &blocking->positions[rank];
     while (blocking->pending[rank] > 0
-           && blocking->reached[message_of(blocking->schedule, list->at[*position])] == 2)
+           && blocking->reached[message_number(blocking->schedule, list->at[*position])] == 2)
         ++*position;
 }
 

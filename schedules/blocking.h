@@ -16,7 +16,7 @@
 #ifndef SCHEDULES_BLOCKING_H
 #define SCHEDULES_BLOCKING_H
 
-#include "schedules/copies.h"
+#include "schedules/board.h"
 
 struct blocking {
     const struct schedule *schedule;
@@ -45,6 +45,16 @@ static inline size_t channel_of(const struct schedule *schedule, struct action m
 static inline size_t channels_of(const struct schedule *schedule)
 {
     return (size_t)schedule->route_count * schedule->stages * 2;
+}
+
+// Both ends of a message have the same number: that of the unit which receives it,
+// and the direction.
+static inline size_t message_number(const struct schedule *schedule, struct action message)
+{
+    const bool back = message.kind == ACTION_SEND_B || message.kind == ACTION_RECV_B;
+    if (is_send(message))
+        message.stage = (uint16_t)(back ? message.stage - 1 : message.stage + 1);
+    return 2 * unit_of(schedule, message) + back;
 }
 
 // The lists must hold nothing that a board refuses, and receive each channel's, or

@@ -69,6 +69,11 @@ static inline bool is_message(struct action action)
     return action.kind - (unsigned)ACTION_SEND_F <= ACTION_RECV_B - ACTION_SEND_F;
 }
 
+static inline bool is_send(struct action action)
+{
+    return action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B;
+}
+
 // What belongs to one of the units; the rest belongs to a copy of a stage.
 static inline bool has_unit(struct action action)
 {

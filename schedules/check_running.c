@@ -9,7 +9,6 @@
 #include "schedules/lower_late.h"
 #include "schedules/lower_timed.h"
 #include "schedules/standstill.h"
-#include "schedules/walk.h"
 
 // --- the order of messages -----------------------------------------------------------
 
@@ -20,17 +19,12 @@ struct traffic {
     struct action *sent;
 };
 
-static bool is_kind(struct action action, enum action_kind a, enum action_kind b)
-{
-    return action.kind == a || action.kind == b;
-}
-
 static void collect_sends(const struct schedule *schedule, struct traffic *traffic, bool only_count)
 {
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
         const struct action_list *list = &schedule->lists[rank];
         for (size_t i = 0; i < list->count; i++) {
-            if (!is_kind(list->at[i], ACTION_SEND_F, ACTION_SEND_B))
+            if (!is_send(list->at[i]))
                 continue;
             const size_t channel = channel_of(schedule, list->at[i]);
             if (only_count)
@@ -56,7 +50,7 @@ static void compare_receives(struct check *check, const struct schedule *schedul
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
         const struct action_list *list = &schedule->lists[rank];
         for (size_t i = 0; i < list->count; i++) {
-            if (!is_kind(list->at[i], ACTION_RECV_F, ACTION_RECV_B))
+            if (!is_message(list->at[i]) || is_send(list->at[i]))
                 continue;
             const size_t channel = channel_of(schedule, list->at[i]);
             const size_t number = traffic->first[channel] + traffic->passed[channel]++;

@@ -6,7 +6,6 @@
 
 #include "schedules/blocking.h"
 #include "schedules/standstill.h"
-#include "schedules/walk.h"
 
 // A channel with messages.
 struct ends {
@@ -47,11 +46,6 @@ static void search_clear(struct search *search)
     free(search->first);
     free(search->passed);
     free(search->sent);
-}
-
-static bool is_send(struct action action)
-{
-    return action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B;
 }
 
 // Notes the channel of a message when it is met for the first time. Either end

@@ -5,17 +5,13 @@
 #include "schedules/check.h"
 #include "schedules/lane_world_state.h"
 #include "schedules/lower.h"
+#include "schedules/standstill.h"
 
 // --- what is on which lane ---------------------------------------------------------
 
-static bool sends(struct action action)
-{
-    return action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B;
-}
-
 static bool is_left_out(const struct lane_world *world, struct action action)
 {
-    return action.kind == ACTION_VALIDATE || (world->use == LANES_FREE && is_message(action) && !sends(action));
+    return action.kind == ACTION_VALIDATE || (world->use == LANES_FREE && is_message(action) && !is_send(action));
 }
 
 static bool is_on_second_lane(const struct lane_world *world, struct action action)
@@ -23,28 +19,24 @@ static bool is_on_second_lane(const struct lane_world *world, struct action acti
     return world->use == LANES_ONE && is_message(action);
 }
 
-// A message is known by the unit that receives it.
-static size_t parcel_of(const struct schedule *schedule, struct action receiver, bool back)
-{
-    return 2 * unit_of(schedule, receiver) + back;
-}
-
 static void add_message(struct lane_world *world, struct item *item)
 {
     const struct schedule *schedule = world->lowered;
-    const struct action action = *item->group;
+    const struct action action = *item->group, other_end = action_mirror(action);
     const bool back = action.kind == ACTION_SEND_B || action.kind == ACTION_RECV_B;
-    struct action sender = action, receiver = action;
-    if (sends(action))
-        receiver.stage = (uint16_t)(back ? action.stage - 1 : action.stage + 1);
-    else
-        sender.stage = (uint16_t)(back ? action.stage + 1 : action.stage - 1);
-    const struct action other = sends(action) ? receiver : sender;
-    item->kind = sends(action) ? ITEM_SEND : ITEM_RECV;
-    item->peer = schedule_rank(schedule, other.stage, other.micro_batch);
-    item->channel = channel_number(schedule, action, back ? receiver.stage : sender.stage, back);
+    const uint32_t boundary = action.stage < other_end.stage ? action.stage : other_end.stage;
+    item->kind = is_send(action) ? ITEM_SEND : ITEM_RECV;
+    item->peer = schedule_rank(schedule, other_end.stage, other_end.micro_batch);
+    item->channel = channel_number(schedule, action, boundary, back);
     item->queue = channel_of(schedule, action);
-    item->parcel = parcel_of(schedule, receiver, back);
+    item->parcel = message_number(schedule, action);
+}
+
+// What a compute takes in, by the number of its RECV.
+static size_t parcel_for(const struct schedule *schedule, struct action action)
+{
+    action.kind = is_backward(action) ? ACTION_RECV_B : ACTION_RECV_F;
+    return message_number(schedule, action);
 }
 
 static void add_compute(struct lane_world *world, struct item *item, size_t *needs)
@@ -53,7 +45,7 @@ static void add_compute(struct lane_world *world, struct item *item, size_t *nee
     item->need = *needs;
     for (uint32_t i = 0; i < item->size; i++) {
         if (needs_message(world->lowered, item->group[i]))
-            world->needs[(*needs)++] = parcel_of(world->lowered, item->group[i], is_backward(item->group[i]));
+            world->needs[(*needs)++] = parcel_for(world->lowered, item->group[i]);
     }
     item->needs = (uint32_t)(*needs - item->need);
     item->duration = world->duration_count;

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#include "schedules/walk.h"
+#include "schedules/board.h"
 
 static struct action message_of(struct action action, enum action_kind kind)
 {
