@@ -23,8 +23,8 @@ struct picture_options {
 enum { KEY_COLOR = KEY_PICTURE, KEY_ASCII, KEY_WIDTH, KEY_MESSAGES };
 
 #define CHART_OPTIONS \
-    { "color", KEY_COLOR, "WHEN", 0, "Colours in the text chart: auto (on a terminal, unless NO_COLOR is set), always, " \
-      "never", 0 }, \
+    { "color", KEY_COLOR, "WHEN", 0, "Colours in the text chart: auto (on a terminal, unless NO_COLOR is set), " \
+      "always, never", 0 }, \
     { "ascii", KEY_ASCII, 0, 0, "Draw the text chart without box characters", 0 }, \
     { "width", KEY_WIDTH, "COLUMNS", 0, "Width of the text chart (the terminal's, or 110)", 0 }
 #define OPTION_MESSAGES \

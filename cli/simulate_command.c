@@ -33,7 +33,8 @@ static const struct argp_option options[] = {
     OPTION_SCHEDULE,
     { "format", KEY_FORMAT, "FORMAT", 0, "text (the default), json, svg, html (a page to zoom in), trace "
       "(Chrome trace events)", 0 },
-    { "against", KEY_AGAINST, "FILE", 0, "Compare with another plan, schedule (of the same costs, if it has none) or trace", 0 },
+    { "against", KEY_AGAINST, "FILE", 0, "Compare with another plan, schedule (of the same costs, if it has none) or "
+      "trace", 0 },
     TRACE_OPTIONS,
     { "unit-steps", KEY_UNIT_STEPS, 0, 0,
       "Count steps instead, as PyTorch's simulator does: every action takes one, SENDs and RECVs too; no costs", 0 },
@@ -309,7 +310,8 @@ static bool run_worlds(const struct given *given, struct result *result, struct 
     struct exhibit *shown = &result->shown;
     const bool beside = given->format == FORMAT_HTML && !given->against;
     struct timeline *drawn = beside ? &result->other.timeline : &shown->timeline;
-    if (!worlds_run(&given->world, &shown->subject, &result->worlds, given->format == FORMAT_JSON ? NULL : drawn, error))
+    if (!worlds_run(&given->world, &shown->subject, &result->worlds, given->format == FORMAT_JSON ? NULL : drawn,
+                    error))
         return false;
     if (!result->worlds.has_lanes)
         return true;
@@ -328,7 +330,8 @@ static bool simulate(const struct given *given, struct text *text, struct error 
     struct result result = { .worlds.has_lanes = false };
     bool good = given->trace.count > 0
                   ? traces_load(&given->trace, &result.shown, error)
-                  : exhibit_simulate(&given->subject, detail_of(given), &result.shown, error) && run_worlds(given, &result, error);
+                  : exhibit_simulate(&given->subject, detail_of(given), &result.shown, error)
+                        && run_worlds(given, &result, error);
     if (good && given->against) {
         result.has_other = true;
         good = load_other(given, &result.other, error);

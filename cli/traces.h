@@ -17,8 +17,8 @@ struct trace_options {
 enum { KEY_TRACE = 0x600, KEY_ITERATION };
 
 #define TRACE_OPTIONS \
-    { "trace", KEY_TRACE, "FILE...", 0, "Instead of a schedule, a run that was measured: Chrome trace events of PyTorch's " \
-      "profiler, or of Weir; packed by gzip or not; of all ranks, or a file per rank", 0 }, \
+    { "trace", KEY_TRACE, "FILE...", 0, "Instead of a schedule, a run that was measured: Chrome trace events of " \
+      "PyTorch's profiler, or of Weir; packed by gzip or not; of all ranks, or a file per rank", 0 }, \
     { "iteration", KEY_ITERATION, "N", 0, "Which iteration of the trace, from 0; last (the default), all", 0 }
 
 // Takes these, and after --trace further files. ARGP_ERR_UNKNOWN for all else.

@@ -13,7 +13,8 @@ bool json_scan_refuse(struct json_scan *scan, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    return error_set(&scan->error, "%s: byte %llu: %s", scan->name, (unsigned long long)(scan->passed + scan->at), what);
+    const unsigned long long byte = scan->passed + scan->at;
+    return error_set(&scan->error, "%s: byte %llu: %s", scan->name, byte, what);
 }
 
 static bool failed(const struct json_scan *scan)

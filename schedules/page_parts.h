@@ -4,6 +4,7 @@
 
 extern const char page_html[];
 extern const char page_css[];
+extern const char panel_js[];
 extern const char page_js[];
 
 #endif

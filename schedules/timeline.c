@@ -27,7 +27,8 @@ bool timeline_add(struct timeline *timeline, struct span span)
 
 bool timeline_add_message(struct timeline *timeline, struct message message)
 {
-    struct message *messages = with_room(timeline->messages, sizeof message, timeline->message_count, &timeline->message_capacity);
+    struct message *messages = with_room(timeline->messages, sizeof message, timeline->message_count,
+                                         &timeline->message_capacity);
     if (!messages)
         return false;
     timeline->messages = messages;

@@ -254,7 +254,7 @@ static bool add_part(const struct page *page, const char *name, size_t length, s
     else if (length == 5 && memcmp(name, "STYLE", 5) == 0)
         text_add(text, "%s", page_css);
     else if (length == 6 && memcmp(name, "SCRIPT", 6) == 0)
-        text_add(text, "%s", page_js);
+        text_add(text, "%s\n%s", panel_js, page_js);
     else
         return add_data(page->runs, page->count, page->difference, text);
     return true;

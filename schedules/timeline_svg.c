@@ -79,10 +79,10 @@ static void draw_style(const struct page *page, struct text *text)
         }
     }
     text_add(text, "</style>\n<defs><pattern id=\"idle\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
-                   "patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" fill=\"#f4f5f6\"/><rect width=\"1.2\" "
-                   "height=\"6\" fill=\"#d3d7db\"/></pattern><marker id=\"tip\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" "
-                   "markerWidth=\"5\" markerHeight=\"5\" orient=\"auto\"><path d=\"M0,0L6,3L0,6z\" fill=\"#444\"/></marker>"
-                   "</defs>\n");
+                   "patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" fill=\"#f4f5f6\"/><rect "
+                   "width=\"1.2\" height=\"6\" fill=\"#d3d7db\"/></pattern><marker id=\"tip\" viewBox=\"0 0 6 6\" "
+                   "refX=\"6\" refY=\"3\" markerWidth=\"5\" markerHeight=\"5\" orient=\"auto\"><path "
+                   "d=\"M0,0L6,3L0,6z\" fill=\"#444\"/></marker></defs>\n");
 }
 
 static void draw_head(const struct page *page, struct text *text)
@@ -152,8 +152,8 @@ static void draw_lanes(const struct page *page, struct text *text)
         text_add(text, "<text class=\"label\" x=\"%d\" y=\"%d\">peak</text>\n", LEFT + PLOT + 10, TOP - 8);
     for (uint32_t rank = 0; rank < page->lanes.timeline->ranks; rank++) {
         char peak[NUMBER_SIZE];
-        text_add(text, "<rect fill=\"url(#idle)\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%d\"/><text class=\"label\" "
-                       "text-anchor=\"end\" x=\"%d\" y=\"%.0f\">rank %u</text>\n", LEFT, y_of(rank), PLOT, LANE,
+        text_add(text, "<rect fill=\"url(#idle)\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%d\"/><text "
+                       "class=\"label\" text-anchor=\"end\" x=\"%d\" y=\"%.0f\">rank %u</text>\n", LEFT, y_of(rank), PLOT, LANE,
                  LEFT - 10, y_of(rank) + LANE / 2 + 4, rank);
         if (page->chart->peak_bytes)
             text_add(text, "<text class=\"label\" x=\"%d\" y=\"%.0f\">%s</text>\n", LEFT + PLOT + 10,

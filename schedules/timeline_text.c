@@ -150,18 +150,19 @@ static size_t label_of(const struct lane_box *box, char *label)
 
 // Columns [begin, end) of a box: `mark`, as much of its label as there is room for
 // (its letter at least), then a line, dashed where the time goes into recomputing.
-static void draw_box(const struct canvas *canvas, const struct lane_box *box, const char *mark, size_t begin, size_t end,
-                     struct text *text)
+static void draw_box(const struct canvas *canvas, const struct lane_box *box, const char *mark, size_t begin,
+                     size_t end, struct text *text)
 {
     char label[ACTION_SIZE];
     size_t length = label_of(box, label), at = begin + strlen(mark);
     if (length > end - at)
         length = 1;
+    const wide recomputed = scaled(canvas, box->span->start_ns + box->span->recompute_ns);
     begin_colour(canvas, box->span->action.kind, lanes_shade(&canvas->lanes, box), text);
     text_add(text, "%s", mark);
     text_add_bytes(text, label, length);
     for (at += length; at < end; at++) {
-        const bool recomputes = begin_of(canvas, at) + length_of(canvas) / 2 < scaled(canvas, box->span->start_ns + box->span->recompute_ns);
+        const bool recomputes = begin_of(canvas, at) + length_of(canvas) / 2 < recomputed;
         if (canvas->chart->ascii)
             text_add(text, "%s", recomputes ? "~" : "-");
         else

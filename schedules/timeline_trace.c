@@ -37,8 +37,8 @@ static void write_ranks(const struct trace *trace, struct text *text)
         text_add(text, "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%u,\"args\":{\"sort_index\":%u}}", rank,
                  rank);
         for (unsigned thread = 1; thread <= threads_of(trace, rank); thread++)
-            text_add(text, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":\"%s\"}}",
-                     rank, thread, thread == 1 ? "compute" : "at the same time");
+            text_add(text, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,"
+                           "\"args\":{\"name\":\"%s\"}}", rank, thread, thread == 1 ? "compute" : "at the same time");
     }
 }
 
@@ -47,8 +47,8 @@ static void write_span(const struct span *span, unsigned thread, struct text *te
     char name[ACTION_SIZE], kind[ACTION_SIZE];
     action_format(span->action, name);
     drawing_letter(span->action.kind, kind);
-    text_add(text, ",\n{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":", name, kind, span->rank,
-             thread);
+    text_add(text, ",\n{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":", name, kind,
+             span->rank, thread);
     add_us(text, span->start_ns);
     text_add(text, ",\"dur\":");
     add_us(text, span->end_ns - span->start_ns);
@@ -78,11 +78,11 @@ static void write_message(const struct trace *trace, const struct message *messa
     const struct span *maker = &trace->timeline->spans[first], *user = &trace->timeline->spans[last];
     char name[ACTION_SIZE];
     action_format(message->action, name);
-    text_add(text, ",\n{\"ph\":\"s\",\"id\":%zu,\"name\":\"%s\",\"cat\":\"message\",\"pid\":%u,\"tid\":%u,\"ts\":", id, name,
-             message->from, trace->thread_of[first]);
+    text_add(text, ",\n{\"ph\":\"s\",\"id\":%zu,\"name\":\"%s\",\"cat\":\"message\",\"pid\":%u,\"tid\":%u,\"ts\":", id,
+             name, message->from, trace->thread_of[first]);
     add_us(text, maker->end_ns > maker->start_ns ? maker->end_ns - 1 : maker->end_ns);
-    text_add(text, "},\n{\"ph\":\"f\",\"bp\":\"e\",\"id\":%zu,\"name\":\"%s\",\"cat\":\"message\",\"pid\":%u,\"tid\":%u,\"ts\":",
-             id, name, message->to, trace->thread_of[last]);
+    text_add(text, "},\n{\"ph\":\"f\",\"bp\":\"e\",\"id\":%zu,\"name\":\"%s\",\"cat\":\"message\",\"pid\":%u,"
+                   "\"tid\":%u,\"ts\":", id, name, message->to, trace->thread_of[last]);
     add_us(text, user->start_ns);
     text_add(text, "}");
 }

@@ -40,11 +40,11 @@ static bool give_ranks(struct trace_reader *reader, struct error *error)
         silent = process->acts && process->rank == NO_RANK ? process : silent;
     }
     if (acting == 0)
-        return error_set(error, "%s: has no complete event (ph X) that is named like an action: PP:0F1, Forward 1 or 0F1",
-                         reader->file_count ? reader->files[0].name : "a trace");
+        return error_set(error, "%s: has no complete event (ph X) that is named like an action: PP:0F1, Forward 1 or "
+                                "0F1", reader->file_count ? reader->files[0].name : "a trace");
     if (silent && said > 0)
-        return error_set(error, "%s: does not say its rank (distributedInfo.rank, or a process named \"rank 0\"), though"
-                                " others do", reader->files[silent->file].name);
+        return error_set(error, "%s: does not say its rank (distributedInfo.rank, or a process named \"rank 0\"), "
+                                "though others do", reader->files[silent->file].name);
     for (uint32_t i = 0, next = 0; silent && i < reader->process_count; i++)
         reader->processes[i].rank = reader->processes[i].acts ? next++ : NO_RANK;
     return true;

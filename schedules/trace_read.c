@@ -196,7 +196,8 @@ static uint32_t rank_of_name(const char *name)
 static bool take_times(struct json_scan *scan, const struct event *event, struct trace_action *action)
 {
     if (!parse_us(event->start, &action->start_ns))
-        return json_scan_refuse(scan, "the event before it, \"%.40s\": ts: is missing, negative or too large", event->name);
+        return json_scan_refuse(scan, "the event before it, \"%.40s\": ts: is missing, negative or too large",
+                                event->name);
     if (!parse_us(event->length, &action->length_ns))
         return json_scan_refuse(scan, "the event before it, \"%.40s\": dur: is missing, negative or too large",
                                 event->name);
@@ -215,7 +216,8 @@ static bool keep_event(struct trace_reader *reader, struct json_scan *scan, cons
 {
     struct action group[MOST_JOINED];
     struct trace_action action = { .by_gpu = strncmp(event->category, "gpu_", 4) == 0 };
-    const size_t count = strcmp(event->phase, "X") == 0 ? trace_name_parse(event->name, group, &action.stage_is_rank) : 0;
+    const bool complete = strcmp(event->phase, "X") == 0;
+    const size_t count = complete ? trace_name_parse(event->name, group, &action.stage_is_rank) : 0;
     if (count == 0 || is_message_kind(group[0].kind)) {
         reader->summary.left_out += count == 0;
         reader->summary.messages += count > 0;
