@@ -33,7 +33,7 @@ static bool refuse_request(const struct order_request *request, struct error *er
 static bool costs_are_possible(const struct order_request *request, struct error *error)
 {
     const uint32_t stages = request->ranks * request->chunks;
-    const unsigned __int128 limit = (unsigned __int128)1 << 62;
+    const unsigned __int128 limit = (unsigned __int128)1 << 60;
     unsigned __int128 sum = (unsigned __int128)request->latency_ns * 2 * stages * request->micro_batches;
     unsigned __int128 kept = 0;
     for (uint32_t s = 0; s < stages; s++) {
@@ -46,8 +46,8 @@ static bool costs_are_possible(const struct order_request *request, struct error
                                     "takes it that an I never needs room", s,
                              (unsigned long long)row->kept_weight_bytes, (unsigned long long)row->kept_forward_bytes);
     }
-    return (sum < limit || error_set(error, "the times of all actions add up to more than 2^62 ns"))
-        && (kept < limit || error_set(error, "what all micro-batches keep adds up to more than 2^62 bytes"));
+    return (sum < limit || error_set(error, "the times of all actions add up to more than 2^60 ns"))
+        && (kept < limit || error_set(error, "what all micro-batches keep adds up to more than 2^60 bytes"));
 }
 
 static void fill_stages(struct order_problem *problem)

@@ -359,25 +359,30 @@ static bool hunt_report(const struct order_hunt *hunt, struct order_found *found
     return write_notes(found, hunt->problem.request, error);
 }
 
+// Cheap ways to some order first; then what makes it better, for as long as the budget lasts.
+static bool hunt_some(struct order_hunt *hunt, struct error *error)
+{
+    if (hunt->problem.chunks == 1)
+        hunt_starts(hunt);
+    hunt_rules(hunt, NULL);
+    hunt_known(hunt);
+    return hunt->best_ns != NEVER_NS
+        || error_set_kind(error, ERROR_ANSWER, "no order was found that runs within the memory");
+}
+
+static bool hunt_better(struct order_hunt *hunt, struct error *error)
+{
+    if (!hunt_tree(hunt, nodes_left(hunt) / 8, error))
+        return false;
+    hunt_changes(hunt);
+    return hunt_beams(hunt, error) && hunt_tree(hunt, nodes_left(hunt), error);
+}
+
 bool order_search(const struct order_request *request, struct order_found *found, struct error *error)
 {
     struct order_hunt hunt;
-    bool good = hunt_create(&hunt, request, error) && hunt_bound(&hunt, error);
-    if (good) {
-        if (hunt.problem.chunks == 1)
-            hunt_starts(&hunt);
-        hunt_rules(&hunt, NULL);
-        hunt_known(&hunt);
-        good = hunt_tree(&hunt, nodes_left(&hunt) / 8, error);
-        if (good)
-            hunt_changes(&hunt);
-        good = good && hunt_beams(&hunt, error) && hunt_tree(&hunt, nodes_left(&hunt), error);
-    }
-    if (good) {
-        good = hunt.best_ns != NEVER_NS
-            || error_set_kind(error, ERROR_ANSWER, "no order was found that runs within the memory");
-    }
-    good = good && hunt_report(&hunt, found, error);
+    const bool good = hunt_create(&hunt, request, error) && hunt_bound(&hunt, error) && hunt_some(&hunt, error)
+                   && hunt_better(&hunt, error) && hunt_report(&hunt, found, error);
     hunt_clear(&hunt);
     return good;
 }
