@@ -49,6 +49,17 @@ struct schedule *schedule_create(const char *name, enum weights weights, uint32_
     return schedule;
 }
 
+bool schedule_split(struct schedule *schedule, uint32_t splits, struct error *error)
+{
+    if (splits == 0 || splits > MOST_SPLITS)
+        return error_set(error, "sequences go through the stages in 1 to %d splits, not %u", MOST_SPLITS, splits);
+    if ((uint64_t)schedule->stages * schedule->micro_batches * splits > MOST_FORWARDS)
+        return error_set(error, "%u stages times %u micro-batches in %u splits are more than a schedule can have (2^27)",
+                         schedule->stages, schedule->micro_batches, splits);
+    schedule->splits = splits;
+    return true;
+}
+
 void schedule_free(struct schedule *schedule)
 {
     if (!schedule)

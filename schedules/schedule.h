@@ -107,6 +107,8 @@ struct schedule {
 struct schedule *schedule_create(const char *name, enum weights weights, uint32_t ranks, uint32_t stages,
                                  uint32_t micro_batches, struct error *error);
 void schedule_free(struct schedule *schedule);
+// Lets sequences go through the stages in `splits` parts (1 to MOST_SPLITS).
+bool schedule_split(struct schedule *schedule, uint32_t splits, struct error *error);
 struct schedule *schedule_copy(const struct schedule *schedule, struct error *error);
 
 // Adds an action to a rank's list; false only without memory.

@@ -155,8 +155,7 @@ static struct schedule *read_document(struct json *root, struct error *error)
         schedule_create(name, weights, sizes.ranks, sizes.stages, sizes.micro_batches, error);
     if (!schedule)
         return NULL;
-    schedule->splits = sizes.splits;
-    bool good = read_routes(root, schedule, error) && read_costs(root, version, schedule, error)
+    bool good = schedule_split(schedule, sizes.splits, error) && read_routes(root, schedule, error) && read_costs(root, version, schedule, error)
              && read_actions(root, schedule, error) && read_notes(root, schedule, error);
     json_end(root);
     good = good && json_ok(root->document, error);

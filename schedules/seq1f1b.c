@@ -41,9 +41,7 @@ struct schedule *generate_seq1f1b(const struct generate_request *request, struct
         return NULL;
     }
     struct schedule *schedule = generate_one_stage_per_rank("seq1f1b", WEIGHTS_FLUSH, request, error);
-    bool good = schedule != NULL;
-    if (good)
-        schedule->splits = splits;
+    bool good = schedule && schedule_split(schedule, splits, error);
     for (uint32_t rank = 0; good && rank < request->ranks; rank++)
         good = add_rank(schedule, rank, error);
     return generate_done(schedule, good);

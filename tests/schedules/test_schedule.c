@@ -99,6 +99,21 @@ static void impossible_sizes_are_refused(void **state)
     }
 }
 
+static void impossible_splits_are_refused(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct schedule *schedule = schedule_create("x", WEIGHTS_FLUSH, 1, 65535, 2000, &error);
+    assert_good(schedule, error);
+    assert_false(schedule_split(schedule, 128, &error));
+    assert_error(error, "sequences go through the stages in 1 to 127 splits, not 128");
+    error = (struct error){ 0 };
+    assert_false(schedule_split(schedule, 2, &error));
+    assert_error(error, "65535 stages times 2000 micro-batches in 2 splits are more than a schedule can have (2^27)");
+    assert_int_equal(schedule->splits, 1);
+    schedule_free(schedule);
+}
+
 static void documented_example_reads_back_byte_for_byte(void **state)
 {
     (void)state;
@@ -203,16 +218,17 @@ static void unclear_documents_are_refused(void **state)
 int main(void)
 {
     enum { ACTIONS = sizeof action_rows / sizeof action_rows[0], REFUSALS = sizeof refusal_rows / sizeof refusal_rows[0] };
-    struct CMUnitTest tests[ACTIONS + REFUSALS + 3] = {
+    struct CMUnitTest tests[ACTIONS + REFUSALS + 4] = {
         cmocka_unit_test(group_reads_back_as_it_is_written),
         cmocka_unit_test(action_is_anchored_at_both_ends),
         cmocka_unit_test(impossible_sizes_are_refused),
+        cmocka_unit_test(impossible_splits_are_refused),
         cmocka_unit_test(documented_example_reads_back_byte_for_byte),
         cmocka_unit_test(version_is_the_first_that_can_hold_the_schedule),
     };
     for (size_t i = 0; i < ACTIONS; i++)
-        tests[3 + i] = (struct CMUnitTest)TEST_ROW(action_reads_back_as_it_is_written, &action_rows[i]);
+        tests[4 + i] = (struct CMUnitTest)TEST_ROW(action_reads_back_as_it_is_written, &action_rows[i]);
     for (size_t i = 0; i < REFUSALS; i++)
-        tests[3 + ACTIONS + i] = (struct CMUnitTest)TEST_ROW(unclear_documents_are_refused, &refusal_rows[i]);
+        tests[4 + ACTIONS + i] = (struct CMUnitTest)TEST_ROW(unclear_documents_are_refused, &refusal_rows[i]);
     return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
 }
