@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/subject.h"
 #include "common/number.h"
+#include "common/progress.h"
 #include "schedules/order_search.h"
 
 enum { KEY_PLACEMENT = KEY_OWN, KEY_OBJECTIVE, KEY_BUDGET, KEY_LATENCY };
@@ -110,6 +111,19 @@ static void interrupt(int signal_number)
     interrupted = 1;
 }
 
+struct meter {
+    struct progress progress;
+    uint64_t work, budget;
+};
+
+static void show(void *self, uint64_t units)
+{
+    struct meter *meter = self;
+    meter->work += units;
+    progress_show(&meter->progress, "%llu of at most %llu units of work", (unsigned long long)meter->work,
+                  (unsigned long long)meter->budget);
+}
+
 static uint32_t chunks_of(const struct given *given)
 {
     const uint32_t usual = given->placement == PLACEMENT_ONE_WAY ? 1 : given->placement == PLACEMENT_V ? 2 : 4;
@@ -206,8 +220,13 @@ int command_run_search(int count, char **arguments)
     if (!subject_costs(&given.subject, (uint32_t)given.subject.shared.ranks * chunks_of(&given), &costs, &error))
         return command_fail(&error);
     given.unit_ns = costs.unit_ns;
-    const struct order_request request = request_of(&given, &costs);
-    if (order_search(&request, &found, &error)) {
+    struct order_request request = request_of(&given, &costs);
+    struct meter meter = { .budget = request.budget ? request.budget : ORDER_DEFAULT_BUDGET };
+    request.progress = show;
+    request.self = &meter;
+    const bool good = order_search(&request, &found, &error);
+    progress_end(&meter.progress);
+    if (good) {
         code = print(&given, &request, &found);
         order_found_clear(&found);
     } else {

@@ -5,6 +5,7 @@
 #include "cli/options.h"
 #include "common/json.h"
 #include "common/number.h"
+#include "common/progress.h"
 #include "schedules/costs.h"
 
 enum { USUAL_TRIALS = 1000, USUAL_SEED = 1, MOST_TRIALS = 1000000 };
@@ -83,6 +84,23 @@ error_t world_option(int key, char *argument, struct world_options *options, str
 
 // --- running ------------------------------------------------------------------------
 
+static void show(void *self, size_t done, size_t all)
+{
+    progress_show(self, "%zu of %zu trials", done, all);
+}
+
+static bool measure_noise(const struct world_options *options, struct lane_world *lanes, struct noise_result *result,
+                          struct error *error)
+{
+    struct progress progress = { 0 };
+    struct noise_request request = options->noise;
+    request.progress = show;
+    request.self = &progress;
+    const bool good = noise_measure(lanes, &request, result, error);
+    progress_end(&progress);
+    return good;
+}
+
 bool worlds_run(const struct world_options *options, struct subject *subject, struct worlds *worlds,
                 struct timeline *timeline, struct error *error)
 {
@@ -103,7 +121,7 @@ bool worlds_run(const struct world_options *options, struct subject *subject, st
             timeline_clear(timeline);
         good = lane_world_result(lanes, &worlds->lanes, timeline, error);
     }
-    good = good && (!worlds->has_noise || noise_measure(lanes, &options->noise, &worlds->noise, error));
+    good = good && (!worlds->has_noise || measure_noise(options, lanes, &worlds->noise, error));
     lane_world_free(lanes);
     if (good && (worlds->lanes.iteration_ns > JSON_MAX || worlds->noise.max_ns > JSON_MAX))
         return error_set(error, "shared lanes or noise make it take more than 2^53 - 1 ns, 104 days");

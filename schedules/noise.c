@@ -34,6 +34,8 @@ static bool run_trials(struct lane_world *world, const struct noise_request *req
             noisy[i] = noise_apply(durations[i], request->ppm, random_next(&seed));
         if (!lane_world_run(world, noisy, &times[trial], error))
             return false;
+        if (request->progress)
+            request->progress(request->self, trial + 1, request->trials);
     }
     return true;
 }

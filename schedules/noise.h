@@ -19,6 +19,8 @@ struct noise_request {
     uint32_t ppm;     // the noise: a standard deviation, in millionths of the duration; at most NOISE_MOST_PPM
     uint32_t trials;  // at least 1
     uint64_t seed;
+    void (*progress)(void *self, size_t done, size_t all);  // after each trial; or NULL
+    void *self;                                             // of progress
 };
 enum { NOISE_MOST_PPM = 250000 };  // beyond, an action could take less than no time
 

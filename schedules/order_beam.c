@@ -95,9 +95,12 @@ uint64_t order_beam_search(struct order_beam *beam, uint64_t best_ns, uint64_t *
     order_memory_forget(beam->memory);
     beam->count = 1;
     *nodes = 0;
-    for (uint64_t made = 0; made < all && beam->count > 0; made++)
+    bool goes_on = true;
+    for (uint64_t made = 0, before = 0; goes_on && made < all && beam->count > 0; made++, before = *nodes) {
         grow(beam, fill_branches(beam, best_ns, nodes));
-    if (beam->count == 0)
+        goes_on = problem_goes_on(problem, (*nodes - before) * problem_node_work(problem));
+    }
+    if (beam->count == 0 || !goes_on)
         return NEVER_NS;
     order_state_load(&beam->state, beam->now);
     memcpy(order, beam->state.order, all * sizeof *order);

@@ -248,6 +248,7 @@ uint64_t order_mend_run(struct order_mend *mend, order_move *order, uint64_t bou
                         enum order_mend_way way)
 {
     struct attempt attempt = { mend, order, bound_ns, judge(mend, order, bound_ns), { UINT32_MAX, 0, 0 }, 0 };
+    const struct order_problem *problem = mend->clock.problem;
     bool goes_on = true;  // the order was judged last, and is as it was then
     while (goes_on && attempt.best.time_ns > bound_ns && *trials > 0) {
         const size_t count = fill_changes(mend, order);
@@ -258,6 +259,8 @@ uint64_t order_mend_run(struct order_mend *mend, order_move *order, uint64_t bou
                 continue;  // it would only undo it
             goes_on = keeps(&attempt, mend->changes[i]);
             --*trials;
+            if (!problem_goes_on(problem, (uint64_t)problem->ranks * problem->moves))
+                return attempt.best.time_ns;
         }
     }
     return attempt.best.time_ns;

@@ -36,6 +36,21 @@ struct order_problem {
 bool order_problem_create(struct order_problem *problem, const struct order_request *request, struct error *error);
 void order_problem_clear(struct order_problem *problem);
 
+// Says that so many more units of work are done; false once the search is to end.
+static inline bool problem_goes_on(const struct order_problem *problem, uint64_t units)
+{
+    const struct order_request *request = problem->request;
+    if (request->progress)
+        request->progress(request->self, units);
+    return !request->interrupted || !*request->interrupted;
+}
+
+// What weighing a node of a beam or tree takes, in units of work.
+static inline uint64_t problem_node_work(const struct order_problem *problem)
+{
+    return 20 + (uint64_t)problem->stages * problem->micro_batches * (2 + 3 * problem->chunks) / 16;
+}
+
 static inline uint32_t problem_stage(const struct order_problem *problem, uint32_t rank, uint32_t chunk)
 {
     return problem->stage_of[rank * problem->chunks + chunk];

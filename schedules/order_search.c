@@ -61,12 +61,17 @@ static void hunt_clear(struct order_hunt *hunt)
 }
 
 // Not before there is an order, whatever the budget.
+static void hunt_spend(struct order_hunt *hunt, uint64_t units)
+{
+    hunt->work += units;
+    problem_goes_on(&hunt->problem, units);
+}
+
 static bool hunt_is_over(struct order_hunt *hunt)
 {
-    const volatile sig_atomic_t *interrupted = hunt->problem.request->interrupted;
     if (hunt->best_ns == NEVER_NS)
         return false;
-    if (interrupted && *interrupted)
+    if (!problem_goes_on(&hunt->problem, 0))
         hunt->stopped = "interrupted";
     else if (hunt->work >= hunt->budget)
         hunt->stopped = "the budget is used up";
@@ -77,7 +82,7 @@ static bool hunt_is_over(struct order_hunt *hunt)
 static void hunt_judge(struct order_hunt *hunt, const char *method)
 {
     const uint64_t time = order_time(&hunt->clock, hunt->trial);
-    hunt->work += (uint64_t)hunt->problem.ranks * hunt->problem.moves;
+    hunt_spend(hunt, (uint64_t)hunt->problem.ranks * hunt->problem.moves);
     if (time >= hunt->best_ns)
         return;
     hunt->best_ns = time;
@@ -91,7 +96,7 @@ static void hunt_judge(struct order_hunt *hunt, const char *method)
 static uint64_t hunt_greedy(struct order_hunt *hunt, const struct order_rules *rules)
 {
     enum { CHOICE_WORK = 4 };
-    hunt->work += CHOICE_WORK * (uint64_t)hunt->problem.ranks * hunt->problem.moves;
+    hunt_spend(hunt, CHOICE_WORK * (uint64_t)hunt->problem.ranks * hunt->problem.moves);
     return order_greedy_run(&hunt->greedy, rules, hunt->trial);
 }
 
@@ -237,15 +242,9 @@ static void hunt_starts(struct order_hunt *hunt)
 
 // --- many at once, and all there are ------------------------------------------------------
 
-// What weighing a node of a beam or tree takes, in units of work.
-static uint64_t node_work(const struct order_problem *problem)
-{
-    return 20 + (uint64_t)problem->stages * problem->micro_batches * (2 + 3 * problem->chunks) / 16;
-}
-
 static uint64_t nodes_left(const struct order_hunt *hunt)
 {
-    return hunt->work < hunt->budget ? (hunt->budget - hunt->work) / node_work(&hunt->problem) : 0;
+    return hunt->work < hunt->budget ? (hunt->budget - hunt->work) / problem_node_work(&hunt->problem) : 0;
 }
 
 // Wider and wider for as long as a part of the budget lasts.
@@ -260,7 +259,7 @@ static bool hunt_beams(struct order_hunt *hunt, struct error *error)
             return false;
         const uint64_t time = order_beam_search(&beam, hunt->best_ns, &nodes, hunt->trial);
         order_beam_clear(&beam);
-        hunt->work += nodes * node_work(problem);
+        hunt->work += nodes * problem_node_work(problem);
         if (time != NEVER_NS)
             hunt_judge(hunt, "a beam");
     }
@@ -291,9 +290,8 @@ static bool hunt_tree(struct order_hunt *hunt, uint64_t nodes, struct error *err
     tree.best_ns = hunt->best_ns;
     tree.bound_ns = hunt->bound_ns;
     tree.most_nodes = nodes;
-    tree.interrupted = hunt->problem.request->interrupted;
     hunt->exhausted = order_tree_search(&tree) && tree.best_ns > tree.bound_ns;
-    hunt->work += tree.nodes * node_work(&hunt->problem);
+    hunt->work += tree.nodes * problem_node_work(&hunt->problem);
     if (tree.best_ns < hunt->best_ns) {
         memcpy(hunt->trial, tree.best, (size_t)hunt->problem.ranks * hunt->problem.moves * sizeof *tree.best);
         hunt_judge(hunt, "trying all");

@@ -48,6 +48,8 @@ struct order_request {
     enum order_objective objective;
     uint64_t budget;  // units of work; 0: ORDER_DEFAULT_BUDGET
     const volatile sig_atomic_t *interrupted;  // ends the search once it is not 0; or NULL
+    void (*progress)(void *self, uint64_t units);  // so many more are done; called often; or NULL
+    void *self;                                    // of progress
 };
 
 struct order_found {

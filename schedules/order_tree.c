@@ -36,8 +36,7 @@ void order_tree_clear(struct order_tree *tree)
 
 static bool is_over(const struct order_tree *tree)
 {
-    return tree->best_ns <= tree->bound_ns || tree->nodes >= tree->most_nodes
-        || (tree->interrupted && *tree->interrupted);
+    return tree->best_ns <= tree->bound_ns || tree->nodes >= tree->most_nodes || tree->interrupted;
 }
 
 static void keep_order(struct order_tree *tree)
@@ -50,12 +49,20 @@ static void keep_order(struct order_tree *tree)
     memcpy(tree->best, tree->state.order, (size_t)problem->ranks * problem->moves * sizeof *tree->best);
 }
 
+static void note_node(struct order_tree *tree)
+{
+    enum { PAUSE = 256 };
+    const struct order_problem *problem = tree->state.clock.problem;
+    if (++tree->nodes % PAUSE == 0)
+        tree->interrupted = !problem_goes_on(problem, PAUSE * problem_node_work(problem));
+}
+
 // Each depth (moves made and F's put off) has options of its own, so that a frame of the recursion is small.
 static void visit(struct order_tree *tree, size_t depth)
 {
     struct order_state *state = &tree->state;
     struct order_option *options = &tree->options[depth * 3 * state->clock.problem->chunks];
-    tree->nodes++;
+    note_node(tree);
     const uint32_t count = order_state_options(state, options);
     if (count == 0 && order_state_is_complete(state))
         keep_order(tree);

@@ -13,7 +13,7 @@ struct order_tree {
     uint64_t best_ns;     // nothing that takes as long is looked for
     uint64_t bound_ns;    // the search ends when this is met
     uint64_t nodes, most_nodes;
-    const volatile sig_atomic_t *interrupted;
+    bool interrupted;
     struct order_memory *memory;  // of nodes met before
     struct order_option *options;
 };

@@ -67,6 +67,21 @@ static void without_noise_all_trials_are_as_planned(void **state)
     assert_int_equal(result.max_ns, result.planned_ns);
 }
 
+static void count_call(void *self, size_t done, size_t all)
+{
+    size_t *calls = self;
+    assert_int_equal(done, ++*calls);
+    assert_int_equal(all, 5);
+}
+
+static void progress_is_told_after_each_trial(void **state)
+{
+    (void)state;
+    size_t calls = 0;
+    measured(LANES_FREE, (struct noise_request){ .trials = 5, .progress = count_call, .self = &calls });
+    assert_int_equal(calls, 5);
+}
+
 // The same numbers on every machine: this is what they are.
 static void a_seed_gives_the_same_trials_everywhere(void **state)
 {
@@ -110,6 +125,7 @@ int main(void)
         cmocka_unit_test(a_draw_moves_a_duration),
         cmocka_unit_test(durations_vary_as_is_said),
         cmocka_unit_test(without_noise_all_trials_are_as_planned),
+        cmocka_unit_test(progress_is_told_after_each_trial),
         cmocka_unit_test(a_seed_gives_the_same_trials_everywhere),
         cmocka_unit_test(noise_makes_pipelines_longer),
         cmocka_unit_test(one_trial_is_its_own_summary),

@@ -279,6 +279,39 @@ static void there_is_always_an_order(void **state)
     }
 }
 
+struct watcher {
+    uint64_t told, most;
+    volatile sig_atomic_t interrupted;
+};
+
+static void watch(void *self, uint64_t units)
+{
+    struct watcher *watcher = self;
+    watcher->told += units;
+    watcher->interrupted = watcher->told >= watcher->most;
+}
+
+// Whatever it is at when it is told to: rules, changes, a beam, a tree.
+static void a_search_says_what_it_did_and_ends_when_told_to(void **state)
+{
+    (void)state;
+    uint64_t seed = 5;
+    for (uint64_t trial = 0; trial < test_trials(60, 1000); trial++) {
+        struct cost_row costs[8];
+        random_stages(costs, 8, 1, 30, &seed);
+        struct watcher watcher = { 0, 1 + random_below(&seed, 3000000), 0 };
+        const struct order_request request = {
+            .ranks = 4, .micro_batches = 9, .chunks = 2, .placement = PLACEMENT_V, .costs = costs, .memory_bytes = 500,
+            .budget = UINT64_MAX / 4, .interrupted = &watcher.interrupted, .progress = watch, .self = &watcher,
+        };
+        struct order_found found = found_for(&request);
+        assert_in_range(watcher.told, found.work / 2, found.work);
+        assert_true(found.proved || watcher.interrupted);
+        assert_true(found.work < watcher.most + 1000000);
+        order_found_clear(&found);
+    }
+}
+
 // --- what is said ---------------------------------------------------------------------------
 
 static void same_input_gives_same_order(void **state)
@@ -337,7 +370,7 @@ int main(void)
     enum { PUBLISHED = sizeof published_rows / sizeof published_rows[0] };
     enum { PUBLISHED_V = sizeof v_rows / sizeof v_rows[0] };
     enum { KNOWN = sizeof known_rows / sizeof known_rows[0] };
-    struct CMUnitTest tests[PUBLISHED + PUBLISHED_V + KNOWN + 5];
+    struct CMUnitTest tests[PUBLISHED + PUBLISHED_V + KNOWN + 6];
     size_t count = 0;
     for (size_t i = 0; i < PUBLISHED; i++)
         tests[count++] = (struct CMUnitTest)TEST_ROW(authors_are_not_better_and_it_is_proved, &published_rows[i]);
@@ -348,6 +381,7 @@ int main(void)
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(small_cases_are_the_optimum_of_all_orders);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(stages_that_differ_are_proved_to_p4_m6);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(there_is_always_an_order);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(a_search_says_what_it_did_and_ends_when_told_to);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(same_input_gives_same_order);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(refuses_what_cannot_be);
     return cmocka_run_group_tests_name("order_search", tests, NULL, NULL);
