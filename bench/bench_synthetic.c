@@ -96,7 +96,8 @@ static bool compare(struct bench *bench, const struct schedule *lowered, struct 
                    && measure(bench, lowered, costs, network, samples, error);
     if (good) {
         const double ratio = (double)samples[REPEATS / 2] / (double)simulation.iteration_ns;
-        printf("%-16s p %2u  m %3u  latency %3llu us  simulated %8.2f ms  measured %8.2f ms  ratio %.4f  (%.4f to %.4f)\n",
+        printf("%-16s p %2u  m %3u  latency %3llu us  simulated %8.2f ms  measured %8.2f ms  ratio %.4f  (%.4f to "
+               "%.4f)\n",
                lowered->name, lowered->ranks, lowered->micro_batches, (unsigned long long)link.latency_ns / 1000,
                (double)simulation.iteration_ns / 1e6, (double)samples[REPEATS / 2] / 1e6, ratio,
                (double)samples[0] / (double)simulation.iteration_ns,

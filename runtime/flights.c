@@ -160,8 +160,8 @@ static bool collect_incoming(struct flights *flights, const struct action_list *
     return true;
 }
 
-bool flights_open(struct flights *flights, const struct schedule *schedule, const struct placement *placement, uint32_t rank,
-                  const struct stage *stages, struct slab *slab, struct error *error)
+bool flights_open(struct flights *flights, const struct schedule *schedule, const struct placement *placement,
+                  uint32_t rank, const struct stage *stages, struct slab *slab, struct error *error)
 {
     *flights = (struct flights){ .schedule = schedule, .rank = rank };
     flights->locals = calloc(schedule->stages, sizeof *flights->locals);

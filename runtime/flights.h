@@ -58,8 +58,8 @@ struct flights {
     struct local **by_stage;  // NULL where a stage is on other ranks only
 };
 
-bool flights_open(struct flights *flights, const struct schedule *schedule, const struct placement *placement, uint32_t rank,
-                  const struct stage *stages, struct slab *slab, struct error *error);
+bool flights_open(struct flights *flights, const struct schedule *schedule, const struct placement *placement,
+                  uint32_t rank, const struct stage *stages, struct slab *slab, struct error *error);
 void flights_close(struct flights *flights);
 
 static inline struct local *flights_local(const struct flights *flights, struct action action)

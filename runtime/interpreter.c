@@ -280,15 +280,15 @@ static bool can_do(const struct interpreter_needs *needs, struct group group, st
         const struct stage *stage = &needs->stages[action.stage];
         action_format(action, name);
         if (group.size > 1 && !computing[action.kind].begin)
-            return error_set(error, "rank %u: %s cannot be done together with another action; only F, B, I, W and R can",
-                             needs->rank, name);
+            return error_set(error, "rank %u: %s cannot be done together with another action; only F, B, I, W and R "
+                             "can", needs->rank, name);
         if (action.kind == ACTION_R && !stage->functions->recompute)
             return error_set(error, "rank %u: %s cannot be an action of its own: these layers run their forwards again "
                              "within B or I; leave it out of the schedule", needs->rank, name);
     }
     return group.size <= MOST_JOINED
-        || error_set(error, "rank %u: %zu actions from %s on are done together; at most %d can", needs->rank, group.size,
-                     action_format(*group.at, name), MOST_JOINED);
+        || error_set(error, "rank %u: %zu actions from %s on are done together; at most %d can", needs->rank,
+                     group.size, action_format(*group.at, name), MOST_JOINED);
 }
 
 static bool can_run(const struct interpreter_needs *needs, struct error *error)
@@ -298,8 +298,8 @@ static bool can_run(const struct interpreter_needs *needs, struct error *error)
         return error_set(error, "the schedule has no SENDs and RECVs yet; lower it first");
     for (uint32_t s = 0; schedule->splits > 1 && s < schedule->stages; s++)
         if (!needs->stages[s].takes_splits)
-            return error_set(error, "the schedule passes each sequence through in %u splits, and the layers of stage %u "
-                             "take whole sequences only", schedule->splits, s);
+            return error_set(error, "the schedule passes each sequence through in %u splits, and the layers of stage "
+                             "%u take whole sequences only", schedule->splits, s);
     const struct action_list *list = &schedule->lists[needs->rank];
     const struct action *end = list_end(list);
     for (const struct action *at = list->at; at < end; at += group_size(at, end))
@@ -318,8 +318,8 @@ struct interpreter *interpreter_create(const struct interpreter_needs *needs, st
         return NULL;
     }
     in->needs = *needs;
-    if (!flights_open(&in->flights, needs->schedule, needs->weight_plan->placement, needs->rank, needs->stages, needs->slab,
-                      error)) {
+    if (!flights_open(&in->flights, needs->schedule, needs->weight_plan->placement, needs->rank, needs->stages,
+                      needs->slab, error)) {
         interpreter_free(in);
         return NULL;
     }

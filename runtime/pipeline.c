@@ -84,8 +84,8 @@ static bool match_memory(const struct pipeline *pipeline, struct error *error)
 static bool takes_sequences_whole(const struct schedule *schedule, struct error *error)
 {
     return schedule->splits == 1
-        || error_set(error, "%s takes each sequence in %u parts, and layers are called with whole micro-batches: it can be"
-                     " planned and simulated, but not run", schedule->name, schedule->splits);
+        || error_set(error, "%s takes each sequence in %u parts, and layers are called with whole micro-batches: it "
+                     "can be planned and simulated, but not run", schedule->name, schedule->splits);
 }
 
 // Takes the schedule, which may be NULL after an error.
@@ -101,8 +101,8 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
     }
     pipeline->plan = plan;
     pipeline->schedule = schedule;
-    const bool good = takes_sequences_whole(schedule, error) && prove(schedule, error) && make_stages(pipeline, layers, layer_count, error)
-                   && match_memory(pipeline, error);
+    const bool good = takes_sequences_whole(schedule, error) && prove(schedule, error)
+                   && make_stages(pipeline, layers, layer_count, error) && match_memory(pipeline, error);
     if (good)
         pipeline->session = session_create(schedule, pipeline->stages, device, settings, error);
     if (!good || !pipeline->session) {
@@ -161,8 +161,8 @@ uint32_t pipeline_copies(const struct pipeline *pipeline, uint32_t layer)
     return session_copies(pipeline->session, stage_of(pipeline->plan, layer));
 }
 
-bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, uint64_t bytes, void *host,
-                              struct error *error)
+bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, uint64_t bytes,
+                              void *host, struct error *error)
 {
     const uint32_t stage = stage_of(pipeline->plan, layer);
     const uint64_t all = pipeline->stages[stage].bytes.weights;

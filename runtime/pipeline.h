@@ -32,7 +32,7 @@ void pipeline_free(struct pipeline *pipeline);
 // On how many ranks a layer is; and one copy's newest parameters, into host memory
 // of its parameter_bytes.
 uint32_t pipeline_copies(const struct pipeline *pipeline, uint32_t layer);
-bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, uint64_t bytes, void *host,
-                              struct error *error);
+bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, uint64_t bytes,
+                              void *host, struct error *error);
 
 #endif

@@ -66,8 +66,8 @@ static bool meet(struct weight_plan *plan, const struct versions *versions, uint
     const uint32_t version = versions_met(versions, forward);
     char name[ACTION_SIZE];
     if (version == NO_VERSION || version > plan->updates[place])
-        return error_set_kind(error, ERROR_ANSWER, "rank %u: %s meets a version of the weights that is never made", rank,
-                              action_format(forward, name));
+        return error_set_kind(error, ERROR_ANSWER, "rank %u: %s meets a version of the weights that is never made",
+                              rank, action_format(forward, name));
     plan->met[unit_of(plan->schedule, forward)] = version;
     plan->users[plan->first[place] + version]++;
     return true;

@@ -25,8 +25,8 @@ static struct action action_of(uint64_t line)
                             .micro_batch = (uint32_t)line };
 }
 
-bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered, const struct placement *placement,
-                      struct error *error)
+bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered,
+                      const struct placement *placement, struct error *error)
 {
     whereabouts->schedule = lowered;
     whereabouts->placement = placement;

@@ -19,8 +19,8 @@ struct whereabouts {
 };
 
 // Borrows both.
-bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered, const struct placement *placement,
-                      struct error *error);
+bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered,
+                      const struct placement *placement, struct error *error);
 void whereabouts_close(struct whereabouts *whereabouts);
 
 void whereabouts_idle(struct whereabouts *whereabouts, uint32_t rank);

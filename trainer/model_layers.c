@@ -10,7 +10,7 @@ struct layer_binding {
     const struct layer *layer;
     struct batch_settings settings;
     size_t rows, sequence;
-    int32_t *tokens, *targets;  // of the micro-batch at hand, per copy, in memory the device can read; only where needed
+    int32_t *tokens, *targets;  // of the micro-batch at hand, per copy, where the device can read; only where needed
     struct weir_range undecayed[LAYER_TENSORS];
 };
 

@@ -101,7 +101,8 @@ static bool open_updates(struct twin *twin, struct error *error)
     if (!schedule)
         return true;
     twin->begun = calloc(schedule->stages, sizeof *twin->begun);
-    return (twin->begun || error_no_memory(error, "the sequential twin")) && updates_open(&twin->updates, schedule, error);
+    return (twin->begun || error_no_memory(error, "the sequential twin"))
+        && updates_open(&twin->updates, schedule, error);
 }
 
 struct twin *twin_create(const struct weir_layer *layers, size_t layer_count, struct device *device,
@@ -359,5 +360,6 @@ const void *twin_parameters(const struct twin *twin, size_t layer)
 
 void twin_put_parameters(struct twin *twin, size_t layer, const void *host)
 {
-    queue_upload(twin->queue, weights_of(twin, layer, twin->own[layer].newest), host, twin->layers[layer].parameter_bytes);
+    queue_upload(twin->queue, weights_of(twin, layer, twin->own[layer].newest), host,
+                 twin->layers[layer].parameter_bytes);
 }

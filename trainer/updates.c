@@ -169,9 +169,11 @@ static bool order_steps(struct updates *updates, struct error *error)
     bool good = made || error_no_memory(error, "the updates of a schedule");
     while (good && !all_made(updates, made)) {
         const uint32_t stage = choose(updates, made);
-        good = stage == UINT32_MAX ? error_set_kind(error, ERROR_ANSWER, "every update of this schedule needs weights that"
-                                                    " later updates make")
-                                   : add_step(updates, stage, made, error);
+        if (stage == UINT32_MAX)
+            good = error_set_kind(error, ERROR_ANSWER, "every update of this schedule needs weights that later updates"
+                                  " make");
+        else
+            good = add_step(updates, stage, made, error);
     }
     free(made);
     return good;

@@ -34,7 +34,8 @@ static struct ticket send(struct pair *pair, const char *data, uint32_t micro_ba
     struct error error = { 0 };
     struct ticket ticket;
     assert_good(pair->ends[0]->functions->post_send(pair->ends[0], 0, data, 8,
-                                                    (struct message_header){ .micro_batch = micro_batch }, &ticket, &error),
+                                                    (struct message_header){ .micro_batch = micro_batch }, &ticket,
+                                                    &error),
                 error);
     return ticket;
 }
@@ -483,8 +484,8 @@ static struct ticket post_part(struct trio *trio, uint32_t rank, float *gradient
     struct ticket ticket;
     struct transport *transport = threads_transport(trio->threads, rank);
     const struct reduction reduction = { .gradients = gradients, .count = 4 };
-    assert_good(transport->functions->post_reduction(transport, &reduction, (struct message_header){ .version = update },
-                                                     &ticket, &error), error);
+    const struct message_header header = { .version = update };
+    assert_good(transport->functions->post_reduction(transport, &reduction, header, &ticket, &error), error);
     return ticket;
 }
 
