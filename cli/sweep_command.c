@@ -36,7 +36,7 @@ struct given {
 
 static const struct argp_option options[] = {
     OPTION_CLUSTER,
-    { "schedules", KEY_SCHEDULES, "LIST", 0, "Which schedules (all that train); names with commas between", 0 },
+    { "schedules", KEY_SCHEDULES, "LIST", 0, "Which schedules (all that train, and \"search\": the best order for the cuts of zb-h1 and zb-v); names with commas between", 0 },
     { "micro-batches", KEY_MICRO_BATCHES_LIST, "LIST", 0, "Micro-batches per iteration (P,2P,4P,8P)", 0 },
     { "global-batch", KEY_GLOBAL_BATCH, "N", 0, "Samples per iteration: as many micro-batches as make that", 0 },
     { "ranks", KEY_RANKS_LIST, "LIST", 0, "Numbers of ranks (the cluster's devices)", 0 },
@@ -47,7 +47,7 @@ static const struct argp_option options[] = {
     { "jobs", KEY_JOBS, "N", 0, "Threads (one per core); the result is the same", 0 },
     OPTION_JSON,
     { "csv", KEY_CSV, 0, 0, "Print a line per row for other programs", 0 },
-    { "plan", KEY_PLAN, "FILE", 0, "Where the best plan goes", 0 },
+    { "plan", KEY_PLAN, "FILE", 0, "Where the best plan goes (an order that was searched for has none)", 0 },
     OPTION_OUTPUT,
     { 0 },
 };
@@ -182,8 +182,9 @@ static int print(const struct given *given, const struct sweep *sweep)
     const struct sweep_row *best = sweep_best(sweep);
     const int code = best || sweep->stopped[0] ? 0 : ERROR_ANSWER;
     struct text text = { 0 };
-    if (given->plan && best) {
-        plan_write(best->plan, &text);
+    const struct sweep_row *with_plan = sweep_best_plan(sweep);
+    if (given->plan && with_plan) {
+        plan_write(with_plan->plan, &text);
         const int failed = command_write(&text, given->plan, 0);
         if (failed)
             return failed;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "partitioner/sweep_order.h"
 #include "schedules/board.h"
 #include "schedules/generate.h"
 
@@ -68,6 +69,9 @@ static bool add_micro_batches(struct listing *listing, const struct generator *g
     return true;
 }
 
+// An order that is searched for is a schedule without a generator, on one way and on a V.
+static const struct generator searched = { .name = SWEEP_ORDER_NAME, .weights = WEIGHTS_FLUSH, .usual_chunks = 1 };
+
 static bool add_chunks(struct listing *listing, const struct generator *generator, uint32_t ranks)
 {
     const struct sweep_list *wanted = &listing->request->chunks;
@@ -77,6 +81,9 @@ static bool add_chunks(struct listing *listing, const struct generator *generato
     if (wanted->count)
         return true;
     const uint32_t usual = generator->usual_chunks;
+    if (generator == &searched)
+        return add_micro_batches(listing, generator, ranks, 1, true)
+            && add_micro_batches(listing, generator, ranks, 2, true);
     return add_micro_batches(listing, generator, ranks, usual, true)
         && (usual < 2 || add_micro_batches(listing, generator, ranks, 2 * usual, false));
 }
@@ -99,21 +106,29 @@ static bool is_inference(const struct generator *generator)
     return forward_only;
 }
 
+static bool add_named(struct listing *listing, const char *name)
+{
+    const struct generator *generator =
+        strcmp(name, SWEEP_ORDER_NAME) == 0 ? &searched : generator_find(name, listing->error);
+    return generator && add_schedule(listing, generator);
+}
+
 static bool list_rows(struct listing *listing)
 {
     const struct sweep_request *request = listing->request;
-    for (size_t i = 0; i < request->schedule_count; i++) {
-        const struct generator *generator = generator_find(request->schedules[i], listing->error);
-        if (!generator || !add_schedule(listing, generator))
+    for (size_t i = 0; i < request->schedule_count; i++)
+        if (!add_named(listing, request->schedules[i]))
             return false;
-    }
     for (const struct generator *generator = generators; !request->schedule_count && generator->name; generator++)
         if (!is_inference(generator) && !add_schedule(listing, generator))
             return false;
+    if (!request->schedule_count && !add_schedule(listing, &searched))
+        return false;
     for (size_t i = 0; i < listing->sweep->count; i++) {
         struct sweep_row *row = &listing->sweep->rows[i];
-        const struct generator *generator = generator_find(row->schedule, listing->error);
-        row->class = is_inference(generator) ? SWEEP_INFERENCE
+        const struct generator *generator =
+            strcmp(row->schedule, SWEEP_ORDER_NAME) == 0 ? &searched : generator_find(row->schedule, listing->error);
+        row->class = generator != &searched && is_inference(generator) ? SWEEP_INFERENCE
                    : row->weights == WEIGHTS_FLUSH ? SWEEP_FLUSHING : SWEEP_ASYNCHRONOUS;
     }
     return true;
@@ -150,6 +165,8 @@ static bool plan_row(const struct sweep_request *request, struct sweep_row *row,
 {
     struct error why = { 0 };
     struct search_shortage shortage = { 0 };
+    if (strcmp(row->schedule, SWEEP_ORDER_NAME) == 0)
+        return sweep_order_row(request, row, error);
     const struct search_request search = {
         .profile = request->profile,
         .cluster = request->cluster,

@@ -43,7 +43,7 @@ struct sweep_request {
     const struct profile *profile;
     const struct cluster *cluster;
     enum optimizer_kind optimizer;
-    const char *const *schedules;  // NULL: all that train
+    const char *const *schedules;  // none: all that train; "search" is an order that is searched for
     size_t schedule_count;
     struct sweep_list ranks;          // the cluster's devices
     struct sweep_list chunks;         // each schedule's usual number, and twice it where that is more than one
@@ -74,7 +74,7 @@ struct sweep_row {
     bool is_best;              // the quickest of its class, per micro-batch
     bool is_best_of_m;         // the same of those with as many micro-batches: per iteration
     char reason[320];          // why not, in a few words
-    struct plan *plan;         // where one was made here; NULL in a sweep that was read
+    struct plan *plan;         // where one was made here; NULL in a sweep that was read, and of `search`
 };
 
 struct sweep {
@@ -100,6 +100,9 @@ void sweep_judge(struct sweep *sweep);
 
 // The best flushing row, or of the first class that has one; NULL if nothing was planned.
 const struct sweep_row *sweep_best(const struct sweep *sweep);
+
+// The quickest row of that class that has a plan; orders that were searched for have none.
+const struct sweep_row *sweep_best_plan(const struct sweep *sweep);
 
 // The document (docs/formats/sweep.md), without the plans.
 struct sweep *sweep_read(const char *text, size_t length, const char *name, struct error *error);

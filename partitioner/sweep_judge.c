@@ -143,3 +143,14 @@ const struct sweep_row *sweep_best(const struct sweep *sweep)
                 return &sweep->rows[i];
     return NULL;
 }
+
+const struct sweep_row *sweep_best_plan(const struct sweep *sweep)
+{
+    const struct sweep_row *best = sweep_best(sweep), *found = NULL;
+    for (size_t i = 0; best && i < sweep->count; i++) {
+        const struct sweep_row *row = &sweep->rows[i];
+        if (row->plan && row->class == best->class && (!found || compare_time(row, found) < 0))
+            found = row;
+    }
+    return found;
+}

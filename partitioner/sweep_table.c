@@ -1,9 +1,10 @@
 // A sweep as a table that a person reads, and as lines for other programs.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/number.h"
-#include "partitioner/sweep.h"
+#include "partitioner/sweep_order.h"
 
 static const char *const headings[] = {
     [SWEEP_FLUSHING] = "Flushing schedules: the weights are those of training without a pipeline",
@@ -71,7 +72,11 @@ static void print_sense(const struct sweep *sweep, struct text *text)
     text_add(text, "\n* best, + on the front of time against bytes, m least iteration of those with as many"
                    " micro-batches. Rows with other m\nare compared by the time per micro-batch. p ranks, v stages on"
                    " each. The gap is to what no plan can beat, as far as is known.\n");
-    if (best)
+    if (best && strcmp(best->schedule, SWEEP_ORDER_NAME) == 0)
+        text_add(text, "Best: an order that `weir schedule search` finds for the cuts of %s, %s per micro-batch in %s.\n",
+                 best->chunks == 1 ? "zb-h1" : "zb-v", time_format(best->micro_batch_ns, each),
+                 bytes_format(best->peak_bytes, bytes));
+    else if (best)
         text_add(text, "Best: --schedule %s --ranks %u --chunks %u --micro-batches %u, %s per micro-batch in %s.\n",
                  best->schedule, best->ranks, best->chunks, best->micro_batches,
                  time_format(best->micro_batch_ns, each), bytes_format(best->peak_bytes, bytes));

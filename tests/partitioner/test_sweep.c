@@ -183,10 +183,49 @@ static void every_schedule_that_trains_has_a_row_that_a_search_would_give(void *
         }
         assert_true((at > before) == (strcmp(generator->name, "forward-only") != 0));
     }
-    assert_int_equal(at, sweep->count);
+    for (; at < sweep->count; at++) {
+        const struct sweep_row *row = &sweep->rows[at];
+        assert_string_equal(row->schedule, "search");
+        assert_true(row->outcome == SWEEP_PLANNED ? row->peak_bytes <= 60 * 256 && row->iteration_ns > 0
+                                                  : row->reason[0] && row->iteration_ns == 0);
+        counts[3]++;
+    }
+    assert_int_equal(counts[3], 4);  // one way and on a V
     print_message("# %d planned, %d do not fit, %d refused\n", (int)counts[SWEEP_PLANNED],
                   (int)counts[SWEEP_DOES_NOT_FIT], (int)counts[SWEEP_REFUSED]);
     assert_true(counts[SWEEP_PLANNED] > 5 && counts[SWEEP_DOES_NOT_FIT] > 2 && counts[SWEEP_REFUSED] > 2);
+    sweep_free(sweep);
+    clear(&given);
+}
+
+// In the memory there is, and with links that hardly count.
+static void a_searched_order_is_no_slower_than_the_schedule_whose_cuts_it_has(void **state)
+{
+    (void)state;
+    struct given given = make(10, 1 << 30);
+    const char *const schedules[] = { "zb-h1", "zb-v", "search" };
+    const uint32_t micro_batches[] = { 6, 8 }, chunks[] = { 1, 2, 3 };
+    given.request.schedules = schedules;
+    given.request.schedule_count = 3;
+    given.request.micro_batches = (struct sweep_list){ micro_batches, 2 };
+    given.request.chunks = (struct sweep_list){ chunks, 3 };
+    struct error error = { 0 };
+    struct sweep *sweep = sweep_run(&given.request, &error);
+    assert_good(sweep, error);
+    assert_int_equal(sweep->count, 18);
+    const struct sweep_row *rows = sweep->rows;
+    for (size_t i = 0; i < 2; i++) {  // rows of a schedule: v 1, v 2, v 3
+        const struct sweep_row *one_way = &rows[i], *on_a_v = &rows[6 + 2 + i];
+        assert_int_equal(one_way->outcome, SWEEP_PLANNED);
+        assert_int_equal(on_a_v->outcome, SWEEP_PLANNED);
+        assert_int_equal(rows[12 + i].outcome, SWEEP_PLANNED);
+        assert_true(rows[12 + i].iteration_ns <= one_way->iteration_ns);
+        assert_true(rows[14 + i].iteration_ns <= on_a_v->iteration_ns);
+        assert_int_equal(rows[16 + i].outcome, SWEEP_REFUSED);
+        assert_string_equal(rows[16 + i].reason, "an order is searched for 1 or 2 stages per rank, not 3");
+        assert_null(rows[12 + i].plan);
+    }
+    assert_non_null(sweep_best_plan(sweep)->plan);
     sweep_free(sweep);
     clear(&given);
 }
@@ -303,12 +342,13 @@ static void is_refused(void **state)
 
 int main(void)
 {
-    enum { PLAIN = 7, ROWS = sizeof bad_rows / sizeof bad_rows[0] };
+    enum { PLAIN = 8, ROWS = sizeof bad_rows / sizeof bad_rows[0] };
     struct CMUnitTest tests[PLAIN + ROWS] = {
         cmocka_unit_test(rows_are_judged_by_time_per_micro_batch_and_bytes),
         cmocka_unit_test(a_reason_names_what_is_better_and_by_how_much),
         cmocka_unit_test(threads_change_nothing_but_the_time),
         cmocka_unit_test(every_schedule_that_trains_has_a_row_that_a_search_would_give),
+        cmocka_unit_test(a_searched_order_is_no_slower_than_the_schedule_whose_cuts_it_has),
         cmocka_unit_test(what_was_planned_before_an_interrupt_is_kept),
         cmocka_unit_test(an_unknown_schedule_ends_a_sweep_before_it_begins),
         cmocka_unit_test(the_example_of_the_page_is_read_and_written_byte_for_byte),
