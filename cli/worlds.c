@@ -35,8 +35,6 @@ static void complete(struct world_options *options, struct argp_state *state)
         argp_error(state, "--lower all is for weir check: simulate one after the other");
     if ((options->sending.lower || options->sending.has_sends) && options->use == LANES_FREE)
         argp_error(state, "--lower and --sends make a difference only with --one-lane or --no-overlap");
-    if (options->sending.grouped)
-        argp_error(state, "--sends grouped is for weir check");
     if (!options->has_noise && (options->has_trials || options->has_seed))
         argp_error(state, "--trials and --seed are of --noise, which is missing");
     if (!options->has_trials)
@@ -112,8 +110,8 @@ bool worlds_run(const struct world_options *options, struct subject *subject, st
         return true;
     if (!sending_lower(&options->sending, subject, error))
         return false;
-    struct lane_world *lanes = lane_world_create(subject->schedule, NULL, subject->network, options->use,
-                                       options->sending.capacity, error);
+    const struct lane_rules rules = { options->use, options->sending.capacity, options->sending.grouped };
+    struct lane_world *lanes = lane_world_create(subject->schedule, NULL, subject->network, &rules, error);
     uint64_t iteration_ns;
     bool good = lanes && lane_world_run(lanes, NULL, &iteration_ns, error);
     if (good && worlds->has_lanes) {
@@ -148,13 +146,16 @@ static void write_lanes(const struct worlds *worlds, uint64_t unit_ns, struct te
     char time[NUMBER_SIZE];
     const double price = 100 * lane_world_price(lanes);
     text_add(text, "%s   %s (%llu ns): %.2f %% %s than with messages that hold nobody up; receives %s, ",
-             lanes->use == LANES_ONE ? "one lane    " : "no overlap  ", costs_format(unit_ns, lanes->iteration_ns, time),
+             lanes->rules.use == LANES_ONE ? "one lane    " : "no overlap  ", costs_format(unit_ns, lanes->iteration_ns, time),
              (unsigned long long)lanes->iteration_ns, price < 0 ? -price : price, price < 0 ? "less" : "more",
              worlds->receives);
-    if (lanes->capacity == 0)
+    const uint32_t capacity = lanes->rules.capacity;
+    if (lanes->rules.grouped)
+        text_add(text, "messages in groups\n");
+    else if (capacity == 0)
         text_add(text, "rendezvous sends\n");
     else
-        text_add(text, "%u buffered send%s per channel\n", lanes->capacity, lanes->capacity == 1 ? "" : "s");
+        text_add(text, "%u buffered send%s per channel\n", capacity, capacity == 1 ? "" : "s");
 }
 
 static void write_noise(const struct noise_result *noise, uint64_t unit_ns, struct text *text)
@@ -181,7 +182,7 @@ void worlds_write_table(const struct worlds *worlds, uint64_t unit_ns, struct te
     if (!worlds->has_lanes)
         return;
     text_add(text, "%s\nrank       first        last        busy        held\n",
-             lanes->use == LANES_ONE ? "with one lane" : "without overlap");
+             lanes->rules.use == LANES_ONE ? "with one lane" : "without overlap");
     for (uint32_t rank = 0; rank < lanes->ranks; rank++) {
         const struct lane_world_rank *result = &lanes->per_rank[rank];
         text_add(text, "%4u  %10s  %10s  %10s  %10s\n", rank, costs_format(unit_ns, result->first_ns, first),

@@ -11,12 +11,12 @@
 
 static bool is_left_out(const struct lane_world *world, struct action action)
 {
-    return action.kind == ACTION_VALIDATE || (world->use == LANES_FREE && is_message(action) && !is_send(action));
+    return action.kind == ACTION_VALIDATE || (world->rules.use == LANES_FREE && is_message(action) && !is_send(action));
 }
 
 static bool is_on_second_lane(const struct lane_world *world, struct action action)
 {
-    return world->use == LANES_ONE && is_message(action);
+    return world->rules.use == LANES_ONE && is_message(action);
 }
 
 static void add_message(struct lane_world *world, struct item *item)
@@ -71,7 +71,9 @@ static void fill_rank(struct lane_world *world, uint32_t rank, size_t *needs)
             continue;
         }
         add_message(world, item);
-        item->after = world->use == LANES_ONE ? computes : 0;
+        if (item->kind == ITEM_RECV)
+            world->parcels[item->parcel].receive = item;
+        item->after = world->rules.use == LANES_ONE ? computes : 0;
     }
 }
 
@@ -94,10 +96,11 @@ static void fill_lanes(struct lane_world *world)
 // --- creating ------------------------------------------------------------------------
 
 // What cannot come to its end is said in the words of the check.
-static bool prove(const struct schedule *lowered, uint32_t capacity, struct error *error)
+static bool prove(const struct schedule *lowered, const struct lane_rules *rules, struct error *error)
 {
     struct check_result result;
-    if (!schedule_check(lowered, capacity, &result, error))
+    const struct check_request request = { .capacity = rules->capacity, .grouped = rules->grouped };
+    if (!schedule_check_as(lowered, &request, &result, error))
         return false;
     const bool good = result.ok || check_result_error(&result, error);
     check_result_clear(&result);
@@ -123,19 +126,18 @@ static bool allocate(struct lane_world *world, struct error *error)
         || error_no_memory(error, "the lanes of a schedule");
 }
 
-struct lane_world *lane_world_create(const struct schedule *schedule, const struct cost_row *costs, const struct network *network,
-                           enum lane_use use, uint32_t capacity, struct error *error)
+struct lane_world *lane_world_create(const struct schedule *schedule, const struct cost_row *costs,
+                                     const struct network *network, const struct lane_rules *rules, struct error *error)
 {
     struct lane_world *world = calloc(1, sizeof *world);
     costs = costs ? costs : schedule->costs;
     bool good = world != NULL || error_no_memory(error, "the lanes of a schedule");
     good = good && (costs || error_set(error, "schedule %s has no costs to simulate with", schedule->name));
     if (good) {
-        world->use = use;
-        world->capacity = capacity;
+        world->rules = *rules;
         world->lowered = (schedule->lowered ? schedule_copy : schedule_lower)(schedule, error);
     }
-    good = good && world->lowered && (use == LANES_FREE || prove(world->lowered, capacity, error))
+    good = good && world->lowered && (rules->use == LANES_FREE || prove(world->lowered, rules, error))
         && record_create(&world->record, world->lowered, costs, network, error) && allocate(world, error);
     if (good) {
         fill_lanes(world);
@@ -174,7 +176,7 @@ const uint64_t *lane_world_durations(const struct lane_world *world, size_t *cou
 static void count_item(const struct lane_world *world, const struct item *item, struct lane_world_rank *result)
 {
     if (is_message(*item->group)) {
-        result->held_ns += world->use == LANES_FREE || item->start_ns < item->reached_ns ? 0
+        result->held_ns += world->rules.use == LANES_FREE || item->start_ns < item->reached_ns ? 0
                          : item->start_ns - item->reached_ns;
         return;
     }
@@ -226,7 +228,7 @@ bool lane_world_result(const struct lane_world *world, struct lane_world_result 
                   struct error *error)
 {
     bool good = true;
-    *result = (struct lane_world_result){ .use = world->use, .capacity = world->capacity,
+    *result = (struct lane_world_result){ .rules = world->rules,
                                      .usual_ns = world->record.iteration_ns, .ranks = world->lowered->ranks };
     result->per_rank = calloc(result->ranks, sizeof *result->per_rank);
     if (!result->per_rank)

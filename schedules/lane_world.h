@@ -20,7 +20,8 @@
 // both ends may; with a capacity of K the SEND begins as soon as fewer than K
 // messages of its channel are under way. It then waits for its link (network.h),
 // holds the SEND's lane until the link is free again, and the RECV's until it has
-// arrived.
+// arrived. In groups, the messages that stand in a row are reached together, and their
+// lane is held until the last of them is over.
 //
 // Who begins at the same moment: the lowest rank first, its compute before its
 // message. Exact integers; the same answer on every machine.
@@ -32,14 +33,20 @@
 
 enum lane_use { LANES_FREE, LANES_ONE, LANES_NONE };
 
+struct lane_rules {
+    enum lane_use use;
+    uint32_t capacity;  // buffered sends per channel; 0: rendezvous. Does not matter with LANES_FREE
+    bool grouped;       // rendezvous, but messages that stand in a row go as one group; the capacity does not matter
+};
+
 struct lane_world;  // a lowered schedule analysed once, so that it can be run often
 
-// A compute order is lowered first, its receives early. What check.h refuses with
-// this many buffered sends per channel is refused here by the same sentence: what
+// A compute order is lowered first, its receives early. What check.h refuses by
+// the same rules for sends is refused here by the same sentence: what
 // stands still there does so here, unless a rank would come to a REDUCE past a SEND
-// that waits. With LANES_FREE the capacity does not matter. `network` NULL: messages take no time.
-struct lane_world *lane_world_create(const struct schedule *schedule, const struct cost_row *costs, const struct network *network,
-                           enum lane_use use, uint32_t capacity, struct error *error);
+// that waits. `network` NULL: messages take no time.
+struct lane_world *lane_world_create(const struct schedule *schedule, const struct cost_row *costs,
+                                     const struct network *network, const struct lane_rules *rules, struct error *error);
 void lane_world_free(struct lane_world *world);
 
 // How long each compute, group, REDUCE and STEP takes by the costs: rank by rank, in the order
@@ -59,8 +66,7 @@ struct lane_world_rank {
 };
 
 struct lane_world_result {
-    enum lane_use use;
-    uint32_t capacity;
+    struct lane_rules rules;
     uint64_t iteration_ns;
     uint64_t usual_ns;  // of the same schedule with messages that hold nobody up
     uint32_t ranks;

@@ -49,7 +49,7 @@ static struct event next_event(struct lane_world *world)
 
 static struct lane *messages_of(struct lane_world *world, uint32_t rank)
 {
-    return &world->ranks[rank][world->use == LANES_ONE];
+    return &world->ranks[rank][world->rules.use == LANES_ONE];
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -152,10 +152,10 @@ static bool begin_meeting(struct lane_world *world, uint32_t rank, struct lane *
 static bool begin_send(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t now_ns)
 {
     const struct item *item = lane->at;
-    const bool free = world->use == LANES_FREE;
-    if (!free && world->capacity == 0)
+    const bool free = world->rules.use == LANES_FREE;
+    if (!free && world->rules.capacity == 0)
         return begin_meeting(world, rank, lane, now_ns);
-    if (!free && world->under_way[item->queue] >= world->capacity)
+    if (!free && world->under_way[item->queue] >= world->rules.capacity)
         return false;
     const uint64_t free_ns = enter_link(world, item, now_ns);
     struct parcel *parcel = &world->parcels[item->parcel];
@@ -173,13 +173,76 @@ static bool begin_receive(struct lane_world *world, uint32_t rank, struct lane *
 {
     const struct item *item = lane->at;
     struct parcel *parcel = &world->parcels[item->parcel];
-    if (world->capacity == 0 || parcel->arrives_ns > now_ns)
+    if (world->rules.capacity == 0 || parcel->arrives_ns > now_ns)
         return false;
     parcel->received_ns = now_ns;
     world->under_way[item->queue]--;
     wake(world, item->peer, now_ns);
     take_lane(world, rank, lane, parcel->starts_ns, now_ns);
     return true;
+}
+
+// --- messages in groups ---------------------------------------------------------------
+
+// The end of the messages that stand in a row with the one the lane stands at.
+static struct item *end_of_group(const struct lane *lane)
+{
+    struct item *end = lane->at + 1;
+    while (end < lane->end && end->kind >= ITEM_SEND && end->group == end[-1].group + 1)
+        end++;
+    return end;
+}
+
+static void open_group(struct lane_world *world, struct lane *lane, uint64_t now_ns)
+{
+    const struct item *end = end_of_group(lane);
+    for (struct item *item = lane->at; item < end; item++) {
+        item->reached_ns = now_ns;
+        lane->pending++;
+        if (item->kind == ITEM_RECV)
+            wake(world, item->peer, now_ns);
+    }
+    lane->group_ns = now_ns;
+}
+
+// One message of a lane's group is begun; the last lets the lane go when all are over.
+static void begin_member(struct lane_world *world, uint32_t rank, struct item *item, uint64_t start_ns, uint64_t end_ns)
+{
+    struct lane *lane = messages_of(world, rank);
+    item->start_ns = start_ns;
+    item->end_ns = end_ns;
+    item->begun = true;
+    lane->group_ns = later(lane->group_ns, end_ns);
+    wake(world, rank, end_ns);
+    if (--lane->pending > 0)
+        return;
+    lane->at = end_of_group(lane);
+    lane->free_ns = lane->group_ns;
+    wake(world, rank, lane->free_ns);
+}
+
+// Opens the group the lane stands at, or begins the first message of the open one
+// whose other end is open, too.
+static bool begin_grouped(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t now_ns)
+{
+    if (lane->pending == 0) {
+        if (!is_reached(world, rank, lane, now_ns))
+            return false;
+        open_group(world, lane, now_ns);
+        return true;
+    }
+    const struct item *end = end_of_group(lane);
+    for (struct item *item = lane->at; item < end; item++) {
+        struct parcel *parcel = &world->parcels[item->parcel];
+        if (item->kind != ITEM_SEND || item->begun || parcel->receive->reached_ns == NEVER)
+            continue;
+        const uint64_t free_ns = enter_link(world, item, now_ns);
+        parcel->received_ns = parcel->arrives_ns;
+        begin_member(world, item->peer, parcel->receive, parcel->starts_ns, parcel->arrives_ns);
+        begin_member(world, rank, item, parcel->starts_ns, free_ns);
+        return true;
+    }
+    return false;
 }
 
 // Whether what a lane stands at begins now.
@@ -191,6 +254,8 @@ static bool begin(struct lane_world *world, uint32_t rank, struct lane *lane, ui
         return begin_compute(world, rank, lane, now_ns);
     if (lane->at->kind == ITEM_REDUCE)
         return begin_reduce(world, lane, now_ns);
+    if (world->rules.grouped && world->rules.use != LANES_FREE)
+        return begin_grouped(world, rank, lane, now_ns);
     if (!is_reached(world, rank, lane, now_ns))
         return false;
     if (lane->at->reached_ns == NEVER)
@@ -205,16 +270,19 @@ static void reset(struct lane_world *world, const uint64_t *durations)
     world->now_durations = durations ? durations : world->durations;
     world->event_count = 0;
     for (size_t i = 0; i < 2 * unit_count(schedule); i++)
-        world->parcels[i] = (struct parcel){ 0, NEVER, NEVER };
+        world->parcels[i] = (struct parcel){ world->parcels[i].receive, 0, NEVER, NEVER };
     memset(world->under_way, 0, channels_of(schedule) * sizeof *world->under_way);
     memset(world->waiting, 0, schedule->stages * sizeof *world->waiting);
     memset(world->link_free_ns, 0, world->record.tariff.link_count * sizeof *world->link_free_ns);
-    for (size_t i = 0; i < world->item_count; i++)
+    for (size_t i = 0; i < world->item_count; i++) {
         world->items[i].reached_ns = NEVER;
+        world->items[i].begun = false;
+    }
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
         for (unsigned i = 0; i < 2; i++) {
             world->ranks[rank][i].at = world->ranks[rank][i].begin;
             world->ranks[rank][i].free_ns = 0;
+            world->ranks[rank][i].pending = 0;
         }
         wake(world, rank, 0);
     }

@@ -25,6 +25,7 @@ struct item {
     size_t need;       // of a compute: the first of the messages that it needs, in lanes.needs
     uint32_t needs;    // how many those are
     uint64_t reached_ns;  // NEVER: its rank has not come there
+    bool begun;           // of a message in a group
     uint64_t start_ns, end_ns;
 };
 
@@ -32,10 +33,13 @@ struct item {
 struct lane {
     struct item *begin, *at, *end;
     uint64_t free_ns;
+    uint32_t pending;      // messages of its open group that have not begun
+    uint64_t group_ns;     // when the last of those that have is over
 };
 
 // A message on its way.
 struct parcel {
+    struct item *receive;  // of a group's message
     uint64_t starts_ns;    // when it enters its link
     uint64_t arrives_ns;   // NEVER: has not been sent
     uint64_t received_ns;  // NEVER: its RECV has not ended
@@ -50,8 +54,7 @@ struct event {
 struct lane_world {
     struct schedule *lowered;
     struct record record;  // the usual world: what everything costs
-    enum lane_use use;
-    uint32_t capacity;
+    struct lane_rules rules;
     struct item *items;
     size_t item_count;
     struct lane (*ranks)[2];

@@ -44,9 +44,10 @@ static void write_lanes(struct json_writer *writer, const struct lane_world_resu
 {
     static const char *const uses[] = { [LANES_FREE] = "free", [LANES_ONE] = "one_lane", [LANES_NONE] = "no_overlap" };
     json_begin_object(writer, "lanes", JSON_LINES);
-    json_put_string(writer, "messages", uses[lanes->use]);
+    json_put_string(writer, "messages", uses[lanes->rules.use]);
     json_put_string(writer, "receives", receives);
-    json_put_u64(writer, "capacity", lanes->capacity);
+    json_put_u64(writer, "capacity", lanes->rules.capacity);
+    json_put_bool(writer, "grouped", lanes->rules.grouped);
     json_put_u64(writer, "iteration_ns", lanes->iteration_ns);
     json_put_fraction(writer, "price", lane_world_price(lanes));
     json_begin_array(writer, "per_rank", JSON_LINES);

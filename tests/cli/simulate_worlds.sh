@@ -26,3 +26,6 @@ weir schedule order.json --lower timed; echo "exit $?"
 weir schedule order.json --lower late | head -1
 weir schedule order.json --lower all; echo "exit $?"
 weir schedule 1f1b --ranks 2 --micro-batches 2 --cost 1us,1us,1us,0ns; echo "exit $?"
+# Messages that stand in a row as one group.
+weir schedule 1f1b --ranks 4 --micro-batches 8 --format json -o 1f1b.json
+for where in early late timed; do simulate 1f1b.json --one-lane --sends grouped --lower $where | sed -n 5p; done

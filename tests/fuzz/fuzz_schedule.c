@@ -75,7 +75,7 @@ static void run_in_lanes(const struct schedule *schedule, enum lane_use use, boo
     struct cost_row *costs = calloc(schedule->stages, sizeof *costs);
     for (uint32_t stage = 0; stage < schedule->stages; stage++)
         costs[stage] = (struct cost_row){ .forward_ns = stage % 3, .backward_ns = 2, .reduce_ns = 1 };
-    struct lane_world *world = lane_world_create(schedule, costs, NULL, use, 0, &error);
+    struct lane_world *world = lane_world_create(schedule, costs, NULL, &(struct lane_rules){ .use = use, .capacity = 0 }, &error);
     require(runs == (world != NULL));
     require(!world || lane_world_run(world, NULL, &iteration_ns, &error));
     lane_world_free(world);

@@ -10,7 +10,7 @@
 enum { SLOW_LANES_RANKS = 5, SLOW_LANES_LIST = 1024 };
 
 struct slow_place {
-    bool begun;
+    bool begun, open;  // open: its group is reached
     uint64_t start, end, arrives;
 };
 
@@ -20,6 +20,7 @@ struct slow_lanes {
     const struct cost_row *costs;
     enum lane_use use;
     uint32_t capacity;
+    bool grouped;
     struct slow slow;  // for what things cost
     struct slow_place places[SLOW_LANES_RANKS][SLOW_LANES_LIST];
     uint64_t link_free[SLOW_LANES_RANKS * SLOW_LANES_RANKS];
@@ -142,7 +143,7 @@ static inline bool slow_lanes_compute(struct slow_lanes *world, uint32_t rank, s
             return false;
     }
     for (size_t member = i; member < end; member++)
-        world->places[rank][member] = (struct slow_place){ true, t, t + slow_lanes_cost(world, rank, i), 0 };
+        world->places[rank][member] = (struct slow_place){ true, true, t, t + slow_lanes_cost(world, rank, i), 0 };
     return true;
 }
 
@@ -157,7 +158,7 @@ static inline bool slow_lanes_reduce(struct slow_lanes *world, struct action a, 
                 if (!begins && !slow_lanes_reached(world, rank, i, t))
                     return false;
                 if (begins)
-                    world->places[rank][i] = (struct slow_place){ true, t, t + world->costs[a.stage].reduce_ns, 0 };
+                    world->places[rank][i] = (struct slow_place){ true, true, t, t + world->costs[a.stage].reduce_ns, 0 };
             }
         }
     }
@@ -167,11 +168,11 @@ static inline bool slow_lanes_reduce(struct slow_lanes *world, struct action a, 
 static inline bool slow_lanes_send(struct slow_lanes *world, uint32_t rank, size_t i, uint64_t t)
 {
     const struct action a = slow_lanes_action(world, rank, i);
-    uint32_t peer;
-    size_t position;
+    uint32_t peer = 0;
+    size_t position = 0;
     struct slow_place *other = slow_lanes_other(world, a, &peer, &position);
     const bool meets = world->use != LANES_FREE && world->capacity == 0;
-    if (meets && !slow_lanes_reached(world, peer, position, t))
+    if (meets && !(world->grouped ? other->open && !other->begun : slow_lanes_reached(world, peer, position, t)))
         return false;
     if (world->use != LANES_FREE && !meets && slow_lanes_under_way(world, a) >= world->capacity)
         return false;
@@ -185,9 +186,9 @@ static inline bool slow_lanes_send(struct slow_lanes *world, uint32_t rank, size
     const uint64_t start = *link_free > t ? *link_free : t;
     *link_free = start + message->occupied;
     const uint64_t arrives = *link_free + message->latency;
-    world->places[rank][i] = (struct slow_place){ true, start, world->use == LANES_FREE ? t : *link_free, arrives };
+    world->places[rank][i] = (struct slow_place){ true, true, start, world->use == LANES_FREE ? t : *link_free, arrives };
     if (meets)
-        *other = (struct slow_place){ true, start, arrives, arrives };
+        *other = (struct slow_place){ true, true, start, arrives, arrives };
     return true;
 }
 
@@ -198,7 +199,7 @@ static inline bool slow_lanes_receive(struct slow_lanes *world, uint32_t rank, s
     const struct slow_place *sent = slow_lanes_other(world, slow_lanes_action(world, rank, i), &peer, &position);
     if (world->capacity == 0 || !sent->begun || sent->arrives > t)
         return false;
-    world->places[rank][i] = (struct slow_place){ true, t, t, t };
+    world->places[rank][i] = (struct slow_place){ true, true, t, t, t };
     return true;
 }
 
@@ -214,6 +215,30 @@ static inline bool slow_lanes_begin(struct slow_lanes *world, uint32_t rank, siz
     return slow_lanes_sends(a) ? slow_lanes_send(world, rank, i, t) : slow_lanes_receive(world, rank, i, t);
 }
 
+// What stands in a row with a message: opens all of it, or begins one of those that can.
+static inline bool slow_lanes_begin_grouped(struct slow_lanes *world, uint32_t rank, size_t i, uint64_t t)
+{
+    const struct action_list *list = &world->schedule->lists[rank];
+    size_t first = i, end = i + 1;
+    while (first > 0 && slow_is_message(list->at[first - 1]))
+        first--;
+    while (end < list->count && slow_is_message(list->at[end]))
+        end++;
+    if (!world->places[rank][first].open) {
+        if (!slow_lanes_reached(world, rank, first, t))
+            return false;
+        for (size_t member = first; member < end; member++)
+            world->places[rank][member].open = true;
+        return true;
+    }
+    for (size_t member = first; member < end; member++) {
+        if (!world->places[rank][member].begun && slow_lanes_sends(list->at[member])
+            && slow_lanes_send(world, rank, member, t))
+            return true;
+    }
+    return false;
+}
+
 // One thing that begins at this moment, if anything does.
 static inline bool slow_lanes_begin_any(struct slow_lanes *world, uint64_t t)
 {
@@ -222,7 +247,9 @@ static inline bool slow_lanes_begin_any(struct slow_lanes *world, uint64_t t)
             for (size_t i = 0; i < world->schedule->lists[rank].count; i++) {
                 if (slow_lanes_lane(world, slow_lanes_action(world, rank, i)) != lane || world->places[rank][i].begun)
                     continue;
-                if (slow_lanes_begin(world, rank, i, t))
+                const bool grouped = world->grouped && world->use != LANES_FREE
+                                  && slow_is_message(slow_lanes_action(world, rank, i));
+                if (grouped ? slow_lanes_begin_grouped(world, rank, i, t) : slow_lanes_begin(world, rank, i, t))
                     return true;
                 break;
             }
@@ -249,15 +276,16 @@ static inline uint64_t slow_lanes_next(const struct slow_lanes *world, uint64_t 
 // The last end of a compute; UINT64_MAX if something never begins.
 static inline uint64_t slow_lanes_iteration(struct slow_lanes *world, const struct schedule *lowered,
                                             const struct cost_row *costs, const struct network *network,
-                                            enum lane_use use, uint32_t capacity)
+                                            const struct lane_rules *rules)
 {
     memset(world->places, 0, sizeof world->places);
     memset(world->link_free, 0, sizeof world->link_free);
     world->schedule = lowered;
     world->costs = costs;
     world->network = network;
-    world->use = use;
-    world->capacity = capacity;
+    world->use = rules->use;
+    world->capacity = rules->grouped ? 0 : rules->capacity;
+    world->grouped = rules->grouped;
     slow_set_up(&world->slow, lowered, costs, network);
     for (uint64_t t = 0; t != UINT64_MAX; t = slow_lanes_next(world, t)) {
         while (slow_lanes_begin_any(world, t))

@@ -15,7 +15,7 @@ static struct lane_world_result simulated(const struct schedule *schedule, const
     struct error error = { 0 };
     struct lane_world_result result;
     uint64_t iteration_ns;
-    struct lane_world *lanes = lane_world_create(schedule, costs, network, use, capacity, &error);
+    struct lane_world *lanes = lane_world_create(schedule, costs, network, &(struct lane_rules){ .use = use, .capacity = capacity }, &error);
     assert_good(lanes, error);
     assert_good(lane_world_run(lanes, NULL, &iteration_ns, &error), error);
     assert_good(lane_world_result(lanes, &result, timeline, &error), error);
@@ -119,7 +119,7 @@ static void what_stands_still_is_refused_as_by_the_check(void **state)
     cost_all(order);
     struct schedule *late = schedule_lower_late(order, &error);
     assert_good(late, error);
-    assert_null(lane_world_create(late, NULL, NULL, LANES_ONE, 0, &error));
+    assert_null(lane_world_create(late, NULL, NULL, &(struct lane_rules){ .use = LANES_ONE, .capacity = 0 }, &error));
     assert_int_equal(error.kind, ERROR_ANSWER);
     assert_error(error, "rank 0, position 3, 0SEND_F1: it waits for 1RECV_F1 of rank 1, which in turn waits for rank 0 "
                         "(rank 0 waits at 0SEND_F1 to rank 1; rank 1 waits at 1SEND_B0 to rank 0)");
@@ -136,7 +136,7 @@ static void costs_are_needed(void **state)
     struct error error = { 0 };
     struct schedule *order = schedule_generate("1f1b", 2, 1, 2, &error);
     assert_good(order, error);
-    assert_null(lane_world_create(order, NULL, NULL, LANES_ONE, 0, &error));
+    assert_null(lane_world_create(order, NULL, NULL, &(struct lane_rules){ .use = LANES_ONE, .capacity = 0 }, &error));
     assert_error(error, "schedule 1f1b has no costs to simulate with");
     schedule_free(order);
 }
@@ -223,16 +223,16 @@ static void lanes_agree_with_a_slow_world(void **state)
         random_costs(&seed, costs, order->stages, random_below(&seed, 2));
         struct network *network = random_network(&seed, order->ranks, random_below(&seed, 2));
         const enum lane_use use = random_below(&seed, 4) ? (random_below(&seed, 2) ? LANES_ONE : LANES_NONE) : LANES_FREE;
-        const uint32_t capacity = (uint32_t)random_below(&seed, 3);
-        const uint64_t want = slow_lanes_iteration(&world, lowered, costs, network, use, capacity);
-        struct lane_world *lanes = lane_world_create(lowered, costs, network, use, capacity, &error);
+        const struct lane_rules rules = { use, (uint32_t)random_below(&seed, 3), random_below(&seed, 4) == 0 };
+        const uint64_t want = slow_lanes_iteration(&world, lowered, costs, network, &rules);
+        struct lane_world *lanes = lane_world_create(lowered, costs, network, &rules, &error);
         uint64_t got = UINT64_MAX;
         if (lanes)
             assert_good(lane_world_run(lanes, NULL, &got, &error), error);
         const bool stands = strstr(error.text, "waits") && !has_reduce(lowered);
         if (got != want && (lanes || stands))
-            fail_msg("trial %llu, use %d, capacity %u: %llu, and slowly %llu (%s)", (unsigned long long)trial, use, capacity,
-                     (unsigned long long)got, (unsigned long long)want, error.text);
+            fail_msg("trial %llu, use %d, capacity %u, grouped %d: %llu, and slowly %llu (%s)", (unsigned long long)trial,
+                     use, rules.capacity, rules.grouped, (unsigned long long)got, (unsigned long long)want, error.text);
         ran += lanes != NULL;
         refused += lanes == NULL;
         lane_world_free(lanes);

@@ -85,7 +85,7 @@ static void assert_it_is_good(const struct schedule *order, const struct cost_ro
 
     struct lane_world_result lanes;
     uint64_t iteration_ns;
-    struct lane_world *world = lane_world_create(timed, costs, network, LANES_ONE, 0, &error);
+    struct lane_world *world = lane_world_create(timed, costs, network, &(struct lane_rules){ .use = LANES_ONE, .capacity = 0 }, &error);
     assert_good(world, error);
     assert_good(lane_world_run(world, NULL, &iteration_ns, &error), error);
     assert_good(lane_world_result(world, &lanes, NULL, &error), error);

@@ -10,7 +10,7 @@ static struct lane_world *lanes_of_1f1b(enum lane_use use)
     assert_good(order, error);
     const struct cost_row row = { .forward_ns = 1000000, .backward_ns = 2000000, .step_ns = 100000 };
     const struct cost_row costs[4] = { row, row, row, row };
-    struct lane_world *lanes = lane_world_create(order, costs, NULL, use, 0, &error);
+    struct lane_world *lanes = lane_world_create(order, costs, NULL, &(struct lane_rules){ .use = use, .capacity = 0 }, &error);
     assert_good(lanes, error);
     schedule_free(order);
     return lanes;
