@@ -78,18 +78,19 @@ static bool hunt_is_over(struct order_hunt *hunt)
     return hunt->stopped || hunt->best_ns <= hunt->bound_ns;
 }
 
-// Times the order on trial, and keeps it if it is better than the best so far.
-static void hunt_judge(struct order_hunt *hunt, const char *method)
+// Times the order on trial, and keeps it if it is better than the best so far. Its time.
+static uint64_t hunt_judge(struct order_hunt *hunt, const char *method)
 {
     const uint64_t time = order_time(&hunt->clock, hunt->trial);
     hunt_spend(hunt, (uint64_t)hunt->problem.ranks * hunt->problem.moves);
-    if (time >= hunt->best_ns)
-        return;
-    hunt->best_ns = time;
-    hunt->method = method;
-    order_move *was = hunt->best;
-    hunt->best = hunt->trial;
-    hunt->trial = was;
+    if (time < hunt->best_ns) {
+        hunt->best_ns = time;
+        hunt->method = method;
+        order_move *was = hunt->best;
+        hunt->best = hunt->trial;
+        hunt->trial = was;
+    }
+    return time;
 }
 
 // Writes an order on trial. A choice takes about as long as it takes to time so many moves.
@@ -159,23 +160,39 @@ static void hunt_follow(struct order_hunt *hunt, const char *name)
     }
 }
 
-// Everything that has a name and this placement is a place to start from.
+// Puts the order of a name into hunt->seed; false if it has none for these numbers and this placement.
+static bool hunt_named(struct order_hunt *hunt, const struct generator *generator)
+{
+    const struct generate_request request = { .ranks = hunt->problem.ranks, .chunks = hunt->problem.chunks,
+                                              .micro_batches = hunt->problem.micro_batches };
+    struct error ignored = { 0 };  // that it has none is no error here
+    if (generator->weights != WEIGHTS_FLUSH || generator->takes_splits)
+        return false;
+    struct schedule *schedule = generator->generate(&request, &ignored);
+    const bool good = schedule && take_moves(&hunt->problem, schedule, hunt->seed);
+    schedule_free(schedule);
+    return good;
+}
+
+// Everything that has a name and this placement is a place to start from, the best of them first.
 static void hunt_known(struct order_hunt *hunt)
 {
-    const struct order_problem *problem = &hunt->problem;
-    const struct generate_request request = { .ranks = problem->ranks, .micro_batches = problem->micro_batches,
-                                              .chunks = problem->chunks };
+    const size_t size = (size_t)hunt->problem.ranks * hunt->problem.moves * sizeof *hunt->seed;
+    const struct generator *best = NULL;
+    uint64_t best_ns = NEVER_NS;
     for (const struct generator *generator = generators; generator->name && !hunt_is_over(hunt); generator++) {
-        if (generator->weights != WEIGHTS_FLUSH || generator->takes_splits)
+        if (!hunt_named(hunt, generator))
             continue;
-        struct error ignored = { 0 };  // it has no meaning for these numbers: then it is no place to start from
-        struct schedule *schedule = generator->generate(&request, &ignored);
-        if (schedule && take_moves(problem, schedule, hunt->seed)) {
-            memcpy(hunt->trial, hunt->seed, (size_t)problem->ranks * problem->moves * sizeof *hunt->seed);
-            hunt_judge(hunt, generator->name);
+        memcpy(hunt->trial, hunt->seed, size);
+        const uint64_t time = hunt_judge(hunt, generator->name);
+        best = time < best_ns ? generator : best;
+        best_ns = time < best_ns ? time : best_ns;
+    }
+    if (best && !hunt_is_over(hunt) && hunt_named(hunt, best))
+        hunt_follow(hunt, best->name);
+    for (const struct generator *generator = generators; generator->name && !hunt_is_over(hunt); generator++) {
+        if (generator != best && hunt_named(hunt, generator))
             hunt_follow(hunt, generator->name);
-        }
-        schedule_free(schedule);
     }
 }
 
@@ -360,10 +377,14 @@ static bool hunt_report(const struct order_hunt *hunt, struct order_found *found
 // Cheap ways to some order first; then what makes it better, for as long as the budget lasts.
 static bool hunt_some(struct order_hunt *hunt, struct error *error)
 {
-    if (hunt->problem.chunks == 1)
+    if (hunt->problem.chunks == 1) {
         hunt_starts(hunt);
-    hunt_rules(hunt, NULL);
-    hunt_known(hunt);
+        hunt_rules(hunt, NULL);
+        hunt_known(hunt);
+    } else {  // rules that look no further than a hop are far from a pattern
+        hunt_known(hunt);
+        hunt_rules(hunt, NULL);
+    }
     return hunt->best_ns != NEVER_NS
         || error_set_kind(error, ERROR_ANSWER, "no order was found that runs within the memory");
 }

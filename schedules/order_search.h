@@ -35,7 +35,7 @@ enum order_objective { OBJECTIVE_SPAN, OBJECTIVE_MAKESPAN };
 extern const char *const order_objective_names[];  // "span", "makespan", NULL
 
 // Units of work: to time an action of an order is one, some 10 ns.
-#define ORDER_DEFAULT_BUDGET 3000000
+#define ORDER_DEFAULT_BUDGET 2000000
 
 struct order_request {
     uint32_t ranks, micro_batches;
