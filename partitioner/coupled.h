@@ -66,7 +66,7 @@ struct coupled_state {
 struct coupled {
     const struct search_request *request;
     const struct generator *generator;
-    struct schedule *order;        // of an iteration; asynchronous: of a run that reaches its steady state
+    struct schedule *order;        // of as many micro-batches as are asked for
     struct placement *placement;
     uint32_t layers, stages, ranks;
     bool flushes;
@@ -80,7 +80,7 @@ struct coupled {
     uint32_t *leader;              // of each rank: the first that holds the same stages, which chooses for all of them
     uint64_t *speed, *capacity;    // of a stage's slowest device; of each rank, the least of those it leads
     struct simulator *simulators[2];  // of an iteration; asynchronous: of 3m and of 2m micro-batches
-    uint64_t actions;              // that both simulate together
+    uint64_t actions;              // that these simulate together
     struct cost_row *rows;
     struct simulator *bound_simulator;  // of an iteration in which nothing waits for links; NULL: asynchronous
     struct coupled_table narrow, whole;  // fronts for searching, and for proving
