@@ -217,8 +217,9 @@ static void unclear_documents_are_refused(void **state)
 
 int main(void)
 {
-    enum { ACTIONS = sizeof action_rows / sizeof action_rows[0], REFUSALS = sizeof refusal_rows / sizeof refusal_rows[0] };
-    struct CMUnitTest tests[ACTIONS + REFUSALS + 4] = {
+    enum { ACTIONS = sizeof action_rows / sizeof action_rows[0], REFUSALS = sizeof refusal_rows / sizeof refusal_rows[0],
+           PLAIN = 6 };
+    struct CMUnitTest tests[PLAIN + ACTIONS + REFUSALS] = {
         cmocka_unit_test(group_reads_back_as_it_is_written),
         cmocka_unit_test(action_is_anchored_at_both_ends),
         cmocka_unit_test(impossible_sizes_are_refused),
@@ -227,8 +228,8 @@ int main(void)
         cmocka_unit_test(version_is_the_first_that_can_hold_the_schedule),
     };
     for (size_t i = 0; i < ACTIONS; i++)
-        tests[4 + i] = (struct CMUnitTest)TEST_ROW(action_reads_back_as_it_is_written, &action_rows[i]);
+        tests[PLAIN + i] = (struct CMUnitTest)TEST_ROW(action_reads_back_as_it_is_written, &action_rows[i]);
     for (size_t i = 0; i < REFUSALS; i++)
-        tests[4 + ACTIONS + i] = (struct CMUnitTest)TEST_ROW(unclear_documents_are_refused, &refusal_rows[i]);
+        tests[PLAIN + ACTIONS + i] = (struct CMUnitTest)TEST_ROW(unclear_documents_are_refused, &refusal_rows[i]);
     return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
 }
