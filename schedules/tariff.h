@@ -78,13 +78,15 @@ static inline uint64_t channel_send(const struct channel *channel, uint64_t *lin
 // The price of an action that is, or may come, on the board. `did`: what its unit has been through.
 static inline uint32_t price_after(const struct schedule *schedule, struct action action, unsigned did)
 {
-    static const uint8_t prices[2][ACTION_KINDS] = {
-        { [ACTION_F] = PRICE_F, [ACTION_B] = PRICE_B_RECOMPUTING, [ACTION_I] = PRICE_I_RECOMPUTING,
-          [ACTION_W] = PRICE_W, [ACTION_R] = PRICE_R, [ACTION_REDUCE] = PRICE_REDUCE, [ACTION_STEP] = PRICE_STEP },
-        { [ACTION_F] = PRICE_F, [ACTION_B] = PRICE_B, [ACTION_I] = PRICE_I, [ACTION_W] = PRICE_W, [ACTION_R] = PRICE_R },
+    static const uint8_t prices[ACTION_KINDS] = {
+        [ACTION_F] = PRICE_F, [ACTION_B] = PRICE_B_RECOMPUTING, [ACTION_I] = PRICE_I_RECOMPUTING,
+        [ACTION_W] = PRICE_W, [ACTION_R] = PRICE_R,             [ACTION_REDUCE] = PRICE_REDUCE,
+        [ACTION_STEP] = PRICE_STEP,
     };
-    const uint32_t row = action.stage * schedule->splits + action.split;
-    return row * (uint32_t)PRICES + prices[(did & DID_R) != 0][action.kind];
+    const uint32_t row = (action.stage * schedule->splits + action.split) * (uint32_t)PRICES;
+    if ((did & DID_R) && is_backward(action))
+        return row + (action.kind == ACTION_B ? PRICE_B : PRICE_I);
+    return row + prices[action.kind];
 }
 
 static inline uint32_t price_of(const struct board *board, struct action action)
