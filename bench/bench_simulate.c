@@ -1,14 +1,12 @@
 // How many compute actions (F and B) per second the simulator does on one core:
 // 1F1B on 128 ranks with 8,192 micro-batches. The first line is all of it: costs,
 // bytes and links, every SEND and RECV spelled out and part of the work. Thread-CPU
-// time, best of several runs, so that a busy machine matters less. The last lines: the
-// most memory that the process had by then, per compute action; and what a command
-// does with a document of 32 ranks and 256 micro-batches.
+// time, best of several runs, so that a busy machine matters less. The second line is
+// the most memory that the process had by then.
 #include <stdio.h>
 #include <sys/resource.h>
 
 #include "common/clock.h"
-#include "schedules/check.h"
 #include "schedules/generate.h"
 #include "schedules/lower.h"
 #include "schedules/simulate.h"
@@ -21,9 +19,9 @@ static int fail(const struct error *error)
     return 3;
 }
 
-static void fill_costs(struct cost_row *costs, unsigned stages)
+static void fill_costs(struct cost_row *costs)
 {
-    for (unsigned s = 0; s < stages; s++)
+    for (unsigned s = 0; s < RANKS; s++)
         costs[s] = (struct cost_row){ .forward_ns = 18522000 + s, .backward_ns = 27423000 + s, .output_bytes = 4194304,
                                       .kept_forward_bytes = 67108864, .fixed_bytes = 1073741824 };
 }
@@ -100,38 +98,6 @@ static void report_memory(void)
            (double)usage.ru_maxrss * 1024 / (2.0 * RANKS * MICRO_BATCHES));
 }
 
-// From the text of a document to its verdict and its times.
-static bool bench_document(const char *name, struct error *error)
-{
-    enum { P = 32, M = 256 };
-    struct cost_row costs[P];
-    fill_costs(costs, P);
-    struct schedule *schedule = schedule_generate(name, P, 1, M, error);
-    struct text text = { 0 };
-    uint64_t took = UINT64_MAX;
-    bool good = schedule != NULL;
-    if (good)
-        schedule_write(schedule, &text);
-    schedule_free(schedule);
-    for (int run = 0; good && run < RUNS; run++) {
-        const uint64_t since = clock_thread_cpu_ns();
-        struct check_result checked = { 0 };
-        struct simulation simulation = { 0 };
-        struct schedule *order = schedule_read(text.data, text.length, name, error);
-        struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
-        good = lowered && schedule_check(order, 0, &checked, error) && checked.ok
-            && schedule_simulate(lowered, costs, NULL, &simulation, NULL, error);
-        check_result_clear(&checked);
-        simulation_clear(&simulation);
-        schedule_free(lowered);
-        schedule_free(order);
-        took = best(took, since);
-    }
-    text_clear(&text);
-    printf("read, check, lower, simulate %s of %d ranks, %d micro-batches: %.1f ms\n", name, P, M, (double)took / 1e6);
-    return good;
-}
-
 // Two directions between neighbours over one link: times decide who goes first.
 static void share_links(struct network *network)
 {
@@ -145,7 +111,7 @@ int main(void)
 {
     struct error error = { 0 };
     struct cost_row costs[RANKS];
-    fill_costs(costs, RANKS);
+    fill_costs(costs);
     struct schedule *order = schedule_generate("1f1b", RANKS, 1, MICRO_BATCHES, &error);
     struct schedule *lowered = order ? schedule_lower(order, &error) : NULL;
     struct network *network = network_uniform(RANKS, (struct link){ 3000, 25000000000 }, &error);
@@ -163,6 +129,5 @@ int main(void)
     network_free(network);
     schedule_free(lowered);
     schedule_free(order);
-    good = good && bench_document("1f1b", &error) && bench_document("zb-h1", &error) && bench_document("zb-h2", &error);
     return good ? 0 : fail(&error);
 }
