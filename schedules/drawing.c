@@ -77,3 +77,17 @@ const char *drawing_letter(unsigned kind, char *buffer)
 {
     return drawing_label((struct action){ .kind = (uint8_t)kind, .micro_batch = NO_MICRO_BATCH }, buffer);
 }
+
+void drawing_escape(const char *plain, struct text *text)
+{
+    for (const char *at = plain; *at; at++) {
+        if (*at == '&')
+            text_add(text, "&amp;");
+        else if (*at == '<')
+            text_add(text, "&lt;");
+        else if (*at == '>')
+            text_add(text, "&gt;");
+        else
+            text_add_bytes(text, (unsigned char)*at < ' ' ? " " : at, 1);
+    }
+}

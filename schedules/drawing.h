@@ -29,4 +29,7 @@ const char *drawing_label(struct action action, char *buffer);
 // "F".
 const char *drawing_letter(unsigned kind, char *buffer);
 
+// Adds a name as the text of an XML or HTML page; what no page may hold becomes a space.
+void drawing_escape(const char *plain, struct text *text);
+
 #endif

@@ -228,18 +228,6 @@ static bool add_data(const struct page_run *runs, size_t count, const struct dif
 
 // --- the page -----------------------------------------------------------------------------
 
-static void add_escaped(struct text *text, const char *plain)
-{
-    for (const char *at = plain; *at; at++) {
-        if (*at == '&')
-            text_add(text, "&amp;");
-        else if (*at == '<')
-            text_add(text, "&lt;");
-        else
-            text_add_bytes(text, at, 1);
-    }
-}
-
 struct page {
     const struct page_run *runs;
     size_t count;
@@ -250,7 +238,7 @@ struct page {
 static bool add_part(const struct page *page, const char *name, size_t length, struct text *text)
 {
     if (length == 5 && memcmp(name, "TITLE", 5) == 0)
-        add_escaped(text, page->title);
+        drawing_escape(page->title, text);
     else if (length == 5 && memcmp(name, "STYLE", 5) == 0)
         text_add(text, "%s", page_css);
     else if (length == 6 && memcmp(name, "SCRIPT", 6) == 0)

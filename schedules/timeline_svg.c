@@ -39,20 +39,6 @@ static double y_of(uint32_t rank)
     return TOP + (double)rank * (LANE + GAP);
 }
 
-static void add_escaped(struct text *text, const char *plain)
-{
-    for (const char *at = plain; *at; at++) {
-        if (*at == '&')
-            text_add(text, "&amp;");
-        else if (*at == '<')
-            text_add(text, "&lt;");
-        else if (*at == '>')
-            text_add(text, "&gt;");
-        else
-            text_add_bytes(text, (unsigned char)*at < ' ' ? " " : at, 1);
-    }
-}
-
 // --- frame ------------------------------------------------------------------------
 
 // "F1": the class of forwards in shade 1.
@@ -95,7 +81,7 @@ static void draw_head(const struct page *page, struct text *text)
     draw_style(page, text);
     text_add(text, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"%d\" y=\"26\" font-size=\"16\" "
                    "fill=\"#111\">", LEFT);
-    add_escaped(text, page->chart->title);
+    drawing_escape(page->chart->title, text);
     text_add(text, "; %s, makespan bubble %.1f %%</text>\n",
              time_format(page->lanes.extent.last_ns - page->lanes.extent.first_ns, time),
              100 * lanes_bubble(&page->lanes));

@@ -85,7 +85,7 @@ static void the_page_holds_what_the_timeline_does(void **state)
     struct text text = { 0 };
     const struct page_run run = { "a </script><b> & \"c\"", &shown.timeline, &shown.simulation };
     assert_true(timeline_draw_html(&run, 1, NULL, "<title> & more", &text));
-    assert_non_null(strstr(text.data, "<title>&lt;title> &amp; more</title>"));
+    assert_non_null(strstr(text.data, "<title>&lt;title&gt; &amp; more</title>"));
     assert_null(strstr(text.data, "a </script>"));
     struct json_document *document = data_of(&text);
     struct json root = json_root(document), runs = json_array(&root, "runs"), item;
