@@ -5,6 +5,7 @@
 
 #include "common/number.h"
 #include "partitioner/sweep_order.h"
+#include "schedules/generate.h"
 
 static const char *const headings[] = {
     [SWEEP_FLUSHING] = "Flushing schedules: the weights are those of training without a pipeline",
@@ -65,6 +66,17 @@ static void print_class(const struct sweep *sweep, const struct sweep_row **rows
     }
 }
 
+static bool any_splits(const struct sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->count; i++) {
+        struct error ignored = { 0 };
+        const struct generator *generator = generator_find(sweep->rows[i].schedule, &ignored);
+        if (generator && generator->takes_splits && sweep->rows[i].outcome == SWEEP_PLANNED)
+            return true;
+    }
+    return false;
+}
+
 static void print_sense(const struct sweep *sweep, struct text *text)
 {
     const struct sweep_row *best = sweep_best(sweep);
@@ -72,6 +84,8 @@ static void print_sense(const struct sweep *sweep, struct text *text)
     text_add(text, "\n* best, + on the front of time against bytes, m least iteration of those with as many"
                    " micro-batches. Rows with other m\nare compared by the time per micro-batch. p ranks, v stages on"
                    " each. The gap is to what no plan can beat, as far as is known.\n");
+    if (any_splits(sweep))
+        text_add(text, "seq1f1b passes sequences in parts, which the layers must be able to take.\n");
     if (best && strcmp(best->schedule, SWEEP_ORDER_NAME) == 0)
         text_add(text, "Best: an order that `weir schedule search` finds for the cuts of %s, %s per micro-batch in %s.\n",
                  best->chunks == 1 ? "zb-h1" : "zb-v", time_format(best->micro_batch_ns, each),

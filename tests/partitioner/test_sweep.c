@@ -306,6 +306,34 @@ static void the_example_of_the_page_is_read_and_written_byte_for_byte(void **sta
     free(text);
 }
 
+// A line per row, reasons in quotes; the table names what a plan asks of its layers.
+static void rows_are_printed_for_people_and_programs(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct given given = make(10, 1 << 30);
+    const char *const schedules[] = { "seq1f1b", "dualpipe" };
+    const uint32_t micro_batches[] = { 4 };
+    given.request.schedules = schedules;
+    given.request.schedule_count = 2;
+    given.request.micro_batches = (struct sweep_list){ micro_batches, 1 };
+    struct sweep *sweep = sweep_run(&given.request, &error);
+    assert_good(sweep, error);
+    struct text table = { 0 }, lines = { 0 };
+    sweep_print(sweep, &table);
+    sweep_write_csv(sweep, &lines);
+    assert_non_null(strstr(table.data, "of 2 requests 1 fit, 0 do not fit, 1 cannot be\n"));
+    assert_non_null(strstr(table.data, "seq1f1b passes sequences in parts, which the layers must be able to take.\n"));
+    assert_non_null(strstr(table.data, "Best: --schedule seq1f1b --ranks 4 --chunks 1 --micro-batches 4, "));
+    assert_non_null(strstr(lines.data, "\nseq1f1b,flush,flushing,4,1,4,planned,"));
+    assert_non_null(strstr(lines.data, "\ndualpipe,flush,flushing,4,1,4,refused,0,0,0,0,0,0,0.000000,0,0,0,0,\"dualpipe needs"
+                                       " an even number of micro-batches, at least two for each rank: 8, not 4\"\n"));
+    text_clear(&table);
+    text_clear(&lines);
+    sweep_free(sweep);
+    clear(&given);
+}
+
 static struct bad_row {
     const char *name, *from, *to, *sentence;
 } bad_rows[] = {
@@ -342,7 +370,7 @@ static void is_refused(void **state)
 
 int main(void)
 {
-    enum { PLAIN = 8, ROWS = sizeof bad_rows / sizeof bad_rows[0] };
+    enum { PLAIN = 9, ROWS = sizeof bad_rows / sizeof bad_rows[0] };
     struct CMUnitTest tests[PLAIN + ROWS] = {
         cmocka_unit_test(rows_are_judged_by_time_per_micro_batch_and_bytes),
         cmocka_unit_test(a_reason_names_what_is_better_and_by_how_much),
@@ -351,6 +379,7 @@ int main(void)
         cmocka_unit_test(a_searched_order_is_no_slower_than_the_schedule_whose_cuts_it_has),
         cmocka_unit_test(what_was_planned_before_an_interrupt_is_kept),
         cmocka_unit_test(an_unknown_schedule_ends_a_sweep_before_it_begins),
+        cmocka_unit_test(rows_are_printed_for_people_and_programs),
         cmocka_unit_test(the_example_of_the_page_is_read_and_written_byte_for_byte),
     };
     for (size_t i = 0; i < ROWS; i++)
