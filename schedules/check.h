@@ -58,7 +58,7 @@ struct check_memory {
 
 struct check_result {
     bool ok;            // with the asked capacity
-    uint32_t capacity;  // least number of buffered sends that works, counted as the request does; 0 = rendezvous; CHECK_NEVER
+    uint32_t capacity;  // least number of buffered sends that works, counted as the request does; CHECK_NEVER
     bool grouped;       // whether it comes to its end without buffers if messages that stand in a row go as one group
     struct check_fault *faults;
     size_t fault_count;

@@ -36,7 +36,8 @@ static void collect_sends(const struct schedule *schedule, struct traffic *traff
 }
 
 // The RECV stands where its channel brings something else.
-static void add_exchanged(struct check *check, uint32_t rank, size_t position, struct action receive, struct action sent)
+static void add_exchanged(struct check *check, uint32_t rank, size_t position, struct action receive,
+                          struct action sent)
 {
     if (check->schedule->splits > 1)
         check_add_fault(check, rank, position, receive, "its channel brings split %u of micro-batch %u first",

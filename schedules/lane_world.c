@@ -127,7 +127,8 @@ static bool allocate(struct lane_world *world, struct error *error)
 }
 
 struct lane_world *lane_world_create(const struct schedule *schedule, const struct cost_row *costs,
-                                     const struct network *network, const struct lane_rules *rules, struct error *error)
+                                     const struct network *network, const struct lane_rules *rules,
+                                     struct error *error)
 {
     struct lane_world *world = calloc(1, sizeof *world);
     costs = costs ? costs : schedule->costs;

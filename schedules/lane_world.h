@@ -10,8 +10,8 @@
 //     LANES_ONE    computes | messages, all on one lane
 //     LANES_NONE   computes and messages on one lane: nothing overlaps
 //
-//     rank 1, LANES_ONE     computes   [1F0 ]..........[1F1 ]........
-//                           messages   [1RECV_F1......][1SEND_F0]       stage 2 could have begun long before
+//     rank 0, LANES_ONE     computes   [0F0 ][0F1 ]
+//                           messages        [0SEND_F0][3RECV_F0 ...][0SEND_F1]     rank 1 waits for 0F1's output
 //
 // A compute begins when its lane is free and the RECVs it needs have ended; actions
 // that are done together begin and end together; a REDUCE begins when all copies of
@@ -41,12 +41,12 @@ struct lane_rules {
 
 struct lane_world;  // a lowered schedule analysed once, so that it can be run often
 
-// A compute order is lowered first, its receives early. What check.h refuses by
-// the same rules for sends is refused here by the same sentence: what
-// stands still there does so here, unless a rank would come to a REDUCE past a SEND
-// that waits. `network` NULL: messages take no time.
+// A compute order is lowered first, its receives early. What check.h refuses by the
+// same rules for sends is refused here by the same sentence: what stands still there
+// does so here, unless a rank would come to a REDUCE past a SEND that waits. `network` NULL: messages take no time.
 struct lane_world *lane_world_create(const struct schedule *schedule, const struct cost_row *costs,
-                                     const struct network *network, const struct lane_rules *rules, struct error *error);
+                                     const struct network *network, const struct lane_rules *rules,
+                                     struct error *error);
 void lane_world_free(struct lane_world *world);
 
 // How long each compute, group, REDUCE and STEP takes by the costs: rank by rank, in the order

@@ -61,7 +61,8 @@ bool noise_measure(struct lane_world *world, const struct noise_request *request
     *result = (struct noise_result){ .request = *request };
     uint64_t *noisy = calloc(count + 1, sizeof *noisy), *times = calloc(request->trials, sizeof *times);
     bool good = (noisy && times) || error_no_memory(error, "the trials of a simulation");
-    good = good && lane_world_run(world, NULL, &result->planned_ns, error) && run_trials(world, request, noisy, times, error);
+    good = good && lane_world_run(world, NULL, &result->planned_ns, error)
+        && run_trials(world, request, noisy, times, error);
     if (good)
         summarize(times, request->trials, result);
     free(noisy);
