@@ -94,7 +94,8 @@ static const struct argp argp = {
     .options = options,
     .parser = take,
     .doc = "Searches the order in which each rank does its F, I and W, for what each stage costs and the bytes that each "
-           "rank has. Prints the best order found, a bound that no order beats, and the gap between them.\v"
+           "rank has. Prints the best order found, a bound that no order beats, and the gap between them. Every "
+           "backward is done as I and W, also where a full B would take less than both.\v"
            "Bytes: kept_forward_bytes from F to the end of I, kept_weight_bytes from there to the end of W, fixed_bytes "
            "and the largest transient_bytes; buffers of messages are not counted.\n\nExample:\n"
            "  weir schedule search --ranks 8 --micro-batches 24 \\\n"
