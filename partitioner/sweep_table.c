@@ -9,8 +9,7 @@
 
 static const char *const headings[] = {
     [SWEEP_FLUSHING] = "Flushing schedules: the weights are those of training without a pipeline",
-    [SWEEP_ASYNCHRONOUS] = "Asynchronous schedules: older weights are used; an iteration is m micro-batches more of a"
-                           " long run",
+    [SWEEP_ASYNCHRONOUS] = "Asynchronous schedules: older weights; an iteration is m micro-batches more of a long run",
     [SWEEP_INFERENCE] = "Inference: forwards alone",
 };
 
