@@ -70,7 +70,8 @@ static bool bench_row(const struct row *row, struct error *error)
 {
     struct cost_row costs[MOST_STAGES];
     for (uint32_t s = 0; s < row->ranks * row->chunks; s++)
-        costs[s] = (struct cost_row){ .forward_ns = row->f * UINT64_C(1000), .backward_input_ns = row->i * UINT64_C(1000),
+        costs[s] = (struct cost_row){ .forward_ns = row->f * UINT64_C(1000),
+                                      .backward_input_ns = row->i * UINT64_C(1000),
                                       .backward_weight_ns = row->w * UINT64_C(1000),
                                       .backward_ns = (row->i + row->w) * UINT64_C(1000),
                                       .kept_forward_bytes = 34 * row->hidden + 5 * 1024 * row->heads,
@@ -132,7 +133,8 @@ static bool replay(const struct order_found *found, const struct order_request *
                    struct error *error)
 {
     struct simulation simulation;
-    struct network *network = network_uniform(request->ranks, (struct link){ .latency_ns = request->latency_ns }, error);
+    struct network *network =
+        network_uniform(request->ranks, (struct link){ .latency_ns = request->latency_ns }, error);
     const bool good = network && schedule_simulate(found->schedule, request->costs, network, &simulation, NULL, error);
     if (good) {
         *span_ns = simulation.max_span_ns;

@@ -184,8 +184,8 @@ static void do_move(const struct question *question, struct choice choice, order
     if (to == UINT32_MAX)
         return;
     const uint32_t other = problem->stage[to].rank;
-    const uint64_t arrived = (choice.kind == MOVE_F && to != s ? clock->f_arrived
-                                                                : clock->i_arrived)[(size_t)to * problem->micro_batches + i];
+    const uint64_t *arrivals = choice.kind == MOVE_F && to != s ? clock->f_arrived : clock->i_arrived;
+    const uint64_t arrived = arrivals[(size_t)to * problem->micro_batches + i];
     const uint64_t from = arrived > clock->free_ns[other] ? arrived : clock->free_ns[other];
     if (clock->at[other] < problem->moves && from < question->greedy->wake_ns[other])
         question->greedy->wake_ns[other] = from;

@@ -336,7 +336,8 @@ static bool hunt_bound(struct order_hunt *hunt, struct error *error)
 static bool found_time(struct order_found *found, const struct order_request *request, struct error *error)
 {
     struct simulation simulation;
-    struct network *network = network_uniform(request->ranks, (struct link){ .latency_ns = request->latency_ns }, error);
+    struct network *network =
+        network_uniform(request->ranks, (struct link){ .latency_ns = request->latency_ns }, error);
     if (!network)
         return false;
     const bool good = schedule_simulate(found->schedule, NULL, network, &simulation, NULL, error);

@@ -47,7 +47,8 @@ bool order_state_create(struct order_state *state, const struct order_problem *p
     state->i_end = calloc(units, sizeof *state->i_end);
     state->tail_ns = calloc(problem->ranks, sizeof *state->tail_ns);
     state->most = calloc(problem->stages, sizeof *state->most);
-    if (!state->used_bytes || !state->held || !state->order || !state->f_end || !state->i_end || !state->tail_ns || !state->most) {
+    if (!state->used_bytes || !state->held || !state->order || !state->f_end || !state->i_end || !state->tail_ns
+        || !state->most) {
         order_state_clear(state);
         return error_no_memory(error, "the search for an order");
     }

@@ -25,8 +25,8 @@ bool order_state_create(struct order_state *state, const struct order_problem *p
 void order_state_clear(struct order_state *state);
 void order_state_reset(struct order_state *state);
 
-// When the rank's next move of this chunk and kind starts; NEVER_NS if what it needs has not been chosen, it is put off,
-// or there is no room.
+// When the rank's next move of this chunk and kind starts; NEVER_NS if what it needs has not been chosen, it is
+// put off, or there is no room.
 uint64_t order_state_start(const struct order_state *state, uint32_t rank, uint32_t chunk, enum move_kind kind);
 
 // Makes a move that has a start; returns what it takes to undo it.

@@ -42,7 +42,8 @@ static void no_order_beats_the_bound(void **state)
     const uint64_t trials = test_trials(2000, 30000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         struct cost_row costs[8];
-        const uint32_t v = 1 + trial % 2, p = v == 1 ? 2 + (uint32_t)random_below(&seed, 4) : 1 + (uint32_t)random_below(&seed, 3);
+        const uint32_t v = 1 + trial % 2;
+        const uint32_t p = (uint32_t)(v == 1 ? 2 + random_below(&seed, 4) : 1 + random_below(&seed, 3));
         random_stages(costs, p * v, 1, 20, &seed);
         const struct order_request request = {
             .ranks = p, .micro_batches = 1 + (uint32_t)random_below(&seed, v == 1 ? 10 : 5), .chunks = v,

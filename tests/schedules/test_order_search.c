@@ -155,8 +155,10 @@ static struct known_row {
     { "zb-h1's room, p=8, m=32", 8, 32, 10, 10, 10, 8, OBJECTIVE_SPAN, PLACEMENT_ONE_WAY, 1030 },
     { "zb-h2's room, F = I = W: no bubble", 4, 8, 10, 10, 10, 7, OBJECTIVE_SPAN, PLACEMENT_ONE_WAY, 240 },
     { "zb-h2's room, p=8, m=16", 8, 16, 10, 10, 10, 15, OBJECTIVE_SPAN, PLACEMENT_ONE_WAY, 480 },
-    { "with a flush, the last rank cannot start earlier", 4, 8, 10, 10, 10, 7, OBJECTIVE_MAKESPAN, PLACEMENT_ONE_WAY, 270 },
-    { "zb-h1's room and a flush: 1F1B with W delayed", 4, 8, 10, 10, 10, 4, OBJECTIVE_MAKESPAN, PLACEMENT_ONE_WAY, 270 },
+    { "with a flush, the last rank cannot start earlier", 4, 8, 10, 10, 10, 7, OBJECTIVE_MAKESPAN, PLACEMENT_ONE_WAY,
+      270 },
+    { "zb-h1's room and a flush: 1F1B with W delayed", 4, 8, 10, 10, 10, 4, OBJECTIVE_MAKESPAN, PLACEMENT_ONE_WAY,
+      270 },
     { "zb-v's room, F = I = W: no bubble", 4, 8, 10, 10, 10, 8, OBJECTIVE_SPAN, PLACEMENT_V, 480 },
     { "zb-v's room and a flush: (p - 1) F", 4, 8, 10, 10, 10, 8, OBJECTIVE_MAKESPAN, PLACEMENT_V, 510 },
     { "v-half's room: 3 p - 7", 8, 24, 10, 10, 10, 10, OBJECTIVE_SPAN, PLACEMENT_V, 1440 + 170 },
@@ -256,7 +258,8 @@ static void there_is_always_an_order(void **state)
     for (uint64_t trial = 0; trial < test_trials(150, 3000); trial++) {
         const uint32_t p = 1 + (uint32_t)random_below(&seed, 6);
         const enum order_placement placement = (enum order_placement)random_below(&seed, 3);
-        const uint32_t v = placement == PLACEMENT_V ? 2 : placement == PLACEMENT_WAVE ? 4 : 1 + (uint32_t)random_below(&seed, 3);
+        const uint32_t v = placement == PLACEMENT_V ? 2
+                         : placement == PLACEMENT_WAVE ? 4 : 1 + (uint32_t)random_below(&seed, 3);
         struct cost_row costs[6 * 4];
         uint64_t memory[6];
         random_stages(costs, p * v, 0, 30, &seed);
