@@ -147,8 +147,8 @@ static void write_lanes(const struct worlds *worlds, uint64_t unit_ns, struct te
     const double price = 100 * lane_world_price(lanes);
     text_add(text, "%s   %s (%llu ns): %.2f %% %s than with messages that hold nobody up; receives %s, ",
              lanes->rules.use == LANES_ONE ? "one lane    " : "no overlap  ",
-             costs_format(unit_ns, lanes->iteration_ns, time), (unsigned long long)lanes->iteration_ns, price < 0 ? -price : price, price < 0 ? "less" : "more",
-             worlds->receives);
+             costs_format(unit_ns, lanes->iteration_ns, time), (unsigned long long)lanes->iteration_ns,
+             price < 0 ? -price : price, price < 0 ? "less" : "more", worlds->receives);
     const uint32_t capacity = lanes->rules.capacity;
     if (lanes->rules.grouped)
         text_add(text, "messages in groups\n");
@@ -164,7 +164,8 @@ static void write_noise(const struct noise_result *noise, uint64_t unit_ns, stru
     text_add(text, "noise          %.2f %%: median %s, mean %s, min %s, p95 %s, max %s over %u trials of seed %llu\n",
              noise->request.ppm / 1e4, costs_format(unit_ns, noise->median_ns, a),
              costs_format(unit_ns, noise->mean_ns, b), costs_format(unit_ns, noise->min_ns, c),
-             costs_format(unit_ns, noise->p95_ns, d), costs_format(unit_ns, noise->max_ns, e), noise->request.trials, (unsigned long long)noise->request.seed);
+             costs_format(unit_ns, noise->p95_ns, d), costs_format(unit_ns, noise->max_ns, e), noise->request.trials,
+             (unsigned long long)noise->request.seed);
 }
 
 void worlds_write_summary(const struct worlds *worlds, uint64_t unit_ns, struct text *text)
