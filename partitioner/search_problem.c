@@ -73,17 +73,18 @@ static bool check_cuts(const struct search_request *request, const bool *can_cut
         return true;
     if (stages != request->ranks)
         return error_set_kind(error, ERROR_ANSWER,
-                              "the model can be cut into %u stages at most, too few for the %u that %s has on %u ranks;"
-                              " use fewer --chunks or --ranks", possible, stages, request->schedule, request->ranks);
+                              "the model can be cut into %u stage%s at most, too few for the %u that %s has on %u rank%s;"
+                              " use fewer --chunks or --ranks", possible, possible == 1 ? "" : "s", stages,
+                              request->schedule, request->ranks, request->ranks == 1 ? "" : "s");
     if (layers < stages)
         return error_set_kind(error, ERROR_ANSWER,
                               "the model has %u layers, too few for a stage on each of %u ranks; use --ranks %u",
                               layers, stages, possible);
     const char *tied = profile->tied_count > 0 ? "; tied layers must be on one stage" : "";
     return error_set_kind(error, ERROR_ANSWER,
-                          "the model can be cut into %u stages at most, too few for %u ranks (no_cut_after forbids %zu"
+                          "the model can be cut into %u stage%s at most, too few for %u ranks (no_cut_after forbids %zu"
                           " cuts%s); use --ranks %u",
-                          possible, stages, profile->no_cut_count, tied, possible);
+                          possible, possible == 1 ? "" : "s", stages, profile->no_cut_count, tied, possible);
 }
 
 bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error)

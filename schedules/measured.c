@@ -9,20 +9,39 @@
 
 // --- results --------------------------------------------------------------------------
 
-// A backward ends what a forward began; a run may begin in the middle.
-static void count_in_flight(const struct lanes *lanes, struct rank_result *result, uint32_t rank)
+static bool is_forward_only(const struct timeline *timeline)
+{
+    for (size_t i = 0; i < timeline->span_count; i++) {
+        if (timeline->spans[i].action.kind == ACTION_B || timeline->spans[i].action.kind == ACTION_I)
+            return false;
+    }
+    return true;
+}
+
+static bool is_together(const struct span *a, const struct span *b)
+{
+    return a->start_ns == b->start_ns && a->end_ns == b->end_ns && a->end_ns > a->start_ns;
+}
+
+// A backward ends what a forward began; a run may begin in the middle. In a group the forward comes first,
+// whichever is named first. Where nothing goes back, nothing is kept.
+static void count_in_flight(const struct lanes *lanes, struct rank_result *result, uint32_t rank, bool forward_only)
 {
     uint32_t now = 0;
-    for (size_t i = lanes->first[rank]; i < lanes->first[rank + 1]; i++) {
-        const unsigned kind = lanes->boxes[i].span->action.kind;
-        if (kind == ACTION_F && ++now > result->peak_in_flight)
-            result->peak_in_flight = now;
-        if ((kind == ACTION_B || kind == ACTION_I) && now > 0)
-            now--;
+    for (size_t i = lanes->first[rank], end = lanes->first[rank + 1]; i < end; i++) {
+        const struct span *span = lanes->boxes[i].span, *next = i + 1 < end ? lanes->boxes[i + 1].span : NULL;
+        const bool goes_forward = span->action.kind == ACTION_F;
+        const bool goes_back = span->action.kind == ACTION_B || span->action.kind == ACTION_I;
+        const bool is_group = goes_back && next && next->action.kind == ACTION_F && is_together(span, next);
+        const uint32_t most = now + (goes_forward || is_group);
+        if (most > result->peak_in_flight)
+            result->peak_in_flight = most;
+        now += goes_forward && !forward_only;
+        now -= goes_back && now > 0;
     }
 }
 
-static void fill_rank(const struct lanes *lanes, uint32_t rank, struct rank_result *result)
+static void fill_rank(const struct lanes *lanes, uint32_t rank, bool forward_only, struct rank_result *result)
 {
     for (size_t i = lanes->first[rank]; i < lanes->first[rank + 1]; i++) {
         const struct span *span = lanes->boxes[i].span;
@@ -33,7 +52,7 @@ static void fill_rank(const struct lanes *lanes, uint32_t rank, struct rank_resu
         result->recompute_ns += span->recompute_ns;
     }
     result->busy_ns = lanes_busy_ns(lanes, rank);
-    count_in_flight(lanes, result, rank);
+    count_in_flight(lanes, result, rank, forward_only);
 }
 
 static void fill_peaks(const struct timeline *timeline, struct simulation *simulation)
@@ -48,12 +67,13 @@ bool timeline_measure(const struct timeline *timeline, struct simulation *simula
 {
     struct lanes lanes = { 0 };
     struct causes causes = { 0 };
+    const bool forward_only = is_forward_only(timeline);
     *simulation = (struct simulation){ .ranks = timeline->ranks };
     simulation->per_rank = calloc(timeline->ranks + (size_t)1, sizeof *simulation->per_rank);
     const bool good = simulation->per_rank && lanes_create(&lanes, timeline) && causes_create(&causes, timeline);
     for (uint32_t rank = 0; good && rank < timeline->ranks; rank++) {
         struct rank_result *result = &simulation->per_rank[rank];
-        fill_rank(&lanes, rank, result);
+        fill_rank(&lanes, rank, forward_only, result);
         if (result->last_ns - result->first_ns > simulation->max_span_ns)
             simulation->max_span_ns = result->last_ns - result->first_ns;
     }

@@ -345,7 +345,9 @@ static size_t read_packed(void *source, char *buffer, size_t size, struct error 
     if (count >= 0 && ((size_t)count == size || gzerror(source, &code) == NULL || code == Z_OK || code == Z_STREAM_END))
         return (size_t)count;
     const char *reason = gzerror(source, &code);
-    if (code == Z_ERRNO)
+    if (code == Z_ERRNO && errno == EISDIR)
+        error_set(error, "is a folder, not a file");
+    else if (code == Z_ERRNO)
         error_set_kind(error, ERROR_MACHINE, "cannot be read: %s", strerror(errno));
     else
         error_set(error, "cannot be unpacked: %s", code == Z_BUF_ERROR ? "it was cut off" : reason);

@@ -33,3 +33,9 @@ try --trace run.json --iteration 7
 try --trace run.json --cost 1us,1us,1us,1us
 try --trace run.json --one-lane
 try 1f1b.json --iteration 2
+echo "# inference keeps nothing, simulated or read off a trace; a folder is no trace"
+weir schedule forward-only --ranks 2 --micro-batches 4 --format json > inference.json
+weir simulate inference.json --cost 3us,4us,2us,1us --format trace > inference.trace.json
+weir simulate inference.json --cost 3us,4us,2us,1us --json | grep -o '"peak_in_flight": [0-9]*'
+weir simulate --trace inference.trace.json --json | grep -o '"peak_in_flight": [0-9]*'
+weir simulate --trace . 2>&1; echo "exit $?"

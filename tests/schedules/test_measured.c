@@ -70,7 +70,8 @@ static void assert_same(const struct simulation *a, const struct simulation *b, 
     for (uint32_t rank = 0; rank < a->ranks; rank++) {
         const struct rank_result *x = &a->per_rank[rank], *y = &b->per_rank[rank];
         same &= x->first_ns == y->first_ns && x->last_ns == y->last_ns && x->busy_ns == y->busy_ns
-             && x->recompute_ns == y->recompute_ns && x->live_peak_bytes == y->live_peak_bytes;
+             && x->recompute_ns == y->recompute_ns && x->live_peak_bytes == y->live_peak_bytes
+             && x->peak_in_flight == y->peak_in_flight;
     }
     const struct critical_path *path = &b->critical_path;
     same &= path->compute_ns + path->recompute_ns + path->transfer_ns + path->order_ns == b->iteration_ns;
