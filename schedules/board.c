@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/large.h"
+
 bool board_create(struct board *board, const struct schedule *schedule, bool lowered, struct error *error)
 {
     *board = (struct board){ .schedule = schedule, .lowered = lowered };
-    board->units = calloc(unit_count(schedule), sizeof *board->units);
+    board->units = large_calloc(unit_count(schedule), sizeof *board->units);
     if (!board->units)
         return error_no_memory(error, "the state of a schedule");
     if (copies_create(&board->copies, schedule, error))

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/large.h"
 #include "schedules/walk.h"
 
 // While the order is worked out.
@@ -117,8 +118,8 @@ static bool add_steps(struct order *order, const struct schedule *schedule, stru
 {
     const size_t units = unit_count(schedule);
     struct making making = { .order = order };
-    making.messages[0] = malloc(units * sizeof *making.messages[0]);
-    making.messages[1] = malloc(units * sizeof *making.messages[1]);
+    making.messages[0] = large_malloc(units, sizeof *making.messages[0]);
+    making.messages[1] = large_malloc(units, sizeof *making.messages[1]);
     bool good = (making.messages[0] && making.messages[1]) || error_no_memory(error, "the messages of a schedule");
     good = good && walk_create(&making.walk, schedule, error);
     for (struct visit visit; good && !making.no_memory && walk_next(&making.walk, &visit);) {
@@ -135,7 +136,7 @@ static bool add_steps(struct order *order, const struct schedule *schedule, stru
 
 static bool list_by_rank(struct order *order, struct error *error)
 {
-    order->lists = malloc((order->count + 1) * sizeof *order->lists);
+    order->lists = large_malloc(order->count + 1, sizeof *order->lists);
     order->first = calloc(order->ranks + (size_t)2, sizeof *order->first);
     if (!order->lists || !order->first)
         return error_no_memory(error, "the steps of a schedule");
@@ -158,7 +159,7 @@ bool order_create(struct order *order, const struct schedule *schedule, const st
     if (actions >= MOST_MESSAGES)
         return error_set(error, "the schedule is too large: %zu actions", actions);
     order->capacity = actions + 1;
-    order->steps = malloc(order->capacity * sizeof *order->steps);
+    order->steps = large_malloc(order->capacity, sizeof *order->steps);
     if ((order->steps || error_no_memory(error, "the steps of a schedule"))
         && copies_create(&order->copies, schedule, error) && tariff_create(&order->tariff, schedule, network, error) && add_steps(order, schedule, error)
         && (!(lists || order->tariff.shared) || list_by_rank(order, error)))

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/large.h"
 #include "schedules/rank_heap.h"
 
 // While the run goes on.
@@ -188,8 +189,8 @@ static bool record_allocate(struct record *record, struct error *error)
         actions += schedule->lists[rank].count;
     record->ends_ns = malloc((actions + 1) * sizeof *record->ends_ns);
     record->ranks = calloc(schedule->ranks, sizeof *record->ranks);
-    record->arrived_ns[0] = malloc(units * sizeof *record->arrived_ns[0]);
-    record->arrived_ns[1] = malloc(units * sizeof *record->arrived_ns[1]);
+    record->arrived_ns[0] = large_malloc(units, sizeof *record->arrived_ns[0]);
+    record->arrived_ns[1] = large_malloc(units, sizeof *record->arrived_ns[1]);
     if (!record->ends_ns || !record->ranks || !record->arrived_ns[0] || !record->arrived_ns[1])
         return error_no_memory(error, "the record of a simulation");
     for (uint32_t rank = schedule->ranks; rank-- > 0;) {

@@ -3,12 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/large.h"
+
 bool timing_create(struct timing *timing, const struct order *order, struct error *error)
 {
     *timing = (struct timing){ .order = order };
     timing->free_ns = calloc(order->ranks, sizeof *timing->free_ns);
     timing->link_free_ns = calloc(order->tariff.link_count + (size_t)1, sizeof *timing->link_free_ns);
-    timing->arrived_ns = calloc(order->messages + (size_t)1, sizeof *timing->arrived_ns);
+    timing->arrived_ns = large_calloc(order->messages + (size_t)1, sizeof *timing->arrived_ns);
     timing->met_ns = calloc(order->tariff.stages, sizeof *timing->met_ns);
     timing->waiting = calloc(order->tariff.stages, sizeof *timing->waiting);
     timing->heap.ranks = calloc(order->ranks, sizeof *timing->heap.ranks);
