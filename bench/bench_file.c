@@ -10,7 +10,7 @@
 #include "common/clock.h"
 #include "schedules/check.h"
 #include "schedules/csv.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "schedules/simulate.h"
 #include "schedules/unit_steps.h"

@@ -8,7 +8,7 @@
 
 #include "common/clock.h"
 #include "common/random.h"
-#include "schedules/order_search.h"
+#include "schedules/search/order_search.h"
 #include "schedules/simulate.h"
 
 enum { RUNS = 5, MOST_STAGES = 256 };

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 
 #include "common/clock.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "schedules/simulate.h"
 

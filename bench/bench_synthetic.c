@@ -12,7 +12,7 @@
 #include "common/number.h"
 #include "runtime/run.h"
 #include "runtime/synthetic.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 
 enum { REPEATS = 5 };

@@ -3,8 +3,8 @@
 #define CLI_EXHIBIT_H
 
 #include "cli/subject.h"
-#include "schedules/timeline_html.h"
-#include "schedules/trace_read.h"
+#include "schedules/pictures/timeline_html.h"
+#include "schedules/pictures/trace_read.h"
 
 struct exhibit {
     const char *file;

@@ -10,7 +10,7 @@
 #include "cli/sending.h"
 #include "cli/subject.h"
 #include "schedules/csv.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "schedules/simulate.h"
 

@@ -10,7 +10,7 @@
 #include "cli/subject.h"
 #include "common/number.h"
 #include "common/progress.h"
-#include "schedules/order_search.h"
+#include "schedules/search/order_search.h"
 
 enum { KEY_PLACEMENT = KEY_OWN, KEY_OBJECTIVE, KEY_BUDGET, KEY_LATENCY };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 
 const char *const optimizer_names[] = { "sgd", "momentum", "adamw", NULL };

@@ -10,7 +10,7 @@
 #include "common/number.h"
 #include "partitioner/plan.h"
 #include "schedules/cost_row.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 
 #define NEWEST_VERSION 2
 #define MOST_RANKS 65536

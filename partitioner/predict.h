@@ -4,7 +4,7 @@
 #define PARTITIONER_PREDICT_H
 
 #include "partitioner/plan.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/slots.h"
 
 // Slots of every stage under a schedule of this name. Those of an asynchronous one

@@ -8,7 +8,7 @@
 #include "partitioner/pattern.h"
 #include "partitioner/recompute.h"
 #include "partitioner/search.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 
 // Ways to fit layers [first, end) on a stage's device, as time spent on recomputation.
 struct choices {

@@ -9,7 +9,7 @@
 
 #include "partitioner/sweep_order.h"
 #include "schedules/board.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 
 const char *const sweep_class_names[] = { "flushing", "asynchronous", "inference", NULL };
 const char *const sweep_outcome_names[] = { "planned", "does not fit", "refused", "not tried", NULL };

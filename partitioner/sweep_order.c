@@ -7,7 +7,7 @@
 #include "common/number.h"
 #include "partitioner/stage_cost.h"
 #include "schedules/lower.h"
-#include "schedules/order_search.h"
+#include "schedules/search/order_search.h"
 
 enum { MOST_TRIALS = 4 };
 

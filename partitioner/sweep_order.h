@@ -1,5 +1,5 @@
 // The row `search` of a sweep: not a schedule by name but an order that is searched for
-// (schedules/order_search.h), for the cuts that a schedule with the same placement has:
+// (schedules/search/order_search.h), for the cuts that a schedule with the same placement has:
 //
 //     1 stage per rank     one way       cuts of zb-h1, or of 1f1b where that does not fit
 //     2                    on a V        cuts of zb-v, v-half or v-min, the first that fits

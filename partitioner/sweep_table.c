@@ -5,7 +5,7 @@
 
 #include "common/number.h"
 #include "partitioner/sweep_order.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 
 static const char *const headings[] = {
     [SWEEP_FLUSHING] = "Flushing schedules: the weights are those of training without a pipeline",

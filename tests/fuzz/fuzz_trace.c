@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "schedules/measured.h"
-#include "schedules/trace_read.h"
+#include "schedules/pictures/measured.h"
+#include "schedules/pictures/trace_read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

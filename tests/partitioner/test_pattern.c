@@ -1,7 +1,7 @@
 #include "partitioner/pattern.h"
 
 #include "common/number.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "schedules/simulate.h"
 #include "tests/test.h"

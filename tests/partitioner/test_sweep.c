@@ -1,6 +1,6 @@
 #include "partitioner/sweep.h"
 
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "tests/document.h"
 #include "tests/partitioner/small.h"
 

@@ -5,7 +5,7 @@
 
 #include "runtime/chain.h"
 #include "runtime/run.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "tests/test.h"
 

@@ -8,7 +8,7 @@
 
 #include "partitioner/placement.h"
 #include "runtime/synthetic.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "tests/test.h"
 

@@ -4,7 +4,7 @@
 #ifndef TESTS_SCHEDULES_EVEN_WORLD_H
 #define TESTS_SCHEDULES_EVEN_WORLD_H
 
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/simulate.h"
 #include "tests/test.h"
 

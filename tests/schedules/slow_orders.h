@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "schedules/order_search.h"
+#include "schedules/search/order_search.h"
 
 enum { SLOW_STAGES = 8, SLOW_MICRO_BATCHES = 8 };
 

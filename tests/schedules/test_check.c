@@ -1,6 +1,6 @@
 #include "schedules/check.h"
 
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "tests/document.h"
 #include "tests/schedules/made_of.h"

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/simulate.h"
 #include "tests/schedules/made_of.h"
 #include "tests/schedules/random_schedule.h"

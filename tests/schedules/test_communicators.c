@@ -1,6 +1,6 @@
 #include "schedules/communicators.h"
 
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "schedules/lower_late.h"
 #include "tests/schedules/explorer.h"

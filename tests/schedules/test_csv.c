@@ -1,6 +1,6 @@
 #include "schedules/csv.h"
 
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "tests/document.h"
 #include "tests/schedules/random_schedule.h"

@@ -1,6 +1,6 @@
 // The formulas of the papers: for each schedule how long it takes and what each rank
 // keeps, as equalities, at many sizes.
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 
 #include "schedules/check.h"
-#include "schedules/generators.h"
+#include "schedules/generators/generators.h"
 #include "schedules/lower.h"
 #include "schedules/slots.h"
 #include "tests/schedules/schedule_csv.h"

@@ -1,4 +1,4 @@
-#include "schedules/greedy.h"
+#include "schedules/generators/greedy.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 #include "schedules/lane_world.h"
 
 #include "schedules/check.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "schedules/lower_late.h"
 #include "tests/schedules/made_of.h"

@@ -1,6 +1,6 @@
-#include "schedules/lanes.h"
+#include "schedules/pictures/lanes.h"
 
-#include "schedules/palette.h"
+#include "schedules/pictures/palette.h"
 #include "tests/test.h"
 
 static void add(struct timeline *timeline, uint32_t rank, unsigned stage, unsigned kind, uint64_t start, uint64_t end)

@@ -1,6 +1,6 @@
 #include "schedules/lower.h"
 
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "tests/schedules/schedule_csv.h"
 
 static struct schedule *made_of(uint32_t ranks, uint32_t stages, uint32_t micro_batches, const char *const *lists)

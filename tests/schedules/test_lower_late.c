@@ -1,6 +1,6 @@
 #include "schedules/lower_late.h"
 
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "tests/schedules/made_of.h"
 #include "tests/schedules/random_schedule.h"

@@ -1,8 +1,8 @@
-#include "schedules/measured.h"
+#include "schedules/pictures/measured.h"
 
-#include "schedules/causes.h"
-#include "schedules/generate.h"
-#include "schedules/span_index.h"
+#include "schedules/pictures/causes.h"
+#include "schedules/generators/generate.h"
+#include "schedules/pictures/span_index.h"
 #include "tests/schedules/random_schedule.h"
 #include "tests/test.h"
 

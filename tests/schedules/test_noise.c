@@ -1,6 +1,6 @@
 #include "schedules/noise.h"
 
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "tests/test.h"
 
 static struct lane_world *lanes_of_1f1b(enum lane_use use)

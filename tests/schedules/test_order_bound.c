@@ -1,6 +1,6 @@
-#include "schedules/order_bound.h"
+#include "schedules/search/order_bound.h"
 
-#include "schedules/order_tree.h"
+#include "schedules/search/order_tree.h"
 #include "tests/schedules/random_stages.h"
 #include "tests/test.h"
 

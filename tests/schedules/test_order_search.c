@@ -1,4 +1,4 @@
-#include "schedules/order_search.h"
+#include "schedules/search/order_search.h"
 
 #include <stdio.h>
 #include <string.h>

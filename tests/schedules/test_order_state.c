@@ -1,4 +1,4 @@
-#include "schedules/order_state.h"
+#include "schedules/search/order_state.h"
 
 #include "tests/schedules/random_stages.h"
 #include "tests/test.h"

@@ -1,4 +1,4 @@
-#include "schedules/palette.h"
+#include "schedules/pictures/palette.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 // Numbers that were published, or that a reader can check: what the formulas of test_formulas.c say of single
 // cases, and what no formula says.
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 
 #include "schedules/lower.h"
 #include "schedules/slots.h"

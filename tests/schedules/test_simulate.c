@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "schedules/timing.h"
 #include "tests/document.h"

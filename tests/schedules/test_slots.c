@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "schedules/board.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "tests/schedules/random_schedule.h"
 

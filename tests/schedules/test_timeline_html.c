@@ -1,10 +1,10 @@
-#include "schedules/timeline_html.h"
+#include "schedules/pictures/timeline_html.h"
 
 #include <string.h>
 
 #include "common/json.h"
-#include "schedules/generate.h"
-#include "schedules/span_index.h"
+#include "schedules/generators/generate.h"
+#include "schedules/pictures/span_index.h"
 #include "tests/test.h"
 
 struct shown {

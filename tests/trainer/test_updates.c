@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "runtime/weight_plan.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "tests/test.h"
 
 static struct schedule *generated(const char *name, uint32_t ranks, uint32_t micro_batches)

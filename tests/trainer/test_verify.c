@@ -6,7 +6,7 @@
 #include "tests/random_order.h"
 #include "trainer/model_layers.h"
 #include "partitioner/placement.h"
-#include "schedules/generate.h"
+#include "schedules/generators/generate.h"
 #include "trainer/model_spec.h"
 
 enum { MOST = 8, MOST_RANKS = 12 };

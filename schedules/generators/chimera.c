@@ -1,0 +1,44 @@
+// Chimera: two pipelines that run towards each other over the same ranks. Each rank
+// holds two stages, one of each; even micro-batches go down the ranks, odd ones up.
+//
+//     down     0 1 2 3       rank 0   F0 F2 ·  f1 b1 b1 f3 b3 b3 ·  B0 B0 ·  ·  B2 B2      m = 4; stages of
+//     up       3 2 1 0       rank 1   ·  F0 f1 F2 f3 ·  b1 b1 B0 B0 b3 b3 B2 B2 ·  ·       the pipeline up in
+//     rank     0 1 2 3       rank 2   ·  F1 f0 F3 f2 ·  b0 b0 B1 B1 b2 b2 B3 B3 ·  ·       small letters
+//                            rank 3   F1 F3 ·  f0 b0 b0 f2 b2 b2 ·  B1 B1 ·  ·  B3 B3
+//
+// Where one pipeline fills or drains, the other has work. Each stage is there twice:
+// REDUCE adds the gradients of both copies. The order is found by doing: forwards
+// before backwards, earlier micro-batches before later ones, each stage as far ahead
+// as in 1F1B, and p micro-batches per rank. With m = p ranks keep p/2 + 1 (the outer
+// ones) to p of them; with more all keep p, and the bubble stays what it is.
+#include <stdlib.h>
+
+#include "schedules/generators/generators.h"
+
+static int64_t turn(const void *state, struct action action)
+{
+    const struct schedule *schedule = state;
+    const int64_t stages = schedule->stages, number = action.micro_batch / 2;
+    const int64_t in_order = stages * number + stages - 1 - action.stage;
+    return action.kind == ACTION_F ? in_order : in_order + stages * schedule->micro_batches;
+}
+
+static bool add_orders(struct schedule *schedule, struct error *error)
+{
+    const uint32_t p = schedule->ranks;
+    uint32_t *most_ahead = malloc(p * sizeof *most_ahead);
+    if (!most_ahead)
+        return error_no_memory(error, "an order");
+    for (uint32_t stage = 0; stage < p; stage++)
+        most_ahead[stage] = p - stage;
+    const struct greedy_rules rules = { .most_kept = p, .most_ahead = most_ahead, .turn = turn, .state = schedule };
+    const bool good = generate_by_rules(schedule, &rules, error);
+    free(most_ahead);
+    return good;
+}
+
+struct schedule *generate_chimera(const struct generate_request *request, struct error *error)
+{
+    struct schedule *schedule = generate_two_ways("chimera", request, error);
+    return generate_done(schedule, schedule && add_orders(schedule, error));
+}

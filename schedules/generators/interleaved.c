@@ -1,0 +1,61 @@
+// Interleaved 1F1B (Megatron's order): a rank holds v stages that lie p apart, and
+// micro-batches go through them in rounds of p. The pipeline is filled with stages
+// v times thinner, hence a bubble v times smaller, for v times as many messages.
+//
+//     rank 0   0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3 0STEP 2STEP      p = 2, v = 2,
+//     rank 1   1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3 1STEP 3STEP      m = 4
+//
+//     number   0   1   2   3   4   5   6   7       of rank 0's forwards: stage 0 in the first half
+//     stage    0   0   2   2   0   0   2   2       of each round, stage 2 in the second
+//
+// Rank r runs (v - 1) rounds and 2 (p - 1 - r) forwards ahead. Where p does not
+// divide m, rounds are larger: a round must not be smaller than p, or its
+// micro-batches would wait for their way around the ranks.
+#include "schedules/generators/generators.h"
+
+// The smallest size from p on that leaves the last round empty or not smaller than p itself; with it
+// every m from p on has rounds. Fewer micro-batches than ranks are one round.
+struct rounds rounds_of(uint32_t ranks, uint32_t micro_batches)
+{
+    uint32_t size = least_of(ranks, micro_batches);
+    while (micro_batches % size != 0 && micro_batches % size < ranks)
+        size++;
+    return (struct rounds){ .size = size, .remainder = micro_batches % size };
+}
+
+bool rounds_add(const struct rounds *rounds, struct schedule *schedule, uint32_t rank, enum action_kind kind, uint32_t k,
+                struct error *error)
+{
+    const uint32_t chunks = schedule->stages / schedule->ranks;
+    const uint32_t round = k / (rounds->size * chunks), within = k % (rounds->size * chunks);
+    const bool is_last = round == schedule->micro_batches / rounds->size;
+    const uint32_t size = is_last ? rounds->remainder : rounds->size;
+    const uint32_t chunk = kind == ACTION_F ? within / size : chunks - 1 - within / size;
+    return generate_add(schedule, rank, kind, chunk * schedule->ranks + rank, round * rounds->size + within % size,
+                        error);
+}
+
+static bool add_rank(struct schedule *schedule, uint32_t rank, const struct rounds *rounds, struct error *error)
+{
+    const uint32_t p = schedule->ranks, chunks = schedule->stages / p;
+    const uint32_t all = schedule->micro_batches * chunks;
+    const uint32_t ahead = least_of((chunks - 1) * rounds->size + 2 * (p - 1 - rank), all);
+    bool good = true;
+    for (uint32_t k = 0; good && k < all + ahead; k++) {
+        if (k < all)
+            good = rounds_add(rounds, schedule, rank, ACTION_F, k, error);
+        if (good && k >= ahead)
+            good = rounds_add(rounds, schedule, rank, ACTION_B, k - ahead, error);
+    }
+    return good && generate_add_steps(schedule, rank, error);
+}
+
+struct schedule *generate_interleaved(const struct generate_request *request, struct error *error)
+{
+    struct schedule *schedule = generate_looped("interleaved", request, "1f1b", error);
+    const struct rounds rounds = rounds_of(request->ranks, request->micro_batches);
+    bool good = schedule != NULL;
+    for (uint32_t rank = 0; good && rank < request->ranks; rank++)
+        good = add_rank(schedule, rank, &rounds, error);
+    return generate_done(schedule, good);
+}

@@ -1,0 +1,35 @@
+// Looped BFS: GPipe over v stages per rank. All micro-batches go through a rank's
+// first stage, then all through its next; backwards the other way around, both in
+// stages and in micro-batches.
+//
+//     rank 0   0F0 0F1 0F2 2F0 2F1 2F2 2B2 2B1 2B0 0B2 0B1 0B0 0STEP 2STEP      p = 2, v = 2, m = 3
+//     rank 1   1F0 1F1 1F2 3F0 3F1 3F2 3B2 3B1 3B0 1B2 1B1 1B0 1STEP 3STEP
+//
+// The bubble of the interleaved schedule and the memory of GPipe; but each stage's
+// weights are needed in two stretches only, which suits weights that are gathered
+// from shards before use.
+#include "schedules/generators/generators.h"
+
+static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *error)
+{
+    const uint32_t m = schedule->micro_batches, p = schedule->ranks;
+    bool good = true;
+    for (uint32_t stage = rank; good && stage < schedule->stages; stage += p) {
+        for (uint32_t i = 0; good && i < m; i++)
+            good = generate_add(schedule, rank, ACTION_F, stage, i, error);
+    }
+    for (uint32_t chunk = schedule->stages / p; good && chunk-- > 0;) {
+        for (uint32_t i = m; good && i-- > 0;)
+            good = generate_add(schedule, rank, ACTION_B, chunk * p + rank, i, error);
+    }
+    return good && generate_add_steps(schedule, rank, error);
+}
+
+struct schedule *generate_looped_bfs(const struct generate_request *request, struct error *error)
+{
+    struct schedule *schedule = generate_looped("looped-bfs", request, "gpipe", error);
+    bool good = schedule != NULL;
+    for (uint32_t rank = 0; good && rank < request->ranks; rank++)
+        good = add_rank(schedule, rank, error);
+    return generate_done(schedule, good);
+}

@@ -1,0 +1,48 @@
+// Seq1F1B: 1F1B of parts of sequences. Each micro-batch is cut along its sequence
+// into k splits, which go through the pipeline as micro-batches do in 1F1B: forward
+// in order, since a part attends to those before it, and backward in reverse.
+//
+//     rank 0   F0.0 F0.1 F1.0 ·    B0.1 F1.1 B0.0 F2.0 B1.1 F2.1 B1.0 B2.1 B2.0 STEP      p = 2, m = 3,
+//     rank 1   ·    F0.0 F0.1 B0.1 F1.0 B0.0 F1.1 B1.1 F2.0 B1.0 F2.1 B2.1 B2.0 STEP      k = 2
+//
+// Rank r keeps (p - r + k - 1) / k micro-batches, and all bubbles are those of a
+// pipeline that is k times thinner. Splits should cost the same, which equal
+// lengths do not where attention is causal.
+#include "schedules/generators/generators.h"
+
+enum { USUAL_SPLITS = 4 };
+
+static struct action part(uint32_t rank, enum action_kind kind, uint32_t number, uint32_t splits)
+{
+    const uint32_t split = kind == ACTION_F ? number % splits : splits - 1 - number % splits;
+    return (struct action){ .stage = (uint16_t)rank, .kind = (uint8_t)kind, .split = split & 0x7f,
+                            .micro_batch = number / splits };
+}
+
+static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *error)
+{
+    const uint32_t k = schedule->splits, all = schedule->micro_batches * k;
+    const uint32_t ahead = least_of(schedule->ranks - rank + k - 1, all);
+    bool good = true;
+    for (uint32_t n = 0; good && n < all + ahead; n++) {
+        if (n >= ahead)
+            good = schedule_add(schedule, rank, part(rank, ACTION_B, n - ahead, k), error);
+        if (good && n < all)
+            good = schedule_add(schedule, rank, part(rank, ACTION_F, n, k), error);
+    }
+    return good && generate_add_steps(schedule, rank, error);
+}
+
+struct schedule *generate_seq1f1b(const struct generate_request *request, struct error *error)
+{
+    const uint32_t splits = request->splits ? request->splits : USUAL_SPLITS;
+    if (splits > MOST_SPLITS) {
+        error_set(error, "seq1f1b cuts a sequence into at most %d splits, not %u", MOST_SPLITS, splits);
+        return NULL;
+    }
+    struct schedule *schedule = generate_one_stage_per_rank("seq1f1b", WEIGHTS_FLUSH, request, error);
+    bool good = schedule && schedule_split(schedule, splits, error);
+    for (uint32_t rank = 0; good && rank < request->ranks; rank++)
+        good = add_rank(schedule, rank, error);
+    return generate_done(schedule, good);
+}

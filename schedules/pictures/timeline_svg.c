@@ -1,0 +1,221 @@
+// A self-contained SVG: a lane per rank, a box per action, idle time hatched, a
+// thin arrow per message, the time axis below, the legend above. What is done at
+// the same time shares the lane's height.
+#include <string.h>
+
+#include "common/number.h"
+#include "schedules/pictures/lanes.h"
+#include "schedules/pictures/palette.h"
+
+// In pixels.
+enum {
+    LEFT = 74,
+    RIGHT = 24,
+    PEAKS = 76,            // more to the right, where peaks are shown
+    TOP = 74,
+    PLOT = 1240,
+    LANE = 30,
+    GAP = 8,
+    AXIS = 40,
+    LETTER = 7,            // about the width of one
+    MOST_ARROWS = 20000,   // of messages; more would be a grey cloud
+};
+
+struct page {
+    const struct svg_chart *chart;
+    struct lanes lanes;
+    double height;
+};
+
+static double x_of(const struct page *page, uint64_t time_ns)
+{
+    const struct extent extent = page->lanes.extent;
+    const double length = (double)(extent.last_ns - extent.first_ns);
+    return length > 0 ? LEFT + PLOT * (double)(time_ns - extent.first_ns) / length : LEFT;
+}
+
+static double y_of(uint32_t rank)
+{
+    return TOP + (double)rank * (LANE + GAP);
+}
+
+// --- frame ------------------------------------------------------------------------
+
+// "F1": the class of forwards in shade 1.
+static void add_class(struct text *text, unsigned kind, unsigned shade)
+{
+    char letter[ACTION_SIZE];
+    text_add(text, "%s%u", drawing_letter(kind, letter), shade);
+}
+
+static void draw_style(const struct page *page, struct text *text)
+{
+    const unsigned kinds = drawing_kinds(page->lanes.timeline);
+    text_add(text, "<style>\n.label{fill:#333;font-size:12px}.mark{fill:#666}"
+                   ".grid{stroke:#d5d8dc;stroke-width:1}.message{stroke:#444;stroke-width:.6;opacity:.55}\n"
+                   "rect.box{stroke:#fff;stroke-width:.6}text.in{text-anchor:middle;pointer-events:none}\n");
+    for (unsigned kind = 0; kind < ACTION_KINDS; kind++) {
+        for (unsigned shade = 0; shade < SHADES && (kinds >> kind & 1); shade++) {
+            const struct rgb box = palette_box(kind, shade), ink = palette_ink(kind, shade);
+            text_add(text, "rect.");
+            add_class(text, kind, shade);
+            text_add(text, "{fill:#%02x%02x%02x}text.", box.red, box.green, box.blue);
+            add_class(text, kind, shade);
+            text_add(text, "{fill:#%02x%02x%02x}\n", ink.red, ink.green, ink.blue);
+        }
+    }
+    text_add(text, "</style>\n<defs><pattern id=\"idle\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
+                   "patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" fill=\"#f4f5f6\"/><rect "
+                   "width=\"1.2\" height=\"6\" fill=\"#d3d7db\"/></pattern><marker id=\"tip\" viewBox=\"0 0 6 6\" "
+                   "refX=\"6\" refY=\"3\" markerWidth=\"5\" markerHeight=\"5\" orient=\"auto\"><path "
+                   "d=\"M0,0L6,3L0,6z\" fill=\"#444\"/></marker></defs>\n");
+}
+
+static void draw_head(const struct page *page, struct text *text)
+{
+    const unsigned width = LEFT + PLOT + RIGHT + (page->chart->peak_bytes ? PEAKS : 0);
+    char time[NUMBER_SIZE];
+    text_add(text, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %.0f\" width=\"%u\" height=\"%.0f\" "
+                   "font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\" font-size=\"11\">\n", width, page->height,
+             width, page->height);
+    draw_style(page, text);
+    text_add(text, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"%d\" y=\"26\" font-size=\"16\" "
+                   "fill=\"#111\">", LEFT);
+    drawing_escape(page->chart->title, text);
+    text_add(text, "; %s, makespan bubble %.1f %%</text>\n",
+             time_format(page->lanes.extent.last_ns - page->lanes.extent.first_ns, time),
+             100 * lanes_bubble(&page->lanes));
+}
+
+static unsigned draw_legend_item(unsigned x, const char *swatch, const char *label, struct text *text)
+{
+    text_add(text, "<rect %s x=\"%u\" y=\"42\" width=\"14\" height=\"14\"/><text class=\"label\" x=\"%u\" y=\"53\">%s"
+                   "</text>\n", swatch, x, x + 20, label);
+    return x + 38 + LETTER * (unsigned)strlen(label);
+}
+
+static void draw_legend(const struct page *page, struct text *text)
+{
+    const unsigned kinds = drawing_kinds(page->lanes.timeline);
+    unsigned x = LEFT;
+    for (unsigned kind = 0; kind < ACTION_KINDS; kind++) {
+        char letter[ACTION_SIZE];
+        if (!(kinds >> kind & 1))
+            continue;
+        struct text swatch = { 0 }, label = { 0 };
+        drawing_letter(kind, letter);
+        text_add(&swatch, "class=\"box %s0\"", letter);
+        text_add(&label, "%s: %s", letter, drawing_kind(kind));
+        if (swatch.failed || label.failed)
+            text->failed = true;
+        else
+            x = draw_legend_item(x, swatch.data, label.data, text);
+        text_clear(&swatch);
+        text_clear(&label);
+    }
+    x = draw_legend_item(x, "fill=\"url(#idle)\" stroke=\"#d3d7db\" stroke-width=\".6\"", "idle", text);
+    if (page->lanes.chunks > 1)
+        text_add(text, "<text class=\"label\" x=\"%u\" y=\"53\">lighter: later stages of a rank</text>\n", x);
+}
+
+static void draw_axis(const struct page *page, struct text *text)
+{
+    const uint64_t length = page->lanes.extent.last_ns - page->lanes.extent.first_ns;
+    const uint64_t mark = drawing_mark_ns(page->lanes.extent, 12, 0);
+    const double bottom = page->height - AXIS;
+    for (uint64_t time = 0; time <= length; time += mark) {
+        char label[40];
+        const double x = x_of(page, page->lanes.extent.first_ns + time);
+        text_add(text, "<line class=\"grid\" x1=\"%.2f\" y1=\"%d\" x2=\"%.2f\" y2=\"%.0f\"/><text class=\"mark\" "
+                       "text-anchor=\"middle\" x=\"%.2f\" y=\"%.0f\">%s</text>\n", x, TOP - 6, x, bottom + 4, x,
+                 bottom + 20, drawing_mark(time, mark, 0, label, sizeof label));
+    }
+}
+
+static void draw_lanes(const struct page *page, struct text *text)
+{
+    if (page->chart->peak_bytes)
+        text_add(text, "<text class=\"label\" x=\"%d\" y=\"%d\">peak</text>\n", LEFT + PLOT + 10, TOP - 8);
+    for (uint32_t rank = 0; rank < page->lanes.timeline->ranks; rank++) {
+        char peak[NUMBER_SIZE];
+        text_add(text, "<rect fill=\"url(#idle)\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%d\"/><text "
+                       "class=\"label\" text-anchor=\"end\" x=\"%d\" y=\"%.0f\">rank %u</text>\n", LEFT, y_of(rank), PLOT, LANE,
+                 LEFT - 10, y_of(rank) + LANE / 2 + 4, rank);
+        if (page->chart->peak_bytes)
+            text_add(text, "<text class=\"label\" x=\"%d\" y=\"%.0f\">%s</text>\n", LEFT + PLOT + 10,
+                     y_of(rank) + LANE / 2 + 4, bytes_format(page->chart->peak_bytes[rank], peak));
+    }
+}
+
+// --- what is in it ------------------------------------------------------------------
+
+static bool has_room(double width, const char *label)
+{
+    return width >= (double)(LETTER * strlen(label) + 2);
+}
+
+static void draw_title(const struct page *page, const struct span *span, struct text *text)
+{
+    char whole[ACTION_SIZE], start[NUMBER_SIZE], end[NUMBER_SIZE], length[NUMBER_SIZE];
+    const uint64_t first_ns = page->lanes.extent.first_ns;
+    text_add(text, "<title>%s: %s, from %s to %s</title>", action_format(span->action, whole),
+             time_format(span->end_ns - span->start_ns, length), time_format(span->start_ns - first_ns, start),
+             time_format(span->end_ns - first_ns, end));
+}
+
+static void draw_box(const struct page *page, const struct lane_box *box, struct text *text)
+{
+    char label[ACTION_SIZE];
+    const struct span *span = box->span;
+    const double x = x_of(page, span->start_ns), width = x_of(page, span->end_ns) - x;
+    const double height = (double)LANE / box->rows, y = y_of(span->rank) + height * box->row;
+    const unsigned shade = lanes_shade(&page->lanes, box);
+    text_add(text, "<g>");
+    draw_title(page, span, text);
+    text_add(text, "<rect class=\"box ");
+    add_class(text, span->action.kind, shade);
+    text_add(text, "\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"/>", x, y, width, height);
+    if (span->recompute_ns > 0 && span->action.kind != ACTION_R)
+        text_add(text, "<rect class=\"box R0\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"/>", x,
+                 y + height * 4 / 5, x_of(page, span->start_ns + span->recompute_ns) - x, height / 5);
+    drawing_label(span->action, label);
+    if (has_room(width, label) && box->rows <= 2) {
+        text_add(text, "<text class=\"in ");
+        add_class(text, span->action.kind, shade);
+        text_add(text, "\" x=\"%.2f\" y=\"%.1f\">%s</text>", x + width / 2, y + height / 2 + 4, label);
+    }
+    text_add(text, "</g>\n");
+}
+
+static void draw_messages(const struct page *page, struct text *text)
+{
+    const struct timeline *timeline = page->lanes.timeline;
+    for (size_t i = 0; i < timeline->message_count && timeline->message_count <= MOST_ARROWS; i++) {
+        const struct message *message = &timeline->messages[i];
+        const bool down = message->to > message->from;
+        text_add(text, "<line class=\"message\" marker-end=\"url(#tip)\" x1=\"%.2f\" y1=\"%.0f\" x2=\"%.2f\" "
+                       "y2=\"%.0f\"/>\n", x_of(page, message->start_ns), y_of(message->from) + (down ? LANE : 0),
+                 x_of(page, message->end_ns), y_of(message->to) + (down ? 0 : LANE));
+    }
+}
+
+void timeline_draw_svg(const struct timeline *timeline, const struct svg_chart *chart, struct text *text)
+{
+    struct page page = { .chart = chart, .height = y_of(timeline->ranks) + AXIS };
+    if (!lanes_create(&page.lanes, timeline)) {
+        text->failed = true;
+        return;
+    }
+    draw_head(&page, text);
+    draw_legend(&page, text);
+    draw_lanes(&page, text);
+    draw_axis(&page, text);
+    for (size_t i = 0; i < timeline->span_count; i++) {
+        if (page.lanes.boxes[i].span->end_ns > page.lanes.boxes[i].span->start_ns)
+            draw_box(&page, &page.lanes.boxes[i], text);
+    }
+    if (chart->messages)
+        draw_messages(&page, text);
+    text_add(text, "</svg>\n");
+    lanes_clear(&page.lanes);
+}

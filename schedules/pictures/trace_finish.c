@@ -1,0 +1,249 @@
+// From the actions of trace files to a timeline: whose they are, which of them are
+// the same seen twice, and which iteration they belong to.
+#include <stdlib.h>
+#include <string.h>
+
+#include "schedules/pictures/span_index.h"
+#include "schedules/pictures/trace_events.h"
+
+// --- whose ------------------------------------------------------------------------------
+
+// What the host saw of an action is longer and earlier than what the GPU did.
+static void drop_host_times(struct trace_reader *reader)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < reader->action_count; i++) {
+        const struct trace_action *action = &reader->actions[i];
+        const bool doubled = reader->files[reader->processes[action->process].file].has_gpu && !action->by_gpu;
+        reader->summary.doubled += doubled;
+        if (!doubled)
+            reader->actions[kept++] = *action;
+    }
+    reader->action_count = kept;
+    for (size_t i = 0; i < reader->process_count; i++)
+        reader->processes[i].acts = false;
+    for (size_t i = 0; i < kept; i++)
+        reader->processes[reader->actions[i].process].acts = true;
+}
+
+// Every process that acts gets the rank that is said, or else all of them the next in order.
+static bool give_ranks(struct trace_reader *reader, struct error *error)
+{
+    uint32_t acting = 0, said = 0;
+    const struct trace_process *silent = NULL;
+    for (size_t i = 0; i < reader->process_count; i++) {
+        struct trace_process *process = &reader->processes[i];
+        if (reader->files[process->file].rank != NO_RANK)
+            process->rank = reader->files[process->file].rank;
+        acting += process->acts;
+        said += process->acts && process->rank != NO_RANK;
+        silent = process->acts && process->rank == NO_RANK ? process : silent;
+    }
+    if (acting == 0)
+        return error_set(error, "%s: has no complete event (ph X) that is named like an action: PP:0F1, Forward 1 or "
+                                "0F1", reader->file_count ? reader->files[0].name : "a trace");
+    if (silent && said > 0)
+        return error_set(error, "%s: does not say its rank (distributedInfo.rank, or a process named \"rank 0\"), "
+                                "though others do", reader->files[silent->file].name);
+    for (uint32_t i = 0, next = 0; silent && i < reader->process_count; i++)
+        reader->processes[i].rank = reader->processes[i].acts ? next++ : NO_RANK;
+    return true;
+}
+
+// A rank of two files would do two things at once.
+static bool ranks_are_apart(const struct trace_reader *reader, struct error *error)
+{
+    uint32_t *file_of = malloc(MOST_RANKS * sizeof *file_of);
+    bool good = file_of || error_no_memory(error, "a trace");
+    if (file_of)
+        memset(file_of, 0xff, MOST_RANKS * sizeof *file_of);
+    for (size_t i = 0; good && i < reader->process_count; i++) {
+        const struct trace_process *process = &reader->processes[i];
+        if (!process->acts)
+            continue;
+        if (process->rank >= MOST_RANKS)
+            good = error_set(error, "more than %d ranks", MOST_RANKS);
+        else if (file_of[process->rank] != UINT32_MAX && file_of[process->rank] != process->file)
+            good = error_set(error, "%s: is of rank %u, as %s is", reader->files[process->file].name, process->rank,
+                             reader->files[file_of[process->rank]].name);
+        else
+            file_of[process->rank] = process->file;
+    }
+    free(file_of);
+    return good;
+}
+
+// Ranks from 0 without gaps, in their order.
+static bool number_ranks(struct trace_reader *reader, struct error *error)
+{
+    uint32_t *number = calloc(MOST_RANKS, sizeof *number);
+    if (!number)
+        return error_no_memory(error, "a trace");
+    for (size_t i = 0; i < reader->process_count; i++) {
+        if (reader->processes[i].rank < MOST_RANKS)  // a rank that is named is there, though it may do nothing
+            number[reader->processes[i].rank] = 1;
+    }
+    uint32_t next = 0;
+    for (uint32_t rank = 0; rank < MOST_RANKS; rank++) {
+        const bool is_there = number[rank];
+        reader->summary.renumbered |= is_there && rank != next;
+        number[rank] = next;
+        next += is_there;
+    }
+    for (size_t i = 0; i < reader->action_count; i++) {
+        struct trace_action *action = &reader->actions[i];
+        const uint32_t rank = reader->processes[action->process].rank;
+        if (action->stage_is_rank)
+            action->action.stage = (uint16_t)rank;
+        action->process = number[rank];  // from here on, the rank
+    }
+    reader->ranks = next;
+    free(number);
+    return true;
+}
+
+// --- when ---------------------------------------------------------------------------------
+
+// One clock for all files, which starts with the first action.
+static void share_clock(struct trace_reader *reader)
+{
+    uint64_t first_ns = UINT64_MAX;
+    for (size_t i = 0; i < reader->action_count; i++) {
+        struct trace_action *action = &reader->actions[i];
+        action->start_ns += reader->files[reader->processes[action->process].file].base_ns;
+        first_ns = action->start_ns < first_ns ? action->start_ns : first_ns;
+    }
+    for (size_t i = 0; i < reader->action_count; i++)
+        reader->actions[i].start_ns -= first_ns;
+}
+
+static uint64_t end_of(const struct trace_action *action)
+{
+    return action->start_ns + action->length_ns;
+}
+
+static bool is_same(const struct trace_action *a, const struct trace_action *b)
+{
+    return a->process == b->process && a->action.kind == b->action.kind && action_is_alike(a->action, b->action);
+}
+
+static int compare_by_action(const void *a, const void *b)
+{
+    const struct trace_action *x = a, *y = b;
+#define COMPARE(u, v) \
+    if ((u) != (v))   \
+    return (u) < (v) ? -1 : 1
+    COMPARE(x->process, y->process);
+    COMPARE(x->action.stage, y->action.stage);
+    COMPARE(x->action.kind, y->action.kind);
+    COMPARE(x->action.micro_batch, y->action.micro_batch);
+    COMPARE(x->action.split, y->action.split);
+    COMPARE(x->start_ns, y->start_ns);
+    COMPARE(x->length_ns, y->length_ns);
+    return 0;
+}
+
+static int compare_by_time(const void *a, const void *b)
+{
+    const struct trace_action *x = a, *y = b;
+    COMPARE(x->process, y->process);
+    COMPARE(x->start_ns, y->start_ns);
+    COMPARE(x->length_ns, y->length_ns);
+    return compare_by_action(a, b);
+#undef COMPARE
+}
+
+static void sort(struct trace_reader *reader, int (*compare)(const void *, const void *))
+{
+    if (reader->action_count > 0)
+        qsort(reader->actions, reader->action_count, sizeof *reader->actions, compare);
+}
+
+// A GPU shows an action once per stream that works for it: from the first to the last is
+// one. What comes again after that is of the next iteration.
+static void count_iterations(struct trace_reader *reader)
+{
+    size_t kept = 0;
+    uint32_t fewest = UINT32_MAX, most = 0;
+    sort(reader, compare_by_action);
+    for (size_t i = 0; i < reader->action_count; i++) {
+        struct trace_action *last = kept ? &reader->actions[kept - 1] : NULL;
+        struct trace_action next = reader->actions[i];
+        const bool again = last && is_same(last, &next);
+        if (again && next.start_ns < end_of(last)) {
+            last->length_ns = end_of(&next) > end_of(last) ? end_of(&next) - last->start_ns : last->length_ns;
+            continue;
+        }
+        if (last && !again && last->iteration + 1 < fewest)
+            fewest = last->iteration + 1;
+        next.iteration = again ? last->iteration + 1 : 0;
+        most = next.iteration + 1 > most ? next.iteration + 1 : most;
+        reader->actions[kept++] = next;
+    }
+    if (kept && reader->actions[kept - 1].iteration + 1 < fewest)
+        fewest = reader->actions[kept - 1].iteration + 1;
+    reader->action_count = kept;
+    reader->summary.iterations = most;
+    reader->summary.uneven = fewest != most;
+    reader->summary.iteration = fewest - 1;  // the last that all have
+}
+
+// --- the timeline ---------------------------------------------------------------------------
+
+static bool add_span(const struct trace_action *action, struct trace_summary *summary, struct timeline *timeline,
+                     struct error *error)
+{
+    struct action what = action->action;
+    what.joined = 0;
+    summary->actions++;
+    summary->stages = what.stage + 1u > summary->stages ? what.stage + 1u : summary->stages;
+    if (what.micro_batch != NO_MICRO_BATCH && what.kind <= ACTION_R && what.micro_batch >= summary->micro_batches)
+        summary->micro_batches = what.micro_batch + 1;
+    return timeline_add(timeline, (struct span){ action->process, what, action->start_ns, end_of(action),
+                                                 action->recompute_ns })
+        || error_no_memory(error, "a timeline");
+}
+
+// What began and ended together was done together.
+static void join(struct timeline *timeline)
+{
+    for (size_t i = 1; i < timeline->span_count; i++) {
+        struct span *a = &timeline->spans[i - 1];
+        const struct span *b = &timeline->spans[i];
+        a->action.joined = a->rank == b->rank && a->start_ns == b->start_ns && a->end_ns == b->end_ns
+                        && a->end_ns > a->start_ns;
+    }
+}
+
+static bool choose(struct trace_reader *reader, int64_t iteration, struct error *error)
+{
+    struct trace_summary *summary = &reader->summary;
+    if (iteration >= summary->iterations)
+        return error_set(error, "%s: has iterations 0 to %u, not %lld", reader->files[0].name, summary->iterations - 1,
+                         (long long)iteration);
+    if (iteration >= 0)
+        summary->iteration = (uint32_t)iteration;
+    return true;
+}
+
+bool trace_reader_finish(struct trace_reader *reader, int64_t iteration, struct timeline *timeline,
+                         struct trace_summary *summary, struct error *error)
+{
+    drop_host_times(reader);
+    share_clock(reader);
+    if (!give_ranks(reader, error) || !ranks_are_apart(reader, error) || !number_ranks(reader, error))
+        return false;
+    count_iterations(reader);
+    if (!choose(reader, iteration, error))
+        return false;
+    sort(reader, compare_by_time);
+    bool good = true;
+    timeline->ranks = reader->ranks;
+    for (size_t i = 0; good && i < reader->action_count; i++) {
+        if (iteration == TRACE_ALL || reader->actions[i].iteration == reader->summary.iteration)
+            good = add_span(&reader->actions[i], &reader->summary, timeline, error);
+    }
+    join(timeline);
+    *summary = reader->summary;
+    return good;
+}

@@ -1,0 +1,100 @@
+// What an order is searched for, in the form in which it is asked millions of
+// questions, and an order as a search sees it: which move each rank makes next.
+// Which micro-batch a move is about follows from how often it was made before.
+//
+//     rank 0 of two, V      moves   F0 F0 F3 I3 F3 I3 W3 I0 ...     chunk 0 is stage 0, chunk 1 stage 3
+#ifndef SCHEDULES_ORDER_PROBLEM_H
+#define SCHEDULES_ORDER_PROBLEM_H
+
+#include "schedules/search/order_search.h"
+
+#define NEVER_NS UINT64_MAX
+
+struct order_stage {
+    uint64_t cost_ns[3];         // by enum move_kind
+    uint64_t before_ns, after_ns;  // what messages from the stage before, and to the one after, take
+    uint64_t kept_forward_bytes, kept_weight_bytes;
+    uint64_t reserve_bytes;  // what F must leave free, so that later stages of the rank get on
+    uint32_t rank;
+};
+
+enum move_kind { MOVE_F, MOVE_I, MOVE_W };
+
+struct order_problem {
+    const struct order_request *request;
+    uint32_t ranks, stages, chunks, micro_batches;
+    uint32_t moves;              // of each rank: 3 * chunks * micro_batches
+    struct order_stage *stage;   // all stages
+    uint32_t *stage_of;          // [rank * chunks + chunk], from the first stage to the last
+    uint64_t *room_bytes;        // per rank: what micro-batches may keep
+    uint64_t *work_ns;           // per rank: all its moves, without STEP
+    uint64_t *step_ns;           // per rank
+    uint64_t *head_ns;           // per rank: when its first F can start, and does
+    uint64_t *offset_ns;         // per rank: what the objective takes off its last end
+};
+
+bool order_problem_create(struct order_problem *problem, const struct order_request *request, struct error *error);
+void order_problem_clear(struct order_problem *problem);
+
+// Says that so many more units of work are done; false once the search is to end.
+static inline bool problem_goes_on(const struct order_problem *problem, uint64_t units)
+{
+    const struct order_request *request = problem->request;
+    if (request->progress)
+        request->progress(request->self, units);
+    return !request->interrupted || !*request->interrupted;
+}
+
+// What weighing a node of a beam or tree takes, in units of work.
+static inline uint64_t problem_node_work(const struct order_problem *problem)
+{
+    return 20 + (uint64_t)problem->stages * problem->micro_batches * (2 + 3 * problem->chunks) / 16;
+}
+
+static inline uint32_t problem_stage(const struct order_problem *problem, uint32_t rank, uint32_t chunk)
+{
+    return problem->stage_of[rank * problem->chunks + chunk];
+}
+
+// --- an order ------------------------------------------------------------------
+
+typedef uint8_t order_move;  // 3 * chunk + kind
+enum { MOST_CHUNKS = 64 };
+
+// ranks * moves of them, rank by rank; problem->moves for each.
+static inline order_move *order_of_rank(const struct order_problem *problem, order_move *order, uint32_t rank)
+{
+    return order + (size_t)rank * problem->moves;
+}
+
+// Times orders. Holds what that needs, so that it can be done again and again.
+struct order_clock {
+    const struct order_problem *problem;
+    uint64_t *f_arrived, *i_arrived;  // [stage * micro_batches + i]: when the input is there; NEVER_NS
+    uint32_t *done;                   // [stage * 3 + kind]
+    uint32_t *at;                     // per rank: moves made
+    uint64_t *free_ns;                // per rank: end of the last
+    uint64_t *ends_ns;                // of every move of an order that is timed, rank by rank; NULL: not wanted
+};
+
+bool order_clock_create(struct order_clock *clock, const struct order_problem *problem, struct error *error);
+void order_clock_clear(struct order_clock *clock);
+
+// By the problem's objective; NEVER_NS if the order gets stuck or overflows a rank's room.
+uint64_t order_time(struct order_clock *clock, const order_move *order);
+
+// Before anything is done: the inputs of stage 0 are there, nothing else is.
+void order_clock_reset(struct order_clock *clock);
+
+// Tells whoever needs it that a move of a stage ends at a moment. The stage that gets a message, or
+// UINT32_MAX if nobody does.
+uint32_t order_clock_give(struct order_clock *clock, uint32_t stage, enum move_kind kind, uint32_t micro_batch,
+                          uint64_t end_ns);
+
+// The objective, once every rank is done.
+uint64_t order_clock_result(const struct order_clock *clock);
+
+// The order as a schedule, with its costs.
+struct schedule *order_schedule(const struct order_problem *problem, const order_move *order, struct error *error);
+
+#endif
