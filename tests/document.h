@@ -4,6 +4,7 @@
 #define TESTS_DOCUMENT_H
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/text.h"
@@ -31,6 +32,22 @@ static inline char *test_block(const char *page, const char *language)
 static inline char *test_document(const char *page)
 {
     return test_block(page, "json");
+}
+
+// The same with the first `from` in it turned into `to`.
+static inline char *test_document_with(const char *page, const char *from, const char *to)
+{
+    char *text = test_document(page), *at = strstr(text, from);
+    if (!at)
+        fail_msg("the example of %s has no %s", page, from);
+    struct text changed = { 0 };
+    struct error error = { 0 };
+    text_add_bytes(&changed, text, (size_t)(at - text));
+    text_add(&changed, "%s%s", to, at + strlen(from));
+    free(text);
+    char *taken = text_take(&changed, &error);
+    assert_good(taken, error);
+    return taken;
 }
 
 #endif
