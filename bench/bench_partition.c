@@ -24,7 +24,7 @@ static bool plan_once(const struct profile *profile, const struct cluster *clust
     const uint32_t ranks = (uint32_t)cluster->device_count;
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedule,
                                             .ranks = ranks, .chunks = 1, .micro_batches = 16,
-                                            .optimizer = OPTIMIZER_SGD };
+                                            .holding.optimizer = OPTIMIZER_SGD };
     const uint64_t since = clock_now_ns();
     struct plan *plan = plan_search(&request, error);
     if (!plan)

@@ -1,80 +1,48 @@
 // weir partition PROFILE: which layers on which devices, and which are recomputed.
 
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/options.h"
-#include "common/json.h"
-#include "common/number.h"
-#include "partitioner/search.h"
+#include "cli/plan_request.h"
 #include "partitioner/second_opinion.h"
 
-enum { KEY_BUDGET = KEY_OWN, KEY_DEADLINE, KEY_SECOND_OPINION };
+enum { KEY_SECOND_OPINION = KEY_OWN };
 
 struct given {
-    const char *profile;
-    uint64_t budget, deadline_ns;
+    struct plan_options plan;
     bool second_opinion;
-    struct shared_options shared;
+    struct shared_options output;  // --json, -o
 };
 
 static const struct argp_option options[] = {
-    OPTION_CLUSTER,
-    OPTION_SCHEDULE,
-    OPTION_MICRO_BATCHES,
-    OPTION_RANKS,
-    OPTION_CHUNKS,
-    OPTION_MEMORY,
-    OPTION_OPTIMIZER,
-    { "budget", KEY_BUDGET, "N", 0, "Units of work the search may take (3000000, a few seconds)", 0 },
-    { "deadline", KEY_DEADLINE, "TIME", 0, "Time the search may take, such as 10s; results may then differ", 0 },
     { "second-opinion", KEY_SECOND_OPINION, 0, 0, "Let GLPK find the least bound of small cases too, and compare", 0 },
     OPTION_JSON,
     OPTION_OUTPUT,
     { 0 },
 };
 
-static error_t take_deadline(const char *argument, struct given *given, struct argp_state *state)
-{
-    struct error error = { 0 };
-    if (!time_parse(argument, &given->deadline_ns, &error))
-        argp_error(state, "--deadline: %s", error.text);
-    if (given->deadline_ns == 0)
-        argp_error(state, "--deadline: a search needs more time than %s", argument);
-    return 0;
-}
-
 static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
     switch (key) {
-    case KEY_BUDGET:
-        given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
-        break;
-    case KEY_DEADLINE:
-        return take_deadline(argument, given, state);
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &given->plan;
+        return 0;
     case KEY_SECOND_OPINION:
         given->second_opinion = true;
-        break;
-    case ARGP_KEY_ARG:
-        option_argument(&given->profile, argument, "profile", state);
-        break;
-    case ARGP_KEY_END:
-        if (!given->profile || !given->shared.cluster || !given->shared.schedule || !given->shared.micro_batches)
-            argp_error(state, "a profile, --cluster, --schedule and --micro-batches are needed");
-        break;
+        return 0;
     default:
-        return shared_option(key, argument, &given->shared, state);
+        return shared_option(key, argument, &given->output, state);
     }
-    return 0;
 }
+
+static const struct argp_child children[] = { { &plan_argp, 0, NULL, 0 }, { 0 } };
 
 static const struct argp argp = {
     .options = options,
     .parser = take,
+    .children = children,
     .args_doc = "PROFILE",
     .doc = "Cuts a model into the stages of a schedule and decides what to recompute, so that an iteration"
            " takes the least simulated time and every stage fits on its device. Prints the plan as a table;"
@@ -84,40 +52,12 @@ static const struct argp argp = {
            "      --schedule 1f1b --micro-batches 16 -o plan.json\n",
 };
 
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int signal_number)
-{
-    (void)signal_number;
-    interrupted = 1;
-}
-
-static struct search_request request_of(const struct given *given, const struct profile *profile,
-                                        struct cluster *cluster)
-{
-    const struct shared_options *shared = &given->shared;
-    for (size_t i = 0; shared->memory_bytes && i < cluster->device_count; i++)
-        cluster->devices[i].memory_bytes = shared->memory_bytes;
-    return (struct search_request){
-        .profile = profile,
-        .cluster = cluster,
-        .schedule = shared->schedule,
-        .ranks = (uint32_t)(shared->ranks ? shared->ranks : cluster->device_count),
-        .chunks = (uint32_t)shared->chunks,
-        .micro_batches = (uint32_t)shared->micro_batches,
-        .optimizer = shared->has_optimizer ? shared->optimizer : OPTIMIZER_ADAMW,
-        .budget = given->budget,
-        .deadline_ns = given->deadline_ns,
-        .interrupted = &interrupted,
-    };
-}
-
 static int print(const struct given *given, const struct plan *plan)
 {
     struct text table = { 0 }, document = { 0 };
     plan_write(plan, &document);
-    const char *output = given->shared.output;
-    if (given->shared.json || (output && strcmp(output, "-") == 0))
+    const char *output = given->output.output;
+    if (given->output.json || (output && strcmp(output, "-") == 0))
         return command_write(&document, output, 0);
     int code = 0;
     if (output)
@@ -140,34 +80,21 @@ static int print_second_opinion(const struct search_request *request, struct err
     return command_write(&text, NULL, 0);
 }
 
-static int search(const struct given *given, const struct profile *profile, struct error *error)
-{
-    struct cluster *cluster = cluster_load(given->shared.cluster, error);
-    if (!cluster)
-        return command_fail(error);
-    const struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND };  // a second one kills
-    sigaction(SIGINT, &action, NULL);
-    const struct search_request request = request_of(given, profile, cluster);
-    struct plan *plan = plan_search(&request, error);
-    int code = plan ? print(given, plan) : command_fail(error);
-    if (code == 0 && given->second_opinion)
-        code = print_second_opinion(&request, error);
-    plan_free(plan);
-    cluster_free(cluster);
-    return code;
-}
-
 static int run(int count, char **arguments)
 {
-    struct given given = { .profile = NULL };
+    struct given given = { .second_opinion = false };
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };
-    struct profile *profile = profile_load(given.profile, &error);
-    if (!profile)
+    struct plan_request request;
+    if (!plan_request_load(&given.plan, &request, &error))
         return command_fail(&error);
-    const int code = search(&given, profile, &error);
-    profile_free(profile);
+    struct plan *plan = plan_search(&request.request, &error);
+    int code = plan ? print(&given, plan) : command_fail(&error);
+    if (code == 0 && given.second_opinion)
+        code = print_second_opinion(&request.request, &error);
+    plan_free(plan);
+    plan_request_clear(&request);
     return code;
 }
 

@@ -210,7 +210,7 @@ static int sweep(struct given *given, const struct profile *profile, struct clus
     const struct sweep_request request = {
         .profile = profile,
         .cluster = cluster,
-        .optimizer = given->shared.has_optimizer ? given->shared.optimizer : OPTIMIZER_ADAMW,
+        .holding.optimizer = given->shared.has_optimizer ? given->shared.optimizer : OPTIMIZER_ADAMW,
         .schedules = given->schedules,
         .schedule_count = given->schedule_count,
         .ranks = { given->ranks.at, given->ranks.count },

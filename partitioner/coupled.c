@@ -207,7 +207,7 @@ static bool fill(struct coupled *coupled, struct error *error)
 {
     const struct search_request *request = coupled->request;
     bool unshared = false;
-    coupled->intervals = intervals_create(request->profile, request->optimizer, error);
+    coupled->intervals = intervals_create(request->profile, &request->holding, error);
     if (coupled->intervals)
         coupled->intervals->splits = coupled->order->splits;
     coupled->can_cut = coupled->intervals ? search_cuts(request, coupled->stages, error) : NULL;

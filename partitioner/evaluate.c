@@ -301,7 +301,7 @@ static bool check_memory(const struct evaluation *evaluation, const struct scope
     const uint64_t kept = inputs * sizes->input + in_flight * sizes->kept + through * sizes->kept_through
         + held * sizes->held;
     const uint64_t buffers = (outputs + gradients) * sizes->output + input_gradients * sizes->input;
-    const uint64_t state = (uint64_t)plan->optimizer * sizes->weights;
+    const uint64_t state = (uint64_t)plan->holding.optimizer * sizes->weights;
     const uint64_t peak = 2 * sizes->weights + state + versions + kept + sizes->transient + buffers;
     return same(memory->weights_bytes, sizes->weights, error, s, "memory.weights_bytes")
         && same(memory->gradients_bytes, sizes->weights, error, s, "memory.gradients_bytes")
@@ -332,7 +332,7 @@ static bool check_stage(const struct evaluation *evaluation, size_t s, struct er
     const struct sizes part = evaluate_part(sizes, evaluation->lowered->splits);
     return check_times(&scope, least_speed(plan, stage), s, error)
         && same(stage->costs.reduce_ns, reduce_time(plan, stage, sizes.weights), error, s, "costs.reduce_ns")
-        && check_row_bytes(&scope, &sizes, plan->optimizer, s, error)
+        && check_row_bytes(&scope, &sizes, plan->holding.optimizer, s, error)
         && check_memory(evaluation, &scope, &part, s, error) && check_capacity(plan, s, error);
 }
 

@@ -84,14 +84,14 @@ static void sum_layers(struct intervals *intervals)
     }
 }
 
-struct intervals *intervals_create(const struct profile *profile, enum optimizer_kind optimizer,
+struct intervals *intervals_create(const struct profile *profile, const struct holding *holding,
                                    struct error *error)
 {
     struct intervals *intervals = calloc(1, sizeof *intervals);
     const size_t edge_count = profile->is_chain ? profile->layer_count - 1 : profile->edge_count;
     if (intervals) {
         intervals->profile = profile;
-        intervals->optimizer = optimizer;
+        intervals->holding = *holding;
         intervals->layers = (uint32_t)profile->layer_count;
         intervals->splits = 1;
     }
@@ -167,7 +167,7 @@ struct stage_bytes interval_bytes(struct intervals *intervals, uint32_t first, u
         .held = intervals->held[end] - intervals->held[first],
     };
     bytes.gradients = bytes.version = bytes.weights;
-    bytes.optimizer = multiply_clamped(bytes.weights, intervals->optimizer);
+    bytes.optimizer = multiply_clamped(bytes.weights, intervals->holding.optimizer);
     interval_walk(intervals, first, end);
     for (uint32_t l = first; l < end; l++) {
         const struct profile_layer *layer = &intervals->profile->layers[l];

@@ -17,7 +17,7 @@
 
 struct intervals {
     const struct profile *profile;
-    enum optimizer_kind optimizer;
+    struct holding holding;
     uint32_t layers;
     uint32_t splits;  // parts in which sequences go through a stage; 1 until a schedule says otherwise
     uint64_t *forward, *backward, *backward_input, *backward_weight;  // running totals, layers + 1 of each
@@ -32,7 +32,7 @@ struct intervals {
 };
 
 // The profile is borrowed. Its sums are below 2^53, as its reader sees to.
-struct intervals *intervals_create(const struct profile *profile, enum optimizer_kind optimizer,
+struct intervals *intervals_create(const struct profile *profile, const struct holding *holding,
                                    struct error *error);
 void intervals_free(struct intervals *intervals);
 

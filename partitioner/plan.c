@@ -8,8 +8,6 @@
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 
-const char *const optimizer_names[] = { "sgd", "momentum", "adamw", NULL };
-
 struct plan *plan_create(size_t stage_count, struct error *error)
 {
     struct plan *plan = calloc(1, sizeof *plan);

@@ -4,15 +4,12 @@
 #define PARTITIONER_PLAN_H
 
 #include "common/hash.h"
+#include "partitioner/holding.h"
 #include "partitioner/placement.h"
 #include "profiler/cluster.h"
 #include "profiler/profile.h"
 #include "schedules/schedule.h"
 #include "schedules/simulate.h"
-
-// Optimizers, as far as memory goes: bytes of state per byte of fp32 parameter.
-enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAMW };  // 0, 1, 2 copies
-extern const char *const optimizer_names[];  // "sgd", "momentum", "adamw", NULL
 
 // Layers [first, end) that keep only the input of `first` and are run again
 // before their backward.
@@ -66,7 +63,7 @@ struct plan {
     char schedule[64];
     enum weights weights;
     uint32_t ranks, chunks, micro_batches;
-    enum optimizer_kind optimizer;
+    struct holding holding;
     struct plan_stage *stages;
     size_t stage_count;
     uint64_t iteration_ns;  // asynchronous: of micro_batches more in the steady state, T(3m) - T(2m)

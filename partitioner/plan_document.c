@@ -139,7 +139,7 @@ static void write_head(struct json_writer *writer, const struct plan *plan)
     json_put_u64(writer, "chunks", plan->chunks);
     json_put_u64(writer, "micro_batches", plan->micro_batches);
     json_close(writer);
-    json_put_string(writer, "optimizer", optimizer_names[plan->optimizer]);
+    json_put_string(writer, "optimizer", optimizer_names[plan->holding.optimizer]);
 }
 
 void plan_write(const struct plan *plan, struct text *text)
@@ -369,7 +369,7 @@ static bool read_head(struct json *root, struct plan *plan, struct error *error)
     if (!read_cluster(root, plan, error))
         return false;
     read_schedule(root, plan);
-    plan->optimizer = (enum optimizer_kind)json_choice(root, "optimizer", optimizer_names);
+    plan->holding.optimizer = (enum optimizer_kind)json_choice(root, "optimizer", optimizer_names);
     return json_ok(root->document, error);
 }
 

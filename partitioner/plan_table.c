@@ -88,7 +88,7 @@ void plan_print(const struct plan *plan, struct text *text)
     text_add_count(text, plan->ranks, "rank", "ranks");
     text_add(text, ", ");
     text_add_count(text, plan->micro_batches, "micro-batch", "micro-batches");
-    text_add(text, ", %s\n\n", optimizer_names[plan->optimizer]);
+    text_add(text, ", %s\n\n", optimizer_names[plan->holding.optimizer]);
     print_times(plan, text);
     print_memory(plan, text);
     print_recompute(plan, text);

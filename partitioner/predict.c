@@ -69,9 +69,9 @@ static void fill_stage(struct plan *plan, uint32_t s, const struct profile *prof
         memory = device->memory_bytes < memory ? device->memory_bytes : memory;
     }
     const struct stage_bytes bytes = stage_bytes_of(profile, stage->first, stage->end, stage->recompute,
-                                                    stage->recompute_count, plan->optimizer);
+                                                    stage->recompute_count, &plan->holding);
     stage->costs = stage_cost_of(profile, stage->first, stage->end, stage->recompute, stage->recompute_count,
-                                 plan->optimizer, speed);
+                                 &plan->holding, speed);
     const struct stage_bytes split = stage_bytes_of_split(bytes, splits);
     stage->memory = stage_memory_of(&split, slots);
     stage->memory.capacity_bytes = memory;

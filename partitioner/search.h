@@ -42,7 +42,7 @@ struct search_request {
     const struct network *network;  // between the ranks; NULL: the cluster's
     const char *schedule;
     uint32_t ranks, chunks, micro_batches;  // chunks 0: the schedule's usual number
-    enum optimizer_kind optimizer;
+    struct holding holding;
     uint64_t budget;       // units of work; 0: SEARCH_DEFAULT_BUDGET
     uint64_t deadline_ns;  // wall-clock time the search may take; 0: any
     const volatile sig_atomic_t *interrupted;  // ends the search once it is not 0; or NULL

@@ -111,7 +111,7 @@ static bool set_head(const struct search_request *request, struct plan *plan, st
     plan->ranks = request->ranks;
     plan->chunks = request->chunks;
     plan->micro_batches = request->micro_batches;
-    plan->optimizer = request->optimizer;
+    plan->holding = request->holding;
     plan->weights = generator->weights;
     snprintf(plan->schedule, sizeof plan->schedule, "%s", generator->name);
     snprintf(plan->profile_hash, sizeof plan->profile_hash, "%s", request->profile->hash);
@@ -220,7 +220,7 @@ static bool fill(struct problem *problem, struct error *error)
     problem->backward_busy = calloc(cells, sizeof problem->backward_busy[0]);
     if (!problem->forward_busy || !problem->backward_busy)
         return error_no_memory(error, "a search");
-    problem->intervals = intervals_create(request->profile, request->optimizer, error);
+    problem->intervals = intervals_create(request->profile, &request->holding, error);
     if (!problem->intervals || !find_network(problem, error))
         return false;
     price_links(problem);

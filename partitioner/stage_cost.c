@@ -188,7 +188,7 @@ uint64_t stage_cut_bytes(const struct profile *profile, uint32_t end)
 
 struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first, uint32_t end,
                                   const struct segment *recompute, size_t recompute_count,
-                                  enum optimizer_kind optimizer)
+                                  const struct holding *holding)
 {
     assert(first <= end && end <= profile->layer_count);
     const struct stage_view view = { profile, first, end, recompute, recompute_count };
@@ -206,7 +206,7 @@ struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first,
             bytes.held = add_clamped(bytes.held, output_of(&view, l));
     }
     bytes.gradients = bytes.weights;
-    bytes.optimizer = multiply_clamped(bytes.weights, optimizer);
+    bytes.optimizer = multiply_clamped(bytes.weights, holding->optimizer);
     bytes.version = bytes.weights;
     bytes.input = stage_cut_bytes(profile, first);
     bytes.output = stage_cut_bytes(profile, end);
@@ -249,9 +249,9 @@ static void put_bytes(struct cost_row *row, const struct stage_bytes *bytes)
 
 struct cost_row stage_cost_of(const struct profile *profile, uint32_t first, uint32_t end,
                               const struct segment *recompute, size_t recompute_count,
-                              enum optimizer_kind optimizer, uint64_t speed_permille)
+                              const struct holding *holding, uint64_t speed_permille)
 {
-    const struct stage_bytes bytes = stage_bytes_of(profile, first, end, recompute, recompute_count, optimizer);
+    const struct stage_bytes bytes = stage_bytes_of(profile, first, end, recompute, recompute_count, holding);
     struct cost_row row = { 0 };
     for (uint32_t l = first; l < end; l++) {
         const struct profile_layer *layer = &profile->layers[l];

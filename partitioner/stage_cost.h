@@ -64,7 +64,7 @@ uint64_t stage_cut_bytes(const struct profile *profile, uint32_t end);
 // overlap, and lie within the range.
 struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first, uint32_t end,
                                   const struct segment *recompute, size_t recompute_count,
-                                  enum optimizer_kind optimizer);
+                                  const struct holding *holding);
 
 // The same where sequences go through in so many splits: what is there per micro-batch,
 // for the largest of them.
@@ -75,7 +75,7 @@ struct stage_bytes stage_bytes_of_split(struct stage_bytes bytes, uint32_t split
 // optimizer: step_ns is 0.
 struct cost_row stage_cost_of(const struct profile *profile, uint32_t first, uint32_t end,
                               const struct segment *recompute, size_t recompute_count,
-                              enum optimizer_kind optimizer, uint64_t speed_permille);
+                              const struct holding *holding, uint64_t speed_permille);
 
 // ns on the profile's device, in ns on a device of another speed.
 uint64_t stage_scaled_ns(uint64_t ns, uint64_t speed_permille);

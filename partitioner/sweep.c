@@ -174,7 +174,7 @@ static bool plan_row(const struct sweep_request *request, struct sweep_row *row,
         .ranks = row->ranks,
         .chunks = row->chunks,
         .micro_batches = row->micro_batches,
-        .optimizer = request->optimizer,
+        .holding = request->holding,
         .budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
         .interrupted = request->interrupted,
         .shortage = &shortage,
@@ -272,7 +272,7 @@ static struct sweep *begin(const struct sweep_request *request, struct error *er
     struct text text = { 0 };
     cluster_write(request->cluster, &text);
     if (sweep) {
-        sweep->optimizer = request->optimizer;
+        sweep->holding = request->holding;
         sweep->budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET;
         snprintf(sweep->profile_hash, sizeof sweep->profile_hash, "%s", request->profile->hash);
         sweep->model = strdup(request->profile->model);

@@ -42,7 +42,7 @@ struct sweep_list {
 struct sweep_request {
     const struct profile *profile;
     const struct cluster *cluster;
-    enum optimizer_kind optimizer;
+    struct holding holding;
     const char *const *schedules;  // none: all that train; "search" is an order that is searched for
     size_t schedule_count;
     struct sweep_list ranks;          // the cluster's devices
@@ -81,7 +81,7 @@ struct sweep {
     char *model;
     char profile_hash[HASH_SIZE];
     struct cluster *cluster;
-    enum optimizer_kind optimizer;
+    struct holding holding;
     uint64_t budget;
     struct sweep_row *rows;
     size_t count;

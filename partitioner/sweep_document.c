@@ -47,7 +47,7 @@ void sweep_write(const struct sweep *sweep, struct text *text)
     json_put_string(&writer, "hash", sweep->profile_hash);
     json_close(&writer);
     cluster_write_part(sweep->cluster, &writer, "cluster");
-    json_put_string(&writer, "optimizer", optimizer_names[sweep->optimizer]);
+    json_put_string(&writer, "optimizer", optimizer_names[sweep->holding.optimizer]);
     json_put_u64(&writer, "budget", sweep->budget);
     json_begin_array(&writer, "rows", JSON_LINES);
     for (size_t i = 0; i < sweep->count; i++)
@@ -144,7 +144,7 @@ static bool read_head(struct json *root, struct sweep *sweep, struct error *erro
     if (!sweep->cluster)
         return false;
     json_end(&cluster);
-    sweep->optimizer = (enum optimizer_kind)json_choice(root, "optimizer", optimizer_names);
+    sweep->holding.optimizer = (enum optimizer_kind)json_choice(root, "optimizer", optimizer_names);
     sweep->budget = json_u64(root, "budget", 1, JSON_MAX);
     return json_ok(root->document, error);
 }

@@ -23,7 +23,7 @@ static struct plan *find_cuts(const struct sweep_request *request, struct sweep_
         .ranks = row->ranks,
         .chunks = row->chunks,
         .micro_batches = row->micro_batches,
-        .optimizer = request->optimizer,
+        .holding = request->holding,
         .budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
         .interrupted = request->interrupted,
     };
@@ -136,7 +136,7 @@ static bool measure_slabs(const struct ordered *ordered, struct sweep_row *row, 
             const uint32_t s = ordered->placement->held[at];
             const struct plan_stage *stage = &plan->stages[s];
             const struct stage_bytes sizes = stage_bytes_of(ordered->request->profile, stage->first, stage->end,
-                                                            stage->recompute, stage->recompute_count, plan->optimizer);
+                                                            stage->recompute, stage->recompute_count, &plan->holding);
             bytes = add_clamped(bytes, stage_memory_of(&sizes, &slots[s]).peak_bytes - sizes.transient);
             workspace = sizes.transient > workspace ? sizes.transient : workspace;
         }

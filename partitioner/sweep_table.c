@@ -103,7 +103,8 @@ void sweep_print(const struct sweep *sweep, struct text *text)
     for (size_t i = 0; i < sweep->count; i++)
         counts[sweep->rows[i].outcome]++;
     text_add(text, "%s on up to %zu devices, %s: of %zu requests %zu fit, %zu do not fit, %zu cannot be", sweep->model,
-             sweep->cluster->device_count, optimizer_names[sweep->optimizer], sweep->count, counts[SWEEP_PLANNED],
+             sweep->cluster->device_count, optimizer_names[sweep->holding.optimizer], sweep->count,
+             counts[SWEEP_PLANNED],
              counts[SWEEP_DOES_NOT_FIT], counts[SWEEP_REFUSED]);
     if (counts[SWEEP_NOT_TRIED])
         text_add(text, ", %zu were not tried (%s)", counts[SWEEP_NOT_TRIED], sweep->stopped);

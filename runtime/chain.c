@@ -503,19 +503,19 @@ static bool collect_exempt(struct chain *chain, struct error *error)
 }
 
 static bool measure_stage(struct chain *chain, const struct weir_layer *layers, size_t layer_count,
-                          const struct segment *recompute, enum optimizer_kind optimizer, struct error *error)
+                          const struct segment *recompute, const struct holding *holding, struct error *error)
 {
     struct profile *profile = chain_profile(layers, layer_count, error);
     if (!profile)
         return false;
     chain->stage.bytes =
-        stage_bytes_of(profile, chain->first, chain->end, recompute, chain->rerun_count, optimizer);
+        stage_bytes_of(profile, chain->first, chain->end, recompute, chain->rerun_count, holding);
     profile_free(profile);
     return true;
 }
 
 struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, uint32_t first, uint32_t end,
-                           const struct segment *recompute, size_t recompute_count, enum optimizer_kind optimizer,
+                           const struct segment *recompute, size_t recompute_count, const struct holding *holding,
                            struct error *error)
 {
     assert(first <= end && end <= layer_count);
@@ -537,7 +537,7 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
         chain->links[l - first] = (struct placed){ .layer = &layers[l], .rerun = find_rerun(chain, l) };
     chain->stage.functions = &chain_functions;
     chain->stage.self = chain;
-    bool good = measure_stage(chain, layers, layer_count, recompute, optimizer, error);
+    bool good = measure_stage(chain, layers, layer_count, recompute, holding, error);
     if (good) {
         lay_out(chain);
         good = collect_exempt(chain, error);

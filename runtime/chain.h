@@ -18,7 +18,7 @@ struct profile *chain_profile(const struct weir_layer *layers, size_t layer_coun
 // Layers [first, end) of the model as a stage. The layers are borrowed until
 // chain_free(), the segments are copied.
 struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, uint32_t first, uint32_t end,
-                           const struct segment *recompute, size_t recompute_count, enum optimizer_kind optimizer,
+                           const struct segment *recompute, size_t recompute_count, const struct holding *holding,
                            struct error *error);
 void chain_free(struct chain *chain);
 

@@ -51,7 +51,7 @@ static bool make_stages(struct pipeline *pipeline, const struct weir_layer *laye
     for (size_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
         pipeline->chains[s] = chain_create(layers, layer_count, stage->first, stage->end, stage->recompute,
-                                           stage->recompute_count, plan->optimizer, error);
+                                           stage->recompute_count, &plan->holding, error);
         if (!pipeline->chains[s])
             return false;
         pipeline->stages[s] = *chain_stage(pipeline->chains[s]);

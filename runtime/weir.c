@@ -217,7 +217,7 @@ struct weir_plan *weir_partition(const struct weir_profile *profile, const struc
             .ranks = planning->ranks > 0 ? planning->ranks : (uint32_t)cluster->device_count,
             .chunks = planning->chunks,
             .micro_batches = planning->micro_batches,
-            .optimizer = optimizer,
+            .holding.optimizer = optimizer,
         };
         plan = plan_search(&request, &reason);
     }

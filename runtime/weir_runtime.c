@@ -19,10 +19,10 @@ static float usual(float given, float otherwise)
 static struct session_settings settings_of(const struct plan *plan, const struct weir_running *running)
 {
     struct session_settings settings = { .deadline_ns = running->deadline_ns, .pin = running->pin,
-                                         .optimizer = optimizer_default(plan->optimizer) };
+                                         .optimizer = optimizer_default(plan->holding.optimizer) };
     struct optimizer *optimizer = &settings.optimizer;
     optimizer->rate = usual(running->rate, optimizer->rate);
-    if (plan->optimizer == OPTIMIZER_MOMENTUM)
+    if (plan->holding.optimizer == OPTIMIZER_MOMENTUM)
         optimizer->momentum = usual(running->momentum, optimizer->momentum);
     optimizer->beta1 = usual(running->beta1, optimizer->beta1);
     optimizer->beta2 = usual(running->beta2, optimizer->beta2);

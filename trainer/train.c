@@ -32,7 +32,7 @@ struct training {
 
 static struct optimizer optimizer_of(const struct plan *plan, float rate)
 {
-    struct optimizer optimizer = optimizer_default(plan->optimizer);
+    struct optimizer optimizer = optimizer_default(plan->holding.optimizer);
     optimizer.rate = rate;
     optimizer.decay = 0.1f;
     optimizer.beta2 = 0.99f;  // short runs

@@ -34,7 +34,7 @@ static void pair_clear(struct pair *pair)
 static bool make_pair(const struct plan *plan, uint32_t steps, struct pair *pair, struct error *error)
 {
     struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED,
-                                         .optimizer = optimizer_default(plan->optimizer) };
+                                         .optimizer = optimizer_default(plan->holding.optimizer) };
     settings.optimizer.decay = 0.1f;
     pair->runs = plan->weights == WEIGHTS_FLUSH || pair->schedule ? 1 : steps;
     pair->device = device_open("cpu", error);

@@ -38,11 +38,11 @@ static void note_way(struct brute *brute, uint32_t s, const struct segment *segm
             speed = request->cluster->devices[rank].speed_permille;
     }
     const struct stage_bytes bytes =
-        stage_bytes_of(request->profile, brute->cuts[s], brute->cuts[s + 1], segments, count, request->optimizer);
+        stage_bytes_of(request->profile, brute->cuts[s], brute->cuts[s + 1], segments, count, &request->holding);
     struct way way = { .workspace = bytes.transient };
     const struct stage_bytes split = stage_bytes_of_split(bytes, brute->splits);
     way.bytes = stage_memory_of(&split, &brute->slots[s]).peak_bytes - bytes.transient;
-    way.row = stage_cost_of(request->profile, brute->cuts[s], brute->cuts[s + 1], segments, count, request->optimizer,
+    way.row = stage_cost_of(request->profile, brute->cuts[s], brute->cuts[s + 1], segments, count, &request->holding,
                             speed);
     way.row.reduce_ns = predict_reduce_ns(brute->placement, s, bytes.weights, brute->network);
     for (size_t i = 0; i < brute->way_count[s]; i++) {
@@ -176,7 +176,7 @@ static void set_memory(const struct search_request *request, const struct schedu
         struct segment segments[64];
         const size_t count = random_below(seed, 2) ? small_random_segments(seed, first, end, segments) : 0;
         const struct stage_bytes bytes =
-            stage_bytes_of(request->profile, first, end, segments, count, request->optimizer);
+            stage_bytes_of(request->profile, first, end, segments, count, &request->holding);
         for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++)
             needs[placement_rank(placement, s, copy)] += stage_memory_of(&bytes, &slots[s]).peak_bytes;
         first = end;
@@ -223,7 +223,7 @@ static void small_plans_are_the_best_there_are(void **state)
     const uint64_t trials = test_trials(1000, 4000);
     for (uint64_t trial = 0; trial < trials;) {
         struct error error = { 0 };
-        struct search_request request = { .optimizer = (enum optimizer_kind)random_below(&seed, 3) };
+        struct search_request request = { .holding.optimizer = (enum optimizer_kind)random_below(&seed, 3) };
         struct schedule *order = random_order(&seed, &request);
         if (!order)
             continue;

@@ -68,7 +68,7 @@ static struct plan *plan_of(const char *schedule, struct profile *profile, struc
 {
     struct error error = { 0 };
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedule, .ranks = 2,
-                                            .micro_batches = 4, .optimizer = OPTIMIZER_ADAMW };
+                                            .micro_batches = 4, .holding.optimizer = OPTIMIZER_ADAMW };
     struct plan *plan = plan_search(&request, &error);
     assert_good(plan, error);
     return plan;

@@ -6,13 +6,14 @@
 static void compare_all_intervals(const struct profile *profile, uint64_t trial)
 {
     struct error error = { 0 };
-    struct intervals *intervals = intervals_create(profile, OPTIMIZER_MOMENTUM, &error);
+    const struct holding holding = { OPTIMIZER_MOMENTUM };
+    struct intervals *intervals = intervals_create(profile, &holding, &error);
     assert_good(intervals, error);
     for (uint32_t first = 0; first < profile->layer_count; first++) {
         for (uint32_t end = first + 1; end <= profile->layer_count; end++) {
             const struct stage_bytes fast = interval_bytes(intervals, first, end);
-            const struct stage_bytes plain = stage_bytes_of(profile, first, end, NULL, 0, OPTIMIZER_MOMENTUM);
-            const struct cost_row row = stage_cost_of(profile, first, end, NULL, 0, OPTIMIZER_MOMENTUM, 1000);
+            const struct stage_bytes plain = stage_bytes_of(profile, first, end, NULL, 0, &holding);
+            const struct cost_row row = stage_cost_of(profile, first, end, NULL, 0, &holding, 1000);
             if (!small_same_bytes(&fast, &plain) || interval_forward_ns(intervals, first, end) != row.forward_ns
                 || interval_backward_ns(intervals, first, end) != row.backward_ns)
                 fail_msg("trial %d: layers [%u, %u)", (int)trial, first, end);

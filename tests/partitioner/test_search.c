@@ -275,7 +275,7 @@ static void what_does_not_fit_is_said_with_numbers(void **state)
     struct instance instance = fixed_instance("gpipe", 5, 2);
     struct profile *profile = small_chain(rows, 2);
     instance.request.profile = profile;
-    instance.request.optimizer = OPTIMIZER_SGD;
+    instance.request.holding.optimizer = OPTIMIZER_SGD;
     instance.cluster->devices[0].memory_bytes = instance.cluster->devices[1].memory_bytes = 256 * 102;
     struct error error = { 0 };
     assert_null(plan_search(&instance.request, &error));

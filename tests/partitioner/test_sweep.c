@@ -99,7 +99,7 @@ static struct given make(uint32_t layers, uint64_t memory_bytes)
     given.cluster = cluster_uniform(4, memory_bytes, 50, 1000000000000, &error);
     assert_good(given.cluster, error);
     given.request = (struct sweep_request){ .profile = given.profile, .cluster = given.cluster,
-                                            .optimizer = OPTIMIZER_SGD, .budget = 2000, .threads = 1 };
+                                            .holding.optimizer = OPTIMIZER_SGD, .budget = 2000, .threads = 1 };
     return given;
 }
 
@@ -147,7 +147,7 @@ static void check_row(const struct given *given, const struct sweep_row *row)
     struct error error = { 0 };
     const struct search_request search = { .profile = given->profile, .cluster = given->cluster,
                                            .schedule = row->schedule, .ranks = row->ranks, .chunks = row->chunks,
-                                           .micro_batches = row->micro_batches, .optimizer = OPTIMIZER_SGD,
+                                           .micro_batches = row->micro_batches, .holding.optimizer = OPTIMIZER_SGD,
                                            .budget = given->request.budget };
     struct plan *plan = plan_search(&search, &error);
     if ((plan != NULL) != (row->outcome == SWEEP_PLANNED))

@@ -98,7 +98,7 @@ static void verify_one(uint64_t trial, struct made *made, uint64_t *seed)
 {
     struct error error = { 0 };
     struct model *model = small_model(seed);
-    made->plan.optimizer = (enum optimizer_kind)random_below(seed, 3);
+    made->plan.holding.optimizer = (enum optimizer_kind)random_below(seed, 3);
     cut(made, model, seed, random_below(seed, 2));
     struct verification result;
     if (!verify_plan(&made->plan, model, 2, trial, &result, &error))
@@ -155,7 +155,7 @@ static void random_schedules_compute_what_they_should_bit_for_bit(void **state)
         schedule_free(order);
         struct made made = { .plan = { .stages = made.stages, .stage_count = lowered->stages } };
         struct model *model = small_model(&seed);
-        made.plan.optimizer = (enum optimizer_kind)random_below(&seed, 3);
+        made.plan.holding.optimizer = (enum optimizer_kind)random_below(&seed, 3);
         cut(&made, model, &seed, random_below(&seed, 2));
         struct verification result;
         struct error error = { 0 };

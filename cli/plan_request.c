@@ -1,0 +1,104 @@
+#include "cli/plan_request.h"
+
+#include <signal.h>
+
+#include "common/json.h"
+#include "common/number.h"
+
+enum { KEY_BUDGET = KEY_OWN, KEY_DEADLINE };
+
+static const struct argp_option options[] = {
+    OPTION_CLUSTER,
+    OPTION_SCHEDULE,
+    OPTION_MICRO_BATCHES,
+    OPTION_RANKS,
+    OPTION_CHUNKS,
+    OPTION_MEMORY,
+    OPTION_OPTIMIZER,
+    { "budget", KEY_BUDGET, "N", 0, "Units of work the search may take (3000000, a few seconds)", 0 },
+    { "deadline", KEY_DEADLINE, "TIME", 0, "Time the search may take, such as 10s; results may then differ", 0 },
+    { 0 },
+};
+
+static error_t take_deadline(const char *argument, struct plan_options *given, struct argp_state *state)
+{
+    struct error error = { 0 };
+    if (!time_parse(argument, &given->deadline_ns, &error))
+        argp_error(state, "--deadline: %s", error.text);
+    if (given->deadline_ns == 0)
+        argp_error(state, "--deadline: a search needs more time than %s", argument);
+    return 0;
+}
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct plan_options *given = state->input;
+    switch (key) {
+    case KEY_BUDGET:
+        given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
+        break;
+    case KEY_DEADLINE:
+        return take_deadline(argument, given, state);
+    case ARGP_KEY_ARG:
+        option_argument(&given->profile, argument, "profile", state);
+        break;
+    case ARGP_KEY_END:
+        if (!given->profile || !given->shared.cluster || !given->shared.schedule || !given->shared.micro_batches)
+            argp_error(state, "a profile, --cluster, --schedule and --micro-batches are needed");
+        break;
+    default:
+        return shared_option(key, argument, &given->shared, state);
+    }
+    return 0;
+}
+
+const struct argp plan_argp = { .options = options, .parser = take };
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+static void fill(const struct plan_options *given, struct plan_request *request)
+{
+    const struct shared_options *shared = &given->shared;
+    struct cluster *cluster = request->cluster;
+    for (size_t i = 0; shared->memory_bytes && i < cluster->device_count; i++)
+        cluster->devices[i].memory_bytes = shared->memory_bytes;
+    request->request = (struct search_request){
+        .profile = request->profile,
+        .cluster = cluster,
+        .schedule = shared->schedule,
+        .ranks = (uint32_t)(shared->ranks ? shared->ranks : cluster->device_count),
+        .chunks = (uint32_t)shared->chunks,
+        .micro_batches = (uint32_t)shared->micro_batches,
+        .holding.optimizer = shared->has_optimizer ? shared->optimizer : OPTIMIZER_ADAMW,
+        .budget = given->budget,
+        .deadline_ns = given->deadline_ns,
+        .interrupted = &interrupted,
+    };
+}
+
+bool plan_request_load(const struct plan_options *given, struct plan_request *request, struct error *error)
+{
+    *request = (struct plan_request){ .profile = profile_load(given->profile, error) };
+    request->cluster = request->profile ? cluster_load(given->shared.cluster, error) : NULL;
+    if (!request->cluster) {
+        plan_request_clear(request);
+        return false;
+    }
+    fill(given, request);
+    const struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND };  // a second one kills
+    sigaction(SIGINT, &action, NULL);
+    return true;
+}
+
+void plan_request_clear(struct plan_request *request)
+{
+    profile_free(request->profile);
+    cluster_free(request->cluster);
+    *request = (struct plan_request){ .profile = NULL };
+}
