@@ -37,7 +37,7 @@ static const struct argp_option options[] = {
     OPTION_MICRO_BATCHES,
     { "chunks", KEY_CHUNKS, "V", 0, "Stages per rank (the schedule's own number)", 0 },
     { "splits", KEY_SPLITS, "K", 0, "In how many parts each sequence goes through the stages (seq1f1b)", 0 },
-    { "replicas", KEY_REPLICAS, "R,R,...", 0, "Ranks of each stage, such as 3,1 (pipedream)", 0 },
+    { "replicas", KEY_REPLICAS, "R,R,...", 0, "Ranks of each stage, such as 3,1 (1f1b, gpipe, pipedream, forward-only)", 0 },
     OPTION_OUTPUT,
     { "format", KEY_FORMAT, "F", 0,
       "text (a row per rank; the default), json (the document) or csv (PyTorch's file)", 0 },

@@ -7,27 +7,32 @@
 //
 // As long as GPipe, but rank s keeps at most p - s micro-batches. With fewer
 // micro-batches than ranks the middle phase is empty.
+//
+// A stage may have several ranks. Micro-batches are dealt to them in turns, and before
+// the step they add up their gradients:
+//
+//     replicas 2, 1       stage 0   rank 0   F0 F2 B0 B2 REDUCE STEP
+//     4 micro-batches               rank 1   F1 F3 B1 B3 REDUCE STEP
+//                         stage 1   rank 2   F0 B0 F1 B1 F2 B2 F3 B3 STEP
+//
+// A stage reduces as soon as its own last backward is done, while the stages in front
+// of it still drain.
 #include "schedules/generators/generators.h"
 
-static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *error)
+static bool add_rank(struct schedule *schedule, const struct crew *crew, uint32_t number, struct error *error)
 {
-    const uint32_t m = schedule->micro_batches;
-    const uint32_t ahead = schedule->ranks - rank < m ? schedule->ranks - rank : m;
+    const uint32_t own = crew_share(crew, number, schedule->micro_batches), ahead = least_of(crew->ahead, own);
     bool good = true;
     for (uint32_t i = 0; good && i < ahead; i++)
-        good = generate_add(schedule, rank, ACTION_F, rank, i, error);
-    for (uint32_t i = 0; good && i < m; i++) {
-        good = generate_add(schedule, rank, ACTION_B, rank, i, error)
-            && (i + ahead >= m || generate_add(schedule, rank, ACTION_F, rank, i + ahead, error));
+        good = crew_add(schedule, crew, number, ACTION_F, i, error);
+    for (uint32_t i = 0; good && i < own; i++) {
+        good = crew_add(schedule, crew, number, ACTION_B, i, error)
+            && (i + ahead >= own || crew_add(schedule, crew, number, ACTION_F, i + ahead, error));
     }
-    return good && generate_add(schedule, rank, ACTION_STEP, rank, NO_MICRO_BATCH, error);
+    return good && crew_add_step(schedule, crew, number, error);
 }
 
 struct schedule *generate_1f1b(const struct generate_request *request, struct error *error)
 {
-    struct schedule *schedule = generate_one_stage_per_rank("1f1b", WEIGHTS_FLUSH, request, error);
-    bool good = schedule != NULL;
-    for (uint32_t rank = 0; good && rank < request->ranks; rank++)
-        good = add_rank(schedule, rank, error);
-    return generate_done(schedule, good);
+    return generate_crews("1f1b", WEIGHTS_FLUSH, request, add_rank, error);
 }

@@ -9,10 +9,10 @@
 // The order that `weir schedule search` finds is none of these: it needs to know what stages cost (order_search.h).
 const struct generator generators[] = {
     { .name = "gpipe", .about = "all forwards, then all backwards",
-      .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_gpipe },
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .takes_replicas = true, .generate = generate_gpipe },
     { .name = "1f1b", .about = "one forward, one backward in turns once the pipeline is full",
-      .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_1f1b },
-    { .name = "pipedream", .about = "1f1b that never drains, older weights stashed; replicas",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .takes_replicas = true, .generate = generate_1f1b },
+    { .name = "pipedream", .about = "1f1b that never drains, older weights stashed",
       .weights = WEIGHTS_STASH, .usual_chunks = 1, .takes_replicas = true, .generate = generate_pipedream },
     { .name = "pipedream-2bw", .about = "1f1b that never drains, two versions of the weights",
       .weights = WEIGHTS_2BW, .usual_chunks = 1, .generate = generate_pipedream_2bw },
@@ -43,7 +43,7 @@ const struct generator generators[] = {
     { .name = "seq1f1b", .about = "1f1b of parts of sequences (splits)",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .takes_splits = true, .generate = generate_seq1f1b },
     { .name = "forward-only", .about = "inference: forwards alone",
-      .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .generate = generate_forward_only },
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .takes_replicas = true, .generate = generate_forward_only },
     { 0 },
 };
 

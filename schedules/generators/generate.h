@@ -10,7 +10,7 @@ struct generate_request {
     uint32_t ranks, micro_batches;  // never 0
     uint32_t chunks;           // stages per rank
     uint32_t splits;           // of each sequence (seq1f1b)
-    const uint32_t *replicas;  // ranks of each stage, `stages` of them (pipedream); they sum to `ranks`
+    const uint32_t *replicas;  // ranks of each stage, `stages` of them; they sum to `ranks`
     uint32_t stages;
 };
 

@@ -5,23 +5,21 @@
 //     rank 2   ·  ·  F0 F1 F2 F3 B0 B0 B1 B1 B2 B2 B3 B3 STEP
 //
 // The simplest order, and the hungriest: every rank keeps all m micro-batches.
+// A stage may have several ranks, as in 1f1b.c.
 #include "schedules/generators/generators.h"
 
-static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *error)
+static bool add_rank(struct schedule *schedule, const struct crew *crew, uint32_t number, struct error *error)
 {
+    const uint32_t own = crew_share(crew, number, schedule->micro_batches);
     bool good = true;
-    for (uint32_t i = 0; good && i < schedule->micro_batches; i++)
-        good = generate_add(schedule, rank, ACTION_F, rank, i, error);
-    for (uint32_t i = 0; good && i < schedule->micro_batches; i++)
-        good = generate_add(schedule, rank, ACTION_B, rank, i, error);
-    return good && generate_add(schedule, rank, ACTION_STEP, rank, NO_MICRO_BATCH, error);
+    for (uint32_t i = 0; good && i < own; i++)
+        good = crew_add(schedule, crew, number, ACTION_F, i, error);
+    for (uint32_t i = 0; good && i < own; i++)
+        good = crew_add(schedule, crew, number, ACTION_B, i, error);
+    return good && crew_add_step(schedule, crew, number, error);
 }
 
 struct schedule *generate_gpipe(const struct generate_request *request, struct error *error)
 {
-    struct schedule *schedule = generate_one_stage_per_rank("gpipe", WEIGHTS_FLUSH, request, error);
-    bool good = schedule != NULL;
-    for (uint32_t rank = 0; good && rank < request->ranks; rank++)
-        good = add_rank(schedule, rank, error);
-    return generate_done(schedule, good);
+    return generate_crews("gpipe", WEIGHTS_FLUSH, request, add_rank, error);
 }

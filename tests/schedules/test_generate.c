@@ -193,8 +193,8 @@ static void what_cannot_be_generated_is_said(void **state)
     assert_null(schedule_generate_as("gpipe", &split, &error));
     assert_error(error, "gpipe takes sequences whole: splits must be 1, not 2");
     error = (struct error){ 0 };
-    assert_null(schedule_generate_as("gpipe", &replicated, &error));
-    assert_error(error, "gpipe has one rank for each stage; it cannot have replicas");
+    assert_null(schedule_generate_as("zb-h1", &replicated, &error));
+    assert_error(error, "zb-h1 has one rank for each stage; it cannot have replicas");
 }
 
 static bool may_run(const struct schedule *schedule)
@@ -232,8 +232,8 @@ static void whatever_is_generated_may_run_without_buffers(void **state)
     }
 }
 
-// 1F1B-RR with any number of ranks for each stage: it runs, every rank that shares a stage reduces, and a rank
-// holds one version for each micro-batch that it is ahead with.
+// With any number of ranks for each stage: it runs, every rank that shares a stage reduces, and a rank keeps as many
+// micro-batches as it is ahead with (1F1B-RR), or all of its own (gpipe), or none.
 static void replicas_take_turns(void **state)
 {
     (void)state;
@@ -249,7 +249,9 @@ static void replicas_take_turns(void **state)
         }
         request.micro_batches = most + (uint32_t)random_below(&seed, 30);
         struct error error = { 0 };
-        struct schedule *schedule = schedule_generate_as("pipedream", &request, &error);
+        static const char *const names[] = { "pipedream", "1f1b", "gpipe", "forward-only" };
+        const uint64_t which = random_below(&seed, 4);
+        struct schedule *schedule = schedule_generate_as(names[which], &request, &error);
         assert_good(schedule, error);
         if (!may_run(schedule))
             fail_msg("trial %u: %u stages on %u ranks, %u micro-batches", (unsigned)trial, request.stages,
@@ -262,7 +264,9 @@ static void replicas_take_turns(void **state)
         for (uint32_t s = 0; s < request.stages; after -= replicas[s++]) {
             const uint32_t ahead = (after + replicas[s] - 1) / replicas[s];  // the paper's number of warm-up
             const uint32_t own = (request.micro_batches + replicas[s] - 1) / replicas[s];
-            assert_int_equal(slots[s].versions, ahead < own ? ahead : own);
+            const uint32_t in_flight = which == 2 || ahead > own ? own : ahead;
+            assert_int_equal(slots[s].versions, which == 0 ? in_flight : 1);
+            assert_int_equal(slots[s].kept, which == 3 ? 1 : in_flight);
         }
         schedule_free(lowered);
         schedule_free(schedule);
