@@ -484,11 +484,9 @@ static bool begin(struct evaluation *evaluation, uint32_t length, struct error *
     return (evaluation->lives && evaluation->begun) || error_no_memory(error, "the evaluation of a plan");
 }
 
-bool plan_evaluate(const struct plan *plan, const struct profile *profile, struct error *error)
+// The profile's layers stand in the plan's order already.
+static bool evaluate_ordered(const struct plan *plan, const struct profile *profile, struct error *error)
 {
-    if (strcmp(plan->profile_hash, profile->hash) != 0)
-        return error_set_kind(error, ERROR_ANSWER, "the plan was made of the profile %s, and this is %s",
-                              plan->profile_hash, profile->hash);
     if (!check_cuts(plan, profile, error))
         return false;
     const struct generator *generator = generator_find(plan->schedule, error);
@@ -500,5 +498,17 @@ bool plan_evaluate(const struct plan *plan, const struct profile *profile, struc
     free(evaluation.devices);
     placement_free(evaluation.placement);
     schedule_free(evaluation.lowered);
+    return good;
+}
+
+bool plan_evaluate(const struct plan *plan, const struct profile *profile, struct error *error)
+{
+    if (strcmp(plan->profile_hash, profile->hash) != 0)
+        return error_set_kind(error, ERROR_ANSWER, "the plan was made of the profile %s, and this is %s",
+                              plan->profile_hash, profile->hash);
+    struct profile *made;
+    const struct profile *ordered = plan_ordered(plan, profile, &made, error);
+    const bool good = ordered && evaluate_ordered(plan, ordered, error);
+    profile_free(made);
     return good;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "profiler/profile_reorder.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 
@@ -40,6 +41,7 @@ void plan_free(struct plan *plan)
     for (size_t i = 0; i < plan->stage_count; i++)
         clear_stage(&plan->stages[i]);
     free(plan->stages);
+    free(plan->order);
     cluster_free(plan->cluster);
     free(plan->model);
     free(plan->notes);
@@ -70,6 +72,21 @@ bool plan_set_stage(struct plan *plan, size_t stage, const struct profile *profi
         memcpy(to->recompute, recompute, recompute_count * sizeof recompute[0]);
     to->recompute_count = recompute_count;
     return true;
+}
+
+const struct profile *plan_ordered(const struct plan *plan, const struct profile *profile, struct profile **made,
+                                   struct error *error)
+{
+    *made = NULL;
+    if (!plan->order)
+        return profile;
+    const uint32_t layers = plan->stages[plan->stage_count - 1].end;
+    if (layers != profile->layer_count) {
+        error_set_kind(error, ERROR_ANSWER, "the stages hold %u layers, the profile %zu", layers, profile->layer_count);
+        return NULL;
+    }
+    *made = profile_reorder(profile, plan->order, error);
+    return *made;
 }
 
 bool plan_set_devices(struct plan *plan, size_t stage, const uint32_t *devices, size_t count, struct error *error)

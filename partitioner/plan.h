@@ -32,7 +32,7 @@ struct stage_memory {
 };
 
 struct plan_stage {
-    uint32_t first, end;  // layers; may be empty in a plan made by hand
+    uint32_t first, end;  // layers, by their places in the plan's order; may be empty in a plan made by hand
     char **layers;        // their names, end - first of them
     uint32_t *devices;    // of each replica or copy, in the order of placement.h; groups of one device so far
     size_t device_count;
@@ -64,6 +64,7 @@ struct plan {
     enum weights weights;
     uint32_t ranks, chunks, micro_batches;
     struct holding holding;
+    uint32_t *order;  // the profile's layer at each place; NULL: they stand as in the profile
     struct plan_stage *stages;
     size_t stage_count;
     uint64_t iteration_ns;  // asynchronous: of micro_batches more in the steady state, T(3m) - T(2m)
@@ -77,8 +78,8 @@ struct plan {
 struct plan *plan_create(size_t stage_count, struct error *error);
 void plan_free(struct plan *plan);
 
-// Gives a stage its layers [first, end), with their names from the profile, one
-// device, and what is recomputed.
+// Gives a stage its layers [first, end), with their names from the profile (in the
+// plan's order), one device, and what is recomputed.
 bool plan_set_stage(struct plan *plan, size_t stage, const struct profile *profile, struct segment layers,
                     uint32_t device, const struct segment *recompute, size_t recompute_count, struct error *error);
 
@@ -87,6 +88,12 @@ bool plan_set_stage(struct plan *plan, size_t stage, const struct profile *profi
 struct plan *plan_load(const char *path, struct error *error);
 struct plan *plan_read(const char *text, size_t length, const char *name, struct error *error);
 void plan_write(const struct plan *plan, struct text *text);
+
+// The profile with its layers in the plan's order: `profile` itself where the plan has
+// no order of its own, else *made, which the caller frees. NULL where the plan's order
+// is none of this profile's.
+const struct profile *plan_ordered(const struct plan *plan, const struct profile *profile, struct profile **made,
+                                   struct error *error);
 
 // The devices of all copies of a stage instead of one.
 bool plan_set_devices(struct plan *plan, size_t stage, const uint32_t *devices, size_t count, struct error *error);

@@ -12,7 +12,7 @@
 #include "schedules/cost_row.h"
 #include "schedules/generators/generate.h"
 
-#define NEWEST_VERSION 2
+#define NEWEST_VERSION 3
 #define MOST_RANKS 65536
 #define MOST_LAYERS 1000000
 
@@ -114,6 +114,8 @@ static void write_certificate(struct json_writer *writer, const struct certifica
 // know one device per stage, stage s on rank s mod ranks.
 static unsigned version_of(const struct plan *plan)
 {
+    if (plan->order)
+        return 3;
     for (size_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
         if (stage->device_count != 1 || stage->devices[0] != plan->stages[s % plan->ranks].devices[0]
@@ -142,11 +144,22 @@ static void write_head(struct json_writer *writer, const struct plan *plan)
     json_put_string(writer, "optimizer", optimizer_names[plan->holding.optimizer]);
 }
 
+static void write_order(struct json_writer *writer, const struct plan *plan)
+{
+    if (!plan->order)
+        return;
+    json_begin_array(writer, "order", JSON_INLINE);
+    for (uint32_t i = 0; i < plan->stages[plan->stage_count - 1].end; i++)
+        json_put_u64(writer, NULL, plan->order[i]);
+    json_close(writer);
+}
+
 void plan_write(const struct plan *plan, struct text *text)
 {
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
     write_head(&writer, plan);
+    write_order(&writer, plan);
     json_begin_array(&writer, "stages", JSON_LINES);
     for (size_t i = 0; i < plan->stage_count; i++)
         write_stage(&writer, &plan->stages[i], i);
@@ -456,11 +469,36 @@ static bool read_stages(struct json *root, unsigned version, struct plan *plan, 
     return check_devices(&stages, plan, error);
 }
 
+// Every layer of the stages once; whether each comes after all it reads from is for evaluate.h.
+static bool read_order(struct json *root, unsigned version, struct plan *plan, struct error *error)
+{
+    if (version < 3 || !json_has(root, "order"))
+        return true;
+    struct json order = json_array(root, "order"), item;
+    const size_t count = json_count(&order), held = plan->stages[plan->stage_count - 1].end;
+    if (order.node && (count == 0 || count != held))
+        json_refuse(&order, "holds %zu layers, but the stages hold %zu", count, held);
+    if (!json_ok(root->document, error))
+        return false;
+    plan->order = calloc(count, sizeof plan->order[0]);
+    bool *seen = calloc(count, sizeof seen[0]);
+    for (size_t i = 0; plan->order && seen && json_next(&order, &item); i++) {
+        plan->order[i] = (uint32_t)json_item_u64(&item, 0, count - 1);
+        if (seen[plan->order[i]])
+            json_refuse(&item, "layer %u is there twice", plan->order[i]);
+        seen[plan->order[i]] = true;
+    }
+    const bool good = plan->order && seen;
+    free(seen);
+    return good ? json_ok(root->document, error) : error_no_memory(error, "the order of a plan");
+}
+
 static bool read_plan(struct json_document *document, struct plan *plan, struct error *error)
 {
     struct json root = json_root(document);
     const unsigned version = (unsigned)json_format(&root, "weir.plan", NEWEST_VERSION);
-    if (!json_ok(document, error) || !read_head(&root, plan, error) || !read_stages(&root, version, plan, error))
+    if (!json_ok(document, error) || !read_head(&root, plan, error) || !read_stages(&root, version, plan, error)
+        || !read_order(&root, version, plan, error))
         return false;
     read_predicted(&root, plan);
     read_certificate(&root, &plan->certificate);

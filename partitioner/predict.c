@@ -170,11 +170,14 @@ static bool fill_predicted(struct plan *plan, const struct placement *placement,
 
 bool plan_predict(struct plan *plan, const struct profile *profile, struct error *error)
 {
-    struct placement *placement = plan_placement(plan, error);
+    struct profile *made;
+    const struct profile *ordered = plan_ordered(plan, profile, &made, error);
+    struct placement *placement = ordered ? plan_placement(plan, error) : NULL;
     struct network *network = placement ? plan_network(plan, error) : NULL;
-    const bool good = network && fill_stages(plan, profile, placement, network, error)
+    const bool good = network && fill_stages(plan, ordered, placement, network, error)
                    && fill_predicted(plan, placement, network, error);
     network_free(network);
     placement_free(placement);
+    profile_free(made);
     return good;
 }

@@ -20,7 +20,7 @@ uint64_t predict_reduce_ns(const struct placement *placement, uint32_t stage, ui
                            const struct network *network);
 
 // Costs, memory, iteration time, bubbles and bottleneck of the plan, whose profile
-// this is. An asynchronous plan's iteration is what micro_batches more take in the
+// this is, in its own order of layers, whatever the plan's. An asynchronous plan's iteration is what micro_batches more take in the
 // steady state, T(3m) - T(2m); its bubbles are those of the run of 3m.
 bool plan_predict(struct plan *plan, const struct profile *profile, struct error *error);
 

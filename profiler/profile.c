@@ -56,6 +56,14 @@ struct profile *profile_create(const char *model, const char *dtype, uint64_t mi
     return NULL;
 }
 
+int edges_compare(const void *a, const void *b)
+{
+    const struct edge *left = a, *right = b;
+    if (left->from != right->from)
+        return left->from < right->from ? -1 : 1;
+    return (left->to > right->to) - (left->to < right->to);
+}
+
 bool profile_rehash(struct profile *profile, struct error *error)
 {
     struct text text = { 0 };

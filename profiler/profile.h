@@ -59,6 +59,9 @@ struct edge {
     uint32_t from, to;
 };
 
+// For qsort(): by (from, to).
+int edges_compare(const void *a, const void *b);
+
 enum profile_how { PROFILE_MEASURED, PROFILE_ESTIMATED, PROFILE_IMPORTED };
 
 struct profile_source {

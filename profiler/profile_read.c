@@ -139,14 +139,6 @@ static void read_layers(struct reader *reader, struct json *root)
     }
 }
 
-static int compare_edges(const void *a, const void *b)
-{
-    const struct edge *left = a, *right = b;
-    if (left->from != right->from)
-        return left->from < right->from ? -1 : 1;
-    return (left->to > right->to) - (left->to < right->to);
-}
-
 static struct edge read_pair(const struct profile *profile, struct json *pair)
 {
     uint32_t ends[2] = { 0 };
@@ -174,9 +166,9 @@ static struct edge *read_pairs(struct reader *reader, struct json *root, const c
     if (!pairs)
         return NULL;
 
-    qsort(pairs, *count, sizeof pairs[0], compare_edges);
+    qsort(pairs, *count, sizeof pairs[0], edges_compare);
     for (size_t i = 1; i < *count; i++)
-        if (compare_edges(&pairs[i - 1], &pairs[i]) == 0)
+        if (edges_compare(&pairs[i - 1], &pairs[i]) == 0)
             json_refuse(&list, "[%u, %u] is there twice", pairs[i].from, pairs[i].to);
     return pairs;
 }

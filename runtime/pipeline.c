@@ -9,6 +9,9 @@ static bool match_names(const struct plan *plan, const struct weir_layer *layers
                         struct error *error)
 {
     uint32_t next = 0;
+    if (plan->order)
+        return error_set(error, "the plan's stages hold the layers in an order of their own, and layers that are run"
+                         " stand in a chain, each reading from the one before: partition the model's own profile");
     for (size_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
         if (stage->first != next || stage->end > layer_count)

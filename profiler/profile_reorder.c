@@ -1,0 +1,172 @@
+#include "profiler/profile_reorder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// The place of each layer, or NULL without memory.
+static uint32_t *invert(const uint32_t *order, size_t count)
+{
+    uint32_t *place = malloc(count * sizeof place[0]);
+    for (size_t i = 0; place && i < count; i++)
+        place[order[i]] = (uint32_t)i;
+    return place;
+}
+
+static size_t edge_count(const struct profile *profile)
+{
+    return profile->is_chain ? profile->layer_count - 1 : profile->edge_count;
+}
+
+static struct edge edge_at(const struct profile *profile, size_t i)
+{
+    return profile->is_chain ? (struct edge){ (uint32_t)i, (uint32_t)i + 1 } : profile->edges[i];
+}
+
+// --- what an order must be ----------------------------------------------------------
+
+// Fills place[l] with where layer l stands; false where one stands twice or not at all.
+static bool find_places(const uint32_t *order, size_t count, uint32_t *place, struct error *error)
+{
+    for (size_t i = 0; i < count; i++)
+        place[i] = UINT32_MAX;
+    for (size_t i = 0; i < count; i++) {
+        if (order[i] >= count)
+            return error_set_kind(error, ERROR_ANSWER, "order[%zu]: layer %u is none of the profile's %zu", i, order[i],
+                                  count);
+        if (place[order[i]] != UINT32_MAX)
+            return error_set_kind(error, ERROR_ANSWER, "order[%zu]: layer %u stands at place %u already", i, order[i],
+                                  place[order[i]]);
+        place[order[i]] = (uint32_t)i;
+    }
+    return true;
+}
+
+bool profile_order_check(const struct profile *profile, const uint32_t *order, struct error *error)
+{
+    uint32_t *place = malloc(profile->layer_count * sizeof place[0]);
+    bool good = place ? find_places(order, profile->layer_count, place, error)
+                      : error_no_memory(error, "the order of a model's layers");
+    for (size_t e = 0; good && e < edge_count(profile); e++) {
+        const struct edge edge = edge_at(profile, e);
+        if (place[edge.from] > place[edge.to])
+            good = error_set_kind(error, ERROR_ANSWER, "order[%u]: layer %u reads from layer %u, which comes later, at"
+                                  " place %u", place[edge.to], edge.to, edge.from, place[edge.from]);
+    }
+    free(place);
+    return good;
+}
+
+bool profile_has_one_order(const struct profile *profile)
+{
+    size_t follows = profile->is_chain ? profile->layer_count - 1 : 0;
+    for (size_t e = 0; !profile->is_chain && e < profile->edge_count; e++)
+        follows += profile->edges[e].to == profile->edges[e].from + 1;
+    return follows + 1 == profile->layer_count;
+}
+
+// --- copies --------------------------------------------------------------------------
+
+static bool copy_text(char **to, const char *from)
+{
+    *to = from ? strdup(from) : NULL;
+    return *to || !from;
+}
+
+static bool copy_layer(struct profile_layer *to, const struct profile_layer *from)
+{
+    *to = *from;
+    to->name = to->kind = NULL;
+    to->variants = NULL;
+    to->variant_count = 0;
+    if (!copy_text(&to->name, from->name) || !copy_text(&to->kind, from->kind))
+        return false;
+    to->variants = calloc(from->variant_count + 1, sizeof to->variants[0]);
+    for (; to->variants && to->variant_count < from->variant_count; to->variant_count++) {
+        const struct profile_variant *variant = &from->variants[to->variant_count];
+        to->variants[to->variant_count].communication_ns = variant->communication_ns;
+        if (!copy_layer(&to->variants[to->variant_count].layer, &variant->layer)) {
+            to->variant_count++;  // what profile_free() walks
+            return false;
+        }
+    }
+    return to->variants != NULL;
+}
+
+static bool copy_head(struct profile *to, const struct profile *from)
+{
+    const struct profile_source source = to->source;  // its texts are ours
+    to->source = from->source;
+    to->source.device = source.device;
+    to->source.clock = source.clock;
+    free(to->source.device);
+    free(to->source.clock);
+    memcpy(to->hash, from->hash, sizeof to->hash);
+    to->is_chain = from->is_chain;  // which has no other order
+    const bool has_device = copy_text(&to->source.device, from->source.device);
+    return copy_text(&to->source.clock, from->source.clock) && has_device && copy_text(&to->notes, from->notes);
+}
+
+static struct edge moved(struct edge edge, const uint32_t *place)
+{
+    const uint32_t from = place[edge.from], to = place[edge.to];
+    return from < to ? (struct edge){ from, to } : (struct edge){ to, from };
+}
+
+static bool move_edges(struct profile *to, const struct profile *from, const uint32_t *place)
+{
+    const size_t edges = from->is_chain ? 0 : from->edge_count;
+    to->edges = malloc((edges + 1) * sizeof to->edges[0]);
+    to->tied = malloc((from->tied_count + 1) * sizeof to->tied[0]);
+    if (!to->edges || !to->tied)
+        return false;
+    for (to->edge_count = 0; to->edge_count < edges; to->edge_count++)
+        to->edges[to->edge_count] = moved(from->edges[to->edge_count], place);
+    for (to->tied_count = 0; to->tied_count < from->tied_count; to->tied_count++)
+        to->tied[to->tied_count] = moved(from->tied[to->tied_count], place);
+    qsort(to->edges, to->edge_count, sizeof to->edges[0], edges_compare);
+    qsort(to->tied, to->tied_count, sizeof to->tied[0], edges_compare);
+    return true;
+}
+
+// A pair that may not be parted forbids every cut between its two places.
+static bool move_no_cuts(struct profile *to, const struct profile *from, const uint32_t *place)
+{
+    const uint32_t layers = (uint32_t)from->layer_count;
+    bool *forbidden = calloc(layers, sizeof forbidden[0]);
+    to->no_cut_after = malloc((layers + (size_t)1) * sizeof to->no_cut_after[0]);
+    for (size_t i = 0; forbidden && i < from->no_cut_count; i++) {
+        const uint32_t after = from->no_cut_after[i];
+        if (after + 1 >= layers)
+            continue;
+        const struct edge pair = moved((struct edge){ after, after + 1 }, place);
+        for (uint32_t at = pair.from; at < pair.to; at++)
+            forbidden[at] = true;
+    }
+    for (uint32_t at = 0; forbidden && to->no_cut_after && at < layers; at++)
+        if (forbidden[at])
+            to->no_cut_after[to->no_cut_count++] = at;
+    const bool good = forbidden && to->no_cut_after;
+    free(forbidden);
+    return good;
+}
+
+struct profile *profile_reorder(const struct profile *profile, const uint32_t *order, struct error *error)
+{
+    if (!profile_order_check(profile, order, error))
+        return NULL;
+    struct profile *made =
+        profile_create(profile->model, profile->dtype, profile->micro_batch, profile->layer_count, error);
+    if (!made)
+        return NULL;
+    uint32_t *place = invert(order, profile->layer_count);
+    bool good = place && copy_head(made, profile) && move_edges(made, profile, place)
+             && move_no_cuts(made, profile, place);
+    for (size_t i = 0; good && i < profile->layer_count; i++)
+        good = copy_layer(&made->layers[i], &profile->layers[order[i]]);
+    free(place);
+    if (good)
+        return made;
+    profile_free(made);
+    error_no_memory(error, "a profile in another order");
+    return NULL;
+}

@@ -1,0 +1,24 @@
+// Plans that the runtime cannot follow.
+#include "runtime/pipeline.h"
+
+#include "tests/test.h"
+
+static void an_order_of_its_own_is_refused(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct plan *plan = plan_create(1, &error);
+    assert_good(plan, error);
+    plan->order = calloc(1, sizeof plan->order[0]);
+    const struct weir_layer layer = { .name = "a" };
+    assert_null(pipeline_create(plan, &layer, 1, NULL, 1, &(struct session_settings){ 0 }, &error));
+    assert_error(error, "the plan's stages hold the layers in an order of their own, and layers that are run stand in a"
+                        " chain, each reading from the one before: partition the model's own profile");
+    plan_free(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(an_order_of_its_own_is_refused) };
+    return cmocka_run_group_tests_name("plan_refused", tests, NULL, NULL);
+}
