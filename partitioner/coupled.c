@@ -36,7 +36,7 @@ uint64_t coupled_busy_ns(const struct coupled *coupled, uint32_t at, uint32_t fi
                          uint64_t recompute_ns)
 {
     const struct coupled_work *work = &coupled->work_of[at];
-    const struct intervals *intervals = coupled->intervals;
+    const struct intervals *intervals = coupled->intervals[work->stage];
     const uint64_t ns = work->forwards * interval_forward_ns(intervals, first, end)
         + work->backwards * (interval_backward_ns(intervals, first, end) + recompute_ns)
         + work->inputs * (interval_backward_input_ns(intervals, first, end) + recompute_ns)
@@ -56,28 +56,6 @@ static bool allocate(struct coupled *coupled, struct error *error)
     coupled->rows = calloc(coupled->stages, sizeof coupled->rows[0]);
     return (coupled->work_of && coupled->leader && coupled->speed && coupled->capacity && coupled->rows)
         || error_no_memory(error, "a search");
-}
-
-static bool find_network(struct coupled *coupled, struct error *error)
-{
-    coupled->network = coupled->request->network;
-    if (!coupled->network)
-        coupled->network = coupled->own_network = search_network(coupled->request, error);
-    return coupled->network != NULL;
-}
-
-static void read_devices(struct coupled *coupled)
-{
-    const struct cluster_device *devices = coupled->request->cluster->devices;
-    for (uint32_t s = 0; s < coupled->stages; s++) {
-        coupled->speed[s] = UINT64_MAX;
-        for (uint32_t copy = 0; copy < placement_copies(coupled->placement, s); copy++) {
-            const uint64_t speed = devices[placement_rank(coupled->placement, s, copy)].speed_permille;
-            coupled->speed[s] = speed < coupled->speed[s] ? speed : coupled->speed[s];
-        }
-    }
-    for (uint32_t r = 0; r < coupled->ranks; r++)
-        coupled->capacity[r] = devices[r].memory_bytes;
 }
 
 static bool hold_the_same(const struct placement *placement, uint32_t a, uint32_t b)
@@ -106,12 +84,12 @@ static bool find_leaders(struct coupled *coupled, struct error *error)
     return true;
 }
 
-// Whether no link carries messages of two channels, between two stages in one direction.
+// Whether no link carries messages of two channels, from one rank and stage to another.
 static bool links_are_unshared(const struct coupled *coupled, struct error *error, bool *unshared)
 {
     const struct network *network = coupled->network;
     const struct schedule *order = coupled->order;
-    uint32_t *channel_of = calloc(network->link_count, sizeof channel_of[0]);
+    uint64_t *channel_of = calloc(network->link_count, sizeof channel_of[0]);
     if (!channel_of)
         return error_no_memory(error, "a search");
     *unshared = true;
@@ -119,8 +97,9 @@ static bool links_are_unshared(const struct coupled *coupled, struct error *erro
         for (uint32_t s = 0; s + 1 < order->stages; s++) {
             const uint32_t *ranks = &order->routes[(size_t)route * order->stages + s];
             for (uint32_t back = 0; back < 2 && ranks[0] != ranks[1]; back++) {
-                const uint32_t link = network->link_of[(size_t)ranks[back] * network->ranks + ranks[1 - back]];
-                const uint32_t channel = 1 + back + 2 * (s + order->stages * route);
+                const uint64_t pair = (uint64_t)ranks[back] * network->ranks + ranks[1 - back];
+                const uint32_t link = network->link_of[pair];
+                const uint64_t channel = 1 + back + 2 * (s + order->stages * pair);
                 *unshared &= channel_of[link] == 0 || channel_of[link] == channel;
                 channel_of[link] = channel;
             }
@@ -149,9 +128,7 @@ static struct network *least_network(const struct coupled *coupled, bool unshare
 static struct simulator *make_simulator(struct coupled *coupled, uint32_t micro_batches, const struct network *network,
                                         struct error *error)
 {
-    const struct search_request *request = coupled->request;
-    struct schedule *order =
-        schedule_generate(request->schedule, request->ranks, request->chunks, micro_batches, error);
+    struct schedule *order = search_order(coupled->request, micro_batches, error);
     struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
     struct simulator *simulator = lowered ? simulator_create(lowered, network, error) : NULL;
     for (uint32_t r = 0; order && r < order->ranks; r++)
@@ -182,22 +159,25 @@ static bool make_simulators(struct coupled *coupled, bool unshared, struct error
 // Every time the search adds up stays below 2^61.
 static bool check_times(const struct coupled *coupled, struct error *error)
 {
-    const struct intervals *intervals = coupled->intervals;
+    unsigned __int128 round = 0;
     uint64_t slowest = 1000, most = 0;
     for (uint32_t s = 0; s < coupled->stages; s++)
         slowest = coupled->speed[s] < slowest ? coupled->speed[s] : slowest;
     for (uint32_t link = 0; link < coupled->network->link_count; link++) {
         for (uint32_t l = 0; l <= coupled->layers; l++) {
-            const uint64_t way = transfer_ns(intervals->cut[l], coupled->network->links[link].bytes_per_second,
+            const uint64_t way = transfer_ns(coupled->intervals[0]->cut[l], coupled->network->links[link].bytes_per_second,
                                              coupled->network->links[link].latency_ns);
             most = way > most ? way : most;
         }
     }
-    const unsigned __int128 round = ((unsigned __int128)2 * intervals->forward[coupled->layers]
-                                     + intervals->backward[coupled->layers]
-                                     + intervals->backward_input[coupled->layers]
-                                     + intervals->backward_weight[coupled->layers]) * 1000 / slowest
-        + (unsigned __int128)2 * coupled->stages * most;
+    for (uint32_t s = 0; s < coupled->stages; s++) {
+        const struct intervals *intervals = coupled->intervals[s];
+        const unsigned __int128 own = (unsigned __int128)2 * intervals->forward[coupled->layers]
+            + intervals->backward[coupled->layers] + intervals->backward_input[coupled->layers]
+            + intervals->backward_weight[coupled->layers];
+        round = own > round ? own : round;
+    }
+    round = round * 1000 / slowest + (unsigned __int128)2 * coupled->stages * most;
     if (round * 3 * (coupled->request->micro_batches + (unsigned __int128)coupled->stages) >> 61)
         return error_set(error, "an iteration of this model would take more than 2^61 ns");
     return true;
@@ -207,18 +187,13 @@ static bool fill(struct coupled *coupled, struct error *error)
 {
     const struct search_request *request = coupled->request;
     bool unshared = false;
-    coupled->intervals = intervals_create(request->profile, &request->holding, error);
-    if (coupled->intervals)
-        coupled->intervals->splits = coupled->order->splits;
-    coupled->can_cut = coupled->intervals ? search_cuts(request, coupled->stages, error) : NULL;
-    if (!coupled->can_cut || !allocate(coupled, error) || !find_network(coupled, error))
+    coupled->can_cut = search_cuts(request, coupled->stages, error);
+    if (!coupled->can_cut || !allocate(coupled, error) || !coupled_view(coupled, error) || !coupled_sit(coupled, error))
         return false;
-    read_devices(coupled);
     count_work(coupled);
     if (!find_leaders(coupled, error))
         return false;
-    coupled->slots =
-        predict_slots(request->schedule, request->ranks, request->chunks, request->micro_batches, error);
+    coupled->slots = search_slots(request, error);
     if (!coupled->slots || !check_times(coupled, error) || !links_are_unshared(coupled, error, &unshared)
         || !make_simulators(coupled, unshared, error))
         return false;
@@ -239,8 +214,7 @@ struct coupled *coupled_create(const struct search_request *request, struct erro
     coupled->request = request;
     coupled->generator = generator;
     coupled->flushes = generator->weights == WEIGHTS_FLUSH;
-    coupled->order =
-        schedule_generate(request->schedule, request->ranks, request->chunks, request->micro_batches, error);
+    coupled->order = search_order(request, request->micro_batches, error);
     coupled->placement = coupled->order ? placement_read(coupled->order, error) : NULL;
     if (coupled->placement) {
         coupled->layers = (uint32_t)request->profile->layer_count;
@@ -270,7 +244,7 @@ void coupled_free(struct coupled *coupled)
         return;
     schedule_free(coupled->order);
     placement_free(coupled->placement);
-    intervals_free(coupled->intervals);
+    coupled_leave(coupled);
     network_free(coupled->own_network);
     simulator_free(coupled->simulators[0]);
     simulator_free(coupled->simulators[1]);
@@ -358,7 +332,7 @@ bool coupled_is_better(const struct coupled_state *a, const struct coupled_state
 struct cost_row coupled_row(const struct coupled *coupled, uint32_t stage, uint32_t first, uint32_t end,
                             uint64_t recompute_ns)
 {
-    const struct intervals *intervals = coupled->intervals;
+    const struct intervals *intervals = coupled->intervals[stage];
     const uint64_t speed = coupled->speed[stage];
     return (struct cost_row){
         .forward_ns = stage_scaled_ns(interval_forward_ns(intervals, first, end), speed),

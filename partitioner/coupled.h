@@ -10,6 +10,7 @@
 // are is read from the schedule's own actions.
 //
 //     coupled.c         the problem, and what a decision takes
+//     coupled_seats.c   which devices it is for, and what its layers take there
 //     coupled_ranks.c   what each rank recomputes so that its stages fit together
 //     coupled_bound.c   what no decision can beat
 //     coupled_start.c   balanced stages: a dynamic program, round by round
@@ -71,13 +72,16 @@ struct coupled {
     uint32_t layers, stages, ranks;
     bool flushes;
     bool is_monotone;              // a longer duration never makes a shorter iteration
-    struct intervals *intervals;
+    struct profile **views;        // of each stage: the profile, with the numbers of its variant
+    struct intervals **intervals;  // of each stage; those of the same variant share them
+    uint64_t *least[4];            // running totals of F, B, I, W, of each layer the least of all stages' variants
     struct slots *slots;           // of each stage
     struct network *own_network;
     const struct network *network;
     bool *can_cut;                 // in front of layer l; layers + 1
     struct coupled_work *work_of;  // of rank r: from placement->stage_at[r], as placement->held
     uint32_t *leader;              // of each rank: the first that holds the same stages, which chooses for all of them
+    uint32_t *seat_at, *seats;     // devices of rank r: seats[seat_at[r]] to seats[seat_at[r + 1]]
     uint64_t *speed, *capacity;    // of a stage's slowest device; of each rank, the least of those it leads
     struct simulator *simulators[2];  // of an iteration; asynchronous: of 3m and of 2m micro-batches
     uint64_t actions;              // that these simulate together
@@ -94,6 +98,11 @@ struct plan *coupled_search(const struct search_request *request, struct error *
 
 struct coupled *coupled_create(const struct search_request *request, struct error *error);
 void coupled_free(struct coupled *coupled);
+
+// Fills in the stages' views and intervals; the ranks' devices, and the links between them (coupled_seats.c).
+bool coupled_view(struct coupled *coupled, struct error *error);
+bool coupled_sit(struct coupled *coupled, struct error *error);
+void coupled_leave(struct coupled *coupled);  // frees what these filled in
 
 // Whether the budget is used up, the deadline has passed or somebody interrupts.
 bool coupled_must_stop(struct coupled *coupled);
@@ -140,6 +149,9 @@ bool coupled_start(struct coupled *coupled, struct coupled_state *best, struct e
 
 // Betters a complete decision by small moves, using up to so much work.
 bool coupled_improve(struct coupled *coupled, struct coupled_state *best, uint64_t work, struct error *error);
+
+// Whether trying all decisions takes less than looking for good ones.
+bool coupled_is_small(const struct coupled *coupled);
 
 // Tries all decisions that could be better, where they are few; *proved if none is left.
 bool coupled_prove(struct coupled *coupled, struct coupled_state *best, bool *proved, struct error *error);

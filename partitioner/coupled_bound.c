@@ -13,7 +13,7 @@
 //
 //     sum of w_r T  >=  sum over layers of F_l min_s a_s + B_l min_s b_s + ...
 //
-// with a_s = sum over ranks of w_r (how often r does F of s, and 1 more where s lies
+// (each a_s over the speed of the devices of s) with a_s = sum over ranks of w_r (how often r does F of s, and 1 more where s lies
 // before all stages of r). Even weights know of the work, weights that fall towards
 // the first ranks also of the fill and drain.
 #include <stdlib.h>
@@ -68,24 +68,18 @@ static void count_stage(const struct coupled *coupled, const uint64_t *weights, 
 
 static uint64_t average_bound(const struct coupled *coupled, const uint64_t *weights)
 {
-    const struct intervals *intervals = coupled->intervals;
-    const uint32_t layers = coupled->layers;
-    const uint64_t sums[4] = {
-        interval_forward_ns(intervals, 0, layers), interval_backward_ns(intervals, 0, layers),
-        interval_backward_input_ns(intervals, 0, layers), interval_backward_weight_ns(intervals, 0, layers),
-    };
     wide counts[4] = { ~(wide)0, ~(wide)0, ~(wide)0, ~(wide)0 }, all = 0, weight = 0;
     for (uint32_t s = 0; s < coupled->stages; s++) {
         wide own[4] = { 0 };
         count_stage(coupled, weights, s, own);
         for (unsigned i = 0; i < 4; i++)
-            counts[i] = least(counts[i], own[i]);
+            counts[i] = least(counts[i], own[i] * 1000 / coupled->speed[s]);
     }
     for (unsigned i = 0; i < 4; i++)
-        all += counts[i] * sums[i];
+        all += counts[i] * coupled->least[i][coupled->layers];
     for (uint32_t r = 0; r < coupled->ranks; r++)
         weight += weights[r];
-    const wide bound = all / weight * 1000 / fastest(coupled);
+    const wide bound = all / weight;
     return bound > UINT64_MAX / 4 ? 0 : (uint64_t)bound;
 }
 
@@ -116,10 +110,9 @@ static bool bound_from_ranks(const struct coupled *coupled, uint64_t *bound, str
 static uint64_t stage_bound(const struct coupled *coupled, const uint32_t *busiest, uint32_t s, uint32_t first,
                             uint32_t end, bool whole)
 {
-    const struct intervals *intervals = coupled->intervals;
     uint64_t way = 0;
     if (coupled->order->splits == 1)
-        way = interval_forward_ns(intervals, 0, first) + (whole ? interval_backward_ns(intervals, 0, first) : 0);
+        way = coupled->least[0][first] + (whole ? coupled->least[1][first] : 0);
     const wide scaled = (wide)way * 1000 / fastest(coupled);
     return (uint64_t)scaled + coupled_busy_ns(coupled, busiest[s], first, end, 0);
 }

@@ -33,7 +33,8 @@ static bool must_stop(struct proof *proof)
 
 static uint64_t best_ns(const struct proof *proof)
 {
-    return proof->best->most_lacking == 0 ? proof->best->value_ns : UINT64_MAX;
+    const uint64_t below = proof->coupled->request->below_ns ? proof->coupled->request->below_ns : UINT64_MAX;
+    return proof->best->most_lacking == 0 && proof->best->value_ns < below ? proof->best->value_ns : below;
 }
 
 static bool can_be_better(struct proof *proof)
@@ -69,7 +70,7 @@ static bool place(struct proof *proof, uint32_t s, uint64_t bytes, uint64_t work
         proof->bytes[r] = add_clamped(proof->bytes[r], bytes);
         proof->workspace[r] = workspace > proof->workspace[r] ? workspace : proof->workspace[r];
         fits &= add_clamped(proof->bytes[r], proof->workspace[r])
-             <= proof->coupled->request->cluster->devices[r].memory_bytes;
+             <= proof->coupled->capacity[r];
     }
     return fits;
 }
@@ -130,7 +131,7 @@ static bool fits_as_it_is(struct proof *proof)
             bytes = of ? add_clamped(bytes, of->bytes) : UINT64_MAX;
             workspace = of && of->workspace_bytes > workspace ? of->workspace_bytes : workspace;
         }
-        if (add_clamped(bytes, workspace) > coupled->request->cluster->devices[r].memory_bytes)
+        if (add_clamped(bytes, workspace) > coupled->capacity[r])
             return false;
     }
     return true;
@@ -166,7 +167,7 @@ static uint64_t average_work(const struct proof *proof, uint32_t s, uint32_t fir
     const struct coupled *coupled = proof->coupled;
     const struct placement *placement = coupled->placement;
     unsigned __int128 sum = 0;
-    uint64_t least[4] = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX }, speed = 0;
+    unsigned __int128 least[4], rest = 0;
     uint32_t open = 0;
     for (uint32_t r = 0; r < coupled->ranks; r++) {
         if (placement->held[placement->stage_at[r + 1] - 1] < s)
@@ -187,16 +188,15 @@ static uint64_t average_work(const struct proof *proof, uint32_t s, uint32_t fir
             own[2] += work->inputs;
             own[3] += work->weights;
         }
-        for (unsigned i = 0; i < 4; i++)
-            least[i] = own[i] < least[i] ? own[i] : least[i];
-        speed = coupled->speed[t] > speed ? coupled->speed[t] : speed;
+        // In millionths, on the devices of the stage.
+        for (unsigned i = 0; i < 4; i++) {
+            const unsigned __int128 times = (unsigned __int128)own[i] * 1000000000 / coupled->speed[t];
+            least[i] = t == s || times < least[i] ? times : least[i];
+        }
     }
-    const struct intervals *intervals = coupled->intervals;
-    const unsigned __int128 rest = (unsigned __int128)least[0] * interval_forward_ns(intervals, first, coupled->layers)
-        + (unsigned __int128)least[1] * interval_backward_ns(intervals, first, coupled->layers)
-        + (unsigned __int128)least[2] * interval_backward_input_ns(intervals, first, coupled->layers)
-        + (unsigned __int128)least[3] * interval_backward_weight_ns(intervals, first, coupled->layers);
-    return (uint64_t)((sum + rest * 1000 / speed) / open);
+    for (unsigned i = 0; i < 4; i++)
+        rest += least[i] * (coupled->least[i][coupled->layers] - coupled->least[i][first]);
+    return (uint64_t)((sum + rest / 1000000) / open);
 }
 
 static void try_cuts(struct proof *proof, uint32_t s)
@@ -232,13 +232,25 @@ static double count_cuts(const struct coupled *coupled)
     return count;
 }
 
+// What trying all of them takes, if bounds leave none out.
+static double count_work_of_all(const struct coupled *coupled)
+{
+    return count_cuts(coupled) * (double)(1 + coupled->actions / 32);
+}
+
+bool coupled_is_small(const struct coupled *coupled)
+{
+    enum { SMALL = 4000 };
+    return count_work_of_all(coupled) < SMALL;
+}
+
 bool coupled_prove(struct coupled *coupled, struct coupled_state *best, bool *proved, struct error *error)
 {
     *proved = false;
     // Bounds leave a small part of what there is; beyond that it is not begun.
     enum { LEFT_OUT = 64 };
     const double room = (double)(coupled->budget > coupled->work ? coupled->budget - coupled->work : 0);
-    if (coupled_must_stop(coupled) || count_cuts(coupled) * (double)(1 + coupled->actions / 32) > LEFT_OUT * room)
+    if (coupled_must_stop(coupled) || count_work_of_all(coupled) > LEFT_OUT * room)
         return true;
     struct proof proof = { .coupled = coupled, .best = best, .complete = true, .error = error };
     proof.rows = calloc(coupled->stages, sizeof proof.rows[0]);

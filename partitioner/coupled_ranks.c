@@ -66,7 +66,7 @@ struct coupled_stage *coupled_stage_of(struct coupled *coupled, struct coupled_t
         return NULL;
     }
     const struct stage_bytes bytes =
-        stage_bytes_of_split(interval_bytes(coupled->intervals, first, end), coupled->order->splits);
+        stage_bytes_of_split(interval_bytes(coupled->intervals[stage], first, end), coupled->order->splits);
     *made = (struct coupled_stage){ .stage = stage, .first = first, .end = end, .workspace_bytes = bytes.transient };
     made->bytes = stage_memory_of(&bytes, &coupled->slots[stage]).peak_bytes - bytes.transient;
     table->count++;
@@ -91,7 +91,7 @@ static bool find_front(struct coupled *coupled, struct coupled_stage *of, uint64
         whole && !coupled->is_monotone ? RECOMPUTE_EVERY_FRONT : RECOMPUTE_FRONT;
     uint64_t made = 0;
     recompute_list_clear(&of->front);
-    const bool good = recompute_search(coupled->intervals, of->first, of->end, &coupled->slots[of->stage], capacity,
+    const bool good = recompute_search(coupled->intervals[of->stage], of->first, of->end, &coupled->slots[of->stage], capacity,
                                        wanted, whole ? WHOLE_LABELS : NARROW_LABELS, &made, &of->front, error);
     coupled->work += 1 + made / 8;
     return good;

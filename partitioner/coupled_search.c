@@ -1,15 +1,15 @@
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "common/number.h"
 #include "partitioner/coupled.h"
 #include "partitioner/predict.h"
 #include "partitioner/search_problem.h"
 
-static struct certificate certify(const struct coupled *coupled, const struct coupled_state *best, uint64_t bound,
-                                  bool proved)
+static struct certificate certify(const struct coupled *coupled, const struct coupled_state *best, uint64_t bound)
 {
     const uint64_t value = best->value_ns;
-    bound = proved || bound > value ? value : bound;
+    bound = bound < value ? bound : value;
     struct certificate certificate = { .objective = "iteration_ns", .value_ns = value, .lower_bound_ns = bound,
                                        .proved = bound == value, .by = BY_ENUMERATION };
     certificate.gap = value > 0 ? (double)(value - bound) / (double)value : 0;
@@ -19,10 +19,26 @@ static struct certificate certify(const struct coupled *coupled, const struct co
     return certificate;
 }
 
+// The devices of all copies, in their order.
+static bool set_devices(const struct coupled *coupled, struct plan *plan, uint32_t s, struct error *error)
+{
+    const struct placement *placement = coupled->placement;
+    uint32_t *devices = calloc(coupled->seat_at[coupled->ranks] + 1, sizeof devices[0]), count = 0;
+    if (!devices)
+        return error_no_memory(error, "a stage of a plan");
+    for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++) {
+        const uint32_t rank = placement_rank(placement, s, copy);
+        for (uint32_t seat = coupled->seat_at[rank]; seat < coupled->seat_at[rank + 1]; seat++)
+            devices[count++] = coupled->seats[seat];
+    }
+    const bool good = plan_set_devices(plan, s, devices, count, error);
+    free(devices);
+    return good;
+}
+
 static bool set_stage(struct coupled *coupled, const struct coupled_state *best, struct plan *plan, uint32_t s,
                       struct error *error)
 {
-    const struct placement *placement = coupled->placement;
     const struct segment layers = { best->decision.cuts[s], best->decision.cuts[s + 1] };
     static const struct recompute_choice nothing;
     const struct recompute_choice *choice = &nothing;
@@ -33,12 +49,11 @@ static bool set_stage(struct coupled *coupled, const struct coupled_state *best,
             return false;
         choice = &of->front.at[best->choice[s]];
     }
-    // Rank r is device r, so the ranks of the copies are their devices.
     return plan_set_stage(plan, s, coupled->request->profile, layers, 0, choice->segments, choice->count, error)
-        && plan_set_devices(plan, s, &placement->copies[placement->copy_at[s]], placement_copies(placement, s), error);
+        && set_devices(coupled, plan, s, error);
 }
 
-static struct plan *make_plan(struct coupled *coupled, const struct coupled_state *best, uint64_t bound, bool proved,
+static struct plan *make_plan(struct coupled *coupled, const struct coupled_state *best, uint64_t bound,
                               struct error *error)
 {
     struct plan *plan = search_begin_plan(coupled->request, coupled->stages, error);
@@ -46,7 +61,7 @@ static struct plan *make_plan(struct coupled *coupled, const struct coupled_stat
     for (uint32_t s = 0; good && s < coupled->stages; s++)
         good = set_stage(coupled, best, plan, s, error);
     if (good && plan_predict(plan, coupled->request->profile, error)) {
-        plan->certificate = certify(coupled, best, bound, proved);
+        plan->certificate = certify(coupled, best, bound);
         return plan;
     }
     plan_free(plan);
@@ -73,24 +88,36 @@ static void explain(const struct coupled *coupled, const struct coupled_state *b
                    certain ? "no plan fits, all were tried" : "no plan that fits was found", worst,
                    stages.failed ? "" : stages.data, coupled->generator->name,
                    bytes_format(best->lacks_bytes[worst], lacks), bytes_format(coupled->capacity[worst], has),
-                   coupled->request->cluster->devices[worst].name, coupled->stopped[0] ? "; the search ended early: " : "",
+                   coupled->request->cluster->devices[coupled->seats[coupled->seat_at[worst]]].name, coupled->stopped[0] ? "; the search ended early: " : "",
                    coupled->stopped);
     text_clear(&stages);
+}
+
+// What is known once all decisions were tried.
+static uint64_t none_below(const struct coupled *coupled, const struct coupled_state *best)
+{
+    const uint64_t value = best->most_lacking == 0 ? best->value_ns : UINT64_MAX;
+    const uint64_t below = coupled->request->below_ns;
+    return below && below < value ? below : value;
 }
 
 static struct plan *run(struct coupled *coupled, struct coupled_state *best, struct error *error)
 {
     uint64_t bound;
     bool proved = false;
+    const bool is_brief = coupled->request->below_ns && coupled_is_small(coupled);
     if (!coupled_bound(coupled, &bound, error) || !coupled_start(coupled, best, error)
-        || !coupled_improve(coupled, best, coupled->budget / 2, error))
+        || (!is_brief && !coupled_improve(coupled, best, coupled->budget / 2, error)))
         return NULL;
     if (best->most_lacking > 0 || best->value_ns > bound) {
         if (!coupled_prove(coupled, best, &proved, error))
             return NULL;
     }
+    bound = proved ? none_below(coupled, best) : bound;
+    if (coupled->request->least_ns)
+        *coupled->request->least_ns = bound;
     if (best->most_lacking == 0)
-        return make_plan(coupled, best, bound, proved, error);
+        return make_plan(coupled, best, bound, error);
     explain(coupled, best, proved, error);
     return NULL;
 }

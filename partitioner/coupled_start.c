@@ -48,7 +48,7 @@ static bool cost_of(struct start *start, uint32_t s, uint32_t place, uint32_t fi
                     uint64_t *cost, struct error *error)
 {
     struct coupled *coupled = start->coupled;
-    const struct intervals *intervals = coupled->intervals;
+    const struct intervals *intervals = coupled->intervals[s];
     const struct coupled_stage *of = coupled_stage_of(coupled, &coupled->narrow, s, first, end, error);
     if (!of)
         return false;

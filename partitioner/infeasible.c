@@ -46,7 +46,7 @@ static uint64_t over(uint64_t bytes, uint64_t capacity)
 
 static uint64_t capacity_of(const struct problem *problem, uint32_t s)
 {
-    return problem->request->cluster->devices[s].memory_bytes;
+    return search_device(problem->request, s)->memory_bytes;
 }
 
 static uint64_t lacking(const struct lacks *lacks, uint32_t s, uint32_t first, uint32_t end)
@@ -295,7 +295,7 @@ static void add_ranks(const struct problem *problem, struct text *text)
 void infeasible_explain(struct problem *problem, const struct shortage *shortage, struct error *error)
 {
     const struct profile *profile = problem->request->profile;
-    const struct cluster_device *device = &problem->request->cluster->devices[shortage->stage];
+    const struct cluster_device *device = search_device(problem->request, shortage->stage);
     char needs[NUMBER_SIZE], has[NUMBER_SIZE], lacks[NUMBER_SIZE];
     bytes_format(shortage->needs_bytes, needs);
     bytes_format(device->memory_bytes, has);

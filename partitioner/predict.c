@@ -25,19 +25,26 @@ static struct slots *count_slots(const struct schedule *lowered, struct error *e
     return NULL;
 }
 
-struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunks, uint32_t micro_batches,
-                            struct error *error)
+struct slots *predict_slots_as(const char *schedule, const struct generate_request *request, struct error *error)
 {
     const struct generator *generator = generator_find(schedule, error);
     if (!generator)
         return NULL;
-    const uint32_t run = predict_run_length(generator, ranks, micro_batches);
-    struct schedule *order = schedule_generate(generator->name, ranks, chunks, run, error);
+    struct generate_request longer = *request;
+    longer.micro_batches = predict_run_length(generator, request->ranks, request->micro_batches);
+    struct schedule *order = schedule_generate_as(generator->name, &longer, error);
     struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
     struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
     schedule_free(lowered);
     schedule_free(order);
     return slots;
+}
+
+struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunks, uint32_t micro_batches,
+                            struct error *error)
+{
+    const struct generate_request request = { .ranks = ranks, .chunks = chunks, .micro_batches = micro_batches };
+    return predict_slots_as(schedule, &request, error);
 }
 
 uint64_t predict_reduce_ns(const struct placement *placement, uint32_t stage, uint64_t bytes,

@@ -12,6 +12,7 @@
 // predict_run_length() micro-batches.
 struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunks, uint32_t micro_batches,
                             struct error *error);
+struct slots *predict_slots_as(const char *schedule, const struct generate_request *request, struct error *error);
 uint32_t predict_run_length(const struct generator *generator, uint32_t ranks, uint32_t micro_batches);
 
 // What the copies of a stage take to add up so many bytes of gradients: each gets those

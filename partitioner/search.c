@@ -161,8 +161,9 @@ static bool set_stages(struct search *search, struct plan *plan, struct error *e
         struct recompute_choice choice;
         if (!problem_segments(search->problem, s, layers.first, layers.end, best->forward_ns[s], &choice, error))
             return false;
-        const bool good = plan_set_stage(plan, s, search->problem->request->profile, layers, s, choice.segments,
-                                         choice.count, error);
+        const struct search_request *request = search->problem->request;
+        const bool good = plan_set_stage(plan, s, request->profile, layers, request->devices ? request->devices[s] : s,
+                                         choice.segments, choice.count, error);
         free(choice.segments);
         if (!good)
             return false;
@@ -219,6 +220,8 @@ static bool begin_from_shortage(struct search *search, struct error *error)
                                     error);
     if (good && shortage.lacks_bytes > 0) {
         if (wanted) {
+            if (problem->request->least_ns && shortage.certain)
+                *problem->request->least_ns = NO_WAY;
             *wanted = (struct search_shortage){ true, shortage.stage, shortage.lacks_bytes };
             error_set_kind(error, ERROR_ANSWER, "no plan fits");
         } else {
@@ -241,6 +244,13 @@ static bool begin_from_shortage(struct search *search, struct error *error)
     return good;
 }
 
+static void note_least(const struct search *search, uint64_t least_open)
+{
+    const uint64_t bound = least_open < search->lost_ns ? least_open : search->lost_ns;
+    if (search->problem->request->least_ns)
+        *search->problem->request->least_ns = bound < search->best_ns ? bound : search->best_ns;
+}
+
 static struct plan *run(struct search *search, struct error *error)
 {
     struct problem *problem = search->problem;
@@ -255,6 +265,7 @@ static struct plan *run(struct search *search, struct error *error)
         return NULL;
     if (!search_both_ways(search, &least_open, error))
         return NULL;
+    note_least(search, least_open);
     if (search->best_ns != NO_WAY)
         return make_plan(search, least_open, error);
     error_set_kind(error, ERROR_ANSWER, "no plan was found: %s; nothing is proved, a longer search may find one",
@@ -276,10 +287,9 @@ static struct plan *pattern_search(const struct search_request *request, struct 
 static bool is_pattern(const struct search_request *request, bool *known, struct error *error)
 {
     struct pattern pattern = { 0 };
-    struct schedule *order =
-        schedule_generate(request->schedule, request->ranks, request->chunks, request->micro_batches, error);
+    struct schedule *order = search_order(request, request->micro_batches, error);
     const bool good = order && pattern_read(order, &pattern, error);
-    *known = good && pattern.is_known;
+    *known = good && pattern.is_known && !request->replicas && !request->variants;
     pattern_clear(&pattern);
     schedule_free(order);
     return good;

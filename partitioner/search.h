@@ -1,7 +1,7 @@
 // The search: where to cut a model into stages and what to recompute, so that an
 // iteration of the schedule takes the least simulated time and every stage fits on
-// its device. Rank r is device r of the cluster; which stages it has is the schedule's
-// to say.
+// its device. Which stages a rank has is the schedule's to say, which device it is the
+// request's.
 //
 // What is claimed. The plan's certificate holds the best simulated time found, a
 // bound that no plan can beat, and whether nothing was left to try. A node of the
@@ -38,14 +38,22 @@ struct search_shortage {
 
 struct search_request {
     const struct profile *profile;
-    const struct cluster *cluster;  // its first `ranks` devices are used
+    const struct cluster *cluster;
     const struct network *network;  // between the ranks; NULL: the cluster's
     const char *schedule;
     uint32_t ranks, chunks, micro_batches;  // chunks 0: the schedule's usual number
+    // Who holds what (arrangement.h); NULL: the schedule's own way, rank r on device r, no variants.
+    const uint32_t *replicas;     // ranks of each stage, `stages` of them; they sum to `ranks`
+    uint32_t stages;
+    const uint32_t *devices;      // of each rank; the groups of ranks whose variant takes several, one after the other
+    const char *const *variants;  // of each stage; NULL: none
     struct holding holding;
+    uint64_t below_ns;     // of a search that is part of another: only quicker plans matter; 0: all do
     uint64_t budget;       // units of work; 0: SEARCH_DEFAULT_BUDGET
     uint64_t deadline_ns;  // wall-clock time the search may take; 0: any
     const volatile sig_atomic_t *interrupted;  // ends the search once it is not 0; or NULL
+    // Filled in, with or without a plan: what no plan of the request can beat; UINT64_MAX: none fits; or NULL.
+    uint64_t *least_ns;
     // Filled in where nothing fits, and then nobody works out what would help; or NULL.
     struct search_shortage *shortage;
 };

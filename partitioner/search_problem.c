@@ -30,8 +30,8 @@ static bool check_times(const struct problem *problem, struct error *error)
     const uint32_t last = problem->layers;
     uint64_t slowest = 1000;
     for (uint32_t r = 0; r < problem->ranks; r++)
-        if (problem->request->cluster->devices[r].speed_permille < slowest)
-            slowest = problem->request->cluster->devices[r].speed_permille;
+        if (search_device(problem->request, r)->speed_permille < slowest)
+            slowest = search_device(problem->request, r)->speed_permille;
     unsigned __int128 round = 2 * (unsigned __int128)problem->intervals->forward[last]
                             + problem->intervals->backward[last] + 2 * problem->ranks;
     round = round * 1000 / (slowest);
@@ -137,6 +137,27 @@ struct plan *search_begin_plan(const struct search_request *request, size_t stag
     return NULL;
 }
 
+// --- orders -----------------------------------------------------------------------------
+
+static struct generate_request order_request(const struct search_request *request, uint32_t micro_batches)
+{
+    return (struct generate_request){ .ranks = request->ranks, .chunks = request->chunks,
+                                      .micro_batches = micro_batches, .replicas = request->replicas,
+                                      .stages = request->stages };
+}
+
+struct schedule *search_order(const struct search_request *request, uint32_t micro_batches, struct error *error)
+{
+    const struct generate_request order = order_request(request, micro_batches);
+    return schedule_generate_as(request->schedule, &order, error);
+}
+
+struct slots *search_slots(const struct search_request *request, struct error *error)
+{
+    const struct generate_request order = order_request(request, request->micro_batches);
+    return predict_slots_as(request->schedule, &order, error);
+}
+
 // --- links ------------------------------------------------------------------------------
 
 static const struct link *link_of(const struct network *network, uint32_t from, uint32_t to)
@@ -181,7 +202,7 @@ struct network *search_network(const struct search_request *request, struct erro
         return NULL;
     }
     for (uint32_t r = 0; r < request->ranks; r++)
-        devices[r] = r;
+        devices[r] = request->devices ? request->devices[r] : r;
     struct network *network = cluster_network(request->cluster, devices, request->ranks, error);
     free(devices);
     return network;
@@ -224,7 +245,7 @@ static bool fill(struct problem *problem, struct error *error)
     if (!problem->intervals || !find_network(problem, error))
         return false;
     price_links(problem);
-    problem->slots = predict_slots(request->schedule, problem->ranks, 1, problem->micro_batches, error);
+    problem->slots = search_slots(request, error);
     if (!problem->slots || !check_times(problem, error) || !read_pattern(problem, error))
         return false;
     problem->flushes = problem->generator->weights == WEIGHTS_FLUSH;
@@ -288,7 +309,7 @@ void problem_free(struct problem *problem)
 struct pattern_stage problem_stage(const struct problem *problem, uint32_t stage, uint32_t first, uint32_t end,
                                    uint64_t recompute_ns)
 {
-    const uint64_t speed = problem->request->cluster->devices[stage].speed_permille;
+    const uint64_t speed = search_device(problem->request, stage)->speed_permille;
     struct pattern_stage result = {
         .forward_ns = stage_scaled_ns(interval_forward_ns(problem->intervals, first, end), speed),
         .backward_ns = stage_scaled_ns(interval_backward_ns(problem->intervals, first, end), speed) + recompute_ns,
@@ -367,7 +388,7 @@ static const struct choices *find_choices(struct problem *problem, struct choice
     const size_t at = find_slot(table, stage, first, end);
     if (table->slots[at])
         return table->slots[at];
-    const struct cluster_device *device = &problem->request->cluster->devices[stage];
+    const struct cluster_device *device = search_device(problem->request, stage);
     struct recompute_list list;
     uint64_t made = 0;
     if (!recompute_search(problem->intervals, first, end, &problem->slots[stage], device->memory_bytes, wanted,
@@ -403,7 +424,7 @@ const struct choices *problem_known(const struct problem *problem, uint32_t stag
 bool problem_segments(struct problem *problem, uint32_t stage, uint32_t first, uint32_t end, uint64_t forward_ns,
                       struct recompute_choice *choice, struct error *error)
 {
-    const uint64_t capacity = problem->request->cluster->devices[stage].memory_bytes;
+    const uint64_t capacity = search_device(problem->request, stage)->memory_bytes;
     *choice = (struct recompute_choice){ 0 };
     for (int every = 0; every < 2 && !choice->segments; every++) {
         struct recompute_list list;

@@ -44,6 +44,16 @@ struct problem {
     char stopped[80];               // why the search had to end, or empty
 };
 
+// The device of a rank that is one device.
+static inline const struct cluster_device *search_device(const struct search_request *request, uint32_t rank)
+{
+    return &request->cluster->devices[request->devices ? request->devices[rank] : rank];
+}
+
+// The request's schedule for so many micro-batches, and the slots that its stages need.
+struct schedule *search_order(const struct search_request *request, uint32_t micro_batches, struct error *error);
+struct slots *search_slots(const struct search_request *request, struct error *error);
+
 // What every search asks first: whether there are devices enough, and no more actions
 // than can be planned.
 bool search_check(const struct search_request *request, struct error *error);
@@ -52,7 +62,7 @@ bool search_check(const struct search_request *request, struct error *error);
 // NULL where it cannot be cut into so many stages.
 bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error);
 
-// The links between the first `ranks` devices of the cluster.
+// The links between the devices of the ranks, each a single one.
 struct network *search_network(const struct search_request *request, struct error *error);
 
 // A plan of so many stages with all that the request says, and none of them set.

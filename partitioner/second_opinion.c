@@ -40,7 +40,7 @@ static double work_of(const struct problem *problem, uint32_t s, uint32_t l)
 {
     const double ns = (double)(interval_forward_ns(problem->intervals, l, l + 1)
                                + interval_backward_ns(problem->intervals, l, l + 1));
-    return ns * 1000 / (double)problem->request->cluster->devices[s].speed_permille;
+    return ns * 1000 / (double)search_device(problem->request, s)->speed_permille;
 }
 
 static void add_work(struct sum *sum, uint32_t s, double factor)

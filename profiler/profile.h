@@ -52,6 +52,7 @@ struct profile_layer {
 // numbers stand in `layer`, which has no kind, no spread and no variants.
 struct profile_variant {
     struct profile_layer layer;
+    uint32_t devices;  // on how many it is split, from 1
     uint64_t communication_ns;
 };
 

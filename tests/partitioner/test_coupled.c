@@ -2,10 +2,11 @@
 
 #include "partitioner/pattern.h"
 #include "partitioner/predict.h"
+#include "partitioner/search_problem.h"
 #include "schedules/lower.h"
 #include "tests/partitioner/small.h"
 
-enum { MOST_STAGES = 8, MOST_LAYERS = 7, MOST_WAYS = 512, MOST_DEVICES = 4 };
+enum { MOST_STAGES = 8, MOST_LAYERS = 7, MOST_WAYS = 1024, MOST_DEVICES = 4 };
 
 // --- the twin: all cuts, and for each stage every way to recompute its layers ----------
 
@@ -34,8 +35,8 @@ static void note_way(struct brute *brute, uint32_t s, const struct segment *segm
     uint64_t speed = UINT64_MAX;
     for (uint32_t copy = 0; copy < placement_copies(brute->placement, s); copy++) {
         const uint32_t rank = placement_rank(brute->placement, s, copy);
-        if (request->cluster->devices[rank].speed_permille < speed)
-            speed = request->cluster->devices[rank].speed_permille;
+        if (search_device(request, rank)->speed_permille < speed)
+            speed = search_device(request, rank)->speed_permille;
     }
     const struct stage_bytes bytes =
         stage_bytes_of(request->profile, brute->cuts[s], brute->cuts[s + 1], segments, count, &request->holding);
@@ -90,7 +91,8 @@ static void simulate_ways(struct brute *brute, uint32_t s)
             brute->bytes[rank] += way->bytes;
             if (way->workspace > brute->workspace[rank])
                 brute->workspace[rank] = way->workspace;
-            fits &= brute->bytes[rank] + brute->workspace[rank] <= brute->request->cluster->devices[rank].memory_bytes;
+            const struct cluster_device *device = search_device(brute->request, rank);
+            fits &= brute->bytes[rank] + brute->workspace[rank] <= device->memory_bytes;
         }
         brute->rows[s] = way->row;
         if (fits)
@@ -122,8 +124,7 @@ static struct simulator *simulator_of(const struct search_request *request, uint
                                       const struct network *network)
 {
     struct error error = { 0 };
-    struct schedule *order =
-        schedule_generate(request->schedule, request->ranks, request->chunks, micro_batches, &error);
+    struct schedule *order = search_order(request, micro_batches, &error);
     struct schedule *lowered = order ? schedule_lower(order, &error) : NULL;
     struct simulator *simulator = lowered ? simulator_create(lowered, network, &error) : NULL;
     assert_good(simulator, error);
@@ -136,13 +137,13 @@ static uint64_t brute_force(const struct search_request *request, const struct s
 {
     static struct brute brute;
     struct error error = { 0 };
-    const uint32_t devices[MOST_DEVICES] = { 0, 1, 2, 3 }, m = request->micro_batches;
+    const uint32_t m = request->micro_batches;
     const bool flushes = order->weights == WEIGHTS_FLUSH;
     brute = (struct brute){ .request = request, .stages = order->stages, .splits = order->splits,
                             .best = UINT64_MAX };
     brute.placement = placement_read(order, &error);
-    brute.slots = predict_slots(request->schedule, request->ranks, request->chunks, m, &error);
-    brute.network = cluster_network(request->cluster, devices, request->ranks, &error);
+    brute.slots = search_slots(request, &error);
+    brute.network = cluster_network(request->cluster, request->devices, request->ranks, &error);
     assert_good(brute.placement && brute.slots && brute.network, error);
     brute.simulators[0] = simulator_of(request, flushes ? m : 3 * m, brute.network);
     brute.simulators[1] = flushes ? NULL : simulator_of(request, 2 * m, brute.network);
@@ -164,8 +165,7 @@ static void set_memory(const struct search_request *request, const struct schedu
 {
     struct error error = { 0 };
     struct placement *placement = placement_read(order, &error);
-    struct slots *slots =
-        predict_slots(request->schedule, request->ranks, request->chunks, request->micro_batches, &error);
+    struct slots *slots = search_slots(request, &error);
     assert_good(placement && slots, error);
     const uint32_t layers = (uint32_t)request->profile->layer_count;
     const bool roomy = random_below(seed, 3) == 0;
@@ -182,7 +182,7 @@ static void set_memory(const struct search_request *request, const struct schedu
         first = end;
     }
     for (uint32_t r = 0; r < request->ranks; r++)
-        cluster->devices[r].memory_bytes = 1 + needs[r] - needs[r] / 8 + needs[r] / 8 * random_below(seed, roomy ? 12 : 3);
+        cluster->devices[request->devices[r]].memory_bytes = 1 + needs[r] - needs[r] / 8 + needs[r] / 8 * random_below(seed, roomy ? 12 : 3);
     placement_free(placement);
     free(slots);
 }
@@ -195,8 +195,34 @@ static const struct generator *random_generator(uint64_t *seed)
     return &generators[random_below(seed, count)];
 }
 
+// Ranks of each stage, with more than one of some; and ranks on any of the devices.
+struct drawn {
+    uint32_t replicas[MOST_DEVICES], devices[MOST_DEVICES];
+};
+
+static void draw_replicas(uint64_t *seed, struct search_request *request, struct drawn *drawn)
+{
+    request->stages = 1 + (uint32_t)random_below(seed, 3);
+    request->ranks = 0;
+    for (uint32_t s = 0; s < request->stages; s++)
+        request->ranks += drawn->replicas[s] = 1 + (uint32_t)random_below(seed, 3);
+    request->replicas = drawn->replicas;
+}
+
+static void draw_devices(uint64_t *seed, struct search_request *request, struct drawn *drawn)
+{
+    for (uint32_t i = 0; i < MOST_DEVICES; i++)
+        drawn->devices[i] = i;
+    for (uint32_t i = 0; random_below(seed, 2) && i < MOST_DEVICES; i++) {
+        const uint32_t other = (uint32_t)random_below(seed, MOST_DEVICES), own = drawn->devices[i];
+        drawn->devices[i] = drawn->devices[other];
+        drawn->devices[other] = own;
+    }
+    request->devices = drawn->devices;
+}
+
 // A request for a schedule that only this search plans for; NULL if the numbers drawn suit none.
-static struct schedule *random_order(uint64_t *seed, struct search_request *request)
+static struct schedule *random_order(uint64_t *seed, struct search_request *request, struct drawn *drawn)
 {
     struct error ignored = { 0 };
     struct pattern pattern = { 0 };
@@ -205,10 +231,14 @@ static struct schedule *random_order(uint64_t *seed, struct search_request *requ
     request->ranks = 2 + (uint32_t)random_below(seed, 3);
     request->chunks = generator->usual_chunks;
     request->micro_batches = 1 + (uint32_t)random_below(seed, 8);
-    struct schedule *order =
-        schedule_generate(generator->name, request->ranks, request->chunks, request->micro_batches, &ignored);
+    request->replicas = NULL;
+    if (generator->takes_replicas)
+        draw_replicas(seed, request, drawn);
+    draw_devices(seed, request, drawn);
+    struct schedule *order = request->ranks <= MOST_DEVICES ? search_order(request, request->micro_batches, &ignored)
+                                                            : NULL;
     const bool wanted = order && order->stages <= MOST_LAYERS && pattern_read(order, &pattern, &ignored)
-                     && !pattern.is_known;
+                     && (!pattern.is_known || request->replicas);
     pattern_clear(&pattern);
     if (wanted)
         return order;
@@ -224,7 +254,8 @@ static void small_plans_are_the_best_there_are(void **state)
     for (uint64_t trial = 0; trial < trials;) {
         struct error error = { 0 };
         struct search_request request = { .holding.optimizer = (enum optimizer_kind)random_below(&seed, 3) };
-        struct schedule *order = random_order(&seed, &request);
+        struct drawn drawn;
+        struct schedule *order = random_order(&seed, &request, &drawn);
         if (!order)
             continue;
         trial++;
@@ -233,10 +264,10 @@ static void small_plans_are_the_best_there_are(void **state)
         if (random_below(&seed, 3) == 0)
             small_random_edges(&seed, profile);
         const uint64_t rate = random_below(&seed, 3) == 0 ? 1000000000 : 1000000000000;
-        struct cluster *cluster = cluster_uniform(request.ranks, 1, random_below(&seed, 200), rate, &error);
+        struct cluster *cluster = cluster_uniform(MOST_DEVICES, 1, random_below(&seed, 200), rate, &error);
         assert_good(cluster, error);
         if (random_below(&seed, 4) == 0)
-            for (uint32_t r = 0; r < request.ranks; r++)
+            for (uint32_t r = 0; r < MOST_DEVICES; r++)
                 cluster->devices[r].speed_permille = 500 + 250 * random_below(&seed, 4);
         request.profile = profile;
         request.cluster = cluster;
