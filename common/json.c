@@ -108,7 +108,8 @@ void json_refuse_key(const struct json *object, const char *key, const char *for
 static struct json child_of(const struct json *parent, const cJSON *node, size_t index)
 {
     return (struct json){ .document = parent->document, .parent = parent, .node = node,
-                          .next = cJSON_IsArray(node) ? node->child : NULL, .key = node->string, .index = index };
+                          .next = cJSON_IsArray(node) || cJSON_IsObject(node) ? node->child : NULL, .key = node->string,
+                          .index = index };
 }
 
 static int by_name_then_place(const void *a, const void *b)
@@ -220,7 +221,8 @@ void json_free(struct json_document *document)
 struct json json_root(struct json_document *document)
 {
     const cJSON *root = document->root;
-    return (struct json){ .document = document, .node = root, .next = cJSON_IsArray(root) ? root->child : NULL };
+    const bool holds_some = cJSON_IsArray(root) || cJSON_IsObject(root);
+    return (struct json){ .document = document, .node = root, .next = holds_some ? root->child : NULL };
 }
 
 bool json_ok(const struct json_document *document, struct error *error)
@@ -365,6 +367,32 @@ bool json_next(struct json *array, struct json *item)
     array->next_index++;
     array->next = next->next;
     return true;
+}
+
+bool json_next_key(struct json *object, struct json *value)
+{
+    const cJSON *node = node_of(object);
+    cJSON *next = (cJSON *)object->next;
+    if (node && !cJSON_IsObject(node))
+        json_refuse(object, "is %s, not an object", kind_of(node));
+    if (!node || !next || !cJSON_IsObject(node))
+        return false;
+    next->valueint = 1;
+    *value = child_of(object, next, 0);
+    object->next = next->next;
+    return true;
+}
+
+enum json_kind json_kind(const struct json *place)
+{
+    const cJSON *node = node_of(place);
+    return !node                  ? JSON_NOTHING
+         : cJSON_IsString(node)   ? JSON_STRING
+         : cJSON_IsNumber(node)   ? JSON_NUMBER
+         : cJSON_IsBool(node)     ? JSON_TRUTH
+         : cJSON_IsNull(node)     ? JSON_NULL
+         : cJSON_IsArray(node)    ? JSON_ARRAY
+                                  : JSON_OBJECT;
 }
 
 size_t json_count(const struct json *array)

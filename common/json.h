@@ -77,6 +77,13 @@ size_t json_choice(struct json *object, const char *key, const char *const *name
 bool json_next(struct json *array, struct json *item);
 size_t json_count(const struct json *array);  // of items, or of an object's keys
 
+// Walks an object's keys, in the order in which they stand; each counts as asked for.
+bool json_next_key(struct json *object, struct json *value);
+
+// What stands at a place that a walk has given; JSON_NOTHING after an error.
+enum json_kind { JSON_NOTHING, JSON_NULL, JSON_TRUTH, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
+enum json_kind json_kind(const struct json *place);
+
 // The value of an array's item itself.
 uint64_t json_item_u64(struct json *item, uint64_t least, uint64_t most);
 const char *json_item_string(struct json *item);

@@ -292,6 +292,33 @@ static void keys_nobody_asked_for_are_counted_past_64_too(void **state)
     text_clear(&text);
 }
 
+static void keys_are_walked_as_they_stand(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "b", "a", "c", "d" };
+    static const char text[] = "{\"b\": 1, \"a\": [true, null], \"c\": {}, \"d\": \"\"}";
+    static const enum json_kind kinds[] = { JSON_NUMBER, JSON_ARRAY, JSON_OBJECT, JSON_STRING };
+    struct error error = { 0 };
+    struct json_document *document = json_parse(text, strlen(text), "walk.json", &error);
+    assert_good(document, error);
+    struct json root = json_root(document), value, item;
+    size_t at = 0;
+    for (; json_next_key(&root, &value); at++) {
+        assert_string_equal(value.key, names[at]);
+        assert_int_equal(json_kind(&value), kinds[at]);
+        if (at == 1) {
+            assert_true(json_next(&value, &item) && json_kind(&item) == JSON_TRUTH);
+            assert_true(json_next(&value, &item) && json_kind(&item) == JSON_NULL);
+            assert_false(json_next_key(&value, &item));
+        }
+    }
+    assert_int_equal(at, 2);
+    assert_false(json_ok(document, &error));
+    assert_error(error, "walk.json: a: is a list, not an object");
+    assert_int_equal(json_kind(&value), JSON_NOTHING);
+    json_free(document);
+}
+
 // --- files -----------------------------------------------------------------------------
 
 static void files_that_cannot_be_read_are_one_sentence(void **state)
@@ -315,7 +342,7 @@ static void files_that_cannot_be_read_are_one_sentence(void **state)
 int main(void)
 {
     enum { FAULTS = sizeof faults / sizeof faults[0], MISREADINGS = sizeof misreadings / sizeof misreadings[0] };
-    struct CMUnitTest tests[FAULTS + MISREADINGS + 7] = {
+    struct CMUnitTest tests[FAULTS + MISREADINGS + 8] = {
         cmocka_unit_test(a_long_key_is_cut_in_the_sentence),
         cmocka_unit_test(a_million_levels_are_one_sentence),
         cmocka_unit_test(sixty_four_levels_are_read),
@@ -323,10 +350,11 @@ int main(void)
         cmocka_unit_test(after_an_error_every_answer_is_zero),
         cmocka_unit_test(keys_nobody_asked_for_are_counted_past_64_too),
         cmocka_unit_test(files_that_cannot_be_read_are_one_sentence),
+        cmocka_unit_test(keys_are_walked_as_they_stand),
     };
     for (size_t i = 0; i < FAULTS; i++)
-        tests[7 + i] = (struct CMUnitTest)TEST_ROW(is_refused_with_its_place, &faults[i]);
+        tests[8 + i] = (struct CMUnitTest)TEST_ROW(is_refused_with_its_place, &faults[i]);
     for (size_t i = 0; i < MISREADINGS; i++)
-        tests[7 + FAULTS + i] = (struct CMUnitTest)TEST_ROW(is_refused_by_the_reader, &misreadings[i]);
+        tests[8 + FAULTS + i] = (struct CMUnitTest)TEST_ROW(is_refused_by_the_reader, &misreadings[i]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
