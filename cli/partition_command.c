@@ -1,9 +1,7 @@
 // weir partition PROFILE: which layers on which devices, and which are recomputed.
 
-#include <stdio.h>
-#include <string.h>
-
 #include "cli/command.h"
+#include "cli/plan_given.h"
 #include "cli/plan_request.h"
 #include "partitioner/second_opinion.h"
 
@@ -11,6 +9,7 @@ enum { KEY_SECOND_OPINION = KEY_OWN };
 
 struct given {
     struct plan_options plan;
+    struct given_plan by_hand;
     bool second_opinion;
     struct shared_options output;  // --json, -o
 };
@@ -28,6 +27,8 @@ static error_t take(int key, char *argument, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &given->plan;
+        state->child_inputs[1] = &given->by_hand;
+        given->by_hand.options = &given->plan;
         return 0;
     case KEY_SECOND_OPINION:
         given->second_opinion = true;
@@ -37,7 +38,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
     }
 }
 
-static const struct argp_child children[] = { { &plan_argp, 0, NULL, 0 }, { 0 } };
+static const struct argp_child children[] = { { &plan_argp, 0, NULL, 0 }, { &given_plan_argp, 0, NULL, 0 }, { 0 } };
 
 static const struct argp argp = {
     .options = options,
@@ -54,19 +55,10 @@ static const struct argp argp = {
 
 static int print(const struct given *given, const struct plan *plan)
 {
-    struct text table = { 0 }, document = { 0 };
-    plan_write(plan, &document);
-    const char *output = given->output.output;
-    if (given->output.json || (output && strcmp(output, "-") == 0))
-        return command_write(&document, output, 0);
-    int code = 0;
-    if (output)
-        code = command_write(&document, output, 0);
-    text_clear(&document);
-    if (code)
-        return code;
-    plan_print(plan, &table);
-    return command_write(&table, NULL, 0);
+    struct text table = { 0 };
+    if (!plan_output_is_document(&given->output))
+        plan_print(plan, &table);
+    return plan_output(plan, &given->output, &table, 0);
 }
 
 // GLPK gets a minute and 4 GiB.
@@ -84,10 +76,12 @@ static int run(int count, char **arguments)
 {
     struct given given = { .second_opinion = false };
     command_parse(&argp, count, arguments, &given);
+    if (given_plan_is_asked(&given.by_hand))
+        return given_plan_run(&given.by_hand, &given.output);
 
     struct error error = { 0 };
     struct plan_request request;
-    if (!plan_request_load(&given.plan, &request, &error))
+    if (!plan_request_load(&given.plan, NULL, &request, &error))
         return command_fail(&error);
     struct plan *plan = plan_search(&request.request, &error);
     int code = plan ? print(&given, plan) : command_fail(&error);

@@ -1,7 +1,9 @@
 #include "cli/plan_request.h"
 
 #include <signal.h>
+#include <string.h>
 
+#include "cli/command.h"
 #include "common/json.h"
 #include "common/number.h"
 
@@ -43,7 +45,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
         option_argument(&given->profile, argument, "profile", state);
         break;
     case ARGP_KEY_END:
-        if (!given->profile || !given->shared.cluster || !given->shared.schedule || !given->shared.micro_batches)
+        if (!given->profile
+            || (!given->is_partial
+                && (!given->shared.cluster || !given->shared.schedule || !given->shared.micro_batches)))
             argp_error(state, "a profile, --cluster, --schedule and --micro-batches are needed");
         break;
     default:
@@ -62,35 +66,55 @@ static void interrupt(int signal_number)
     interrupted = 1;
 }
 
-static void fill(const struct plan_options *given, struct plan_request *request)
+// The ranks of a document are those of its own cluster.
+static void fill(const struct plan_options *given, const struct plan_defaults *defaults, struct plan_request *request)
 {
     const struct shared_options *shared = &given->shared;
     struct cluster *cluster = request->cluster;
     for (size_t i = 0; shared->memory_bytes && i < cluster->device_count; i++)
         cluster->devices[i].memory_bytes = shared->memory_bytes;
+    const uint32_t ranks = defaults->ranks && !shared->cluster ? defaults->ranks : (uint32_t)cluster->device_count;
     request->request = (struct search_request){
         .profile = request->profile,
         .cluster = cluster,
-        .schedule = shared->schedule,
-        .ranks = (uint32_t)(shared->ranks ? shared->ranks : cluster->device_count),
-        .chunks = (uint32_t)shared->chunks,
-        .micro_batches = (uint32_t)shared->micro_batches,
-        .holding.optimizer = shared->has_optimizer ? shared->optimizer : OPTIMIZER_ADAMW,
+        .schedule = shared->schedule ? shared->schedule : defaults->schedule,
+        .ranks = shared->ranks ? (uint32_t)shared->ranks : ranks,
+        .chunks = shared->chunks ? (uint32_t)shared->chunks : shared->schedule ? 0 : defaults->chunks,
+        .micro_batches = shared->micro_batches ? (uint32_t)shared->micro_batches : defaults->micro_batches,
+        .holding = defaults->holding,
         .budget = given->budget,
         .deadline_ns = given->deadline_ns,
         .interrupted = &interrupted,
     };
+    if (shared->has_optimizer || !defaults->has_holding)
+        request->request.holding.optimizer = shared->has_optimizer ? shared->optimizer : OPTIMIZER_ADAMW;
 }
 
-bool plan_request_load(const struct plan_options *given, struct plan_request *request, struct error *error)
+static bool says_all(const struct plan_options *given, const struct plan_defaults *defaults, struct error *error)
 {
-    *request = (struct plan_request){ .profile = profile_load(given->profile, error) };
-    request->cluster = request->profile ? cluster_load(given->shared.cluster, error) : NULL;
+    const char *missing = !given->shared.cluster && !defaults->cluster               ? "--cluster"
+                        : !given->shared.schedule && !defaults->schedule             ? "--schedule"
+                        : !given->shared.micro_batches && !defaults->micro_batches ? "--micro-batches"
+                                                                                     : NULL;
+    return !missing || error_set(error, "%s is needed: %s does not say it", missing, defaults->document);
+}
+
+bool plan_request_load(const struct plan_options *given, const struct plan_defaults *given_defaults,
+                       struct plan_request *request, struct error *error)
+{
+    const struct plan_defaults none = { .document = "nothing else" };
+    const struct plan_defaults *defaults = given_defaults ? given_defaults : &none;
+    *request = (struct plan_request){ .cluster_is_borrowed = !given->shared.cluster };
+    if (!says_all(given, defaults, error))
+        return false;
+    request->profile = profile_load(given->profile, error);
+    if (request->profile)
+        request->cluster = given->shared.cluster ? cluster_load(given->shared.cluster, error) : defaults->cluster;
     if (!request->cluster) {
         plan_request_clear(request);
         return false;
     }
-    fill(given, request);
+    fill(given, defaults, request);
     const struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND };  // a second one kills
     sigaction(SIGINT, &action, NULL);
     return true;
@@ -99,6 +123,31 @@ bool plan_request_load(const struct plan_options *given, struct plan_request *re
 void plan_request_clear(struct plan_request *request)
 {
     profile_free(request->profile);
-    cluster_free(request->cluster);
+    if (!request->cluster_is_borrowed)
+        cluster_free(request->cluster);
     *request = (struct plan_request){ .profile = NULL };
+}
+
+bool plan_output_is_document(const struct shared_options *output)
+{
+    return output->json || (output->output && strcmp(output->output, "-") == 0);
+}
+
+int plan_output(const struct plan *plan, const struct shared_options *output, struct text *table, int code)
+{
+    struct text document = { 0 };
+    plan_write(plan, &document);
+    if (plan_output_is_document(output)) {
+        text_clear(table);
+        return command_write(&document, output->output, code);
+    }
+    if (output->output) {
+        const int failed = command_write(&document, output->output, 0);
+        if (failed) {
+            text_clear(table);
+            return failed;
+        }
+    }
+    text_clear(&document);
+    return command_write(table, NULL, code);
 }

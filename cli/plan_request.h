@@ -15,7 +15,18 @@
 struct plan_options {
     const char *profile;
     uint64_t budget, deadline_ns;
+    bool is_partial;  // set by a command that knows where the rest comes from
     struct shared_options shared;
+};
+
+// What a document says that the options leave out; NULL or 0 where it does not, too.
+struct plan_defaults {
+    const char *document;
+    struct cluster *cluster;  // borrowed
+    const char *schedule;
+    uint32_t ranks, chunks, micro_batches;
+    bool has_holding;
+    struct holding holding;
 };
 
 extern const struct argp plan_argp;
@@ -25,10 +36,20 @@ extern const struct argp plan_argp;
 struct plan_request {
     struct profile *profile;
     struct cluster *cluster;
+    bool cluster_is_borrowed;
     struct search_request request;
 };
 
-bool plan_request_load(const struct plan_options *options, struct plan_request *request, struct error *error);
+// `defaults` may be NULL where the options are not partial.
+bool plan_request_load(const struct plan_options *options, const struct plan_defaults *defaults,
+                       struct plan_request *request, struct error *error);
 void plan_request_clear(struct plan_request *request);
+
+// Whether --json or -o - ask for a plan's document on standard output, and nothing else there.
+bool plan_output_is_document(const struct shared_options *output);
+
+// Writes the document where it is asked for, else `table`, which is freed; and returns
+// `code`, or the code of what went wrong in writing.
+int plan_output(const struct plan *plan, const struct shared_options *output, struct text *table, int code);
 
 #endif

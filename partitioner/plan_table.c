@@ -269,6 +269,10 @@ static void print_certificate(const struct certificate *certificate, struct text
         text_add(text, " Proved optimal: no other cut or recomputation that fits is faster.\n");
         return;
     }
+    if (certificate->lower_bound_ns == 0) {
+        text_add(text, " No bound: %s.\n", certificate->stopped);
+        return;
+    }
     text_add(text, " It is at most ");
     add_percent(text, certificate->gap, 1);
     text_add(text, " from optimal: nothing that fits can take less than %s%s%s.\n",

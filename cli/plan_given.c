@@ -1,0 +1,206 @@
+#include "cli/plan_given.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "common/number.h"
+#include "partitioner/evaluate.h"
+#include "partitioner/handmade.h"
+#include "partitioner/reprice.h"
+
+enum { KEY_EVALUATE = KEY_OWN, KEY_CUTS, KEY_RECOMPUTE };
+
+static const struct argp_option options[] = {
+    { "evaluate", KEY_EVALUATE, "PLAN", 0, "Price this plan, also one made by hand, and say how far it is from the best", 1 },
+    { "cuts", KEY_CUTS, "[N,...]", 0, "The same for so many layers on each stage, in order", 1 },
+    { "recompute", KEY_RECOMPUTE, "[K,...]", 0, "With --cuts: the first K layers of each stage are run again, each alone", 1 },
+    { 0 },
+};
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct given_plan *given = state->input;
+    switch (key) {
+    case KEY_EVALUATE:
+        given->evaluate = argument;
+        given->options->is_partial = true;
+        return 0;
+    case KEY_CUTS:
+        given->cuts = argument;
+        return 0;
+    case KEY_RECOMPUTE:
+        given->recompute = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (given->evaluate && given->cuts)
+            argp_error(state, "--evaluate or --cuts, not both");
+        if (given->recompute && !given->cuts)
+            argp_error(state, "--recompute says how many layers of each stage are run again; give --cuts too");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp given_plan_argp = { .options = options, .parser = take };
+
+bool given_plan_is_asked(const struct given_plan *given)
+{
+    return given->evaluate || given->cuts;
+}
+
+static struct plan_defaults defaults_of(const struct given_plan *given, const struct handmade *handmade)
+{
+    return (struct plan_defaults){
+        .document = given->evaluate,
+        .cluster = handmade->cluster,
+        .schedule = handmade->schedule[0] ? handmade->schedule : NULL,
+        .ranks = handmade->ranks,
+        .chunks = handmade->chunks,
+        .micro_batches = handmade->micro_batches,
+        .has_holding = handmade->has_holding,
+        .holding = handmade->holding,
+    };
+}
+
+// --- what is said of it ---------------------------------------------------------------
+
+static double percent_slower(uint64_t slow, uint64_t fast)
+{
+    return fast > 0 ? 100 * ((double)slow / (double)fast - 1) : 0;
+}
+
+static void say_distance(const struct plan *plan, const struct plan *best, bool fits, struct text *text)
+{
+    char time[NUMBER_SIZE];
+    const uint64_t own = plan->iteration_ns, other = best->iteration_ns;
+    const char *claim = best->certificate.proved ? ", which is proved" : "";
+    time_format(other, time);
+    if (own == other && fits)
+        text_add(text, "As quick as the plan found%s.\n", claim);
+    else if (own > other)
+        text_add(text, "%.1f %% slower than the plan found, which %s %s%s.\n", percent_slower(own, other),
+                 fits ? "takes" : "fits and takes", time, best->certificate.proved ? ": proved" : "");
+    else
+        text_add(text, "%.1f %% quicker than the plan found, which takes %s%s.\n", percent_slower(other, own), time,
+                 fits ? "" : " and fits");
+}
+
+static int no_memory(void)
+{
+    struct error error = { 0 };
+    error_no_memory(&error, "what is said of a plan");
+    return command_fail(&error);
+}
+
+// The plan's table is the answer; what is wrong with it, and what differs, goes to standard error.
+static int print(const struct plan *plan, const struct plan *best, const struct plan_excess *excess,
+                 struct text *differences, const struct shared_options *output)
+{
+    const bool fits = excess->lacks_bytes == 0;
+    struct text table = { 0 }, refusal = { 0 };
+    if (!plan_output_is_document(output)) {
+        plan_print(plan, &table);
+        if (best)
+            say_distance(plan, best, fits, &table);
+    }
+    if (!fits)
+        plan_say_excess(plan, excess, &refusal);
+    if (refusal.failed || differences->failed)
+        return no_memory();
+    if (differences->length)
+        fprintf(stderr, "%s", differences->data);
+    const int code = plan_output(plan, output, &table, fits ? 0 : ERROR_ANSWER);
+    if (!fits && code == ERROR_ANSWER)
+        fprintf(stderr, "weir: the plan does not fit: %s\n", refusal.data);
+    text_clear(&refusal);
+    return code;
+}
+
+// The best plan there is, or NULL where nothing fits; false when more than that went wrong.
+static bool find_best(const struct search_request *request, struct plan **best, struct error *error)
+{
+    struct error why = { 0 };
+    struct search_shortage shortage = { 0 };
+    struct search_request quick = *request;
+    quick.shortage = &shortage;
+    *best = plan_search(&quick, &why);
+    return *best || why.kind == ERROR_ANSWER || error_set_kind(error, why.kind, "%s", why.text);
+}
+
+static int judge(struct plan *plan, const struct search_request *request, struct text *differences,
+                 const struct shared_options *output)
+{
+    struct error error = { 0 };
+    struct plan_excess excess;
+    struct plan *best = NULL;
+    if (!plan_find_excess(plan, &excess, &error) || !find_best(request, &best, &error))
+        return command_fail(&error);
+    const bool fits = excess.lacks_bytes == 0;
+    const struct certificate none = { .by = BY_ENUMERATION };
+    plan_certify_by(plan, best ? &best->certificate : &none, fits);
+    int code;
+    if (fits && !plan_evaluate(plan, request->profile, &error)) {
+        error_at(&error, "the prices of the plan do not hold, which is a fault of ours");
+        error.kind = ERROR_MACHINE;
+        code = command_fail(&error);
+    } else {
+        code = print(plan, best, &excess, differences, output);
+    }
+    plan_free(best);
+    return code;
+}
+
+// --- the whole --------------------------------------------------------------------------
+
+// Whether a whole plan is priced as it was made: what an option changed is no surprise.
+static bool is_as_it_was(const struct shared_options *given)
+{
+    return !given->cluster && !given->schedule && !given->ranks && !given->chunks && !given->micro_batches
+        && !given->memory_bytes && !given->has_optimizer;
+}
+
+static int run_file(const struct given_plan *given, const struct shared_options *output)
+{
+    struct error error = { 0 };
+    struct plan_request request = { 0 };
+    struct text differences = { 0 };
+    struct plan *plan = NULL;
+    struct handmade *handmade = handmade_load(given->evaluate, &error);
+    if (handmade) {
+        const struct plan_defaults defaults = defaults_of(given, handmade);
+        if (plan_request_load(given->options, &defaults, &request, &error))
+            plan = handmade_plan(handmade, &request.request, &error);
+        if (!plan && handmade->whole)
+            error_at(&error, "%s", given->evaluate);
+    }
+    bool good = plan != NULL;
+    if (good && (!handmade->whole || is_as_it_was(&given->options->shared)))
+        good = handmade_compare(handmade, plan, &differences, &error);
+    const int code = good ? judge(plan, &request.request, &differences, output) : command_fail(&error);
+    text_clear(&differences);
+    plan_free(plan);
+    plan_request_clear(&request);
+    handmade_free(handmade);
+    return code;
+}
+
+static int run_counts(const struct given_plan *given, const struct shared_options *output)
+{
+    struct error error = { 0 };
+    struct plan_request request;
+    if (!plan_request_load(given->options, NULL, &request, &error))
+        return command_fail(&error);
+    struct text differences = { 0 };
+    struct plan *plan = handmade_count(given->cuts, given->recompute, &request.request, &error);
+    const int code = plan ? judge(plan, &request.request, &differences, output) : command_fail(&error);
+    plan_free(plan);
+    plan_request_clear(&request);
+    return code;
+}
+
+int given_plan_run(const struct given_plan *given, const struct shared_options *output)
+{
+    return given->evaluate ? run_file(given, output) : run_counts(given, output);
+}
