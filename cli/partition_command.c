@@ -62,10 +62,10 @@ static int print(const struct given *given, const struct plan *plan)
 }
 
 // GLPK gets a minute and 4 GiB.
-static int print_second_opinion(const struct search_request *request, struct error *error)
+static int print_second_opinion(const struct search_request *request, const struct plan *plan, struct error *error)
 {
     struct second_opinion opinion;
-    if (!second_opinion_ask(request, (struct integer_limits){ 60, (uint64_t)4 << 30 }, &opinion, error))
+    if (!second_opinion_ask(request, plan, (struct integer_limits){ 60, (uint64_t)4 << 30 }, &opinion, error))
         return command_fail(error);
     struct text text = { 0 };
     second_opinion_print(&opinion, &text);
@@ -86,7 +86,7 @@ static int run(int count, char **arguments)
     struct plan *plan = plan_search(&request.request, &error);
     int code = plan ? print(&given, plan) : command_fail(&error);
     if (code == 0 && given.second_opinion)
-        code = print_second_opinion(&request.request, &error);
+        code = print_second_opinion(&request.request, plan, &error);
     plan_free(plan);
     plan_request_clear(&request);
     return code;

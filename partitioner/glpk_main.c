@@ -1,9 +1,12 @@
-// weir-glpk SECONDS BYTES < model.lp > answer.json
+// weir-glpk SECONDS BYTES solve|relax [START] < model.lp > answer.json
 //
 // Solves an integer program in CPLEX LP form with GLPK, within limits on time and
-// memory, and prints one "weir.integer" document. A program of its own because
-// GLPK calls abort() on errors, and because it is GPL-3: nothing else of Weir is
-// linked with it.
+// memory, and prints one "weir.integer" document. `relax` solves it without the
+// integrality, and adds the duals of its rows. START is a file with a good answer to
+// begin with, `name value` on each line; what it does not name is 0.
+//
+// A program of its own because GLPK calls abort() on errors, and because it is GPL-3:
+// nothing else of Weir is linked with it.
 
 #include <glpk.h>
 #include <limits.h>
@@ -37,13 +40,68 @@ static void limit(uint64_t seconds, uint64_t bytes)
     glp_mem_limit(mebibytes > INT_MAX ? INT_MAX : mebibytes < 1 ? 1 : (int)mebibytes);
 }
 
-// The bound can only be asked for while the search runs.
-static void remember_bound(glp_tree *tree, void *info)
+// What the search is told and asked while it runs: the bound cannot be had later, and
+// there is no other way to begin with a known answer.
+struct talk {
+    double bound;   // that of the relaxation until the search knows more
+    double *start;  // per column, from 1; NULL: nothing is known
+};
+
+static void talk(glp_tree *tree, void *info)
 {
-    double *bound = info;
+    struct talk *with = info;
     const int best = glp_ios_best_node(tree);
-    if (best != 0)
-        *bound = glp_ios_node_bound(tree, best);
+    const double bound = best != 0 ? glp_ios_node_bound(tree, best) : -INFINITY;
+    with->bound = (bound > with->bound) == (glp_get_obj_dir(glp_ios_get_prob(tree)) == GLP_MIN) ? bound : with->bound;
+    if (glp_ios_reason(tree) == GLP_IHEUR && with->start) {
+        glp_ios_heur_sol(tree, with->start);
+        free(with->start);
+        with->start = NULL;
+    }
+}
+
+// GLPK's tolerances are absolute: where all costs are small it calls wrong answers
+// optimal. The least cost becomes 1, unless the largest would then pass 10^7.
+static double scale_objective(glp_prob *problem)
+{
+    double least = INFINITY, most = 0;
+    const int columns = glp_get_num_cols(problem);
+    for (int column = 1; column <= columns; column++) {
+        const double cost = fabs(glp_get_obj_coef(problem, column));
+        least = cost > 0 && cost < least ? cost : least;
+        most = cost > most ? cost : most;
+    }
+    if (most == 0)
+        return 1;
+    double scale = 1 / least < 1e7 / most ? 1 / least : 1e7 / most;
+    scale = scale > 1 ? scale : 1;
+    for (int column = 0; column <= columns; column++)
+        glp_set_obj_coef(problem, column, scale * glp_get_obj_coef(problem, column));
+    return scale;
+}
+
+// NULL where the file is not what it should be.
+static double *read_start(glp_prob *problem, const char *path)
+{
+    FILE *file = fopen(path, "r");
+    double *start = calloc((size_t)glp_get_num_cols(problem) + 1, sizeof start[0]);
+    char name[64];
+    double value;
+    bool good = file && start;
+    glp_create_index(problem);
+    while (good && fscanf(file, "%63s %lf", name, &value) == 2) {
+        const int column = glp_find_col(problem, name);
+        good = column > 0;
+        if (good)
+            start[column] = value;
+    }
+    good = good && feof(file);
+    if (file)
+        fclose(file);
+    if (good)
+        return start;
+    free(start);
+    return NULL;
 }
 
 static bool print(const struct text *text)
@@ -65,26 +123,46 @@ static int refuse(const char *reason)
     return printed ? 2 : 3;
 }
 
-static int answer(glp_prob *problem, const char *status, double bound, bool has_values)
+struct outcome {
+    const char *status;
+    bool relaxed, has_values;
+    double value, bound;  // in the model's own units
+    double scale;         // of the objective that was solved
+};
+
+static double known(double number)
+{
+    return isfinite(number) && fabs(number) < 1e15 ? number : 0;
+}
+
+static void put_named(struct json_writer *writer, const char *name, double value)
+{
+    if (fabs(value) < 1e-9)
+        return;
+    json_begin_object(writer, NULL, JSON_INLINE);
+    json_put_string(writer, "name", name);
+    json_put_fraction(writer, "value", value);
+    json_close(writer);
+}
+
+static int answer(glp_prob *problem, const struct outcome *outcome)
 {
     struct text text = { 0 };
     struct json_writer writer = json_writer(&text);
     json_begin_object(&writer, NULL, JSON_LINES);
     json_put_string(&writer, "format", "weir.integer");
-    json_put_u64(&writer, "version", 1);
-    json_put_string(&writer, "status", status);
-    json_put_fraction(&writer, "value", has_values ? glp_mip_obj_val(problem) : 0);
-    json_put_fraction(&writer, "bound", isfinite(bound) && fabs(bound) < 1e15 ? bound : 0);
+    json_put_u64(&writer, "version", 2);
+    json_put_string(&writer, "status", outcome->status);
+    json_put_fraction(&writer, "value", outcome->has_values ? known(outcome->value) : 0);
+    json_put_fraction(&writer, "bound", known(outcome->bound));
     json_begin_array(&writer, "values", JSON_LINES);
-    for (int column = 1; has_values && column <= glp_get_num_cols(problem); column++) {
-        const double value = glp_mip_col_val(problem, column);
-        if (fabs(value) < 1e-9)
-            continue;
-        json_begin_object(&writer, NULL, JSON_INLINE);
-        json_put_string(&writer, "name", glp_get_col_name(problem, column));
-        json_put_fraction(&writer, "value", value);
-        json_close(&writer);
-    }
+    for (int column = 1; outcome->has_values && column <= glp_get_num_cols(problem); column++)
+        put_named(&writer, glp_get_col_name(problem, column),
+                  outcome->relaxed ? glp_get_col_prim(problem, column) : glp_mip_col_val(problem, column));
+    json_close(&writer);
+    json_begin_array(&writer, "duals", JSON_LINES);
+    for (int row = 1; outcome->has_values && outcome->relaxed && row <= glp_get_num_rows(problem); row++)
+        put_named(&writer, glp_get_row_name(problem, row), glp_get_row_dual(problem, row) / outcome->scale);
     json_close(&writer);
     json_close(&writer);
     const bool printed = print(&text);
@@ -92,12 +170,77 @@ static int answer(glp_prob *problem, const char *status, double bound, bool has_
     return printed ? 0 : 3;
 }
 
+static int milliseconds(uint64_t seconds)
+{
+    return seconds > INT_MAX / 1000 ? INT_MAX : (int)(seconds * 1000);
+}
+
+// The relaxation; the search needs its basis to begin with.
+static int relax(glp_prob *problem, uint64_t seconds)
+{
+    glp_smcp parameters;
+    glp_init_smcp(&parameters);
+    parameters.msg_lev = GLP_MSG_OFF;
+    parameters.tm_lim = milliseconds(seconds);
+    glp_scale_prob(problem, GLP_SF_AUTO);
+    glp_adv_basis(problem, 0);
+    return glp_simplex(problem, &parameters);
+}
+
+static int solve(glp_prob *problem, struct talk *with, uint64_t seconds)
+{
+    // No presolve and no Gomory cuts: with them GLPK 5.0 has called answers optimal that break a row, and with
+    // presolve a known answer cannot be given. No cover cuts, which have ended the process.
+    glp_iocp parameters;
+    glp_init_iocp(&parameters);
+    parameters.msg_lev = GLP_MSG_OFF;
+    parameters.mir_cuts = GLP_ON;
+    parameters.tm_lim = milliseconds(seconds);
+    parameters.cb_func = talk;
+    parameters.cb_info = with;
+    return glp_intopt(problem, &parameters);
+}
+
+// The outcome of the relaxation, or false where the integer program is still to be solved.
+static bool judge_relaxed(glp_prob *problem, int code, bool wanted, struct outcome *outcome)
+{
+    const int status = glp_get_status(problem);
+    if (code == 0 && status == GLP_OPT) {
+        outcome->status = "optimal";
+        outcome->has_values = true;
+        outcome->value = outcome->bound = glp_get_obj_val(problem) / outcome->scale;
+        return wanted;
+    }
+    outcome->status = code == 0 && (status == GLP_NOFEAS || status == GLP_INFEAS) ? "infeasible"
+                    : code == GLP_ETMLIM ? "stopped" : NULL;
+    return true;
+}
+
+static void search(glp_prob *problem, struct talk *with, uint64_t seconds, struct outcome *outcome)
+{
+    with->bound = glp_get_obj_val(problem);
+    const int code = solve(problem, with, seconds), status = glp_mip_status(problem);
+    outcome->bound = with->bound / outcome->scale;
+    outcome->has_values = (code == 0 && status == GLP_OPT) || status == GLP_FEAS;
+    outcome->value = outcome->has_values ? glp_mip_obj_val(problem) / outcome->scale : 0;
+    if (code == 0 && status == GLP_OPT) {
+        outcome->status = "optimal";
+        outcome->bound = outcome->value;
+    } else {
+        outcome->status = status == GLP_FEAS ? "feasible"
+                        : code == GLP_ENOPFS || (code == 0 && status == GLP_NOFEAS) ? "infeasible"
+                        : code == GLP_ETMLIM || code == 0 ? "stopped" : NULL;
+    }
+}
+
 int main(int count, char **arguments)
 {
-    const uint64_t seconds = count == 3 ? strtoull(arguments[1], NULL, 10) : 0;
-    const uint64_t bytes = count == 3 ? strtoull(arguments[2], NULL, 10) : 0;
-    if (seconds == 0 || seconds > 1000000 || bytes == 0) {
-        fprintf(stderr, "usage: weir-glpk SECONDS BYTES < model.lp > answer.json\n");
+    const uint64_t seconds = count >= 4 ? strtoull(arguments[1], NULL, 10) : 0;
+    const uint64_t bytes = count >= 4 ? strtoull(arguments[2], NULL, 10) : 0;
+    struct outcome outcome = { .relaxed = count >= 4 && strcmp(arguments[3], "relax") == 0 };
+    if (seconds == 0 || seconds > 1000000 || bytes == 0 || count > 5
+        || (!outcome.relaxed && strcmp(arguments[3], "solve") != 0)) {
+        fprintf(stderr, "usage: weir-glpk SECONDS BYTES solve|relax [START] < model.lp > answer.json\n");
         return 2;
     }
     limit(seconds, bytes);
@@ -106,32 +249,14 @@ int main(int count, char **arguments)
     glp_prob *problem = glp_create_prob();
     if (glp_read_lp(problem, NULL, "/dev/stdin") != 0)
         return refuse("the model is not in CPLEX LP form");
-
-    // Presolve and mixed-integer rounding cuts: what solved the published cases
-    // fastest. Cover cuts are left out, since with presolve they abort.
-    glp_iocp parameters;
-    glp_init_iocp(&parameters);
-    double bound = -INFINITY;
-    parameters.presolve = GLP_ON;
-    parameters.mir_cuts = GLP_ON;
-    parameters.gmi_cuts = GLP_ON;
-    parameters.tm_lim = seconds > INT_MAX / 1000 ? INT_MAX : (int)(seconds * 1000);
-    parameters.cb_func = remember_bound;
-    parameters.cb_info = &bound;
-
-    const int code = glp_intopt(problem, &parameters);
-    const int status = glp_mip_status(problem);
-    int exit_code;
-    if (code == GLP_ENOPFS || code == GLP_ENODFS || (code == 0 && status == GLP_NOFEAS))
-        exit_code = answer(problem, "infeasible", bound, false);
-    else if (code == 0 && status == GLP_OPT)
-        exit_code = answer(problem, "optimal", glp_mip_obj_val(problem), true);
-    else if (status == GLP_FEAS)
-        exit_code = answer(problem, "feasible", bound, true);
-    else if (code == GLP_ETMLIM || code == 0)
-        exit_code = answer(problem, "stopped", bound, false);
-    else
-        exit_code = refuse("GLPK could not solve the model");
+    struct talk with = { .start = count == 5 ? read_start(problem, arguments[4]) : NULL };
+    if (count == 5 && !with.start)
+        return refuse("what to begin with names a variable that the model does not have");
+    outcome.scale = scale_objective(problem);
+    if (!judge_relaxed(problem, relax(problem, seconds), outcome.relaxed, &outcome))
+        search(problem, &with, seconds, &outcome);
+    const int exit_code = outcome.status ? answer(problem, &outcome) : refuse("GLPK could not solve the model");
+    free(with.start);
     glp_delete_prob(problem);
     glp_free_env();
     return exit_code;

@@ -42,7 +42,7 @@ static bool find_solver(char path[PATH_MAX], struct error *error)
 // A file without a name, holding `text`.
 static int file_of(const struct text *text, struct error *error)
 {
-    const int file = memfd_create("weir-glpk", 0);
+    const int file = memfd_create("weir-glpk", MFD_CLOEXEC);
     size_t done = 0;
     while (file >= 0 && text && done < text->length) {
         const ssize_t wrote = write(file, text->data + done, text->length - done);
@@ -60,20 +60,32 @@ static int file_of(const struct text *text, struct error *error)
     return file;
 }
 
-static bool spawn_and_wait(const char *path, struct integer_limits limits, int in, int out, struct error *error)
+// The files that the solver reads and writes; -1: none.
+struct files {
+    int in, out, start;
+};
+
+enum { START_FILE = 3 };  // where the solver finds it
+
+static bool spawn_and_wait(const char *path, struct integer_limits limits, bool relaxed, struct files with,
+                           struct error *error)
 {
     char seconds[32], memory[32];
     snprintf(seconds, sizeof seconds, "%llu", (unsigned long long)limits.seconds);
     snprintf(memory, sizeof memory, "%llu", (unsigned long long)limits.memory_bytes);
     char program[PATH_MAX];
     snprintf(program, sizeof program, "%s", path);
-    char *arguments[] = { program, seconds, memory, NULL };
+    char solve[] = "solve", relax[] = "relax", start[32];
+    snprintf(start, sizeof start, "/proc/self/fd/%d", START_FILE);
+    char *arguments[] = { program, seconds, memory, relaxed ? relax : solve, with.start < 0 ? NULL : start, NULL };
 
     posix_spawn_file_actions_t files;
     if (posix_spawn_file_actions_init(&files) != 0)
         return error_no_memory(error, "weir-glpk");
-    posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&files, with.in, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&files, with.out, STDOUT_FILENO);
+    if (with.start >= 0)
+        posix_spawn_file_actions_adddup2(&files, with.start, START_FILE);
     pid_t child;
     const int failed = posix_spawn(&child, path, &files, NULL, arguments, environ);
     posix_spawn_file_actions_destroy(&files);
@@ -93,14 +105,15 @@ static bool spawn_and_wait(const char *path, struct integer_limits limits, int i
     return true;
 }
 
-static bool read_values(struct json *root, struct integer_answer *answer, struct error *error)
+static bool read_values(struct json *root, const char *key, struct integer_value **to, size_t *count,
+                        struct error *error)
 {
-    struct json values = json_array(root, "values"), item;
-    answer->values = calloc(json_count(&values) + 1, sizeof answer->values[0]);
-    if (!answer->values)
+    struct json values = json_array(root, key), item;
+    *to = calloc(json_count(&values) + 1, sizeof **to);
+    if (!*to)
         return error_no_memory(error, "the solver's answer");
     while (json_next(&values, &item)) {
-        struct integer_value *value = &answer->values[answer->value_count++];
+        struct integer_value *value = &(*to)[(*count)++];
         snprintf(value->name, sizeof value->name, "%s", json_string(&item, "name"));
         value->value = json_fraction(&item, "value");
         json_end(&item);
@@ -121,7 +134,7 @@ static bool read_answer(int file, struct integer_answer *answer, struct error *e
     if (!document)
         return false;
     struct json root = json_root(document);
-    json_format(&root, "weir.integer", 1);
+    json_format(&root, "weir.integer", 2);
     if (json_has(&root, "error")) {
         error_set_kind(error, ERROR_INPUT, "weir-glpk: %s", json_string(&root, "error"));
         json_free(document);
@@ -130,29 +143,32 @@ static bool read_answer(int file, struct integer_answer *answer, struct error *e
     answer->status = (enum integer_status)json_choice(&root, "status", integer_status_names);
     answer->value = json_fraction(&root, "value");
     answer->bound = json_fraction(&root, "bound");
-    bool good = read_values(&root, answer, error);
+    bool good = read_values(&root, "values", &answer->values, &answer->value_count, error)
+             && read_values(&root, "duals", &answer->duals, &answer->dual_count, error);
     json_end(&root);
     good = good && json_ok(document, error);
     json_free(document);
     return good;
 }
 
-bool integer_solve(const struct text *model, struct integer_limits limits, struct integer_answer *answer,
-                   struct error *error)
+bool integer_solve(const struct integer_question *question, struct integer_limits limits,
+                   struct integer_answer *answer, struct error *error)
 {
     *answer = (struct integer_answer){ 0 };
-    if (model->failed)
+    if (question->model->failed || (question->start && question->start->failed))
         return error_no_memory(error, "the model for weir-glpk");
     char path[PATH_MAX];
     if (!find_solver(path, error))
         return false;
-    const int in = file_of(model, error);
-    const int out = in < 0 ? -1 : file_of(NULL, error);
-    bool good = out >= 0 && spawn_and_wait(path, limits, in, out, error) && read_answer(out, answer, error);
-    if (in >= 0)
-        close(in);
-    if (out >= 0)
-        close(out);
+    struct files files = { file_of(question->model, error), -1, -1 };
+    files.out = files.in < 0 ? -1 : file_of(NULL, error);
+    files.start = files.out < 0 || !question->start ? -1 : file_of(question->start, error);
+    bool good = files.out >= 0 && (files.start >= 0 || !question->start)
+             && spawn_and_wait(path, limits, question->relaxed, files, error) && read_answer(files.out, answer, error);
+    const int open[] = { files.in, files.out, files.start };
+    for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
+        if (open[i] >= 0)
+            close(open[i]);
     if (!good)
         integer_answer_clear(answer);
     return good;
@@ -161,13 +177,24 @@ bool integer_solve(const struct text *model, struct integer_limits limits, struc
 void integer_answer_clear(struct integer_answer *answer)
 {
     free(answer->values);
+    free(answer->duals);
     *answer = (struct integer_answer){ 0 };
+}
+
+static double value_of(const struct integer_value *values, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(values[i].name, name) == 0)
+            return values[i].value;
+    return 0;
 }
 
 double integer_value_of(const struct integer_answer *answer, const char *name)
 {
-    for (size_t i = 0; i < answer->value_count; i++)
-        if (strcmp(answer->values[i].name, name) == 0)
-            return answer->values[i].value;
-    return 0;
+    return value_of(answer->values, answer->value_count, name);
+}
+
+double integer_dual_of(const struct integer_answer *answer, const char *name)
+{
+    return value_of(answer->duals, answer->dual_count, name);
 }

@@ -7,7 +7,7 @@
 //
 // A model is text in CPLEX LP form; an answer is the values of its variables by
 // name. Scale the objective so that differences that matter are well above 1e-6
-// of its value.
+// of its value: answers come with six decimals. linear_program.h writes such models.
 #ifndef PARTITIONER_INTEGER_H
 #define PARTITIONER_INTEGER_H
 
@@ -36,6 +36,14 @@ struct integer_answer {
     double bound;  // what the solver holds unbeatable; 0 without one
     struct integer_value *values;  // the variables that are not zero, in the model's order
     size_t value_count;
+    struct integer_value *duals;   // of a relaxation: the rows whose dual is not zero
+    size_t dual_count;
+};
+
+struct integer_question {
+    const struct text *model;
+    const struct text *start;  // a known answer to begin with, `name value` on each line; or NULL
+    bool relaxed;              // without the integrality, and with duals
 };
 
 struct integer_limits {
@@ -46,11 +54,13 @@ struct integer_limits {
 // False when weir-glpk is missing (the error says how to get it), ended badly, or
 // could not read the model. It is looked for in $WEIR_LIBEXEC, then in ../libexec
 // beside the running program.
-bool integer_solve(const struct text *model, struct integer_limits limits, struct integer_answer *answer,
-                   struct error *error);
+bool integer_solve(const struct integer_question *question, struct integer_limits limits,
+                   struct integer_answer *answer, struct error *error);
 void integer_answer_clear(struct integer_answer *answer);
 
 // The value of a variable, 0 if it is not listed.
 double integer_value_of(const struct integer_answer *answer, const char *name);
+// The dual of a row: what the relaxation's least value gains per unit of its right side.
+double integer_dual_of(const struct integer_answer *answer, const char *name);
 
 #endif

@@ -1,125 +1,134 @@
 #include "partitioner/second_opinion.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/number.h"
+#include "partitioner/linear_program.h"
 #include "partitioner/search_tables.h"
 
 // More variables than this are no small case.
-#define MOST_VARIABLES 4000
+#define MOST_VARIABLES 20000
 
 // --- the model ------------------------------------------------------------------------
 
-// A sum of variables and a constant; y(l, s) of the last stage is 1.
-struct sum {
+// The program, and where its columns are.
+struct program {
     const struct problem *problem;
-    double *factors;  // [s * layers + l]
-    double constant;
+    struct linear_model model;
+    uint32_t value;  // z
+    uint32_t first;  // y(l, s) is first + s * layers + l; of the last stage, which is 1, there are none
 };
 
-static void add_y(struct sum *sum, double factor, uint32_t l, uint32_t s)
+static uint32_t column_of(const struct program *program, uint32_t l, uint32_t s)
 {
-    if (s + 1 < sum->problem->ranks)
-        sum->factors[(size_t)s * sum->problem->layers + l] += factor;
+    return program->first + s * program->problem->layers + l;
+}
+
+// Adds factor times y(l, s) to a row, or takes it from the row's constant.
+static void add_y(struct program *program, uint32_t l, uint32_t s, int64_t factor, int64_t *constant)
+{
+    if (s + 1 < program->problem->ranks)
+        linear_add_term(&program->model, column_of(program, l, s), factor);
     else
-        sum->constant += factor;
+        *constant += factor;
 }
 
-// Times in units that keep the objective well above GLPK's tolerances.
-static double unit_of(const struct problem *problem)
+static int64_t work_of(const struct problem *problem, uint32_t s, uint32_t l)
 {
-    const double whole = (double)(problem->intervals->forward[problem->layers]
-                                  + problem->intervals->backward[problem->layers]);
-    return whole > 1e7 ? 1e7 / whole : 1;
+    const struct pattern_stage stage = problem_stage(problem, s, l, l + 1, 0);
+    return (int64_t)(stage.forward_ns + stage.backward_ns);
 }
 
-static double work_of(const struct problem *problem, uint32_t s, uint32_t l)
+static int64_t way_of(const struct problem *problem, uint32_t s, uint32_t l)
 {
-    const double ns = (double)(interval_forward_ns(problem->intervals, l, l + 1)
-                               + interval_backward_ns(problem->intervals, l, l + 1));
-    return ns * 1000 / (double)search_device(problem->request, s)->speed_permille;
+    const struct pattern_stage stage = problem_stage(problem, s, l + 1, l + 1, 0);
+    return (int64_t)pattern_round_ns(&stage);
 }
 
-static void add_work(struct sum *sum, uint32_t s, double factor)
+// What a micro-batch takes on stage s, `times`; and, if asked for, on the way to the next and back.
+static void add_stage(struct program *program, uint32_t s, int64_t times, bool ways, int64_t *constant)
 {
-    for (uint32_t l = 0; l < sum->problem->layers; l++) {
-        const double work = factor * work_of(sum->problem, s, l);
-        add_y(sum, work, l, s);
+    const struct problem *problem = program->problem;
+    for (uint32_t l = 0; l < problem->layers; l++) {
+        const int64_t work = -times * work_of(problem, s, l);
+        add_y(program, l, s, work, constant);
         if (s > 0)
-            add_y(sum, -work, l, s - 1);
+            add_y(program, l, s - 1, -work, constant);
+    }
+    for (uint32_t l = 0; ways && l + 1 < problem->layers; l++) {
+        const int64_t way = -way_of(problem, s, l);
+        add_y(program, l, s, way, constant);
+        add_y(program, l + 1, s, -way, constant);
     }
 }
 
-static void add_ways(struct sum *sum, uint32_t s, double factor)
+// z >= the time of stage s.
+static void add_time(struct program *program, uint32_t s)
 {
-    for (uint32_t l = 0; l + 1 < sum->problem->layers; l++) {
-        const struct pattern_stage stage = problem_stage(sum->problem, s, l + 1, l + 1, 0);
-        const double way = factor * (double)pattern_round_ns(&stage);
-        add_y(sum, way, l, s);
-        add_y(sum, -way, l + 1, s);
+    int64_t constant = 0;
+    linear_begin_row(&program->model, LINEAR_AT_LEAST, 0);
+    const size_t row = program->model.row_count - 1;
+    linear_add_term(&program->model, program->value, 1);
+    for (uint32_t i = 0; i < s; i++)
+        add_stage(program, i, 1, true, &constant);
+    add_stage(program, s, program->problem->micro_batches, false, &constant);
+    if (!program->model.failed)
+        program->model.rows[row].bound = -constant;
+}
+
+static void add_difference(struct program *program, enum linear_sense sense, uint32_t l, uint32_t s, uint32_t other_l,
+                           uint32_t other_s)
+{
+    linear_begin_row(&program->model, sense, 0);
+    linear_add_term(&program->model, column_of(program, l, s), 1);
+    linear_add_term(&program->model, column_of(program, other_l, other_s), -1);
+}
+
+static void add_order(struct program *program)
+{
+    const struct problem *problem = program->problem;
+    for (uint32_t s = 0; s + 1 < problem->ranks; s++) {
+        for (uint32_t l = 1; l < problem->layers; l++)  // a stage ends once
+            add_difference(program, problem->can_cut[l] ? LINEAR_AT_MOST : LINEAR_EQUAL, l, s, l - 1, s);
+        for (uint32_t l = 0; s > 0 && l < problem->layers; l++)  // after the one before
+            add_difference(program, LINEAR_AT_MOST, l, s - 1, l, s);
+        // Every stage has a layer: stage s ends behind its s-th layer at least, and leaves one for each after it.
+        linear_begin_row(&program->model, LINEAR_EQUAL, 1);
+        linear_add_term(&program->model, column_of(program, s, s), 1);
+        linear_begin_row(&program->model, LINEAR_EQUAL, 0);
+        linear_add_term(&program->model, column_of(program, problem->layers - problem->ranks + s + 1, s), 1);
+        for (uint32_t l = 0; s > 0 && l + 1 < problem->layers; l++)  // and one of its own
+            add_difference(program, LINEAR_AT_LEAST, l + 1, s, l, s - 1);
     }
 }
 
-// z >= the time of stage s, with its constant on the right.
-static void add_stage(struct text *model, struct sum *sum, uint32_t s)
+// All work on one stage, m times, and all ways.
+static int64_t ceiling_of(const struct problem *problem)
 {
-    const struct problem *problem = sum->problem;
-    const size_t cells = (size_t)(problem->ranks - 1) * problem->layers;
-    const double unit = unit_of(problem);
-    memset(sum->factors, 0, cells * sizeof sum->factors[0]);
-    sum->constant = 0;
-    for (uint32_t i = 0; i < s; i++) {
-        add_work(sum, i, unit);
-        add_ways(sum, i, unit);
-    }
-    add_work(sum, s, unit * problem->micro_batches);
-    text_add(model, " time%u: z", s);
-    for (size_t i = 0; i < cells; i++)
-        if (sum->factors[i] != 0)
-            text_add(model, " %c %.12g y%zu_%zu\n", sum->factors[i] > 0 ? '-' : '+', fabs(sum->factors[i]),
-                     i % problem->layers, i / problem->layers);
-    text_add(model, " >= %.12g\n", sum->constant);
-}
-
-static void add_order(struct text *model, const struct problem *problem)
-{
-    const uint32_t last = problem->ranks - 1;
-    for (uint32_t s = 0; s < last; s++) {
-        for (uint32_t l = 1; l < problem->layers; l++)
-            text_add(model, " once%u_%u: y%u_%u - y%u_%u %s 0\n", l, s, l, s, l - 1, s, problem->can_cut[l] ? "<=" : "=");
-        for (uint32_t l = 0; s > 0 && l < problem->layers; l++)
-            text_add(model, " after%u_%u: y%u_%u - y%u_%u <= 0\n", l, s, l, s - 1, l, s);
-    }
-    // Every stage has a layer.
-    text_add(model, " first: y0_0 >= 1\n last: y%u_%u <= 0\n", problem->layers - 1, last - 1);
-    for (uint32_t s = 1; s < last; s++) {
-        text_add(model, " some%u:", s);
+    int64_t ceiling = 1;
+    for (uint32_t s = 0; s < problem->ranks; s++) {
+        int64_t work = 0, way = 0;
         for (uint32_t l = 0; l < problem->layers; l++)
-            text_add(model, " + y%u_%u - y%u_%u", l, s, l, s - 1);
-        text_add(model, " >= 1\n");
+            work += work_of(problem, s, l);
+        for (uint32_t l = 0; s + 1 < problem->ranks && l + 1 < problem->layers; l++)
+            way = way_of(problem, s, l) > way ? way_of(problem, s, l) : way;
+        ceiling += problem->micro_batches * work + way;
     }
+    return ceiling;
 }
 
-static bool write_model(const struct problem *problem, struct text *model, struct error *error)
+static void write_model(const struct problem *problem, struct program *program)
 {
-    struct sum sum = { .problem = problem };
-    sum.factors = calloc((size_t)(problem->ranks - 1) * problem->layers, sizeof sum.factors[0]);
-    if (!sum.factors)
-        return error_no_memory(error, "a second opinion");
-    text_add(model, "Minimize\n objective: z\nSubject To\n");
+    *program = (struct program){ .problem = problem };
+    const int64_t ceiling = ceiling_of(problem);
+    program->value = linear_add_column(&program->model, (struct linear_column){
+                                           1, ceiling, false, ceiling > 100000000 ? (double)ceiling / 1e8 : 1 });
+    program->first = program->value + 1;
+    for (uint32_t i = 0; i < (problem->ranks - 1) * problem->layers; i++)
+        linear_add_column(&program->model, (struct linear_column){ 0, 1, true, 1 });
     for (uint32_t s = 0; s < problem->ranks; s++)
-        add_stage(model, &sum, s);
-    free(sum.factors);
-    add_order(model, problem);
-    text_add(model, "Binary\n");
-    for (uint32_t s = 0; s + 1 < problem->ranks; s++)
-        for (uint32_t l = 0; l < problem->layers; l++)
-            text_add(model, " y%u_%u\n", l, s);
-    text_add(model, "End\n");
-    return true;
+        add_time(program, s);
+    add_order(program);
 }
 
 // --- the answer -----------------------------------------------------------------------
@@ -139,58 +148,84 @@ static uint64_t value_of(const struct problem *problem, const uint32_t *cuts)
     return value;
 }
 
-static bool read_cuts(const struct problem *problem, const struct integer_answer *answer, uint32_t *cuts)
+static bool read_cuts(const struct program *program, const double *values, uint32_t *cuts)
 {
+    const struct problem *problem = program->problem;
     cuts[0] = 0;
     cuts[problem->ranks] = problem->layers;
     for (uint32_t s = 0; s + 1 < problem->ranks; s++) {
         cuts[s + 1] = 0;
-        for (uint32_t l = 0; l < problem->layers; l++) {
-            char name[64];
-            snprintf(name, sizeof name, "y%u_%u", l, s);
-            cuts[s + 1] += integer_value_of(answer, name) > 0.5;
-        }
+        for (uint32_t l = 0; l < problem->layers; l++)
+            cuts[s + 1] += values[column_of(program, l, s)] > 0.5;
     }
     return value_of(problem, cuts) != NO_WAY;
 }
 
-static bool judge(const struct problem *problem, const struct integer_answer *answer, struct second_opinion *opinion,
-                  struct error *error)
+static bool judge(const struct program *program, const struct linear_solution *solution,
+                  struct second_opinion *opinion, struct error *error)
 {
-    opinion->status = answer->status;
-    opinion->claimed_ns = answer->value / unit_of(problem);
-    if (answer->status != INTEGER_OPTIMAL && answer->status != INTEGER_FEASIBLE)
+    const struct problem *problem = program->problem;
+    opinion->status = solution->status;
+    opinion->claimed_ns = solution->claimed;
+    if (!solution->values)
         return true;
     uint32_t *cuts = calloc((size_t)problem->ranks + 1, sizeof cuts[0]);
     if (!cuts)
         return error_no_memory(error, "a second opinion");
-    const bool good = read_cuts(problem, answer, cuts);
+    const bool good = read_cuts(program, solution->values, cuts);
     opinion->solver_ns = good ? value_of(problem, cuts) : 0;
     free(cuts);
     if (!good)
         return error_set_kind(error, ERROR_MACHINE, "weir-glpk's answer is no way to cut the model");
-    // Times are rounded up per stage here, and not at all in the model, which is solved to 1e-6.
-    const uint64_t rounding = opinion->ours_ns / 1000000 + problem->micro_batches + problem->ranks;
-    opinion->agrees = answer->status == INTEGER_OPTIMAL && opinion->solver_ns >= opinion->ours_ns
+    // Times are rounded up per stage here and per layer in the model, which is solved to 1e-6.
+    const uint64_t rounding =
+        opinion->ours_ns / 1000000 + ((uint64_t)problem->micro_batches + problem->ranks) * problem->layers;
+    opinion->agrees = solution->status == INTEGER_OPTIMAL && opinion->solver_ns >= opinion->ours_ns
                    && opinion->solver_ns - opinion->ours_ns <= rounding;
     return true;
 }
 
-static bool ask(const struct problem *problem, struct integer_limits limits, struct second_opinion *opinion,
-                struct error *error)
+// Our own cuts as the solver's variables, for it to begin with. NULL without memory.
+static double *values_of(const struct program *program, const struct plan *plan)
 {
-    struct text model = { 0 };
-    struct integer_answer answer;
-    const bool solved = write_model(problem, &model, error) && integer_solve(&model, limits, &answer, error);
-    text_clear(&model);
-    if (!solved)
-        return false;
-    const bool good = judge(problem, &answer, opinion, error);
-    integer_answer_clear(&answer);
+    const struct problem *problem = program->problem;
+    double *values = calloc(program->model.column_count + 1, sizeof values[0]);
+    int64_t rounds = 0, largest = 0;
+    for (uint32_t s = 0; values && s < problem->ranks; s++) {
+        const uint32_t first = plan->stages[s].first, end = plan->stages[s].end;
+        int64_t work = 0;
+        for (uint32_t l = first; l < end; l++)
+            work += work_of(problem, s, l);
+        const int64_t own = rounds + problem->micro_batches * work;
+        largest = own > largest ? own : largest;
+        rounds += work + (s + 1 < problem->ranks ? way_of(problem, s, end - 1) : 0);
+        for (uint32_t l = 0; s + 1 < problem->ranks && l < end; l++)
+            values[column_of(program, l, s)] = 1;
+    }
+    if (values)
+        values[program->value] = (double)largest;
+    return values;
+}
+
+static bool ask(const struct problem *problem, const struct plan *plan, struct integer_limits limits,
+                struct second_opinion *opinion, struct error *error)
+{
+    struct program program;
+    struct linear_solution solution;
+    write_model(problem, &program);
+    double *start = plan && !program.model.failed ? values_of(&program, plan) : NULL;
+    bool good = !plan || start || error_no_memory(error, "a second opinion");
+    good = good && linear_solve(&program.model, start, false, limits, &solution, error);
+    if (good) {
+        good = judge(&program, &solution, opinion, error);
+        linear_solution_clear(&solution);
+    }
+    free(start);
+    linear_clear(&program.model);
     return good;
 }
 
-bool second_opinion_ask(const struct search_request *request, struct integer_limits limits,
+bool second_opinion_ask(const struct search_request *request, const struct plan *plan, struct integer_limits limits,
                         struct second_opinion *opinion, struct error *error)
 {
     *opinion = (struct second_opinion){ 0 };
@@ -205,7 +240,7 @@ bool second_opinion_ask(const struct search_request *request, struct integer_lim
     good = good && tables_create(&tables, problem, error) && tables_fill(&tables, problem, NO_WAY, false, error);
     if (good) {
         opinion->ours_ns = tables.family[0];
-        good = ask(problem, limits, opinion, error);
+        good = ask(problem, plan, limits, opinion, error);
     }
     tables_clear(&tables);
     problem_free(problem);

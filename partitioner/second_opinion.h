@@ -30,9 +30,10 @@ struct second_opinion {
     bool agrees;         // whether the two are the same, but for rounding
 };
 
+// `plan`: the solver begins with its cuts; or NULL.
 // False when the case is too large, weir-glpk is missing or failed, or its answer is
 // no way to cut the model; the error says which.
-bool second_opinion_ask(const struct search_request *request, struct integer_limits limits,
+bool second_opinion_ask(const struct search_request *request, const struct plan *plan, struct integer_limits limits,
                         struct second_opinion *opinion, struct error *error);
 
 // The sentence a person reads.

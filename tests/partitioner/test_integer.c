@@ -4,18 +4,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/test.h"
+#include "tests/partitioner/solver.h"
 
 static const struct integer_limits limits = { 20, (uint64_t)2 << 30 };
 
-// What the tests need is there: the solver is built only where GLPK is.
-static void need_solver(void)
+static bool ask(const struct text *model, struct integer_limits within, struct integer_answer *answer,
+                struct error *error)
 {
-    char path[500];
-    const char *folder = getenv("WEIR_LIBEXEC");
-    snprintf(path, sizeof path, "%s/weir-glpk", folder ? folder : "/nowhere");
-    if (access(path, X_OK) != 0)
-        TEST_SKIP("weir-glpk is not built here (libglpk-dev)");
+    return integer_solve(&(struct integer_question){ .model = model }, within, answer, error);
 }
 
 static void a_knapsack_is_solved(void **state)
@@ -28,7 +24,7 @@ static void a_knapsack_is_solved(void **state)
                      "Binary\n a b c\nEnd\n");
     struct error error = { 0 };
     struct integer_answer answer;
-    assert_good(integer_solve(&model, limits, &answer, &error), error);
+    assert_good(ask(&model, limits, &answer, &error), error);
     assert_int_equal(answer.status, INTEGER_OPTIMAL);
     assert_true(answer.value == 220 && answer.bound == 220);
     assert_int_equal(answer.value_count, 2);
@@ -46,7 +42,7 @@ static void what_cannot_be_is_said(void **state)
     text_add(&model, "Minimize\n a\nSubject To\n r1: a + b >= 3\nBinary\n a b\nEnd\n");
     struct error error = { 0 };
     struct integer_answer answer;
-    assert_good(integer_solve(&model, limits, &answer, &error), error);
+    assert_good(ask(&model, limits, &answer, &error), error);
     assert_int_equal(answer.status, INTEGER_INFEASIBLE);
     integer_answer_clear(&answer);
     text_clear(&model);
@@ -60,7 +56,7 @@ static void nonsense_is_refused_in_a_sentence(void **state)
     text_add(&model, "this is no model\n");
     struct error error = { 0 };
     struct integer_answer answer;
-    assert_false(integer_solve(&model, limits, &answer, &error));
+    assert_false(ask(&model, limits, &answer, &error));
     assert_error(error, "weir-glpk: the model is not in CPLEX LP form");
     text_clear(&model);
 }
@@ -84,7 +80,7 @@ static void too_little_memory_ends_the_solver_and_nobody_else(void **state)
     text_add(&model, "End\n");
     struct error error = { 0 };
     struct integer_answer answer;
-    assert_false(integer_solve(&model, (struct integer_limits){ 20, 12 << 20 }, &answer, &error));
+    assert_false(ask(&model, (struct integer_limits){ 20, 12 << 20 }, &answer, &error));
     assert_int_equal(error.kind, ERROR_MACHINE);
     assert_memory_equal(error.text, "weir-glpk ", 10);
     text_clear(&model);
@@ -100,7 +96,7 @@ static void a_missing_solver_says_how_to_get_it(void **state)
     text_add(&model, "Minimize\n a\nEnd\n");
     struct error error = { 0 };
     struct integer_answer answer;
-    assert_false(integer_solve(&model, limits, &answer, &error));
+    assert_false(ask(&model, limits, &answer, &error));
     assert_error(error, "weir-glpk was not found in $WEIR_LIBEXEC or ../libexec (it is built where libglpk-dev is"
                         " installed)");
     assert_int_equal(error.kind, ERROR_MACHINE);
