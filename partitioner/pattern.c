@@ -44,6 +44,20 @@ bool pattern_read(const struct schedule *order, struct pattern *pattern, struct 
     for (uint32_t r = 0; pattern->is_known && r < order->ranks; r++)
         pattern->is_known = order->routes[r] == r && read_rank(order, r, &pattern->warm[r]);
     pattern->is_drained = pattern->is_known && pattern->warm[order->ranks - 1] == order->micro_batches;
+    pattern->counted = order->micro_batches;
+    return true;
+}
+
+bool pattern_continue(struct pattern *pattern)
+{
+    bool can = pattern->is_known && pattern->micro_batches >= pattern->warm[0];
+    for (uint32_t r = 0; can && r < pattern->ranks; r++)
+        can = pattern->warm[r] <= pattern->warm[0];
+    if (!can)
+        return false;
+    pattern->counted = pattern->micro_batches + 1 - pattern->warm[0];
+    pattern->is_drained = false;
+    pattern->goes_on = true;
     return true;
 }
 
@@ -73,12 +87,15 @@ static uint64_t larger(uint64_t a, uint64_t b)
 //     all + (m - 1) B + (m - w) F          all + (m - 1) F + (m - w) B
 //
 // Where the last rank turns round only after its last forward, s does all its
-// forwards before the turn and all its backwards after it:
+// forwards before the turn and all its backwards after it; and where the run goes on,
+// there are forwards between all its backwards:
 //
 //     all + (m - 1) FB
 uint64_t pattern_stage_extra(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage)
 {
-    const uint64_t m = pattern->micro_batches, f = stage->forward_ns, b = stage->backward_ns;
+    const uint64_t m = pattern->counted, f = stage->forward_ns, b = stage->backward_ns;
+    if (pattern->goes_on)
+        return (m - 1) * larger(f + b, larger(stage->forward_busy_ns, stage->backward_busy_ns));
     uint64_t extra = (m - 1) * larger(larger(f, b), larger(stage->forward_busy_ns, stage->backward_busy_ns));
     if (pattern->is_known) {
         const uint64_t w = pattern->warm[s];
@@ -90,7 +107,7 @@ uint64_t pattern_stage_extra(const struct pattern *pattern, uint32_t s, const st
 // How often micro-batches that are at least w apart can leave s and come back.
 static uint64_t most_ways(const struct pattern *pattern, uint32_t s)
 {
-    return pattern->is_known ? 1 + (pattern->micro_batches - 1) / pattern->warm[s] : 0;
+    return pattern->is_known ? 1 + (pattern->counted - 1) / pattern->warm[s] : 0;
 }
 
 // Paths that leave s a >= 2 times, with micro-batches at least w apart: w - 1
@@ -104,7 +121,7 @@ static uint64_t bound_of_ways(const struct pattern *pattern, uint32_t s, const s
                               uint64_t before, uint64_t after, uint64_t ways)
 {
     const uint64_t passed = (ways - 1) * (pattern->warm[s] - 1);
-    return before + ways * after + (pattern->micro_batches - passed) * (stage->forward_ns + stage->backward_ns);
+    return before + ways * after + (pattern->counted - passed) * (stage->forward_ns + stage->backward_ns);
 }
 
 uint64_t pattern_stage_doubled(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
@@ -117,11 +134,16 @@ uint64_t pattern_stage_doubled(const struct pattern *pattern, uint32_t s, const 
 // before; all its work follows; its last backward is followed by B and c of them:
 //
 //     before + m FB
+//
+// and, where the run goes on, w - 1 forwards more, which are passed before the first
+// backward; or, of the run's end, as many backwards (pattern_mirror()).
 uint64_t pattern_stage_bound(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
                              uint64_t before_ns, uint64_t after_ns)
 {
     const uint64_t work = stage->forward_ns + stage->backward_ns;
-    uint64_t bound = before_ns + pattern->micro_batches * work;
+    uint64_t bound = before_ns + pattern->counted * work;
+    if (pattern->goes_on)
+        bound += (pattern->warm[s] - 1) * larger(stage->forward_ns, stage->backward_ns);
     bound = larger(bound, before_ns + work + after_ns + pattern_stage_extra(pattern, s, stage));
     const uint64_t most = most_ways(pattern, s);
     if (most >= 2) {
@@ -129,6 +151,28 @@ uint64_t pattern_stage_bound(const struct pattern *pattern, uint32_t s, const st
         bound = larger(bound, bound_of_ways(pattern, s, stage, before_ns, after_ns, most));
     }
     return bound;
+}
+
+bool pattern_can_loop(const struct pattern *pattern, uint32_t s)
+{
+    return pattern->is_known && s + 1 < pattern->ranks && pattern->warm[s] == pattern->warm[s + 1] + 1;
+}
+
+// One whole way of the first micro-batch; then, from B_s(0), as many loops as there are
+// forwards for, and what is left of s, which is backwards and now and then a forward:
+//
+//     all + k loop + (m - 1 - k a) B + max(0, m - w - k a) F
+//
+// or the mirror of it, B and F in each other's place. A run that goes on has forwards
+// for all.
+uint64_t pattern_loop_bound(const struct pattern *pattern, uint32_t s, uint32_t stages, uint64_t loop_ns,
+                            uint64_t all_ns, const struct pattern_stage *stage)
+{
+    const uint64_t f = stage->forward_ns, b = stage->backward_ns, m = pattern->counted, w = pattern->warm[s];
+    if (pattern->goes_on)
+        return all_ns + (m - 1) / stages * loop_ns + (m - 1) % stages * (f + b);
+    const uint64_t loops = m > w ? (m - 1 - w) / stages + 1 : 0, on = loops * stages;
+    return all_ns + loops * loop_ns + (m - 1 - on) * larger(f, b) + (m > w + on ? m - w - on : 0) * (f < b ? f : b);
 }
 
 // --- the longest path ---------------------------------------------------------------
@@ -180,11 +224,12 @@ struct timing {
     const struct pattern *pattern;
     struct pattern_room *room;
     const struct pattern_stage *stages;
+    bool is_mirrored;
     uint32_t first, end;
     const struct pattern_rest *rest;
     uint32_t avoided;
     int64_t rest_free;  // when the slowest of the rest is
-    int64_t last;       // of all ends so far
+    int64_t last;       // of all ends so far; where the run goes on, of the first rank's backwards
 };
 
 static int64_t later(int64_t a, int64_t b)
@@ -207,10 +252,15 @@ static bool is_avoided(const struct timing *timing, uint32_t rank, bool is_forwa
     return is_forward ? micro_batch + 1 >= warm : micro_batch + warm <= m;
 }
 
+static struct pattern_stage stage_at(const struct timing *timing, uint32_t rank)
+{
+    return timing->is_mirrored ? pattern_mirror(&timing->stages[rank]) : timing->stages[rank];
+}
+
 static void send_forward(struct timing *timing, uint32_t rank, int64_t ready)
 {
     struct rank_state *own = &timing->room->states[rank];
-    const struct pattern_stage *stage = &timing->stages[rank];
+    const struct pattern_stage stage = stage_at(timing, rank);
     const size_t row = (size_t)timing->room->micro_batches;
     if (rank + 1 == timing->end) {
         int64_t *back = &timing->room->backward_at[rank * row + own->arrived_backwards++];
@@ -222,9 +272,9 @@ static void send_forward(struct timing *timing, uint32_t rank, int64_t ready)
         return;
     }
     struct rank_state *next = &timing->room->states[rank + 1];
-    own->forward_link = after(later(ready, own->forward_link), stage->forward_busy_ns);
+    own->forward_link = after(later(ready, own->forward_link), stage.forward_busy_ns);
     timing->room->forward_at[(rank + 1) * row + next->arrived_forwards++] =
-        after(own->forward_link, stage->forward_latency_ns);
+        after(own->forward_link, stage.forward_latency_ns);
 }
 
 static void send_backward(struct timing *timing, uint32_t rank, int64_t ready)
@@ -232,10 +282,10 @@ static void send_backward(struct timing *timing, uint32_t rank, int64_t ready)
     if (rank == timing->first)
         return;
     struct rank_state *before = &timing->room->states[rank - 1];
-    const struct pattern_stage *stage = &timing->stages[rank - 1];
-    before->backward_link = after(later(ready, before->backward_link), stage->backward_busy_ns);
+    const struct pattern_stage stage = stage_at(timing, rank - 1);
+    before->backward_link = after(later(ready, before->backward_link), stage.backward_busy_ns);
     timing->room->backward_at[(size_t)(rank - 1) * timing->room->micro_batches + before->arrived_backwards++] =
-        after(before->backward_link, stage->backward_latency_ns);
+        after(before->backward_link, stage.backward_latency_ns);
 }
 
 // The next action of a rank, if what it needs has arrived.
@@ -245,16 +295,19 @@ static bool advance(struct timing *timing, uint32_t rank)
     const uint32_t m = timing->pattern->micro_batches;
     const size_t row = (size_t)rank * timing->room->micro_batches;
     const bool is_forward = state->forwards < m && state->forwards - state->backwards < timing->pattern->warm[rank];
+    if (rank == timing->first && state->backwards == timing->pattern->counted)
+        return false;
     if (is_forward ? state->forwards == state->arrived_forwards : state->backwards == state->arrived_backwards)
         return false;
     const uint32_t micro_batch = is_forward ? state->forwards++ : state->backwards++;
     const int64_t arrived = is_forward ? timing->room->forward_at[row + micro_batch]
                                        : timing->room->backward_at[row + micro_batch];
-    const struct pattern_stage *stage = &timing->stages[rank];
+    const struct pattern_stage stage = stage_at(timing, rank);
     state->free = is_avoided(timing, rank, is_forward, micro_batch)
                       ? NOWHERE
-                      : after(later(state->free, arrived), is_forward ? stage->forward_ns : stage->backward_ns);
-    timing->last = later(timing->last, state->free);
+                      : after(later(state->free, arrived), is_forward ? stage.forward_ns : stage.backward_ns);
+    if (!timing->pattern->goes_on || (rank == timing->first && !is_forward))
+        timing->last = later(timing->last, state->free);
     if (is_forward)
         send_forward(timing, rank, state->free);
     else
@@ -278,6 +331,23 @@ static void prepare(struct timing *timing)
         timing->room->forward_at[(size_t)timing->first * timing->room->micro_batches + i] = NOWHERE;
 }
 
+static uint64_t time_once(struct timing timing)
+{
+    prepare(&timing);
+    // Forwards flow down, backwards up; a turn that moves nothing ends it.
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t r = timing.first; r < timing.end; r++)
+            while (advance(&timing, r))
+                moved = true;
+        for (uint32_t r = timing.end; r-- > timing.first;)
+            while (advance(&timing, r))
+                moved = true;
+    }
+    // An order that stands still has no time, and no bound.
+    return timing.room->states[timing.first].backwards == timing.pattern->counted ? (uint64_t)timing.last : 0;
+}
+
 uint64_t pattern_time(const struct pattern *pattern, struct pattern_room *room, const struct pattern_stage *stages,
                       uint32_t first, uint32_t end, const struct pattern_rest *rest, uint32_t avoided)
 {
@@ -285,17 +355,9 @@ uint64_t pattern_time(const struct pattern *pattern, struct pattern_room *room, 
         return 0;
     struct timing timing = { .pattern = pattern, .room = room, .stages = stages, .first = first, .end = end,
                              .rest = rest, .avoided = avoided, .rest_free = NOWHERE };
-    prepare(&timing);
-    // Forwards flow down, backwards up; a turn that moves nothing ends it.
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (uint32_t r = first; r < end; r++)
-            while (advance(&timing, r))
-                moved = true;
-        for (uint32_t r = end; r-- > first;)
-            while (advance(&timing, r))
-                moved = true;
-    }
-    // An order that stands still has no time, and no bound.
-    return room->states[first].backwards == pattern->micro_batches ? (uint64_t)timing.last : 0;
+    const uint64_t time = time_once(timing);
+    if (!pattern->goes_on)
+        return time;
+    timing.is_mirrored = true;
+    return larger(time, time_once(timing));
 }

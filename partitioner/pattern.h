@@ -23,14 +23,25 @@
 struct pattern {
     uint32_t ranks;
     uint32_t micro_batches;
-    uint32_t *warm;   // w of each rank, at most micro_batches
-    bool is_known;    // whether the order is of this kind; if not, only bounds that hold for any order are used
-    bool is_drained;  // whether the last rank does all forwards first
+    uint32_t *warm;    // w of each rank, at most micro_batches
+    uint32_t counted;  // backwards of the first rank until the time is taken: micro_batches, unless the run goes on
+    bool is_known;     // whether the order is of this kind; if not, only bounds that hold for any order are used
+    bool is_drained;   // whether the last rank does all forwards first
+    bool goes_on;      // pattern_continue() was called
 };
 
 // Reads the pattern of a compute order with one stage per rank.
 bool pattern_read(const struct schedule *order, struct pattern *pattern, struct error *error);
 void pattern_clear(struct pattern *pattern);
+
+// Makes the pattern of m micro-batches the beginning of a longer run, up to where the
+// first rank could begin F(m): its backward m - w is done then.
+//
+//     w = 2, m = 4       F0 F1 B0 F2 B1 F3 B2 | F4 ...      counted = m + 1 - w = 3
+//
+// Drain there is none: all ranks go on with forwards. False, and nothing changed,
+// where m < w, or where a later rank has more micro-batches in flight than the first.
+bool pattern_continue(struct pattern *pattern);
 
 // A stage with the links to the next one.
 struct pattern_stage {
@@ -47,11 +58,37 @@ static inline uint64_t pattern_round_ns(const struct pattern_stage *stage)
          + stage->backward_busy_ns + stage->backward_latency_ns;
 }
 
+// The stage as a run looks from its end, where B comes before F: of a steady run that
+// ends, the last m micro-batches are the mirror of the first.
+static inline struct pattern_stage pattern_mirror(const struct pattern_stage *stage)
+{
+    return (struct pattern_stage){ stage->backward_ns,      stage->forward_ns,      stage->backward_busy_ns,
+                                   stage->backward_latency_ns, stage->forward_busy_ns, stage->forward_latency_ns };
+}
+
 // A bound from one stage s of which is known
 //   before_ns   sum over the stages before s of what a micro-batch takes there and on the way (or less)
 //   after_ns    the way behind s and all after it, likewise
 uint64_t pattern_stage_bound(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
                              uint64_t before_ns, uint64_t after_ns);
+
+// A bound from a loop through stages s .. t, t = s + stages - 1, of which each has one
+// micro-batch less in flight than the one before (pattern_can_loop()):
+//
+//     F_s(i) --> F_s+1(i) --> ... F_t(i)
+//                                   |        t's order, w_t - 1 micro-batches back
+//     B_s(j) <-- B_s+1(j) <-- ... B_t(j)
+//       |                                    s's order, w_s micro-batches on
+//     F_s(i + stages)
+//
+//   loop_ns   F + B of all of them, and the ways between them (or less)
+//   all_ns    the whole way of one micro-batch through all stages and back (or less)
+//   stage     stage s
+uint64_t pattern_loop_bound(const struct pattern *pattern, uint32_t s, uint32_t stages, uint64_t loop_ns,
+                            uint64_t all_ns, const struct pattern_stage *stage);
+
+// Whether a loop may go through stages s and s + 1.
+bool pattern_can_loop(const struct pattern *pattern, uint32_t s);
 
 #define PATTERN_NO_RANK UINT32_MAX
 
@@ -85,7 +122,9 @@ struct pattern_rest {
 // The time of stages [first, end), as if all that comes from before them were at hand;
 // behind them is `rest`, NULL with the last stage. Exact for all stages where no
 // links are shared, and a bound otherwise; what is before `first` adds at least one
-// way through it, there and back. 0 for an order that is not of this kind.
+// way through it, there and back. 0 for an order that is not of this kind. Of a
+// pattern that goes on, the time until backward `counted` - 1 of rank `first` is done,
+// or that of the mirror, whichever is longer.
 //
 // `avoided`: the longest path without any action of this rank at which whole
 // rounds of B and F could be put in (search_async.c says what for), or

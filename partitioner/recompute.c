@@ -423,12 +423,15 @@ static bool is_beaten(const struct label *label, struct label *groups, size_t *g
 }
 
 // As many of the labels as are wanted: those that promise most, or, of a front, some
-// all along it, its ends among them.
+// all along it, its ends among them. A list of every time that is not complete proves
+// nothing, so the rest of it is made quickly.
 static void cut_labels(struct walk *walk, struct labels *labels)
 {
     const size_t kept = labels->count, most = walk->most_labels;
     walk->complete = false;
     labels->count = most;
+    if (walk->wanted == RECOMPUTE_EVERY && most > NARROW)
+        walk->most_labels = NARROW;
     if (!wants_front(walk)) {
         qsort(labels->at, kept, sizeof labels->at[0], by_least);
         qsort(labels->at, most, sizeof labels->at[0], by_time);

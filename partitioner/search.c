@@ -103,7 +103,7 @@ static bool same_order(const struct pattern *a, const struct pattern *b)
 
 static bool begin(struct search *search, struct error *error)
 {
-    const struct problem *problem = search->problem;
+    struct problem *problem = search->problem;
     const uint32_t m = problem->micro_batches;
     search->best_ns = search->lost_ns = NO_WAY;
     search->rows = calloc(problem->ranks, sizeof search->rows[0]);
@@ -120,6 +120,8 @@ static bool begin(struct search *search, struct error *error)
         || !make_simulator(search, 1, 2 * m, &search->pattern_2m, error))
         return false;
     search->can_extend = problem->links_unshared && same_order(&search->pattern_2m, &search->pattern_3m);
+    problem->bounds_hold =
+        search->can_extend && same_order(&problem->pattern, &search->pattern_2m) && pattern_continue(&problem->pattern);
     return true;
 }
 
@@ -192,12 +194,12 @@ static bool search_both_ways(struct search *search, uint64_t *least_open, struct
 {
     struct problem *problem = search->problem;
     const bool last_first = problem->pattern.is_drained;
-    if (problem->flushes && problem->work < problem->budget)
+    if (problem->bounds_hold && problem->work < problem->budget)
         problem->limit = problem->work + (problem->budget - problem->work) / 2;
     if (!search_nodes(search, last_first, least_open, error))
         return false;
     problem->limit = problem->budget;
-    if (*least_open == NO_WAY || !problem->flushes)
+    if (*least_open == NO_WAY || !problem->bounds_hold)
         return true;
     uint64_t other;
     problem->stopped[0] = '\0';
@@ -260,8 +262,8 @@ static struct plan *run(struct search *search, struct error *error)
         return NULL;
     // What a better plan can look like is known more sharply now. Without a plan the
     // tables stay as they are.
-    if (problem->flushes && search->best_ns != NO_WAY
-        && !tables_fill(&search->tables, problem, search->best_ns, problem->is_monotone, error))
+    if (problem->bounds_hold && search->best_ns != NO_WAY
+        && !tables_fill(&search->tables, problem, search->best_ns, problem->links_unshared, error))
         return NULL;
     if (!search_both_ways(search, &least_open, error))
         return NULL;

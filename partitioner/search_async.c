@@ -16,7 +16,14 @@
 // all ways to recompute in between.
 //
 // Every path begins with F_0(0), at which K forwards and K - w + 1 backwards of rank 0
-// can be put in; that bound holds for all plans with this first stage.
+// can be put in; that bound holds for all plans with this first stage. More than that:
+// any path from F_0(0) to F_0(K) can be put in front of the longest path of the run of
+// 2K, all of whose micro-batches then count K higher. So
+//
+//     T(3K) >= T(2K) + the time at which F_0(K) could begin
+//
+// which is what pattern_continue() makes of a pattern, and all bounds of it hold for
+// cuts that are not known yet.
 #include <stdlib.h>
 
 #include "partitioner/search_state.h"
@@ -111,7 +118,7 @@ static bool widest(const struct box *box, uint32_t ranks, uint32_t *stage)
 }
 
 // Scores the lower corner, then halves the box until a bound settles it.
-static bool try_box(struct search *search, struct box *box, struct error *error)
+static bool try_box(struct search *search, struct box *box, uint64_t bound_ns, struct error *error)
 {
     if (!set_corner(search, &box->lower, box->from, error) || !set_corner(search, &box->upper, box->to, error))
         return false;
@@ -119,7 +126,7 @@ static bool try_box(struct search *search, struct box *box, struct error *error)
     uint32_t s;
     if (!widest(box, search->problem->ranks, &s))
         return true;
-    const uint64_t bound = bound_between(search, &box->lower, &box->upper);
+    const uint64_t bound = larger(bound_ns, bound_between(search, &box->lower, &box->upper));
     if (bound >= search->best_ns)
         return true;
     if (problem_must_stop(search->problem)) {
@@ -128,10 +135,10 @@ static bool try_box(struct search *search, struct box *box, struct error *error)
     }
     const uint32_t from = box->from[s], to = box->to[s], middle = from + (to - from) / 2;
     box->to[s] = middle;
-    bool good = try_box(search, box, error);
+    bool good = try_box(search, box, bound, error);
     box->to[s] = to;
     box->from[s] = middle + 1;
-    good = good && try_box(search, box, error);
+    good = good && try_box(search, box, bound, error);
     box->from[s] = from;
     return good;
 }
@@ -151,10 +158,10 @@ static bool try_all(struct search *search, struct box *box, uint64_t bound, stru
         box->from[s] = 0;
         box->to[s] = (uint32_t)choices->count - 1;
     }
-    return try_box(search, box, error);
+    return try_box(search, box, bound, error);
 }
 
-bool async_leaf(struct search *search, const struct decision *decision, struct error *error)
+bool async_leaf(struct search *search, const struct decision *decision, uint64_t bound_ns, struct error *error)
 {
     const uint32_t ranks = search->problem->ranks;
     struct box box = { 0 };
@@ -168,7 +175,7 @@ bool async_leaf(struct search *search, const struct decision *decision, struct e
         decision_copy(&box.upper, decision, ranks);
         search_score(search, decision);
         recompute_all(search, &box.upper);
-        const uint64_t bound = bound_between(search, &box.lower, &box.upper);
+        const uint64_t bound = larger(bound_ns, bound_between(search, &box.lower, &box.upper));
         if (bound < search->best_ns)
             good = try_all(search, &box, bound, error);
     }

@@ -141,7 +141,7 @@ static uint64_t timed_bound(struct open_list *list, struct addition addition, co
     const struct tables *tables = &search->tables;
     const uint32_t s = addition.stage, count = list->from_last ? problem->ranks - s : s + 1;
     search->stages[s] = *stage;
-    search->problem->work += (uint64_t)count * problem->micro_batches / 64;
+    search->problem->work += (uint64_t)count * problem->micro_batches * (1 + problem->pattern.goes_on) / 64;
     if (list->from_last)
         return tables->before[table_cell(tables, s, addition.first)]
              + pattern_time(&problem->pattern, search->room, search->stages, s, problem->ranks, NULL, PATTERN_NO_RANK);
@@ -182,14 +182,14 @@ static bool add_child(struct open_list *list, uint32_t parent_index, uint32_t cu
     struct node child = { .bound = parent.bound, .parent = parent_index, .edge = cut, .left = parent.left - 1,
                           .known = known_with(parent.known, &stage), .forward_ns = forward_ns,
                           .recompute_ns = recompute_ns };
-    if (search->problem->flushes) {
+    if (!search->problem->flushes && addition.stage == 0)
+        child.bound = larger(child.bound, async_first_bound(search, &stage));
+    if (search->problem->bounds_hold) {
         child.bound = larger(child.bound, expected);
         if (child.bound < search->best_ns)
             child.bound = larger(child.bound, timed_bound(list, addition, &stage));
         child.order = child.bound;
     } else {
-        if (addition.stage == 0)
-            child.bound = larger(child.bound, async_first_bound(search, &stage));
         child.order = larger(parent.order, expected);
     }
     return child.bound >= search->best_ns || add_node(list, child);
@@ -204,7 +204,7 @@ static bool add_children(struct open_list *list, uint32_t parent_index, uint32_t
     const struct addition addition = addition_of(list, &parent, cut);
     const struct pattern_stage stage = price(list, addition, 0);
     const uint64_t without = table_bound(list, &parent, addition, &stage);
-    if (without == NO_WAY || (problem->flushes && without >= search->best_ns))
+    if (without == NO_WAY || (problem->bounds_hold && without >= search->best_ns))
         return true;
     const bool every = problem->flushes && !problem->is_monotone;
     const struct choices *choices =
@@ -213,7 +213,7 @@ static bool add_children(struct open_list *list, uint32_t parent_index, uint32_t
     if (!choices)
         return false;
     if (!choices->complete)
-        search_lose(search, problem->flushes ? larger(parent.bound, without) : parent.bound);
+        search_lose(search, problem->bounds_hold ? larger(parent.bound, without) : parent.bound);
     for (size_t i = 0; i < choices->count; i++)
         if (!add_child(list, parent_index, cut, choices->forward_ns[i], choices->recompute_ns[i]))
             return false;
@@ -224,8 +224,8 @@ static bool add_children(struct open_list *list, uint32_t parent_index, uint32_t
 static bool is_too_long(const struct open_list *list, const struct node *parent, uint32_t cut)
 {
     const struct pattern_stage stage = price(list, addition_of(list, parent, cut), 0);
-    const uint64_t work = (stage.forward_ns + stage.backward_ns) * list->search->problem->micro_batches;
-    return list->search->problem->flushes && work >= list->search->best_ns;
+    const uint64_t work = (stage.forward_ns + stage.backward_ns) * list->search->problem->pattern.counted;
+    return list->search->problem->bounds_hold && work >= list->search->best_ns;
 }
 
 static bool open_node(struct open_list *list, uint32_t index)
@@ -236,7 +236,7 @@ static bool open_node(struct open_list *list, uint32_t index)
     read_stages(list, &node);
     if (node.left == 0) {
         if (!problem->flushes)
-            return async_leaf(list->search, &list->decision, list->error);
+            return async_leaf(list->search, &list->decision, node.bound, list->error);
         search_score(list->search, &list->decision);
         return true;
     }
@@ -285,7 +285,7 @@ static struct node root_of(const struct open_list *list)
     const struct problem *problem = search->problem;
     struct node root = { .parent = NO_PARENT, .edge = list->from_last ? problem->layers : 0, .left = problem->ranks };
     const uint64_t head = search->tables.head[table_cell(&search->tables, problem->ranks, problem->layers)];
-    root.bound = problem->flushes ? head : least_first_bound(search);
+    root.bound = problem->bounds_hold ? head : least_first_bound(search);
     root.order = root.bound;
     return root;
 }

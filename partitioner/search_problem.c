@@ -251,6 +251,7 @@ static bool fill(struct problem *problem, struct error *error)
     problem->flushes = problem->generator->weights == WEIGHTS_FLUSH;
     problem->links_unshared = links_are_unshared(problem);
     problem->is_monotone = problem->flushes && problem->links_unshared;
+    problem->bounds_hold = problem->flushes;
     problem->budget = request->budget ? request->budget : SEARCH_DEFAULT_BUDGET;
     problem->limit = problem->budget;
     problem->deadline_ns = request->deadline_ns ? clock_now_ns() + request->deadline_ns : 0;
@@ -394,7 +395,7 @@ static const struct choices *find_choices(struct problem *problem, struct choice
     if (!recompute_search(problem->intervals, first, end, &problem->slots[stage], device->memory_bytes, wanted,
                           most_labels[wanted], &made, &list, error))
         return NULL;
-    problem->work += 1 + made / 16;
+    problem->work += 1 + made / 8;
     table->slots[at] = copy_choices(&list, stage, first, end, device->speed_permille);
     recompute_list_clear(&list);
     if (!table->slots[at])

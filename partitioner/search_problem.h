@@ -37,7 +37,8 @@ struct problem {
     const struct network *network;
     bool *can_cut;                  // in front of layer l; layers + 1
     uint64_t *forward_busy, *backward_busy;  // of a message over a cut: [stage * (layers + 1) + cut]
-    struct pattern pattern;         // of micro_batches
+    struct pattern pattern;         // of micro_batches; asynchronous: of a run that goes on, where bounds hold
+    bool bounds_hold;               // whether no path of the pattern is longer than the objective
     struct choice_table least, every;
     uint64_t work, budget, deadline_ns;
     uint64_t limit;                 // of work, for the part of the search that runs

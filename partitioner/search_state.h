@@ -53,7 +53,8 @@ bool search_nodes(struct search *search, bool from_last, uint64_t *least_open_ns
 // Asynchronous schedules. A bound on the objective of every plan whose first stage is this.
 uint64_t async_first_bound(const struct search *search, const struct pattern_stage *first);
 
-// Tries all ways to recompute under these cuts, whose quickest ones `decision` holds.
-bool async_leaf(struct search *search, const struct decision *decision, struct error *error);
+// Tries all ways to recompute under these cuts, whose quickest ones `decision` holds;
+// none of them has a smaller objective than `bound_ns`.
+bool async_leaf(struct search *search, const struct decision *decision, uint64_t bound_ns, struct error *error);
 
 #endif

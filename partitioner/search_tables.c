@@ -159,7 +159,7 @@ static bool is_too_long(const struct problem *problem, uint32_t s, uint32_t firs
     if (limit == NO_WAY)
         return false;
     const struct pattern_stage stage = problem_stage(problem, s, first, end, 0);
-    return (stage.forward_ns + stage.backward_ns) * problem->micro_batches >= limit;
+    return (stage.forward_ns + stage.backward_ns) * problem->pattern.counted >= limit;
 }
 
 // --- from the last stage up -----------------------------------------------------------
@@ -177,7 +177,7 @@ static void use_edge_behind(struct tables *tables, const struct problem *problem
 {
     const size_t to = table_cell(tables, s, first), from = table_cell(tables, s + 1, end);
     const uint64_t work = edge->stage.forward_ns + edge->stage.backward_ns;
-    const uint64_t family = larger(work * problem->micro_batches, edge->round + tables->family[from]);
+    const uint64_t family = larger(work * problem->pattern.counted, edge->round + tables->family[from]);
     tables->behind[to] = smaller(tables->behind[to], tables->behind[from] + edge->round);
     tables->tail[to] = smaller(tables->tail[to], larger(tables->tail[from], edge->bound));
     tables->family[to] = smaller(tables->family[to], family);
