@@ -12,6 +12,8 @@ static void clear_layer(struct profile_layer *layer)
     for (size_t i = 0; i < layer->variant_count; i++)
         clear_layer(&layer->variants[i].layer);
     free(layer->variants);
+    free(layer->receives);
+    free(layer->sends);
     free(layer->name);
     free(layer->kind);
 }

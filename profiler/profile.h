@@ -15,7 +15,7 @@
 #include "common/text.h"
 
 // More layers than this is a mistake: the largest known graphs have thousands.
-enum { PROFILE_MOST_LAYERS = 1 << 20 };
+enum { PROFILE_MOST_LAYERS = 1 << 20, PROFILE_MOST_DEVICES = 1 << 16 };
 
 // Whether a layer's backward needs its input: never, for W only, for I and W.
 enum input_kept { INPUT_KEPT_NONE, INPUT_KEPT_WEIGHT, INPUT_KEPT_BOTH };
@@ -25,6 +25,12 @@ struct spread {  // of at least 20 samples
 };
 
 enum phase { PHASE_FORWARD, PHASE_BACKWARD_INPUT, PHASE_BACKWARD_WEIGHT, PHASE_BACKWARD, PHASE_RECOMPUTE, PHASES };
+
+// What passes between a layer and another one when they stand on different stages.
+struct profile_transfer {
+    uint32_t layer;
+    uint64_t bytes;
+};
 
 struct profile_layer {
     char *name;
@@ -44,6 +50,10 @@ struct profile_layer {
     uint64_t flops;
     bool has_spread[PHASES];
     struct spread spread[PHASES];
+    struct profile_transfer *receives;  // where it is not the producer's output_bytes; see profile_receive_bytes()
+    size_t receive_count;
+    struct profile_transfer *sends;  // where it is not its own output_bytes; see profile_send_bytes()
+    size_t send_count;
     struct profile_variant *variants;  // other ways to run it, as written; nothing here chooses among them
     size_t variant_count;
 };
@@ -54,6 +64,7 @@ struct profile_variant {
     struct profile_layer layer;
     uint32_t devices;  // on how many it is split, from 1
     uint64_t communication_ns;
+    uint32_t devices;  // on how many it is split, from 1
 };
 
 struct edge {
@@ -112,5 +123,10 @@ size_t profile_overflow_at(const struct profile *profile, const char **of_what);
 // producer before it with a consumer after it, once.
 uint64_t profile_cut_bytes(const struct profile *profile, size_t end);
 bool profile_can_cut_after(const struct profile *profile, size_t layer);
+
+// What a layer, run this way, takes from layer `from`, and hands to layer `to`, when
+// they stand on another stage: with what a group of devices gathers and deals out around it.
+uint64_t profile_receive_bytes(const struct profile *profile, const struct profile_layer *way, uint32_t from);
+uint64_t profile_send_bytes(const struct profile_layer *way, uint32_t to);
 
 #endif

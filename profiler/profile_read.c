@@ -5,11 +5,13 @@
 
 #include "common/json.h"
 #include "profiler/profile.h"
+#include "profiler/profile_transfers.h"
 #include "profiler/profile_words.h"
 
 // What is read into. Memory that ends is remembered and reported once, at the end.
 struct reader {
     struct profile *profile;
+    uint64_t version;
     bool no_memory;
 };
 
@@ -51,7 +53,7 @@ static void read_source(struct reader *reader, struct json *root)
     json_end(&object);
 }
 
-static void read_numbers(struct json *object, struct profile_layer *layer)
+static void read_numbers(struct reader *reader, struct json *object, struct profile_layer *layer)
 {
     layer->forward_ns = json_u64(object, "forward_ns", 0, JSON_MAX);
     layer->backward_input_ns = json_u64(object, "backward_input_ns", 0, JSON_MAX);
@@ -67,6 +69,8 @@ static void read_numbers(struct json *object, struct profile_layer *layer)
     layer->workspace_bytes = json_u64(object, "workspace_bytes", 0, JSON_MAX);
     layer->backward_workspace_bytes = json_u64(object, "backward_workspace_bytes", 0, JSON_MAX);
     layer->flops = json_u64(object, "flops", 0, JSON_MAX);
+    if (reader->version >= 2 && !profile_transfers_read(object, layer))
+        reader->no_memory = true;
 }
 
 static struct spread read_phase(struct json *object, const char *key)
@@ -111,8 +115,11 @@ static void read_variants(struct reader *reader, struct json *object, struct pro
         struct profile_variant *variant = &layer->variants[layer->variant_count++];
         json_item_object(&item);
         variant->layer.name = read_name(reader, &item, "name");
-        read_numbers(&item, &variant->layer);
+        read_numbers(reader, &item, &variant->layer);
         variant->communication_ns = json_u64(&item, "communication_ns", 0, JSON_MAX);
+        variant->devices = 1;
+        if (reader->version >= 2 && json_has(&item, "devices"))
+            variant->devices = (uint32_t)json_u64(&item, "devices", 1, PROFILE_MOST_DEVICES);
         json_end(&item);
     }
 }
@@ -132,7 +139,7 @@ static void read_layers(struct reader *reader, struct json *root)
         json_item_object(&item);
         layer->name = read_name(reader, &item, "name");
         layer->kind = read_text(reader, &item, "kind");
-        read_numbers(&item, layer);
+        read_numbers(reader, &item, layer);
         read_spread(&item, layer);
         read_variants(reader, &item, layer);
         json_end(&item);
@@ -258,7 +265,7 @@ static void check_sums(const struct profile *profile, struct json *root)
 static void read_root(struct reader *reader, struct json *root)
 {
     struct profile *profile = reader->profile;
-    json_format(root, "weir.profile", PROFILE_VERSION);
+    reader->version = json_format(root, "weir.profile", PROFILE_VERSION);
     profile->model = read_name(reader, root, "model");
     profile->micro_batch = json_u64(root, "micro_batch", 1, JSON_MAX);
     profile->dtype = read_name(reader, root, "dtype");
@@ -282,6 +289,7 @@ static bool read_whole(struct reader *reader, struct json_document *document, st
         return false;
     check_names(reader, &root);
     check_sums(reader->profile, &root);
+    profile_transfers_check(reader->profile, &root);
     if (reader->no_memory)
         return error_no_memory(error, "the names of a profile");
     return json_ok(document, error) && profile_rehash(reader->profile, error);

@@ -1,5 +1,6 @@
 #include "common/json.h"
 #include "profiler/profile.h"
+#include "profiler/profile_transfers.h"
 #include "profiler/profile_words.h"
 
 const char *const profile_how_words[] = { "measured", "estimated", "imported", NULL };
@@ -35,6 +36,7 @@ static void write_numbers(const struct profile_layer *layer, struct json_writer 
     json_put_u64(writer, "workspace_bytes", layer->workspace_bytes);
     json_put_u64(writer, "backward_workspace_bytes", layer->backward_workspace_bytes);
     json_put_u64(writer, "flops", layer->flops);
+    profile_transfers_write(layer, writer);
 }
 
 static void write_spread(const struct profile_layer *layer, struct json_writer *writer)
@@ -67,6 +69,8 @@ static void write_variants(const struct profile_layer *layer, struct json_writer
         json_put_string(writer, "name", layer->variants[i].layer.name);
         write_numbers(&layer->variants[i].layer, writer);
         json_put_u64(writer, "communication_ns", layer->variants[i].communication_ns);
+        if (layer->variants[i].devices > 1)
+            json_put_u64(writer, "devices", layer->variants[i].devices);
         json_close(writer);
     }
     json_close(writer);
@@ -95,12 +99,27 @@ static void write_pairs(const char *key, const struct edge *pairs, size_t count,
     json_close(writer);
 }
 
+// The lowest version that can hold it.
+static uint64_t profile_version(const struct profile *profile)
+{
+    for (size_t i = 0; i < profile->layer_count; i++) {
+        const struct profile_layer *layer = &profile->layers[i];
+        if (layer->receive_count || layer->send_count)
+            return 2;
+        for (size_t v = 0; v < layer->variant_count; v++)
+            if (layer->variants[v].devices > 1 || layer->variants[v].layer.receive_count
+                || layer->variants[v].layer.send_count)
+                return 2;
+    }
+    return 1;
+}
+
 void profile_write(const struct profile *profile, struct text *text)
 {
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
     json_put_string(&writer, "format", "weir.profile");
-    json_put_u64(&writer, "version", PROFILE_VERSION);
+    json_put_u64(&writer, "version", profile_version(profile));
     json_put_string(&writer, "model", profile->model);
     json_put_u64(&writer, "micro_batch", profile->micro_batch);
     json_put_string(&writer, "dtype", profile->dtype);

@@ -262,6 +262,77 @@ static void a_list_of_edges_that_is_a_chain_is_a_chain(void **state)
     profile_free(profile);
 }
 
+// --- version 2 ----------------------------------------------------------------------
+
+// The example with what only version 2 can hold, in one line.
+static char *second_version(const char *of_the_head, const char *of_its_variant)
+{
+    char *text = changed("\"version\": 1", "\"version\": 2"), *result = malloc(strlen(text) + 200);
+    char *head = strstr(text, "\"flops\": 4194304,"), *variant = strstr(text, "\"flops\": 2097152,");
+    assert_true(result && head && variant);
+    *head = *variant = '\0';  // the quote that begins each key
+    sprintf(result, "%s%s\"%s%s\"%s", text, of_the_head, head + 1, of_its_variant, variant + 1);
+    free(text);
+    return result;
+}
+
+static void version_2_knows_devices_and_what_passes_along_edges(void **state)
+{
+    (void)state;
+    char *text = second_version("\"receives\": [[2, 100]],", "\"sends\": [],\"receives\": [[2, 7], [1, 9]], \"devices\": 2,");
+    struct profile *profile = read_text(text);
+    const struct profile_layer *head = &profile->layers[3];
+    assert_int_equal(profile_receive_bytes(profile, head, 2), 100);
+    assert_int_equal(profile_receive_bytes(profile, head, 1), 16384);
+    assert_int_equal(profile_receive_bytes(profile, &head->variants[0].layer, 1), 9);
+    assert_int_equal(profile_send_bytes(&profile->layers[0], 1), 16384);
+    assert_int_equal(head->variants[0].devices, 2);
+    char *again = written(profile);
+    assert_non_null(strstr(again, "\"version\": 2"));
+    assert_non_null(strstr(again, "\"receives\": [[1, 9], [2, 7]]"));
+    struct profile *third = read_text(again);
+    assert_string_equal(third->hash, profile->hash);
+    profile_free(third);
+    profile_free(profile);
+    free(again);
+    free(text);
+}
+
+static struct transfer_refusal {
+    const char *name, *head, *variant, *sentence;
+} transfer_refusals[] = {
+    { "refused: what comes along no edge", "\"receives\": [[0, 1]],", "",
+      "p.json: layers: layer 3 receives from layer 0, but no edge goes there" },
+    { "refused: what a variant sends along no edge", "", "\"sends\": [[3, 1]],",
+      "p.json: layers: layer 3 sends to layer 3, but no edge goes there" },
+    { "refused: an edge's bytes twice", "\"receives\": [[2, 1], [2, 1]],", "",
+      "p.json: layers[3].receives: layer 2 is there twice" },
+    { "refused: three numbers for an edge", "\"receives\": [[2, 1, 1]],", "",
+      "p.json: layers[3].receives[0]: is not a layer and its bytes" },
+    { "refused: no device", "", "\"devices\": 0,",
+      "p.json: layers[3].variants[0].devices: is 0; it must be from 1 to 65536" },
+};
+
+static void what_version_2_adds_is_read_strictly(void **state)
+{
+    const struct transfer_refusal *row = *state;
+    struct error error = { 0 };
+    char *text = second_version(row->head, row->variant);
+    assert_null(profile_read(text, strlen(text), "p.json", &error));
+    assert_error(error, row->sentence);
+    free(text);
+}
+
+static void version_1_knows_none_of_it(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    char *text = changed("\"flops\": 0", "\"flops\": 0, \"sends\": []");
+    assert_null(profile_read(text, strlen(text), "p.json", &error));
+    assert_error(error, "p.json: layers[0]: key \"sends\" is not known");
+    free(text);
+}
+
 static void a_profile_that_is_not_there_is_an_error(void **state)
 {
     (void)state;
@@ -281,10 +352,17 @@ int main(void)
         cmocka_unit_test(random_profiles_survive_a_round_trip),
         cmocka_unit_test(a_list_of_edges_that_is_a_chain_is_a_chain),
         cmocka_unit_test(a_profile_that_is_not_there_is_an_error),
+        cmocka_unit_test(version_2_knows_devices_and_what_passes_along_edges),
+        cmocka_unit_test(version_1_knows_none_of_it),
     };
+    enum { TRANSFERS = sizeof transfer_refusals / sizeof transfer_refusals[0] };
+    struct CMUnitTest transfers[TRANSFERS];
+    for (size_t i = 0; i < TRANSFERS; i++)
+        transfers[i] = (struct CMUnitTest)TEST_ROW(what_version_2_adds_is_read_strictly, &transfer_refusals[i]);
     struct CMUnitTest rows[sizeof refusals / sizeof refusals[0]];
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
         rows[i] = (struct CMUnitTest)TEST_ROW(a_mistake_is_named_with_its_place, &refusals[i]);
     return cmocka_run_group_tests_name("profile", tests, NULL, NULL)
+           + cmocka_run_group_tests_name("profile: version 2", transfers, NULL, NULL)
            + cmocka_run_group_tests_name("profile: refusals", rows, NULL, NULL);
 }
