@@ -9,10 +9,11 @@
 #include "common/number.h"
 #include "profiler/import.h"
 
-enum { KEY_MICRO_BATCH = KEY_OWN };
+enum { KEY_MICRO_BATCH = KEY_OWN, KEY_CLUSTER_OUTPUT };
 
 struct given {
     const char *format, *file;
+    const char *cluster;  // where the machine goes, or NULL
     uint64_t micro_batch;
     struct shared_options shared;
 };
@@ -20,17 +21,30 @@ struct given {
 struct format {
     const char *name;
     const char *about;
-    struct profile *(*import)(const char *path, uint64_t micro_batch, struct error *error);
+    struct profile *(*import)(const char *path, uint64_t micro_batch, struct cluster **cluster, struct error *error);
 };
 
+// PipeDream's graphs say nothing of a machine.
+static struct profile *import_graph(const char *path, uint64_t micro_batch, struct cluster **cluster,
+                                    struct error *error)
+{
+    if (!cluster)
+        return import_pipedream(path, micro_batch, error);
+    error_set(error, "--cluster-output: a graph of PipeDream does not say which machine it is for");
+    return NULL;
+}
+
 static const struct format formats[] = {
-    { "pipedream", "graph.txt of PipeDream's profiler, with or without stages", import_pipedream },
+    { "pipedream", "graph.txt of PipeDream's profiler, with or without stages", import_graph },
+    { "dnn-partitioning", "input of msr-fiddle/dnn-partitioning, for inference or training", import_dnn_partitioning },
+    { "piper", "input of msr-fiddle/piper, with the ways to run each layer", import_piper },
 };
 enum { FORMATS = sizeof formats / sizeof formats[0] };
 
 static const struct argp_option options[] = {
     OPTION_OUTPUT,
     { "micro-batch", KEY_MICRO_BATCH, "N", 0, "Samples in the micro-batch, where the file does not say (1)", 0 },
+    { "cluster-output", KEY_CLUSTER_OUTPUT, "FILE", 0, "Write the machine the file is for too, as a cluster", 0 },
     { 0 },
 };
 
@@ -40,6 +54,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
     switch (key) {
     case KEY_MICRO_BATCH:
         given->micro_batch = option_count(argument, "micro-batch", 1, JSON_MAX, state);
+        break;
+    case KEY_CLUSTER_OUTPUT:
+        given->cluster = argument;
         break;
     case ARGP_KEY_ARG:
         if (given->file)
@@ -65,7 +82,7 @@ static char *list_formats(int key, const char *text, void *input)
     struct text list = { 0 };
     text_add(&list, "Formats:\n");
     for (size_t i = 0; i < FORMATS; i++)
-        text_add(&list, "  %-10s %s\n", formats[i].name, formats[i].about);
+        text_add(&list, "  %-16s %s\n", formats[i].name, formats[i].about);
     text_add(&list, "\nExample:\n  weir import pipedream vgg16.graph.txt -o profile.json\n");
     struct error error = { 0 };
     return text_take(&list, &error);
@@ -79,11 +96,11 @@ static const struct argp argp = {
     .help_filter = list_formats,
 };
 
-static struct profile *import(const struct given *given, struct error *error)
+static struct profile *import(const struct given *given, struct cluster **cluster, struct error *error)
 {
     for (size_t i = 0; i < FORMATS; i++)
         if (strcmp(given->format, formats[i].name) == 0)
-            return formats[i].import(given->file, given->micro_batch, error);
+            return formats[i].import(given->file, given->micro_batch, given->cluster ? cluster : NULL, error);
     error_set(error, "there is no format \"%.60s\" to import (weir import --help lists them)", given->format);
     return NULL;
 }
@@ -106,12 +123,18 @@ static int run(int count, char **arguments)
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };
-    struct profile *profile = import(&given, &error);
+    struct cluster *cluster = NULL;
+    struct profile *profile = import(&given, &cluster, &error);
     if (!profile)
         return command_fail(&error);
-    struct text text = { 0 };
+    struct text text = { 0 }, machine = { 0 };
     profile_write(profile, &text);
-    const int code = command_write(&text, given.shared.output, 0);
+    int code = command_write(&text, given.shared.output, 0);
+    if (code == 0 && cluster) {
+        cluster_write(cluster, &machine);
+        code = command_write(&machine, given.cluster, 0);
+    }
+    cluster_free(cluster);
     if (code == 0 && given.shared.output && strcmp(given.shared.output, "-") != 0)
         print_summary(profile, given.shared.output);
     profile_free(profile);

@@ -64,7 +64,6 @@ struct profile_variant {
     struct profile_layer layer;
     uint32_t devices;  // on how many it is split, from 1
     uint64_t communication_ns;
-    uint32_t devices;  // on how many it is split, from 1
 };
 
 struct edge {

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profiler/profile_transfers.h"
+
 // The place of each layer, or NULL without memory.
 static uint32_t *invert(const uint32_t *order, size_t count)
 {
@@ -72,19 +74,35 @@ static bool copy_text(char **to, const char *from)
     return *to || !from;
 }
 
-static bool copy_layer(struct profile_layer *to, const struct profile_layer *from)
+// With the layers at their new places, by which they are sorted.
+static bool copy_transfers(struct profile_transfer **to, const struct profile_transfer *from, size_t count,
+                           const uint32_t *place)
+{
+    *to = calloc(count + 1, sizeof (*to)[0]);
+    for (size_t i = 0; *to && i < count; i++)
+        (*to)[i] = (struct profile_transfer){ place[from[i].layer], from[i].bytes };
+    if (*to)
+        qsort(*to, count, sizeof (*to)[0], profile_transfers_compare);
+    return *to != NULL;
+}
+
+static bool copy_layer(struct profile_layer *to, const struct profile_layer *from, const uint32_t *place)
 {
     *to = *from;
     to->name = to->kind = NULL;
     to->variants = NULL;
     to->variant_count = 0;
-    if (!copy_text(&to->name, from->name) || !copy_text(&to->kind, from->kind))
+    to->receives = to->sends = NULL;
+    if (!copy_text(&to->name, from->name) || !copy_text(&to->kind, from->kind)
+        || !copy_transfers(&to->receives, from->receives, from->receive_count, place)
+        || !copy_transfers(&to->sends, from->sends, from->send_count, place))
         return false;
     to->variants = calloc(from->variant_count + 1, sizeof to->variants[0]);
     for (; to->variants && to->variant_count < from->variant_count; to->variant_count++) {
         const struct profile_variant *variant = &from->variants[to->variant_count];
         to->variants[to->variant_count].communication_ns = variant->communication_ns;
-        if (!copy_layer(&to->variants[to->variant_count].layer, &variant->layer)) {
+        to->variants[to->variant_count].devices = variant->devices;
+        if (!copy_layer(&to->variants[to->variant_count].layer, &variant->layer, place)) {
             to->variant_count++;  // what profile_free() walks
             return false;
         }
@@ -162,7 +180,7 @@ struct profile *profile_reorder(const struct profile *profile, const uint32_t *o
     bool good = place && copy_head(made, profile) && move_edges(made, profile, place)
              && move_no_cuts(made, profile, place);
     for (size_t i = 0; good && i < profile->layer_count; i++)
-        good = copy_layer(&made->layers[i], &profile->layers[order[i]]);
+        good = copy_layer(&made->layers[i], &profile->layers[order[i]], place);
     free(place);
     if (good)
         return made;

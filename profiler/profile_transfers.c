@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-static int by_layer(const void *a, const void *b)
+int profile_transfers_compare(const void *a, const void *b)
 {
     const struct profile_transfer *left = a, *right = b;
     return (left->layer > right->layer) - (left->layer < right->layer);
@@ -34,7 +34,7 @@ static bool read_list(struct json *object, const char *key, struct profile_trans
     *transfers = read;
     while (*count < most && json_next(&list, &item))
         read[(*count)++] = read_transfer(&item);
-    qsort(read, *count, sizeof read[0], by_layer);
+    qsort(read, *count, sizeof read[0], profile_transfers_compare);
     for (size_t i = 1; i < *count; i++)
         if (read[i - 1].layer == read[i].layer)
             json_refuse(&list, "layer %u is there twice", read[i].layer);

@@ -14,4 +14,6 @@ void profile_transfers_write(const struct profile_layer *layer, struct json_writ
 // Refuses what passes along no edge. For when layers and edges are all there.
 void profile_transfers_check(const struct profile *profile, struct json *root);
 
+int profile_transfers_compare(const void *a, const void *b);  // by layer, for qsort()
+
 #endif

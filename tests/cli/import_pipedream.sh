@@ -31,5 +31,6 @@ echo 'node1 -- ReLU -- forward_compute_time=1.000' > missing.txt; try missing.tx
 } > indentation.txt; try indentation.txt
 echo '{"layers": []}' > json.txt; try json.txt
 test -e none.json && echo "a refused file left a profile"
-weir import piper good.graph.txt; echo "exit $?"
+weir import caffe good.graph.txt; echo "exit $?"
+weir import pipedream good.graph.txt --cluster-output c.json; echo "exit $?"
 exit 0

@@ -1,0 +1,212 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "profiler/import.h"
+#include "tests/document.h"
+#include "tests/test.h"
+
+#define PAGE "docs/formats/dnn-partitioning.md"
+
+static struct profile *import(const char *text, struct cluster **cluster)
+{
+    struct error error = { 0 };
+    struct profile *profile = import_dnn_partitioning_text(text, strlen(text), "in/tiny.json", 1, cluster, &error);
+    assert_good(profile, error);
+    return profile;
+}
+
+static void the_example_of_the_page_becomes_a_profile_and_its_machine(void **state)
+{
+    (void)state;
+    char *text = test_document(PAGE);
+    struct cluster *cluster;
+    struct profile *profile = import(text, &cluster);
+    assert_string_equal(profile->model, "tiny");
+    assert_int_equal(profile->layer_count, 3);
+    assert_true(profile->is_chain);
+    assert_int_equal(profile->source.sum_ns, 3500000);
+
+    const struct profile_layer *linear = &profile->layers[1];
+    assert_string_equal(linear->name, "linear");
+    assert_int_equal(linear->forward_ns, 1000000);
+    assert_int_equal(linear->backward_ns, 2000000);
+    assert_int_equal(linear->parameter_bytes, 8192);
+    assert_int_equal(linear->output_bytes, 31250);
+    assert_int_equal(linear->variant_count, 1);
+    assert_string_equal(linear->variants[0].layer.name, "cpu");
+    assert_int_equal(linear->variants[0].layer.forward_ns, 10000000);
+    assert_int_equal(linear->variants[0].layer.backward_ns, 20000000);
+
+    assert_int_equal(cluster->device_count, 3);
+    assert_int_equal(cluster->devices[1].memory_bytes, 16000000000);
+    assert_string_equal(cluster->devices[2].name, "cpu0");
+    assert_int_equal(cluster->levels[0].bytes_per_second, 1000000000);
+    assert_string_equal(profile->notes,
+                        "An input of dnn-partitioning with 6 nodes, 3 of them backward. Transfers are times there: at "
+                        "1 GB/s a byte is a ns. Its machine: 2 accelerators of 16000000000 bytes, 1 CPUs.");
+    cluster_free(cluster);
+    profile_free(profile);
+    free(text);
+}
+
+static void forward_nodes_of_one_colour_are_tied(void **state)
+{
+    (void)state;
+    const char *text = "{\"maxSizePerFPGA\": 1, \"maxFPGAs\": 1, \"maxCPUs\": 0, \"nodes\": ["
+                       "{\"id\": 9, \"supportedOnFpga\": 1, \"cpuLatency\": 1, \"fpgaLatency\": 1, "
+                       "\"isBackwardNode\": 0, \"colorClass\": 4, \"size\": 1},"
+                       "{\"id\": 7, \"supportedOnFpga\": 1, \"cpuLatency\": 1, \"fpgaLatency\": 1, "
+                       "\"isBackwardNode\": 0, \"colorClass\": 5},"
+                       "{\"id\": 8, \"supportedOnFpga\": 1, \"cpuLatency\": 1, \"fpgaLatency\": 1, "
+                       "\"isBackwardNode\": 0, \"colorClass\": 4, \"colour\": \"blue\"}],"
+                       "\"edges\": [{\"sourceId\": 9, \"destId\": 7, \"cost\": 0}]}";
+    struct profile *profile = import(text, NULL);
+    static const char *const order[] = { "node8", "node9", "node7" };
+    for (size_t i = 0; i < 3; i++)
+        assert_string_equal(profile->layers[i].name, order[i]);
+    assert_int_equal(profile->tied_count, 1);
+    assert_int_equal(profile->tied[0].from, 0);
+    assert_int_equal(profile->tied[0].to, 1);
+    assert_non_null(strstr(profile->notes, "; 1 unknown field left out."));
+    profile_free(profile);
+}
+
+// The training graph may go against the forward one, where layers feed one another only.
+static void backward_edges_may_go_back(void **state)
+{
+    (void)state;
+    char *text = test_document_with(PAGE, "\"sourceId\": 4, \"destId\": 5, \"cost\": 0.5",
+                                    "\"sourceId\": 5, \"destId\": 4, \"cost\": 0.5");
+    char *at = strstr(text, "{\"sourceId\": 5, \"destId\": 6, \"cost\": 0.03125}");
+    assert_non_null(at);
+    memcpy(at, "{\"sourceId\": 6, \"destId\": 5, \"cost\": 0.03125}", 44);
+    struct profile *profile = import(text, NULL);
+    assert_int_equal(profile->layers[0].output_bytes, 500000);
+    profile_free(profile);
+    free(text);
+}
+
+static struct bad_row {
+    const char *name, *from, *to, *sentence;
+} bad_rows[] = {
+    { "refused: cut short", "    {\"sourceId\": 5", "", "g.json: line 15, column 1: a value is expected" },
+    { "refused: a missing field", "\"fpgaLatency\": 1.0, ", "", "g.json: nodes[1].fpgaLatency: is missing" },
+    { "refused: a negative time", "\"fpgaLatency\": 1.0", "\"fpgaLatency\": -1.0",
+      "g.json: nodes[1].fpgaLatency: is -1; it cannot be negative" },
+    { "refused: more time than there is", "\"fpgaLatency\": 1.0", "\"fpgaLatency\": 1e15",
+      "g.json: nodes[1].fpgaLatency: is 1e+15: more than a profile can hold" },
+    { "refused: a size past any", "\"size\": 4096.0", "\"size\": 1e300",
+      "g.json: nodes[1].size: is 1e+300; it must be from -2^53 to 2^53" },
+    { "refused: sums past the end", "\"fpgaLatency\": 1.0", "\"fpgaLatency\": 9.007199254e9",
+      "g.json: nodes: the times up to \"linear\" add up to more than a profile can hold" },
+    { "refused: text for a number", "\"cpuLatency\": 10.0", "\"cpuLatency\": \"10\"",
+      "g.json: nodes[1].cpuLatency: is a string, not a number" },
+    { "refused: a layer for CPUs alone", "\"supportedOnFpga\": 1", "\"supportedOnFpga\": 0",
+      "g.json: nodes[0].supportedOnFpga: is 0; Weir has no place for a layer that only a CPU can run" },
+    { "refused: a node twice", "\"id\": 3", "\"id\": 2", "g.json: nodes[2].id: is 2, as nodes[1] is already" },
+    { "refused: a name twice", "\"linear\"", "\"loss\"", "g.json: nodes: two are called \"loss\"" },
+    { "refused: an edge to nobody", "\"destId\": 2", "\"destId\": 20",
+      "g.json: edges[0].destId: no node has the id 20" },
+    { "refused: an edge twice", "\"sourceId\": 2, \"destId\": 3, \"cost\": 0.03125",
+      "\"sourceId\": 1, \"destId\": 2, \"cost\": 0.5", "g.json: edges[1]: the edge from 1 to 2 is there twice" },
+    { "refused: a node that feeds itself", "\"sourceId\": 2, \"destId\": 3", "\"sourceId\": 2, \"destId\": 2",
+      "g.json: edges[1]: node 2 feeds itself" },
+    { "refused: two costs of one node", "\"sourceId\": 2, \"destId\": 3, \"cost\": 0.03125",
+      "\"sourceId\": 1, \"destId\": 3, \"cost\": 0.03125",
+      "g.json: edges[1].cost: is not that of edges[0], which leaves node 1 too" },
+    { "refused: a cycle", "\"edges\": [", 
+      "\"edges\": [{\"sourceId\": 3, \"destId\": 1, \"cost\": 1}, {\"sourceId\": 6, \"destId\": 4, \"cost\": 1},",
+      "g.json: edges[0]: the edge from 3 to 1 closes a cycle" },
+    { "refused: from backward to forward", "\"edges\": [", "\"edges\": [{\"sourceId\": 4, \"destId\": 3, \"cost\": 0.5},",
+      "g.json: edges[0]: the edge goes from backward node 4 to forward node 3" },
+    { "refused: into another layer's backward", "\"edges\": [",
+      "\"edges\": [{\"sourceId\": 3, \"destId\": 4, \"cost\": 0.5},",
+      "g.json: edges[0]: nothing goes forward from node 3 to the layer of backward node 4" },
+    { "refused: a backward edge at a cost of its own", "\"sourceId\": 4, \"destId\": 5, \"cost\": 0.5",
+      "\"sourceId\": 4, \"destId\": 5, \"cost\": 0.75",
+      "g.json: edges[2]: the backward edge from 4 to 5 has no forward edge of its own and of its cost" },
+    { "refused: a forward edge without a backward one", "{\"sourceId\": 4, \"destId\": 5, \"cost\": 0.5},", "",
+      "g.json: edges[0]: the edge from 1 to 2 has no backward edge beside it" },
+    { "refused: an orphan", "\"isBackwardNode\": 1, \"colorClass\": 3", "\"isBackwardNode\": 1, \"colorClass\": 9",
+      "g.json: nodes[5]: node 6 is a backward node, and its colour 9 has 0 forward nodes, not one" },
+    { "refused: a backward node of nobody", "\"isBackwardNode\": 1, \"colorClass\": 3", "\"isBackwardNode\": 1",
+      "g.json: nodes[5]: node 6 is a backward node without a colorClass to say whose" },
+    { "refused: no memory", "16000000000.0", "0", "g.json: maxSizePerFPGA: is less than a byte" },
+    { "refused: no machine", "\"maxFPGAs\": 2, \"maxCPUs\": 1", "\"maxFPGAs\": 0, \"maxCPUs\": 0",
+      "g.json: maxFPGAs: there is neither an accelerator nor a CPU" },
+    { "refused: a list for the document", "{\n  \"maxSizePerFPGA\"", "[{\n  \"maxSizePerFPGA\"",
+      "g.json: line 18, column 1: the text ends inside a list" },
+};
+
+static void what_is_wrong_is_one_sentence_with_its_place(void **state)
+{
+    const struct bad_row *row = *state;
+    struct error error = { 0 };
+    struct cluster *cluster = NULL;
+    char *text = test_document_with(PAGE, row->from, row->to);
+    assert_null(import_dnn_partitioning_text(text, strlen(text), "g.json", 1, &cluster, &error));
+    assert_error(error, row->sentence);
+    assert_int_equal(error.kind, ERROR_INPUT);
+    assert_null(cluster);
+    free(text);
+}
+
+// Thousandths of a ms, bytes and edges as they stand in the files, counted by other means.
+static struct real_row {
+    const char *name, *file;
+    size_t layers, edges;
+    uint64_t forward_us, backward_us;
+} real_rows[] = {
+    { "real: bert24_inference", "bert24_inference.json", 32, 55, 92406, 0 },
+    { "real: bert24_training", "bert24_training.json", 32, 55, 92406, 125407 },
+    { "real: gnmt_inference", "gnmt_inference.json", 96, 122, 182563, 0 },
+    { "real: resnet50_inference", "resnet50_inference.json", 177, 193, 201450, 0 },
+    { "real: resnet50_training", "resnet50_training.json", 177, 193, 201450, 260931 },
+};
+
+static void a_real_input_keeps_its_counts_and_sums(void **state)
+{
+    const struct real_row *row = *state;
+    char path[200];
+    snprintf(path, sizeof path, "../shared/data/partition/dnn-partitioning/LayerGraphs/%s", row->file);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        TEST_SKIP("the real inputs are not here (../shared/data/partition/dnn-partitioning)");
+    fclose(file);
+    struct error error = { 0 };
+    struct cluster *cluster;
+    struct profile *profile = import_dnn_partitioning(path, 1, &cluster, &error);
+    assert_good(profile, error);
+    assert_int_equal(profile->layer_count, row->layers);
+    assert_int_equal(profile->edge_count, row->edges);
+    uint64_t forward_ns = 0, backward_ns = 0, cpu_ns = 0;
+    for (size_t i = 0; i < profile->layer_count; i++) {
+        forward_ns += profile->layers[i].forward_ns;
+        backward_ns += profile->layers[i].backward_ns;
+        cpu_ns += profile->layers[i].variants[0].layer.forward_ns + profile->layers[i].variants[0].layer.backward_ns;
+    }
+    assert_int_equal(forward_ns, row->forward_us * 1000);
+    assert_int_equal(backward_ns, row->backward_us * 1000);
+    assert_in_range(cpu_ns, profile->source.sum_ns, 10 * profile->source.sum_ns);
+    assert_int_equal(cluster->device_count, 7);
+    cluster_free(cluster);
+    profile_free(profile);
+}
+
+int main(void)
+{
+    enum { BAD = sizeof bad_rows / sizeof bad_rows[0], REAL = sizeof real_rows / sizeof real_rows[0] };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_example_of_the_page_becomes_a_profile_and_its_machine),
+        cmocka_unit_test(forward_nodes_of_one_colour_are_tied),
+        cmocka_unit_test(backward_edges_may_go_back),
+    };
+    struct CMUnitTest bad[BAD], real[REAL];
+    for (size_t i = 0; i < BAD; i++)
+        bad[i] = (struct CMUnitTest)TEST_ROW(what_is_wrong_is_one_sentence_with_its_place, &bad_rows[i]);
+    for (size_t i = 0; i < REAL; i++)
+        real[i] = (struct CMUnitTest)TEST_ROW(a_real_input_keeps_its_counts_and_sums, &real_rows[i]);
+    return cmocka_run_group_tests_name("import dnn-partitioning", tests, NULL, NULL)
+           + cmocka_run_group_tests_name("import dnn-partitioning: refusals", bad, NULL, NULL)
+           + cmocka_run_group_tests_name("import dnn-partitioning: real inputs", real, NULL, NULL);
+}
