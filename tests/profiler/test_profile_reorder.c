@@ -24,6 +24,12 @@ static struct profile *random_dag(uint64_t *seed, uint32_t layers)
             if (random_below(seed, 4) == 0)
                 profile->edges[profile->edge_count++] = (struct edge){ l, to };
     }
+    for (size_t e = 0; e < profile->edge_count; e += 2) {  // every other edge has bytes of its own
+        struct profile_layer *to = &profile->layers[profile->edges[e].to];
+        if (!to->receives)
+            to->receives = calloc(MOST_LAYERS, sizeof to->receives[0]);
+        to->receives[to->receive_count++] = (struct profile_transfer){ profile->edges[e].from, random_below(seed, 100) };
+    }
     if (layers > 1 && random_below(seed, 2)) {
         profile->tied[profile->tied_count++] = (struct edge){ 0, 1 + (uint32_t)random_below(seed, layers - 1) };
         profile->no_cut_after[profile->no_cut_count++] = (uint32_t)random_below(seed, layers - 1);
@@ -68,6 +74,16 @@ static uint64_t crossing_bytes(const struct profile *profile, const uint32_t *or
     return bytes;
 }
 
+// Whose edge carries what, by the names, which are the original numbers.
+static void check_transfers(const struct profile *profile, const struct profile *other, const uint32_t *order)
+{
+    for (size_t e = 0; e < other->edge_count; e++) {
+        const uint32_t from = other->edges[e].from, to = other->edges[e].to;
+        assert_int_equal(profile_receive_bytes(other, &other->layers[to], from),
+                         profile_receive_bytes(profile, &profile->layers[order[to]], order[from]));
+    }
+}
+
 static bool parts(const uint32_t *order, size_t end, uint32_t a, uint32_t b)
 {
     return contains(order, end, a) != contains(order, end, b);
@@ -90,6 +106,7 @@ static void a_cut_of_an_order_is_the_same_cut_of_the_graph(void **state)
             assert_string_equal(other->layers[i].name, profile->layers[order[i]].name);
         for (size_t e = 0; e < other->edge_count; e++)
             assert_true(other->edges[e].from < other->edges[e].to);
+        check_transfers(profile, other, order);
         for (size_t end = 1; end < layers; end++) {
             const bool glued = profile->no_cut_count
                             && parts(order, end, profile->no_cut_after[0], profile->no_cut_after[0] + 1);
