@@ -69,6 +69,7 @@ static int print_second_opinion(const struct search_request *request, const stru
         return command_fail(error);
     struct text text = { 0 };
     second_opinion_print(&opinion, &text);
+    second_opinion_clear(&opinion);
     return command_write(&text, NULL, 0);
 }
 

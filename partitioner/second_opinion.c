@@ -33,10 +33,12 @@ static void add_y(struct program *program, uint32_t l, uint32_t s, int64_t facto
         *constant += factor;
 }
 
+// Rounded down, so that what is proved of the model holds of what it stands for.
 static int64_t work_of(const struct problem *problem, uint32_t s, uint32_t l)
 {
-    const struct pattern_stage stage = problem_stage(problem, s, l, l + 1, 0);
-    return (int64_t)(stage.forward_ns + stage.backward_ns);
+    const unsigned __int128 ns = interval_forward_ns(problem->intervals, l, l + 1)
+                               + interval_backward_ns(problem->intervals, l, l + 1);
+    return (int64_t)(ns * 1000 / search_device(problem->request, s)->speed_permille);
 }
 
 static int64_t way_of(const struct problem *problem, uint32_t s, uint32_t l)
@@ -177,7 +179,7 @@ static bool judge(const struct program *program, const struct linear_solution *s
     free(cuts);
     if (!good)
         return error_set_kind(error, ERROR_MACHINE, "weir-glpk's answer is no way to cut the model");
-    // Times are rounded up per stage here and per layer in the model, which is solved to 1e-6.
+    // Times are rounded up per stage here and down per layer in the model, which is solved to 1e-6.
     const uint64_t rounding =
         opinion->ours_ns / 1000000 + ((uint64_t)problem->micro_batches + problem->ranks) * problem->layers;
     opinion->agrees = solution->status == INTEGER_OPTIMAL && opinion->solver_ns >= opinion->ours_ns
@@ -207,6 +209,24 @@ static double *values_of(const struct program *program, const struct plan *plan)
     return values;
 }
 
+// The rows of the stages' times are the program's first.
+static bool price(const struct program *program, struct integer_limits limits, struct second_opinion *opinion,
+                  struct error *error)
+{
+    struct linear_solution relaxed;
+    if (!linear_solve(&program->model, NULL, true, limits, &relaxed, error))
+        return false;
+    opinion->prices = calloc(program->problem->ranks, sizeof opinion->prices[0]);
+    const bool good = opinion->prices || error_no_memory(error, "a second opinion");
+    opinion->stages = good && relaxed.duals ? program->problem->ranks : 0;
+    for (uint32_t s = 0; s < opinion->stages; s++)
+        opinion->prices[s] = relaxed.duals[s];
+    if (opinion->stages > 0)
+        opinion->relaxed_ns = (uint64_t)linear_proved_bound(&program->model, relaxed.duals);
+    linear_solution_clear(&relaxed);
+    return good;
+}
+
 static bool ask(const struct problem *problem, const struct plan *plan, struct integer_limits limits,
                 struct second_opinion *opinion, struct error *error)
 {
@@ -217,7 +237,7 @@ static bool ask(const struct problem *problem, const struct plan *plan, struct i
     bool good = !plan || start || error_no_memory(error, "a second opinion");
     good = good && linear_solve(&program.model, start, false, limits, &solution, error);
     if (good) {
-        good = judge(&program, &solution, opinion, error);
+        good = judge(&program, &solution, opinion, error) && price(&program, limits, opinion, error);
         linear_solution_clear(&solution);
     }
     free(start);
@@ -244,7 +264,32 @@ bool second_opinion_ask(const struct search_request *request, const struct plan 
     }
     tables_clear(&tables);
     problem_free(problem);
+    if (!good)
+        second_opinion_clear(opinion);
     return good;
+}
+
+void second_opinion_clear(struct second_opinion *opinion)
+{
+    free(opinion->prices);
+    *opinion = (struct second_opinion){ 0 };
+}
+
+// Which stages the relaxation's bound hangs on, as shares.
+static void print_prices(const struct second_opinion *opinion, struct text *text)
+{
+    char relaxed[NUMBER_SIZE];
+    text_add(text, "Were layers divisible it would be %s, as the duals of its relaxation prove when they are summed up in whole numbers; "
+             "it hangs on",
+             time_format(opinion->relaxed_ns, relaxed));
+    const char *before = " ";
+    for (uint32_t s = 0; s < opinion->stages; s++) {
+        if (opinion->prices[s] < 0.005)
+            continue;
+        text_add(text, "%sstage %u (%.0f %%)", before, s, 100 * opinion->prices[s]);
+        before = ", ";
+    }
+    text_add(text, ".\n");
 }
 
 void second_opinion_print(const struct second_opinion *opinion, struct text *text)
@@ -260,4 +305,6 @@ void second_opinion_print(const struct second_opinion *opinion, struct text *tex
     else
         text_add(text, "its best cut has the bound %s without recomputation, and ours %s: %s.\n", solver, ours,
                  opinion->solver_ns > opinion->ours_ns ? "ours is better" : "its cut is better, which is a fault of Weir");
+    if (opinion->relaxed_ns > 0)
+        print_prices(opinion, text);
 }

@@ -28,6 +28,9 @@ struct second_opinion {
     double claimed_ns;   // what the solver said of them
     enum integer_status status;
     bool agrees;         // whether the two are the same, but for rounding
+    uint64_t relaxed_ns;  // what the duals of the relaxation prove by themselves, in whole numbers (linear_program.h)
+    double *prices;       // of each stage, its row's dual: what the bound falls by where that stage's time does by 1
+    uint32_t stages;
 };
 
 // `plan`: the solver begins with its cuts; or NULL.
@@ -36,7 +39,9 @@ struct second_opinion {
 bool second_opinion_ask(const struct search_request *request, const struct plan *plan, struct integer_limits limits,
                         struct second_opinion *opinion, struct error *error);
 
-// The sentence a person reads.
+void second_opinion_clear(struct second_opinion *opinion);
+
+// The sentences a person reads.
 void second_opinion_print(const struct second_opinion *opinion, struct text *text);
 
 #endif

@@ -14,7 +14,7 @@ node4 -- Linear(c) -- forward_compute_time=2.000, backward_compute_time=4.000, a
 END
 weir import pipedream small.txt -o profile.json > /dev/null
 ask() { weir partition profile.json --cluster '2 devices, 16MiB, 10GB/s 10us' --schedule 1f1b --micro-batches 8 --second-opinion 2>&1; }
-ask | tail -1
+ask | tail -2
 mkdir elsewhere
 cp "$(command -v weir)" elsewhere/weir
 WEIR_LIBEXEC=/nonexistent elsewhere/weir partition profile.json --cluster '2 devices, 16MiB, 10GB/s 10us' --schedule 1f1b --micro-batches 8 --second-opinion 2>&1 > /dev/null; echo "exit $?"

@@ -24,6 +24,14 @@ static void both_find_the_same_least_bound(void **state)
         assert_good(second_opinion_ask(&instance.request, NULL, limits, &opinion, &error), error);
         if (opinion.status != INTEGER_OPTIMAL || !opinion.agrees)
             fail_msg("trial %d: %d, not %d", (int)trial, (int)opinion.solver_ns, (int)opinion.ours_ns);
+        // The relaxation's duals prove less, and their weights are those of an average.
+        double sum = 0;
+        for (uint32_t s = 0; s < opinion.stages; s++)
+            sum += opinion.prices[s];
+        if (opinion.relaxed_ns > opinion.solver_ns || fabs(sum - 1) > 1e-3)
+            fail_msg("trial %d: the duals prove %d of %d, their sum is %f", (int)trial, (int)opinion.relaxed_ns,
+                     (int)opinion.solver_ns, sum);
+        second_opinion_clear(&opinion);
         instance_clear(&instance);
     }
 }
