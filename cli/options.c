@@ -14,6 +14,22 @@ uint64_t option_count(const char *argument, const char *name, uint64_t least, ui
     return count;
 }
 
+uint32_t option_share(const char *argument, const char *name, uint32_t most_ppm, struct argp_state *state)
+{
+    uint64_t ppm = 0, unit = 10000;
+    const char *at = argument;
+    for (; *at >= '0' && *at <= '9' && ppm <= most_ppm; at++)
+        ppm = ppm * 10 + (uint64_t)(*at - '0') * unit;
+    if (at > argument && *at == '.') {
+        for (at++; *at >= '0' && *at <= '9' && unit > 1; at++)
+            ppm += (uint64_t)(*at - '0') * (unit /= 10);
+    }
+    if (at == argument || strcmp(at, "%") != 0 || ppm > most_ppm)
+        argp_error(state, "%s: \"%s\" is no share such as 5%% (0%% to %u%%, at most four decimals)", name, argument,
+                   most_ppm / 10000);
+    return (uint32_t)ppm;
+}
+
 unsigned option_name(const char *argument, const char *option, const char *const names[], struct argp_state *state)
 {
     struct text known = { 0 };

@@ -62,6 +62,9 @@ void option_argument(const char **to, const char *argument, const char *what, st
 // The place of the argument of --option among the names it can be; the list ends in NULL.
 unsigned option_name(const char *argument, const char *option, const char *const names[], struct argp_state *state);
 
+// "5%", "0.25%" given to --name, in millionths.
+uint32_t option_share(const char *argument, const char *name, uint32_t most_ppm, struct argp_state *state);
+
 // A whole number in [least, most] given to --name, or the end of the program.
 uint64_t option_count(const char *argument, const char *name, uint64_t least, uint64_t most, struct argp_state *state);
 

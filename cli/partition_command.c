@@ -1,8 +1,11 @@
 // weir partition PROFILE: which layers on which devices, and which are recomputed.
 
+#include <stdio.h>
+
 #include "cli/command.h"
 #include "cli/plan_given.h"
 #include "cli/plan_request.h"
+#include "cli/plan_stability.h"
 #include "partitioner/second_opinion.h"
 
 enum { KEY_SECOND_OPINION = KEY_OWN };
@@ -10,6 +13,7 @@ enum { KEY_SECOND_OPINION = KEY_OWN };
 struct given {
     struct plan_options plan;
     struct given_plan by_hand;
+    struct stability_options stability;
     bool second_opinion;
     struct shared_options output;  // --json, -o
 };
@@ -28,6 +32,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &given->plan;
         state->child_inputs[1] = &given->by_hand;
+        state->child_inputs[2] = &given->stability;
         given->by_hand.options = &given->plan;
         return 0;
     case KEY_SECOND_OPINION:
@@ -38,7 +43,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
     }
 }
 
-static const struct argp_child children[] = { { &plan_argp, 0, NULL, 0 }, { &given_plan_argp, 0, NULL, 0 }, { 0 } };
+static const struct argp_child children[] = {
+    { &plan_argp, 0, NULL, 0 }, { &given_plan_argp, 0, NULL, 0 }, { &stability_argp, 0, NULL, 0 }, { 0 },
+};
 
 static const struct argp argp = {
     .options = options,
@@ -53,11 +60,18 @@ static const struct argp argp = {
            "      --schedule 1f1b --micro-batches 16 -o plan.json\n",
 };
 
-static int print(const struct given *given, const struct plan *plan)
+// What is said of the plan besides stands under the table, or on standard error where there is none.
+static int print(const struct given *given, const struct plan *plan, const struct text *said)
 {
     struct text table = { 0 };
-    if (!plan_output_is_document(&given->output))
+    const char *more = said->length ? said->data : "";
+    if (plan_output_is_document(&given->output)) {
+        fprintf(stderr, "%s", *more ? more + 1 : "");  // without the empty line in front
+    } else {
         plan_print(plan, &table);
+        text_add(&table, "%s", more);
+    }
+    table.failed |= said->failed;
     return plan_output(plan, &given->output, &table, 0);
 }
 
@@ -84,8 +98,12 @@ static int run(int count, char **arguments)
     struct plan_request request;
     if (!plan_request_load(&given.plan, NULL, &request, &error))
         return command_fail(&error);
-    struct plan *plan = plan_search(&request.request, &error);
-    int code = plan ? print(&given, plan) : command_fail(&error);
+    struct error found_none = { 0 };
+    struct text said = { 0 };
+    struct plan *plan = plan_search(&request.request, &found_none);
+    const bool good = stability_judge(&given.stability, &request.request, &found_none, &plan, &said, &error);
+    int code = good ? print(&given, plan, &said) : command_fail(&error);
+    text_clear(&said);
     if (code == 0 && given.second_opinion)
         code = print_second_opinion(&request.request, plan, &error);
     plan_free(plan);

@@ -12,23 +12,6 @@ enum { USUAL_TRIALS = 1000, USUAL_SEED = 1, MOST_TRIALS = 1000000 };
 
 // --- options ----------------------------------------------------------------------
 
-// "5%", "0.25%": in millionths.
-static uint32_t take_noise(const char *argument, struct argp_state *state)
-{
-    uint64_t ppm = 0, unit = 10000;
-    const char *at = argument;
-    for (; *at >= '0' && *at <= '9' && ppm <= NOISE_MOST_PPM; at++)
-        ppm = ppm * 10 + (uint64_t)(*at - '0') * unit;
-    if (at > argument && *at == '.') {
-        for (at++; *at >= '0' && *at <= '9' && unit > 1; at++)
-            ppm += (uint64_t)(*at - '0') * (unit /= 10);
-    }
-    if (at == argument || strcmp(at, "%") != 0 || ppm > NOISE_MOST_PPM)
-        argp_error(state, "--noise: \"%s\" is no share such as 5%% (0%% to %u%%, at most four decimals)", argument,
-                   NOISE_MOST_PPM / 10000);
-    return (uint32_t)ppm;
-}
-
 static void complete(struct world_options *options, struct argp_state *state)
 {
     if (options->sending.lower == LOWER_ALL)
@@ -61,7 +44,7 @@ error_t world_option(int key, char *argument, struct world_options *options, str
         break;
     case KEY_NOISE:
         options->has_noise = true;
-        options->noise.ppm = take_noise(argument, state);
+        options->noise.ppm = option_share(argument, "--noise", NOISE_MOST_PPM, state);
         break;
     case KEY_TRIALS:
         options->has_trials = true;

@@ -114,6 +114,30 @@ struct plan *plan_reprice(const struct plan *plan, const struct search_request *
     return NULL;
 }
 
+static bool same_stage(const struct plan_stage *a, const struct plan_stage *b)
+{
+    if (a->first != b->first || a->end != b->end || a->device_count != b->device_count
+        || a->recompute_count != b->recompute_count
+        || memcmp(a->devices, b->devices, a->device_count * sizeof a->devices[0]) != 0)
+        return false;
+    for (uint32_t i = 0; i < a->end - a->first; i++)
+        if (strcmp(a->layers[i], b->layers[i]) != 0)
+            return false;
+    for (size_t i = 0; i < a->recompute_count; i++)
+        if (a->recompute[i].first != b->recompute[i].first || a->recompute[i].end != b->recompute[i].end)
+            return false;
+    return true;
+}
+
+bool plan_same_decision(const struct plan *a, const struct plan *b)
+{
+    bool same = a->stage_count == b->stage_count && a->ranks == b->ranks && a->chunks == b->chunks
+             && strcmp(a->schedule, b->schedule) == 0;
+    for (size_t s = 0; same && s < a->stage_count; s++)
+        same = same_stage(&a->stages[s], &b->stages[s]);
+    return same;
+}
+
 // --- does it fit? ---------------------------------------------------------------------
 
 bool plan_find_excess(const struct plan *plan, struct plan_excess *excess, struct error *error)

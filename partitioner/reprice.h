@@ -12,6 +12,9 @@
 // yet: its bound is 0.
 struct plan *plan_reprice(const struct plan *plan, const struct search_request *request, struct error *error);
 
+// Whether two plans of one model put the same layers on the same devices, and recompute the same.
+bool plan_same_decision(const struct plan *a, const struct plan *b);
+
 // Fills in what plan_predict() does, and a certificate that claims nothing.
 bool plan_price(struct plan *plan, const struct profile *profile, struct error *error);
 

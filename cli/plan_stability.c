@@ -1,0 +1,186 @@
+#include "cli/plan_stability.h"
+
+#include <string.h>
+
+#include "common/json.h"
+#include "common/number.h"
+#include "common/progress.h"
+#include "partitioner/noisy_profile.h"
+#include "partitioner/plan_keep.h"
+#include "partitioner/regret.h"
+#include "partitioner/reprice.h"
+
+enum { KEY_KEEP = KEY_OWN, KEY_GAIN, KEY_NOISE, KEY_DRAWS, KEY_SEED, KEY_ROBUST };
+enum { USUAL_GAIN_PPM = 20000, USUAL_DRAWS = 100, USUAL_SEED = 1, MOST_DRAWS = 100000 };
+
+static const struct argp_option options[] = {
+    { "keep", KEY_KEEP, "PLAN", 0, "Keep this plan unless a new one gains more than --gain", 2 },
+    { "gain", KEY_GAIN, "PERCENT", 0, "What makes a change worth while (2%), of the time of an iteration", 2 },
+    { "noise", KEY_NOISE, "PERCENT", 0,
+      "Say what the plan loses when layers vary (standard deviation, such as 3%; or \"spread\": as they were measured to)", 2 },
+    { "draws", KEY_DRAWS, "N", 0, "With --noise: how often the model is planned anew (100)", 2 },
+    { "seed", KEY_SEED, "N", 0, "With --noise: of the draws (1)", 2 },
+    { "robust", KEY_ROBUST, 0, 0, "With --noise: of the plans found take the one with the least 95 % regret", 2 },
+    { 0 },
+};
+
+static error_t complete(struct stability_options *given, struct argp_state *state)
+{
+    if (!given->has_noise && (given->has_draws || given->has_seed || given->robust))
+        argp_error(state, "--draws, --seed and --robust are of --noise, which is missing");
+    if (given->has_gain && !given->keep && !given->has_noise)
+        argp_error(state, "--gain says when a plan is worth a change; give --keep or --noise too");
+    if (given->keep && given->robust)
+        argp_error(state, "--keep or --robust, not both: one stays with a plan, the other looks for one");
+    if (!given->has_gain)
+        given->gain_ppm = USUAL_GAIN_PPM;
+    if (!given->has_draws)
+        given->draws = USUAL_DRAWS;
+    if (!given->has_seed)
+        given->seed = USUAL_SEED;
+    return 0;
+}
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct stability_options *given = state->input;
+    switch (key) {
+    case KEY_KEEP:
+        given->keep = argument;
+        return 0;
+    case KEY_GAIN:
+        given->has_gain = true;
+        given->gain_ppm = option_share(argument, "--gain", 1000000, state);
+        return 0;
+    case KEY_NOISE:
+        given->has_noise = true;
+        given->uses_spread = strcmp(argument, "spread") == 0;
+        given->noise_ppm = given->uses_spread ? 0 : option_share(argument, "--noise", NOISE_MOST_PPM, state);
+        return 0;
+    case KEY_DRAWS:
+        given->has_draws = true;
+        given->draws = (uint32_t)option_count(argument, "--draws", 1, MOST_DRAWS, state);
+        return 0;
+    case KEY_SEED:
+        given->has_seed = true;
+        given->seed = option_count(argument, "--seed", 0, JSON_MAX, state);
+        return 0;
+    case KEY_ROBUST:
+        given->robust = true;
+        return 0;
+    case ARGP_KEY_END:
+        return complete(given, state);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp stability_argp = { .options = options, .parser = take };
+
+// --- noise --------------------------------------------------------------------------------
+
+static void say_noise(const struct stability_options *given, const struct profile *profile, const struct regret *regret,
+                      struct text *text)
+{
+    const size_t spreads = noisy_profile_spreads(profile), layers = profile->layer_count;
+    text_add(text, "\nWhen layers vary (");
+    if (spreads > 0)
+        text_add(text, "%zu of %zu as they were measured to%s", spreads, layers, spreads < layers ? ", the others " : "");
+    if (spreads < layers)
+        text_add(text, given->noise_ppm ? "by %.6g %%" : "not at all", 1e-4 * given->noise_ppm);
+    text_add(text, "; %u draws of seed %llu)", regret->draws, (unsigned long long)given->seed);
+}
+
+static void say_regret(const struct regret *regret, struct text *text)
+{
+    text_add(text, "a median of %.2f %%, a mean of %.2f %%, up to %.2f %% in 95 of 100 draws and %.2f %% in all",
+             100 * regret->median, 100 * regret->mean, 100 * regret->p95, 100 * regret->most);
+}
+
+static void say_measured(const struct stability_options *given, const struct profile *profile,
+                         const struct regret *regret, struct text *text)
+{
+    const double draws = regret->draws ? regret->draws : 1;
+    say_noise(given, profile, regret, text);
+    if (regret->beaten == 0) {
+        text_add(text, " no better plan was found in any.\n");
+        return;
+    }
+    text_add(text, " another plan is better in %.0f %% of draws, by more than %.6g %% in %.0f %%. The plan then loses ",
+             100 * regret->beaten / draws, 1e-4 * given->gain_ppm, 100 * regret->exceeded / draws);
+    say_regret(regret, text);
+    text_add(text, ".\n");
+}
+
+static void say_steady(const struct stability_options *given, const struct profile *profile, const struct plan *plan,
+                       const struct plan *steady, const struct regret *before, const struct regret *after,
+                       struct text *text)
+{
+    const double longer = plan->iteration_ns > 0
+        ? 100 * ((double)steady->iteration_ns / (double)plan->iteration_ns - 1) : 0;
+    say_noise(given, profile, after, text);
+    text_add(text, " this plan is the steadiest of %u: it loses ", after->candidates);
+    say_regret(after, text);
+    if (plan_same_decision(plan, steady))
+        text_add(text, ". It is also the best without noise.\n");
+    else
+        text_add(text, ". The best without noise takes %.2f %% less then, and loses up to %.2f %% in 95 of 100 draws.\n",
+                 100 * longer / (100 + longer), 100 * before->p95);
+}
+
+static void show(void *self, size_t done, size_t all)
+{
+    progress_show(self, "%zu of %zu draws", done, all);
+}
+
+static bool judge_noise(const struct stability_options *given, const struct search_request *request,
+                        struct plan **plan, struct text *text, struct error *error)
+{
+    if (given->uses_spread && noisy_profile_spreads(request->profile) == 0)
+        return error_set(error, "--noise spread: the profile does not say how much its layers vary; give a share such as"
+                         " 3%%");
+    struct progress progress = { 0 };
+    const struct regret_request asked = { .search = request, .noise_ppm = given->noise_ppm, .draws = given->draws,
+                                          .seed = given->seed, .gain_ppm = given->gain_ppm, .progress = show,
+                                          .self = &progress };
+    struct regret before, after;
+    if (!given->robust) {
+        const bool good = regret_measure(&asked, *plan, &before, error);
+        progress_end(&progress);
+        if (good)
+            say_measured(given, request->profile, &before, text);
+        return good;
+    }
+    struct plan *steady = regret_steady(&asked, *plan, &before, &after, error);
+    progress_end(&progress);
+    if (!steady)
+        return false;
+    say_steady(given, request->profile, *plan, steady, &before, &after, text);
+    plan_free(*plan);
+    *plan = steady;
+    return true;
+}
+
+// --- the whole ----------------------------------------------------------------------------
+
+static bool judge_keep(const struct stability_options *given, const struct search_request *request,
+                       const struct error *found_none, struct plan **plan, struct text *text, struct error *error)
+{
+    struct plan *old = plan_load(given->keep, error);
+    struct keeping keeping;
+    const bool good = old && plan_keep(old, given->keep, request, given->gain_ppm, plan, found_none, &keeping, error);
+    if (good)
+        text_add(text, "\n%s.\n", keeping.why);
+    plan_free(old);
+    return good;
+}
+
+bool stability_judge(const struct stability_options *given, const struct search_request *request,
+                     const struct error *found_none, struct plan **plan, struct text *text, struct error *error)
+{
+    if (given->keep && !judge_keep(given, request, found_none, plan, text, error))
+        return false;
+    if (!*plan)
+        return error_set_kind(error, found_none->kind, "%s", found_none->text);
+    return !given->has_noise || judge_noise(given, request, plan, text, error);
+}

@@ -1,0 +1,23 @@
+// Whether a plan is worth a change, and how steady it is: weir partition --keep, --gain,
+// --noise, --draws, --seed and --robust. A child of the command's arguments.
+#ifndef CLI_PLAN_STABILITY_H
+#define CLI_PLAN_STABILITY_H
+
+#include "cli/plan_request.h"
+
+struct stability_options {
+    const char *keep;  // a plan's file
+    bool has_gain, has_noise, uses_spread, robust, has_draws, has_seed;
+    uint32_t gain_ppm, noise_ppm, draws;
+    uint64_t seed;
+};
+
+extern const struct argp stability_argp;
+
+// Decides between *plan, which the search found (or NULL, with its reason), and the one to
+// be kept, and says how steady the plan is: *plan becomes what is decided for. Adds what
+// there is to say to `text`.
+bool stability_judge(const struct stability_options *options, const struct search_request *request,
+                     const struct error *found_none, struct plan **plan, struct text *text, struct error *error);
+
+#endif

@@ -1,0 +1,54 @@
+# --keep stays with a plan unless a new one gains enough; --noise says what it loses when times vary; both the same every time.
+cat > small.txt <<'END'
+node1 -- Input -- forward_compute_time=1.000, backward_compute_time=1.000, activation_size=4096.0, parameter_size=0.000
+node2 -- Linear(a) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=65536.0, parameter_size=1048576.000
+node3 -- Linear(b) -- forward_compute_time=1.000, backward_compute_time=2.100, activation_size=65536.0, parameter_size=1048576.000
+node4 -- Linear(c) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=65536.0, parameter_size=1048576.000
+node5 -- Linear(d) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=4096.0, parameter_size=2097152.000
+	node1 -- node2
+	node2 -- node3
+	node3 -- node4
+	node4 -- node5
+END
+weir import pipedream small.txt -o profile.json > /dev/null
+plan() { weir partition "$@" --cluster '2 devices, 16MiB, 10GB/s 10us' --schedule 1f1b --micro-batches 8 --optimizer sgd; }
+exec 2>&1
+last() { tail -1; }
+
+echo "# kept as it is"
+plan profile.json -o plan.json > /dev/null
+plan profile.json --keep plan.json | last
+plan profile.json --keep plan.json --json 2> said | cmp - plan.json && cat said
+
+echo "# another measurement, and the best cut moves"
+weir import pipedream <(sed '/^node2/s/forward_compute_time=1/forward_compute_time=5/' small.txt) -o other.json > /dev/null
+plan other.json -o new.json > /dev/null
+plan other.json --keep plan.json --gain 50% -o kept.json | last
+layers() { sed -n 's/^ *"layers": //p' "$1" | tr '\n' ' '; echo; }
+layers plan.json; layers kept.json; layers new.json
+plan other.json --keep plan.json --gain 3% | last
+plan other.json --keep kept.json --gain 50% --json 2> /dev/null | cmp - kept.json && echo "the same bytes"
+
+echo "# what cannot be kept"
+plan profile.json --keep new.json --gain 90% --memory 7MiB | last
+weir import pipedream <(sed 's/Linear(d)/x/; s/node5/last/' small.txt) -o renamed.json > /dev/null
+plan renamed.json --keep plan.json | last
+plan profile.json --keep plan.json --memory 1MiB 2>&1 | cut -c 1-18
+plan profile.json --keep nowhere.json; echo "exit $?"
+
+echo "# noise, where two cuts are nearly as good"
+weir import pipedream <(sed '/^node2/s/forward_compute_time=1.0/forward_compute_time=4.5/' small.txt) -o tie.json > /dev/null
+plan tie.json --noise 3% --draws 40 | last
+plan tie.json --noise 3% --draws 40 --seed 2 --gain 3% | last
+plan tie.json --noise 3% --draws 40 --robust --json 2> said > first.json
+plan tie.json --noise 3% --draws 40 --robust --json 2> /dev/null | cmp - first.json && cat said
+weir check first.json --profile tie.json
+
+echo "# usage"
+plan profile.json --noise spread; echo "exit $?"
+try() { plan profile.json "$@" | head -1; }
+try --noise 3
+try --draws 5
+try --gain 2%
+try --keep plan.json --gain x
+try --keep plan.json --noise 3% --robust
