@@ -25,6 +25,7 @@ extern const struct command command_import;
 extern const struct command command_schedule;
 extern const struct command command_simulate;
 extern const struct command command_partition;
+extern const struct command command_explain;
 extern const struct command command_sweep;
 extern const struct command command_verify;
 extern const struct command command_train;

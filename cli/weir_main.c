@@ -14,6 +14,7 @@ static const struct command *const commands[] = {
     &command_profile,
     &command_import,
     &command_partition,
+    &command_explain,
     &command_sweep,
     &command_schedule,
     &command_check,

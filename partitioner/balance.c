@@ -13,9 +13,10 @@ static bool simulate(const struct plan *plan, struct balance *balance, struct er
     for (uint32_t rank = 0; good && rank < balance->ranks; rank++) {
         balance->of[rank].busy_ns = run.per_rank[rank].busy_ns;
         balance->of[rank].recompute_ns = run.per_rank[rank].recompute_ns;
+        balance->of[rank].first_ns = run.per_rank[rank].first_ns;
+        balance->of[rank].last_ns = run.per_rank[rank].last_ns;
     }
     balance->run_ns = run.iteration_ns;
-    balance->path = run.critical_path;
     simulation_clear(&run);
     schedule_free(lowered);
     network_free(network);

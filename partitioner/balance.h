@@ -6,7 +6,8 @@
 #include "partitioner/plan.h"
 
 struct rank_load {
-    uint64_t busy_ns, recompute_ns;  // in the run of micro_batches; recomputation is part of it
+    uint64_t busy_ns, recompute_ns;  // in a run of the plan's micro_batches; recomputation is part of it
+    uint64_t first_ns, last_ns;      // when it begins and ends in that run
     uint64_t peak_bytes, capacity_bytes;
 };
 
@@ -17,8 +18,7 @@ struct balance {
     uint32_t busiest, next;      // `next`: the busiest of the others; of one rank, itself
     uint32_t tightest;           // which has the largest share of its memory in use
     bool shares_ranks;           // whether some rank holds several stages
-    uint64_t run_ns;             // of micro_batches from the first start to the last end
-    struct critical_path path;   // of that run
+    uint64_t run_ns;             // that run from the first start to the last end
 };
 
 // Simulates the plan. Cleared by balance_clear().

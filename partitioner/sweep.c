@@ -160,11 +160,32 @@ static bool note_plan(struct sweep_row *row, struct error *error)
     return true;
 }
 
-// False only for a machine's trouble.
-static bool plan_row(const struct sweep_request *request, struct sweep_row *row, struct error *error)
+bool sweep_plan_row(const struct search_request *given, struct sweep_row *row, struct error *error)
 {
     struct error why = { 0 };
     struct search_shortage shortage = { 0 };
+    struct search_request search = *given;
+    search.shortage = &shortage;
+    row->plan = plan_search(&search, &why);
+    if (row->plan)
+        return note_plan(row, error);
+    if (why.kind == ERROR_MACHINE) {
+        error_set_kind(error, why.kind, "%s", why.text);
+        return error_at(error, "%s with %u micro-batches on %u ranks", row->schedule, row->micro_batches, row->ranks);
+    }
+    if (search.interrupted && *search.interrupted)
+        return true;
+    row->outcome = shortage.is_known ? SWEEP_DOES_NOT_FIT : SWEEP_REFUSED;
+    row->rank = shortage.rank;
+    row->lacks_bytes = shortage.lacks_bytes;
+    if (row->outcome == SWEEP_REFUSED)
+        snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why.text);
+    return true;
+}
+
+// False only for a machine's trouble.
+static bool plan_row(const struct sweep_request *request, struct sweep_row *row, struct error *error)
+{
     if (strcmp(row->schedule, SWEEP_ORDER_NAME) == 0)
         return sweep_order_row(request, row, error);
     const struct search_request search = {
@@ -177,23 +198,8 @@ static bool plan_row(const struct sweep_request *request, struct sweep_row *row,
         .holding = request->holding,
         .budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
         .interrupted = request->interrupted,
-        .shortage = &shortage,
     };
-    row->plan = plan_search(&search, &why);
-    if (row->plan)
-        return note_plan(row, error);
-    if (why.kind == ERROR_MACHINE) {
-        error_set_kind(error, why.kind, "%s", why.text);
-        return error_at(error, "%s with %u micro-batches on %u ranks", row->schedule, row->micro_batches, row->ranks);
-    }
-    if (request->interrupted && *request->interrupted)
-        return true;
-    row->outcome = shortage.is_known ? SWEEP_DOES_NOT_FIT : SWEEP_REFUSED;
-    row->rank = shortage.rank;
-    row->lacks_bytes = shortage.lacks_bytes;
-    if (row->outcome == SWEEP_REFUSED)
-        snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why.text);
-    return true;
+    return sweep_plan_row(&search, row, error);
 }
 
 // --- all rows, by several threads ---------------------------------------------------------

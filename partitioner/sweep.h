@@ -94,6 +94,10 @@ struct sweep {
 struct sweep *sweep_run(const struct sweep_request *request, struct error *error);
 void sweep_free(struct sweep *sweep);
 
+// Plans one request into a row that names it, and says what came of it. False only for a
+// machine's trouble. The row's plan is the caller's.
+bool sweep_plan_row(const struct search_request *request, struct sweep_row *row, struct error *error);
+
 // Finds the front, the best and the reasons of the planned rows (sweep_judge.c);
 // sweep_run() does.
 void sweep_judge(struct sweep *sweep);

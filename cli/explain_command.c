@@ -1,0 +1,110 @@
+// weir explain PLAN: why a plan is not faster, and what would make it so.
+
+#include <signal.h>
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "common/json.h"
+#include "common/progress.h"
+#include "partitioner/explain.h"
+
+enum { KEY_PROFILE = KEY_OWN, KEY_BUDGET };
+
+struct given {
+    const char *plan, *profile;
+    uint64_t budget;
+    struct shared_options shared;  // --json, -o
+};
+
+static const struct argp_option options[] = {
+    { "profile", KEY_PROFILE, "FILE", 0, "The profile that the plan was made of", 0 },
+    { "budget", KEY_BUDGET, "N", 0, "Units of work each of about twenty plans may take (500000, half a second)", 0 },
+    OPTION_JSON,
+    OPTION_OUTPUT,
+    { 0 },
+};
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct given *given = state->input;
+    switch (key) {
+    case KEY_PROFILE:
+        given->profile = argument;
+        break;
+    case KEY_BUDGET:
+        given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
+        break;
+    case ARGP_KEY_ARG:
+        option_argument(&given->plan, argument, "plan", state);
+        break;
+    case ARGP_KEY_END:
+        if (!given->plan || !given->profile)
+            argp_error(state, "a plan and --profile are needed");
+        break;
+    default:
+        return shared_option(key, argument, &given->shared, state);
+    }
+    return 0;
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = take,
+    .args_doc = "PLAN",
+    .doc = "Says why a plan is not faster: what binds, where the time of an iteration goes, why the busiest rank's"
+           " layers are not moved to its neighbours; and what more memory, quicker links, more micro-batches or ranks"
+           " and other schedules would gain, each planned anew. Ctrl-C ends it with what is known."
+           "\vExit code 1: the plan is not what its profile says.\n\nExample:\n"
+           "  weir explain plan.json --profile profile.json\n",
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+static void show(void *self, size_t done)
+{
+    progress_show(self, "%zu changes planned anew", done);
+}
+
+static int explain(const struct given *given, const struct plan *plan, const struct profile *profile,
+                   struct error *error)
+{
+    const struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND };  // a second one kills
+    sigaction(SIGINT, &action, NULL);
+    struct progress progress = { 0 };
+    const struct explain_request request = { .plan = plan, .profile = profile, .budget = given->budget,
+                                             .interrupted = &interrupted, .progress = show, .self = &progress };
+    struct explanation *explanation = explain_plan(&request, error);
+    progress_end(&progress);
+    if (!explanation) {
+        error_at(error, "%s", given->plan);
+        return command_fail(error);
+    }
+    struct text text = { 0 };
+    if (given->shared.json)
+        explanation_write(explanation, &text);
+    else
+        explanation_print(explanation, &text);
+    explanation_free(explanation);
+    return command_write(&text, given->shared.output, 0);
+}
+
+static int run(int count, char **arguments)
+{
+    struct given given = { .plan = NULL };
+    command_parse(&argp, count, arguments, &given);
+    struct error error = { 0 };
+    struct plan *plan = plan_load(given.plan, &error);
+    struct profile *profile = plan ? profile_load(given.profile, &error) : NULL;
+    const int code = profile ? explain(&given, plan, profile, &error) : command_fail(&error);
+    profile_free(profile);
+    plan_free(plan);
+    return code;
+}
+
+const struct command command_explain = { "explain", "why a plan is not faster, and what would help", run };
