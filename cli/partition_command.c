@@ -6,6 +6,7 @@
 #include "cli/plan_given.h"
 #include "cli/plan_request.h"
 #include "cli/plan_stability.h"
+#include "partitioner/order_plan.h"
 #include "partitioner/second_opinion.h"
 
 enum { KEY_SECOND_OPINION = KEY_OWN };
@@ -100,7 +101,7 @@ static int run(int count, char **arguments)
         return command_fail(&error);
     struct error found_none = { 0 };
     struct text said = { 0 };
-    struct plan *plan = plan_search(&request.request, &found_none);
+    struct plan *plan = plan_search_orders(&request.request, &found_none);
     const bool good = stability_judge(&given.stability, &request.request, &found_none, &plan, &said, &error);
     int code = good ? print(&given, plan, &said) : command_fail(&error);
     text_clear(&said);

@@ -141,6 +141,10 @@ uint64_t coupled_time(struct coupled *coupled, const struct coupled_state *state
 struct cost_row coupled_row(const struct coupled *coupled, uint32_t stage, uint32_t first, uint32_t end,
                             uint64_t recompute_ns);
 
+// What no decision can beat, whatever the order of the layers: the work of all ranks, the
+// fill and the drain. 0 where nothing is known.
+bool coupled_work_bound(const struct coupled *coupled, uint64_t *bound, struct error *error);
+
 // What no decision can beat; 0 where nothing is known.
 bool coupled_bound(const struct coupled *coupled, uint64_t *bound, struct error *error);
 

@@ -151,6 +151,12 @@ static bool bound_from_stages(const struct coupled *coupled, uint64_t *bound, st
     return good || error_no_memory(error, "a search");
 }
 
+bool coupled_work_bound(const struct coupled *coupled, uint64_t *bound, struct error *error)
+{
+    *bound = 0;
+    return !coupled->flushes || bound_from_ranks(coupled, bound, error);
+}
+
 bool coupled_bound(const struct coupled *coupled, uint64_t *bound, struct error *error)
 {
     *bound = 0;

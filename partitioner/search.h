@@ -60,6 +60,7 @@ struct search_request {
 
 // The best plan found, with its certificate. NULL when there is none: the error
 // (ERROR_ANSWER) says which stage lacks how much memory and what would help.
+// For the order in which the profile has its layers; order_plan.h knows the others.
 struct plan *plan_search(const struct search_request *request, struct error *error);
 
 #endif

@@ -1,0 +1,182 @@
+#include "partitioner/order_plan.h"
+
+#include "partitioner/orders.h"
+#include "tests/partitioner/brute_orders.h"
+
+struct instance {
+    struct profile *profile;
+    struct cluster *cluster;
+    struct search_request request;
+};
+
+static const struct kind {
+    const char *schedule;
+    uint32_t most_ranks, chunks, most_layers;
+} kinds[] = {
+    { "gpipe", 4, 1, 9 }, { "1f1b", 4, 1, 9 }, { "zb-h1", 3, 1, 9 }, { "interleaved", 2, 2, 7 }, { "pipedream", 3, 1, 7 },
+};
+
+// Capacities around what some plan takes: even parts of the layers in the profile's order.
+static void set_memory(struct instance *instance, bool ample, uint64_t *seed)
+{
+    struct error error = { 0 };
+    const struct search_request *request = &instance->request;
+    struct slots *slots =
+        predict_slots(request->schedule, request->ranks, request->chunks, request->micro_batches, &error);
+    assert_good(slots, error);
+    const uint32_t layers = (uint32_t)instance->profile->layer_count;
+    for (uint32_t r = 0; r < request->ranks; r++) {
+        const uint32_t first = layers * r / request->ranks, end = layers * (r + 1) / request->ranks;
+        const struct stage_bytes bytes = stage_bytes_of(instance->profile, first, end, NULL, 0, &request->holding);
+        const uint64_t peak = request->chunks * stage_memory_of(&bytes, &slots[r]).peak_bytes;
+        instance->cluster->devices[r].memory_bytes = ample ? 8 * peak + 1 : 1 + peak / 2 + peak / 8 * random_below(seed, 7);
+    }
+    free(slots);
+}
+
+// Where memory is tight the twin has all orders and segments of a stage to go through.
+enum { TIGHT_LAYERS = 7 };
+
+static struct instance instance_create(uint64_t *seed)
+{
+    struct error error = { 0 };
+    const struct kind *kind = &kinds[random_below(seed, sizeof kinds / sizeof kinds[0])];
+    const uint32_t ranks = kind->chunks > 1 ? kind->most_ranks : 1 + (uint32_t)random_below(seed, kind->most_ranks);
+    const uint32_t least = ranks * kind->chunks + 1;
+    const bool ample = random_below(seed, 3) == 0;
+    const uint32_t most = ample || kind->most_layers < TIGHT_LAYERS ? kind->most_layers : TIGHT_LAYERS;
+    const uint32_t layers = least + (uint32_t)random_below(seed, most - least + 1);
+    struct instance instance = { .profile = small_random_dag(seed, layers, 2 + (uint32_t)random_below(seed, 3),
+                                                             random_below(seed, 3) ? 1000 : 4) };
+    if (random_below(seed, 5) == 0) {
+        instance.profile->tied = malloc(sizeof instance.profile->tied[0]);
+        const uint32_t from = (uint32_t)random_below(seed, layers - 1);
+        instance.profile->tied[0] = (struct edge){ from, from + 1 + (uint32_t)random_below(seed, 2) % (layers - from - 1) };
+        instance.profile->tied_count = 1;
+    }
+    if (random_below(seed, 6) == 0) {
+        instance.profile->no_cut_after = malloc(sizeof(uint32_t));
+        instance.profile->no_cut_after[0] = (uint32_t)random_below(seed, layers);
+        instance.profile->no_cut_count = 1;
+    }
+    assert_good(profile_rehash(instance.profile, &error), error);
+    const uint64_t rate = random_below(seed, 3) == 0 ? 1000000000 : 1000000000000;
+    instance.cluster = cluster_uniform(ranks, 1, random_below(seed, 200), rate, &error);
+    assert_good(instance.cluster, error);
+    if (random_below(seed, 4) == 0)
+        for (uint32_t r = 0; r < ranks; r++)
+            instance.cluster->devices[r].speed_permille = 500 + 250 * random_below(seed, 4);
+    instance.request = (struct search_request){ .profile = instance.profile, .cluster = instance.cluster,
+                                                .schedule = kind->schedule, .ranks = ranks, .chunks = kind->chunks,
+                                                .micro_batches = ranks * (1 + (uint32_t)random_below(seed, 2)),
+                                                .holding.optimizer = (enum optimizer_kind)random_below(seed, 3) };
+    set_memory(&instance, ample, seed);
+    return instance;
+}
+
+static void instance_clear(struct instance *instance)
+{
+    profile_free(instance->profile);
+    cluster_free(instance->cluster);
+}
+
+struct tally {
+    uint64_t instances, feasible, proved, ordered, better, plans;
+};
+
+static void check_against(const struct instance *instance, uint64_t best, const struct plan *plan,
+                          const struct error *error, uint64_t trial, struct tally *tally)
+{
+    const struct search_request *request = &instance->request;
+    tally->instances++;
+    if (!plan) {
+        if (best != UINT64_MAX || error->kind != ERROR_ANSWER)
+            fail_msg("trial %d (%s, %d layers, %u ranks): no plan, but brute force has %d: %s", (int)trial,
+                     request->schedule, (int)request->profile->layer_count, request->ranks, (int)best, error->text);
+        return;
+    }
+    const struct certificate *certificate = &plan->certificate;
+    tally->feasible++;
+    tally->proved += certificate->proved;
+    tally->ordered += plan->order != NULL;
+    if (certificate->value_ns < best || certificate->lower_bound_ns > best
+        || (certificate->proved && certificate->value_ns != best) || plan->iteration_ns != certificate->value_ns)
+        fail_msg("trial %d (%s, %d layers, %u ranks, %u micro-batches): value %d, bound %d, plan %d, proved %d, but the"
+                 " best is %d",
+                 (int)trial, request->schedule, (int)request->profile->layer_count, request->ranks,
+                 request->micro_batches, (int)certificate->value_ns, (int)certificate->lower_bound_ns,
+                 (int)plan->iteration_ns, certificate->proved, (int)best);
+}
+
+// Every order, every cut and every way to recompute is tried.
+static void small_plans_are_the_best_of_all_orders(void **state)
+{
+    (void)state;
+    uint64_t seed = 51;
+    struct tally tally = { 0 };
+    const uint64_t trials = test_trials(400, 20000);
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        struct instance instance = instance_create(&seed);
+        struct error error = { 0 }, own_error = { 0 };
+        const uint64_t best = brute_orders(&instance.request, &tally.plans);
+        struct plan *plan = plan_search_orders(&instance.request, &error);
+        check_against(&instance, best, plan, &error, trial, &tally);
+        struct plan *own = plan_search(&instance.request, &own_error);
+        if (own && (!plan || plan->certificate.value_ns > own->certificate.value_ns))
+            fail_msg("trial %d: all orders have no plan as good as one of them", (int)trial);
+        tally.better += plan && (!own || plan->certificate.value_ns < own->certificate.value_ns);
+        plan_free(own);
+        plan_free(plan);
+        instance_clear(&instance);
+    }
+    print_message("# %d instances, %d with a plan, %d proved, %d in an order of their own, %d better than in the profile's,"
+                  " %d plans simulated by the twin\n", (int)tally.instances, (int)tally.feasible, (int)tally.proved,
+                  (int)tally.ordered, (int)tally.better, (int)tally.plans);
+    assert_true(tally.feasible > trials / 2 && tally.proved >= tally.feasible * 9 / 10 && tally.better > trials / 50);
+}
+
+// Layers that take no time are put to others only where no plan loses by it.
+static void a_reduced_graph_loses_nothing(void **state)
+{
+    (void)state;
+    uint64_t seed = 52, plans = 0, reduced = 0, settled = 0;
+    const uint64_t trials = test_trials(200, 5000);
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        struct instance instance = instance_create(&seed);
+        struct error error = { 0 };
+        for (size_t l = 0; l < instance.profile->layer_count; l++) {
+            struct profile_layer *layer = &instance.profile->layers[l];
+            if (random_below(&seed, 2))
+                layer->forward_ns = layer->backward_ns = layer->backward_input_ns = layer->backward_weight_ns =
+                    layer->parameter_bytes = 0;
+            layer->output_bytes *= random_below(&seed, 3);
+        }
+        if (strcmp(instance.request.schedule, "pipedream") != 0) {
+            const uint64_t best = brute_orders(&instance.request, &plans);
+            struct orders *orders = orders_create(&instance.request, true, 1000, &error);
+            uint64_t bound = 0;
+            if (!orders && error.kind != ERROR_ANSWER)
+                fail_msg("trial %d: %s", (int)trial, error.text);
+            if (orders)
+                assert_good(orders_search(orders, &bound, &error), error);
+            if (orders && (orders->best.value_ns < best || (best != UINT64_MAX && bound > best && orders->best.value_ns != best)))
+                fail_msg("trial %d (%s): value %d, bound %d, but the best is %d", (int)trial, instance.request.schedule,
+                         (int)orders->best.value_ns, (int)bound, (int)best);
+            reduced += orders && orders->graph->block_count < instance.profile->layer_count;
+            settled += orders && orders->best.value_ns == best && bound >= best;
+            orders_free(orders);
+        }
+        instance_clear(&instance);
+    }
+    print_message("# %d graphs were reduced, %d of all settled\n", (int)reduced, (int)settled);
+    assert_true(reduced > trials / 3 && settled > trials / 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_reduced_graph_loses_nothing),
+        cmocka_unit_test(small_plans_are_the_best_of_all_orders),
+    };
+    return cmocka_run_group_tests_name("order_plan", tests, NULL, NULL);
+}
