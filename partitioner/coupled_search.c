@@ -127,6 +127,8 @@ struct plan *coupled_search(const struct search_request *request, struct error *
     struct coupled *coupled = coupled_create(request, error);
     struct coupled_state best = { 0 };
     struct plan *plan = coupled && coupled_state_create(&best, coupled, error) ? run(coupled, &best, error) : NULL;
+    if (coupled && request->work)
+        *request->work += coupled->work;
     coupled_state_clear(&best);
     coupled_free(coupled);
     return plan;

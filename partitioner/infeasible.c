@@ -264,6 +264,8 @@ static bool would_fit(const struct problem *problem, const char *schedule, uint3
     other.schedule = schedule;
     other.ranks = ranks;
     other.network = NULL;
+    if (ranks != problem->ranks)
+        other.devices = NULL;  // which name no more than the ranks there are
     struct error quiet = { 0 };
     struct shortage shortage = { .lacks_bytes = 1 };
     struct problem *trial = problem_create(&other, &quiet);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "partitioner/arrangement.h"
 #include "partitioner/coupled.h"
 #include "partitioner/evaluate.h"
 #include "partitioner/infeasible.h"
@@ -279,6 +280,8 @@ static struct plan *pattern_search(const struct search_request *request, struct 
 {
     struct search search = { .problem = problem_create(request, error) };
     struct plan *plan = search.problem && begin(&search, error) ? run(&search, error) : NULL;
+    if (search.problem && request->work)
+        *request->work += search.problem->work;
     if (search.problem)
         end(&search);
     problem_free(search.problem);
@@ -297,18 +300,24 @@ static bool is_pattern(const struct search_request *request, bool *known, struct
     return good;
 }
 
+struct plan *search_arranged(const struct search_request *request, struct error *error)
+{
+    bool known;
+    if (!is_pattern(request, &known, error))
+        return NULL;
+    return known ? pattern_search(request, error) : coupled_search(request, error);
+}
+
 struct plan *plan_search(const struct search_request *given, struct error *error)
 {
     struct search_request request = *given;
     const struct generator *generator = generator_find(request.schedule, error);
-    bool known;
     if (!generator || !search_check(&request, error))
         return NULL;
     if (!request.chunks)
         request.chunks = generator->usual_chunks;
-    if (!is_pattern(&request, &known, error))
-        return NULL;
-    struct plan *plan = known ? pattern_search(&request, error) : coupled_search(&request, error);
+    struct plan *plan = arrangement_is_free(&request) ? arrangement_search(&request, error)
+                                                      : search_arranged(&request, error);
     // Links that are not the cluster's are no part of a plan, and evaluate.h knows plans only.
     if (plan && !request.network && !plan_evaluate(plan, request.profile, error)) {
         error->kind = ERROR_MACHINE;

@@ -36,6 +36,12 @@ struct search_shortage {
     uint64_t lacks_bytes;
 };
 
+// What a search may choose beyond cuts and recomputation (arrangement.h). `ranks` is
+// then how many devices it uses, or may use.
+struct search_freedom {
+    bool replicas, devices, fewer, variants;
+};
+
 struct search_request {
     const struct profile *profile;
     const struct cluster *cluster;
@@ -48,10 +54,12 @@ struct search_request {
     const uint32_t *devices;      // of each rank; the groups of ranks whose variant takes several, one after the other
     const char *const *variants;  // of each stage; NULL: none
     struct holding holding;
+    struct search_freedom free;
     uint64_t below_ns;     // of a search that is part of another: only quicker plans matter; 0: all do
     uint64_t budget;       // units of work; 0: SEARCH_DEFAULT_BUDGET
     uint64_t deadline_ns;  // wall-clock time the search may take; 0: any
     const volatile sig_atomic_t *interrupted;  // ends the search once it is not 0; or NULL
+    uint64_t *work;  // raised by the units of work taken; or NULL
     // Filled in, with or without a plan: what no plan of the request can beat; UINT64_MAX: none fits; or NULL.
     uint64_t *least_ns;
     // Filled in where nothing fits, and then nobody works out what would help; or NULL.

@@ -69,6 +69,9 @@ struct network *search_network(const struct search_request *request, struct erro
 // A plan of so many stages with all that the request says, and none of them set.
 struct plan *search_begin_plan(const struct search_request *request, size_t stages, struct error *error);
 
+// plan_search() for a request that leaves its arrangement to nobody, without its last check.
+struct plan *search_arranged(const struct search_request *request, struct error *error);
+
 // Only for orders that pattern.h knows.
 struct problem *problem_create(const struct search_request *request, struct error *error);
 void problem_free(struct problem *problem);

@@ -3,159 +3,9 @@
 #include "partitioner/pattern.h"
 #include "partitioner/predict.h"
 #include "partitioner/search_problem.h"
-#include "schedules/lower.h"
-#include "tests/partitioner/small.h"
+#include "tests/partitioner/arranged_twin.h"
 
-enum { MOST_STAGES = 8, MOST_LAYERS = 7, MOST_WAYS = 1024, MOST_DEVICES = 4 };
-
-// --- the twin: all cuts, and for each stage every way to recompute its layers ----------
-
-struct way {
-    struct cost_row row;
-    uint64_t bytes, workspace;
-};
-
-struct brute {
-    const struct search_request *request;
-    struct placement *placement;
-    struct slots *slots;
-    struct network *network;
-    struct simulator *simulators[2];
-    uint32_t stages, splits, cuts[MOST_STAGES + 1];
-    struct way ways[MOST_STAGES][MOST_WAYS];
-    size_t way_count[MOST_STAGES];
-    struct cost_row rows[MOST_STAGES];
-    uint64_t bytes[MOST_DEVICES], workspace[MOST_DEVICES];
-    uint64_t best, plans;
-};
-
-static void note_way(struct brute *brute, uint32_t s, const struct segment *segments, size_t count)
-{
-    const struct search_request *request = brute->request;
-    uint64_t speed = UINT64_MAX;
-    for (uint32_t copy = 0; copy < placement_copies(brute->placement, s); copy++) {
-        const uint32_t rank = placement_rank(brute->placement, s, copy);
-        if (search_device(request, rank)->speed_permille < speed)
-            speed = search_device(request, rank)->speed_permille;
-    }
-    const struct stage_bytes bytes =
-        stage_bytes_of(request->profile, brute->cuts[s], brute->cuts[s + 1], segments, count, &request->holding);
-    struct way way = { .workspace = bytes.transient };
-    const struct stage_bytes split = stage_bytes_of_split(bytes, brute->splits);
-    way.bytes = stage_memory_of(&split, &brute->slots[s]).peak_bytes - bytes.transient;
-    way.row = stage_cost_of(request->profile, brute->cuts[s], brute->cuts[s + 1], segments, count, &request->holding,
-                            speed);
-    way.row.reduce_ns = predict_reduce_ns(brute->placement, s, bytes.weights, brute->network);
-    for (size_t i = 0; i < brute->way_count[s]; i++) {
-        const struct way *other = &brute->ways[s][i];
-        if (other->row.recompute_ns == way.row.recompute_ns && other->bytes == way.bytes
-            && other->workspace == way.workspace)
-            return;
-    }
-    assert_true(brute->way_count[s] < MOST_WAYS);
-    brute->ways[s][brute->way_count[s]++] = way;
-}
-
-static void note_ways(struct brute *brute, uint32_t s, uint32_t from, struct segment *segments, size_t count)
-{
-    const uint32_t end = brute->cuts[s + 1];
-    if (from == end) {
-        note_way(brute, s, segments, count);
-        return;
-    }
-    note_ways(brute, s, from + 1, segments, count);
-    for (uint32_t to = from + 1; to <= end; to++) {
-        segments[count] = (struct segment){ from, to };
-        note_ways(brute, s, to, segments, count + 1);
-    }
-}
-
-static void simulate_ways(struct brute *brute, uint32_t s)
-{
-    if (s == brute->stages) {
-        uint64_t value = simulator_iteration_ns(brute->simulators[0], brute->rows);
-        if (brute->simulators[1])
-            value -= simulator_iteration_ns(brute->simulators[1], brute->rows);
-        brute->best = value < brute->best ? value : brute->best;
-        brute->plans++;
-        return;
-    }
-    for (size_t i = 0; i < brute->way_count[s]; i++) {
-        const struct way *way = &brute->ways[s][i];
-        uint64_t bytes[MOST_DEVICES], workspace[MOST_DEVICES];
-        memcpy(bytes, brute->bytes, sizeof bytes);
-        memcpy(workspace, brute->workspace, sizeof workspace);
-        bool fits = true;
-        for (uint32_t copy = 0; copy < placement_copies(brute->placement, s); copy++) {
-            const uint32_t rank = placement_rank(brute->placement, s, copy);
-            brute->bytes[rank] += way->bytes;
-            if (way->workspace > brute->workspace[rank])
-                brute->workspace[rank] = way->workspace;
-            const struct cluster_device *device = search_device(brute->request, rank);
-            fits &= brute->bytes[rank] + brute->workspace[rank] <= device->memory_bytes;
-        }
-        brute->rows[s] = way->row;
-        if (fits)
-            simulate_ways(brute, s + 1);
-        memcpy(brute->bytes, bytes, sizeof bytes);
-        memcpy(brute->workspace, workspace, sizeof workspace);
-    }
-}
-
-static void try_cuts(struct brute *brute, uint32_t s)
-{
-    const uint32_t layers = (uint32_t)brute->request->profile->layer_count;
-    if (s == brute->stages) {
-        simulate_ways(brute, 0);
-        return;
-    }
-    for (uint32_t end = brute->cuts[s] + 1; end <= layers; end++) {
-        if ((end == layers) != (s + 1 == brute->stages))
-            continue;
-        struct segment segments[MOST_LAYERS];
-        brute->cuts[s + 1] = end;
-        brute->way_count[s] = 0;
-        note_ways(brute, s, brute->cuts[s], segments, 0);
-        try_cuts(brute, s + 1);
-    }
-}
-
-static struct simulator *simulator_of(const struct search_request *request, uint32_t micro_batches,
-                                      const struct network *network)
-{
-    struct error error = { 0 };
-    struct schedule *order = search_order(request, micro_batches, &error);
-    struct schedule *lowered = order ? schedule_lower(order, &error) : NULL;
-    struct simulator *simulator = lowered ? simulator_create(lowered, network, &error) : NULL;
-    assert_good(simulator, error);
-    schedule_free(lowered);
-    schedule_free(order);
-    return simulator;
-}
-
-static uint64_t brute_force(const struct search_request *request, const struct schedule *order, uint64_t *plans)
-{
-    static struct brute brute;
-    struct error error = { 0 };
-    const uint32_t m = request->micro_batches;
-    const bool flushes = order->weights == WEIGHTS_FLUSH;
-    brute = (struct brute){ .request = request, .stages = order->stages, .splits = order->splits,
-                            .best = UINT64_MAX };
-    brute.placement = placement_read(order, &error);
-    brute.slots = search_slots(request, &error);
-    brute.network = cluster_network(request->cluster, request->devices, request->ranks, &error);
-    assert_good(brute.placement && brute.slots && brute.network, error);
-    brute.simulators[0] = simulator_of(request, flushes ? m : 3 * m, brute.network);
-    brute.simulators[1] = flushes ? NULL : simulator_of(request, 2 * m, brute.network);
-    try_cuts(&brute, 0);
-    simulator_free(brute.simulators[0]);
-    simulator_free(brute.simulators[1]);
-    network_free(brute.network);
-    placement_free(brute.placement);
-    free(brute.slots);
-    *plans += brute.plans;
-    return brute.best;
-}
+enum { MOST_LAYERS = TWIN_LAYERS, MOST_DEVICES = TWIN_DEVICES };
 
 // --- random requests --------------------------------------------------------------------
 
@@ -272,7 +122,7 @@ static void small_plans_are_the_best_there_are(void **state)
         request.profile = profile;
         request.cluster = cluster;
         set_memory(&request, order, cluster, &seed);
-        const uint64_t best = brute_force(&request, order, &plans);
+        const uint64_t best = twin_solve(&request, order, &plans);
         struct plan *plan = plan_search(&request, &error);
         if (!plan && (best != UINT64_MAX || error.kind != ERROR_ANSWER))
             fail_msg("trial %d (%s, %u ranks, %u micro-batches, %u layers): no plan, but brute force has %d: %s",

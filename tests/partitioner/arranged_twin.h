@@ -1,0 +1,197 @@
+// The twin of a search whose arrangement is given: all cuts, and for each stage every way
+// to recompute its layers, whatever the order of the schedule.
+#ifndef TESTS_PARTITIONER_ARRANGED_TWIN_H
+#define TESTS_PARTITIONER_ARRANGED_TWIN_H
+
+#include "partitioner/predict.h"
+#include "partitioner/search_problem.h"
+#include "partitioner/variant.h"
+#include "schedules/lower.h"
+#include "tests/partitioner/small.h"
+
+enum { TWIN_STAGES = 8, TWIN_LAYERS = 7, TWIN_WAYS = 1024, TWIN_DEVICES = 4 };
+
+
+// --- the twin: all cuts, and for each stage every way to recompute its layers ----------
+
+struct way {
+    struct cost_row row;
+    uint64_t bytes, workspace;
+};
+
+struct twin {
+    const struct search_request *request;
+    struct placement *placement;
+    struct slots *slots;
+    struct network *network;
+    struct simulator *simulators[2];
+    uint32_t stages, splits, cuts[TWIN_STAGES + 1];
+    struct way ways[TWIN_STAGES][TWIN_WAYS];
+    size_t way_count[TWIN_STAGES];
+    struct cost_row rows[TWIN_STAGES];
+    uint64_t bytes[TWIN_DEVICES], workspace[TWIN_DEVICES];
+    uint64_t best, plans;
+    struct profile *views[TWIN_STAGES];  // of each stage: the profile with its variant's numbers
+    uint32_t group[TWIN_STAGES];         // devices of a rank that holds it
+    uint32_t seat_at[TWIN_DEVICES + 1];  // the first device of rank r
+};
+
+static inline const struct cluster_device *twin_device(const struct twin *twin, uint32_t rank, uint32_t i)
+{
+    const uint32_t seat = twin->seat_at[rank] + i;
+    return &twin->request->cluster->devices[twin->request->devices ? twin->request->devices[seat] : seat];
+}
+
+// Which devices each rank is, and what its stages' layers take there.
+static inline void twin_sit(struct twin *twin)
+{
+    struct error error = { 0 };
+    const struct search_request *request = twin->request;
+    for (uint32_t s = 0; s < twin->stages; s++) {
+        const char *variant = request->variants ? request->variants[s] : NULL;
+        twin->views[s] = variant_of(request->profile, variant, &error);
+        assert_good(twin->views[s], error);
+        twin->group[s] = variant_devices(request->profile, variant);
+    }
+    uint32_t first[TWIN_DEVICES];
+    for (uint32_t r = 0; r < request->ranks; r++) {
+        const uint32_t group = twin->group[twin->placement->held[twin->placement->stage_at[r]]];
+        first[r] = request->devices ? request->devices[twin->seat_at[r]] : twin->seat_at[r];
+        twin->seat_at[r + 1] = twin->seat_at[r] + group;
+    }
+    twin->network = cluster_network(request->cluster, first, request->ranks, &error);
+    assert_good(twin->network, error);
+}
+
+static inline void twin_note_way(struct twin *twin, uint32_t s, const struct segment *segments, size_t count)
+{
+    const struct search_request *request = twin->request;
+    const struct profile *profile = twin->views[s];
+    uint64_t speed = UINT64_MAX;
+    for (uint32_t copy = 0; copy < placement_copies(twin->placement, s); copy++)
+        for (uint32_t i = 0; i < twin->group[s]; i++) {
+            const struct cluster_device *device = twin_device(twin, placement_rank(twin->placement, s, copy), i);
+            speed = device->speed_permille < speed ? device->speed_permille : speed;
+        }
+    const struct stage_bytes bytes =
+        stage_bytes_of(profile, twin->cuts[s], twin->cuts[s + 1], segments, count, &request->holding);
+    struct way way = { .workspace = bytes.transient };
+    const struct stage_bytes split = stage_bytes_of_split(bytes, twin->splits);
+    way.bytes = stage_memory_of(&split, &twin->slots[s]).peak_bytes - bytes.transient;
+    way.row = stage_cost_of(profile, twin->cuts[s], twin->cuts[s + 1], segments, count, &request->holding,
+                            speed);
+    way.row.reduce_ns = predict_reduce_ns(twin->placement, s, bytes.weights, twin->network);
+    for (size_t i = 0; i < twin->way_count[s]; i++) {
+        const struct way *other = &twin->ways[s][i];
+        if (other->row.recompute_ns == way.row.recompute_ns && other->bytes == way.bytes
+            && other->workspace == way.workspace)
+            return;
+    }
+    assert_true(twin->way_count[s] < TWIN_WAYS);
+    twin->ways[s][twin->way_count[s]++] = way;
+}
+
+static inline void twin_note_ways(struct twin *twin, uint32_t s, uint32_t from, struct segment *segments, size_t count)
+{
+    const uint32_t end = twin->cuts[s + 1];
+    if (from == end) {
+        twin_note_way(twin, s, segments, count);
+        return;
+    }
+    twin_note_ways(twin, s, from + 1, segments, count);
+    for (uint32_t to = from + 1; to <= end; to++) {
+        segments[count] = (struct segment){ from, to };
+        twin_note_ways(twin, s, to, segments, count + 1);
+    }
+}
+
+static inline void twin_simulate_ways(struct twin *twin, uint32_t s)
+{
+    if (s == twin->stages) {
+        uint64_t value = simulator_iteration_ns(twin->simulators[0], twin->rows);
+        if (twin->simulators[1])
+            value -= simulator_iteration_ns(twin->simulators[1], twin->rows);
+        twin->best = value < twin->best ? value : twin->best;
+        twin->plans++;
+        return;
+    }
+    for (size_t i = 0; i < twin->way_count[s]; i++) {
+        const struct way *way = &twin->ways[s][i];
+        uint64_t bytes[TWIN_DEVICES], workspace[TWIN_DEVICES];
+        memcpy(bytes, twin->bytes, sizeof bytes);
+        memcpy(workspace, twin->workspace, sizeof workspace);
+        bool fits = true;
+        for (uint32_t copy = 0; copy < placement_copies(twin->placement, s); copy++) {
+            const uint32_t rank = placement_rank(twin->placement, s, copy);
+            twin->bytes[rank] += way->bytes;
+            if (way->workspace > twin->workspace[rank])
+                twin->workspace[rank] = way->workspace;
+            for (uint32_t j = 0; j < twin->group[s]; j++)
+                fits &= twin->bytes[rank] + twin->workspace[rank] <= twin_device(twin, rank, j)->memory_bytes;
+        }
+        twin->rows[s] = way->row;
+        if (fits)
+            twin_simulate_ways(twin, s + 1);
+        memcpy(twin->bytes, bytes, sizeof bytes);
+        memcpy(twin->workspace, workspace, sizeof workspace);
+    }
+}
+
+static inline void twin_try_cuts(struct twin *twin, uint32_t s)
+{
+    const uint32_t layers = (uint32_t)twin->request->profile->layer_count;
+    if (s == twin->stages) {
+        twin_simulate_ways(twin, 0);
+        return;
+    }
+    for (uint32_t end = twin->cuts[s] + 1; end <= layers; end++) {
+        if ((end == layers) != (s + 1 == twin->stages))
+            continue;
+        struct segment segments[TWIN_LAYERS];
+        twin->cuts[s + 1] = end;
+        twin->way_count[s] = 0;
+        twin_note_ways(twin, s, twin->cuts[s], segments, 0);
+        twin_try_cuts(twin, s + 1);
+    }
+}
+
+static inline struct simulator *twin_simulator_of(const struct search_request *request, uint32_t micro_batches,
+                                      const struct network *network)
+{
+    struct error error = { 0 };
+    struct schedule *order = search_order(request, micro_batches, &error);
+    struct schedule *lowered = order ? schedule_lower(order, &error) : NULL;
+    struct simulator *simulator = lowered ? simulator_create(lowered, network, &error) : NULL;
+    assert_good(simulator, error);
+    schedule_free(lowered);
+    schedule_free(order);
+    return simulator;
+}
+
+static inline uint64_t twin_solve(const struct search_request *request, const struct schedule *order, uint64_t *plans)
+{
+    static struct twin twin;
+    struct error error = { 0 };
+    const uint32_t m = request->micro_batches;
+    const bool flushes = order->weights == WEIGHTS_FLUSH;
+    twin = (struct twin){ .request = request, .stages = order->stages, .splits = order->splits,
+                            .best = UINT64_MAX };
+    twin.placement = placement_read(order, &error);
+    twin.slots = search_slots(request, &error);
+    assert_good(twin.placement && twin.slots, error);
+    twin_sit(&twin);
+    twin.simulators[0] = twin_simulator_of(request, flushes ? m : 3 * m, twin.network);
+    twin.simulators[1] = flushes ? NULL : twin_simulator_of(request, 2 * m, twin.network);
+    twin_try_cuts(&twin, 0);
+    simulator_free(twin.simulators[0]);
+    simulator_free(twin.simulators[1]);
+    network_free(twin.network);
+    for (uint32_t s = 0; s < twin.stages; s++)
+        variant_free(twin.views[s]);
+    placement_free(twin.placement);
+    free(twin.slots);
+    *plans += twin.plans;
+    return twin.best;
+}
+
+#endif

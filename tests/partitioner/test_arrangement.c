@@ -1,0 +1,197 @@
+#include "partitioner/arrangement.h"
+
+#include "schedules/generators/generate.h"
+#include "tests/partitioner/arranged_twin.h"
+
+enum { MOST_DEVICES = TWIN_DEVICES };
+
+// --- the twin: every number of ranks, every sequence of devices, every plan of each ------
+
+struct every {
+    const struct search_request *asked;
+    uint32_t replicas[TWIN_STAGES], stages;
+    const char *variants[TWIN_STAGES];
+    uint32_t devices[MOST_DEVICES], device_count, ranks;
+    uint64_t best, plans, arrangements;
+};
+
+static void try_plans(struct every *every)
+{
+    struct error ignored = { 0 };
+    struct search_request request = *every->asked;
+    request.free = (struct search_freedom){ 0 };
+    request.ranks = every->ranks;
+    request.stages = every->stages;
+    request.replicas = every->stages > 0 ? every->replicas : NULL;
+    request.variants = every->variants;
+    request.devices = every->devices;
+    struct schedule *order = search_order(&request, request.micro_batches, &ignored);
+    if (order && order->stages <= request.profile->layer_count && order->stages <= TWIN_STAGES) {
+        const uint64_t best = twin_solve(&request, order, &every->plans);
+        every->best = best < every->best ? best : every->best;
+        every->arrangements++;
+    }
+    schedule_free(order);
+}
+
+static void try_devices(struct every *every, uint32_t seat)
+{
+    const struct search_request *asked = every->asked;
+    if (seat == every->device_count) {
+        try_plans(every);
+        return;
+    }
+    for (uint32_t d = 0; d < asked->cluster->device_count; d++) {
+        bool used = false;
+        for (uint32_t i = 0; i < seat; i++)
+            used |= every->devices[i] == d;
+        if (used || (!asked->free.devices && d != seat))
+            continue;
+        every->devices[seat] = d;
+        try_devices(every, seat + 1);
+    }
+}
+
+static void try_stages(struct every *every)
+{
+    const struct search_request *asked = every->asked;
+    const bool enough = asked->free.fewer ? every->device_count > 0 : every->device_count == asked->ranks;
+    if (enough)
+        try_devices(every, 0);
+    if (every->stages == TWIN_STAGES || every->stages == asked->profile->layer_count)
+        return;
+    const uint32_t devices = every->device_count, ranks = every->ranks, s = every->stages++;
+    const char *names[8] = { NULL };
+    const size_t count = 1 + (asked->free.variants ? variant_names(asked->profile, names + 1, 7) : 0);
+    for (size_t v = 0; v < count; v++) {
+        for (uint32_t r = 1; r <= (asked->free.replicas ? asked->ranks : 1); r++) {
+            every->variants[s] = names[v];
+            every->replicas[s] = r;
+            every->ranks = ranks + r;
+            every->device_count = devices + r * variant_devices(asked->profile, names[v]);
+            if (every->device_count <= asked->ranks)
+                try_stages(every);
+        }
+    }
+    every->stages = s;
+    every->ranks = ranks;
+    every->device_count = devices;
+}
+
+static void try_ranks(struct every *every)
+{
+    const struct search_request *asked = every->asked;
+    for (uint32_t ranks = asked->free.fewer ? 1 : asked->ranks; ranks <= asked->ranks; ranks++) {
+        every->ranks = every->device_count = ranks;
+        try_devices(every, 0);
+    }
+}
+
+static uint64_t solve(const struct search_request *asked, uint64_t *plans, uint64_t *arrangements)
+{
+    struct error error = { 0 };
+    struct every every = { .asked = asked, .best = UINT64_MAX };
+    if (generator_find(asked->schedule, &error)->takes_replicas)
+        try_stages(&every);
+    else
+        try_ranks(&every);
+    *plans += every.plans;
+    *arrangements += every.arrangements;
+    return every.best;
+}
+
+// --- random requests --------------------------------------------------------------------
+
+static const char *const schedules[] = { "1f1b", "gpipe", "pipedream", "1f1b", "zb-h1", "interleaved", "forward-only" };
+
+static struct cluster *random_cluster(uint64_t *seed, uint32_t devices)
+{
+    struct error error = { 0 };
+    const uint64_t rate = random_below(seed, 3) == 0 ? 1000000000 : 100000000000;
+    struct cluster *cluster = cluster_uniform(devices, 1, random_below(seed, 200), rate, &error);
+    if (devices == 4 && random_below(seed, 3) == 0) {
+        cluster_free(cluster);
+        const char *synopsis = "2 nodes x 2 devices, 1GiB, 50GB/s 100ns, 2GB/s 400ns";
+        cluster = cluster_load(synopsis, &error);
+    }
+    assert_good(cluster, error);
+    const bool unlike = random_below(seed, 2);
+    for (uint32_t d = 0; unlike && d < devices; d++)
+        cluster->devices[d].speed_permille = 500 + 500 * random_below(seed, 3);
+    return cluster;
+}
+
+// Room for some plans and not for others.
+static void set_memory(uint64_t *seed, const struct search_request *request, struct cluster *cluster)
+{
+    const uint32_t layers = (uint32_t)request->profile->layer_count;
+    const struct stage_bytes whole = stage_bytes_of(request->profile, 0, layers, NULL, 0, &request->holding);
+    const uint64_t fixed = whole.weights + whole.gradients + whole.optimizer;
+    const uint64_t kept = (whole.kept + whole.kept_through) * (1 + random_below(seed, 3)) + 2 * whole.transient;
+    const bool unlike = random_below(seed, 3) == 0, roomy = random_below(seed, 2);
+    for (size_t d = 0; d < cluster->device_count; d++)
+        cluster->devices[d].memory_bytes = (fixed + kept) / (1 + (unlike ? random_below(seed, 2 + d) : 1)) * (roomy ? 8 : 1)
+            + 4096;
+}
+
+static void draw_freedom(uint64_t *seed, struct search_request *request)
+{
+    struct error error = { 0 };
+    request->free = (struct search_freedom){ .devices = random_below(seed, 2), .fewer = random_below(seed, 3) == 0 };
+    request->free.replicas =
+        generator_find(request->schedule, &error)->takes_replicas && random_below(seed, 4) > 0;
+    if (!request->free.devices && !request->free.replicas)
+        request->free.fewer = true;
+}
+
+static void chosen_arrangements_are_the_best_there_are(void **state)
+{
+    (void)state;
+    uint64_t seed = 77, plans = 0, arrangements = 0, feasible = 0, proved = 0;
+    const uint64_t trials = test_trials(1000, 20000);
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        struct error error = { 0 };
+        const uint32_t layers = 1 + (uint32_t)random_below(&seed, 6), devices = 1 + (uint32_t)random_below(&seed, MOST_DEVICES);
+        struct profile *profile = small_random_chain(&seed, layers, random_below(&seed, 3) == 0 ? 4 : 1000);
+        if (random_below(&seed, 3) == 0)
+            small_random_edges(&seed, profile);
+        struct cluster *cluster = random_cluster(&seed, devices);
+        struct search_request request = { .profile = profile, .cluster = cluster,
+                                          .schedule = schedules[random_below(&seed, 7)],
+                                          .ranks = 1 + (uint32_t)random_below(&seed, devices),
+                                          .micro_batches = 1 + (uint32_t)random_below(&seed, 6),
+                                          .holding.optimizer = (enum optimizer_kind)random_below(&seed, 3) };
+        request.chunks = generator_find(request.schedule, &error)->usual_chunks;
+        set_memory(&seed, &request, cluster);
+        draw_freedom(&seed, &request);
+        const uint64_t best = solve(&request, &plans, &arrangements);
+        struct plan *plan = plan_search(&request, &error);
+        if (!plan && (best != UINT64_MAX || error.kind != ERROR_ANSWER))
+            fail_msg("trial %d (%s, %u devices, %u micro-batches, %u layers): no plan, but the twin has %d: %s",
+                     (int)trial, request.schedule, request.ranks, request.micro_batches, layers, (int)best, error.text);
+        if (plan) {
+            const struct certificate *certificate = &plan->certificate;
+            if (certificate->value_ns < best || certificate->lower_bound_ns > best
+                || (certificate->proved && certificate->value_ns != best))
+                fail_msg("trial %d (%s, %u devices, %u micro-batches, %u layers): value %d, bound %d, proved %d, but the"
+                         " best is %d", (int)trial, request.schedule, request.ranks, request.micro_batches, layers,
+                         (int)certificate->value_ns, (int)certificate->lower_bound_ns, certificate->proved, (int)best);
+            feasible++;
+            proved += certificate->proved;
+        }
+        plan_free(plan);
+        profile_free(profile);
+        cluster_free(cluster);
+    }
+    print_message("# %d requests, %d with a plan, %d proved; the twin tried %d arrangements with %d plans\n", (int)trials,
+                  (int)feasible, (int)proved, (int)arrangements, (int)plans);
+    assert_true(feasible > trials / 2 && proved >= feasible * 9 / 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chosen_arrangements_are_the_best_there_are),
+    };
+    return cmocka_run_group_tests_name("arrangement", tests, NULL, NULL);
+}
