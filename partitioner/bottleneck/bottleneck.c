@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "common/number.h"
+
 const char *const bottleneck_names[] = { "pipedream", "max-load", "tps", NULL };
 const char *const bottleneck_objectives[] = { "pipedream_ns", "max_load_ns", "tps_ns", NULL };
 
@@ -27,8 +29,20 @@ struct bottleneck_result *bottleneck_create(const struct bottleneck_request *req
     for (uint32_t i = 0; i < result->layer_count; i++)
         result->order[i] = i;
     for (uint32_t s = 0; s < stage_count; s++)
-        result->stages[s] = (struct bottleneck_stage){ .replicas = 1, .group = 1, .server_stage = s, .servers = 1 };
+        result->stages[s] = (struct bottleneck_stage){ .replicas = 1, .group = 1, .part = s, .servers = 1 };
     return result;
+}
+
+void bottleneck_place(struct bottleneck_result *result, const uint32_t *stage_of)
+{
+    uint32_t at = 0;
+    for (uint32_t s = 0; s < result->stage_count; s++) {
+        result->stages[s].first = at;
+        for (uint32_t i = 0; i < result->layer_count; i++)
+            if (stage_of[i] == s)
+                result->order[at++] = i;
+        result->stages[s].end = at;
+    }
 }
 
 void bottleneck_free(struct bottleneck_result *result)
@@ -39,4 +53,67 @@ void bottleneck_free(struct bottleneck_result *result)
     free(result->variant);
     free(result->stages);
     free(result);
+}
+
+// --- the models ------------------------------------------------------------------
+
+struct model {
+    struct bottleneck_result *(*search)(const struct bottleneck_request *request, struct error *error);
+    bool (*value)(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error);
+};
+
+static const struct model models[BOTTLENECK_MODELS] = {
+    [BOTTLENECK_PIPEDREAM] = { pipedream_search, pipedream_value },
+};
+
+struct bottleneck_result *bottleneck_search(const struct bottleneck_request *request, struct error *error)
+{
+    return models[request->model].search(request, error);
+}
+
+bool bottleneck_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error)
+{
+    return models[request->model].value(request, plan, error);
+}
+
+// --- the table -------------------------------------------------------------------
+
+static const char *layer_name(const struct bottleneck_request *request, const struct bottleneck_result *result, uint32_t at)
+{
+    return request->profile->layers[result->order[at]].name;
+}
+
+static void print_stage(const struct bottleneck_request *request, const struct bottleneck_result *result, size_t s,
+                        struct text *text)
+{
+    const struct bottleneck_stage *stage = &result->stages[s];
+    uint64_t work = 0;
+    for (uint32_t at = stage->first; at < stage->end; at++) {
+        const struct profile_layer *layer = &request->profile->layers[result->order[at]];
+        work += layer->forward_ns + layer->backward_ns;
+    }
+    char time[NUMBER_SIZE], load[NUMBER_SIZE];
+    text_add(text, "%5zu  %6u  %8u  %10s  %10s", s, stage->end - stage->first, stage->replicas, time_format(work, time),
+             time_format((uint64_t)(stage->load_ns + 0.5), load));
+    if (stage->end > stage->first)
+        text_add(text, "  %s to %s", layer_name(request, result, stage->first), layer_name(request, result, stage->end - 1));
+    text_add(text, "\n");
+}
+
+void bottleneck_print(const struct bottleneck_request *request, const struct bottleneck_result *result,
+                      struct text *text)
+{
+    text_add(text, "%s by model %s, %u machines\n\nstage  layers  replicas     compute        load\n",
+             request->profile->model, bottleneck_names[result->model], result->machines_used);
+    for (size_t s = 0; s < result->stage_count; s++)
+        print_stage(request, result, s, text);
+    text_add(text, "\nlargest load %.15g s: ", result->value_ns * 1e-9);
+    if (result->proved && result->downset_count > 0)
+        text_add(text, "proved least, of all %zu ways to cut the graph\n", result->downset_count);
+    else if (result->proved)
+        text_add(text, "proved least\n");
+    else
+        text_add(text, "at most %.3g %% from the least, %.15g s is a bound%s%s\n",
+                 100 * (result->value_ns - result->lower_bound_ns) / result->value_ns, result->lower_bound_ns * 1e-9,
+                 result->stopped[0] ? "; " : "", result->stopped);
 }

@@ -34,6 +34,7 @@ struct bottleneck_request {
     bool counts_activations;        // pipedream: what activations take on their way (its compression ratio 1)
     uint32_t cpus;                  // max-load: machines of the host that may take layers
     size_t most_downsets;           // 0: the usual
+    uint64_t budget;                // units of a model's own work; 0: the usual
     const volatile sig_atomic_t *interrupted;  // or NULL
 };
 
@@ -41,7 +42,7 @@ struct bottleneck_stage {
     uint32_t first, end;     // places in the order
     uint32_t replicas;
     uint32_t group;          // devices of each replica; 1 but for tensor parallelism
-    uint32_t server_stage;   // two levels of pipedream: which part of the outer level it is in ...
+    uint32_t part;           // two levels of pipedream: which part of the outer level it is in ...
     uint32_t servers;        // ... and how many servers hold copies of that part; else the stage's number, and 1
     bool on_cpu;             // max-load
     double load_ns;
@@ -74,6 +75,8 @@ bool bottleneck_value(const struct bottleneck_request *request, struct bottlenec
 // An answer of so many stages, zeroed, its order that of the profile.
 struct bottleneck_result *bottleneck_create(const struct bottleneck_request *request, size_t stage_count,
                                             struct error *error);
+// Orders the layers by the stage of each, those of a stage as in the profile, and ends the stages accordingly.
+void bottleneck_place(struct bottleneck_result *result, const uint32_t *stage_of);
 void bottleneck_free(struct bottleneck_result *result);
 
 // The table a person reads: the value in full digits, the stages, what was proved.

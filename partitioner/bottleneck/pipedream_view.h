@@ -1,0 +1,114 @@
+// PipeDream's cost model, as its optimizer codes it (optimizer_graph_hierarchical.py of
+// msr-fiddle/pipedream), which is not as its paper has it. A stage of layers that take T
+// and have W bytes of parameters, on r of a level's machines, between which B bytes go
+// per second:
+//
+//     load = (T + 4 (r - 1) W / (B r)) / r           compute and all-reduce one after the other
+//     with activations, but not for the first stage, at least
+//            2 out(before) / (B r)   and, but for the last,   2 out(up to it) / (B r)
+//
+// out(set) adds up the outputs of what they call an augmented antichain: the set's
+// maximal layers, and of the layers below each of these those that somebody reads who is
+// not below it. On a chain that is what crosses the cut; elsewhere it can be more.
+//
+// With two levels (servers of machines) the inner one is solved for every part of the
+// graph, on exactly one server's machines; a part on q servers then loads
+//
+//     (inner + 4 (q - 1) W / (B2 q)) / q             4 ... / (B2 q M1) for the first part only
+//
+// Input nodes, and __getitem__ nodes that nobody reads, are no nodes to it: they cost
+// nothing here, and stay with what they feed or read. Left out by the model: latency,
+// overlap, filling and draining, memory (but for its own rule, which accepts one byte:
+// the last stage and full replication count nothing).
+#ifndef PARTITIONER_BOTTLENECK_PIPEDREAM_VIEW_H
+#define PARTITIONER_BOTTLENECK_PIPEDREAM_VIEW_H
+
+#include "partitioner/bottleneck/bottleneck.h"
+#include "partitioner/bottleneck/cover.h"
+
+#define PIPEDREAM_LEFT_OUT UINT32_MAX
+
+// Machines of a level, and the rate between them; on the outer one they are servers.
+struct pipedream_level {
+    uint32_t machines;
+    uint64_t bytes_per_second;
+};
+
+// A stage's load by replicas: time * share + parameters * reduce, against bytes out * transfer.
+struct pipedream_rates {
+    double *share, *reduce, *transfer;
+    double *first_reduce;  // of the stage that begins the level
+};
+
+// The graph that PipeDream sees, its downsets, and what each of them has in all.
+struct pipedream_view {
+    const struct bottleneck_request *request;
+    struct pipedream_level levels[2];  // innermost first
+    size_t level_count;
+    uint64_t memory_bytes;             // of the smallest device
+    uint32_t *node_of;                 // of each layer, or PIPEDREAM_LEFT_OUT
+    uint32_t *layer_of;                // of each node
+    struct edge *edges;                // between nodes, sorted
+    uint32_t *edge_at;                 // of each node that feeds another: the first of its edges
+    struct downset_graph graph;
+    struct downsets *downsets;
+    uint64_t *work, *parameters, *activations, *out;  // by downset: ns, bytes
+    struct pipedream_rates rates[2];                  // of each level, by replicas
+};
+
+// Fills loads[1] to loads[most] with those of the stage `outer` less `inner`, which takes `time_ns` on one machine of
+// the level; the first stage of a level is priced otherwise.
+static inline void pipedream_loads(const struct pipedream_view *view, size_t level, bool is_first, uint32_t inner,
+                                   uint32_t outer, uint32_t most, double time_ns, double *loads)
+{
+    const struct pipedream_rates *rates = &view->rates[level];
+    const double *reduce = is_first ? rates->first_reduce : rates->reduce;
+    const double parameters = (double)(view->parameters[outer] - view->parameters[inner]);
+    for (uint32_t r = 1; r <= most; r++)
+        loads[r] = time_ns * rates->share[r] + parameters * reduce[r];
+    if (!view->request->counts_activations || is_first)
+        return;
+    const uint64_t into = view->out[inner], out = outer + 1 < view->downsets->count ? view->out[outer] : 0;
+    const double bytes = (double)(into > out ? into : out);
+    for (uint32_t r = 1; r <= most; r++)
+        loads[r] = loads[r] > bytes * rates->transfer[r] ? loads[r] : bytes * rates->transfer[r];
+}
+
+// Whether PipeDream's rule lets it into memory while `later` machines of the level come after it.
+static inline bool pipedream_fits(const struct pipedream_view *view, uint32_t inner, uint32_t outer, uint32_t replicas,
+                                  uint32_t later)
+{
+    const uint64_t bytes = view->activations[outer] - view->activations[inner] + view->parameters[outer]
+                         - view->parameters[inner];
+    const uint64_t copies = (later + replicas - 1) / replicas;
+    return !view->request->heed_memory || copies == 0 || bytes <= view->memory_bytes / copies;
+}
+
+// Over all downsets, or over those of the profile's own order. Where there are too many, `downsets` is NULL.
+bool pipedream_view_create(struct pipedream_view *view, const struct bottleneck_request *request, bool of_order,
+                           struct error *error);
+void pipedream_view_clear(struct pipedream_view *view);
+
+// The levels alone, which is what a plan's value needs; refuses what PipeDream cannot be asked.
+bool pipedream_levels(struct pipedream_view *view, const struct bottleneck_request *request, struct error *error);
+
+// Which layers are nodes; freed by free().
+uint32_t *pipedream_nodes(const struct profile *profile, size_t *node_count, struct error *error);
+
+// For each node, as rows of bits: itself, and what counts as its output's company, the layers
+// below it that are read by somebody who is not. Freed by free().
+uint64_t *pipedream_company(const struct downset_graph *graph, struct error *error);
+
+// --- two levels ------------------------------------------------------------------
+
+// What a part of the graph loads at least on one server, for all parts that end in one
+// downset, and the stages that do it.
+struct pipedream_server;
+struct pipedream_server *pipedream_server_create(const struct pipedream_view *view, struct error *error);
+void pipedream_server_free(struct pipedream_server *server);
+double pipedream_server_load(struct pipedream_server *server, uint32_t inner, uint32_t outer);
+// The stages of that part in order, at most a server's machines; how many.
+size_t pipedream_server_stages(struct pipedream_server *server, uint32_t inner, uint32_t outer,
+                               struct cover_stage *stages);
+
+#endif

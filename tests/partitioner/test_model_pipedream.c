@@ -1,0 +1,320 @@
+// PipeDream's model: published values to the last digit, and the search against all plans
+// of small random graphs, priced one by one.
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "partitioner/bottleneck/bottleneck.h"
+#include "profiler/import.h"
+#include "tests/test.h"
+
+#define FOLDER "../shared/data/partition/pipedream/"
+
+// --- what is published -----------------------------------------------------------
+
+struct published {
+    const char *name, *graph, *cluster;
+    bool straight, activations, memory;
+    double seconds;
+    int digits;
+};
+
+static struct published cases[] = {
+    { "vgg16_on_4_is_as_published", "vgg16", "4 devices, 16GB, 1GB/s 0us", 0, 0, 0, 0.175732624, 9 },
+    { "vgg16_on_8_is_as_published", "vgg16", "8 devices, 16GB, 1GB/s 0us", 0, 0, 0, 0.09351323, 9 },
+    { "vgg16_on_16_is_as_published", "vgg16", "16 devices, 16GB, 1GB/s 0us", 0, 0, 0, 0.04738646, 9 },
+    { "vgg16_straight_is_as_published", "vgg16", "4 devices, 16GB, 1GB/s 0us", 1, 0, 0, 0.21645, 9 },
+    { "vgg16_with_activations_is_as_published", "vgg16", "4 devices, 16GB, 1GB/s 0us", 0, 1, 0, 0.205520896, 9 },
+    { "vgg16_on_16_with_activations_is_as_published", "vgg16", "16 devices, 16GB, 1GB/s 0us", 0, 1, 0, 0.056529767, 9 },
+    { "vgg16_in_4_gb_is_as_published", "vgg16", "4 devices, 4GB, 1GB/s 0us", 0, 0, 1, 0.436945, 6 },
+    { "vgg16_in_8_gb_is_as_published", "vgg16", "4 devices, 8GB, 1GB/s 0us", 0, 0, 1, 0.211982, 6 },
+    { "vgg16_on_4_servers_is_as_published", "vgg16", "4 nodes x 4 devices, 16GB, 12GB/s 0us, 1250MB/s 0us", 0, 0, 0,
+      0.044008415, 9 },
+    { "resnet50_on_4_is_as_published", "resnet50", "4 devices, 16GB, 1GB/s 0us", 0, 0, 0, 0.111497, 6 },
+    { "resnet50_on_16_is_as_published", "resnet50", "16 devices, 16GB, 1GB/s 0us", 0, 0, 0, 0.029212, 6 },
+    { "resnet50_in_16_gb_is_as_published", "resnet50", "4 devices, 16GB, 1GB/s 0us", 0, 0, 1, 0.114088, 6 },
+    { "resnet50_with_activations_is_as_published", "resnet50", "4 devices, 16GB, 1GB/s 0us", 0, 1, 0, 0.162880924, 9 },
+    { "resnet50_on_4_servers_is_as_published", "resnet50", "4 nodes x 4 devices, 16GB, 12GB/s 0us, 1250MB/s 0us", 0, 0, 0,
+      0.028667352, 9 },
+    { "gnmt_on_4_is_as_published", "gnmt", "4 devices, 16GB, 1GB/s 0us", 0, 0, 0, 0.025868, 6 },
+    { "gnmt_on_16_is_as_published", "gnmt", "16 devices, 16GB, 1GB/s 0us", 0, 0, 0, 0.018379576, 9 },
+    { "gnmt_large_on_4_is_as_published", "gnmt_large", "4 devices, 16GB, 1GB/s 0us", 0, 0, 0, 0.137129, 6 },
+    { "gnmt_large_on_8_is_as_published", "gnmt_large", "8 devices, 16GB, 1GB/s 0us", 0, 0, 0, 0.082845, 6 },
+    { "gnmt_large_on_16_is_as_published", "gnmt_large", "16 devices, 16GB, 1GB/s 0us", 0, 0, 0, 0.058971, 6 },
+    { "alexnet_on_4_is_as_published", "alexnet", "4 devices, 16GB, 1GB/s 0us", 0, 0, 0, 0.023165752, 9 },
+    { "inception_v3_straight_is_proved", "inception_v3", "4 devices, 16GB, 1GB/s 0us", 1, 0, 0, 0.177874, 6 },
+};
+
+static struct profile *load(const char *graph)
+{
+    if (access(FOLDER, R_OK) != 0)
+        TEST_SKIP("the real profiles are not here (" FOLDER ")");
+    char path[200];
+    snprintf(path, sizeof path, FOLDER "%s.graph.txt", graph);
+    struct error error = { 0 };
+    struct profile *profile = import_pipedream(path, 1, &error);
+    assert_good(profile, error);
+    return profile;
+}
+
+static void a_published_value_is_met(void **state)
+{
+    const struct published *row = *state;
+    struct profile *profile = load(row->graph);
+    struct error error = { 0 };
+    struct cluster *cluster = cluster_load(row->cluster, &error);
+    assert_good(cluster, error);
+    const struct bottleneck_request request = { .profile = profile, .cluster = cluster, .is_straight = row->straight,
+                                                .counts_activations = row->activations, .heed_memory = row->memory };
+    struct bottleneck_result *result = bottleneck_search(&request, &error);
+    assert_good(result, error);
+    char ours[40], theirs[40];
+    snprintf(ours, sizeof ours, "%.*f", row->digits, result->value_ns * 1e-9);
+    snprintf(theirs, sizeof theirs, "%.*f", row->digits, row->seconds);
+    assert_string_equal(ours, theirs);
+    assert_true(result->proved);
+    bottleneck_free(result);
+    cluster_free(cluster);
+    profile_free(profile);
+}
+
+// --- a plan of theirs ------------------------------------------------------------
+
+// 15-1: the convolutions on 15 machines, what follows the last pooling on one.
+static void the_authors_plan_of_vgg16_costs_four_percent_more(void **state)
+{
+    (void)state;
+    struct profile *profile = load("vgg16");
+    struct error error = { 0 };
+    struct cluster *cluster = cluster_load("16 devices, 16GB, 1GB/s 0us", &error);
+    assert_good(cluster, error);
+    const struct bottleneck_request request = { .profile = profile, .cluster = cluster, .counts_activations = true };
+    struct bottleneck_result *plan = bottleneck_create(&request, 2, &error);
+    assert_good(plan, error);
+    uint32_t cut = 0;
+    while (strncmp(profile->layers[cut].kind, "Linear", 6) != 0)
+        cut++;
+    while (strncmp(profile->layers[cut - 1].kind, "MaxPool2d", 9) != 0)
+        cut--;
+    plan->stages[0].end = plan->stages[1].first = cut;
+    plan->stages[1].end = (uint32_t)profile->layer_count;
+    plan->stages[0].replicas = 15;
+    assert_good(bottleneck_value(&request, plan, &error), error);
+    char value[40];
+    snprintf(value, sizeof value, "%.7f", plan->value_ns * 1e-9);
+    assert_string_equal(value, "0.0588083");
+    bottleneck_free(plan);
+    cluster_free(cluster);
+    profile_free(profile);
+}
+
+// --- all plans -------------------------------------------------------------------
+
+struct brute {
+    struct bottleneck_request request;
+    struct bottleneck_result *plan;
+    uint32_t stage_of[8];
+    double least;
+    uint32_t servers;  // of the outer level; 0: one level
+    uint32_t own;      // machines of a server
+};
+
+static struct profile *random_profile(uint64_t *seed)
+{
+    struct error error = { 0 };
+    const size_t layers = 1 + random_below(seed, 6);
+    struct profile *profile = profile_create("random", "fp32", 1, layers, &error);
+    assert_good(profile, error);
+    profile->edges = calloc(layers * layers, sizeof profile->edges[0]);
+    for (uint32_t i = 0; i < layers; i++) {
+        struct profile_layer *layer = &profile->layers[i];
+        layer->name = strdup("l");
+        layer->kind = strdup(random_below(seed, 6) == 0 ? "Input0" : random_below(seed, 6) == 0 ? "__getitem__(0)" : "Conv");
+        layer->forward_ns = random_below(seed, 1000);
+        layer->backward_ns = random_below(seed, 1000);
+        layer->parameter_bytes = random_below(seed, 3) * random_below(seed, 1000);
+        layer->output_bytes = random_below(seed, 1000);
+        for (uint32_t j = i + 1; j < layers; j++)
+            if (random_below(seed, 3) == 0)
+                profile->edges[profile->edge_count++] = (struct edge){ i, j };
+    }
+    profile->is_chain = false;
+    return profile;
+}
+
+static void price(struct brute *brute, uint32_t stages)
+{
+    struct bottleneck_result plan = *brute->plan;
+    plan.stage_count = stages;
+    bottleneck_place(&plan, brute->stage_of);
+    struct error error = { 0 };
+    if (bottleneck_value(&brute->request, &plan, &error) && plan.value_ns < brute->least)
+        brute->least = plan.value_ns;
+}
+
+// Gives replicas to stages from `stage` on, all machines or fewer; with servers, a part on
+// `own` machines of each of as many servers.
+static void try_replicas(struct brute *brute, uint32_t stages, uint32_t stage, uint32_t left, uint32_t own_left)
+{
+    const bool fewer = brute->request.may_use_fewer, straight = brute->request.is_straight;
+    struct bottleneck_stage *at = brute->plan->stages;
+    if (stage == stages) {
+        if ((left == 0 || fewer) && (own_left == 0 || fewer || brute->servers == 0))
+            price(brute, stages);
+        return;
+    }
+    if (brute->servers == 0) {
+        for (uint32_t r = 1; r <= left && !(straight && r > 1); r++) {
+            at[stage].replicas = r;
+            try_replicas(brute, stages, stage + 1, left - r, 0);
+        }
+        return;
+    }
+    for (uint32_t r = 1; stage > 0 && r <= own_left && !(straight && r > 1); r++) {  // goes on in the part before
+        at[stage].part = at[stage - 1].part;
+        at[stage].servers = at[stage - 1].servers;
+        at[stage].replicas = r * at[stage].servers;
+        try_replicas(brute, stages, stage + 1, left, own_left - r);
+    }
+    for (uint32_t q = 1; (stage == 0 || own_left == 0 || fewer) && q <= left && !(straight && q > 1); q++)  // begins a part
+        for (uint32_t r = 1; r <= brute->own && !(straight && r > 1); r++) {
+            at[stage].part = stage;
+            at[stage].servers = q;
+            at[stage].replicas = r * q;
+            try_replicas(brute, stages, stage + 1, left - q, brute->own - r);
+        }
+}
+
+// Inputs that read nothing, and items that nobody reads.
+static bool is_left_out(const struct profile *profile, uint32_t layer)
+{
+    const char *kind = profile->layers[layer].kind;
+    bool reads = false, is_read = false;
+    for (size_t e = 0; e < profile->edge_count; e++) {
+        reads |= profile->edges[e].to == layer;
+        is_read |= profile->edges[e].from == layer;
+    }
+    return (strcmp(kind, "Input0") == 0 && !reads) || (strcmp(kind, "__getitem__(0)") == 0 && !is_read);
+}
+
+// Every way to give stages to layers from `layer` on, all of [0, stages) used; those that
+// read backwards are refused as they are priced.
+static void try_stages(struct brute *brute, uint32_t stages, uint32_t layer)
+{
+    const struct profile *profile = brute->request.profile;
+    if (layer < profile->layer_count) {
+        for (uint32_t s = 0; s < stages; s++) {
+            bool is_forward = true;
+            for (size_t e = 0; e < profile->edge_count; e++)
+                is_forward &= profile->edges[e].to != layer || brute->stage_of[profile->edges[e].from] <= s;
+            brute->stage_of[layer] = s;
+            if (is_forward)
+                try_stages(brute, stages, layer + 1);
+        }
+        return;
+    }
+    for (uint32_t s = 0; s < stages; s++) {
+        bool is_used = false;
+        for (uint32_t i = 0; i < profile->layer_count; i++)
+            is_used |= brute->stage_of[i] == s && !is_left_out(profile, i);
+        if (!is_used)
+            return;
+    }
+    const uint32_t all = brute->servers ? brute->servers : (uint32_t)brute->request.cluster->device_count;
+    try_replicas(brute, stages, 0, all, 0);
+}
+
+static struct cluster *random_cluster(uint64_t *seed, struct brute *brute)
+{
+    struct error error = { 0 };
+    char text[120];
+    brute->servers = random_below(seed, 2) ? 0 : 2;
+    brute->own = 1 + (uint32_t)random_below(seed, 2);
+    const unsigned memory = 256 * (1 + (unsigned)random_below(seed, 16));
+    if (brute->servers && brute->own > 1)
+        snprintf(text, sizeof text, "2 nodes x 2 devices, %uB, %uGB/s 0us, %uGB/s 0us", memory, 1 + (unsigned)random_below(seed, 4),
+                 1 + (unsigned)random_below(seed, 4));
+    else
+        snprintf(text, sizeof text, "%u devices, %uB, %uGB/s 0us", 1 + (unsigned)random_below(seed, 4), memory,
+                 1 + (unsigned)random_below(seed, 4));
+    if (brute->own == 1)
+        brute->servers = 0;
+    struct cluster *cluster = cluster_load(text, &error);
+    assert_good(cluster, error);
+    return cluster;
+}
+
+// Layers that are left out are priced as nothing, so that a stage needs a layer that is not.
+static void the_search_finds_the_best_of_all_plans(void **state)
+{
+    (void)state;
+    const uint64_t trials = test_trials(400, 4000);
+    size_t found = 0;
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        uint64_t seed = trial;
+        struct error error = { 0 };
+        struct profile *profile = random_profile(&seed);
+        struct brute brute = { .least = INFINITY };
+        struct cluster *cluster = random_cluster(&seed, &brute);
+        brute.request = (struct bottleneck_request){ .profile = profile,
+                                                     .cluster = cluster,
+                                                     .may_use_fewer = random_below(&seed, 2),
+                                                     .is_straight = random_below(&seed, 4) == 0,
+                                                     .counts_activations = random_below(&seed, 2),
+                                                     .heed_memory = random_below(&seed, 3) == 0 };
+        brute.plan = bottleneck_create(&brute.request, 8, &error);
+        assert_good(brute.plan, error);
+        for (uint32_t stages = 1; stages <= cluster->device_count; stages++)
+            try_stages(&brute, stages, 0);
+        struct bottleneck_result *result = bottleneck_search(&brute.request, &error);
+        found += result != NULL;
+        if (result ? !(fabs(result->value_ns - brute.least) <= 1e-12 * brute.least) || !result->proved
+                   : brute.least < INFINITY)
+            fail_msg("trial %llu: %.17g, not %.17g (%s)", (unsigned long long)trial, result ? result->value_ns : INFINITY,
+                     brute.least, error.text);
+        bottleneck_free(result);
+        bottleneck_free(brute.plan);
+        cluster_free(cluster);
+        profile_free(profile);
+    }
+    assert_true(found > trials / 2);
+}
+
+// --- what cannot be --------------------------------------------------------------
+
+static void what_cannot_be_is_said(void **state)
+{
+    (void)state;
+    uint64_t seed = 5;
+    struct error error = { 0 };
+    struct profile *profile = random_profile(&seed);
+    struct cluster *cluster = cluster_load("40 devices, 16GB, 1GB/s 0us", &error);
+    assert_good(cluster, error);
+    struct bottleneck_request request = { .profile = profile, .cluster = cluster, .is_straight = true };
+    assert_null(bottleneck_search(&request, &error));
+    assert_int_equal(error.kind, ERROR_ANSWER);
+    char sentence[200];
+    snprintf(sentence, sizeof sentence, "the %zu layers cannot be put on all of 40 machines; fewer were not asked for",
+             profile->layer_count);
+    assert_error(error, sentence);
+    error = (struct error){ 0 };
+    request.machines = 41;
+    assert_null(bottleneck_search(&request, &error));
+    assert_error(error, "the cluster has 40 devices, not 41");
+    cluster_free(cluster);
+    profile_free(profile);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[sizeof cases / sizeof cases[0] + 3];
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        tests[count++] = (struct CMUnitTest)TEST_ROW(a_published_value_is_met, &cases[i]);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(the_authors_plan_of_vgg16_costs_four_percent_more);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(the_search_finds_the_best_of_all_plans);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(what_cannot_be_is_said);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
