@@ -64,6 +64,7 @@ struct model {
 
 static const struct model models[BOTTLENECK_MODELS] = {
     [BOTTLENECK_PIPEDREAM] = { pipedream_search, pipedream_value },
+    [BOTTLENECK_MAX_LOAD] = { max_load_search, max_load_value },
 };
 
 struct bottleneck_result *bottleneck_search(const struct bottleneck_request *request, struct error *error)
@@ -95,6 +96,8 @@ static void print_stage(const struct bottleneck_request *request, const struct b
     char time[NUMBER_SIZE], load[NUMBER_SIZE];
     text_add(text, "%5zu  %6u  %8u  %10s  %10s", s, stage->end - stage->first, stage->replicas, time_format(work, time),
              time_format((uint64_t)(stage->load_ns + 0.5), load));
+    if (stage->on_cpu)
+        text_add(text, "  on a CPU:");
     if (stage->end > stage->first)
         text_add(text, "  %s to %s", layer_name(request, result, stage->first), layer_name(request, result, stage->end - 1));
     text_add(text, "\n");

@@ -86,5 +86,7 @@ void bottleneck_print(const struct bottleneck_request *request, const struct bot
 // Each model's own two functions.
 struct bottleneck_result *pipedream_search(const struct bottleneck_request *request, struct error *error);
 bool pipedream_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error);
+struct bottleneck_result *max_load_search(const struct bottleneck_request *request, struct error *error);
+bool max_load_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error);
 
 #endif

@@ -1,0 +1,339 @@
+#include "partitioner/bottleneck/knapsack.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+
+enum { MOST_ENTRIES = 1 << 21 };
+
+// From one option of an item to its next larger one on the lower convex hull.
+struct step {
+    uint32_t item;
+    uint32_t from, to;  // options of the item
+    uint32_t place;     // as listed: an item's steps follow one another
+    uint64_t bytes;     // more
+    double saved;       // less cost
+};
+
+// A choice for the items so far: undominated by bytes and cost.
+struct entry {
+    uint64_t bytes;
+    double cost;
+    double excess;     // over the least, by the price of a byte
+    uint32_t parent;
+    uint32_t option;
+};
+
+struct knapsack_room {
+    size_t items, options, entries;  // what there is room for
+    struct step *steps;
+    size_t step_count;
+    uint32_t *order;       // of an item's options, then of the items
+    uint32_t *greedy;      // the option of each item
+    double *least_price;   // of each item, with its bytes at the price
+    double *decisive;      // of each item: how much the second best is over the least
+    uint64_t *rest_bytes;  // the least the items from here on take, in order
+    uint32_t *list_at;     // where each item's list of entries begins
+    struct entry *list;
+    double price;          // of a byte
+    double bound;
+    double greedy_cost;
+};
+
+static bool grow(void *array, size_t count, size_t size)
+{
+    void **place = array;
+    void *larger = realloc(*place, (count + 1) * size);
+    if (larger)
+        *place = larger;
+    return larger != NULL;
+}
+
+static bool make_room(struct knapsack *knapsack)
+{
+    if (!knapsack->room)
+        knapsack->room = calloc(1, sizeof *knapsack->room);
+    struct knapsack_room *room = knapsack->room;
+    const size_t items = knapsack->item_count, options = knapsack->first[items];
+    if (!room)
+        return false;
+    if (room->items >= items && room->options >= options && room->steps)
+        return true;
+    const bool good = grow(&room->steps, options, sizeof room->steps[0])
+                   && grow(&room->order, options + items, sizeof room->order[0])
+                   && grow(&room->greedy, items, sizeof room->greedy[0])
+                   && grow(&room->least_price, items, sizeof room->least_price[0])
+                   && grow(&room->decisive, items, sizeof room->decisive[0])
+                   && grow(&room->rest_bytes, items + 1, sizeof room->rest_bytes[0])
+                   && grow(&room->list_at, items + 2, sizeof room->list_at[0]);
+    if (good) {
+        room->items = items;
+        room->options = options;
+    }
+    return good;
+}
+
+void knapsack_clear(struct knapsack *knapsack)
+{
+    struct knapsack_room *room = knapsack->room;
+    if (!room)
+        return;
+    free(room->steps);
+    free(room->order);
+    free(room->greedy);
+    free(room->least_price);
+    free(room->decisive);
+    free(room->rest_bytes);
+    free(room->list_at);
+    free(room->list);
+    free(room);
+    knapsack->room = NULL;
+}
+
+// --- the linear relaxation ---------------------------------------------------------------
+
+static bool is_before(const struct knapsack_option *a, const struct knapsack_option *b)
+{
+    return a->bytes != b->bytes ? a->bytes < b->bytes : a->cost < b->cost;
+}
+
+// The steps of an item's hull, from its fewest bytes on; returns that first option.
+//
+//     cost  x                  each step saves less per byte than the one before
+//              x     (x)       options above the hull, or that cost more, are no steps
+//                  x
+//     ------------------ bytes
+static uint32_t list_steps(const struct knapsack *knapsack, uint32_t item)
+{
+    struct knapsack_room *room = knapsack->room;
+    const struct knapsack_option *options = knapsack->options + knapsack->first[item];
+    const uint32_t count = knapsack->first[item + 1] - knapsack->first[item];
+    uint32_t *order = room->order, kept = 0;
+    for (uint32_t o = 0; o < count; o++) {
+        uint32_t at = o;
+        for (; at > 0 && is_before(&options[o], &options[order[at - 1]]); at--)
+            order[at] = order[at - 1];
+        order[at] = o;
+    }
+    for (uint32_t o = 0; o < count; o++) {
+        const struct knapsack_option *next = &options[order[o]];
+        if (kept > 0 && next->cost >= options[order[kept - 1]].cost)
+            continue;
+        for (; kept > 1; kept--) {
+            const struct knapsack_option *a = &options[order[kept - 2]], *b = &options[order[kept - 1]];
+            if ((a->cost - b->cost) * (double)(next->bytes - b->bytes)
+                > (b->cost - next->cost) * (double)(b->bytes - a->bytes))
+                break;
+        }
+        order[kept++] = order[o];
+    }
+    for (uint32_t k = 1; k < kept; k++) {
+        const struct knapsack_option *a = &options[order[k - 1]], *b = &options[order[k]];
+        room->steps[room->step_count] = (struct step){ item, order[k - 1], order[k], (uint32_t)room->step_count,
+                                                       b->bytes - a->bytes, a->cost - b->cost };
+        room->step_count++;
+    }
+    return order[0];
+}
+
+// What saves most per byte first; of equal ones as they were listed.
+static int compare_steps(const void *a, const void *b)
+{
+    const struct step *left = a, *right = b;
+    const double l = left->saved * (double)right->bytes, r = right->saved * (double)left->bytes;
+    if (l != r)
+        return l > r ? -1 : 1;
+    return (left->place > right->place) - (left->place < right->place);
+}
+
+// Takes the steps in order while they fit. The first that does not is taken in part, for
+// the bound; whole smaller ones behind it still go into the choice that fits.
+static void take_steps(struct knapsack *knapsack, uint64_t bytes, double cost)
+{
+    struct knapsack_room *room = knapsack->room;
+    uint64_t left = knapsack->capacity_bytes - bytes;
+    room->bound = room->greedy_cost = cost;
+    room->price = 0;
+    bool is_full = false;
+    for (size_t s = 0; s < room->step_count; s++) {
+        const struct step *step = &room->steps[s];
+        if (!is_full && step->bytes > left) {
+            is_full = true;
+            room->price = step->saved / (double)step->bytes;
+            room->bound -= room->price * (double)left;
+        }
+        if (!is_full)
+            room->bound -= step->saved;
+        if (step->bytes > left || room->greedy[step->item] != step->from)
+            continue;  // it does not fit, or follows one that did not
+        left -= step->bytes;
+        room->greedy_cost -= step->saved;
+        room->greedy[step->item] = step->to;
+    }
+}
+
+// False where nothing fits.
+static bool relax(struct knapsack *knapsack)
+{
+    struct knapsack_room *room = knapsack->room;
+    uint64_t bytes = 0;
+    double cost = 0;
+    room->step_count = 0;
+    for (uint32_t i = 0; i < knapsack->item_count; i++) {
+        room->greedy[i] = list_steps(knapsack, i);
+        const struct knapsack_option *option = &knapsack->options[knapsack->first[i] + room->greedy[i]];
+        bytes = add_clamped(bytes, option->bytes);
+        cost += option->cost;
+    }
+    if (bytes > knapsack->capacity_bytes)
+        return false;
+    qsort(room->steps, room->step_count, sizeof room->steps[0], compare_steps);
+    take_steps(knapsack, bytes, cost);
+    return true;
+}
+
+enum knapsack_answer knapsack_bound(struct knapsack *knapsack, double *cost)
+{
+    if (!make_room(knapsack))
+        return KNAPSACK_NO_MEMORY;
+    if (!relax(knapsack))
+        return KNAPSACK_NONE;
+    *cost = knapsack->room->bound;
+    return knapsack->room->price > 0 ? KNAPSACK_BOUND : KNAPSACK_EXACT;
+}
+
+// --- exactly --------------------------------------------------------------------------------
+
+static double priced(const struct knapsack_room *room, const struct knapsack_option *option)
+{
+    return option->cost + room->price * (double)option->bytes;
+}
+
+// Items in the order in which their choice matters: those that nearly decide themselves
+// first, while the list is short.
+static void sort_items(struct knapsack *knapsack)
+{
+    struct knapsack_room *room = knapsack->room;
+    const uint32_t items = (uint32_t)knapsack->item_count;
+    for (uint32_t i = 0; i < items; i++) {
+        double least = INFINITY, second = INFINITY;
+        for (uint32_t o = knapsack->first[i]; o < knapsack->first[i + 1]; o++) {
+            const double price = priced(room, &knapsack->options[o]);
+            if (price < least) {
+                second = least;
+                least = price;
+            } else if (price < second) {
+                second = price;
+            }
+        }
+        room->least_price[i] = least;
+        room->decisive[i] = second - least;
+        uint32_t at = i;
+        for (; at > 0 && room->decisive[i] > room->decisive[room->order[at - 1]]; at--)
+            room->order[at] = room->order[at - 1];
+        room->order[at] = i;
+    }
+    room->rest_bytes[items] = 0;
+    for (uint32_t k = items; k-- > 0;) {
+        uint64_t least = UINT64_MAX;
+        const uint32_t i = room->order[k];
+        for (uint32_t o = knapsack->first[i]; o < knapsack->first[i + 1]; o++)
+            least = knapsack->options[o].bytes < least ? knapsack->options[o].bytes : least;
+        room->rest_bytes[k] = add_clamped(room->rest_bytes[k + 1], least);
+    }
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    const struct entry *left = a, *right = b;
+    if (left->bytes != right->bytes)
+        return left->bytes < right->bytes ? -1 : 1;
+    if (left->cost != right->cost)
+        return left->cost < right->cost ? -1 : 1;
+    if (left->parent != right->parent)
+        return left->parent < right->parent ? -1 : 1;
+    return (left->option > right->option) - (left->option < right->option);
+}
+
+static bool has_entries(struct knapsack_room *room, size_t count)
+{
+    if (count < room->entries)
+        return true;
+    const size_t larger = 2 * count + 1024;
+    struct entry *list = realloc(room->list, larger * sizeof list[0]);
+    if (!list)
+        return false;
+    room->list = list;
+    room->entries = larger;
+    return true;
+}
+
+// The list behind the k-th item from the one before it: every entry with every option,
+// less what cannot fit, cannot be below `best`, or is dominated.
+static enum knapsack_answer extend(struct knapsack *knapsack, size_t k, double best)
+{
+    struct knapsack_room *room = knapsack->room;
+    const uint32_t item = room->order[k], begin = room->list_at[k], end = room->list_at[k + 1];
+    size_t made = end;
+    for (uint32_t e = begin; e < end; e++)
+        for (uint32_t o = knapsack->first[item]; o < knapsack->first[item + 1]; o++) {
+            if (!has_entries(room, made))
+                return KNAPSACK_NO_MEMORY;
+            const struct knapsack_option *option = &knapsack->options[o];
+            const struct entry *from = &room->list[e];
+            const struct entry entry = { from->bytes + option->bytes, from->cost + option->cost,
+                                         from->excess + (priced(room, option) - room->least_price[item]), e,
+                                         o - knapsack->first[item] };
+            if (add_clamped(entry.bytes, room->rest_bytes[k + 1]) <= knapsack->capacity_bytes
+                && option->bytes <= knapsack->capacity_bytes && room->bound + entry.excess < best)
+                room->list[made++] = entry;
+        }
+    qsort(room->list + end, made - end, sizeof room->list[0], compare_entries);
+    size_t kept = end;
+    for (size_t e = end; e < made; e++)
+        if (kept == end || room->list[e].cost < room->list[kept - 1].cost)
+            room->list[kept++] = room->list[e];
+    room->list_at[k + 2] = (uint32_t)kept;
+    return kept > MOST_ENTRIES ? KNAPSACK_BOUND : KNAPSACK_EXACT;
+}
+
+static enum knapsack_answer search_lists(struct knapsack *knapsack, double *cost, uint32_t *chosen)
+{
+    struct knapsack_room *room = knapsack->room;
+    const size_t items = knapsack->item_count;
+    if (!has_entries(room, 1))
+        return KNAPSACK_NO_MEMORY;
+    sort_items(knapsack);
+    room->list[0] = (struct entry){ 0 };
+    room->list_at[0] = 0;
+    room->list_at[1] = 1;
+    for (size_t k = 0; k < items; k++) {
+        const enum knapsack_answer answer = extend(knapsack, k, *cost);
+        if (answer != KNAPSACK_EXACT)
+            return answer;
+    }
+    // The last entry has most bytes and the least cost; without one what is known is best.
+    uint32_t at = room->list_at[items + 1] - 1;
+    if (room->list_at[items + 1] == room->list_at[items] || !(room->list[at].cost < *cost))
+        return KNAPSACK_EXACT;
+    *cost = room->list[at].cost;
+    for (size_t k = items; k-- > 0; at = room->list[at].parent)
+        if (chosen)
+            chosen[room->order[k]] = room->list[at].option;
+    return KNAPSACK_EXACT;
+}
+
+enum knapsack_answer knapsack_solve(struct knapsack *knapsack, double *cost, uint32_t *chosen)
+{
+    if (!make_room(knapsack))
+        return KNAPSACK_NO_MEMORY;
+    if (!relax(knapsack))
+        return KNAPSACK_NONE;
+    const struct knapsack_room *room = knapsack->room;
+    *cost = room->greedy_cost;
+    if (chosen)
+        memcpy(chosen, room->greedy, knapsack->item_count * sizeof chosen[0]);
+    return room->price > 0 ? search_lists(knapsack, cost, chosen) : KNAPSACK_EXACT;
+}
