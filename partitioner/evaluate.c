@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/evaluate_sizes.h"
+#include "partitioner/evaluate_holding.h"
 #include "partitioner/predict.h"
 #include "schedules/board.h"
 
@@ -228,24 +228,8 @@ static uint64_t least_speed(const struct plan *plan, const struct plan_stage *st
     return least;
 }
 
-// Each copy gets the gradients of all others, over the slowest of their links.
-static uint64_t reduce_time(const struct plan *plan, const struct plan_stage *stage, uint64_t bytes)
-{
-    uint64_t slowest = 0;
-    for (size_t a = 0; a < stage->device_count; a++) {
-        for (size_t b = 0; b < stage->device_count; b++) {
-            if (a == b)
-                continue;
-            const size_t level = cluster_level_between(plan->cluster, stage->devices[a], stage->devices[b]);
-            const struct cluster_level *link = &plan->cluster->levels[level];
-            const uint64_t ns = transfer_ns((stage->device_count - 1) * bytes, link->bytes_per_second, link->latency_ns);
-            slowest = ns > slowest ? ns : slowest;
-        }
-    }
-    return slowest;
-}
-
-static bool check_times(const struct scope *scope, uint64_t speed, size_t s, struct error *error)
+static bool check_times(const struct scope *scope, const struct sizes *sizes, uint64_t speed, size_t s,
+                        struct error *error)
 {
     uint64_t f = 0, b = 0, i = 0, w = 0, r = 0;
     for (uint32_t l = scope->first; l < scope->end; l++) {
@@ -257,25 +241,33 @@ static bool check_times(const struct scope *scope, uint64_t speed, size_t s, str
         r += evaluate_is_recomputed(scope, l) ? layer->forward_ns : 0;
     }
     const struct cost_row *row = &scope->stage->costs;
-    return same(row->forward_ns, scaled(f, speed), error, s, "costs.forward_ns")
-        && same(row->backward_ns, scaled(b, speed), error, s, "costs.backward_ns")
-        && same(row->backward_input_ns, scaled(i, speed), error, s, "costs.backward_input_ns")
-        && same(row->backward_weight_ns, scaled(w, speed), error, s, "costs.backward_weight_ns")
-        && same(row->recompute_ns, scaled(r, speed), error, s, "costs.recompute_ns");
+    const struct added_times added = evaluate_added_times(scope, sizes);
+    return same(row->forward_ns, scaled(f, speed) + added.forward_ns, error, s, "costs.forward_ns")
+        && same(row->backward_ns, scaled(b, speed) + added.backward_ns, error, s, "costs.backward_ns")
+        && same(row->backward_input_ns, scaled(i, speed) + added.backward_input_ns, error, s,
+                "costs.backward_input_ns")
+        && same(row->backward_weight_ns, scaled(w, speed) + added.backward_weight_ns, error, s,
+                "costs.backward_weight_ns")
+        && same(row->recompute_ns, scaled(r, speed), error, s, "costs.recompute_ns")
+        && same(row->step_ns, added.step_ns, error, s, "costs.step_ns")
+        && same(row->reduce_ns, evaluate_reduce_time(scope), error, s, "costs.reduce_ns");
 }
 
-static bool check_row_bytes(const struct scope *scope, const struct sizes *sizes, enum optimizer_kind optimizer,
-                            size_t s, struct error *error)
+static bool check_row_bytes(const struct scope *scope, const struct sizes *sizes, size_t s, struct error *error)
 {
     const struct cost_row *row = &scope->stage->costs;
-    const uint64_t through = sizes->kept_through + (sizes->life == INPUT_UNTIL_W ? sizes->input : 0);
-    const uint64_t forward = sizes->kept + through + (sizes->life == INPUT_UNTIL_I ? sizes->input : 0);
+    // What goes to the host is here only while an action runs.
+    const bool is_moved = scope->plan->holding.activations_on_host;
+    const uint64_t kept = is_moved ? 0 : sizes->kept, all_through = is_moved ? 0 : sizes->kept_through;
+    const uint64_t moved = is_moved ? sizes->kept + sizes->kept_through : 0;
+    const uint64_t through = all_through + (sizes->life == INPUT_UNTIL_W ? sizes->input : 0);
+    const uint64_t forward = kept + through + (sizes->life == INPUT_UNTIL_I ? sizes->input : 0);
     return same(row->output_bytes, sizes->output, error, s, "costs.output_bytes")
         && same(row->kept_forward_bytes, forward, error, s, "costs.kept_forward_bytes")
         && same(row->kept_weight_bytes, sizes->held + through, error, s, "costs.kept_weight_bytes")
-        && same(row->transient_bytes, sizes->transient, error, s, "costs.transient_bytes")
-        && same(row->fixed_bytes, (2 + (uint64_t)optimizer) * sizes->weights, error, s, "costs.fixed_bytes")
-        && same(row->version_bytes, sizes->weights, error, s, "costs.version_bytes");
+        && same(row->transient_bytes, sizes->transient + moved, error, s, "costs.transient_bytes")
+        && same(row->fixed_bytes, sizes->weights + sizes->gradients + sizes->optimizer, error, s, "costs.fixed_bytes")
+        && same(row->version_bytes, sizes->version, error, s, "costs.version_bytes");
 }
 
 static bool check_memory(const struct evaluation *evaluation, const struct scope *scope, const struct sizes *sizes,
@@ -283,6 +275,7 @@ static bool check_memory(const struct evaluation *evaluation, const struct scope
 {
     const struct plan *plan = evaluation->plan;
     const struct stage_memory *memory = &scope->stage->memory;
+    const bool is_moved = plan->holding.activations_on_host;
     const uint32_t stage = (uint32_t)s;
     static const unsigned input_end[] = {
         [INPUT_UNTIL_F] = KIND(ACTION_F), [INPUT_UNTIL_I] = BACKWARDS, [INPUT_UNTIL_W] = LAST_BACKWARDS,
@@ -297,20 +290,23 @@ static bool check_memory(const struct evaluation *evaluation, const struct scope
         is_last ? 0 : slots_handed(evaluation, stage, stage + 1, KIND(ACTION_F), LAST_BACKWARDS);
     const uint64_t input_gradients = is_first ? 0 : slots_handed(evaluation, stage, stage - 1, BACKWARDS, BACKWARDS);
 
-    const uint64_t versions = (versions_at_once(evaluation, stage) - 1) * sizes->weights;
-    const uint64_t kept = inputs * sizes->input + in_flight * sizes->kept + through * sizes->kept_through
-        + held * sizes->held;
+    const uint64_t versions = (versions_at_once(evaluation, stage) - 1) * sizes->version;
+    const uint64_t all_kept = in_flight * sizes->kept + through * sizes->kept_through;
+    const uint64_t one_kept = (in_flight ? sizes->kept : 0) + (through ? sizes->kept_through : 0);
+    const uint64_t kept = inputs * sizes->input + (is_moved ? one_kept : all_kept) + held * sizes->held;
+    const uint64_t host = sizes->host + (is_moved ? all_kept : 0);
     const uint64_t buffers = (outputs + gradients) * sizes->output + input_gradients * sizes->input;
-    const uint64_t state = (uint64_t)plan->holding.optimizer * sizes->weights;
-    const uint64_t peak = 2 * sizes->weights + state + versions + kept + sizes->transient + buffers;
+    const uint64_t fixed = sizes->weights + sizes->gradients + sizes->optimizer;
+    const uint64_t peak = fixed + versions + kept + sizes->transient + buffers;
     return same(memory->weights_bytes, sizes->weights, error, s, "memory.weights_bytes")
-        && same(memory->gradients_bytes, sizes->weights, error, s, "memory.gradients_bytes")
-        && same(memory->optimizer_bytes, state, error, s, "memory.optimizer_bytes")
+        && same(memory->gradients_bytes, sizes->gradients, error, s, "memory.gradients_bytes")
+        && same(memory->optimizer_bytes, sizes->optimizer, error, s, "memory.optimizer_bytes")
         && same(memory->versions_bytes, versions, error, s, "memory.versions_bytes")
         && same(memory->kept_bytes, kept, error, s, "memory.kept_bytes")
         && same(memory->transient_bytes, sizes->transient, error, s, "memory.transient_bytes")
         && same(memory->buffers_bytes, buffers, error, s, "memory.buffers_bytes")
-        && same(memory->peak_bytes, peak, error, s, "memory.peak_bytes");
+        && same(memory->peak_bytes, peak, error, s, "memory.peak_bytes")
+        && same(memory->host_bytes, host, error, s, "memory.host_bytes");
 }
 
 static bool check_capacity(const struct plan *plan, size_t s, struct error *error)
@@ -327,12 +323,11 @@ static bool check_stage(const struct evaluation *evaluation, size_t s, struct er
 {
     const struct plan *plan = evaluation->plan;
     const struct plan_stage *stage = &plan->stages[s];
-    const struct scope scope = { evaluation->profile, stage, stage->first, stage->end };
+    const struct scope scope = { plan, evaluation->profile, stage, stage->first, stage->end };
     const struct sizes sizes = evaluate_sizes(&scope);
     const struct sizes part = evaluate_part(sizes, evaluation->lowered->splits);
-    return check_times(&scope, least_speed(plan, stage), s, error)
-        && same(stage->costs.reduce_ns, reduce_time(plan, stage, sizes.weights), error, s, "costs.reduce_ns")
-        && check_row_bytes(&scope, &sizes, plan->holding.optimizer, s, error)
+    return check_times(&scope, &sizes, least_speed(plan, stage), s, error)
+        && check_row_bytes(&scope, &sizes, s, error)
         && check_memory(evaluation, &scope, &part, s, error) && check_capacity(plan, s, error);
 }
 
@@ -456,6 +451,8 @@ static bool check_all(const struct evaluation *evaluation, struct error *error)
     for (uint32_t r = 0; r < plan->ranks; r++)
         if (!check_fit(evaluation, r, error))
             return false;
+    if (!evaluate_host(plan, error))
+        return false;
     struct simulation run = { 0 }, shorter = { 0 };
     const bool flushes = plan->weights == WEIGHTS_FLUSH;
     const uint32_t m = plan->micro_batches;

@@ -1,6 +1,7 @@
 #include "partitioner/evaluate_sizes.h"
 
 #include "common/number.h"
+#include "partitioner/evaluate_holding.h"
 
 static size_t edge_count(const struct profile *profile)
 {
@@ -107,6 +108,8 @@ static uint64_t workspace_at(const struct scope *scope, uint32_t layer)
     if (number >= 0) {
         const struct segment segment = scope->stage->recompute[number];
         uint64_t data = 0;
+        for (uint32_t l = segment.first; l < segment.end && evaluate_gathers(scope); l++)
+            data = add_clamped(data, round_to_256(scope->profile->layers[l].parameter_bytes));
         for (uint32_t l = segment.first; l < segment.end; l++)
             data = add_clamped(data, add_clamped(round_to_256(scope->profile->layers[l].saved_bytes),
                                                  output_of(scope, l)));
@@ -134,14 +137,13 @@ static enum input_life life_of_input(const struct scope *scope)
     return life;
 }
 
-
 struct sizes evaluate_sizes(const struct scope *scope)
 {
     struct sizes sizes = { .input = crossing(scope, scope->first), .output = crossing(scope, scope->end),
                            .life = life_of_input(scope) };
+    evaluate_holding(scope, &sizes);
     for (uint32_t l = scope->first; l < scope->end; l++) {
         const struct profile_layer *layer = &scope->profile->layers[l];
-        sizes.weights = add_clamped(sizes.weights, round_to_256(layer->parameter_bytes));
         sizes.held = add_clamped(sizes.held, round_to_256(layer->held_for_weight_bytes));
         if (segment_of(scope, l) < 0)
             sizes.kept = add_clamped(sizes.kept, round_to_256(layer->saved_bytes));

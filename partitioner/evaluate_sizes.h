@@ -7,13 +7,16 @@
 #include "schedules/slots.h"
 
 struct scope {  // a stage of a plan
+    const struct plan *plan;
     const struct profile *profile;
     const struct plan_stage *stage;
     uint32_t first, end;
 };
 
 struct sizes {
-    uint64_t weights, kept, kept_through, held, input, output, transient;
+    uint64_t weights, gradients, optimizer, version;  // on the device
+    uint64_t host;                                    // without what is kept
+    uint64_t kept, kept_through, held, input, output, transient;
     enum input_life life;
 };
 

@@ -13,6 +13,7 @@ void intervals_free(struct intervals *intervals)
     free(intervals->backward_input);
     free(intervals->backward_weight);
     free(intervals->weights);
+    free(intervals->optimizer);
     free(intervals->saved);
     free(intervals->held);
     free(intervals->output);
@@ -29,7 +30,8 @@ void intervals_free(struct intervals *intervals)
 static bool allocate(struct intervals *intervals, size_t edge_count)
 {
     uint64_t **wide[] = { &intervals->forward, &intervals->backward, &intervals->backward_input,
-                          &intervals->backward_weight, &intervals->weights, &intervals->saved, &intervals->held,
+                          &intervals->backward_weight, &intervals->weights, &intervals->optimizer,
+                          &intervals->saved, &intervals->held,
                           &intervals->output, &intervals->cut, &intervals->alive, &intervals->above };
     bool good = true;
     for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
@@ -77,6 +79,8 @@ static void sum_layers(struct intervals *intervals)
         intervals->backward_input[l + 1] = intervals->backward_input[l] + layer->backward_input_ns;
         intervals->backward_weight[l + 1] = intervals->backward_weight[l] + layer->backward_weight_ns;
         intervals->weights[l + 1] = intervals->weights[l] + round_to_256(layer->parameter_bytes);
+        intervals->optimizer[l + 1] =
+            add_clamped(intervals->optimizer[l], holding_state_bytes(&intervals->holding, intervals->profile, l));
         intervals->saved[l + 1] = intervals->saved[l] + round_to_256(layer->saved_bytes);
         intervals->held[l + 1] = intervals->held[l] + round_to_256(layer->held_for_weight_bytes);
         intervals->output[l] = round_to_256(layer->output_bytes);
@@ -93,7 +97,7 @@ struct intervals *intervals_create(const struct profile *profile, const struct h
         intervals->profile = profile;
         intervals->holding = *holding;
         intervals->layers = (uint32_t)profile->layer_count;
-        intervals->splits = 1;
+        intervals->splits = intervals->replicas = 1;
     }
     if (!intervals || !allocate(intervals, edge_count)) {
         intervals_free(intervals);
@@ -156,18 +160,42 @@ static enum input_life input_life(const struct intervals *intervals, uint32_t fi
     return INPUT_UNTIL_F;
 }
 
+struct stage_states interval_states(const struct intervals *intervals, uint32_t first, uint32_t end)
+{
+    return (struct stage_states){ .layers = end - first, .weights = intervals->weights[end] - intervals->weights[first],
+                                  .optimizer = intervals->optimizer[end] - intervals->optimizer[first] };
+}
+
+static void raise_to(uint64_t *largest, uint64_t value)
+{
+    *largest = value > *largest ? value : *largest;
+}
+
+static void put_held(const struct intervals *intervals, uint32_t first, uint32_t end, struct stage_bytes *bytes)
+{
+    struct stage_states states = interval_states(intervals, first, end);
+    const uint64_t *weights = intervals->weights;
+    const uint32_t window = intervals->holding.window;
+    const bool is_asked_for = window > 0 || intervals->holding.shard != SHARD_NONE;
+    for (uint32_t l = first; is_asked_for && l < end; l++) {
+        raise_to(&states.largest, weights[l + 1] - weights[l]);
+        raise_to(&states.window, weights[end - l < window ? end : l + window] - weights[l]);
+    }
+    const struct held_bytes held = holding_bytes(&intervals->holding, intervals->replicas, &states);
+    stage_put_held(bytes, &held);
+}
+
 struct stage_bytes interval_bytes(struct intervals *intervals, uint32_t first, uint32_t end)
 {
     struct stage_bytes bytes = {
-        .weights = intervals->weights[end] - intervals->weights[first],
+        .kept_on_host = intervals->holding.activations_on_host,
         .input_life = input_life(intervals, first, end),
         .input = intervals->cut[first],
         .output = intervals->cut[end],
         .kept = intervals->saved[end] - intervals->saved[first],
         .held = intervals->held[end] - intervals->held[first],
     };
-    bytes.gradients = bytes.version = bytes.weights;
-    bytes.optimizer = multiply_clamped(bytes.weights, intervals->holding.optimizer);
+    put_held(intervals, first, end, &bytes);
     interval_walk(intervals, first, end);
     for (uint32_t l = first; l < end; l++) {
         const struct profile_layer *layer = &intervals->profile->layers[l];

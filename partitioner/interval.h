@@ -19,9 +19,10 @@ struct intervals {
     const struct profile *profile;
     struct holding holding;
     uint32_t layers;
+    uint32_t replicas;  // of the stage that is asked about; 1 until somebody knows better
     uint32_t splits;  // parts in which sequences go through a stage; 1 until a schedule says otherwise
     uint64_t *forward, *backward, *backward_input, *backward_weight;  // running totals, layers + 1 of each
-    uint64_t *weights, *saved, *held;                                 // likewise
+    uint64_t *weights, *optimizer, *saved, *held;                     // likewise
     uint64_t *output;      // of each layer, rounded
     uint64_t *cut;         // bytes of a message over the cut in front of layer i; layers + 1
     uint32_t *reader_at;   // the readers of layer i: readers[reader_at[i]] to readers[reader_at[i + 1]], ascending
@@ -63,7 +64,10 @@ static inline bool interval_needs_input(const struct intervals *intervals, uint3
     return intervals->profile->layers[layer].input_kept != INPUT_KEPT_NONE;
 }
 
-// stage_bytes_of() without segments.
+// What holding_add_times() wants to know of layers [first, end).
+struct stage_states interval_states(const struct intervals *intervals, uint32_t first, uint32_t end);
+
+// stage_bytes_at() without segments.
 struct stage_bytes interval_bytes(struct intervals *intervals, uint32_t first, uint32_t end);
 
 // Fills alive[l] for the layers of [first, end), and above[l]: the part of it that

@@ -29,6 +29,7 @@ struct stage_memory {
     uint64_t live_peak_bytes;  // simulated; of all stages of its rank
     uint64_t peak_bytes;       // the sum of the above but live_peak: the slab, where it is the rank's only stage
     uint64_t capacity_bytes;   // of the device; of several copies the least
+    uint64_t host_bytes;       // of each copy, on the host of its device
 };
 
 struct plan_stage {

@@ -64,22 +64,67 @@ uint64_t predict_reduce_ns(const struct placement *placement, uint32_t stage, ui
     return slowest;
 }
 
+uint64_t predict_stage_reduce_ns(const struct holding *holding, const struct placement *placement, uint32_t stage,
+                                 uint64_t weights, const struct network *network)
+{
+    const uint64_t bytes = holding_reduced_bytes(holding, placement_copies(placement, stage), weights);
+    return bytes || !weights ? predict_reduce_ns(placement, stage, bytes, network) : 0;
+}
+
+static void widen(struct link *link, const struct link *other)
+{
+    link->latency_ns = other->latency_ns > link->latency_ns ? other->latency_ns : link->latency_ns;
+    if (other->bytes_per_second && (!link->bytes_per_second || other->bytes_per_second < link->bytes_per_second))
+        link->bytes_per_second = other->bytes_per_second;
+}
+
+struct stage_place predict_place(const struct placement *placement, uint32_t stage, const struct network *network,
+                                 const struct cluster *cluster, const uint32_t *devices)
+{
+    const uint32_t copies = placement_copies(placement, stage);
+    struct stage_place place = { .speed_permille = UINT64_MAX, .replicas = copies,
+                                 .host_bytes_per_second = holding_host_rate(cluster) };
+    for (uint32_t a = 0; a < copies; a++) {
+        const uint32_t from = placement_rank(placement, stage, a);
+        const uint64_t speed = cluster->devices[devices[from]].speed_permille;
+        place.speed_permille = speed < place.speed_permille ? speed : place.speed_permille;
+        for (uint32_t b = 0; b < copies; b++) {
+            const uint32_t to = placement_rank(placement, stage, b);
+            if (a != b)
+                widen(&place.link, &network->links[network->link_of[(size_t)from * network->ranks + to]]);
+        }
+    }
+    return place;
+}
+
+// What a plan's stages are counted with.
+struct counting {
+    const struct profile *profile;
+    const struct placement *placement;
+    const struct network *network;
+    const uint32_t *devices;  // of each rank
+    uint32_t splits;
+};
+
 // The slowest and the smallest of the devices that hold the stage count.
-static void fill_stage(struct plan *plan, uint32_t s, const struct profile *profile, const struct slots *slots,
-                       uint32_t splits)
+static void fill_stage(struct plan *plan, uint32_t s, const struct counting *with, const struct slots *slots)
 {
     struct plan_stage *stage = &plan->stages[s];
-    uint64_t speed = UINT64_MAX, memory = UINT64_MAX;
+    uint64_t memory = UINT64_MAX;
     for (size_t i = 0; i < stage->device_count; i++) {
-        const struct cluster_device *device = &plan->cluster->devices[stage->devices[i]];
-        speed = device->speed_permille < speed ? device->speed_permille : speed;
-        memory = device->memory_bytes < memory ? device->memory_bytes : memory;
+        const uint64_t own = plan->cluster->devices[stage->devices[i]].memory_bytes;
+        memory = own < memory ? own : memory;
     }
-    const struct stage_bytes bytes = stage_bytes_of(profile, stage->first, stage->end, stage->recompute,
-                                                    stage->recompute_count, &plan->holding);
-    stage->costs = stage_cost_of(profile, stage->first, stage->end, stage->recompute, stage->recompute_count,
-                                 &plan->holding, speed);
-    const struct stage_bytes split = stage_bytes_of_split(bytes, splits);
+    const struct stage_place place = predict_place(with->placement, s, with->network, plan->cluster, with->devices);
+    const struct stage_bytes bytes = stage_bytes_at(with->profile, stage->first, stage->end, stage->recompute,
+                                                    stage->recompute_count, &plan->holding, place.replicas);
+    stage->costs = stage_cost_at(with->profile, stage->first, stage->end, stage->recompute, stage->recompute_count,
+                                 &plan->holding, &place);
+    uint64_t weights = 0;
+    for (uint32_t l = stage->first; l < stage->end; l++)
+        weights = add_clamped(weights, round_to_256(with->profile->layers[l].parameter_bytes));
+    stage->costs.reduce_ns = predict_stage_reduce_ns(&plan->holding, with->placement, s, weights, with->network);
+    const struct stage_bytes split = stage_bytes_of_split(bytes, with->splits);
     stage->memory = stage_memory_of(&split, slots);
     stage->memory.capacity_bytes = memory;
 }
@@ -91,12 +136,14 @@ static bool fill_stages(struct plan *plan, const struct profile *profile, const 
     const uint32_t run = generator ? predict_run_length(generator, plan->ranks, plan->micro_batches) : 0;
     struct schedule *lowered = run ? plan_schedule(plan, run, true, error) : NULL;
     struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
-    for (uint32_t s = 0; slots && s < plan->stage_count; s++) {
-        fill_stage(plan, s, profile, &slots[s], lowered->splits);
-        plan->stages[s].costs.reduce_ns =
-            predict_reduce_ns(placement, s, plan->stages[s].memory.weights_bytes, network);
+    uint32_t *devices = slots ? plan_devices(plan, placement, error) : NULL;
+    if (devices) {
+        const struct counting with = { profile, placement, network, devices, lowered->splits };
+        for (uint32_t s = 0; s < plan->stage_count; s++)
+            fill_stage(plan, s, &with, &slots[s]);
     }
-    const bool good = slots != NULL;
+    const bool good = devices != NULL;
+    free(devices);
     free(slots);
     schedule_free(lowered);
     return good;

@@ -3,6 +3,7 @@
 #ifndef PARTITIONER_PREDICT_H
 #define PARTITIONER_PREDICT_H
 
+#include "partitioner/holding_cost.h"
 #include "partitioner/plan.h"
 #include "schedules/generators/generate.h"
 #include "schedules/slots.h"
@@ -19,6 +20,14 @@ uint32_t predict_run_length(const struct generator *generator, uint32_t ranks, u
 // of all others, over the slowest link between them. 0 for a single copy.
 uint64_t predict_reduce_ns(const struct placement *placement, uint32_t stage, uint64_t bytes,
                            const struct network *network);
+
+// The same for a stage with so many bytes of weights, as far as the holding leaves it to a REDUCE.
+uint64_t predict_stage_reduce_ns(const struct holding *holding, const struct placement *placement, uint32_t stage,
+                                 uint64_t weights, const struct network *network);
+
+// Where a stage stands: on these ranks, whose devices these are.
+struct stage_place predict_place(const struct placement *placement, uint32_t stage, const struct network *network,
+                                 const struct cluster *cluster, const uint32_t *devices);
 
 // Costs, memory, iteration time, bubbles and bottleneck of the plan, whose profile
 // this is, in its own order of layers, whatever the plan's. An asynchronous plan's iteration is what micro_batches more take in the

@@ -50,6 +50,7 @@ struct walk {
     uint64_t transient;      // without segments
     uint64_t most_time;      // no label above it matters
     bool takes_no_time;      // only bytes matter
+    bool gathers;            // a segment's weights count among its data (stage_cost.c)
     bool complete;
     uint64_t made;
     struct labels *positions;  // first to end, at [position - first]
@@ -348,6 +349,8 @@ static bool drop_layers(struct walk *walk, uint32_t first, const struct label *l
     for (uint32_t l = first; l < walk->end; l++) {
         const struct profile_layer *layer = &intervals->profile->layers[l];
         data = add_clamped(data, add_clamped(intervals->saved[l + 1] - intervals->saved[l], intervals->output[l]));
+        if (walk->gathers)
+            data = add_clamped(data, intervals->weights[l + 1] - intervals->weights[l]);
         raise_to(&forward, round_to_256(layer->workspace_bytes));
         raise_to(&backward, add_clamped(round_to_256(layer->backward_workspace_bytes), intervals->alive[l]));
         if (add_clamped(label->bytes, data) > walk->budget)
@@ -559,6 +562,7 @@ static uint64_t fixed_bytes(struct walk *walk)
 {
     struct stage_bytes bytes = interval_bytes(walk->intervals, walk->first, walk->end);
     walk->transient = bytes.transient;
+    walk->gathers = holding_gathers(&walk->intervals->holding, walk->intervals->replicas, walk->end - walk->first);
     bytes = stage_bytes_of_split(bytes, walk->intervals->splits);
     for (unsigned life = 0; life < 3; life++)
         walk->input_cost[life] = multiply_clamped(walk->slots->input[life], bytes.input);
@@ -589,13 +593,20 @@ static bool try_walk(struct walk *walk, struct recompute_list *list)
     return good;
 }
 
+// The slots that are on the device.
+static struct slots slots_here(const struct intervals *intervals, const struct slots *slots)
+{
+    return intervals->holding.activations_on_host ? stage_slots_here(slots) : *slots;
+}
+
 bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end, const struct slots *slots,
                       uint64_t capacity_bytes, enum recompute_wanted wanted, size_t most_labels, uint64_t *work,
                       struct recompute_list *list, struct error *error)
 {
     assert(first <= end && end <= intervals->layers && most_labels > 0);
     *list = (struct recompute_list){ .complete = true };
-    struct walk walk = { .intervals = intervals, .first = first, .end = end, .slots = slots, .wanted = wanted,
+    const struct slots here = slots_here(intervals, slots);
+    struct walk walk = { .intervals = intervals, .first = first, .end = end, .slots = &here, .wanted = wanted,
                          .most_labels = most_labels, .most_time = UINT64_MAX - 1, .complete = true };
     if (wanted == RECOMPUTE_LEAST && fits_as_it_is(&walk, capacity_bytes))
         return choose_nothing(&walk, list) || error_no_memory(error, "the choice of what to recompute");
@@ -659,7 +670,8 @@ static bool walk_for_bytes(struct walk *walk, uint64_t *bytes)
 bool recompute_least_bytes(struct intervals *intervals, uint32_t first, uint32_t end, const struct slots *slots,
                            bool input, uint64_t *bytes, bool *complete, uint64_t *work, struct error *error)
 {
-    struct walk walk = { .intervals = intervals, .first = first, .end = end, .slots = slots,
+    const struct slots here = slots_here(intervals, slots);
+    struct walk walk = { .intervals = intervals, .first = first, .end = end, .slots = &here,
                          .wanted = RECOMPUTE_LEAST, .most_labels = 20000, .budget = UINT64_MAX - 1,
                          .most_time = UINT64_MAX - 1, .takes_no_time = true, .complete = true };
     const uint64_t fixed = fixed_bytes(&walk);

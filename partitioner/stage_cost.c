@@ -10,6 +10,7 @@ struct stage_view {
     uint32_t first, end;
     const struct segment *segments;
     size_t segment_count;
+    bool gathers;  // a segment's weights are brought in for its re-run, and stay until its backward
 };
 
 #define NO_SEGMENT SIZE_MAX
@@ -138,6 +139,8 @@ static uint64_t segment_data(const struct stage_view *view, const struct segment
     for (uint32_t l = segment->first; l < segment->end; l++) {
         sum = add_clamped(sum, round_to_256(view->profile->layers[l].saved_bytes));
         sum = add_clamped(sum, output_of(view, l));
+        if (view->gathers)
+            sum = add_clamped(sum, round_to_256(view->profile->layers[l].parameter_bytes));
     }
     return sum;
 }
@@ -186,16 +189,41 @@ uint64_t stage_cut_bytes(const struct profile *profile, uint32_t end)
     return sum;
 }
 
-struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first, uint32_t end,
+static struct stage_states states_of(const struct stage_view *view, const struct holding *holding)
+{
+    struct stage_states states = { .layers = view->end - view->first };
+    for (uint32_t l = view->first; l < view->end; l++) {
+        const uint64_t weights = round_to_256(view->profile->layers[l].parameter_bytes);
+        states.weights = add_clamped(states.weights, weights);
+        states.optimizer = add_clamped(states.optimizer, holding_state_bytes(holding, view->profile, l));
+        raise_to(&states.largest, weights);
+        uint64_t window = 0;
+        for (uint32_t k = l; k < view->end && k - l < holding->window; k++)
+            window = add_clamped(window, round_to_256(view->profile->layers[k].parameter_bytes));
+        raise_to(&states.window, window);
+    }
+    return states;
+}
+
+void stage_put_held(struct stage_bytes *bytes, const struct held_bytes *held)
+{
+    bytes->weights = held->weights;
+    bytes->gradients = held->gradients;
+    bytes->optimizer = held->optimizer;
+    bytes->version = held->version;
+    bytes->host = held->host;
+}
+
+struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first, uint32_t end,
                                   const struct segment *recompute, size_t recompute_count,
-                                  const struct holding *holding)
+                                  const struct holding *holding, uint32_t replicas)
 {
     assert(first <= end && end <= profile->layer_count);
-    const struct stage_view view = { profile, first, end, recompute, recompute_count };
-    struct stage_bytes bytes = { .input_life = input_life_of(&view) };
+    const struct stage_view view = { profile, first, end, recompute, recompute_count,
+                                     holding_gathers(holding, replicas, end - first) };
+    struct stage_bytes bytes = { .input_life = input_life_of(&view), .kept_on_host = holding->activations_on_host };
     for (uint32_t l = first; l < end; l++) {
         const struct profile_layer *layer = &profile->layers[l];
-        bytes.weights = add_clamped(bytes.weights, round_to_256(layer->parameter_bytes));
         bytes.held = add_clamped(bytes.held, round_to_256(layer->held_for_weight_bytes));
         if (segment_of(&view, l) == NO_SEGMENT)
             bytes.kept = add_clamped(bytes.kept, round_to_256(layer->saved_bytes));
@@ -205,13 +233,20 @@ struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first,
         if (use.held)
             bytes.held = add_clamped(bytes.held, output_of(&view, l));
     }
-    bytes.gradients = bytes.weights;
-    bytes.optimizer = multiply_clamped(bytes.weights, holding->optimizer);
-    bytes.version = bytes.weights;
+    const struct stage_states states = states_of(&view, holding);
+    const struct held_bytes held = holding_bytes(holding, replicas, &states);
+    stage_put_held(&bytes, &held);
     bytes.input = stage_cut_bytes(profile, first);
     bytes.output = stage_cut_bytes(profile, end);
     bytes.transient = transient_of(&view);
     return bytes;
+}
+
+struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first, uint32_t end,
+                                  const struct segment *recompute, size_t recompute_count,
+                                  const struct holding *holding)
+{
+    return stage_bytes_at(profile, first, end, recompute, recompute_count, holding, 1);
 }
 
 struct stage_bytes stage_bytes_of_split(struct stage_bytes bytes, uint32_t splits)
@@ -233,42 +268,76 @@ uint64_t stage_scaled_ns(uint64_t ns, uint64_t speed_permille)
     return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
 }
 
-// The input counts with what is kept for as long as its slot is needed.
+static uint64_t moved_bytes(const struct stage_bytes *bytes)
+{
+    return bytes->kept_on_host ? add_clamped(bytes->kept, bytes->kept_through) : 0;
+}
+
+// The input counts with what is kept for as long as its slot is needed. What goes to the
+// host is here while an action runs.
 static void put_bytes(struct cost_row *row, const struct stage_bytes *bytes)
 {
-    const uint64_t through = bytes->input_life == INPUT_UNTIL_W ? add_clamped(bytes->kept_through, bytes->input)
-                                                                 : bytes->kept_through;
+    const uint64_t moved = moved_bytes(bytes), kept = moved ? 0 : bytes->kept;
+    const uint64_t through = add_clamped(moved ? 0 : bytes->kept_through,
+                                         bytes->input_life == INPUT_UNTIL_W ? bytes->input : 0);
     const uint64_t only_i = bytes->input_life == INPUT_UNTIL_I ? bytes->input : 0;
     row->output_bytes = bytes->output;
-    row->kept_forward_bytes = add_clamped(add_clamped(bytes->kept, only_i), through);
+    row->kept_forward_bytes = add_clamped(add_clamped(kept, only_i), through);
     row->kept_weight_bytes = add_clamped(bytes->held, through);
-    row->transient_bytes = bytes->transient;
+    row->transient_bytes = add_clamped(bytes->transient, moved);
     row->fixed_bytes = add_clamped(bytes->weights, add_clamped(bytes->gradients, bytes->optimizer));
     row->version_bytes = bytes->version;
+}
+
+static struct cost_row times_of(const struct stage_view *view, uint64_t speed_permille)
+{
+    struct cost_row row = { 0 };
+    for (uint32_t l = view->first; l < view->end; l++) {
+        const struct profile_layer *layer = &view->profile->layers[l];
+        row.forward_ns = add_clamped(row.forward_ns, layer->forward_ns);
+        row.backward_ns = add_clamped(row.backward_ns, layer->backward_ns);
+        row.backward_input_ns = add_clamped(row.backward_input_ns, layer->backward_input_ns);
+        row.backward_weight_ns = add_clamped(row.backward_weight_ns, layer->backward_weight_ns);
+        if (segment_of(view, l) != NO_SEGMENT)
+            row.recompute_ns = add_clamped(row.recompute_ns, layer->forward_ns);
+    }
+    uint64_t *times[] = { &row.forward_ns, &row.backward_ns, &row.backward_input_ns, &row.backward_weight_ns,
+                          &row.recompute_ns };
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        *times[i] = stage_scaled_ns(*times[i], speed_permille);
+    return row;
+}
+
+struct cost_row stage_cost_at(const struct profile *profile, uint32_t first, uint32_t end,
+                              const struct segment *recompute, size_t recompute_count,
+                              const struct holding *holding, const struct stage_place *place)
+{
+    const struct stage_view view = { profile, first, end, recompute, recompute_count, false };
+    const struct stage_bytes bytes =
+        stage_bytes_at(profile, first, end, recompute, recompute_count, holding, place->replicas);
+    struct cost_row row = times_of(&view, place->speed_permille);
+    put_bytes(&row, &bytes);
+    const struct stage_states states = states_of(&view, holding);
+    holding_add_times(holding, place, &states, &row);
+    if (bytes.kept_on_host)
+        holding_add_moved(place, moved_bytes(&bytes), &row);
+    return row;
 }
 
 struct cost_row stage_cost_of(const struct profile *profile, uint32_t first, uint32_t end,
                               const struct segment *recompute, size_t recompute_count,
                               const struct holding *holding, uint64_t speed_permille)
 {
-    const struct stage_bytes bytes = stage_bytes_of(profile, first, end, recompute, recompute_count, holding);
-    struct cost_row row = { 0 };
-    for (uint32_t l = first; l < end; l++) {
-        const struct profile_layer *layer = &profile->layers[l];
-        row.forward_ns = add_clamped(row.forward_ns, layer->forward_ns);
-        row.backward_ns = add_clamped(row.backward_ns, layer->backward_ns);
-        row.backward_input_ns = add_clamped(row.backward_input_ns, layer->backward_input_ns);
-        row.backward_weight_ns = add_clamped(row.backward_weight_ns, layer->backward_weight_ns);
-    }
-    for (size_t i = 0; i < recompute_count; i++)
-        for (uint32_t l = recompute[i].first; l < recompute[i].end; l++)
-            row.recompute_ns = add_clamped(row.recompute_ns, profile->layers[l].forward_ns);
-    uint64_t *times[] = { &row.forward_ns, &row.backward_ns, &row.backward_input_ns, &row.backward_weight_ns,
-                          &row.recompute_ns };
-    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
-        *times[i] = stage_scaled_ns(*times[i], speed_permille);
-    put_bytes(&row, &bytes);
-    return row;
+    const struct stage_place alone = { .speed_permille = speed_permille, .replicas = 1 };
+    return stage_cost_at(profile, first, end, recompute, recompute_count, holding, &alone);
+}
+
+struct slots stage_slots_here(const struct slots *slots)
+{
+    struct slots here = *slots;
+    here.kept = here.kept > 1 ? 1 : here.kept;
+    here.kept_through = here.kept_through > 1 ? 1 : here.kept_through;
+    return here;
 }
 
 struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struct slots *slots)
@@ -279,13 +348,19 @@ struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struc
         .optimizer_bytes = bytes->optimizer,
         .versions_bytes = slots->versions > 1 ? multiply_clamped(slots->versions - 1, bytes->version) : 0,
         .transient_bytes = bytes->transient,
+        .host_bytes = bytes->host,
     };
-    const uint64_t kept[] = { multiply_clamped(slots->input[bytes->input_life], bytes->input),
-                              multiply_clamped(slots->kept, bytes->kept),
-                              multiply_clamped(slots->kept_through, bytes->kept_through),
+    const struct slots here = bytes->kept_on_host ? stage_slots_here(slots) : *slots;
+    const uint64_t kept[] = { multiply_clamped(here.input[bytes->input_life], bytes->input),
+                              multiply_clamped(here.kept, bytes->kept),
+                              multiply_clamped(here.kept_through, bytes->kept_through),
                               multiply_clamped(slots->held, bytes->held) };
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
         memory.kept_bytes = add_clamped(memory.kept_bytes, kept[i]);
+    if (bytes->kept_on_host)
+        memory.host_bytes = add_clamped(memory.host_bytes,
+                                        add_clamped(multiply_clamped(slots->kept, bytes->kept),
+                                                    multiply_clamped(slots->kept_through, bytes->kept_through)));
     memory.buffers_bytes = add_clamped(multiply_clamped(slots->output, bytes->output),
                                        add_clamped(multiply_clamped(slots->output_gradient, bytes->output),
                                                    multiply_clamped(slots->input_gradient, bytes->input)));

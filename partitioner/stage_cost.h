@@ -38,21 +38,29 @@
 // the place anyway when the backward of l runs, and it makes the workspace of a
 // range independent of what is recomputed but for the segments' own.
 //
+// What a holding that is not plain does to weights, gradients, the optimizer's state and
+// to times is holding_cost.h. With activations on the host, `kept` and `kept_through`
+// have one slot each on the device, of which the running action makes use; all of their
+// other slots are on the host. Inputs and what is held stay where they are.
+//
 // Every single tensor is rounded up to 256 before it is summed. Sums that pass
 // 2^64 stay there.
 #ifndef PARTITIONER_STAGE_COST_H
 #define PARTITIONER_STAGE_COST_H
 
+#include "partitioner/holding_cost.h"
 #include "partitioner/plan.h"
 #include "schedules/slots.h"
 
 struct stage_bytes {
     uint64_t weights, gradients, optimizer;  // fixed
     uint64_t version;                        // one more version of the weights
+    uint64_t host;                           // on the host, without what is kept
     uint64_t input;                          // one slot of it
     enum input_life input_life;
     uint64_t output;        // one message to the next stage (0 for the last)
     uint64_t kept, kept_through, held;
+    bool kept_on_host;      // the first two, but for one slot
     uint64_t transient;     // the larger of forward and backward workspace
 };
 
@@ -66,19 +74,34 @@ struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first,
                                   const struct segment *recompute, size_t recompute_count,
                                   const struct holding *holding);
 
+// The same for one of so many replicas.
+struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first, uint32_t end,
+                                  const struct segment *recompute, size_t recompute_count,
+                                  const struct holding *holding, uint32_t replicas);
+
+// Puts in what a replica holds.
+void stage_put_held(struct stage_bytes *bytes, const struct held_bytes *held);
+
 // The same where sequences go through in so many splits: what is there per micro-batch,
 // for the largest of them.
 struct stage_bytes stage_bytes_of_split(struct stage_bytes bytes, uint32_t splits);
 
-// Times on a device of the given speed (each sum times 1000 / speed, rounded up),
-// and the sizes in the form the simulator knows. A profile has no time for the
-// optimizer: step_ns is 0.
+// Times at a place (each sum times 1000 / speed, rounded up, and what the holding adds),
+// and the sizes in the form the simulator knows. reduce_ns is left 0.
+struct cost_row stage_cost_at(const struct profile *profile, uint32_t first, uint32_t end,
+                              const struct segment *recompute, size_t recompute_count,
+                              const struct holding *holding, const struct stage_place *place);
+
+// The same on a single device of the given speed, without a host.
 struct cost_row stage_cost_of(const struct profile *profile, uint32_t first, uint32_t end,
                               const struct segment *recompute, size_t recompute_count,
                               const struct holding *holding, uint64_t speed_permille);
 
 // ns on the profile's device, in ns on a device of another speed.
 uint64_t stage_scaled_ns(uint64_t ns, uint64_t speed_permille);
+
+// Of slots, those on the device where what is kept goes to the host.
+struct slots stage_slots_here(const struct slots *slots);
 
 // The slab of one stage on a rank: slots times bytes, by kind. peak_bytes is their
 // sum; live_peak_bytes and capacity_bytes are left 0.

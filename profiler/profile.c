@@ -14,6 +14,7 @@ static void clear_layer(struct profile_layer *layer)
     free(layer->variants);
     free(layer->receives);
     free(layer->sends);
+    free(layer->shapes);
     free(layer->name);
     free(layer->kind);
 }

@@ -32,6 +32,11 @@ struct profile_transfer {
     uint64_t bytes;
 };
 
+// A parameter as a matrix; a vector has one column.
+struct shape {
+    uint64_t rows, columns;
+};
+
 struct profile_layer {
     char *name;
     char *kind;
@@ -48,6 +53,8 @@ struct profile_layer {
     uint64_t workspace_bytes;
     uint64_t backward_workspace_bytes;
     uint64_t flops;
+    struct shape *shapes;  // of its parameters, where they are known
+    size_t shape_count;
     bool has_spread[PHASES];
     struct spread spread[PHASES];
     struct profile_transfer *receives;  // where it is not the producer's output_bytes; see profile_receive_bytes()
@@ -59,7 +66,7 @@ struct profile_layer {
 };
 
 // The same layer run another way (recomputed, split over devices): its name and
-// numbers stand in `layer`, which has no kind, no spread and no variants.
+// numbers stand in `layer`, which has no kind, no shapes, no spread and no variants.
 struct profile_variant {
     struct profile_layer layer;
     uint32_t devices;  // on how many it is split, from 1

@@ -104,6 +104,30 @@ static void read_spread(struct json *object, struct profile_layer *layer)
     json_end(&spread);
 }
 
+static struct shape read_shape(struct json *pair)
+{
+    enum { LONGEST = INT32_MAX };
+    uint64_t sides[2] = { 0 };
+    struct json item;
+    json_item_array(pair);
+    if (json_count(pair) != 2)
+        json_refuse(pair, "is not [rows, columns]");
+    for (size_t i = 0; i < 2 && json_next(pair, &item); i++)
+        sides[i] = json_item_u64(&item, 1, LONGEST);
+    return (struct shape){ sides[0], sides[1] };
+}
+
+static void read_shapes(struct reader *reader, struct json *object, struct profile_layer *layer)
+{
+    if (reader->version < 2 || !json_has(object, "shapes"))
+        return;
+    struct json list = json_array(object, "shapes"), item;
+    const size_t count = json_count(&list);
+    layer->shapes = zeroed(reader, count, sizeof layer->shapes[0]);
+    while (layer->shapes && layer->shape_count < count && json_next(&list, &item))
+        layer->shapes[layer->shape_count++] = read_shape(&item);
+}
+
 static void read_variants(struct reader *reader, struct json *object, struct profile_layer *layer)
 {
     if (!json_has(object, "variants"))
@@ -140,6 +164,7 @@ static void read_layers(struct reader *reader, struct json *root)
         layer->name = read_name(reader, &item, "name");
         layer->kind = read_text(reader, &item, "kind");
         read_numbers(reader, &item, layer);
+        read_shapes(reader, &item, layer);
         read_spread(&item, layer);
         read_variants(reader, &item, layer);
         json_end(&item);

@@ -76,12 +76,27 @@ static void write_variants(const struct profile_layer *layer, struct json_writer
     json_close(writer);
 }
 
+static void write_shapes(const struct profile_layer *layer, struct json_writer *writer)
+{
+    if (layer->shape_count == 0)
+        return;
+    json_begin_array(writer, "shapes", JSON_INLINE);
+    for (size_t i = 0; i < layer->shape_count; i++) {
+        json_begin_array(writer, NULL, JSON_INLINE);
+        json_put_u64(writer, NULL, layer->shapes[i].rows);
+        json_put_u64(writer, NULL, layer->shapes[i].columns);
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
 static void write_layer(const struct profile_layer *layer, struct json_writer *writer)
 {
     json_begin_object(writer, NULL, JSON_LINES);
     json_put_string(writer, "name", layer->name);
     json_put_string(writer, "kind", layer->kind);
     write_numbers(layer, writer);
+    write_shapes(layer, writer);
     write_spread(layer, writer);
     write_variants(layer, writer);
     json_close(writer);
@@ -104,7 +119,7 @@ static uint64_t profile_version(const struct profile *profile)
 {
     for (size_t i = 0; i < profile->layer_count; i++) {
         const struct profile_layer *layer = &profile->layers[i];
-        if (layer->receive_count || layer->send_count)
+        if (layer->shape_count || layer->receive_count || layer->send_count)
             return 2;
         for (size_t v = 0; v < layer->variant_count; v++)
             if (layer->variants[v].devices > 1 || layer->variants[v].layer.receive_count

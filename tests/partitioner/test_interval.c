@@ -6,7 +6,7 @@
 static void compare_all_intervals(const struct profile *profile, uint64_t trial)
 {
     struct error error = { 0 };
-    const struct holding holding = { OPTIMIZER_MOMENTUM };
+    const struct holding holding = { .optimizer = OPTIMIZER_MOMENTUM };
     struct intervals *intervals = intervals_create(profile, &holding, &error);
     assert_good(intervals, error);
     for (uint32_t first = 0; first < profile->layer_count; first++) {

@@ -27,7 +27,7 @@ struct brute {
 static struct stage_memory memory_of(const struct brute *brute)
 {
     const struct stage_bytes bytes = stage_bytes_of(brute->profile, brute->first, brute->end, brute->segments,
-                                                    brute->count, &(struct holding){ OPTIMIZER_ADAMW });
+                                                    brute->count, &(struct holding){ .optimizer = OPTIMIZER_ADAMW });
     return stage_memory_of(&bytes, brute->slots);
 }
 
@@ -199,7 +199,7 @@ static void one_trial(uint64_t *seed, uint64_t trial, bool dag)
         small_random_edges(seed, profile);
     if (random_below(seed, 4) == 0)
         profile->layers[random_below(seed, count)].forward_ns = 0;
-    struct intervals *intervals = intervals_create(profile, &(struct holding){ OPTIMIZER_ADAMW }, &error);
+    struct intervals *intervals = intervals_create(profile, &(struct holding){ .optimizer = OPTIMIZER_ADAMW }, &error);
     assert_good(intervals, error);
     const struct slots slots = random_slots(seed);
     struct brute brute = { .profile = profile, .slots = &slots, .least_peak = UINT64_MAX };
@@ -236,7 +236,7 @@ static void a_walk_that_was_cut_short_says_so_and_still_fits(void **state)
     struct error error = { 0 };
     uint64_t seed = 5, work = 0;
     struct profile *profile = small_random_chain(&seed, 8, 1000);
-    struct intervals *intervals = intervals_create(profile, &(struct holding){ OPTIMIZER_ADAMW }, &error);
+    struct intervals *intervals = intervals_create(profile, &(struct holding){ .optimizer = OPTIMIZER_ADAMW }, &error);
     const struct slots slots = { .input = { 1, 4, 4 }, .kept = 4, .kept_through = 4, .versions = 1 };
     struct brute brute = { .profile = profile, .end = 8, .slots = &slots };
     brute.capacity = peak_of(&brute) * 8 / 10;

@@ -334,7 +334,7 @@ static struct pipeline pipeline_open(const struct model *model, const struct cut
         pipeline.chains[s] =
             chain_create(model->layers, model->count, cut->begins[s], cut->begins[s + 1],
                          &cut->segments[first_segment], next - first_segment,
-                         &(struct holding){ optimizer->kind }, &error);
+                         &(struct holding){ .optimizer = optimizer->kind }, &error);
         assert_good(pipeline.chains[s], error);
         stages[s] = *chain_stage(pipeline.chains[s]);
     }

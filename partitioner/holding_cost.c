@@ -1,0 +1,141 @@
+#include "partitioner/holding_cost.h"
+
+#include <assert.h>
+
+#include "common/number.h"
+
+static uint64_t share_of(uint64_t bytes, uint32_t replicas)
+{
+    return replicas == 1 ? bytes : round_to_256(bytes / replicas + (bytes % replicas > 0));
+}
+
+// Whether the stage's weights come from the host layer by layer.
+static bool is_streamed(const struct holding *holding, uint32_t layers)
+{
+    return holding->window > 0 && layers > holding->window;
+}
+
+// Sharding begins where there are replicas to share.
+static bool is_sharded(const struct holding *holding, uint32_t replicas, enum shard what)
+{
+    return replicas > 1 && holding->shard >= what;
+}
+
+bool holding_gathers(const struct holding *holding, uint32_t replicas, uint32_t layers)
+{
+    return is_streamed(holding, layers) || is_sharded(holding, replicas, SHARD_WEIGHTS);
+}
+
+struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas, const struct stage_states *states)
+{
+    struct held_bytes held = { .weights = states->weights, .gradients = states->weights,
+                               .optimizer = states->optimizer };
+    if (is_sharded(holding, replicas, SHARD_OPTIMIZER))
+        held.optimizer = share_of(held.optimizer, replicas);
+    if (is_sharded(holding, replicas, SHARD_GRADIENTS))
+        held.gradients = share_of(held.gradients, replicas);
+    if (is_sharded(holding, replicas, SHARD_WEIGHTS))
+        held.weights = share_of(held.weights, replicas);
+    held.version = held.weights;
+    if (holding->optimizer_on_host) {
+        const bool shared = is_sharded(holding, replicas, SHARD_OPTIMIZER) && !is_streamed(holding, states->layers);
+        const uint64_t weights = shared ? share_of(states->weights, replicas) : states->weights;
+        held.host = add_clamped(held.optimizer, multiply_clamped(2, weights));
+        held.optimizer = 0;
+    }
+    if (is_streamed(holding, states->layers))
+        held.weights = held.gradients = held.version = states->window;
+    if (is_sharded(holding, replicas, SHARD_GRADIENTS))
+        held.gradients = add_clamped(held.gradients, states->largest);
+    if (is_sharded(holding, replicas, SHARD_WEIGHTS))
+        held.weights = add_clamped(held.weights, states->largest);
+    return held;
+}
+
+uint64_t holding_reduced_bytes(const struct holding *holding, uint32_t replicas, uint64_t weights)
+{
+    if (is_sharded(holding, replicas, SHARD_GRADIENTS))
+        return 0;  // gone after each backward
+    return is_sharded(holding, replicas, SHARD_OPTIMIZER) ? share_of(weights, replicas) : weights;
+}
+
+static void add(uint64_t *to, uint64_t ns)
+{
+    *to = add_clamped(*to, ns);
+}
+
+// Each replica gets its share from each other, or from each other theirs.
+static uint64_t exchange_ns(const struct stage_place *place, uint64_t bytes)
+{
+    return transfer_ns(multiply_clamped(place->replicas - 1, share_of(bytes, place->replicas)),
+                       place->link.bytes_per_second, place->link.latency_ns);
+}
+
+static uint64_t host_ns(const struct stage_place *place, uint64_t bytes)
+{
+    assert(place->host_bytes_per_second > 0);
+    return transfer_ns(bytes, place->host_bytes_per_second, 0);
+}
+
+static void add_sharding(const struct holding *holding, const struct stage_place *place, uint64_t weights,
+                         struct cost_row *row)
+{
+    const uint64_t exchange = exchange_ns(place, weights);
+    if (is_sharded(holding, place->replicas, SHARD_GRADIENTS)) {
+        add(&row->backward_ns, exchange);
+        add(&row->backward_weight_ns, exchange);
+    }
+    if (is_sharded(holding, place->replicas, SHARD_WEIGHTS)) {
+        add(&row->forward_ns, exchange);
+        add(&row->backward_ns, exchange);
+        add(&row->backward_input_ns, exchange);
+    } else {
+        add(&row->step_ns, exchange);
+    }
+}
+
+static void add_window(const struct stage_place *place, uint64_t weights, struct cost_row *row)
+{
+    const uint64_t way = host_ns(place, weights);
+    add(&row->forward_ns, way);
+    add(&row->backward_ns, add_clamped(way, way));
+    add(&row->backward_input_ns, way);
+    add(&row->backward_weight_ns, way);
+}
+
+// An update reads weights, gradients and states, and writes weights and states.
+static void add_step(const struct holding *holding, const struct stage_place *place,
+                     const struct stage_states *states, struct cost_row *row)
+{
+    const bool shared = is_sharded(holding, place->replicas, SHARD_OPTIMIZER);
+    const uint64_t weights = shared ? share_of(states->weights, place->replicas) : states->weights;
+    const uint64_t optimizer = shared ? share_of(states->optimizer, place->replicas) : states->optimizer;
+    if (holding->step_rate)
+        add(&row->step_ns, transfer_ns(add_clamped(multiply_clamped(3, weights), multiply_clamped(2, optimizer)),
+                                       holding->step_rate, 0));
+    if (holding->optimizer_on_host && !is_streamed(holding, states->layers)) {
+        add(&row->step_ns, host_ns(place, weights));
+        add(&row->step_ns, host_ns(place, weights));
+    }
+}
+
+void holding_add_times(const struct holding *holding, const struct stage_place *place,
+                       const struct stage_states *states, struct cost_row *row)
+{
+    if (holding_is_plain(holding) || states->weights == 0)
+        return;
+    if (is_sharded(holding, place->replicas, SHARD_OPTIMIZER))
+        add_sharding(holding, place, states->weights, row);
+    if (is_streamed(holding, states->layers))
+        add_window(place, states->weights, row);
+    add_step(holding, place, states, row);
+}
+
+void holding_add_moved(const struct stage_place *place, uint64_t kept_bytes, struct cost_row *row)
+{
+    const uint64_t way = host_ns(place, kept_bytes);
+    add(&row->forward_ns, way);
+    add(&row->backward_ns, way);
+    add(&row->backward_input_ns, way);
+    add(&row->backward_weight_ns, way);
+}
