@@ -78,10 +78,6 @@ error_t shared_option(int key, char *argument, struct shared_options *options, s
         if (options->memory_bytes == 0)
             argp_error(state, "--memory: a device needs more than %s", argument);
         break;
-    case KEY_OPTIMIZER:
-        options->has_optimizer = true;
-        options->optimizer = (enum optimizer_kind)option_name(argument, "--optimizer", optimizer_names, state);
-        break;
     case KEY_JSON:
         options->json = true;
         break;

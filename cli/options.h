@@ -22,8 +22,6 @@ struct shared_options {
     const char *schedule;
     const char *cluster;
     uint64_t memory_bytes;
-    bool has_optimizer;
-    enum optimizer_kind optimizer;
     bool json;
     const char *output;
 };
@@ -35,10 +33,10 @@ enum {
     KEY_SCHEDULE,
     KEY_CLUSTER,
     KEY_MEMORY,
-    KEY_OPTIMIZER,
     KEY_JSON,
     KEY_SUBJECT,        // where those of subject.h begin
     KEY_PICTURE = 0x180,  // where those of pictures.h begin
+    KEY_HOLDING = 0x1c0,  // where those of holding_options.h begin
     KEY_OWN = 0x200,    // where a command's own keys begin
 };
 
@@ -48,7 +46,6 @@ enum {
 #define OPTION_SCHEDULE { "schedule", KEY_SCHEDULE, "NAME", 0, "gpipe, 1f1b, pipedream, ...", 0 }
 #define OPTION_CLUSTER { "cluster", KEY_CLUSTER, "C", 0, "A cluster's file, or \"2 nodes x 8 devices, 80GiB, 300GB/s 3us, 25GB/s 8us\"", 0 }
 #define OPTION_MEMORY { "memory", KEY_MEMORY, "SIZE", 0, "Memory of each device, such as 80GiB", 0 }
-#define OPTION_OPTIMIZER { "optimizer", KEY_OPTIMIZER, "NAME", 0, "sgd, momentum or adamw", 0 }
 #define OPTION_JSON { "json", KEY_JSON, 0, 0, "Print the document instead of a table", 0 }
 #define OPTION_OUTPUT { "output", 'o', "FILE", 0, "Where the document goes (\"-\": standard output)", 0 }
 

@@ -155,10 +155,11 @@ static int judge(struct plan *plan, const struct search_request *request, struct
 // --- the whole --------------------------------------------------------------------------
 
 // Whether a whole plan is priced as it was made: what an option changed is no surprise.
-static bool is_as_it_was(const struct shared_options *given)
+static bool is_as_it_was(const struct plan_options *options)
 {
+    const struct shared_options *given = &options->shared;
     return !given->cluster && !given->schedule && !given->ranks && !given->chunks && !given->micro_batches
-        && !given->memory_bytes && !given->has_optimizer;
+        && !given->memory_bytes && !holding_options_any(&options->holding);
 }
 
 static int run_file(const struct given_plan *given, const struct shared_options *output)
@@ -176,7 +177,7 @@ static int run_file(const struct given_plan *given, const struct shared_options 
             error_at(&error, "%s", given->evaluate);
     }
     bool good = plan != NULL;
-    if (good && (!handmade->whole || is_as_it_was(&given->options->shared)))
+    if (good && (!handmade->whole || is_as_it_was(given->options)))
         good = handmade_compare(handmade, plan, &differences, &error);
     const int code = good ? judge(plan, &request.request, &differences, output) : command_fail(&error);
     text_clear(&differences);

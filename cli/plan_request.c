@@ -16,7 +16,6 @@ static const struct argp_option options[] = {
     OPTION_RANKS,
     OPTION_CHUNKS,
     OPTION_MEMORY,
-    OPTION_OPTIMIZER,
     { "budget", KEY_BUDGET, "N", 0, "Units of work the search may take (3000000, a few seconds)", 0 },
     { "deadline", KEY_DEADLINE, "TIME", 0, "Time the search may take, such as 10s; results may then differ", 0 },
     { 0 },
@@ -36,6 +35,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct plan_options *given = state->input;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &given->holding;
+        break;
     case KEY_BUDGET:
         given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
         break;
@@ -56,7 +58,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
     return 0;
 }
 
-const struct argp plan_argp = { .options = options, .parser = take };
+static const struct argp_child children[] = { { &holding_argp, 0, "States:", 1 }, { 0 } };
+
+const struct argp plan_argp = { .options = options, .parser = take, .children = children };
 
 static volatile sig_atomic_t interrupted;
 
@@ -86,8 +90,9 @@ static void fill(const struct plan_options *given, const struct plan_defaults *d
         .deadline_ns = given->deadline_ns,
         .interrupted = &interrupted,
     };
-    if (shared->has_optimizer || !defaults->has_holding)
-        request->request.holding.optimizer = shared->has_optimizer ? shared->optimizer : OPTIMIZER_ADAMW;
+    if (!defaults->has_holding)
+        request->request.holding = (struct holding){ .optimizer = OPTIMIZER_ADAMW };
+    holding_options_apply(&given->holding, &request->request.holding);
 }
 
 static bool says_all(const struct plan_options *given, const struct plan_defaults *defaults, struct error *error)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/holding_options.h"
 #include "cli/options.h"
 #include "common/json.h"
 #include "common/number.h"
@@ -32,6 +33,7 @@ struct given {
     bool csv;
     const char *plan;
     struct shared_options shared;
+    struct holding_options holding;
 };
 
 static const struct argp_option options[] = {
@@ -42,7 +44,6 @@ static const struct argp_option options[] = {
     { "ranks", KEY_RANKS_LIST, "LIST", 0, "Numbers of ranks (the cluster's devices)", 0 },
     { "chunks", KEY_CHUNKS_LIST, "LIST", 0, "Stages per rank (each schedule's usual number, and twice it)", 0 },
     OPTION_MEMORY,
-    OPTION_OPTIMIZER,
     { "budget", KEY_BUDGET, "N", 0, "Units of work each plan may take (200000, a fraction of a second)", 0 },
     { "jobs", KEY_JOBS, "N", 0, "Threads (one per core); the result is the same", 0 },
     OPTION_JSON,
@@ -93,6 +94,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &given->holding;
+        break;
     case KEY_SCHEDULES:
         take_names(argument, given, state);
         break;
@@ -137,9 +141,12 @@ static error_t take(int key, char *argument, struct argp_state *state)
     return 0;
 }
 
+static const struct argp_child children[] = { { &holding_argp, 0, "States:", 1 }, { 0 } };
+
 static const struct argp argp = {
     .options = options,
     .parser = take,
+    .children = children,
     .args_doc = "PROFILE",
     .doc = "Plans a model for every schedule, number of ranks, stages per rank and micro-batches under one memory"
            " limit, and prints time against peak bytes: the best, the front, and why the others lost. Ctrl-C ends it"
@@ -207,10 +214,12 @@ static int sweep(struct given *given, const struct profile *profile, struct clus
     const struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND };  // a second one kills
     sigaction(SIGINT, &action, NULL);
     struct progress progress = { 0 };
+    struct holding holding = { .optimizer = OPTIMIZER_ADAMW };
+    holding_options_apply(&given->holding, &holding);
     const struct sweep_request request = {
         .profile = profile,
         .cluster = cluster,
-        .holding.optimizer = given->shared.has_optimizer ? given->shared.optimizer : OPTIMIZER_ADAMW,
+        .holding = holding,
         .schedules = given->schedules,
         .schedule_count = given->schedule_count,
         .ranks = { given->ranks.at, given->ranks.count },

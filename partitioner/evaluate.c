@@ -379,7 +379,7 @@ static bool check_cuts(const struct plan *plan, const struct profile *profile, s
         if (next > 0 && next < profile->layer_count && !profile_can_cut_after(profile, next - 1))
             return error_set_kind(error, ERROR_ANSWER, "stages[%zu]: ends after layer %u, where no cut may be", s,
                                   next - 1);
-        for (size_t i = 0; i < profile->tied_count; i++)
+        for (size_t i = 0; i < profile->tied_count && !plan->holding.tied_apart; i++)
             if ((profile->tied[i].from < next) != (profile->tied[i].to < next))
                 return error_set_kind(error, ERROR_ANSWER, "stages[%zu]: ends between the tied layers %u and %u", s,
                                       profile->tied[i].from, profile->tied[i].to);

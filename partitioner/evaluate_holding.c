@@ -190,6 +190,44 @@ static void add_step(const struct scope *scope, struct added_times *times)
         times->step_ns += 2 * host_time(scope, weights);
 }
 
+static bool holds(const struct plan_stage *stage, uint32_t layer)
+{
+    return stage->first <= layer && layer < stage->end;
+}
+
+static uint64_t way_between(const struct cluster *cluster, uint32_t a, uint32_t b, uint64_t bytes)
+{
+    const struct cluster_level *link = &cluster->levels[cluster_level_between(cluster, a, b)];
+    return a == b ? 0 : transfer_ns(bytes, link->bytes_per_second, link->latency_ns);
+}
+
+// Each layer that is tied to one of another stage sends its gradients there, and the other's come here.
+static uint64_t tied_time(const struct scope *scope)
+{
+    const struct plan *plan = scope->plan;
+    uint64_t time = 0;
+    for (size_t i = 0; i < scope->profile->tied_count; i++) {
+        const struct edge pair = scope->profile->tied[i];
+        for (size_t s = 0; s < plan->stage_count; s++) {
+            const struct plan_stage *other = &plan->stages[s];
+            const bool apart = other != scope->stage
+                && ((holds(scope->stage, pair.from) && holds(other, pair.to))
+                    || (holds(scope->stage, pair.to) && holds(other, pair.from)));
+            const uint64_t from = weights_of(scope, pair.from), to = weights_of(scope, pair.to);
+            uint64_t slowest = 0;
+            for (size_t a = 0; apart && a < replicas_of(scope); a++) {
+                for (size_t b = 0; b < other->device_count; b++) {
+                    const uint64_t way = way_between(plan->cluster, scope->stage->devices[a], other->devices[b],
+                                                     from > to ? from : to);
+                    slowest = way > slowest ? way : slowest;
+                }
+            }
+            time += slowest;
+        }
+    }
+    return time;
+}
+
 struct added_times evaluate_added_times(const struct scope *scope, const struct sizes *sizes)
 {
     struct added_times times = { 0 };
@@ -198,6 +236,7 @@ struct added_times evaluate_added_times(const struct scope *scope, const struct 
         add_sharding(scope, &times);
     if (weights)
         add_step(scope, &times);
+    times.step_ns += tied_time(scope);
     if (is_streamed(scope)) {
         times.forward_ns += host_time(scope, weights);
         times.backward_ns += 2 * host_time(scope, weights);

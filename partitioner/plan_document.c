@@ -8,6 +8,7 @@
 
 #include "common/json.h"
 #include "common/number.h"
+#include "partitioner/holding_document.h"
 #include "partitioner/plan.h"
 #include "schedules/cost_row.h"
 #include "schedules/generators/generate.h"
@@ -25,11 +26,17 @@ struct field {
 };
 
 #define MEMORY(name) { #name, offsetof(struct stage_memory, name) }
-static const struct field memory_fields[] = {
-    MEMORY(weights_bytes),   MEMORY(gradients_bytes), MEMORY(optimizer_bytes), MEMORY(versions_bytes),
-    MEMORY(kept_bytes),      MEMORY(transient_bytes), MEMORY(buffers_bytes),   MEMORY(live_peak_bytes),
-    MEMORY(peak_bytes),      MEMORY(capacity_bytes),  { NULL, 0 },
-};
+#define ON_DEVICE                                                                                              \
+    MEMORY(weights_bytes), MEMORY(gradients_bytes), MEMORY(optimizer_bytes), MEMORY(versions_bytes),           \
+    MEMORY(kept_bytes), MEMORY(transient_bytes), MEMORY(buffers_bytes), MEMORY(live_peak_bytes),               \
+    MEMORY(peak_bytes), MEMORY(capacity_bytes)
+static const struct field plain_memory_fields[] = { ON_DEVICE, { NULL, 0 } };
+static const struct field held_memory_fields[] = { ON_DEVICE, MEMORY(host_bytes), { NULL, 0 } };
+
+static const struct field *memory_fields(const struct plan *plan)
+{
+    return holding_is_plain(&plan->holding) ? plain_memory_fields : held_memory_fields;
+}
 
 // --- writing -------------------------------------------------------------------
 
@@ -63,8 +70,9 @@ static void write_devices(struct json_writer *writer, const struct plan_stage *s
     json_close(writer);
 }
 
-static void write_stage(struct json_writer *writer, const struct plan_stage *stage, size_t number)
+static void write_stage(struct json_writer *writer, const struct plan *plan, size_t number)
 {
+    const struct plan_stage *stage = &plan->stages[number];
     json_begin_object(writer, NULL, JSON_LINES);
     json_put_u64(writer, "stage", number);
     json_put_u64(writer, "first", stage->first);
@@ -79,7 +87,7 @@ static void write_stage(struct json_writer *writer, const struct plan_stage *sta
     }
     json_close(writer);
     cost_row_write(&stage->costs, writer, "costs");
-    write_fields(writer, "memory", &stage->memory, memory_fields);
+    write_fields(writer, "memory", &stage->memory, memory_fields(plan));
     json_close(writer);
 }
 
@@ -114,7 +122,7 @@ static void write_certificate(struct json_writer *writer, const struct certifica
 // know one device per stage, stage s on rank s mod ranks.
 static unsigned version_of(const struct plan *plan)
 {
-    if (plan->order)
+    if (plan->order || !holding_is_old(&plan->holding))
         return 3;
     for (size_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
@@ -141,7 +149,7 @@ static void write_head(struct json_writer *writer, const struct plan *plan)
     json_put_u64(writer, "chunks", plan->chunks);
     json_put_u64(writer, "micro_batches", plan->micro_batches);
     json_close(writer);
-    json_put_string(writer, "optimizer", optimizer_names[plan->holding.optimizer]);
+    holding_write(&plan->holding, writer);
 }
 
 static void write_order(struct json_writer *writer, const struct plan *plan)
@@ -162,7 +170,7 @@ void plan_write(const struct plan *plan, struct text *text)
     write_order(&writer, plan);
     json_begin_array(&writer, "stages", JSON_LINES);
     for (size_t i = 0; i < plan->stage_count; i++)
-        write_stage(&writer, &plan->stages[i], i);
+        write_stage(&writer, plan, i);
     json_close(&writer);
     write_predicted(&writer, plan);
     write_certificate(&writer, &plan->certificate);
@@ -334,7 +342,7 @@ static bool read_stage(struct json *object, unsigned version, const struct plan 
     struct json costs = json_object(object, "costs");
     cost_row_read(&costs, version, &stage->costs);
     json_end(&costs);
-    read_fields(object, "memory", &stage->memory, memory_fields);
+    read_fields(object, "memory", &stage->memory, memory_fields(plan));
     check_memory(object, plan, stage);
     json_end(object);
     return json_ok(object->document, error);
@@ -371,7 +379,7 @@ static void read_schedule(struct json *root, struct plan *plan)
     json_end(&place);
 }
 
-static bool read_head(struct json *root, struct plan *plan, struct error *error)
+static bool read_head(struct json *root, unsigned version, struct plan *plan, struct error *error)
 {
     struct json profile = json_object(root, "profile");
     plan->model = strdup(json_string(&profile, "model"));
@@ -382,7 +390,7 @@ static bool read_head(struct json *root, struct plan *plan, struct error *error)
     if (!read_cluster(root, plan, error))
         return false;
     read_schedule(root, plan);
-    plan->holding.optimizer = (enum optimizer_kind)json_choice(root, "optimizer", optimizer_names);
+    holding_read(root, version, 3, &plan->holding);
     return json_ok(root->document, error);
 }
 
@@ -497,7 +505,7 @@ static bool read_plan(struct json_document *document, struct plan *plan, struct 
 {
     struct json root = json_root(document);
     const unsigned version = (unsigned)json_format(&root, "weir.plan", NEWEST_VERSION);
-    if (!json_ok(document, error) || !read_head(&root, plan, error) || !read_stages(&root, version, plan, error)
+    if (!json_ok(document, error) || !read_head(&root, version, plan, error) || !read_stages(&root, version, plan, error)
         || !read_order(&root, version, plan, error))
         return false;
     read_predicted(&root, plan);

@@ -97,6 +97,50 @@ struct stage_place predict_place(const struct placement *placement, uint32_t sta
     return place;
 }
 
+static uint32_t stage_of(const uint32_t *cuts, uint32_t layer)
+{
+    uint32_t stage = 0;
+    while (cuts[stage + 1] <= layer)
+        stage++;
+    return stage;
+}
+
+// A message between any two ranks of the stages, the slowest of them. A rank that holds
+// both has nothing to send.
+static uint64_t slowest_way_ns(const struct placement *placement, const struct network *network, uint32_t a,
+                               uint32_t b, uint64_t bytes)
+{
+    uint64_t slowest = 0;
+    for (uint32_t i = 0; i < placement_copies(placement, a); i++) {
+        for (uint32_t j = 0; j < placement_copies(placement, b); j++) {
+            const uint32_t one = placement_rank(placement, a, i), other = placement_rank(placement, b, j);
+            for (uint32_t back = 0; back < 2 && one != other; back++) {
+                const size_t pair = back ? (size_t)other * network->ranks + one : (size_t)one * network->ranks + other;
+                const struct link *link = &network->links[network->link_of[pair]];
+                const uint64_t ns = transfer_ns(bytes, link->bytes_per_second, link->latency_ns);
+                slowest = ns > slowest ? ns : slowest;
+            }
+        }
+    }
+    return slowest;
+}
+
+void predict_add_tied(const struct profile *profile, const struct placement *placement, const struct network *network,
+                      const uint32_t *cuts, struct cost_row *rows)
+{
+    for (size_t i = 0; i < profile->tied_count; i++) {
+        const struct edge pair = profile->tied[i];
+        const uint32_t a = stage_of(cuts, pair.from), b = stage_of(cuts, pair.to);
+        const uint64_t one = round_to_256(profile->layers[pair.from].parameter_bytes);
+        const uint64_t other = round_to_256(profile->layers[pair.to].parameter_bytes);
+        if (a == b)
+            continue;
+        const uint64_t way = slowest_way_ns(placement, network, a, b, one > other ? one : other);
+        rows[a].step_ns = add_clamped(rows[a].step_ns, way);
+        rows[b].step_ns = add_clamped(rows[b].step_ns, way);
+    }
+}
+
 // What a plan's stages are counted with.
 struct counting {
     const struct profile *profile;
@@ -129,6 +173,23 @@ static void fill_stage(struct plan *plan, uint32_t s, const struct counting *wit
     stage->memory.capacity_bytes = memory;
 }
 
+static bool add_tied(struct plan *plan, const struct profile *profile, const struct placement *placement,
+                     const struct network *network, struct error *error)
+{
+    uint32_t *cuts = calloc(plan->stage_count + 1, sizeof cuts[0]);
+    struct cost_row *rows = calloc(plan->stage_count, sizeof rows[0]);
+    const bool good = (cuts && rows) || error_no_memory(error, "the tied layers of a plan");
+    for (size_t s = 0; good && s < plan->stage_count; s++)
+        cuts[s + 1] = plan->stages[s].end;
+    if (good)
+        predict_add_tied(profile, placement, network, cuts, rows);
+    for (size_t s = 0; good && s < plan->stage_count; s++)
+        plan->stages[s].costs.step_ns = add_clamped(plan->stages[s].costs.step_ns, rows[s].step_ns);
+    free(cuts);
+    free(rows);
+    return good;
+}
+
 static bool fill_stages(struct plan *plan, const struct profile *profile, const struct placement *placement,
                         const struct network *network, struct error *error)
 {
@@ -142,7 +203,7 @@ static bool fill_stages(struct plan *plan, const struct profile *profile, const 
         for (uint32_t s = 0; s < plan->stage_count; s++)
             fill_stage(plan, s, &with, &slots[s]);
     }
-    const bool good = devices != NULL;
+    const bool good = devices && (!plan->holding.tied_apart || add_tied(plan, profile, placement, network, error));
     free(devices);
     free(slots);
     schedule_free(lowered);

@@ -29,6 +29,11 @@ uint64_t predict_stage_reduce_ns(const struct holding *holding, const struct pla
 struct stage_place predict_place(const struct placement *placement, uint32_t stage, const struct network *network,
                                  const struct cluster *cluster, const uint32_t *devices);
 
+// Adds to the STEPs of the stages what tied layers apart take: the two of a pair, of which
+// stage s has layers [cuts[s], cuts[s + 1]), send each other its gradients.
+void predict_add_tied(const struct profile *profile, const struct placement *placement, const struct network *network,
+                      const uint32_t *cuts, struct cost_row *rows);
+
 // Costs, memory, iteration time, bubbles and bottleneck of the plan, whose profile
 // this is, in its own order of layers, whatever the plan's. An asynchronous plan's iteration is what micro_batches more take in the
 // steady state, T(3m) - T(2m); its bubbles are those of the run of 3m.

@@ -56,10 +56,13 @@ uint64_t search_score(struct search *search, const struct decision *decision)
     const struct problem *problem = search->problem;
     for (uint32_t s = 0; s < problem->ranks; s++) {
         const struct pattern_stage stage = problem_stage(problem, s, decision->cuts[s], decision->cuts[s + 1], 0);
+        const struct cost_row added = problem_added(problem, decision->cuts[s], decision->cuts[s + 1]);
         search->rows[s] = (struct cost_row){ .forward_ns = stage.forward_ns, .backward_ns = stage.backward_ns,
-                                             .recompute_ns = decision->recompute_ns[s],
+                                             .recompute_ns = decision->recompute_ns[s], .step_ns = added.step_ns,
                                              .output_bytes = problem->intervals->cut[decision->cuts[s + 1]] };
     }
+    if (problem->request->holding.tied_apart)
+        predict_add_tied(problem->request->profile, problem->placement, problem->network, decision->cuts, search->rows);
     search->problem->work += 1 + search->actions / 64;
     uint64_t value = simulator_iteration_ns(search->simulators[0], search->rows);
     if (search->simulators[1])
@@ -300,12 +303,25 @@ static bool is_pattern(const struct search_request *request, bool *known, struct
     return good;
 }
 
+// Whether the search of patterns would be wrong about the holding: an update between
+// the micro-batches of an asynchronous schedule is on none of its paths; what is
+// recomputed changes F and B where the rest goes to the host; and it sees no host that
+// several stages share.
+static bool is_beyond_patterns(const struct search_request *request, const struct generator *generator)
+{
+    const struct holding *holding = &request->holding;
+    return (generator->weights != WEIGHTS_FLUSH && !holding_is_plain(holding)) || holding->activations_on_host
+        || search_host_lacks(request, 1) > 0;
+}
+
 struct plan *search_arranged(const struct search_request *request, struct error *error)
 {
+    const struct generator *generator = generator_find(request->schedule, error);
     bool known;
-    if (!is_pattern(request, &known, error))
+    if (!generator || !is_pattern(request, &known, error))
         return NULL;
-    return known ? pattern_search(request, error) : coupled_search(request, error);
+    return known && !is_beyond_patterns(request, generator) ? pattern_search(request, error)
+                                                            : coupled_search(request, error);
 }
 
 struct plan *plan_search(const struct search_request *given, struct error *error)
@@ -316,6 +332,8 @@ struct plan *plan_search(const struct search_request *given, struct error *error
         return NULL;
     if (!request.chunks)
         request.chunks = generator->usual_chunks;
+    if (!search_check_host(&request, error))
+        return NULL;
     struct plan *plan = arrangement_is_free(&request) ? arrangement_search(&request, error)
                                                       : search_arranged(&request, error);
     // Links that are not the cluster's are no part of a plan, and evaluate.h knows plans only.

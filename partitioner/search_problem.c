@@ -21,7 +21,41 @@ bool search_check(const struct search_request *request, struct error *error)
     if (request->micro_batches > (1u << 27) / 4 / request->ranks)
         return error_set(error, "%u micro-batches on %u ranks are more than can be planned", request->micro_batches,
                          request->ranks);
-    return true;
+    const struct generator *generator = generator_find(request->schedule, error);
+    return generator && holding_check(&request->holding, request->profile, request->cluster,
+                                      generator->weights == WEIGHTS_FLUSH, error);
+}
+
+// However it is cut and shared, each layer's states are there once.
+static uint64_t least_on_hosts(const struct search_request *request)
+{
+    uint64_t bytes = 0;
+    for (uint32_t l = 0; request->holding.optimizer_on_host && l < request->profile->layer_count; l++) {
+        const uint64_t weights = round_to_256(request->profile->layers[l].parameter_bytes);
+        bytes = add_clamped(bytes, add_clamped(holding_state_bytes(&request->holding, request->profile, l),
+                                               multiply_clamped(2, weights)));
+    }
+    return bytes;
+}
+
+uint64_t search_host_lacks(const struct search_request *request, size_t machines)
+{
+    const uint64_t bytes = least_on_hosts(request);
+    const uint64_t room = multiply_clamped(machines, request->cluster->host_memory_bytes);
+    return bytes > room ? bytes - room : 0;
+}
+
+bool search_check_host(const struct search_request *request, struct error *error)
+{
+    const size_t machines = 1 + holding_machine(request->cluster, request->cluster->device_count - 1);
+    char all[NUMBER_SIZE], has[NUMBER_SIZE];
+    if (search_host_lacks(request, machines) == 0)
+        return true;
+    return error_set_kind(error, ERROR_ANSWER, "no plan fits: the optimizer's state, with room for gradients and weights"
+                          " on their way, takes %s with the hosts, of which there are %zu with %s each; what would"
+                          " help: more memory there, the optimizer on the devices, another optimizer",
+                          bytes_format(least_on_hosts(request), all), machines,
+                          bytes_format(request->cluster->host_memory_bytes, has));
 }
 
 // Every time the search adds up stays below 2^61.
@@ -35,6 +69,8 @@ static bool check_times(const struct problem *problem, struct error *error)
     unsigned __int128 round = 2 * (unsigned __int128)problem->intervals->forward[last]
                             + problem->intervals->backward[last] + 2 * problem->ranks;
     round = round * 1000 / (slowest);
+    const struct cost_row added = problem_added(problem, 0, last);
+    round += (unsigned __int128)added.forward_ns + added.backward_ns + added.step_ns;
     for (uint32_t s = 0; s + 1 < problem->ranks; s++) {
         uint64_t most = 0;
         for (uint32_t l = 1; l < last; l++) {
@@ -51,12 +87,12 @@ static bool check_times(const struct problem *problem, struct error *error)
 
 // --- where a model can be cut ---------------------------------------------------------
 
-static void find_cuts(const struct profile *profile, bool *can_cut)
+static void find_cuts(const struct profile *profile, bool tied_apart, bool *can_cut)
 {
     const uint32_t layers = (uint32_t)profile->layer_count;
     for (uint32_t l = 1; l < layers; l++)
         can_cut[l] = profile_can_cut_after(profile, l - 1);
-    for (size_t i = 0; i < profile->tied_count; i++)
+    for (size_t i = 0; i < profile->tied_count && !tied_apart; i++)
         for (uint32_t l = profile->tied[i].from + 1; l <= profile->tied[i].to; l++)
             can_cut[l] = false;
     can_cut[0] = can_cut[layers] = true;
@@ -80,7 +116,8 @@ static bool check_cuts(const struct search_request *request, const bool *can_cut
         return error_set_kind(error, ERROR_ANSWER,
                               "the model has %u layers, too few for a stage on each of %u ranks; use --ranks %u",
                               layers, stages, possible);
-    const char *tied = profile->tied_count > 0 ? "; tied layers must be on one stage" : "";
+    const char *tied = profile->tied_count > 0 && !request->holding.tied_apart
+        ? "; tied layers must be on one stage, or --tied apart" : "";
     return error_set_kind(error, ERROR_ANSWER,
                           "the model can be cut into %u stage%s at most, too few for %u ranks (no_cut_after forbids %zu"
                           " cuts%s); use --ranks %u",
@@ -94,7 +131,7 @@ bool *search_cuts(const struct search_request *request, uint32_t stages, struct 
         error_no_memory(error, "a search");
         return NULL;
     }
-    find_cuts(request->profile, can_cut);
+    find_cuts(request->profile, request->holding.tied_apart, can_cut);
     if (check_cuts(request, can_cut, stages, error))
         return can_cut;
     free(can_cut);
@@ -223,7 +260,10 @@ static bool read_pattern(struct problem *problem, struct error *error)
     struct schedule *order = schedule_generate(problem->generator->name, problem->ranks, 1, problem->micro_batches,
                                                error);
     const bool good = order && pattern_read(order, &problem->pattern, error);
+    problem->placement = good ? placement_read(order, error) : NULL;
     schedule_free(order);
+    if (good && !problem->placement)
+        return false;
     if (good && !problem->pattern.is_known)
         return error_set(error, "%s is not a schedule of whole backwards with one stage per rank",
                          problem->generator->name);
@@ -245,6 +285,7 @@ static bool fill(struct problem *problem, struct error *error)
     if (!problem->intervals || !find_network(problem, error))
         return false;
     price_links(problem);
+    problem->is_plain = holding_is_plain(&request->holding);
     problem->slots = search_slots(request, error);
     if (!problem->slots || !check_times(problem, error) || !read_pattern(problem, error))
         return false;
@@ -299,12 +340,25 @@ void problem_free(struct problem *problem)
     clear_table(&problem->every);
     pattern_clear(&problem->pattern);
     network_free(problem->own_network);
+    placement_free(problem->placement);
     intervals_free(problem->intervals);
     free(problem->slots);
     free(problem->can_cut);
     free(problem->forward_busy);
     free(problem->backward_busy);
     free(problem);
+}
+
+struct cost_row problem_added(const struct problem *problem, uint32_t first, uint32_t end)
+{
+    struct cost_row added = { 0 };
+    if (problem->is_plain)
+        return added;
+    const struct stage_place place = { .speed_permille = 1000, .replicas = 1,
+                                       .host_bytes_per_second = holding_host_rate(problem->request->cluster) };
+    const struct stage_states states = interval_states(problem->intervals, first, end);
+    holding_add_times(&problem->request->holding, &place, &states, &added);
+    return added;
 }
 
 struct pattern_stage problem_stage(const struct problem *problem, uint32_t stage, uint32_t first, uint32_t end,
@@ -315,6 +369,11 @@ struct pattern_stage problem_stage(const struct problem *problem, uint32_t stage
         .forward_ns = stage_scaled_ns(interval_forward_ns(problem->intervals, first, end), speed),
         .backward_ns = stage_scaled_ns(interval_backward_ns(problem->intervals, first, end), speed) + recompute_ns,
     };
+    if (!problem->is_plain) {
+        const struct cost_row added = problem_added(problem, first, end);
+        result.forward_ns += added.forward_ns;
+        result.backward_ns += added.backward_ns;
+    }
     if (stage + 1 < problem->ranks) {
         const size_t cell = (size_t)stage * (problem->layers + 1) + end;
         result.forward_busy_ns = problem->forward_busy[cell];

@@ -30,6 +30,7 @@ struct problem {
     uint32_t layers, ranks, micro_batches;
     bool flushes;
     bool links_unshared;  // each link carries the messages of one channel
+    bool is_plain;        // the holding adds no time
     bool is_monotone;     // a longer duration never makes a shorter iteration
     struct intervals *intervals;
     struct slots *slots;            // of each stage
@@ -39,6 +40,7 @@ struct problem {
     uint64_t *forward_busy, *backward_busy;  // of a message over a cut: [stage * (layers + 1) + cut]
     struct pattern pattern;         // of micro_batches; asynchronous: of a run that goes on, where bounds hold
     bool bounds_hold;               // whether no path of the pattern is longer than the objective
+    struct placement *placement;
     struct choice_table least, every;
     uint64_t work, budget, deadline_ns;
     uint64_t limit;                 // of work, for the part of the search that runs
@@ -58,6 +60,11 @@ struct slots *search_slots(const struct search_request *request, struct error *e
 // What every search asks first: whether there are devices enough, and no more actions
 // than can be planned.
 bool search_check(const struct search_request *request, struct error *error);
+
+// What all stages together leave with their hosts at least, beyond what so many hosts
+// have; and whether the cluster's hosts have it (ERROR_ANSWER if not).
+uint64_t search_host_lacks(const struct search_request *request, size_t machines);
+bool search_check_host(const struct search_request *request, struct error *error);
 
 // In front of which layers a model can be cut, layers + 1 of them, freed by free().
 // NULL where it cannot be cut into so many stages.
@@ -79,6 +86,9 @@ void problem_free(struct problem *problem);
 // The times of layers [first, end) as a stage that spends this much on recomputation.
 struct pattern_stage problem_stage(const struct problem *problem, uint32_t stage, uint32_t first, uint32_t end,
                                    uint64_t recompute_ns);
+
+// What the holding adds to F, B and STEP of the same layers.
+struct cost_row problem_added(const struct problem *problem, uint32_t first, uint32_t end);
 
 // The ways to fit them: the quickest one, or all. NULL without memory.
 const struct choices *problem_least(struct problem *problem, uint32_t stage, uint32_t first, uint32_t end,

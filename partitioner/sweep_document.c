@@ -3,9 +3,10 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "partitioner/holding_document.h"
 #include "partitioner/sweep.h"
 
-#define SWEEP_VERSION 1
+#define SWEEP_NEWEST_VERSION 2  // 2 knows more holdings
 #define MOST_RANKS 65536
 #define MOST_ROWS 10000
 
@@ -41,13 +42,13 @@ void sweep_write(const struct sweep *sweep, struct text *text)
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
     json_put_string(&writer, "format", "weir.sweep");
-    json_put_u64(&writer, "version", SWEEP_VERSION);
+    json_put_u64(&writer, "version", holding_is_old(&sweep->holding) ? 1 : SWEEP_NEWEST_VERSION);
     json_begin_object(&writer, "profile", JSON_INLINE);
     json_put_string(&writer, "model", sweep->model);
     json_put_string(&writer, "hash", sweep->profile_hash);
     json_close(&writer);
     cluster_write_part(sweep->cluster, &writer, "cluster");
-    json_put_string(&writer, "optimizer", optimizer_names[sweep->holding.optimizer]);
+    holding_write(&sweep->holding, &writer);
     json_put_u64(&writer, "budget", sweep->budget);
     json_begin_array(&writer, "rows", JSON_LINES);
     for (size_t i = 0; i < sweep->count; i++)
@@ -130,7 +131,7 @@ static bool read_rows(struct json *root, struct sweep *sweep, struct error *erro
 
 static bool read_head(struct json *root, struct sweep *sweep, struct error *error)
 {
-    json_format(root, "weir.sweep", SWEEP_VERSION);
+    const unsigned version = (unsigned)json_format(root, "weir.sweep", SWEEP_NEWEST_VERSION);
     struct json profile = json_object(root, "profile");
     sweep->model = strdup(json_string(&profile, "model"));
     if (!sweep->model)
@@ -144,7 +145,7 @@ static bool read_head(struct json *root, struct sweep *sweep, struct error *erro
     if (!sweep->cluster)
         return false;
     json_end(&cluster);
-    sweep->holding.optimizer = (enum optimizer_kind)json_choice(root, "optimizer", optimizer_names);
+    holding_read(root, version, SWEEP_NEWEST_VERSION, &sweep->holding);
     sweep->budget = json_u64(root, "budget", 1, JSON_MAX);
     return json_ok(root->document, error);
 }

@@ -135,8 +135,9 @@ static bool measure_slabs(const struct ordered *ordered, struct sweep_row *row, 
         for (uint32_t at = ordered->placement->stage_at[r]; at < ordered->placement->stage_at[r + 1]; at++) {
             const uint32_t s = ordered->placement->held[at];
             const struct plan_stage *stage = &plan->stages[s];
-            const struct stage_bytes sizes = stage_bytes_of(ordered->request->profile, stage->first, stage->end,
-                                                            stage->recompute, stage->recompute_count, &plan->holding);
+            const struct stage_bytes sizes = stage_bytes_at(ordered->request->profile, stage->first, stage->end,
+                                                            stage->recompute, stage->recompute_count, &plan->holding,
+                                                            placement_copies(ordered->placement, s));
             bytes = add_clamped(bytes, stage_memory_of(&sizes, &slots[s]).peak_bytes - sizes.transient);
             workspace = sizes.transient > workspace ? sizes.transient : workspace;
         }

@@ -74,6 +74,16 @@ static bool copy_text(char **to, const char *from)
     return *to || !from;
 }
 
+static bool copy_shapes(struct profile_layer *to, const struct profile_layer *from)
+{
+    if (from->shape_count == 0)
+        return true;
+    to->shapes = malloc(from->shape_count * sizeof to->shapes[0]);
+    if (to->shapes)
+        memcpy(to->shapes, from->shapes, from->shape_count * sizeof to->shapes[0]);
+    return to->shapes != NULL;
+}
+
 // With the layers at their new places, by which they are sorted.
 static bool copy_transfers(struct profile_transfer **to, const struct profile_transfer *from, size_t count,
                            const uint32_t *place)
@@ -90,10 +100,12 @@ static bool copy_layer(struct profile_layer *to, const struct profile_layer *fro
 {
     *to = *from;
     to->name = to->kind = NULL;
+    to->shapes = NULL;
     to->variants = NULL;
     to->variant_count = 0;
     to->receives = to->sends = NULL;
     if (!copy_text(&to->name, from->name) || !copy_text(&to->kind, from->kind)
+        || !copy_shapes(to, from)
         || !copy_transfers(&to->receives, from->receives, from->receive_count, place)
         || !copy_transfers(&to->sends, from->sends, from->send_count, place))
         return false;

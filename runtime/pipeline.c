@@ -104,7 +104,7 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
     }
     pipeline->plan = plan;
     pipeline->schedule = schedule;
-    const bool good = takes_sequences_whole(schedule, error) && prove(schedule, error)
+    const bool good = holding_check_runnable(&plan->holding, error) && takes_sequences_whole(schedule, error) && prove(schedule, error)
                    && make_stages(pipeline, layers, layer_count, error) && match_memory(pipeline, error);
     if (good)
         pipeline->session = session_create(schedule, pipeline->stages, device, settings, error);

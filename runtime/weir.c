@@ -179,7 +179,7 @@ static struct weir_plan *wrap_plan(struct plan *plan, const struct error *reason
 
 static bool find_optimizer(const char *name, enum optimizer_kind *kind, struct error *error)
 {
-    for (size_t i = 0; optimizer_names[i]; i++) {
+    for (size_t i = 0; i <= OPTIMIZER_ADAMW; i++) {  // those that are run as well
         if (strcmp(name ? name : "sgd", optimizer_names[i]) == 0) {
             *kind = (enum optimizer_kind)i;
             return true;

@@ -54,7 +54,10 @@ static struct bad_row {
     { "a rank without a stage", "\"ranks\": 2", "\"ranks\": 3",
       "plan.json: stages: are on 2 devices, but there are 3 ranks" },
     { "an unknown optimizer", "\"optimizer\": \"adamw\"", "\"optimizer\": \"lion\"",
-      "plan.json: optimizer: is \"lion\", not one of sgd, momentum, adamw" },
+      "plan.json: optimizer: is \"lion\", not one of sgd, momentum, adamw, adam, lamb, lars, adafactor, adam8bit,"
+      " sgd-master, momentum-master, adamw-master" },
+    { "an optimizer of a newer version", "\"optimizer\": \"adamw\"", "\"optimizer\": \"lamb\"",
+      "plan.json: optimizer: is \"lamb\", which documents know since version 3" },
     { "a variant", "\"variant\": null", "\"variant\": 1",
       "plan.json: stages[0].variant: is not null; no variants are known so far" },
     { "a negative size", "\"weights_bytes\": 196608", "\"weights_bytes\": -1", NULL },
