@@ -155,11 +155,11 @@ static int judge(struct plan *plan, const struct search_request *request, struct
 // --- the whole --------------------------------------------------------------------------
 
 // Whether a whole plan is priced as it was made: what an option changed is no surprise.
-static bool is_as_it_was(const struct plan_options *options)
+static bool is_as_it_was(const struct plan_options *given_options)
 {
-    const struct shared_options *given = &options->shared;
+    const struct shared_options *given = &given_options->shared;
     return !given->cluster && !given->schedule && !given->ranks && !given->chunks && !given->micro_batches
-        && !given->memory_bytes && !holding_options_any(&options->holding);
+        && !given->memory_bytes && !holding_options_any(&given_options->holding);
 }
 
 static int run_file(const struct given_plan *given, const struct shared_options *output)

@@ -197,7 +197,8 @@ static bool fill(struct coupled *coupled, struct error *error)
     if (!coupled->slots || !check_times(coupled, error) || !links_are_unshared(coupled, error, &unshared)
         || !make_simulators(coupled, unshared, error))
         return false;
-    coupled->is_monotone = coupled->flushes && unshared;
+    // What is recomputed need not go to the host: a stage that spends more on it can be the shorter one.
+    coupled->is_monotone = coupled->flushes && unshared && !request->holding.activations_on_host;
     coupled->budget = request->budget ? request->budget : SEARCH_DEFAULT_BUDGET;
     coupled->deadline_ns = request->deadline_ns ? clock_now_ns() + request->deadline_ns : 0;
     return true;
@@ -255,6 +256,7 @@ void coupled_free(struct coupled *coupled)
     free(coupled->can_cut);
     free(coupled->work_of);
     free(coupled->leader);
+    free(coupled->places);
     free(coupled->speed);
     free(coupled->capacity);
     free(coupled->rows);
@@ -288,9 +290,10 @@ bool coupled_state_create(struct coupled_state *state, const struct coupled *cou
     state->decision.spared = calloc(coupled->ranks, sizeof state->decision.spared[0]);
     state->recompute_ns = calloc(stages, sizeof state->recompute_ns[0]);
     state->choice = calloc(stages, sizeof state->choice[0]);
+    state->away = calloc(stages, sizeof state->away[0]);
     state->lacks_bytes = calloc(coupled->ranks, sizeof state->lacks_bytes[0]);
     if (!state->decision.cuts || !state->decision.spared || !state->recompute_ns || !state->choice
-        || !state->lacks_bytes)
+        || !state->away || !state->lacks_bytes)
         return error_no_memory(error, "a search");
     for (uint32_t r = 0; r < coupled->ranks; r++)
         state->decision.spared[r] = SPARES_NONE;
@@ -303,6 +306,7 @@ void coupled_state_clear(struct coupled_state *state)
     free(state->decision.spared);
     free(state->recompute_ns);
     free(state->choice);
+    free(state->away);
     free(state->lacks_bytes);
     *state = (struct coupled_state){ 0 };
 }
@@ -314,8 +318,10 @@ void coupled_state_copy(struct coupled_state *to, const struct coupled_state *fr
     memcpy(to->decision.spared, from->decision.spared, ranks * sizeof to->decision.spared[0]);
     memcpy(to->recompute_ns, from->recompute_ns, stages * sizeof to->recompute_ns[0]);
     memcpy(to->choice, from->choice, stages * sizeof to->choice[0]);
+    memcpy(to->away, from->away, stages * sizeof to->away[0]);
     memcpy(to->lacks_bytes, from->lacks_bytes, ranks * sizeof to->lacks_bytes[0]);
     to->is_whole = from->is_whole;
+    to->host_lacks = from->host_lacks;
     to->most_lacking = from->most_lacking;
     to->value_ns = from->value_ns;
 }
@@ -334,16 +340,29 @@ struct cost_row coupled_row(const struct coupled *coupled, uint32_t stage, uint3
 {
     const struct intervals *intervals = coupled->intervals[stage];
     const uint64_t speed = coupled->speed[stage];
-    return (struct cost_row){
+    struct cost_row row = {
         .forward_ns = stage_scaled_ns(interval_forward_ns(intervals, first, end), speed),
         .backward_ns = stage_scaled_ns(interval_backward_ns(intervals, first, end), speed),
         .backward_input_ns = stage_scaled_ns(interval_backward_input_ns(intervals, first, end), speed),
         .backward_weight_ns = stage_scaled_ns(interval_backward_weight_ns(intervals, first, end), speed),
         .recompute_ns = stage_scaled_ns(recompute_ns, speed),
-        .reduce_ns = predict_reduce_ns(coupled->placement, stage, intervals->weights[end] - intervals->weights[first],
-                                       coupled->network),
+        .reduce_ns = predict_stage_reduce_ns(&intervals->holding, coupled->placement, stage,
+                                             intervals->weights[end] - intervals->weights[first], coupled->network),
         .output_bytes = intervals->cut[end],
     };
+    const struct stage_states states = interval_states(intervals, first, end);
+    holding_add_times(&intervals->holding, &coupled->places[stage], &states, &row);
+    return row;
+}
+
+// What a stage leaves with its host lengthens its actions, and tied layers apart its STEP.
+static void add_to_rows(struct coupled *coupled, const struct coupled_state *state)
+{
+    const struct search_request *request = coupled->request;
+    for (uint32_t s = 0; request->holding.activations_on_host && s < coupled->stages; s++)
+        holding_add_moved(&coupled->places[s], state->away[s].moved_bytes, &coupled->rows[s]);
+    if (request->holding.tied_apart)
+        predict_add_tied(request->profile, coupled->placement, coupled->network, state->decision.cuts, coupled->rows);
 }
 
 uint64_t coupled_time(struct coupled *coupled, const struct coupled_state *state)
@@ -351,11 +370,32 @@ uint64_t coupled_time(struct coupled *coupled, const struct coupled_state *state
     const uint32_t *cuts = state->decision.cuts;
     for (uint32_t s = 0; s < coupled->stages; s++)
         coupled->rows[s] = coupled_row(coupled, s, cuts[s], cuts[s + 1], state->recompute_ns[s]);
+    add_to_rows(coupled, state);
     coupled->work += 1 + coupled->actions / 32;
     uint64_t value = simulator_iteration_ns(coupled->simulators[0], coupled->rows);
     if (coupled->simulators[1])
         value -= simulator_iteration_ns(coupled->simulators[1], coupled->rows);
     return value;
+}
+
+uint64_t coupled_host_lacks(const struct coupled *coupled, const struct coupled_state *state)
+{
+    const struct cluster *cluster = coupled->request->cluster;
+    const struct placement *placement = coupled->placement;
+    if (!holding_uses_host(&coupled->request->holding))
+        return 0;
+    uint64_t most = 0;
+    for (size_t machine = 0; machine <= holding_machine(cluster, cluster->device_count - 1); machine++) {
+        uint64_t bytes = 0;
+        for (uint32_t r = 0; r < coupled->ranks; r++)
+            for (uint32_t seat = coupled->seat_at[r]; seat < coupled->seat_at[r + 1]; seat++)
+                for (uint32_t at = placement->stage_at[r]; at < placement->stage_at[r + 1]; at++)
+                    if (holding_machine(cluster, coupled->seats[seat]) == machine)
+                        bytes = add_clamped(bytes, state->away[placement->held[at]].host_bytes);
+        const uint64_t lacks = bytes > cluster->host_memory_bytes ? bytes - cluster->host_memory_bytes : 0;
+        most = lacks > most ? lacks : most;
+    }
+    return most;
 }
 
 static bool holds_any(const struct coupled *coupled, uint32_t rank, uint32_t from, uint32_t to)
@@ -378,6 +418,9 @@ bool coupled_complete(struct coupled *coupled, struct coupled_state *state, uint
         if (state->lacks_bytes[r] > state->most_lacking)
             state->most_lacking = state->lacks_bytes[r];
     }
+    state->host_lacks = coupled_host_lacks(coupled, state);
+    if (state->host_lacks > state->most_lacking)
+        state->most_lacking = state->host_lacks;
     state->value_ns = state->most_lacking == 0 ? coupled_time(coupled, state) : 0;
     return true;
 }

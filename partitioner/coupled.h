@@ -35,6 +35,7 @@ struct coupled_work {
 struct coupled_stage {
     uint32_t stage, first, end;
     uint64_t bytes, workspace_bytes;  // of the slab with nothing recomputed
+    struct stage_away away;           // likewise
     struct recompute_list front;      // ways to recompute, worked out when first asked for
     bool has_front, fits;             // not fits: no way fits on the device by itself
 };
@@ -57,10 +58,12 @@ struct coupled_decision {
 struct coupled_state {
     struct coupled_decision decision;
     uint64_t *recompute_ns;  // per stage, on the profile's device
+    struct stage_away *away;  // per stage
     size_t *choice;          // per stage, into its front; NOT_RECOMPUTED
     bool is_whole;           // into a front of the table `whole`
     uint64_t *lacks_bytes;   // per rank
-    uint64_t most_lacking;   // of a rank
+    uint64_t host_lacks;     // the most of any machine's host
+    uint64_t most_lacking;   // of a rank, or a host
     uint64_t value_ns;       // only where nothing is lacking
 };
 
@@ -82,6 +85,7 @@ struct coupled {
     struct coupled_work *work_of;  // of rank r: from placement->stage_at[r], as placement->held
     uint32_t *leader;              // of each rank: the first that holds the same stages, which chooses for all of them
     uint32_t *seat_at, *seats;     // devices of rank r: seats[seat_at[r]] to seats[seat_at[r + 1]]
+    struct stage_place *places;    // of each stage
     uint64_t *speed, *capacity;    // of a stage's slowest device; of each rank, the least of those it leads
     struct simulator *simulators[2];  // of an iteration; asynchronous: of 3m and of 2m micro-batches
     uint64_t actions;              // that these simulate together
@@ -133,6 +137,9 @@ bool coupled_choose(struct coupled *coupled, struct coupled_state *state, uint32
 // [from, to) are chosen for anew.
 bool coupled_complete(struct coupled *coupled, struct coupled_state *state, uint32_t from, uint32_t to,
                       struct error *error);
+
+// What the machines' hosts lack for the state: the most of any.
+uint64_t coupled_host_lacks(const struct coupled *coupled, const struct coupled_state *state);
 
 // The simulated time of the cuts with the recomputation of the state.
 uint64_t coupled_time(struct coupled *coupled, const struct coupled_state *state);

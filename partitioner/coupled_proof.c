@@ -49,6 +49,8 @@ static bool can_be_better(struct proof *proof)
 static void note_if_better(struct proof *proof)
 {
     struct coupled_state *state = &proof->state;
+    if (coupled_host_lacks(proof->coupled, state) > 0)
+        return;
     state->value_ns = coupled_time(proof->coupled, state);
     if (state->value_ns < best_ns(proof)) {
         state->is_whole = true;
@@ -109,6 +111,7 @@ static void try_choices(struct proof *proof, uint32_t s)
             break;
         proof->state.choice[s] = i;
         proof->state.recompute_ns[s] = choice->forward_ns;
+        proof->state.away[s] = choice->away;
         if (place(proof, s, choice->bytes, choice->workspace_bytes, before))
             try_choices(proof, s + 1);
         take_back(proof, s, before);
@@ -128,6 +131,7 @@ static bool fits_as_it_is(struct proof *proof)
             const struct coupled_stage *of =
                 coupled_stage_of(coupled, &coupled->whole, s, cuts[s], cuts[s + 1], proof->error);
             proof->failed |= !of;
+            proof->state.away[s] = of ? of->away : (struct stage_away){ 0 };
             bytes = of ? add_clamped(bytes, of->bytes) : UINT64_MAX;
             workspace = of && of->workspace_bytes > workspace ? of->workspace_bytes : workspace;
         }
@@ -264,7 +268,9 @@ bool coupled_prove(struct coupled *coupled, struct coupled_state *best, bool *pr
     if (good) {
         try_cuts(&proof, 0);
         good = !proof.failed;
-        *proved = good && proof.complete && !coupled_must_stop(coupled);
+        // Fronts know bytes on the device, not how much goes to the host.
+        *proved = good && proof.complete && !coupled->request->holding.activations_on_host
+               && !coupled_must_stop(coupled);
     }
     free(proof.rows);
     free(proof.fronts);

@@ -65,10 +65,11 @@ struct coupled_stage *coupled_stage_of(struct coupled *coupled, struct coupled_t
         error_no_memory(error, "a search");
         return NULL;
     }
-    const struct stage_bytes bytes =
-        stage_bytes_of_split(interval_bytes(coupled->intervals[stage], first, end), coupled->order->splits);
+    const struct stage_bytes whole = interval_bytes(coupled->intervals[stage], first, end);
+    const struct stage_bytes bytes = stage_bytes_of_split(whole, coupled->order->splits);
     *made = (struct coupled_stage){ .stage = stage, .first = first, .end = end, .workspace_bytes = bytes.transient };
     made->bytes = stage_memory_of(&bytes, &coupled->slots[stage]).peak_bytes - bytes.transient;
+    made->away = stage_away_of(&whole, coupled->order->splits, &coupled->slots[stage]);
     table->count++;
     coupled->work += 1;
     return made;
@@ -229,7 +230,7 @@ static bool begin_choosing(struct coupled *coupled, struct choosing *choosing, c
 }
 
 // Whether the stages of the rank fit as they are.
-static bool fits_as_it_is(struct coupled *coupled, const struct coupled_state *state, uint32_t rank, bool *fits,
+static bool fits_as_it_is(struct coupled *coupled, struct coupled_state *state, uint32_t rank, bool *fits,
                           struct error *error)
 {
     const struct placement *placement = coupled->placement;
@@ -240,6 +241,7 @@ static bool fits_as_it_is(struct coupled *coupled, const struct coupled_state *s
                                                           state->decision.cuts[s + 1], error);
         if (!of)
             return false;
+        state->away[s] = of->away;
         bytes = add_clamped(bytes, of->bytes);
         workspace = of->workspace_bytes > workspace ? of->workspace_bytes : workspace;
     }
@@ -275,6 +277,7 @@ bool coupled_choose(struct coupled *coupled, struct coupled_state *state, uint32
         const uint32_t s = placement->held[placement->stage_at[rank] + i];
         state->choice[s] = choosing.choice[i];
         state->recompute_ns[s] = choice_of(&choosing, i)->forward_ns;
+        state->away[s] = choice_of(&choosing, i)->away;
     }
     free(choosing.of);
     free(choosing.choice);

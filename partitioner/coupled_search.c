@@ -77,6 +77,15 @@ static void explain(const struct coupled *coupled, const struct coupled_state *b
             worst = r;
     if (coupled->request->shortage)
         *coupled->request->shortage = (struct search_shortage){ true, worst, best->lacks_bytes[worst] };
+    if (best->lacks_bytes[worst] == 0) {
+        char host[NUMBER_SIZE], all[NUMBER_SIZE];
+        error_set_kind(error, ERROR_ANSWER, "%s: in the one that lacks least, the hosts have %s each, and one lacks %s for"
+                       " what its devices leave there; what would help: more memory there, less on the host",
+                       certain ? "no plan fits, all were tried" : "no plan that fits was found",
+                       bytes_format(coupled->request->cluster->host_memory_bytes, all),
+                       bytes_format(best->host_lacks, host));
+        return;
+    }
     struct text stages = { 0 };
     for (uint32_t at = placement->stage_at[worst]; at < placement->stage_at[worst + 1]; at++)
         text_add(&stages, "%s%u", at > placement->stage_at[worst] ? ", " : "", placement->held[at]);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "partitioner/coupled.h"
+#include "partitioner/predict.h"
 #include "partitioner/search_problem.h"
 #include "partitioner/variant.h"
 
@@ -24,11 +25,12 @@ static bool is_same(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-// The first stage with the same variant.
+// The first stage with the same variant and as many copies.
 static uint32_t first_alike(const struct coupled *coupled, uint32_t stage)
 {
     uint32_t first = 0;
-    while (!is_same(variant_at(coupled, first), variant_at(coupled, stage)))
+    while (!is_same(variant_at(coupled, first), variant_at(coupled, stage))
+           || placement_copies(coupled->placement, first) != placement_copies(coupled->placement, stage))
         first++;
     return first;
 }
@@ -40,8 +42,10 @@ static bool view_stage(struct coupled *coupled, uint32_t s, struct error *error)
         coupled->views[s] = variant_of(coupled->request->profile, variant_at(coupled, s), error);
         coupled->intervals[s] =
             coupled->views[s] ? intervals_create(coupled->views[s], &coupled->request->holding, error) : NULL;
-        if (coupled->intervals[s])
+        if (coupled->intervals[s]) {
             coupled->intervals[s]->splits = coupled->order->splits;
+            coupled->intervals[s]->replicas = placement_copies(coupled->placement, s);
+        }
     } else {
         coupled->views[s] = coupled->views[alike];
         coupled->intervals[s] = coupled->intervals[alike];
@@ -167,7 +171,10 @@ bool coupled_sit(struct coupled *coupled, struct error *error)
     if (!find_seats(coupled, error) || !find_links(coupled, error))
         return false;
     read_devices(coupled);
-    return true;
+    coupled->places = calloc(coupled->stages, sizeof coupled->places[0]);
+    for (uint32_t s = 0; coupled->places && s < coupled->stages; s++)
+        coupled->places[s] = predict_place(coupled->placement, s, coupled->network, coupled->request->cluster);
+    return coupled->places || error_no_memory(error, "a search");
 }
 
 void coupled_leave(struct coupled *coupled)

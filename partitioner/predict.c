@@ -79,17 +79,13 @@ static void widen(struct link *link, const struct link *other)
 }
 
 struct stage_place predict_place(const struct placement *placement, uint32_t stage, const struct network *network,
-                                 const struct cluster *cluster, const uint32_t *devices)
+                                 const struct cluster *cluster)
 {
     const uint32_t copies = placement_copies(placement, stage);
-    struct stage_place place = { .speed_permille = UINT64_MAX, .replicas = copies,
-                                 .host_bytes_per_second = holding_host_rate(cluster) };
+    struct stage_place place = { .replicas = copies, .host_bytes_per_second = holding_host_rate(cluster) };
     for (uint32_t a = 0; a < copies; a++) {
-        const uint32_t from = placement_rank(placement, stage, a);
-        const uint64_t speed = cluster->devices[devices[from]].speed_permille;
-        place.speed_permille = speed < place.speed_permille ? speed : place.speed_permille;
         for (uint32_t b = 0; b < copies; b++) {
-            const uint32_t to = placement_rank(placement, stage, b);
+            const uint32_t from = placement_rank(placement, stage, a), to = placement_rank(placement, stage, b);
             if (a != b)
                 widen(&place.link, &network->links[network->link_of[(size_t)from * network->ranks + to]]);
         }
@@ -146,7 +142,6 @@ struct counting {
     const struct profile *profile;
     const struct placement *placement;
     const struct network *network;
-    const uint32_t *devices;  // of each rank
     uint32_t splits;
 };
 
@@ -154,12 +149,14 @@ struct counting {
 static void fill_stage(struct plan *plan, uint32_t s, const struct counting *with, const struct slots *slots)
 {
     struct plan_stage *stage = &plan->stages[s];
-    uint64_t memory = UINT64_MAX;
+    uint64_t speed = UINT64_MAX, memory = UINT64_MAX;
     for (size_t i = 0; i < stage->device_count; i++) {
-        const uint64_t own = plan->cluster->devices[stage->devices[i]].memory_bytes;
-        memory = own < memory ? own : memory;
+        const struct cluster_device *device = &plan->cluster->devices[stage->devices[i]];
+        speed = device->speed_permille < speed ? device->speed_permille : speed;
+        memory = device->memory_bytes < memory ? device->memory_bytes : memory;
     }
-    const struct stage_place place = predict_place(with->placement, s, with->network, plan->cluster, with->devices);
+    struct stage_place place = predict_place(with->placement, s, with->network, plan->cluster);
+    place.speed_permille = speed;
     const struct stage_bytes bytes = stage_bytes_at(with->profile, stage->first, stage->end, stage->recompute,
                                                     stage->recompute_count, &plan->holding, place.replicas);
     stage->costs = stage_cost_at(with->profile, stage->first, stage->end, stage->recompute, stage->recompute_count,
@@ -197,14 +194,12 @@ static bool fill_stages(struct plan *plan, const struct profile *profile, const 
     const uint32_t run = generator ? predict_run_length(generator, plan->ranks, plan->micro_batches) : 0;
     struct schedule *lowered = run ? plan_schedule(plan, run, true, error) : NULL;
     struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
-    uint32_t *devices = slots ? plan_devices(plan, placement, error) : NULL;
-    if (devices) {
-        const struct counting with = { profile, placement, network, devices, lowered->splits };
+    if (slots) {
+        const struct counting with = { profile, placement, network, lowered->splits };
         for (uint32_t s = 0; s < plan->stage_count; s++)
             fill_stage(plan, s, &with, &slots[s]);
     }
-    const bool good = devices && (!plan->holding.tied_apart || add_tied(plan, profile, placement, network, error));
-    free(devices);
+    const bool good = slots && (!plan->holding.tied_apart || add_tied(plan, profile, placement, network, error));
     free(slots);
     schedule_free(lowered);
     return good;

@@ -25,9 +25,9 @@ uint64_t predict_reduce_ns(const struct placement *placement, uint32_t stage, ui
 uint64_t predict_stage_reduce_ns(const struct holding *holding, const struct placement *placement, uint32_t stage,
                                  uint64_t weights, const struct network *network);
 
-// Where a stage stands: on these ranks, whose devices these are.
+// Where a stage stands, but for the speed of its devices.
 struct stage_place predict_place(const struct placement *placement, uint32_t stage, const struct network *network,
-                                 const struct cluster *cluster, const uint32_t *devices);
+                                 const struct cluster *cluster);
 
 // Adds to the STEPs of the stages what tied layers apart take: the two of a pair, of which
 // stage s has layers [cuts[s], cuts[s + 1]), send each other its gradients.

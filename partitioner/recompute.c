@@ -41,7 +41,8 @@ struct labels {
 struct walk {
     struct intervals *intervals;
     uint32_t first, end;
-    const struct slots *slots;
+    const struct slots *slots;      // on the device
+    const struct slots *all_slots;  // and on the host
     enum recompute_wanted wanted;
     size_t most_labels;
     uint64_t fixed;          // bytes that no choice changes
@@ -491,6 +492,16 @@ static bool walk_layers(struct walk *walk)
     return thin_out(walk, walk->end);
 }
 
+static void see_away(const struct walk *walk, struct recompute_choice *choice)
+{
+    const struct intervals *intervals = walk->intervals;
+    if (!holding_uses_host(&intervals->holding))
+        return;
+    const struct stage_bytes bytes = stage_bytes_at(intervals->profile, walk->first, walk->end, choice->segments,
+                                                    choice->count, &intervals->holding, intervals->replicas);
+    choice->away = stage_away_of(&bytes, intervals->splits, walk->all_slots);
+}
+
 static bool read_choice(const struct walk *walk, struct label label, struct recompute_choice *choice)
 {
     *choice = (struct recompute_choice){
@@ -513,6 +524,7 @@ static bool read_choice(const struct walk *walk, struct label label, struct reco
         choice->segments[i] = choice->segments[choice->count - 1 - i];
         choice->segments[choice->count - 1 - i] = other;
     }
+    see_away(walk, choice);
     return true;
 }
 
@@ -554,6 +566,7 @@ static bool choose_nothing(const struct walk *walk, struct recompute_list *list)
     list->at[0].bytes = stage_memory_of(&bytes, walk->slots).peak_bytes - bytes.transient;
     list->at[0].segments = calloc(1, sizeof list->at[0].segments[0]);
     list->count = list->at[0].segments ? 1 : 0;
+    see_away(walk, &list->at[0]);
     return list->count == 1;
 }
 
@@ -606,7 +619,8 @@ bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end,
     assert(first <= end && end <= intervals->layers && most_labels > 0);
     *list = (struct recompute_list){ .complete = true };
     const struct slots here = slots_here(intervals, slots);
-    struct walk walk = { .intervals = intervals, .first = first, .end = end, .slots = &here, .wanted = wanted,
+    struct walk walk = { .intervals = intervals, .first = first, .end = end, .slots = &here,
+                         .all_slots = slots, .wanted = wanted,
                          .most_labels = most_labels, .most_time = UINT64_MAX - 1, .complete = true };
     if (wanted == RECOMPUTE_LEAST && fits_as_it_is(&walk, capacity_bytes))
         return choose_nothing(&walk, list) || error_no_memory(error, "the choice of what to recompute");
@@ -671,7 +685,7 @@ bool recompute_least_bytes(struct intervals *intervals, uint32_t first, uint32_t
                            bool input, uint64_t *bytes, bool *complete, uint64_t *work, struct error *error)
 {
     const struct slots here = slots_here(intervals, slots);
-    struct walk walk = { .intervals = intervals, .first = first, .end = end, .slots = &here,
+    struct walk walk = { .intervals = intervals, .first = first, .end = end, .slots = &here, .all_slots = slots,
                          .wanted = RECOMPUTE_LEAST, .most_labels = 20000, .budget = UINT64_MAX - 1,
                          .most_time = UINT64_MAX - 1, .takes_no_time = true, .complete = true };
     const uint64_t fixed = fixed_bytes(&walk);

@@ -371,3 +371,9 @@ struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struc
         memory.peak_bytes = add_clamped(memory.peak_bytes, all[i]);
     return memory;
 }
+
+struct stage_away stage_away_of(const struct stage_bytes *bytes, uint32_t splits, const struct slots *slots)
+{
+    const struct stage_bytes split = stage_bytes_of_split(*bytes, splits);
+    return (struct stage_away){ moved_bytes(bytes), stage_memory_of(&split, slots).host_bytes };
+}

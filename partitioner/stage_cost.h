@@ -100,6 +100,13 @@ struct cost_row stage_cost_of(const struct profile *profile, uint32_t first, uin
 // ns on the profile's device, in ns on a device of another speed.
 uint64_t stage_scaled_ns(uint64_t ns, uint64_t speed_permille);
 
+// What of a stage goes to the host.
+struct stage_away {
+    uint64_t moved_bytes;  // of each micro-batch, there after F and back for the backward
+    uint64_t host_bytes;   // on the host
+};
+struct stage_away stage_away_of(const struct stage_bytes *bytes, uint32_t splits, const struct slots *slots);
+
 // Of slots, those on the device where what is kept goes to the host.
 struct slots stage_slots_here(const struct slots *slots);
 
