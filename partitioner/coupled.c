@@ -244,8 +244,8 @@ void coupled_free(struct coupled *coupled)
     if (!coupled)
         return;
     schedule_free(coupled->order);
-    placement_free(coupled->placement);
     coupled_leave(coupled);
+    placement_free(coupled->placement);
     network_free(coupled->own_network);
     simulator_free(coupled->simulators[0]);
     simulator_free(coupled->simulators[1]);

@@ -117,7 +117,7 @@ static bool check_cuts(const struct search_request *request, const bool *can_cut
                               "the model has %u layers, too few for a stage on each of %u ranks; use --ranks %u",
                               layers, stages, possible);
     const char *tied = profile->tied_count > 0 && !request->holding.tied_apart
-        ? "; tied layers must be on one stage, or --tied apart" : "";
+        ? "; tied layers must be on one stage without --tied apart" : "";
     return error_set_kind(error, ERROR_ANSWER,
                           "the model can be cut into %u stage%s at most, too few for %u ranks (no_cut_after forbids %zu"
                           " cuts%s); use --ranks %u",

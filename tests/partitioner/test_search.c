@@ -228,7 +228,7 @@ static struct refused_row {
       "the model has 1 layers, too few for a stage on each of 2 ranks; use --ranks 1" },
     { "layers that are tied across all cuts", TIED, ERROR_ANSWER,
       "the model can be cut into 1 stage at most, too few for 2 ranks (no_cut_after forbids 0 cuts; tied layers must be"
-      " on one stage); use --ranks 1" },
+      " on one stage without --tied apart); use --ranks 1" },
     { "several stages per rank", CHUNKS, ERROR_INPUT, "1f1b has one stage per rank: chunks must be 1, not 2" },
     { "a schedule that nobody knows", UNKNOWN_SCHEDULE, ERROR_INPUT,
       "there is no schedule named \"2f2b\" (there are gpipe, 1f1b, " },
