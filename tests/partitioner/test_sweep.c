@@ -344,8 +344,8 @@ static struct bad_row {
     { "a best row that is beaten", "\"best\": false", "\"best\": true",
       "sweep.json: rows[0].best: is true, but the row is not on the front" },
     { "no rows", "\"rows\"", "\"lines\"", "sweep.json: rows: is missing" },
-    { "a newer version", "\"version\": 1,\n  \"profile\"", "\"version\": 2,\n  \"profile\"",
-      "sweep.json: version: is 2; this Weir reads up to version 1" },
+    { "a newer version", "\"version\": 1,\n  \"profile\"", "\"version\": 9,\n  \"profile\"",
+      "sweep.json: version: is 9; this Weir reads up to version 2" },
     { "a budget of nothing", "\"budget\": 200000", "\"budget\": 0", NULL },
 };
 

@@ -1,0 +1,286 @@
+// Plans whose states are sharded, with the host, streamed or tied apart, against trying
+// everything: all cuts and all ways to recompute, each priced as a plan of its own. That
+// the prices are right is for the evaluator, which judges every plan found.
+#include <stdio.h>
+
+#include "partitioner/evaluate.h"
+#include "partitioner/predict.h"
+#include "partitioner/search_problem.h"
+#include "tests/partitioner/small.h"
+
+enum { MOST_RANKS = 4, MOST_STAGES = 4 };
+
+struct brute {
+    const struct search_request *request;
+    struct placement *placement;
+    struct plan *plan;
+    uint32_t stages;
+    uint64_t best, plans;
+};
+
+static bool has_room(const struct brute *brute)
+{
+    const struct plan *plan = brute->plan;
+    const struct cluster *cluster = plan->cluster;
+    for (uint32_t r = 0; r < plan->ranks; r++)
+        if (plan_rank_bytes(plan, brute->placement, r) > cluster->devices[r].memory_bytes)
+            return false;
+    for (size_t machine = 0; machine < cluster->device_count; machine++) {
+        uint64_t bytes = 0;
+        for (uint32_t s = 0; s < brute->stages; s++)
+            for (size_t i = 0; i < plan->stages[s].device_count; i++)
+                if (plan->stages[s].devices[i] / cluster->levels[0].size == machine)
+                    bytes += plan->stages[s].memory.host_bytes;
+        if (bytes > 0 && bytes > cluster->host_memory_bytes)
+            return false;
+    }
+    return true;
+}
+
+static void try_plan(struct brute *brute)
+{
+    struct error error = { 0 };
+    assert_good(plan_predict(brute->plan, brute->request->profile, &error), error);
+    brute->plans++;
+    if (has_room(brute) && brute->plan->iteration_ns < brute->best)
+        brute->best = brute->plan->iteration_ns;
+}
+
+static void try_stage(struct brute *brute, uint32_t s, uint32_t first);
+
+// All ways to recompute layers from `from` on.
+static void try_segments(struct brute *brute, uint32_t s, struct segment layers, uint32_t from,
+                         struct segment *segments, size_t count)
+{
+    if (from == layers.end) {
+        struct error error = { 0 };
+        const struct placement *placement = brute->placement;
+        assert_good(plan_set_stage(brute->plan, s, brute->request->profile, layers, 0, segments, count, &error)
+                        && plan_set_devices(brute->plan, s, &placement->copies[placement->copy_at[s]],
+                                            placement_copies(placement, s), &error),
+                    error);
+        try_stage(brute, s + 1, layers.end);
+        return;
+    }
+    try_segments(brute, s, layers, from + 1, segments, count);
+    for (uint32_t to = from + 1; to <= layers.end; to++) {
+        segments[count] = (struct segment){ from, to };
+        try_segments(brute, s, layers, to, segments, count + 1);
+    }
+}
+
+static bool parts_tied_layers(const struct search_request *request, uint32_t cut)
+{
+    const struct profile *profile = request->profile;
+    for (size_t i = 0; i < profile->tied_count && !request->holding.tied_apart; i++)
+        if (profile->tied[i].from < cut && cut <= profile->tied[i].to)
+            return true;
+    return false;
+}
+
+static void try_stage(struct brute *brute, uint32_t s, uint32_t first)
+{
+    const uint32_t layers = (uint32_t)brute->request->profile->layer_count;
+    if (s == brute->stages) {
+        try_plan(brute);
+        return;
+    }
+    for (uint32_t end = first + 1; end <= layers; end++) {
+        struct segment segments[8];
+        if ((end == layers) == (s + 1 == brute->stages) && !parts_tied_layers(brute->request, end))
+            try_segments(brute, s, (struct segment){ first, end }, first, segments, 0);
+    }
+}
+
+static uint64_t brute_force(const struct search_request *request, uint64_t *plans)
+{
+    struct error error = { 0 };
+    struct schedule *order = search_order(request, request->micro_batches, &error);
+    assert_good(order, error);
+    struct brute brute = { .request = request, .stages = order->stages, .best = UINT64_MAX };
+    brute.placement = placement_read(order, &error);
+    brute.plan = search_begin_plan(request, order->stages, &error);
+    assert_good(brute.placement && brute.plan, error);
+    try_stage(&brute, 0, 0);
+    plan_free(brute.plan);
+    placement_free(brute.placement);
+    schedule_free(order);
+    *plans += brute.plans;
+    return brute.best;
+}
+
+// --- random requests ----------------------------------------------------------------------
+
+struct drawn {
+    struct profile *profile;
+    struct cluster *cluster;
+    struct search_request request;
+    uint32_t replicas[MOST_STAGES];
+};
+
+static struct holding draw_holding(uint64_t *seed, bool flushes)
+{
+    struct holding holding = {
+        .optimizer = (enum optimizer_kind)random_below(seed, OPTIMIZER_ADAM_8BIT + 1),
+        .shard = random_below(seed, 2) ? (enum shard)random_below(seed, 4) : SHARD_NONE,
+        .optimizer_on_host = random_below(seed, 3) == 0,
+        .activations_on_host = random_below(seed, 5) == 0,
+        .tied_apart = flushes && random_below(seed, 2),
+        .step_rate = random_below(seed, 3) == 0 ? 1000000000 + random_below(seed, 20) * 1000000000 : 0,
+    };
+    if (flushes && holding.optimizer_on_host && holding.shard < SHARD_GRADIENTS && random_below(seed, 2))
+        holding.window = 1 + (uint32_t)random_below(seed, 2);
+    return holding;
+}
+
+static const struct way {
+    const char *schedule;
+    uint32_t ranks, stages;
+    uint32_t replicas[MOST_STAGES];  // none: one each
+} ways[] = {
+    { "1f1b", 2, 2, { 0 } },      { "gpipe", 2, 2, { 0 } },       { "1f1b", 3, 3, { 0 } },
+    { "1f1b", 3, 2, { 2, 1 } },   { "gpipe", 4, 2, { 2, 2 } },    { "1f1b", 4, 3, { 1, 2, 1 } },
+    { "pipedream", 2, 2, { 0 } }, { "pipedream", 3, 2, { 2, 1 } }, { "chimera", 2, 2, { 0 } },
+    { "zb-h1", 2, 2, { 0 } },
+};
+
+static void draw_shapes(uint64_t *seed, struct profile *profile)
+{
+    for (size_t l = 0; l < profile->layer_count; l++) {
+        struct profile_layer *layer = &profile->layers[l];
+        layer->shapes = calloc(2, sizeof layer->shapes[0]);
+        layer->shape_count = 2;
+        layer->shapes[0] = (struct shape){ 1 + random_below(seed, 100), 1 + random_below(seed, 9) };
+        layer->shapes[1] = (struct shape){ 1 + random_below(seed, 100), 1 };
+    }
+}
+
+// Capacities around what a random plan without recomputation takes, in bytes of devices and hosts.
+static void set_memory(struct drawn *drawn, uint64_t *seed)
+{
+    struct error error = { 0 };
+    const struct search_request *request = &drawn->request;
+    const uint32_t layers = (uint32_t)drawn->profile->layer_count;
+    struct schedule *order = search_order(request, request->micro_batches, &error);
+    struct placement *placement = order ? placement_read(order, &error) : NULL;
+    struct plan *plan = placement ? search_begin_plan(request, order->stages, &error) : NULL;
+    assert_good(plan, error);
+    for (uint32_t s = 0, first = 0; s < order->stages; s++) {
+        const uint32_t left = layers - first - (order->stages - s - 1);
+        const uint32_t end = s + 1 == order->stages ? layers : first + 1 + (uint32_t)random_below(seed, left);
+        assert_good(plan_set_stage(plan, s, drawn->profile, (struct segment){ first, end }, 0, NULL, 0, &error)
+                        && plan_set_devices(plan, s, &placement->copies[placement->copy_at[s]],
+                                            placement_copies(placement, s), &error),
+                    error);
+        first = end;
+    }
+    assert_good(plan_predict(plan, drawn->profile, &error), error);
+    uint64_t host = 0;
+    for (uint32_t s = 0; s < order->stages; s++)
+        host += plan->stages[s].memory.host_bytes * plan->stages[s].device_count;
+    for (uint32_t r = 0; r < request->ranks; r++) {
+        const uint64_t bytes = plan_rank_bytes(plan, placement, r);
+        drawn->cluster->devices[r].memory_bytes = 1 + bytes - bytes / 8 + bytes / 8 * random_below(seed, 6);
+    }
+    drawn->cluster->host_memory_bytes = random_below(seed, 3) ? (uint64_t)1 << 40 : 1 + host;
+    plan_free(plan);
+    placement_free(placement);
+    schedule_free(order);
+}
+
+static void draw(struct drawn *drawn, uint64_t *seed)
+{
+    struct error error = { 0 };
+    const struct way *way = &ways[random_below(seed, sizeof ways / sizeof ways[0])];
+    const struct generator *generator = generator_find(way->schedule, &error);
+    assert_non_null(generator);
+    *drawn = (struct drawn){ .profile = small_random_chain(seed, way->stages + random_below(seed, 7 - way->stages), 1000) };
+    if (random_below(seed, 4) == 0)
+        small_random_edges(seed, drawn->profile);
+    draw_shapes(seed, drawn->profile);
+    const uint32_t layers = (uint32_t)drawn->profile->layer_count;
+    if (random_below(seed, 3) == 0) {
+        drawn->profile->tied = malloc(sizeof drawn->profile->tied[0]);
+        const uint32_t from = (uint32_t)random_below(seed, layers - 1);
+        drawn->profile->tied[0] = (struct edge){ from, from + 1 + (uint32_t)random_below(seed, layers - from - 1) };
+        drawn->profile->tied_count = 1;
+    }
+    assert_good(profile_rehash(drawn->profile, &error), error);
+    const uint64_t rate = random_below(seed, 3) == 0 ? 5000000000 : 1000000000000;
+    drawn->cluster = cluster_uniform(way->ranks, (uint64_t)1 << 40, random_below(seed, 50), rate, &error);
+    assert_good(drawn->cluster, error);
+    drawn->cluster->has_host = true;
+    drawn->cluster->host_memory_bytes = (uint64_t)1 << 40;
+    drawn->cluster->host_bytes_per_second = 10000000000 + random_below(seed, 50) * 2000000000;
+    if (way->ranks == 4 && random_below(seed, 2)) {  // two machines
+        struct cluster_level inner = drawn->cluster->levels[0];
+        free(drawn->cluster->levels);
+        drawn->cluster->levels = calloc(2, sizeof inner);
+        drawn->cluster->level_count = 2;
+        drawn->cluster->levels[0] = drawn->cluster->levels[1] = inner;
+        drawn->cluster->levels[0].size = drawn->cluster->levels[1].size = 2;
+    }
+    memcpy(drawn->replicas, way->replicas, sizeof drawn->replicas);
+    drawn->request = (struct search_request){
+        .profile = drawn->profile, .cluster = drawn->cluster, .schedule = way->schedule, .ranks = way->ranks,
+        .chunks = 1, .micro_batches = 2 * (1 + (uint32_t)random_below(seed, 2)), .stages = way->stages,
+        .replicas = way->replicas[0] ? drawn->replicas : NULL,
+        .holding = draw_holding(seed, generator->weights == WEIGHTS_FLUSH),
+    };
+    if (!drawn->request.replicas)
+        drawn->request.stages = 0;
+    set_memory(drawn, seed);
+}
+
+struct tally {
+    uint64_t plans, found, proved, provable;
+};
+
+static void judge(const struct drawn *drawn, uint64_t trial, struct tally *tally)
+{
+    struct error error = { 0 };
+    const uint64_t best = brute_force(&drawn->request, &tally->plans);
+    struct plan *plan = plan_search(&drawn->request, &error);
+    if (!plan) {
+        // Tied layers can leave too few cuts.
+        if (error.kind != ERROR_ANSWER || best != UINT64_MAX)
+            fail_msg("trial %d: no plan, but one takes %llu: %s", (int)trial, (unsigned long long)best, error.text);
+        return;
+    }
+    const struct certificate *certificate = &plan->certificate;
+    const bool provable = !drawn->request.holding.activations_on_host;
+    tally->found++;
+    tally->provable += provable;
+    tally->proved += certificate->proved && provable;
+    if (plan->iteration_ns < best || certificate->lower_bound_ns > best
+        || (certificate->proved && plan->iteration_ns != best))
+        fail_msg("trial %d, %s: found %llu, bound %llu, %sproved; the best is %llu", (int)trial,
+                 drawn->request.schedule, (unsigned long long)plan->iteration_ns,
+                 (unsigned long long)certificate->lower_bound_ns, certificate->proved ? "" : "not ",
+                 (unsigned long long)best);
+    plan_free(plan);
+}
+
+static void no_plan_is_better_than_one_that_is_proved(void **state)
+{
+    (void)state;
+    uint64_t seed = 91;
+    struct tally tally = { 0 };
+    for (uint64_t trial = 0; trial < test_trials(300, 20000); trial++) {
+        struct drawn drawn;
+        draw(&drawn, &seed);
+        judge(&drawn, trial, &tally);
+        profile_free(drawn.profile);
+        cluster_free(drawn.cluster);
+    }
+    print_message("# %llu plans tried; %llu of %llu that could be were proved, of %llu found\n",
+                  (unsigned long long)tally.plans, (unsigned long long)tally.proved,
+                  (unsigned long long)tally.provable, (unsigned long long)tally.found);
+    assert_true(10 * tally.proved >= 9 * tally.provable);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(no_plan_is_better_than_one_that_is_proved) };
+    return cmocka_run_group_tests_name("holding_search", tests, NULL, NULL);
+}
