@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/plan_given.h"
+#include "cli/plan_model.h"
 #include "cli/plan_request.h"
 #include "cli/plan_stability.h"
 #include "partitioner/order_plan.h"
@@ -15,6 +16,7 @@ struct given {
     struct plan_options plan;
     struct given_plan by_hand;
     struct stability_options stability;
+    struct model_options model;
     bool second_opinion;
     struct shared_options output;  // --json, -o
 };
@@ -34,7 +36,10 @@ static error_t take(int key, char *argument, struct argp_state *state)
         state->child_inputs[0] = &given->plan;
         state->child_inputs[1] = &given->by_hand;
         state->child_inputs[2] = &given->stability;
+        state->child_inputs[3] = &given->model;
         given->by_hand.options = &given->plan;
+        given->model.options = &given->plan;
+        given->model.by_hand = &given->by_hand;
         return 0;
     case KEY_SECOND_OPINION:
         given->second_opinion = true;
@@ -45,7 +50,8 @@ static error_t take(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_child children[] = {
-    { &plan_argp, 0, NULL, 0 }, { &given_plan_argp, 0, NULL, 0 }, { &stability_argp, 0, NULL, 0 }, { 0 },
+    { &plan_argp, 0, NULL, 0 }, { &given_plan_argp, 0, NULL, 0 }, { &stability_argp, 0, NULL, 0 },
+    { &model_argp, 0, NULL, 0 }, { 0 },
 };
 
 static const struct argp argp = {
@@ -92,6 +98,8 @@ static int run(int count, char **arguments)
 {
     struct given given = { .second_opinion = false };
     command_parse(&argp, count, arguments, &given);
+    if (given.model.name)
+        return model_run(&given.model, &given.output);
     if (given_plan_is_asked(&given.by_hand))
         return given_plan_run(&given.by_hand, &given.output);
 

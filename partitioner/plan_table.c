@@ -265,6 +265,11 @@ static void print_margin(const struct balance *balance, struct text *text)
 static void print_certificate(const struct certificate *certificate, struct text *text)
 {
     char bound[NUMBER_SIZE];
+    if (strcmp(certificate->objective, "iteration_ns") != 0) {
+        text_add(text, " It was made for another measure, %s, by which it is worth %llu%s.\n", certificate->objective,
+                 (unsigned long long)certificate->value_ns, certificate->proved ? " and proved optimal" : "");
+        return;
+    }
     if (certificate->proved) {
         text_add(text, " Proved optimal: no other cut or recomputation that fits is faster.\n");
         return;

@@ -1,5 +1,6 @@
 #include "partitioner/bottleneck/bottleneck.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/number.h"
@@ -69,11 +70,17 @@ static const struct model models[BOTTLENECK_MODELS] = {
 
 struct bottleneck_result *bottleneck_search(const struct bottleneck_request *request, struct error *error)
 {
+    if (!models[request->model].search) {
+        error_set(error, "there is no model %s yet", bottleneck_names[request->model]);
+        return NULL;
+    }
     return models[request->model].search(request, error);
 }
 
 bool bottleneck_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error)
 {
+    if (!models[request->model].value)
+        return error_set(error, "there is no model %s yet", bottleneck_names[request->model]);
     return models[request->model].value(request, plan, error);
 }
 
@@ -103,14 +110,19 @@ static void print_stage(const struct bottleneck_request *request, const struct b
     text_add(text, "\n");
 }
 
-void bottleneck_print(const struct bottleneck_request *request, const struct bottleneck_result *result,
-                      struct text *text)
+static void print_stages(const struct bottleneck_request *request, const struct bottleneck_result *result,
+                         struct text *text)
 {
-    text_add(text, "%s by model %s, %u machines\n\nstage  layers  replicas     compute        load\n",
-             request->profile->model, bottleneck_names[result->model], result->machines_used);
+    text_add(text, "%s by model %s, ", request->profile->model, bottleneck_names[result->model]);
+    text_add_count(text, result->machines_used, "machine", "machines");
+    text_add(text, "\n\nstage  layers  replicas     compute        load\n");
     for (size_t s = 0; s < result->stage_count; s++)
         print_stage(request, result, s, text);
-    text_add(text, "\nlargest load %.15g s: ", result->value_ns * 1e-9);
+    text_add(text, "\nlargest load %.15g s", result->value_ns * 1e-9);
+}
+
+static void print_proof(const struct bottleneck_result *result, struct text *text)
+{
     if (result->proved && result->downset_count > 0)
         text_add(text, "proved least, of all %zu ways to cut the graph\n", result->downset_count);
     else if (result->proved)
@@ -119,4 +131,25 @@ void bottleneck_print(const struct bottleneck_request *request, const struct bot
         text_add(text, "at most %.3g %% from the least, %.15g s is a bound%s%s\n",
                  100 * (result->value_ns - result->lower_bound_ns) / result->value_ns, result->lower_bound_ns * 1e-9,
                  result->stopped[0] ? "; " : "", result->stopped);
+}
+
+void bottleneck_print(const struct bottleneck_request *request, const struct bottleneck_result *result,
+                      struct text *text)
+{
+    print_stages(request, result, text);
+    text_add(text, ": ");
+    print_proof(result, text);
+}
+
+void bottleneck_print_given(const struct bottleneck_request *request, const struct bottleneck_result *plan,
+                            const struct bottleneck_result *best, struct text *text)
+{
+    print_stages(request, plan, text);
+    if (!best) {
+        text_add(text, "; no plan was found to compare it with\n");
+        return;
+    }
+    text_add(text, ", %.3g %% %s the plan found, %.15g s, ", 100 * fabs(plan->value_ns / best->value_ns - 1),
+             plan->value_ns < best->value_ns ? "below" : "above", best->value_ns * 1e-9);
+    print_proof(best, text);
 }

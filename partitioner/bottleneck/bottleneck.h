@@ -82,6 +82,9 @@ void bottleneck_free(struct bottleneck_result *result);
 // The table a person reads: the value in full digits, the stages, what was proved.
 void bottleneck_print(const struct bottleneck_request *request, const struct bottleneck_result *result,
                       struct text *text);
+// The same of a plan that was given, and how far it is from the best that was found; `best` may be NULL.
+void bottleneck_print_given(const struct bottleneck_request *request, const struct bottleneck_result *plan,
+                            const struct bottleneck_result *best, struct text *text);
 
 // Each model's own two functions.
 struct bottleneck_result *pipedream_search(const struct bottleneck_request *request, struct error *error);

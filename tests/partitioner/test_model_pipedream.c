@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "partitioner/bottleneck/bottleneck.h"
+#include "partitioner/bottleneck/bottleneck_plan.h"
+#include "partitioner/evaluate.h"
 #include "profiler/import.h"
 #include "tests/test.h"
 
@@ -307,14 +308,79 @@ static void what_cannot_be_is_said(void **state)
     profile_free(profile);
 }
 
+// --- as a document ---------------------------------------------------------------
+
+// b and c read a; d reads both. The stages a c, b d are intervals of no order of the profile's own.
+static const char diamond[] =
+    "node1 -- Conv(a) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=256.0, parameter_size=0.000\n"
+    "node2 -- Conv(b) -- forward_compute_time=3.000, backward_compute_time=6.000, activation_size=256.0, parameter_size=0.000\n"
+    "node3 -- Conv(c) -- forward_compute_time=4.000, backward_compute_time=8.000, activation_size=256.0, parameter_size=0.000\n"
+    "node4 -- Conv(d) -- forward_compute_time=2.000, backward_compute_time=4.000, activation_size=256.0, parameter_size=0.000\n"
+    "\tnode1 -- node2\n\tnode1 -- node3\n\tnode2 -- node4\n\tnode3 -- node4\n";
+
+static void check_document(const struct bottleneck_request *request, const char *expected_order)
+{
+    struct error error = { 0 };
+    const struct holding holding = { .optimizer = OPTIMIZER_SGD };
+    struct bottleneck_result *result = bottleneck_search(request, &error);
+    assert_good(result, error);
+    struct plan *plan = bottleneck_plan(request, result, &holding, &error);
+    assert_good(plan, error);
+    struct text text = { 0 };
+    plan_write(plan, &text);
+    struct plan *again = plan_read(text.data, text.length, "plan", &error);
+    assert_good(again, error);
+    assert_good(plan_evaluate(again, request->profile, &error), error);
+    assert_string_equal(again->certificate.objective, "pipedream_ns");
+    assert_true(again->certificate.proved);
+    assert_int_equal(again->certificate.value_ns, (uint64_t)(result->value_ns + 0.5));
+    struct text order = { 0 };
+    for (size_t i = 0; again->order && i < result->layer_count; i++)
+        text_add(&order, "%u", again->order[i]);
+    assert_string_equal(order.length ? order.data : "", expected_order);
+    struct bottleneck_result *priced = bottleneck_of_plan(request, again, &error);
+    assert_good(priced, error);
+    assert_good(bottleneck_value(request, priced, &error), error);
+    assert_true(priced->value_ns == result->value_ns);
+    text_clear(&order);
+    text_clear(&text);
+    bottleneck_free(priced);
+    bottleneck_free(result);
+    plan_free(again);
+    plan_free(plan);
+}
+
+static void an_answer_is_a_plan_document(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *cluster, *order;
+        bool straight;
+    } shapes[] = { { "2 devices, 16GB, 1GB/s 0us", "0213", true },
+                  { "4 devices, 16GB, 1GB/s 0us", "", false },
+                  { "2 nodes x 2 devices, 16GB, 4GB/s 0us, 1GB/s 0us", "", true } };
+    struct error error = { 0 };
+    struct profile *profile = import_pipedream_text(diamond, strlen(diamond), "diamond", 1, &error);
+    assert_good(profile, error);
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        struct cluster *cluster = cluster_load(shapes[i].cluster, &error);
+        assert_good(cluster, error);
+        const struct bottleneck_request request = { .profile = profile, .cluster = cluster, .is_straight = shapes[i].straight };
+        check_document(&request, shapes[i].order);
+        cluster_free(cluster);
+    }
+    profile_free(profile);
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[sizeof cases / sizeof cases[0] + 3];
+    struct CMUnitTest tests[sizeof cases / sizeof cases[0] + 4];
     size_t count = 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         tests[count++] = (struct CMUnitTest)TEST_ROW(a_published_value_is_met, &cases[i]);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(the_authors_plan_of_vgg16_costs_four_percent_more);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(the_search_finds_the_best_of_all_plans);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(what_cannot_be_is_said);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(an_answer_is_a_plan_document);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

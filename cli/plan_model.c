@@ -1,0 +1,231 @@
+#include "cli/plan_model.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "common/json.h"
+#include "partitioner/bottleneck/bottleneck_plan.h"
+#include "partitioner/reprice.h"
+
+enum { KEY_MODEL = KEY_OWN, KEY_STRAIGHT, KEY_FEWER, KEY_ACTIVATIONS, KEY_HEED_MEMORY, KEY_REPLICAS, KEY_CPUS };
+
+static const struct argp_option options[] = {
+    { 0, 0, 0, 0, "By the busiest stage, as other planners have it:", 3 },
+    { "model", KEY_MODEL, "NAME", 0, "pipedream, max-load (dnn-partitioning's) or tps (Piper's); with --evaluate or --cuts, what that plan is worth", 3 },
+    { "straight", KEY_STRAIGHT, 0, 0, "No replicas", 3 },
+    { "fewer", KEY_FEWER, 0, 0, "Devices may be left without work", 3 },
+    { "activation-traffic", KEY_ACTIVATIONS, 0, 0, "pipedream: count what activations take on their way", 3 },
+    { "heed-memory", KEY_HEED_MEMORY, 0, 0, "Hold stages to the model's own rule about memory", 3 },
+    { "replicas", KEY_REPLICAS, "[N,...]", 0, "With --cuts: the devices of each stage", 3 },
+    { "cpus", KEY_CPUS, "N", 0, "max-load: processors of the host that may take layers", 3 },
+    { 0 },
+};
+
+static error_t check(const struct model_options *given, struct argp_state *state)
+{
+    const bool has_own = given->is_straight || given->may_use_fewer || given->counts_activations || given->heeds_memory
+                      || given->replicas || given->cpus;
+    if (!given->name && has_own)
+        argp_error(state, "--straight, --fewer, --activation-traffic, --heed-memory, --replicas and --cpus go with --model");
+    if (given->name && !given->options->shared.cluster)
+        argp_error(state, "--model needs a profile and --cluster");
+    if (given->name && given->options->shared.schedule)
+        argp_error(state, "--model plans for no schedule; leave --schedule out");
+    if (given->replicas && !given->by_hand->cuts)
+        argp_error(state, "--replicas says how many devices each stage has; give --cuts too");
+    return 0;
+}
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct model_options *given = state->input;
+    switch (key) {
+    case KEY_MODEL:
+        given->model = (enum bottleneck_model)option_name(argument, "--model", bottleneck_names, state);
+        given->name = argument;
+        given->options->is_partial = true;
+        return 0;
+    case KEY_STRAIGHT:
+        given->is_straight = true;
+        return 0;
+    case KEY_FEWER:
+        given->may_use_fewer = true;
+        return 0;
+    case KEY_ACTIVATIONS:
+        given->counts_activations = true;
+        return 0;
+    case KEY_HEED_MEMORY:
+        given->heeds_memory = true;
+        return 0;
+    case KEY_REPLICAS:
+        given->replicas = argument;
+        return 0;
+    case KEY_CPUS:
+        given->cpus = option_count(argument, "--cpus", 0, 4096, state);
+        return 0;
+    case ARGP_KEY_END:
+        return check(given, state);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp model_argp = { .options = options, .parser = take };
+
+// --- a plan that was given ------------------------------------------------------------
+
+// "[15,1]", brackets or not: how many numbers, or 0 with the error.
+static size_t read_counts(const char *text, const char *option, uint32_t *counts, size_t most, struct error *error)
+{
+    struct text whole = { 0 };
+    text_add(&whole, strchr(text, '[') ? "%s" : "[%s]", text);
+    struct json_document *document = NULL;
+    if (whole.failed)
+        error_no_memory(error, option);
+    else
+        document = json_parse(whole.data, whole.length, option, error);
+    text_clear(&whole);
+    if (!document)
+        return 0;
+    struct json list = json_root(document), item;
+    json_item_array(&list);
+    const size_t count = json_count(&list);
+    if (list.node && (count == 0 || count > most))
+        json_refuse(&list, "holds %zu numbers, of 1 to %zu", count, most);
+    for (size_t i = 0; i < count && i < most && json_next(&list, &item); i++)
+        counts[i] = (uint32_t)json_item_u64(&item, 1, 1 << 20);
+    const bool good = json_ok(document, error);
+    json_free(document);
+    return good ? count : 0;
+}
+
+static struct bottleneck_result *make_counted(const struct model_options *given,
+                                              const struct bottleneck_request *request, uint32_t *layers,
+                                              uint32_t *replicas, struct error *error)
+{
+    const size_t most = request->profile->layer_count;
+    const size_t stages = read_counts(given->by_hand->cuts, "--cuts", layers, most, error);
+    const size_t counts =
+        stages && given->replicas ? read_counts(given->replicas, "--replicas", replicas, most, error) : stages;
+    uint64_t sum = 0;
+    for (size_t s = 0; s < stages; s++)
+        sum += layers[s];
+    if (counts > 0 && counts != stages)
+        error_set(error, "--replicas has %zu numbers, but --cuts has %zu", counts, stages);
+    else if (counts > 0 && sum != most)
+        error_set(error, "--cuts: the stages hold %llu layers, the profile %zu", (unsigned long long)sum, most);
+    struct bottleneck_result *plan = counts == stages && counts > 0 && sum == most
+                                       ? bottleneck_create(request, stages, error) : NULL;
+    for (size_t s = 0; plan && s < stages; s++) {
+        plan->stages[s].first = s ? plan->stages[s - 1].end : 0;
+        plan->stages[s].end = plan->stages[s].first + layers[s];
+        plan->stages[s].replicas = given->replicas ? replicas[s] : 1;
+    }
+    return plan;
+}
+
+static struct bottleneck_result *make_given(const struct model_options *given, const struct bottleneck_request *request,
+                                            struct error *error)
+{
+    if (given->by_hand->evaluate) {
+        struct plan *plan = plan_load(given->by_hand->evaluate, error);
+        struct bottleneck_result *result = plan ? bottleneck_of_plan(request, plan, error) : NULL;
+        plan_free(plan);
+        return result;
+    }
+    const size_t layers = request->profile->layer_count;
+    uint32_t *counts = calloc(2 * layers + 1, sizeof counts[0]);
+    struct bottleneck_result *result = NULL;
+    if (counts)
+        result = make_counted(given, request, counts, counts + layers, error);
+    else
+        error_no_memory(error, "a plan");
+    free(counts);
+    return result;
+}
+
+// Its table, and how far it is from the best.
+static int run_given(const struct model_options *given, const struct bottleneck_request *request, struct error *error)
+{
+    struct bottleneck_result *plan = make_given(given, request, error);
+    if (!plan || !bottleneck_value(request, plan, error)) {
+        bottleneck_free(plan);
+        return command_fail(error);
+    }
+    struct bottleneck_result *best = bottleneck_search(request, error);
+    struct text table = { 0 };
+    bottleneck_print_given(request, plan, best, &table);
+    bottleneck_free(best);
+    bottleneck_free(plan);
+    return command_write(&table, NULL, 0);
+}
+
+// --- a plan that is searched for ------------------------------------------------------
+
+static int print_plan(const struct bottleneck_request *request, const struct bottleneck_result *result,
+                      const struct holding *holding, const struct shared_options *output, struct error *error)
+{
+    struct text table = { 0 };
+    bottleneck_print(request, result, &table);
+    if (!output->json && !output->output)
+        return command_write(&table, NULL, 0);
+    struct plan_excess excess;
+    struct plan *plan = bottleneck_plan(request, result, holding, error);
+    if (!plan || !plan_find_excess(plan, &excess, error)) {
+        plan_free(plan);
+        text_clear(&table);
+        return command_fail(error);
+    }
+    if (excess.lacks_bytes > 0) {
+        struct text says = { 0 };
+        plan_say_excess(plan, &excess, &says);
+        fprintf(stderr, "weir: the model does not look at it, but the plan does not fit: %s\n", says.failed ? "" : says.data);
+        text_clear(&says);
+    }
+    const int code = plan_output(plan, output, &table, 0);
+    plan_free(plan);
+    return code;
+}
+
+static struct bottleneck_request make_request(const struct model_options *given, const struct plan_request *loaded)
+{
+    const struct shared_options *shared = &given->options->shared;
+    return (struct bottleneck_request){
+        .model = given->model,
+        .profile = loaded->profile,
+        .cluster = loaded->cluster,
+        .machines = (uint32_t)shared->ranks,
+        .micro_batches = (uint32_t)shared->micro_batches,
+        .heed_memory = given->heeds_memory,
+        .is_straight = given->is_straight,
+        .may_use_fewer = given->may_use_fewer,
+        .counts_activations = given->counts_activations,
+        .cpus = (uint32_t)given->cpus,
+        .budget = given->options->budget,
+        .interrupted = loaded->request.interrupted,
+    };
+}
+
+int model_run(const struct model_options *given, const struct shared_options *output)
+{
+    struct error error = { 0 };
+    struct plan_request loaded;
+    // The models know no schedule; their plans run by PipeDream's.
+    const struct plan_defaults defaults = { .document = "--model", .schedule = "pipedream", .micro_batches = 1 };
+    if (!plan_request_load(given->options, &defaults, &loaded, &error))
+        return command_fail(&error);
+    const struct bottleneck_request request = make_request(given, &loaded);
+    int code;
+    if (given_plan_is_asked(given->by_hand)) {
+        code = run_given(given, &request, &error);
+    } else {
+        struct bottleneck_result *result = bottleneck_search(&request, &error);
+        code = result ? print_plan(&request, result, &loaded.request.holding, output, &error) : command_fail(&error);
+        bottleneck_free(result);
+    }
+    plan_request_clear(&loaded);
+    return code;
+}

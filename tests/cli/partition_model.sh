@@ -1,0 +1,48 @@
+# Plans by PipeDream's own model: searched for, given, written, refused.
+exec 2>&1
+tab=$'\t'
+cat > net.graph.txt <<END
+node1 -- Input0 -- forward_compute_time=9.000, backward_compute_time=0.000, activation_size=64.0, parameter_size=0.000
+node2 -- Conv2d(3, 8) -- forward_compute_time=4.000, backward_compute_time=8.000, activation_size=2048000.0, parameter_size=2560.000
+node3 -- Conv2d(8, 8) -- forward_compute_time=3.000, backward_compute_time=6.000, activation_size=1024000.0, parameter_size=25600.000
+node4 -- Conv2d(8, 8) -- forward_compute_time=2.000, backward_compute_time=4.000, activation_size=1024000.0, parameter_size=25600.000
+node5 -- Concat(1) -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=2048000.0, parameter_size=0.000
+node6 -- Linear(in_features=16, out_features=9) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=256.0, parameter_size=25600000.000
+${tab}node1 -- node2
+${tab}node2 -- node3
+${tab}node2 -- node4
+${tab}node3 -- node5
+${tab}node4 -- node5
+${tab}node5 -- node6
+END
+weir import pipedream net.graph.txt -o net.json
+four='4 devices, 16GB, 1GB/s 0us'
+echo "--- searched"
+weir partition net.json --model pipedream --cluster "$four" -o plan.json
+echo "--- without replicas, with what passes"
+weir partition net.json --model pipedream --cluster "3 devices, 16GB, 100MB/s 0us" --straight --activation-traffic
+echo "--- in little memory, on fewer"
+weir partition net.json --model pipedream --cluster "$four" --memory 2MB --heed-memory --fewer
+echo "--- servers"
+weir partition net.json --model pipedream --cluster "2 nodes x 2 devices, 16GB, 10GB/s 0us, 1GB/s 0us" -o servers.json
+echo "--- the plan is one"
+grep -E '"(objective|value_ns|lower_bound_ns|proved)"' plan.json
+weir simulate plan.json > /dev/null && echo runs
+weir partition net.json --model pipedream --cluster "$four" --evaluate plan.json | tail -1
+weir partition net.json --model pipedream --cluster "2 nodes x 2 devices, 16GB, 10GB/s 0us, 1GB/s 0us" --evaluate servers.json | tail -1
+echo "--- given"
+weir partition net.json --model pipedream --cluster "$four" --cuts '[5,1]' --replicas '[3,1]'
+echo "--- refused"
+ask() { weir partition net.json "$@" 2>&1 | head -1; }
+ask --model pipedream
+ask --straight --cluster "$four" --schedule 1f1b --micro-batches 4
+ask --model best --cluster "$four"
+ask --model pipedream --cluster "$four" --schedule 1f1b
+ask --model pipedream --cluster "$four" --replicas '[1,2]'
+ask --model pipedream --cluster "$four" --cuts '[5,1]' --replicas '[4]'
+ask --model pipedream --cluster "$four" --cuts '[5,2]'
+ask --model pipedream --cluster "$four" --cuts '[5,0,1]'
+ask --model pipedream --cluster "$four" --cuts '[5,1]' --replicas '[4,1]'
+ask --model pipedream --cluster "9 devices, 16GB, 1GB/s 0us" --straight
+ask --model pipedream --cluster "2 nodes x 3 devices, 16GB, 10GB/s 0us, 1GB/s 0us" --ranks 4
+ask --model pipedream --cluster "$four" --memory 1B --heed-memory --straight
