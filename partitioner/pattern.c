@@ -158,21 +158,32 @@ bool pattern_can_loop(const struct pattern *pattern, uint32_t s)
     return pattern->is_known && s + 1 < pattern->ranks && pattern->warm[s] == pattern->warm[s + 1] + 1;
 }
 
-// One whole way of the first micro-batch; then, from B_s(0), as many loops as there are
-// forwards for, and what is left of s, which is backwards and now and then a forward:
+// Out of s with the first micro-batch and back; then, from B_s(0), as many loops as there
+// are forwards for, and what is left of s, which is backwards and now and then a forward:
 //
-//     all + k loop + (m - 1 - k a) B + max(0, m - w - k a) F
+//     before + FB + after + k loop + (m - 1 - k a) B + max(0, m - w - k a) F
 //
-// or the mirror of it, B and F in each other's place. A run that goes on has forwards
-// for all.
+// or the mirror of it, B and F in each other's place; and the messages of the link
+// behind s instead, if the loop takes it. Or out once more with a later one, the last
+// for which there are whole loops in between, w after the last loop:
+//
+//     before + 2 (FB + after) + k loop + what is left of s
+//
+// A run that goes on has forwards for all.
 uint64_t pattern_loop_bound(const struct pattern *pattern, uint32_t s, uint32_t stages, uint64_t loop_ns,
-                            uint64_t all_ns, const struct pattern_stage *stage)
+                            uint64_t before_ns, uint64_t after_ns, const struct pattern_stage *stage)
 {
     const uint64_t f = stage->forward_ns, b = stage->backward_ns, m = pattern->counted, w = pattern->warm[s];
+    const uint64_t out = f + b + after_ns, busy = larger(stage->forward_busy_ns, stage->backward_busy_ns);
+    const uint64_t once = larger(larger(f, b), stages > 1 ? busy : 0);
+    const uint64_t loops = m > w ? (m - 1 - w) / stages : 0, rest = m > w ? m - 1 - w - loops * stages : 0;
+    const uint64_t twice = m > w ? 2 * out + loops * loop_ns + rest * (pattern->goes_on ? f + b : larger(f, b)) : 0;
     if (pattern->goes_on)
-        return all_ns + (m - 1) / stages * loop_ns + (m - 1) % stages * (f + b);
-    const uint64_t loops = m > w ? (m - 1 - w) / stages + 1 : 0, on = loops * stages;
-    return all_ns + loops * loop_ns + (m - 1 - on) * larger(f, b) + (m > w + on ? m - w - on : 0) * (f < b ? f : b);
+        return before_ns + larger(twice, out + (m - 1) / stages * loop_ns + (m - 1) % stages * (f + b));
+    const uint64_t on = m > w ? (loops + 1) * stages : 0;
+    const uint64_t forwards = m > w + on ? m - w - on : 0;
+    const uint64_t left = larger((m - 1 - on) * larger(f, b) + forwards * (f < b ? f : b), (m - 1 - on) * once);
+    return before_ns + larger(twice, out + on / stages * loop_ns + left);
 }
 
 // --- the longest path ---------------------------------------------------------------

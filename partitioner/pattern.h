@@ -81,11 +81,11 @@ uint64_t pattern_stage_bound(const struct pattern *pattern, uint32_t s, const st
 //       |                                    s's order, w_s micro-batches on
 //     F_s(i + stages)
 //
-//   loop_ns   F + B of all of them, and the ways between them (or less)
-//   all_ns    the whole way of one micro-batch through all stages and back (or less)
-//   stage     stage s
+//   loop_ns               F + B of all of them, and the ways between them (or less)
+//   before_ns, after_ns   as of pattern_stage_bound()
+//   stage                 stage s
 uint64_t pattern_loop_bound(const struct pattern *pattern, uint32_t s, uint32_t stages, uint64_t loop_ns,
-                            uint64_t all_ns, const struct pattern_stage *stage);
+                            uint64_t before_ns, uint64_t after_ns, const struct pattern_stage *stage);
 
 // Whether a loop may go through stages s and s + 1.
 bool pattern_can_loop(const struct pattern *pattern, uint32_t s);

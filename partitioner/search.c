@@ -264,6 +264,12 @@ static struct plan *run(struct search *search, struct error *error)
     if (!tables_fill(&search->tables, problem, NO_WAY, false, error) || !search_first(search, error)
         || (search->best_ns == NO_WAY && !problem_is_interrupted(problem) && !begin_from_shortage(search, error)))
         return NULL;
+    if (problem->bounds_hold && search->best_ns != NO_WAY) {
+        search->floor_ns = search->tables.head[table_cell(&search->tables, problem->ranks, problem->layers)];
+        const uint64_t share = problem->budget > problem->work ? (problem->budget - problem->work) / 3 : 0;
+        if (!search_loops(search, problem->work + share, &search->floor_ns, error))
+            return NULL;
+    }
     // What a better plan can look like is known more sharply now. Without a plan the
     // tables stay as they are.
     if (problem->bounds_hold && search->best_ns != NO_WAY

@@ -153,17 +153,22 @@ static uint64_t try_move(struct dive *dive, const struct decision *start, uint32
     return search_score(search, &dive->decision);
 }
 
+// What moves from one plan may cost at most, as a part of the budget.
+#define DESCENT_PART 16
+
 // Moves single cuts and runs of cuts as long as that helps; `start` is where it ends.
 static void descend(struct dive *dive, struct decision *start, uint64_t value)
 {
     static const int64_t steps[] = { 1, -1, 2, -2, 3, -3, 5, -5, 8, -8 };
-    const uint32_t ranks = dive->search->problem->ranks;
+    struct problem *problem = dive->search->problem;
+    const uint32_t ranks = problem->ranks;
+    const uint64_t until = problem->work + problem->budget / DESCENT_PART;
     for (bool better = true; better;) {
         better = false;
         for (uint32_t from = 1; from < ranks; from++) {
             for (uint32_t to = from; to < ranks && to < from + 6; to++) {
                 for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-                    if (problem_must_stop(dive->search->problem) || dive->error->kind != ERROR_NONE)
+                    if (problem->work > until || problem_must_stop(problem) || dive->error->kind != ERROR_NONE)
                         return;
                     const uint64_t moved = try_move(dive, start, from, to, steps[i]);
                     if (moved >= value)
@@ -195,6 +200,16 @@ static void wander(struct dive *dive, struct decision *start)
         decision_copy(start, &dive->decision, ranks);
         descend(dive, start, value);
     }
+}
+
+bool search_descend(struct search *search, struct decision *decision, struct error *error)
+{
+    struct dive dive = { .search = search, .error = error };
+    const bool good = decision_create(&dive.decision, search->problem->ranks, error);
+    if (good)
+        descend(&dive, decision, search_score(search, decision));
+    decision_clear(&dive.decision);
+    return good && error->kind == ERROR_NONE;
 }
 
 bool search_first(struct search *search, struct error *error)

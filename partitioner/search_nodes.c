@@ -285,7 +285,7 @@ static struct node root_of(const struct open_list *list)
     const struct problem *problem = search->problem;
     struct node root = { .parent = NO_PARENT, .edge = list->from_last ? problem->layers : 0, .left = problem->ranks };
     const uint64_t head = search->tables.head[table_cell(&search->tables, problem->ranks, problem->layers)];
-    root.bound = problem->bounds_hold ? head : least_first_bound(search);
+    root.bound = problem->bounds_hold ? larger(head, search->floor_ns) : least_first_bound(search);
     root.order = root.bound;
     return root;
 }

@@ -3,6 +3,7 @@
 //
 //     search.c         the whole, and the plan that comes of it
 //     search_first.c   a first good plan: straight by bounds, then small moves
+//     search_loops.c   a bound, and better plans, by ruling out what loops through stages take
 //     search_nodes.c   nodes in order of their bounds, until none is left
 //     search_async.c   what is known where the objective is a difference of times
 #ifndef PARTITIONER_SEARCH_STATE_H
@@ -31,6 +32,7 @@ struct search {
     struct decision best;
     uint64_t best_ns;                 // NO_WAY: none yet
     uint64_t lost_ns;                 // least bound of what was given up without being looked at
+    uint64_t floor_ns;                // no plan takes less
 };
 
 bool decision_create(struct decision *decision, uint32_t ranks, struct error *error);
@@ -45,6 +47,14 @@ void search_lose(struct search *search, uint64_t bound_ns);
 
 // Finds a good plan quickly, or none.
 bool search_first(struct search *search, struct error *error);
+
+// Small moves of a decision's cuts, as long as they help; `decision` is where that ends.
+bool search_descend(struct search *search, struct decision *decision, struct error *error);
+
+// Raises a bound that no plan can beat as far as targets can be ruled out, and looks for
+// plans at those that cannot, until so much work is done. The tables learn which places
+// are no part of a plan better than the best.
+bool search_loops(struct search *search, uint64_t until, uint64_t *bound_ns, struct error *error);
 
 // Opens nodes, from the last stage or from the first, until none is left whose bound
 // is below the best; *least_open_ns is the least bound left, NO_WAY if none is.

@@ -18,6 +18,8 @@ bool tables_create(struct tables *tables, const struct problem *problem, struct 
         *all[i] = malloc(cells_of(tables) * sizeof **all[i]);
         good &= *all[i] != NULL;
     }
+    tables->is_closed = calloc(cells_of(tables), sizeof tables->is_closed[0]);
+    good &= tables->is_closed != NULL;
     if (problem->pattern.is_drained) {
         tables->fronts = calloc(cells_of(tables), sizeof tables->fronts[0]);
         good &= tables->fronts != NULL;
@@ -41,6 +43,7 @@ void tables_clear(struct tables *tables)
     free(tables->tail);
     free(tables->family);
     free(tables->slowest);
+    free(tables->is_closed);
     *tables = (struct tables){ 0 };
 }
 
@@ -54,7 +57,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static bool can_end(const struct problem *problem, uint32_t stage, uint32_t end)
+bool tables_can_end(const struct problem *problem, uint32_t stage, uint32_t end)
 {
     return problem->can_cut[end] && (end == problem->layers) == (stage + 1 == problem->ranks);
 }
@@ -134,27 +137,29 @@ static void clear_fronts(struct tables *tables)
 
 // --- edges --------------------------------------------------------------------------
 
-struct edge_bound {
-    struct pattern_stage stage;
-    uint64_t round, way, bound;
-};
-
-static struct edge_bound bound_edge(const struct tables *tables, const struct problem *problem, uint32_t s,
-                                    uint32_t first, uint32_t end, uint64_t recompute_ns)
+static void bound_edge(const struct tables *tables, const struct problem *problem, uint32_t s, uint32_t first,
+                       uint32_t end, uint64_t recompute_ns, struct table_edge *edge)
 {
-    struct edge_bound edge = { .stage = problem_stage(problem, s, first, end, recompute_ns), .bound = NO_WAY };
-    edge.round = pattern_round_ns(&edge.stage);
-    edge.way = edge.round - edge.stage.forward_ns - edge.stage.backward_ns;
-    const uint64_t before = tables->before[table_cell(tables, s, first)];
-    const uint64_t behind = tables->behind[table_cell(tables, s + 1, end)];
-    if (before != NO_WAY && behind != NO_WAY)
-        edge.bound = pattern_stage_bound(&problem->pattern, s, &edge.stage, before, edge.way + behind);
-    return edge;
+    edge->stage = problem_stage(problem, s, first, end, recompute_ns);
+    edge->round = pattern_round_ns(&edge->stage);
+    edge->way = edge->round - edge->stage.forward_ns - edge->stage.backward_ns;
+    edge->before = tables->before[table_cell(tables, s, first)];
+    edge->behind = tables->behind[table_cell(tables, s + 1, end)];
+    edge->bound = NO_WAY;
+    if (edge->before != NO_WAY && edge->behind != NO_WAY)
+        edge->bound = pattern_stage_bound(&problem->pattern, s, &edge->stage, edge->before, edge->way + edge->behind);
 }
 
-// A longer stage only has a larger bound: the rest of a row need not be looked at
-// once its work alone passes the limit.
-static bool is_too_long(const struct problem *problem, uint32_t s, uint32_t first, uint32_t end, uint64_t limit)
+bool tables_edge(const struct tables *tables, const struct problem *problem, uint32_t s, uint32_t first, uint32_t end,
+                 struct table_edge *edge)
+{
+    const uint64_t recompute = known_recompute(problem, s, first, end);
+    if (recompute != NO_WAY)
+        bound_edge(tables, problem, s, first, end, recompute, edge);
+    return recompute != NO_WAY;
+}
+
+bool tables_is_too_long(const struct problem *problem, uint32_t s, uint32_t first, uint32_t end, uint64_t limit)
 {
     if (limit == NO_WAY)
         return false;
@@ -173,9 +178,11 @@ static void begin_behind(struct tables *tables)
 }
 
 static void use_edge_behind(struct tables *tables, const struct problem *problem, uint32_t s, uint32_t first,
-                            uint32_t end, const struct edge_bound *edge)
+                            uint32_t end, const struct table_edge *edge)
 {
     const size_t to = table_cell(tables, s, first), from = table_cell(tables, s + 1, end);
+    if (tables->is_closed[from])
+        return;
     const uint64_t work = edge->stage.forward_ns + edge->stage.backward_ns;
     const uint64_t family = larger(work * problem->pattern.counted, edge->round + tables->family[from]);
     tables->behind[to] = smaller(tables->behind[to], tables->behind[from] + edge->round);
@@ -190,15 +197,12 @@ static void fill_behind(struct tables *tables, const struct problem *problem, ui
     for (uint32_t s = problem->ranks; s-- > 0;) {
         for (uint32_t first = s; first < problem->layers; first++) {
             for (uint32_t end = first + 1; end <= problem->layers; end++) {
-                if (is_too_long(problem, s, first, end, limit))
+                if (tables_is_too_long(problem, s, first, end, limit))
                     break;
-                if (!can_end(problem, s, end) || tables->behind[table_cell(tables, s + 1, end)] == NO_WAY)
+                if (!tables_can_end(problem, s, end) || tables->behind[table_cell(tables, s + 1, end)] == NO_WAY)
                     continue;
-                const uint64_t recompute = known_recompute(problem, s, first, end);
-                if (recompute == NO_WAY)
-                    continue;
-                const struct edge_bound edge = bound_edge(tables, problem, s, first, end, recompute);
-                if (limit == NO_WAY || edge.bound < limit)
+                struct table_edge edge;
+                if (tables_edge(tables, problem, s, first, end, &edge) && (limit == NO_WAY || edge.bound < limit))
                     use_edge_behind(tables, problem, s, first, end, &edge);
             }
         }
@@ -208,7 +212,7 @@ static void fill_behind(struct tables *tables, const struct problem *problem, ui
 // --- from the first stage down ----------------------------------------------------------
 
 static bool use_edge(struct tables *tables, const struct problem *problem, uint32_t s, uint32_t first, uint32_t end,
-                     const struct edge_bound *edge)
+                     const struct table_edge *edge)
 {
     const size_t from = table_cell(tables, s, first), to = table_cell(tables, s + 1, end);
     tables->before[to] = smaller(tables->before[to], tables->before[from] + edge->round);
@@ -224,20 +228,14 @@ static bool use_edge(struct tables *tables, const struct problem *problem, uint3
 static bool visit_edge(struct tables *tables, struct problem *problem, uint32_t s, uint32_t first, uint32_t end,
                        uint64_t limit, bool exact, struct error *error)
 {
-    uint64_t recompute = known_recompute(problem, s, first, end);
-    if (recompute == NO_WAY)
-        return true;
-    struct edge_bound edge = bound_edge(tables, problem, s, first, end, recompute);
-    if (edge.bound >= limit)
+    struct table_edge edge;
+    if (tables->is_closed[table_cell(tables, s + 1, end)] || !tables_edge(tables, problem, s, first, end, &edge)
+        || edge.bound >= limit)
         return true;
     if (exact && !problem_known(problem, s, first, end) && !problem_must_stop(problem)) {
         if (!problem_least(problem, s, first, end, error))
             return false;
-        recompute = known_recompute(problem, s, first, end);
-        if (recompute == NO_WAY)
-            return true;
-        edge = bound_edge(tables, problem, s, first, end, recompute);
-        if (edge.bound >= limit)
+        if (!tables_edge(tables, problem, s, first, end, &edge) || edge.bound >= limit)
             return true;
     }
     return use_edge(tables, problem, s, first, end, &edge) || error_no_memory(error, "a search");
@@ -263,9 +261,9 @@ static bool fill_before(struct tables *tables, struct problem *problem, uint64_t
                 continue;
             problem->work += 1 + (problem->layers - first) / 16;
             for (uint32_t end = first + 1; end <= problem->layers; end++) {
-                if (is_too_long(problem, s, first, end, limit))
+                if (tables_is_too_long(problem, s, first, end, limit))
                     break;
-                if (can_end(problem, s, end) && !visit_edge(tables, problem, s, first, end, limit, exact, error))
+                if (tables_can_end(problem, s, end) && !visit_edge(tables, problem, s, first, end, limit, exact, error))
                     return false;
             }
         }

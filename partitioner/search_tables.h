@@ -41,6 +41,7 @@ struct tables {
     uint64_t *tail;     // the largest stage bound
     uint64_t *family;   // the largest sum of rounds of k .. s - 1 and m (F + B) of s
     uint64_t *slowest;  // the largest F + B
+    bool *is_closed;    // whether no way from here on can be part of a better plan (search_loops.c)
 };
 
 bool tables_create(struct tables *tables, const struct problem *problem, struct error *error);
@@ -50,6 +51,25 @@ static inline size_t table_cell(const struct tables *tables, uint32_t k, uint32_
 {
     return (size_t)k * (tables->layers + 1) + b;
 }
+
+// A stage with layers [first, end) and what the tables know of its surroundings.
+struct table_edge {
+    struct pattern_stage stage;
+    uint64_t round, way;      // of a micro-batch, with and without F and B
+    uint64_t before, behind;  // of the tables
+    uint64_t bound;           // NO_WAY where there is no way before or behind
+};
+
+// Fills in what is known of an edge; false if it is known not to fit.
+bool tables_edge(const struct tables *tables, const struct problem *problem, uint32_t s, uint32_t first, uint32_t end,
+                 struct table_edge *edge);
+
+// Whether stage s may end there.
+bool tables_can_end(const struct problem *problem, uint32_t stage, uint32_t end);
+
+// A longer stage only has a larger bound: the rest of a row need not be looked at
+// once its work alone passes the limit.
+bool tables_is_too_long(const struct problem *problem, uint32_t s, uint32_t first, uint32_t end, uint64_t limit);
 
 // Fills all tables. `limit_ns`: only plans below it matter (NO_WAY: all do).
 // `exact`: work out what edges below the limit must recompute, until the problem

@@ -113,8 +113,9 @@ static uint64_t best_loop_bound(const struct pipe *pipe, const struct pattern *p
     uint64_t best = 0, loop = 0;
     for (uint32_t t = s; t < pipe->ranks; t++) {
         loop += pipe->stages[t].forward_ns + pipe->stages[t].backward_ns;
-        best = larger(best, pattern_loop_bound(pattern, s, t - s + 1, loop, sum_rounds(pipe, 0, pipe->ranks),
-                                               &pipe->stages[s]));
+        const uint64_t work = pipe->stages[s].forward_ns + pipe->stages[s].backward_ns;
+        best = larger(best, pattern_loop_bound(pattern, s, t - s + 1, loop, sum_rounds(pipe, 0, s),
+                                               sum_rounds(pipe, s, pipe->ranks) - work, &pipe->stages[s]));
         if (!pattern_can_loop(pattern, t))
             break;
         loop += pattern_round_ns(&pipe->stages[t]) - pipe->stages[t].forward_ns - pipe->stages[t].backward_ns;
