@@ -25,9 +25,13 @@ struct chain {
     const struct order_choice **choice;
     uint64_t *bytes, *workspace;  // per rank, of the choices so far
     struct downset_walk walk;
+    uint64_t left;                // plans that may still be tried under these stages
     struct error *error;
     bool failed;
 };
+
+// Ways to recompute that are tried together under given stages; beyond, something is left out.
+#define MOST_TRIES 20000
 
 struct candidate {
     uint32_t to;
@@ -111,7 +115,7 @@ static uint64_t timed_bound(struct chain *chain, uint32_t s)
     const size_t next = order_cell(orders, s + 1, chain->at[s + 1]);
     const uint64_t way = pattern_round_ns(stage) - stage->forward_ns - stage->backward_ns;
     const struct pattern_rest rest = { way + orders->behind[next], way, orders->slowest[next] };
-    orders->coupled->work += 1 + (uint64_t)(s + 1) * orders->pattern.micro_batches / 64;
+    orders->coupled->work += 1 + (uint64_t)(s + 1) * orders->pattern.micro_batches * (1 + orders->pattern.goes_on) / 64;
     return pattern_time(&orders->pattern, orders->room, chain->as, 0, s + 1, s + 1 < orders->stages ? &rest : NULL,
                         PATTERN_NO_RANK);
 }
@@ -142,7 +146,7 @@ static uint64_t average_bound(const struct chain *chain, uint32_t s)
 static uint64_t bound_of(struct chain *chain, uint32_t s)
 {
     struct orders *orders = chain->orders;
-    if (!orders->coupled->flushes)
+    if (!orders->has_bounds)
         return 0;
     if (orders->pattern.is_known)
         return timed_bound(chain, s);
@@ -157,10 +161,10 @@ static bool fits(const struct chain *chain, uint32_t rank)
         <= chain->orders->request->cluster->devices[rank].memory_bytes;
 }
 
-static void try_choices(struct chain *chain, uint32_t s);
+static void try_choices(struct chain *chain, uint32_t s, uint64_t bound_ns);
 
 // With this choice on the ranks that hold the stage, if they have room, the stages behind it.
-static void try_choice(struct chain *chain, uint32_t s, const struct order_choice *choice)
+static void try_choice(struct chain *chain, uint32_t s, const struct order_choice *choice, uint64_t bound_ns)
 {
     const struct placement *placement = chain->orders->coupled->placement;
     const uint32_t copies = placement_copies(placement, s);
@@ -180,7 +184,7 @@ static void try_choice(struct chain *chain, uint32_t s, const struct order_choic
     }
     chain->choice[s] = choice;
     if (has_room)
-        try_choices(chain, s + 1);
+        try_choices(chain, s + 1, bound_ns);
     for (uint32_t copy = 0; copy < copies; copy++) {
         chain->bytes[placement_rank(placement, s, copy)] = before[2 * copy];
         chain->workspace[placement_rank(placement, s, copy)] = before[2 * copy + 1];
@@ -188,27 +192,40 @@ static void try_choice(struct chain *chain, uint32_t s, const struct order_choic
     free(before);
 }
 
-static void try_choices(struct chain *chain, uint32_t s)
+// What no choice of the stages that are still open can beat: they recompute the least there is.
+static uint64_t bound_of_choices(struct chain *chain)
+{
+    const struct orders *orders = chain->orders;
+    return orders->pattern.is_known ? timed_bound(chain, orders->stages - 1) : simulated_bound(chain);
+}
+
+static void try_choices(struct chain *chain, uint32_t s, uint64_t bound_ns)
 {
     struct orders *orders = chain->orders;
     if (s == orders->stages) {
+        chain->left--;
         note_if_better(chain);
         return;
     }
     const struct order_stage *of = chain->of[s];
-    const uint64_t least = chain->rows[s].recompute_ns;
+    const struct cost_row row = chain->rows[s];
+    const struct pattern_stage as = chain->as[s];
+    uint64_t bound = bound_ns;
     for (size_t i = 0; i < of->count && !chain->failed; i++) {
         chain->rows[s].recompute_ns = stage_scaled_ns(of->at[i].forward_ns, orders->coupled->speed[s]);
-        const uint64_t bound = i > 0 ? simulated_bound(chain) : 0;
+        chain->as[s] = order_pattern_stage(orders, s, chain->at[s], chain->at[s + 1], of->at[i].forward_ns);
+        if (i > 0)
+            bound = larger(bound, bound_of_choices(chain));
         if (i > 0 && bound >= orders->best.value_ns)
             break;  // those that follow take longer
-        if (coupled_must_stop(orders->coupled)) {
+        if (chain->left == 0 || coupled_must_stop(orders->coupled)) {
             orders_lose(orders, bound);
             break;
         }
-        try_choice(chain, s, &of->at[i]);
+        try_choice(chain, s, &of->at[i], bound);
     }
-    chain->rows[s].recompute_ns = least;
+    chain->rows[s] = row;
+    chain->as[s] = as;
 }
 
 static bool fits_as_it_is(struct chain *chain)
@@ -251,8 +268,9 @@ static void finish(struct chain *chain, uint64_t bound_ns)
     }
     if (!complete)
         orders_lose(orders, bound_ns);
+    chain->left = MOST_TRIES;
     if (!chain->failed)
-        try_choices(chain, 0);
+        try_choices(chain, 0, bound_ns);
 }
 
 // --- chains -------------------------------------------------------------------------------
@@ -271,7 +289,7 @@ static uint64_t expected(const struct chain *chain, uint32_t s, uint32_t to, uin
     const struct orders *orders = chain->orders;
     if (!order_may_end(orders, s, to))
         return NO_ORDER;
-    if (!orders->coupled->flushes)
+    if (!orders->has_bounds)
         return 0;
     const uint64_t tail = orders->tail[order_cell(orders, s + 1, to)];
     if (tail == NO_ORDER)
@@ -297,7 +315,6 @@ static struct candidate *list_candidates(struct chain *chain, uint32_t s, uint64
 {
     struct orders *orders = chain->orders;
     struct candidate *list = NULL;
-    const bool flushes = orders->coupled->flushes;
     uint32_t to = chain->at[s];
     size_t pairs = 0;
     *count = 0;
@@ -305,7 +322,7 @@ static struct candidate *list_candidates(struct chain *chain, uint32_t s, uint64
     bool more = orders->graph->is_reduced || downset_walk_next(&chain->walk, &to);
     for (; more && !chain->failed; more = downset_walk_next(&chain->walk, &to)) {
         pairs++;
-        if (flushes && orders->best.value_ns != NO_ORDER
+        if (orders->has_bounds && orders->best.value_ns != NO_ORDER
             && order_least_ns(orders, chain->at[s], to) >= orders->best.value_ns) {
             downset_walk_prune(&chain->walk);
             continue;

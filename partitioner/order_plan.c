@@ -19,6 +19,49 @@ enum {
 
 // --- beginning and end ------------------------------------------------------------------
 
+// Whether each link between neighbours carries the messages of one of them in one direction.
+static bool links_are_unshared(const struct network *network)
+{
+    const uint32_t channels = 2 * (network->ranks - 1);
+    for (uint32_t a = 0; a < channels; a++)
+        for (uint32_t b = 0; b < a; b++)
+            if (network->link_of[(size_t)((a + 1) / 2) * network->ranks + (a % 2 ? (a - 1) / 2 : a / 2 + 1)]
+                == network->link_of[(size_t)((b + 1) / 2) * network->ranks + (b % 2 ? (b - 1) / 2 : b / 2 + 1)])
+                return false;
+    return true;
+}
+
+static bool has_same_order(const struct orders *orders, uint32_t micro_batches, bool *same, struct error *error)
+{
+    const struct search_request *request = &orders->of_together;
+    struct pattern longer = { 0 };
+    struct schedule *order =
+        schedule_generate(request->schedule, request->ranks, request->chunks, micro_batches, error);
+    const bool good = order && pattern_read(order, &longer, error);
+    *same = good && longer.is_known
+         && memcmp(longer.warm, orders->pattern.warm, orders->pattern.ranks * sizeof longer.warm[0]) == 0;
+    pattern_clear(&longer);
+    schedule_free(order);
+    return good;
+}
+
+// The bounds of an asynchronous run hold where it goes on as it began.
+static bool read_pattern(struct orders *orders, struct error *error)
+{
+    const struct coupled *coupled = orders->coupled;
+    const uint32_t m = orders->request->micro_batches;
+    struct pattern *pattern = &orders->pattern;
+    bool same[2];
+    if (!pattern_read(coupled->order, pattern, error))
+        return false;
+    if (coupled->flushes || !pattern->is_known)
+        return true;
+    if (!has_same_order(orders, 2 * m, &same[0], error) || !has_same_order(orders, 3 * m, &same[1], error))
+        return false;
+    pattern->is_known = same[0] && same[1] && links_are_unshared(coupled->network) && pattern_continue(pattern);
+    return true;
+}
+
 static bool read_schedule(struct orders *orders, struct error *error)
 {
     const struct coupled *coupled = orders->coupled;
@@ -45,9 +88,11 @@ static bool read_schedule(struct orders *orders, struct error *error)
     }
     for (uint32_t r = 0; r < coupled->ranks; r++)
         orders->shares_ranks |= placement->stage_at[r + 1] - placement->stage_at[r] > 1;
-    if (!pattern_read(coupled->order, &orders->pattern, error))
+    if (!read_pattern(orders, error))
         return false;
-    orders->pattern.is_known &= coupled->flushes;  // else it has no bounds
+    orders->has_bounds = coupled->flushes || orders->pattern.is_known;
+    if (orders->pattern.goes_on)  // what its bounds count
+        orders->least = (struct coupled_work){ .forwards = orders->pattern.counted, .backwards = orders->pattern.counted };
     orders->room = pattern_room_create(coupled->ranks, orders->request->micro_batches, error);
     return orders->room != NULL;
 }
@@ -58,7 +103,7 @@ static bool allocate(struct orders *orders, struct error *error)
     struct order_best *best = &orders->best;
     uint64_t **tables[] = { &orders->before, &orders->behind, &orders->slowest, &orders->tail };
     bool good = true;
-    for (size_t i = 0; orders->coupled->flushes && i < sizeof tables / sizeof tables[0]; i++) {
+    for (size_t i = 0; orders->has_bounds && i < sizeof tables / sizeof tables[0]; i++) {
         *tables[i] = malloc(cells * sizeof **tables[i]);
         good &= *tables[i] != NULL;
     }
@@ -186,7 +231,7 @@ bool orders_search(struct orders *orders, uint64_t *bound_ns, struct error *erro
     uint64_t root = 0;
     if (!coupled_work_bound(coupled, &root, error))
         return false;
-    if (coupled->flushes) {
+    if (orders->has_bounds) {
         if (!order_tables_fill(orders, orders->best.value_ns, &whole, error))
             return false;
         if (whole && orders->tail[0] > root)
@@ -312,9 +357,8 @@ static bool try_chains(struct whole *whole, struct orders *orders, struct error 
 static bool try_all(struct whole *whole, bool *done, struct error *error)
 {
     *done = false;
-    const struct generator *generator = generator_find(whole->request.schedule, error);
-    struct orders *orders = generator ? orders_create(&whole->request, false, MOST_DOWNSETS, error) : NULL;
-    if (!orders && error->kind == ERROR_NONE && generator->weights == WEIGHTS_FLUSH)
+    struct orders *orders = orders_create(&whole->request, false, MOST_DOWNSETS, error);
+    if (!orders && error->kind == ERROR_NONE)
         orders = orders_create(&whole->request, true, MOST_REDUCED_DOWNSETS, error);
     const bool good = orders ? try_chains(whole, orders, error) : error->kind == ERROR_NONE;
     *done = good && orders;

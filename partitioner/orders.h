@@ -54,7 +54,8 @@ struct orders {
     struct profile *together;         // the profile with its blocks together, which `coupled` is of
     struct search_request of_together;
     struct coupled *coupled;
-    struct pattern pattern;           // is_known where its bounds hold
+    struct pattern pattern;           // is_known where its bounds hold; asynchronous: of a run that goes on
+    bool has_bounds;                  // some bound holds: of the pattern, or of what flushes
     struct pattern_room *room;
     bool shares_ranks;                // a rank has several stages
     uint32_t stages, downsets;
@@ -63,7 +64,7 @@ struct orders {
     struct coupled_work least;        // that any stage has of each
     struct order_stage **slots;       // by hash of (stage, from, to)
     size_t slot_count, slot_capacity;
-    // [s * downsets + d]; flushing schedules
+    // [s * downsets + d]; where there are bounds
     uint64_t *before;   // of the first s stages, up to d: the least sum of rounds
     uint64_t *behind;   // of stages s on, from d on: likewise
     uint64_t *slowest;  //   the least of the largest F + B
