@@ -295,7 +295,8 @@ static bool find_downsets(struct order_graph *graph, const struct glue *glue, si
             *error = reason;
         return false;
     }
-    graph->cut = calloc(graph->downsets->count, sizeof graph->cut[0]);
+    graph->downset_count = graph->downsets->count;
+    graph->cut = calloc(graph->downset_count, sizeof graph->cut[0]);
     if (!graph->cut)
         return error_no_memory(error, "the downsets of a model");
     for (uint32_t d = 0; d < graph->downsets->count; d++)
@@ -339,12 +340,93 @@ void order_graph_free(struct order_graph *graph)
     if (!graph)
         return;
     downsets_free(graph->downsets);
-    for (enum order_sum sum = 0; sum < ORDER_SUMS; sum++)
+    for (enum order_sum sum = 0; sum < ORDER_SUMS; sum++) {
         free(graph->sums[sum]);
+        free(graph->most[sum]);
+    }
     free(graph->cut);
     free(graph->edges);
     free(graph->block_of);
     free(graph);
+}
+
+// --- groups of downsets ------------------------------------------------------------------------
+
+static uint64_t work_of(const struct order_graph *graph, size_t downset)
+{
+    return graph->sums[SUM_FORWARD][downset] + graph->sums[SUM_BACKWARD][downset];
+}
+
+// The group of each downset: 0 and the last are the first and the last alone, and those in
+// between that are empty are left out.
+static uint32_t number_groups(const struct order_graph *graph, uint32_t groups, uint32_t *group_of, uint32_t *number)
+{
+    const size_t last = graph->downset_count - 1;
+    const uint64_t all = work_of(graph, last);
+    const uint32_t middle = groups - 2;
+    for (size_t d = 0; d <= last; d++) {
+        const uint64_t place = all ? (uint64_t)((unsigned __int128)work_of(graph, d) * middle / all) : 0;
+        group_of[d] = d == 0 ? 0 : d == last ? groups - 1 : 1 + (uint32_t)(place < middle ? place : middle - 1);
+        number[group_of[d]] = 1;
+    }
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < groups; i++)
+        if (number[i])
+            number[i] = count++;
+    for (size_t d = 0; d <= last; d++)
+        group_of[d] = number[group_of[d]];
+    return count;
+}
+
+static void gather(struct order_graph *graph, const uint32_t *group_of, uint64_t *least, uint64_t *most,
+                   const uint64_t *values, uint32_t groups)
+{
+    for (uint32_t i = 0; i < groups; i++)
+        least[i] = UINT64_MAX;
+    for (size_t d = 0; d < graph->downset_count; d++) {
+        const uint32_t group = group_of[d];
+        least[group] = values[d] < least[group] ? values[d] : least[group];
+        if (most)
+            most[group] = values[d] > most[group] ? values[d] : most[group];
+    }
+}
+
+static bool gather_all(struct order_graph *graph, const uint32_t *group_of, uint32_t groups)
+{
+    for (enum order_sum sum = 0; sum < ORDER_SUMS; sum++) {
+        uint64_t *least = calloc(groups, sizeof least[0]);
+        graph->most[sum] = calloc(groups, sizeof graph->most[sum][0]);
+        if (least && graph->most[sum])
+            gather(graph, group_of, least, graph->most[sum], graph->sums[sum], groups);
+        free(graph->sums[sum]);
+        graph->sums[sum] = least;
+        if (!least || !graph->most[sum])
+            return false;
+    }
+    uint64_t *cut = calloc(groups, sizeof cut[0]);
+    if (cut)
+        gather(graph, group_of, cut, NULL, graph->cut, groups);
+    free(graph->cut);
+    graph->cut = cut;
+    return cut != NULL;
+}
+
+bool order_graph_coarsen(struct order_graph *graph, uint32_t groups, struct error *error)
+{
+    uint32_t *group_of = calloc(graph->downset_count, sizeof group_of[0]);
+    uint32_t *number = calloc(groups, sizeof number[0]);
+    bool good = group_of && number;
+    if (good) {
+        const uint32_t count = number_groups(graph, groups, group_of, number);
+        good = gather_all(graph, group_of, count);
+        graph->downset_count = count;
+        graph->is_reduced = true;  // stages may be empty
+        downsets_free(graph->downsets);
+        graph->downsets = NULL;
+    }
+    free(group_of);
+    free(number);
+    return good || error_no_memory(error, "the downsets of a model");
 }
 
 // --- asking ---------------------------------------------------------------------------------

@@ -31,8 +31,10 @@ struct order_graph {
     uint32_t *block_of;           // of each layer
     struct edge *edges;           // between blocks
     size_t edge_count;
-    struct downsets *downsets;    // of blocks
+    struct downsets *downsets;    // of blocks; NULL once the graph is coarse
+    size_t downset_count;
     uint64_t *sums[ORDER_SUMS];   // of each downset: ns of F, B, I, W; bytes of weights
+    uint64_t *most[ORDER_SUMS];   // of a coarse graph: the most that one of the group has; sums are the least
     uint64_t *cut;                // of each downset: bytes of a message from it to what is behind
 };
 
@@ -40,6 +42,15 @@ struct order_graph {
 struct order_graph *order_graph_create(const struct profile *profile, bool reduce, size_t most_downsets, bool *too_many,
                                        struct error *error);
 void order_graph_free(struct order_graph *graph);
+
+// Puts downsets of about as much work into groups, at most so many, in order of their
+// work; the empty set and that of all layers stay alone. A stage from one group to
+// another takes at least what the least of the one has more than the most of the other:
+//
+//     group a   1000 .. 1009 us       group b   1400 .. 1409 us      a stage from a to b: 391 us
+//
+// Bounds over a coarse graph hold for the whole one; of plans it knows nothing.
+bool order_graph_coarsen(struct order_graph *graph, uint32_t groups, struct error *error);
 
 // The layers of downset `to` that are not in `from`, ascending, which is an order in
 // which each comes after what it reads from; returns how many.

@@ -15,6 +15,8 @@
 enum {
     MOST_DOWNSETS = 3000,           // as the graph is
     MOST_REDUCED_DOWNSETS = 60000,  // once layers without time are put to others
+    MOST_COARSE_DOWNSETS = 500000,  // where only a bound is asked for
+    GROUPS = 1000,
 };
 
 // --- beginning and end ------------------------------------------------------------------
@@ -99,6 +101,7 @@ static bool read_schedule(struct orders *orders, struct error *error)
 
 static bool allocate(struct orders *orders, struct error *error)
 {
+    orders->downsets = (uint32_t)orders->graph->downset_count;
     const size_t cells = ((size_t)orders->stages + 1) * orders->downsets, stages = orders->stages;
     struct order_best *best = &orders->best;
     uint64_t **tables[] = { &orders->before, &orders->behind, &orders->slowest, &orders->tail };
@@ -130,10 +133,11 @@ static bool make_coupled(struct orders *orders, struct error *error)
     return orders->coupled != NULL;
 }
 
-struct orders *orders_create(const struct search_request *request, bool reduce, size_t most, struct error *error)
+struct orders *orders_create(const struct search_request *request, enum orders_graph kind, size_t most,
+                             struct error *error)
 {
     bool too_many;
-    struct order_graph *graph = order_graph_create(request->profile, reduce, most, &too_many, error);
+    struct order_graph *graph = order_graph_create(request->profile, kind != ORDERS_AS_IS, most, &too_many, error);
     struct orders *orders = graph ? calloc(1, sizeof *orders) : NULL;
     if (!orders) {
         order_graph_free(graph);
@@ -143,9 +147,9 @@ struct orders *orders_create(const struct search_request *request, bool reduce, 
     }
     orders->request = request;
     orders->graph = graph;
-    orders->downsets = (uint32_t)graph->downsets->count;
     orders->lost_ns = orders->best.value_ns = NO_ORDER;
-    if (make_coupled(orders, error) && read_schedule(orders, error) && allocate(orders, error))
+    if (make_coupled(orders, error) && (kind != ORDERS_COARSE || order_graph_coarsen(graph, GROUPS, error))
+        && read_schedule(orders, error) && allocate(orders, error))
         return orders;
     orders_free(orders);
     return NULL;
@@ -242,7 +246,7 @@ bool orders_search(struct orders *orders, uint64_t *bound_ns, struct error *erro
             return false;
         whole = chains * (double)(1 + coupled->actions / 32) <= (double)coupled->budget;
     }
-    if (!whole)
+    if (!whole || !orders->graph->downsets)
         orders_lose(orders, root);
     else if (!order_nodes(orders, error))
         return false;
@@ -357,18 +361,27 @@ static bool try_chains(struct whole *whole, struct orders *orders, struct error 
 static bool try_all(struct whole *whole, bool *done, struct error *error)
 {
     *done = false;
-    struct orders *orders = orders_create(&whole->request, false, MOST_DOWNSETS, error);
+    struct orders *orders = orders_create(&whole->request, ORDERS_AS_IS, MOST_DOWNSETS, error);
     if (!orders && error->kind == ERROR_NONE)
-        orders = orders_create(&whole->request, true, MOST_REDUCED_DOWNSETS, error);
+        orders = orders_create(&whole->request, ORDERS_REDUCED, MOST_REDUCED_DOWNSETS, error);
     const bool good = orders ? try_chains(whole, orders, error) : error->kind == ERROR_NONE;
     *done = good && orders;
     orders_free(orders);
     return good;
 }
 
-// What no order can beat where there are too many to try: the work alone.
-static bool bound_work(struct whole *whole, struct error *error)
+// What no order can beat where there are too many to try: of groups of downsets, or, where
+// even these are not all known, the work alone.
+static bool bound_orders(struct whole *whole, struct error *error)
 {
+    struct orders *orders = orders_create(&whole->request, ORDERS_COARSE, MOST_COARSE_DOWNSETS, error);
+    if (orders) {
+        const bool good = try_chains(whole, orders, error);
+        orders_free(orders);
+        return good;
+    }
+    if (error->kind != ERROR_NONE)
+        return false;
     struct coupled *coupled = coupled_create(&whole->request, error);
     const bool good = coupled && coupled_work_bound(coupled, &whole->bound_ns, error);
     coupled_free(coupled);
@@ -395,7 +408,7 @@ static bool try_linear(struct whole *whole, struct error *error)
         profile_free(ordered);
     }
     free(order);
-    return good && bound_work(whole, error);
+    return good && bound_orders(whole, error);
 }
 
 struct plan *plan_search_orders(const struct search_request *given, struct error *error)

@@ -116,6 +116,21 @@ static void visit(struct filling *filling, struct downset_walk *walk, uint32_t f
         use_behind(orders, filling->limit_ns, from, from);
 }
 
+// The same where they are groups in order of their work.
+static void visit_groups(struct filling *filling, uint32_t from, bool forwards)
+{
+    struct orders *orders = filling->orders;
+    for (uint32_t to = orders->downsets; to-- > from + 1 && !forwards;)
+        if (order_least_ns(orders, from, to) < filling->limit_ns)
+            use_behind(orders, filling->limit_ns, from, to);
+    if (!forwards)
+        use_behind(orders, filling->limit_ns, from, from);
+    for (uint32_t to = from; to < orders->downsets && forwards; to++)
+        if (order_least_ns(orders, from, to) < filling->limit_ns)
+            use_before(orders, from, to);
+    filling->pairs += orders->downsets - from;
+}
+
 static bool goes_on(struct filling *filling)
 {
     struct coupled *coupled = filling->orders->coupled;
@@ -135,14 +150,19 @@ static void begin(struct orders *orders)
 bool order_tables_fill(struct orders *orders, uint64_t limit_ns, bool *whole, struct error *error)
 {
     struct filling filling = { .orders = orders, .limit_ns = limit_ns, .whole = true };
-    struct downset_walk walk;
-    if (!downset_walk_create(&walk, orders->graph->downsets, error))
+    struct downset_walk walk = { 0 };
+    const struct downsets *downsets = orders->graph->downsets;
+    if (downsets && !downset_walk_create(&walk, downsets, error))
         return false;
     begin(orders);
-    for (uint32_t d = 0; d < orders->downsets && goes_on(&filling); d++)
-        visit(&filling, &walk, d, true);
-    for (uint32_t d = orders->downsets; d-- > 0 && goes_on(&filling);)
-        visit(&filling, &walk, d, false);
+    for (uint32_t turn = 0; turn < 2 * orders->downsets && goes_on(&filling); turn++) {
+        const bool forwards = turn < orders->downsets;
+        const uint32_t d = forwards ? turn : 2 * orders->downsets - 1 - turn;
+        if (downsets)
+            visit(&filling, &walk, d, forwards);
+        else
+            visit_groups(&filling, d, forwards);
+    }
     downset_walk_clear(&walk);
     orders->coupled->work += filling.pairs * orders->stages / PAIRS_PER_UNIT;
     *whole = filling.whole;

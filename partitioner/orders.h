@@ -73,8 +73,11 @@ struct orders {
     struct order_best best;
 };
 
-// NULL without an error where the graph has more downsets than `most`.
-struct orders *orders_create(const struct search_request *request, bool reduce, size_t most, struct error *error);
+// With at most so many downsets, or, `coarse`, any number of them in groups, for bounds.
+// NULL without an error where the graph has more.
+enum orders_graph { ORDERS_AS_IS, ORDERS_REDUCED, ORDERS_COARSE };
+struct orders *orders_create(const struct search_request *request, enum orders_graph graph, size_t most,
+                             struct error *error);
 void orders_free(struct orders *orders);
 
 // Goes through all chains that could be better than `best`, which is made better;
@@ -91,9 +94,12 @@ static inline size_t order_cell(const struct orders *orders, uint32_t s, uint32_
     return (size_t)s * orders->downsets + d;
 }
 
+// What the layers of `to` have that are not in `from`; of a coarse graph no more than that.
 static inline uint64_t order_sum(const struct orders *orders, enum order_sum sum, uint32_t from, uint32_t to)
 {
-    return orders->graph->sums[sum][to] - orders->graph->sums[sum][from];
+    const uint64_t *most = orders->graph->downsets ? orders->graph->sums[sum] : orders->graph->most[sum];
+    const uint64_t least = orders->graph->sums[sum][to];
+    return least > most[from] ? least - most[from] : 0;
 }
 
 // The row of a stage, and the stage as pattern.h knows it.

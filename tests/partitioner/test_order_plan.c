@@ -153,7 +153,7 @@ static void a_reduced_graph_loses_nothing(void **state)
         }
         if (strcmp(instance.request.schedule, "pipedream") != 0) {
             const uint64_t best = brute_orders(&instance.request, &plans);
-            struct orders *orders = orders_create(&instance.request, true, 1000, &error);
+            struct orders *orders = orders_create(&instance.request, ORDERS_REDUCED, 1000, &error);
             uint64_t bound = 0;
             if (!orders && error.kind != ERROR_ANSWER)
                 fail_msg("trial %d: %s", (int)trial, error.text);

@@ -1,0 +1,85 @@
+// What planning over all orders of a graph gains over the profile's own, and what it
+// takes: PipeDream's profiles with branches, 16 micro-batches, devices of 80 GiB, links of
+// 12 GB/s and 5 us.
+//
+//     bench_orders [MODEL [RANKS]]
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "partitioner/order_plan.h"
+#include "profiler/import.h"
+
+#define FOLDER "../shared/data/partition/pipedream/"
+
+static const char *const graphs[] = { "gnmt", "gnmt_large", "resnet50", "inception_v3", NULL };
+static const char *const schedules[] = { "1f1b", "pipedream", NULL };
+static const uint32_t sizes[] = { 4, 8, 16, 0 };
+
+static int fail(const struct error *error)
+{
+    fprintf(stderr, "bench_orders: %s\n", error->text);
+    return 3;
+}
+
+static void print_plan(const char *what, const struct plan *plan, uint64_t since)
+{
+    const struct certificate *certificate = &plan->certificate;
+    printf("  %s %6.2f s %9.3f ms, gap %5.2f %%%s", what, 1e-9 * (double)(clock_now_ns() - since),
+           1e-6 * (double)certificate->value_ns, 100 * certificate->gap, certificate->proved ? " (proved)" : "         ");
+}
+
+static bool plan_both(const struct profile *profile, uint32_t ranks, const char *schedule, struct error *error)
+{
+    struct cluster *cluster = cluster_uniform(ranks, (uint64_t)80 << 30, 5000, 12000000000, error);
+    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedule,
+                                            .ranks = ranks, .chunks = 1, .micro_batches = 16,
+                                            .holding.optimizer = OPTIMIZER_SGD };
+    printf("%-12s %2u ranks %-9s", profile->model, ranks, schedule);
+    uint64_t since = clock_now_ns();
+    struct plan *own = cluster ? plan_search(&request, error) : NULL;
+    if (own)
+        print_plan("own order", own, since);
+    since = clock_now_ns();
+    struct plan *all = own ? plan_search_orders(&request, error) : NULL;
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    if (all) {
+        print_plan("  all orders", all, since);
+        printf("  gains %5.2f %%  %4ld MB at most\n",
+               100 - 100 * (double)all->certificate.value_ns / (double)own->certificate.value_ns, usage.ru_maxrss / 1024);
+    }
+    fflush(stdout);
+    plan_free(own);
+    plan_free(all);
+    cluster_free(cluster);
+    return all != NULL;
+}
+
+int main(int count, char **arguments)
+{
+    struct error error = { 0 };
+    if (access(FOLDER, R_OK) != 0) {
+        printf("skipped: the real profiles are not here (" FOLDER ")\n");
+        return 0;
+    }
+    for (size_t i = 0; graphs[i]; i++) {
+        if (count > 1 && strcmp(arguments[1], graphs[i]) != 0)
+            continue;
+        char path[200];
+        snprintf(path, sizeof path, FOLDER "%s.graph.txt", graphs[i]);
+        struct profile *profile = import_pipedream(path, 1, &error);
+        bool good = profile != NULL;
+        for (size_t r = 0; good && sizes[r]; r++)
+            for (size_t s = 0; good && schedules[s]; s++)
+                if (count < 3 || strtoul(arguments[2], NULL, 10) == sizes[r])
+                    good = plan_both(profile, sizes[r], schedules[s], &error);
+        profile_free(profile);
+        if (!good)
+            return fail(&error);
+    }
+    return 0;
+}
