@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "cli/command.h"
+#include "cli/plan_front_options.h"
 #include "cli/plan_given.h"
 #include "cli/plan_model.h"
 #include "cli/plan_request.h"
@@ -17,6 +18,7 @@ struct given {
     struct given_plan by_hand;
     struct stability_options stability;
     struct model_options model;
+    struct front_options front;
     bool second_opinion;
     struct shared_options output;  // --json, -o
 };
@@ -37,12 +39,21 @@ static error_t take(int key, char *argument, struct argp_state *state)
         state->child_inputs[1] = &given->by_hand;
         state->child_inputs[2] = &given->stability;
         state->child_inputs[3] = &given->model;
+        state->child_inputs[4] = &given->front;
         given->by_hand.options = &given->plan;
         given->model.options = &given->plan;
         given->model.by_hand = &given->by_hand;
         return 0;
     case KEY_SECOND_OPINION:
         given->second_opinion = true;
+        return 0;
+    case ARGP_KEY_END:
+        if (given->front.is_asked
+            && (given->second_opinion || given->stability.keep || given->stability.has_noise
+                || given_plan_is_asked(&given->by_hand)))
+            argp_error(state, "--front is about many plans; leave out what is asked of one");
+        if (given->model.name && (given->front.is_asked || given->stability.keep || given->stability.has_noise))
+            argp_error(state, "--front, --keep and --noise are about simulated time; leave --model out");
         return 0;
     default:
         return shared_option(key, argument, &given->output, state);
@@ -51,7 +62,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
 
 static const struct argp_child children[] = {
     { &plan_argp, 0, NULL, 0 }, { &given_plan_argp, 0, NULL, 0 }, { &stability_argp, 0, NULL, 0 },
-    { &model_argp, 0, NULL, 0 }, { 0 },
+    { &model_argp, 0, NULL, 0 }, { &front_argp, 0, NULL, 0 }, { 0 },
 };
 
 static const struct argp argp = {
@@ -107,6 +118,11 @@ static int run(int count, char **arguments)
     struct plan_request request;
     if (!plan_request_load(&given.plan, NULL, &request, &error))
         return command_fail(&error);
+    if (given.front.is_asked) {
+        const int done = front_run(&given.front, &request.request, &given.output);
+        plan_request_clear(&request);
+        return done;
+    }
     struct error found_none = { 0 };
     struct text said = { 0 };
     struct plan *plan = plan_search_orders(&request.request, &found_none);

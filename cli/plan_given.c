@@ -7,6 +7,7 @@
 #include "common/number.h"
 #include "partitioner/evaluate.h"
 #include "partitioner/handmade.h"
+#include "partitioner/order_plan.h"
 #include "partitioner/reprice.h"
 
 enum { KEY_EVALUATE = KEY_OWN, KEY_CUTS, KEY_RECOMPUTE };
@@ -125,7 +126,7 @@ static bool find_best(const struct search_request *request, struct plan **best, 
     struct search_shortage shortage = { 0 };
     struct search_request quick = *request;
     quick.shortage = &shortage;
-    *best = plan_search(&quick, &why);
+    *best = plan_search_orders(&quick, &why);
     return *best || why.kind == ERROR_ANSWER || error_set_kind(error, why.kind, "%s", why.text);
 }
 

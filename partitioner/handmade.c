@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "partitioner/holding_document.h"
 #include "partitioner/reprice.h"
 #include "partitioner/search_problem.h"
 
@@ -43,7 +44,7 @@ static bool read_head(struct handmade *handmade, struct error *error)
         read_schedule(&root, handmade);
     if (json_has(&root, "optimizer")) {
         handmade->has_holding = true;
-        handmade->holding.optimizer = (enum optimizer_kind)json_choice(&root, "optimizer", optimizer_names);
+        holding_read(&root, NEWEST_VERSION, NEWEST_VERSION, &handmade->holding);
     }
     if (json_has(&root, "cluster")) {
         struct json place = json_object(&root, "cluster");
@@ -312,10 +313,10 @@ static bool cuts_are_allowed(const struct making *making, struct error *error)
         if (end > 0 && end < profile->layer_count && !profile_can_cut_after(profile, end - 1))
             return error_set(error, "stage %zu ends after layer \"%.60s\", where the profile forbids a cut"
                              " (no_cut_after)", s, profile->layers[end - 1].name);
-        for (size_t i = 0; i < profile->tied_count; i++)
+        for (size_t i = 0; i < profile->tied_count && !making->request->holding.tied_apart; i++)
             if (profile->tied[i].from < end && end <= profile->tied[i].to)
-                return error_set(error, "stage %zu ends between the layers \"%.60s\" and \"%.60s\", which are tied and"
-                                 " must be on one stage", s, profile->layers[profile->tied[i].from].name,
+                return error_set(error, "stage %zu ends between the layers \"%.60s\" and \"%.60s\", which are tied: without"
+                                 " --tied apart they must be on one stage", s, profile->layers[profile->tied[i].from].name,
                                  profile->layers[profile->tied[i].to].name);
     }
     return true;

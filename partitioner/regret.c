@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "partitioner/noisy_profile.h"
+#include "partitioner/order_plan.h"
 #include "partitioner/reprice.h"
 
 // A plan that some draws are answered with.
@@ -77,7 +78,7 @@ static bool run_draw(struct trial *trial, uint32_t draw, bool gather, struct err
     noisy_profile_draw(&trial->noisy, trial->request->seed, draw);
     struct search_request request = trial->search;
     request.shortage = &shortage;
-    struct plan *plan = plan_search(&request, &why);
+    struct plan *plan = plan_search_orders(&request, &why);
     if (!plan && why.kind != ERROR_ANSWER)
         return error_set_kind(error, why.kind, "%s", why.text);
     trial->best[draw] = plan ? plan->iteration_ns : UINT64_MAX;

@@ -107,6 +107,8 @@ static bool copy_decision(struct plan *to, const struct plan *from, const struct
 
 struct plan *plan_reprice(const struct plan *plan, const struct search_request *request, struct error *error)
 {
+    if (!search_check(request, error))
+        return NULL;
     struct plan *again = search_begin_plan(request, plan->stage_count, error);
     if (again && copy_decision(again, plan, request->profile, error) && plan_price(again, request->profile, error))
         return again;

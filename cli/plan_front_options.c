@@ -1,0 +1,113 @@
+#include "cli/plan_front_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "common/number.h"
+#include "common/progress.h"
+#include "partitioner/plan_front.h"
+
+enum { KEY_FRONT = KEY_OWN, KEY_SVG, KEY_RESOLUTION };
+
+static const struct argp_option options[] = {
+    { "front", KEY_FRONT, "RANKS", OPTION_ARG_OPTIONAL,
+      "Time against memory: the quickest plan for every limit, on 1, 2, 4, ... devices (or --front=2,3,4)", 3 },
+    { "resolution", KEY_RESOLUTION, "PERCENT", 0, "With --front: how far apart limits are (2%; 0% misses no plan)", 3 },
+    { "svg", KEY_SVG, "FILE", 0, "With --front: where a picture of it goes", 3 },
+    { 0 },
+};
+
+// "1,2,4", each more than the one before.
+static void take_ranks(const char *argument, struct front_options *given, struct argp_state *state)
+{
+    char copy[512];
+    if (strlen(argument) >= sizeof copy)
+        argp_error(state, "--front: is longer than %zu letters", sizeof copy - 1);
+    snprintf(copy, sizeof copy, "%s", argument);
+    given->rank_count = 0;
+    for (char *at = copy; at;) {
+        char *comma = strchr(at, ',');
+        if (comma)
+            *comma++ = '\0';
+        if (given->rank_count == sizeof given->ranks / sizeof given->ranks[0])
+            argp_error(state, "--front: takes up to %zu numbers", given->rank_count);
+        const uint32_t ranks = (uint32_t)option_count(at, "--front", 1, 4096, state);
+        if (given->rank_count > 0 && ranks <= given->ranks[given->rank_count - 1])
+            argp_error(state, "--front: %u does not come after %u", ranks, given->ranks[given->rank_count - 1]);
+        given->ranks[given->rank_count++] = ranks;
+        at = comma;
+    }
+}
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct front_options *given = state->input;
+    switch (key) {
+    case KEY_FRONT:
+        given->is_asked = true;
+        if (argument)
+            take_ranks(argument, given, state);
+        return 0;
+    case KEY_SVG:
+        given->svg = argument;
+        return 0;
+    case KEY_RESOLUTION:
+        given->has_resolution = true;
+        given->resolution_ppm = option_share(argument, "--resolution", 500000, state);
+        return 0;
+    case ARGP_KEY_END:
+        if (!given->is_asked && (given->svg || given->has_resolution))
+            argp_error(state, "--svg and --resolution are of --front, which is missing");
+        if (!given->has_resolution)
+            given->resolution_ppm = FRONT_DEFAULT_PPM;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp front_argp = { .options = options, .parser = take };
+
+static void show(void *self, uint32_t ranks, uint64_t limit_bytes)
+{
+    char limit[NUMBER_SIZE];
+    progress_show(self, "%u devices, %s", ranks, bytes_format(limit_bytes, limit));
+}
+
+static int print(const struct front_options *given, const struct plan_front *front, const struct shared_options *output)
+{
+    struct text text = { 0 };
+    if (given->svg) {
+        front_draw(front, &text);
+        const int failed = command_write(&text, given->svg, 0);
+        if (failed || strcmp(given->svg, "-") == 0)
+            return failed;
+    }
+    if (output->json || (output->output && strcmp(output->output, "-") == 0)) {
+        front_write(front, &text);
+        return command_write(&text, output->output, 0);
+    }
+    if (output->output) {
+        front_write(front, &text);
+        const int failed = command_write(&text, output->output, 0);
+        if (failed)
+            return failed;
+    }
+    front_print(front, &text);
+    return command_write(&text, NULL, 0);
+}
+
+int front_run(const struct front_options *given, const struct search_request *request,
+              const struct shared_options *output)
+{
+    struct error error = { 0 };
+    struct progress progress = { 0 };
+    const struct front_request asked = { .search = request, .ranks = given->ranks, .rank_count = given->rank_count,
+                                         .resolution_ppm = given->resolution_ppm, .progress = show, .self = &progress };
+    struct plan_front *front = front_find(&asked, &error);
+    progress_end(&progress);
+    const int code = front ? print(given, front, output) : command_fail(&error);
+    front_free(front);
+    return code;
+}
