@@ -66,6 +66,7 @@ struct model {
 static const struct model models[BOTTLENECK_MODELS] = {
     [BOTTLENECK_PIPEDREAM] = { pipedream_search, pipedream_value },
     [BOTTLENECK_MAX_LOAD] = { max_load_search, max_load_value },
+    [BOTTLENECK_TPS] = { tps_search, tps_value },
 };
 
 struct bottleneck_result *bottleneck_search(const struct bottleneck_request *request, struct error *error)

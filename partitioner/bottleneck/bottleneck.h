@@ -91,5 +91,7 @@ struct bottleneck_result *pipedream_search(const struct bottleneck_request *requ
 bool pipedream_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error);
 struct bottleneck_result *max_load_search(const struct bottleneck_request *request, struct error *error);
 bool max_load_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error);
+struct bottleneck_result *tps_search(const struct bottleneck_request *request, struct error *error);
+bool tps_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error);
 
 #endif
