@@ -1,6 +1,7 @@
 #include "partitioner/bottleneck/cover.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -274,6 +275,7 @@ static struct cover_stage find_stage(struct search *search, uint32_t inner, uint
 {
     const struct cover_problem *problem = search->problem;
     const double value = search->best[inner * search->width + machines];
+    const double enough = search->found * (1 + 0x1p-40) + DBL_MIN;  // the whole plan's, which loads() may rely upon
     uint32_t outer;
     downset_walk_up(&search->walk, inner);
     while (downset_walk_next(&search->walk, &outer)) {
@@ -285,7 +287,8 @@ static struct cover_stage find_stage(struct search *search, uint32_t inner, uint
             continue;
         const uint32_t room = machines - least;
         const uint32_t most = room < problem->most_replicas ? room : problem->most_replicas;
-        problem->loads(problem->self, inner, outer, most, INFINITY, search->loads);
+        if (!(problem->loads(problem->self, inner, outer, most, enough, search->loads) < enough))
+            continue;
         for (uint32_t r = 1; r <= most; r++) {
             const double rest = later[machines - r];
             double load = search->loads[r];
@@ -328,7 +331,7 @@ static bool search_rising(struct search *search, struct cover *cover, struct err
 {
     const struct cover_problem *problem = search->problem;
     double slack = 0x1p-12;
-    for (bool is_last = false; !is_last && !search->is_stopped; slack *= 8) {
+    for (bool is_last = false; !is_last && !search->is_stopped; slack *= slack < 0x1p-6 ? 8 : 2) {
         const double limit = cover->lower_bound * (1 + slack);
         is_last = !(limit * (1 + slack) < problem->below) || slack > 16 || !(cover->lower_bound > 0);
         run(search, is_last ? problem->below : limit);

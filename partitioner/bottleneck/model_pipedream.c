@@ -2,6 +2,7 @@
 // stages of a second level of links by pipedream_server.c. Its arithmetic is that of
 // doubles, whose sums of two products are good to fifteen digits; the value of the plan
 // that it finds is then that of pipedream_value(), whose numbers are whole.
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static double price(void *self, uint32_t inner, uint32_t outer, uint32_t most, d
     const double floor = alone < together ? alone : together;
     if (!(floor < below))
         return floor;
-    const double time = planner->server ? pipedream_server_load(planner->server, inner, outer) : work;
+    const double time = planner->server ? pipedream_server_load(planner->server, inner, outer, below) : work;
     pipedream_loads(view, level, inner == 0, inner, outer, most, time, loads);
     return floor;
 }
@@ -86,7 +87,7 @@ static size_t list_stages(struct planner *planner, const struct cover *cover, st
         const struct cover_stage whole = cover->stages[p];
         size_t parts = 1;
         if (planner->server)
-            parts = pipedream_server_stages(planner->server, inner, whole.downset, part);
+            parts = pipedream_server_stages(planner->server, inner, whole.downset, cover->value + DBL_MIN, part);
         for (size_t i = 0; planner->server && i < parts; i++)
             stages[count++] = (struct part_stage){ part[i].downset, part[i].replicas * whole.replicas, p, whole.replicas };
         if (!planner->server)
@@ -170,7 +171,7 @@ struct knowledge {
     bool is_interrupted;
 };
 
-static bool learn(struct planner *planner, bool of_order, struct knowledge *known, struct error *error)
+static bool learn(struct planner *planner, struct knowledge *known, struct error *error)
 {
     struct cover found;
     if (!cover(planner, known->value, &found, error))
@@ -182,7 +183,7 @@ static bool learn(struct planner *planner, bool of_order, struct knowledge *know
         known->value = found.value;
         good = known->result != NULL;
     }
-    if (!of_order) {
+    if (planner->view.is_whole) {
         known->downset_count = planner->view.downsets->count;
         known->is_exhausted = found.is_complete;
         known->lower_bound = found.lower_bound;
@@ -206,7 +207,7 @@ static bool search_over(const struct bottleneck_request *request, bool of_order,
     if (is_small && view->level_count == 2)
         good = (planner.server = pipedream_server_create(view, error)) != NULL;
     if (good && is_small)
-        good = learn(&planner, of_order, known, error);
+        good = learn(&planner, known, error);
     pipedream_server_free(planner.server);
     pipedream_view_clear(&planner.view);
     return good;
@@ -241,7 +242,8 @@ static void certify(struct knowledge *known)
 struct bottleneck_result *pipedream_search(const struct bottleneck_request *request, struct error *error)
 {
     struct knowledge known = { .value = INFINITY };
-    if (search_over(request, true, &known, error) && search_over(request, false, &known, error)) {
+    if (search_over(request, true, &known, error)
+        && (known.downset_count > 0 || search_over(request, false, &known, error))) {
         if (known.result)
             certify(&known);
         else

@@ -1,56 +1,252 @@
-// The inner level of two. For one end, `outer`, a dynamic program over all that is
-// within it, from the end, as in cover.c; the stage that begins the part is priced
-// apart, since no activations come to it:
+// The inner level of two: what a part of the graph loads on one server's machines.
+//
+// For one end, `outer`, a dynamic program over what is within it, from the end as in
+// cover.c; the stage that begins the part is priced apart, since no activations come to
+// it:
 //
 //     inner          middle              outer
 //       |- first stage -|- best[middle][m] -|        load[inner] on exactly a server's machines
 //
-// The ends come one after the other, so that one table serves them all.
+// The ends come one after the other, and one table serves them all. It reaches as far
+// down as parts that could be part of a plan below a limit: on however many servers, a
+// part loads a server's share of its work and its all-reduce.
+//
+// Parts that begin with the model have a cheaper all-reduce, so that they reach much
+// further; but they all begin at one place, and one dynamic program from there answers
+// for all of them.
 #include <math.h>
 #include <stdlib.h>
 
 #include "partitioner/bottleneck/pipedream_view.h"
 
 struct choice {
-    uint32_t outer, replicas;
+    uint32_t other, replicas;  // the other end of a stage
+};
+
+// A dynamic program from one end.
+struct table {
+    double *best;           // of [downset][machines]
+    struct choice *choice;
+    double *load;           // of the part from there to each downset
+    struct choice *last;    // the stage at its other end ...
+    uint32_t *rest;         // ... and the machines of all others
 };
 
 struct pipedream_server {
     const struct pipedream_view *view;
     struct downset_walk walk;
-    uint32_t outer;          // the table is of this end; 0: of none
     size_t width;            // machines + 1
-    double *best;            // of [downset][machines]
-    struct choice *choice;
-    double *load;            // of [downset]
-    struct choice *first;    // the stage that begins it ...
-    uint32_t *rest;          // ... and the machines after it
+    struct table to_end;     // parts that end in `outer`, as far as they matter below `below`; outer 0: none yet
+    uint32_t outer;
+    double below;
+    struct table from_start; // parts that begin with the model
+    uint32_t *machines_of;   // of each of these: so many of the server's
     double *loads;           // of a stage by replicas ...
     double *first_loads;     // ... and of one that begins a part
 };
 
+static bool table_create(struct table *table, size_t count, size_t width)
+{
+    table->best = calloc(count * width, sizeof table->best[0]);
+    table->choice = calloc(count * width, sizeof table->choice[0]);
+    table->load = calloc(count, sizeof table->load[0]);
+    table->last = calloc(count, sizeof table->last[0]);
+    table->rest = calloc(count, sizeof table->rest[0]);
+    return table->best && table->choice && table->load && table->last && table->rest;
+}
+
+static void table_clear(struct table *table)
+{
+    free(table->best);
+    free(table->choice);
+    free(table->load);
+    free(table->last);
+    free(table->rest);
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static void keep(struct table *table, size_t at, double value, struct choice choice)
+{
+    if (value < table->best[at]) {
+        table->best[at] = value;
+        table->choice[at] = choice;
+    }
+}
+
+static void keep_part(struct table *table, uint32_t at, double value, struct choice last, uint32_t rest)
+{
+    if (value < table->load[at]) {
+        table->load[at] = value;
+        table->last[at] = last;
+        table->rest[at] = rest;
+    }
+}
+
+static bool is_straight(const struct pipedream_server *server)
+{
+    return server->view->request->is_straight;
+}
+
+static void price(struct pipedream_server *server, uint32_t inner, uint32_t outer, uint32_t most)
+{
+    const struct pipedream_view *view = server->view;
+    const double time = (double)(view->work[outer] - view->work[inner]);
+    pipedream_loads(view, 0, false, inner, outer, most, time, server->loads);
+    pipedream_loads(view, 0, true, inner, outer, most, time, server->first_loads);
+}
+
+// --- parts that begin with the model -------------------------------------------------
+
+static void extend(struct pipedream_server *server, uint32_t inner, uint32_t outer, uint32_t machines)
+{
+    const struct pipedream_view *view = server->view;
+    struct table *table = &server->from_start;
+    const uint32_t most = is_straight(server) ? 1 : machines;
+    const double *before = table->best + inner * server->width;
+    price(server, inner, outer, most);
+    const double *loads = inner == 0 ? server->first_loads : server->loads;
+    for (uint32_t used = 0; used < machines; used++)
+        for (uint32_t r = 1; r <= most && used + r <= machines && before[used] < INFINITY; r++) {
+            const uint32_t later = machines - used - r;
+            if (!pipedream_fits(view, inner, outer, r, later))
+                continue;
+            const double value = larger(before[used], loads[r]);
+            keep(table, outer * server->width + used + r, value, (struct choice){ inner, r });
+            if (later == 0 && value < table->load[outer]) {
+                keep_part(table, outer, value, (struct choice){ inner, r }, used);
+                server->machines_of[outer] = machines;
+            }
+        }
+}
+
+// On exactly so many machines.
+static void fill_from_start(struct pipedream_server *server, uint32_t machines)
+{
+    const uint32_t count = (uint32_t)server->view->downsets->count;
+    struct table *table = &server->from_start;
+    for (size_t i = 0; i < count * server->width; i++)
+        table->best[i] = INFINITY;
+    table->best[0] = 0;
+    for (uint32_t inner = 0; inner + 1 < count; inner++) {
+        uint32_t outer;
+        downset_walk_up(&server->walk, inner);
+        while (downset_walk_next(&server->walk, &outer))
+            extend(server, inner, outer, machines);
+    }
+}
+
+static void fill_starts(struct pipedream_server *server)
+{
+    const uint32_t machines = server->view->levels[0].machines;
+    for (size_t d = 0; d < server->view->downsets->count; d++)
+        server->from_start.load[d] = INFINITY;
+    for (uint32_t m = server->view->request->may_use_fewer ? 1 : machines; m <= machines; m++)
+        fill_from_start(server, m);
+}
+
+// --- parts that end in `outer` ---------------------------------------------------------
+
+// Whether a part that does not begin with the model can be in a plan below the limit:
+// on one server, or else, as in model_pipedream.c, on all of them at best. And on q of
+// them it may not take more than the others leave. With c the part's work on one server,
+// and `spare` servers more than the whole work fills up to the limit,
+//
+//     c + 4 (q - 1) W / (q B) < q limit    and    q < c / limit + spare
+//
+// so that 4 (q - 1) W / (q B) < spare limit, where q > c / limit, and q > 1.
+static bool matters(const struct pipedream_server *server, uint32_t inner, uint32_t outer, double below)
+{
+    const struct pipedream_view *view = server->view;
+    const struct pipedream_rates *rates = &view->rates[1];
+    const uint32_t servers = view->levels[1].machines;
+    const double limit = below * (1 + 0x1p-40);  // loads are rounded
+    const double share = 1.0 / view->levels[0].machines;
+    const double alone = (double)(view->work[outer] - view->work[inner]) * share;
+    if (alone < limit)
+        return true;
+    const double parameters = (double)(view->parameters[outer] - view->parameters[inner]);
+    if (is_straight(server) || !(alone * rates->share[servers] + parameters * rates->reduce[servers] < limit))
+        return false;
+    const double spare = servers - (double)view->work[view->downsets->count - 1] * share / limit;
+    const double most = 1 - limit / alone > 0.5 ? 1 - limit / alone : 0.5;
+    return 4 * most * parameters * (rates->transfer[1] / 2) < spare * limit;
+}
+
+static void try_stages(struct pipedream_server *server, uint32_t end)
+{
+    const struct pipedream_view *view = server->view;
+    struct table *table = &server->to_end;
+    const double *later = table->best + end * server->width;
+    uint32_t first = 0, inner;
+    while (first < server->width && later[first] == INFINITY)
+        first++;
+    if (first + 1 >= server->width)
+        return;
+    const uint32_t most = is_straight(server) ? 1 : (uint32_t)server->width - 1 - first;
+    downset_walk_down(&server->walk, end);
+    while (downset_walk_next(&server->walk, &inner)) {
+        if (!matters(server, inner, server->outer, server->below)) {
+            downset_walk_prune(&server->walk);
+            continue;
+        }
+        price(server, inner, end, most);
+        for (uint32_t m = first; m + 1 < server->width; m++)
+            for (uint32_t r = 1; r <= most && m + r < server->width && later[m] < INFINITY; r++) {
+                if (!pipedream_fits(view, inner, end, r, m))
+                    continue;
+                const struct choice choice = { end, r };
+                keep(table, inner * server->width + m + r, larger(later[m], server->loads[r]), choice);
+                if (m + r + 1 == server->width || view->request->may_use_fewer)
+                    keep_part(table, inner, larger(later[m], server->first_loads[r]), choice, m);
+            }
+    }
+}
+
+static void fill_to_end(struct pipedream_server *server, uint32_t outer, double below)
+{
+    struct table *table = &server->to_end;
+    for (size_t i = 0; i < (outer + 1) * server->width; i++)
+        table->best[i] = INFINITY;
+    for (size_t d = 0; d <= outer; d++)
+        table->load[d] = INFINITY;
+    table->best[outer * server->width] = 0;
+    server->outer = outer;
+    server->below = below;
+    for (uint32_t end = outer + 1; end-- > 1;)
+        try_stages(server, end);
+}
+
+static void see_end(struct pipedream_server *server, uint32_t outer, double below)
+{
+    if (server->outer != outer || server->below < below)
+        fill_to_end(server, outer, below);
+}
+
+// --- asking ------------------------------------------------------------------------------
+
 struct pipedream_server *pipedream_server_create(const struct pipedream_view *view, struct error *error)
 {
     struct pipedream_server *server = calloc(1, sizeof *server);
+    const size_t count = view->downsets->count, width = (size_t)view->levels[0].machines + 1;
     if (!server) {
         error_no_memory(error, "the stages of a server");
         return NULL;
     }
-    const size_t count = view->downsets->count;
     server->view = view;
-    server->width = (size_t)view->levels[0].machines + 1;
-    server->best = calloc(count * server->width, sizeof server->best[0]);
-    server->choice = calloc(count * server->width, sizeof server->choice[0]);
-    server->load = calloc(count, sizeof server->load[0]);
-    server->first = calloc(count, sizeof server->first[0]);
-    server->rest = calloc(count, sizeof server->rest[0]);
-    server->loads = calloc(2 * server->width, sizeof server->loads[0]);
-    server->first_loads = server->loads ? server->loads + server->width : NULL;
-    if (server->best && server->choice && server->load && server->first && server->rest && server->loads) {
-        if (downset_walk_create(&server->walk, view->downsets, error))
-            return server;
-    } else {
+    server->width = width;
+    server->loads = calloc(2 * width, sizeof server->loads[0]);
+    server->first_loads = server->loads ? server->loads + width : NULL;
+    server->machines_of = calloc(count, sizeof server->machines_of[0]);
+    if (!table_create(&server->to_end, count, width) || !table_create(&server->from_start, count, width)
+        || !server->loads || !server->machines_of)
         error_no_memory(error, "the stages of a server");
+    else if (downset_walk_create(&server->walk, view->downsets, error)) {
+        fill_starts(server);
+        return server;
     }
     pipedream_server_free(server);
     return NULL;
@@ -61,93 +257,62 @@ void pipedream_server_free(struct pipedream_server *server)
     if (!server)
         return;
     downset_walk_clear(&server->walk);
-    free(server->best);
-    free(server->choice);
-    free(server->load);
-    free(server->first);
-    free(server->rest);
+    table_clear(&server->to_end);
+    table_clear(&server->from_start);
+    free(server->machines_of);
     free(server->loads);
     free(server);
 }
 
-static double larger(double a, double b)
+double pipedream_server_load(struct pipedream_server *server, uint32_t inner, uint32_t outer, double below)
 {
-    return a > b ? a : b;
+    if (inner == 0)
+        return server->from_start.load[outer];
+    if (!matters(server, inner, outer, below))
+        return INFINITY;
+    see_end(server, outer, below);
+    return server->to_end.load[inner];
 }
 
-// One stage, with `later` machines after it: as one among others, and as the first.
-static void try_stage(struct pipedream_server *server, uint32_t inner, uint32_t outer, uint32_t replicas, uint32_t later)
+// From the last stage back, and then turned round.
+static size_t list_from_start(struct pipedream_server *server, uint32_t outer, struct cover_stage *stages)
 {
-    const struct pipedream_view *view = server->view;
-    if (!pipedream_fits(view, inner, outer, replicas, later))
-        return;
-    const double rest = server->best[outer * server->width + later];
-    const double value = larger(rest, server->loads[replicas]), first = larger(rest, server->first_loads[replicas]);
-    const uint32_t machines = later + replicas;
-    if (value < server->best[inner * server->width + machines]) {
-        server->best[inner * server->width + machines] = value;
-        server->choice[inner * server->width + machines] = (struct choice){ outer, replicas };
+    const struct table *table = &server->from_start;
+    fill_from_start(server, server->machines_of[outer]);
+    size_t count = 0;
+    struct choice stage = table->last[outer];
+    uint32_t rest = table->rest[outer], end = outer;
+    for (;;) {
+        stages[count++] = (struct cover_stage){ end, stage.replicas };
+        if (stage.other == 0)
+            break;
+        end = stage.other;
+        stage = table->choice[end * server->width + rest];
+        rest -= stage.replicas;
     }
-    if ((machines + 1 == server->width || view->request->may_use_fewer) && first < server->load[inner]) {
-        server->load[inner] = first;
-        server->first[inner] = (struct choice){ outer, replicas };
-        server->rest[inner] = later;
+    for (size_t i = 0; i < count / 2; i++) {
+        const struct cover_stage swap = stages[i];
+        stages[i] = stages[count - 1 - i];
+        stages[count - 1 - i] = swap;
     }
+    return count;
 }
 
-static void try_stages(struct pipedream_server *server, uint32_t outer)
-{
-    const struct pipedream_view *view = server->view;
-    const double *later = server->best + outer * server->width;
-    uint32_t first = 0, inner;
-    while (first < server->width && later[first] == INFINITY)
-        first++;
-    if (first + 1 >= server->width)
-        return;
-    const uint32_t most = view->request->is_straight ? 1 : (uint32_t)server->width - 1 - first;
-    downset_walk_down(&server->walk, outer);
-    while (downset_walk_next(&server->walk, &inner)) {
-        const double time = (double)(view->work[outer] - view->work[inner]);
-        pipedream_loads(view, 0, false, inner, outer, most, time, server->loads);
-        pipedream_loads(view, 0, true, inner, outer, most, time, server->first_loads);
-        for (uint32_t m = first; m + 1 < server->width; m++)
-            for (uint32_t r = 1; r <= most && m + r < server->width && later[m] < INFINITY; r++)
-                try_stage(server, inner, outer, r, m);
-    }
-}
-
-static void fill(struct pipedream_server *server, uint32_t outer)
-{
-    for (size_t i = 0; i < (outer + 1) * server->width; i++)
-        server->best[i] = INFINITY;
-    for (size_t d = 0; d <= outer; d++)
-        server->load[d] = INFINITY;
-    server->best[outer * server->width] = 0;
-    for (uint32_t end = outer + 1; end-- > 1;)
-        try_stages(server, end);
-    server->outer = outer;
-}
-
-double pipedream_server_load(struct pipedream_server *server, uint32_t inner, uint32_t outer)
-{
-    if (server->outer != outer)
-        fill(server, outer);
-    return server->load[inner];
-}
-
-size_t pipedream_server_stages(struct pipedream_server *server, uint32_t inner, uint32_t outer,
+size_t pipedream_server_stages(struct pipedream_server *server, uint32_t inner, uint32_t outer, double below,
                                struct cover_stage *stages)
 {
-    if (server->outer != outer)
-        fill(server, outer);
+    if (inner == 0)
+        return list_from_start(server, outer, stages);
+    see_end(server, outer, below);
+    const struct table *table = &server->to_end;
     size_t count = 0;
-    struct choice stage = server->first[inner];
-    uint32_t rest = server->rest[inner];
+    struct choice stage = table->last[inner];
+    uint32_t rest = table->rest[inner];
     for (;;) {
-        stages[count++] = (struct cover_stage){ stage.outer, stage.replicas };
-        if (stage.outer == outer)
+        stages[count++] = (struct cover_stage){ stage.other, stage.replicas };
+        if (stage.other == outer)
             return count;
-        stage = server->choice[stage.outer * server->width + rest];
+        stage = table->choice[stage.other * server->width + rest];
         rest -= stage.replicas;
     }
 }

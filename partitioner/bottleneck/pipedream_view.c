@@ -213,6 +213,15 @@ static bool fill_sums(struct pipedream_view *view, struct error *error)
 
 // --- the whole -------------------------------------------------------------------
 
+static bool feeds_next(const struct pipedream_view *view, uint32_t node)
+{
+    const struct edge *edges = view->edges, *end = edges + view->graph.edge_count;
+    for (const struct edge *edge = edges + view->edge_at[node]; edge < end && edge->from == node; edge++)
+        if (edge->to == node + 1)
+            return true;
+    return false;
+}
+
 static bool fill_order(struct pipedream_view *view, struct error *error)
 {
     uint32_t *order = calloc(view->graph.node_count, sizeof order[0]);
@@ -221,6 +230,9 @@ static bool fill_order(struct pipedream_view *view, struct error *error)
     for (uint32_t n = 0; n < view->graph.node_count; n++)
         order[n] = n;
     view->downsets = downsets_of_order(order, view->graph.node_count, error);
+    view->is_whole = true;
+    for (size_t n = 0; n + 1 < view->graph.node_count; n++)
+        view->is_whole &= feeds_next(view, (uint32_t)n);
     free(order);
     return view->downsets != NULL;
 }
@@ -229,6 +241,7 @@ static bool fill_downsets(struct pipedream_view *view, struct error *error)
 {
     struct error too_many = { 0 };
     view->downsets = downsets_create(&view->graph, view->request->most_downsets, &too_many);
+    view->is_whole = true;
     if (!view->downsets && too_many.kind == ERROR_MACHINE)
         *error = too_many;
     return too_many.kind != ERROR_MACHINE;

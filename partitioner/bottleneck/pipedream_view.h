@@ -52,6 +52,7 @@ struct pipedream_view {
     uint32_t *edge_at;                 // of each node that feeds another: the first of its edges
     struct downset_graph graph;
     struct downsets *downsets;
+    bool is_whole;                     // no others can be
     uint64_t *work, *parameters, *activations, *out;  // by downset: ns, bytes
     struct pipedream_rates rates[2];                  // of each level, by replicas
 };
@@ -101,14 +102,14 @@ uint64_t *pipedream_company(const struct downset_graph *graph, struct error *err
 
 // --- two levels ------------------------------------------------------------------
 
-// What a part of the graph loads at least on one server, for all parts that end in one
-// downset, and the stages that do it.
+// What a part of the graph loads at least on one server, and the stages that do it.
 struct pipedream_server;
 struct pipedream_server *pipedream_server_create(const struct pipedream_view *view, struct error *error);
 void pipedream_server_free(struct pipedream_server *server);
-double pipedream_server_load(struct pipedream_server *server, uint32_t inner, uint32_t outer);
-// The stages of that part in order, at most a server's machines; how many.
-size_t pipedream_server_stages(struct pipedream_server *server, uint32_t inner, uint32_t outer,
+// INFINITY also for parts that load `below` or more on however many servers.
+double pipedream_server_load(struct pipedream_server *server, uint32_t inner, uint32_t outer, double below);
+// The stages of such a part in order, at most a server's machines; how many.
+size_t pipedream_server_stages(struct pipedream_server *server, uint32_t inner, uint32_t outer, double below,
                                struct cover_stage *stages);
 
 #endif

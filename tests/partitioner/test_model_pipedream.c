@@ -129,12 +129,13 @@ static struct profile *random_profile(uint64_t *seed)
     struct profile *profile = profile_create("random", "fp32", 1, layers, &error);
     assert_good(profile, error);
     profile->edges = calloc(layers * layers, sizeof profile->edges[0]);
+    const uint64_t longest = random_below(seed, 10) == 0 ? 1 : 1000;
     for (uint32_t i = 0; i < layers; i++) {
         struct profile_layer *layer = &profile->layers[i];
         layer->name = strdup("l");
         layer->kind = strdup(random_below(seed, 6) == 0 ? "Input0" : random_below(seed, 6) == 0 ? "__getitem__(0)" : "Conv");
-        layer->forward_ns = random_below(seed, 1000);
-        layer->backward_ns = random_below(seed, 1000);
+        layer->forward_ns = random_below(seed, longest);
+        layer->backward_ns = random_below(seed, longest);
         layer->parameter_bytes = random_below(seed, 3) * random_below(seed, 1000);
         layer->output_bytes = random_below(seed, 1000);
         for (uint32_t j = i + 1; j < layers; j++)
@@ -231,12 +232,12 @@ static struct cluster *random_cluster(uint64_t *seed, struct brute *brute)
 {
     struct error error = { 0 };
     char text[120];
-    brute->servers = random_below(seed, 2) ? 0 : 2;
+    brute->servers = random_below(seed, 2) ? 0 : 2 + (uint32_t)random_below(seed, 2);
     brute->own = 1 + (uint32_t)random_below(seed, 2);
     const unsigned memory = 256 * (1 + (unsigned)random_below(seed, 16));
     if (brute->servers && brute->own > 1)
-        snprintf(text, sizeof text, "2 nodes x 2 devices, %uB, %uGB/s 0us, %uGB/s 0us", memory, 1 + (unsigned)random_below(seed, 4),
-                 1 + (unsigned)random_below(seed, 4));
+        snprintf(text, sizeof text, "%u nodes x 2 devices, %uB, %uGB/s 0us, %uGB/s 0us", brute->servers, memory,
+                 1 + (unsigned)random_below(seed, 4), 1 + (unsigned)random_below(seed, 4));
     else
         snprintf(text, sizeof text, "%u devices, %uB, %uGB/s 0us", 1 + (unsigned)random_below(seed, 4), memory,
                  1 + (unsigned)random_below(seed, 4));
