@@ -67,10 +67,10 @@ static bool close_block(struct glue *glue, uint32_t block)
     return grew;
 }
 
-static void glue_pairs(struct glue *glue)
+static void glue_pairs(struct glue *glue, bool tied_apart)
 {
     const struct profile *profile = glue->profile;
-    for (size_t i = 0; i < profile->tied_count; i++)
+    for (size_t i = 0; !tied_apart && i < profile->tied_count; i++)
         join(glue, profile->tied[i].from, profile->tied[i].to);
     for (size_t i = 0; i < profile->no_cut_count; i++)
         if (profile->no_cut_after[i] + 1 < glue->layers)
@@ -224,12 +224,12 @@ static bool link_blocks(struct order_graph *graph, const struct glue *glue, uint
     return true;
 }
 
-static bool make_blocks(struct order_graph *graph, struct glue *glue, struct error *error)
+static bool make_blocks(struct order_graph *graph, struct glue *glue, bool tied_apart, struct error *error)
 {
     uint32_t first = NONE;
     for (uint32_t l = 0; l < glue->layers; l++)
         glue->block_of[l] = l;
-    glue_pairs(glue);
+    glue_pairs(glue, tied_apart);
     if (graph->is_reduced)
         reduce(glue, &first);
     number_blocks(graph, glue->layers, &first);
@@ -304,9 +304,9 @@ static bool find_downsets(struct order_graph *graph, const struct glue *glue, si
     return sum_downsets(graph, error);
 }
 
-struct order_graph *order_graph_create(const struct profile *profile, bool reduce_it, size_t most_downsets,
-                                       bool *too_many, struct error *error)
+struct order_graph *order_graph_create(const struct order_graph_request *request, bool *too_many, struct error *error)
 {
+    const struct profile *profile = request->profile;
     struct glue glue = { .profile = profile, .layers = (uint32_t)profile->layer_count };
     struct order_graph *graph = calloc(1, sizeof *graph);
     struct edge *edges = downsets_edges(profile, &glue.edge_count, error);
@@ -320,9 +320,10 @@ struct order_graph *order_graph_create(const struct profile *profile, bool reduc
         good = error_no_memory(error, "the blocks of a model");
     if (good) {
         graph->profile = profile;
-        graph->is_reduced = reduce_it;
+        graph->is_reduced = request->reduce;
         graph->block_of = glue.block_of;
-        good = make_blocks(graph, &glue, error) && find_downsets(graph, &glue, most_downsets, too_many, error);
+        good = make_blocks(graph, &glue, request->tied_apart, error)
+            && find_downsets(graph, &glue, request->most_downsets, too_many, error);
     } else {
         free(glue.block_of);
     }

@@ -38,9 +38,15 @@ struct order_graph {
     uint64_t *cut;                // of each downset: bytes of a message from it to what is behind
 };
 
-// With at most so many downsets. *too_many, and NULL without an error, if there are more.
-struct order_graph *order_graph_create(const struct profile *profile, bool reduce, size_t most_downsets, bool *too_many,
-                                       struct error *error);
+struct order_graph_request {
+    const struct profile *profile;
+    bool tied_apart;       // tied layers may be on different stages
+    bool reduce;
+    size_t most_downsets;  // 0: the usual
+};
+
+// NULL without an error, and *too_many, where the graph has more downsets.
+struct order_graph *order_graph_create(const struct order_graph_request *request, bool *too_many, struct error *error);
 void order_graph_free(struct order_graph *graph);
 
 // Puts downsets of about as much work into groups, at most so many, in order of their

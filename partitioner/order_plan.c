@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "partitioner/arrangement.h"
 #include "partitioner/evaluate.h"
 #include "partitioner/order_linear.h"
 #include "partitioner/orders.h"
 #include "partitioner/predict.h"
 #include "partitioner/search_problem.h"
 #include "profiler/profile_reorder.h"
+#include "schedules/board.h"
 
 enum {
     MOST_DOWNSETS = 3000,           // as the graph is
@@ -18,6 +20,18 @@ enum {
     MOST_COARSE_DOWNSETS = 500000,  // where only a bound is asked for
     GROUPS = 1000,
 };
+
+// Whether the ways to arrange stages are one, and to hold states the usual one: what
+// order_stage.c prices. All else only takes longer than that, or is searched order by order.
+static bool is_arranged(const struct search_request *request)
+{
+    return !arrangement_is_free(request) && !request->replicas && !request->variants && !request->devices;
+}
+
+static bool is_plain(const struct search_request *request)
+{
+    return is_arranged(request) && holding_is_plain(&request->holding);
+}
 
 // --- beginning and end ------------------------------------------------------------------
 
@@ -137,7 +151,9 @@ struct orders *orders_create(const struct search_request *request, enum orders_g
                              struct error *error)
 {
     bool too_many;
-    struct order_graph *graph = order_graph_create(request->profile, kind != ORDERS_AS_IS, most, &too_many, error);
+    const struct order_graph_request of_graph = { request->profile, request->holding.tied_apart, kind != ORDERS_AS_IS,
+                                                  most };
+    struct order_graph *graph = order_graph_create(&of_graph, &too_many, error);
     struct orders *orders = graph ? calloc(1, sizeof *orders) : NULL;
     if (!orders) {
         order_graph_free(graph);
@@ -146,6 +162,7 @@ struct orders *orders_create(const struct search_request *request, enum orders_g
         return NULL;
     }
     orders->request = request;
+    orders->only_bounds = kind == ORDERS_COARSE || !is_plain(request);
     orders->graph = graph;
     orders->lost_ns = orders->best.value_ns = NO_ORDER;
     if (make_coupled(orders, error) && (kind != ORDERS_COARSE || order_graph_coarsen(graph, GROUPS, error))
@@ -246,7 +263,7 @@ bool orders_search(struct orders *orders, uint64_t *bound_ns, struct error *erro
             return false;
         whole = chains * (double)(1 + coupled->actions / 32) <= (double)coupled->budget;
     }
-    if (!whole || !orders->graph->downsets)
+    if (!whole || orders->only_bounds)
         orders_lose(orders, root);
     else if (!order_nodes(orders, error))
         return false;
@@ -361,6 +378,8 @@ static bool try_chains(struct whole *whole, struct orders *orders, struct error 
 static bool try_all(struct whole *whole, bool *done, struct error *error)
 {
     *done = false;
+    if (!is_plain(&whole->request))
+        return true;
     struct orders *orders = orders_create(&whole->request, ORDERS_AS_IS, MOST_DOWNSETS, error);
     if (!orders && error->kind == ERROR_NONE)
         orders = orders_create(&whole->request, ORDERS_REDUCED, MOST_REDUCED_DOWNSETS, error);
@@ -370,10 +389,39 @@ static bool try_all(struct whole *whole, bool *done, struct error *error)
     return good;
 }
 
+// Every micro-batch goes through all layers somewhere, whoever holds them. Variants may
+// take less, and what goes on from iteration to iteration has no such bound.
+static bool bound_work(struct whole *whole, struct error *error)
+{
+    const struct search_request *request = &whole->request;
+    const struct generator *generator = generator_find(request->schedule, error);
+    if (!generator || generator->weights != WEIGHTS_FLUSH || request->variants || request->free.variants)
+        return generator != NULL;
+    struct schedule *order = search_order(request, request->micro_batches, error);
+    if (!order)
+        return false;
+    const bool forward_only = schedule_is_forward_only(order);
+    schedule_free(order);
+    unsigned __int128 work = 0;
+    uint64_t speed = 0;
+    for (size_t l = 0; l < request->profile->layer_count; l++) {
+        const struct profile_layer *layer = &request->profile->layers[l];
+        const uint64_t parts = layer->backward_input_ns + layer->backward_weight_ns;
+        work += layer->forward_ns;
+        work += forward_only ? 0 : parts < layer->backward_ns ? parts : layer->backward_ns;
+    }
+    for (size_t d = 0; d < request->cluster->device_count; d++)
+        speed += request->cluster->devices[d].speed_permille;
+    whole->bound_ns = (uint64_t)(work * request->micro_batches * 1000 / speed);
+    return true;
+}
+
 // What no order can beat where there are too many to try: of groups of downsets, or, where
 // even these are not all known, the work alone.
 static bool bound_orders(struct whole *whole, struct error *error)
 {
+    if (!is_arranged(&whole->request))
+        return bound_work(whole, error);
     struct orders *orders = orders_create(&whole->request, ORDERS_COARSE, MOST_COARSE_DOWNSETS, error);
     if (orders) {
         const bool good = try_chains(whole, orders, error);
@@ -433,6 +481,8 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
     }
     bool done;
     const bool good = try_all(&whole, &done, error) && (done || try_linear(&whole, error));
+    if (good && given->least_ns)
+        *given->least_ns = whole.bound_ns;
     if (good && whole.plan) {
         certify(whole.plan, whole.bound_ns, whole.stopped);
         if (given->network || plan_evaluate(whole.plan, given->profile, error))

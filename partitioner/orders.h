@@ -57,6 +57,7 @@ struct orders {
     struct pattern pattern;           // is_known where its bounds hold; asynchronous: of a run that goes on
     bool has_bounds;                  // some bound holds: of the pattern, or of what flushes
     struct pattern_room *room;
+    bool only_bounds;                 // what stages take is not known here, only that it is no less
     bool shares_ranks;                // a rank has several stages
     uint32_t stages, downsets;
     uint64_t speed;                   // the fastest

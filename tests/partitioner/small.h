@@ -60,7 +60,7 @@ static inline void small_set_edges(struct profile *profile, const struct edge *e
 
 static inline struct profile *small_random_chain(uint64_t *seed, size_t count, uint64_t most_ns)
 {
-    struct small_layer rows[64];
+    struct small_layer rows[64] = { { 0 } };
     for (size_t i = 0; i < count; i++)
         rows[i] = (struct small_layer){
             .forward = random_below(seed, most_ns) + 1,

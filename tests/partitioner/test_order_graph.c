@@ -11,7 +11,8 @@ static struct order_graph *graph_of(const struct profile *profile, bool reduce)
 {
     struct error error = { 0 };
     bool too_many;
-    struct order_graph *graph = order_graph_create(profile, reduce, 0, &too_many, &error);
+    const struct order_graph_request request = { .profile = profile, .reduce = reduce };
+    struct order_graph *graph = order_graph_create(&request, &too_many, &error);
     assert_good(graph, error);
     return graph;
 }

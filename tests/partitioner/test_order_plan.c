@@ -172,9 +172,103 @@ static void a_reduced_graph_loses_nothing(void **state)
     assert_true(reduced > trials / 3 && settled > trials / 5);
 }
 
+// The best plan of every order by itself, order by order.
+static uint64_t best_of_orders(const struct search_request *request, uint32_t *order, uint32_t at, uint32_t placed)
+{
+    const struct profile *profile = request->profile;
+    uint64_t best = UINT64_MAX;
+    if (at == profile->layer_count) {
+        struct error error = { 0 };
+        struct profile *ordered = profile_reorder(profile, order, &error);
+        assert_good(ordered, error);
+        struct search_request in_order = *request;
+        in_order.profile = ordered;
+        struct plan *plan = plan_search(&in_order, &error);
+        best = plan ? plan->certificate.value_ns : UINT64_MAX;
+        plan_free(plan);
+        profile_free(ordered);
+        return best;
+    }
+    for (uint32_t l = 0; l < profile->layer_count; l++) {
+        bool ready = !(placed >> l & 1);
+        for (size_t e = 0; e < profile->edge_count; e++)
+            ready &= profile->edges[e].to != l || (placed >> profile->edges[e].from & 1);
+        if (!ready)
+            continue;
+        order[at] = l;
+        const uint64_t own = best_of_orders(request, order, at + 1, placed | 1u << l);
+        best = own < best ? own : best;
+    }
+    return best;
+}
+
+// Replicas, devices to choose from, states held in other ways: not all of it is searched
+// over all orders, and then nothing is claimed that is not so.
+static void what_is_not_searched_is_not_claimed(void **state)
+{
+    (void)state;
+    uint64_t seed = 53, planned = 0, ordered = 0;
+    const uint64_t trials = test_trials(60, 1000);
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        struct error error = { 0 };
+        struct profile *profile = small_random_dag(&seed, 4 + (uint32_t)random_below(&seed, 2), 3, 1000);
+        struct cluster *cluster = cluster_uniform(3, 64 << 10, 100, 1000000000, &error);
+        assert_good(cluster, error);
+        if (random_below(&seed, 2))
+            cluster->devices[1].speed_permille = 700;
+        struct search_request request = { .profile = profile, .cluster = cluster, .ranks = 3, .chunks = 1,
+                                          .schedule = kinds[random_below(&seed, 2)].schedule, .micro_batches = 4,
+                                          .holding.optimizer = OPTIMIZER_ADAMW };
+        const uint64_t what = random_below(&seed, 4);
+        request.free.replicas = what == 0;
+        request.free.devices = what == 1;
+        request.free.fewer = what == 2;
+        request.holding.step_rate = what == 3 ? 1000000000 : 0;
+        uint32_t order[SMALL_DAG_MOST];
+        const uint64_t best = best_of_orders(&request, order, 0, 0);
+        struct plan *plan = plan_search_orders(&request, &error);
+        if (plan && (plan->certificate.value_ns < best || plan->certificate.lower_bound_ns > best))
+            fail_msg("trial %d: value %d, bound %d, but the best is %d", (int)trial, (int)plan->certificate.value_ns,
+                     (int)plan->certificate.lower_bound_ns, (int)best);
+        planned += plan != NULL;
+        ordered += plan && plan->order;
+        plan_free(plan);
+        cluster_free(cluster);
+        profile_free(profile);
+    }
+    print_message("# %d planned, %d in an order of their own\n", (int)planned, (int)ordered);
+    assert_true(planned > trials / 2);
+}
+
+// Copies, splits, backwards in parts, several stages on a rank: whatever the schedule does.
+static void every_schedule_is_planned(void **state)
+{
+    (void)state;
+    uint64_t seed = 54;
+    for (const struct generator *generator = generators; generator->name; generator++) {
+        struct error error = { 0 };
+        struct profile *profile = small_random_dag(&seed, 10, 3, 1000);
+        struct cluster *cluster = cluster_uniform(2, 1 << 20, 100, 1000000000, &error);
+        assert_good(cluster, error);
+        const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = generator->name,
+                                                .ranks = 2, .micro_batches = 4, .holding.optimizer = OPTIMIZER_ADAMW };
+        struct plan *own = plan_search(&request, &error), *plan = plan_search_orders(&request, &error);
+        if (!own || !plan)
+            fail_msg("%s: %s", generator->name, error.text);
+        if (plan->certificate.value_ns > own->certificate.value_ns)
+            fail_msg("%s: all orders have no plan as good as one of them", generator->name);
+        plan_free(own);
+        plan_free(plan);
+        cluster_free(cluster);
+        profile_free(profile);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_not_searched_is_not_claimed),
+        cmocka_unit_test(every_schedule_is_planned),
         cmocka_unit_test(a_reduced_graph_loses_nothing),
         cmocka_unit_test(small_plans_are_the_best_of_all_orders),
     };
