@@ -8,9 +8,10 @@
 #include "cli/command.h"
 #include "common/json.h"
 #include "partitioner/bottleneck/bottleneck_plan.h"
+#include "partitioner/bottleneck/scattered.h"
 #include "partitioner/reprice.h"
 
-enum { KEY_MODEL = KEY_OWN, KEY_STRAIGHT, KEY_FEWER, KEY_ACTIVATIONS, KEY_HEED_MEMORY, KEY_REPLICAS, KEY_CPUS };
+enum { KEY_MODEL = KEY_OWN, KEY_STRAIGHT, KEY_FEWER, KEY_ACTIVATIONS, KEY_HEED_MEMORY, KEY_REPLICAS, KEY_CPUS, KEY_SCATTERED };
 
 static const struct argp_option options[] = {
     { 0, 0, 0, 0, "By the busiest stage, as other planners have it:", 3 },
@@ -21,6 +22,7 @@ static const struct argp_option options[] = {
     { "heed-memory", KEY_HEED_MEMORY, 0, 0, "Hold stages to the model's own rule about memory", 3 },
     { "replicas", KEY_REPLICAS, "[N,...]", 0, "With --cuts: the devices of each stage", 3 },
     { "cpus", KEY_CPUS, "N", 0, "max-load: processors of the host that may take layers", 3 },
+    { "scattered", KEY_SCATTERED, 0, 0, "max-load: any layer on any device, also of unlike speeds, by GLPK", 3 },
     { 0 },
 };
 
@@ -34,6 +36,8 @@ static error_t check(const struct model_options *given, struct argp_state *state
         argp_error(state, "--model needs a profile and --cluster");
     if (given->name && given->options->shared.schedule)
         argp_error(state, "--model plans for no schedule; leave --schedule out");
+    if (given->is_scattered && (!given->name || given->model != BOTTLENECK_MAX_LOAD || given_plan_is_asked(given->by_hand)))
+        argp_error(state, "--scattered goes with --model max-load, and searches");
     if (given->replicas && !given->by_hand->cuts)
         argp_error(state, "--replicas says how many devices each stage has; give --cuts too");
     return 0;
@@ -65,6 +69,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_CPUS:
         given->cpus = option_count(argument, "--cpus", 0, 4096, state);
+        return 0;
+    case KEY_SCATTERED:
+        given->is_scattered = true;
         return 0;
     case ARGP_KEY_END:
         return check(given, state);
@@ -209,6 +216,25 @@ static struct bottleneck_request make_request(const struct model_options *given,
     };
 }
 
+// GLPK gets a minute, or the --deadline, and 4 GiB.
+static int run_scattered(const struct model_options *given, const struct bottleneck_request *request,
+                         const struct shared_options *output, struct error *error)
+{
+    if (output->json || output->output) {
+        error_set(error, "--scattered prints a table only: a plan document has stages, which such layers do not make");
+        return command_fail(error);
+    }
+    const uint64_t seconds = given->options->deadline_ns / 1000000000 + (given->options->deadline_ns % 1000000000 > 0);
+    const struct integer_limits limits = { seconds ? seconds : 60, (uint64_t)4 << 30 };
+    struct scattered scattered;
+    if (!scattered_search(request, limits, &scattered, error))
+        return command_fail(error);
+    struct text table = { 0 };
+    scattered_print(request, &scattered, &table);
+    scattered_clear(&scattered);
+    return command_write(&table, NULL, 0);
+}
+
 int model_run(const struct model_options *given, const struct shared_options *output)
 {
     struct error error = { 0 };
@@ -219,7 +245,9 @@ int model_run(const struct model_options *given, const struct shared_options *ou
         return command_fail(&error);
     const struct bottleneck_request request = make_request(given, &loaded);
     int code;
-    if (given_plan_is_asked(given->by_hand)) {
+    if (given->is_scattered) {
+        code = run_scattered(given, &request, output, &error);
+    } else if (given_plan_is_asked(given->by_hand)) {
         code = run_given(given, &request, &error);
     } else {
         struct bottleneck_result *result = bottleneck_search(&request, &error);

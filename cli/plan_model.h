@@ -14,7 +14,7 @@ struct model_options {
     enum bottleneck_model model;
     const char *replicas;              // of --cuts
     uint64_t cpus;
-    bool is_straight, may_use_fewer, counts_activations, heeds_memory;
+    bool is_straight, may_use_fewer, counts_activations, heeds_memory, is_scattered;
 };
 
 extern const struct argp model_argp;

@@ -49,21 +49,33 @@ static bool keeps_rules(const struct layout_problem *problem, const uint32_t *de
     return true;
 }
 
+static bool pays(const struct layout_problem *problem, uint32_t device)
+{
+    return problem->transfer_ns && !(problem->pays_nothing && problem->pays_nothing[device]);
+}
+
+uint64_t layout_load(const struct layout_problem *problem, const uint32_t *device_of, uint32_t device)
+{
+    uint64_t load = 0;
+    for (uint32_t v = 0; v < problem->layers; v++) {
+        if (device_of[v] == device)
+            load = add_clamped(load, problem->time_ns[(size_t)v * problem->devices + device]);
+        if (pays(problem, device))
+            load = add_clamped(load, transfers_of(problem, device_of, v, device));
+    }
+    return load;
+}
+
 uint64_t layout_value(const struct layout_problem *problem, const uint32_t *device_of, struct error *error)
 {
     if (!keeps_rules(problem, device_of, error))
         return LAYOUT_NEVER;
     uint64_t largest = 0;
     for (uint32_t d = 0; d < problem->devices; d++) {
-        uint64_t load = 0, bytes = 0;
-        for (uint32_t v = 0; v < problem->layers; v++) {
-            if (device_of[v] == d) {
-                load = add_clamped(load, problem->time_ns[(size_t)v * problem->devices + d]);
-                bytes = add_clamped(bytes, problem->bytes ? problem->bytes[v] : 0);
-            }
-            if (problem->transfer_ns)
-                load = add_clamped(load, transfers_of(problem, device_of, v, d));
-        }
+        const uint64_t load = layout_load(problem, device_of, d);
+        uint64_t bytes = 0;
+        for (uint32_t v = 0; problem->bytes && v < problem->layers; v++)
+            bytes = add_clamped(bytes, device_of[v] == d ? problem->bytes[v] : 0);
         if (problem->bytes && bytes > problem->capacity[d]) {
             error_set_kind(error, ERROR_ANSWER, "device %u holds %llu bytes and has %llu", d,
                            (unsigned long long)bytes, (unsigned long long)problem->capacity[d]);
@@ -188,7 +200,7 @@ static void add_load(struct program *program, uint32_t d)
         return;
     }
     for (uint32_t v = 0; v < problem->layers; v++)
-        crossings[v] = problem->transfer_ns && problem->transfer_ns[v]
+        crossings[v] = pays(problem, d) && problem->transfer_ns[v]
                          ? add_crossings(program, v, d) : (struct crossings){ NO_COLUMN, NO_COLUMN };
     program->load_rows[d] = model->row_count;
     linear_begin_row(model, LINEAR_AT_LEAST, 0);

@@ -33,6 +33,7 @@ struct layout_problem {
     const struct edge *edges;     // who reads whose tensor; from < to
     size_t edge_count;
     const uint64_t *transfer_ns;  // of each layer's tensor, to each device that hands it on or gets it; NULL: free
+    const bool *pays_nothing;     // devices whose transfers cost them nothing; NULL: none
     const struct edge *together;  // pairs of layers on one device
     size_t together_count;
     const uint32_t *pins;         // the device of each layer, or LAYOUT_ANYWHERE; NULL: none is pinned
@@ -41,6 +42,8 @@ struct layout_problem {
 
 // The largest load, by plain loops. LAYOUT_NEVER, with the reason, where the layout breaks a rule.
 uint64_t layout_value(const struct layout_problem *problem, const uint32_t *device_of, struct error *error);
+// That of one device.
+uint64_t layout_load(const struct layout_problem *problem, const uint32_t *device_of, uint32_t device);
 
 struct layout {
     enum integer_status status;  // in the solver's words

@@ -233,8 +233,10 @@ static bool ask(const struct problem *problem, const struct plan *plan, struct i
     struct program program;
     struct linear_solution solution;
     write_model(problem, &program);
-    double *start = plan && !program.model.failed ? values_of(&program, plan) : NULL;
-    bool good = !plan || start || error_no_memory(error, "a second opinion");
+    // A plan in another order of the layers, or with replicas, is not one of these.
+    const bool begins = plan && !plan->order && plan->stage_count == problem->ranks && !program.model.failed;
+    double *start = begins ? values_of(&program, plan) : NULL;
+    bool good = !begins || start || error_no_memory(error, "a second opinion");
     good = good && linear_solve(&program.model, start, false, limits, &solution, error);
     if (good) {
         good = judge(&program, &solution, opinion, error) && price(&program, limits, opinion, error);

@@ -3,25 +3,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_cpu(const struct cluster_device *device)
+bool cut_is_cpu(const struct cluster_device *device)
 {
     return strncmp(device->name, "cpu", 3) == 0 && device->name[3 + strspn(device->name + 3, "0123456789")] == '\0';
 }
 
 bool cut_machines_find(struct cut_machines *machines, const struct bottleneck_request *request, struct error *error)
 {
+    for (size_t d = 0; d < request->cluster->device_count; d++) {
+        const struct cluster_device *device = &request->cluster->devices[d];
+        if (!cut_is_cpu(device) && device->speed_permille != 1000)
+            return error_set(error, "%s knows machines of the profile's speed only; device %zu has %llu permille of it",
+                             bottleneck_names[request->model], d, (unsigned long long)device->speed_permille);
+    }
+    return cut_machines_of_any_speed(machines, request, error);
+}
+
+bool cut_machines_of_any_speed(struct cut_machines *machines, const struct bottleneck_request *request,
+                               struct error *error)
+{
     const struct cluster *cluster = request->cluster;
     const char *model = bottleneck_names[request->model];
     *machines = (struct cut_machines){ .cpus = request->cpus, .memory_bytes = UINT64_MAX };
     for (size_t d = 0; d < cluster->device_count; d++) {
         const struct cluster_device *device = &cluster->devices[d];
-        if (is_cpu(device)) {
+        if (cut_is_cpu(device)) {
             machines->cpus++;
             continue;
         }
-        if (device->speed_permille != 1000)
-            return error_set(error, "%s knows machines of the profile's speed only; device %zu has %llu permille of it",
-                             model, d, (unsigned long long)device->speed_permille);
         if (request->machines && machines->accelerators == request->machines)
             continue;
         machines->accelerators++;

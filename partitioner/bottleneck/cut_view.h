@@ -15,6 +15,10 @@ struct cut_machines {
 
 // Refuses devices of several kinds and several levels of links, in the name of the model.
 bool cut_machines_find(struct cut_machines *machines, const struct bottleneck_request *request, struct error *error);
+// The same for who knows speeds.
+bool cut_machines_of_any_speed(struct cut_machines *machines, const struct bottleneck_request *request,
+                               struct error *error);
+bool cut_is_cpu(const struct cluster_device *device);
 
 // A layer that costs nothing wherever it stands and has one neighbour loses nothing by
 // standing with it: the two are one node, and so on. That takes the inputs and unread

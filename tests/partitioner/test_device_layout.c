@@ -16,6 +16,7 @@ struct random_problem {
     uint64_t time_ns[MOST_LAYERS * MOST_DEVICES], bytes[MOST_LAYERS], capacity[MOST_DEVICES], transfer_ns[MOST_LAYERS];
     struct edge edges[MOST_EDGES], together[1];
     uint32_t pins[MOST_LAYERS];
+    bool pays_nothing[MOST_DEVICES];
 };
 
 static void fill_times(uint64_t *seed, struct random_problem *random)
@@ -53,8 +54,12 @@ static void make(uint64_t *seed, struct random_problem *random)
         problem->bytes = random->bytes;
         problem->capacity = random->capacity;
     }
+    for (uint32_t d = 0; d < problem->devices; d++)
+        random->pays_nothing[d] = random_below(seed, 4) == 0;
     if (random_below(seed, 3))
         problem->transfer_ns = random->transfer_ns;
+    if (random_below(seed, 2))
+        problem->pays_nothing = random->pays_nothing;
     if (random_below(seed, 3) == 0)
         problem->pins = random->pins;
     if (random_below(seed, 3) == 0) {

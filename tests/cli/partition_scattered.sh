@@ -1,0 +1,17 @@
+# Layers anywhere on devices of unlike speeds, by GLPK; what it is not for is refused.
+if [ ! -x "$WEIR_LIBEXEC/weir-glpk" ]; then
+    echo '# skip: weir-glpk is not built here (libglpk-dev)'
+    exit 77
+fi
+cat > small.txt <<'END'
+node1 -- Linear(a) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=1000.0, parameter_size=1048576.000
+node2 -- Linear(b) -- forward_compute_time=4.000, backward_compute_time=8.000, activation_size=1000.0, parameter_size=1048576.000
+node3 -- Linear(c) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=1000.0, parameter_size=2097152.000
+	node1 -- node2
+	node2 -- node3
+END
+weir import pipedream small.txt -o profile.json > /dev/null
+weir partition profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered
+weir partition profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model pipedream --scattered; echo "exit $?"
+weir partition profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered --json; echo "exit $?"
+weir partition profile.json --cluster '2 devices, 1B, 1GB/s 0us' --model max-load --scattered; echo "exit $?"
