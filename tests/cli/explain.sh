@@ -9,12 +9,12 @@ node4 -- Linear(c) -- forward_compute_time=2.000, backward_compute_time=4.000, a
 	node3 -- node4
 END
 weir import pipedream small.txt -o profile.json > /dev/null
-weir partition profile.json --cluster '2 devices, 4612KiB, 10GB/s 10us' --schedule gpipe --micro-batches 8 --optimizer sgd -o plan.json | tail -1
+weir partition profile.json --cluster '2 devices, 4700KiB, 10GB/s 10us' --schedule gpipe --micro-batches 8 --optimizer sgd -o plan.json | tail -1
 weir explain plan.json --profile profile.json; echo "exit $?"
 
 echo "# as it was said: 1f1b, 16 micro-batches"
-weir partition profile.json --cluster '2 devices, 4612KiB, 10GB/s 10us' --schedule 1f1b --micro-batches 8 --optimizer sgd --json | grep -m1 iteration_ns
-weir partition profile.json --cluster '2 devices, 4612KiB, 10GB/s 10us' --schedule gpipe --micro-batches 16 --optimizer sgd --json | grep -m1 iteration_ns
+weir partition profile.json --cluster '2 devices, 4700KiB, 10GB/s 10us' --schedule 1f1b --micro-batches 8 --optimizer sgd --json | grep -m1 iteration_ns
+weir partition profile.json --cluster '2 devices, 4700KiB, 10GB/s 10us' --schedule gpipe --micro-batches 16 --optimizer sgd --json | grep -m1 iteration_ns
 
 echo "# the document, the same each time"
 weir explain plan.json --profile profile.json --json -o one.json
