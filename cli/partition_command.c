@@ -9,6 +9,8 @@
 #include "cli/plan_request.h"
 #include "cli/plan_stability.h"
 #include "partitioner/order_plan.h"
+#include "common/progress.h"
+#include "partitioner/nearest.h"
 #include "partitioner/second_opinion.h"
 
 enum { KEY_SECOND_OPINION = KEY_OWN };
@@ -105,6 +107,28 @@ static int print_second_opinion(const struct search_request *request, const stru
     return command_write(&text, NULL, 0);
 }
 
+static void show(void *self, size_t done)
+{
+    progress_show(self, "%zu requests near by planned", done);
+}
+
+// What near by does fit. The sentence that nothing does has been said; the answer stays no.
+static int print_nearest(const struct search_request *request, struct error *error)
+{
+    struct progress progress = { 0 };
+    struct nearest nearest;
+    const struct nearest_request search = { .search = request, .interrupted = request->interrupted, .progress = show,
+                                            .self = &progress };
+    const bool good = nearest_find(&search, &nearest, error);
+    progress_end(&progress);
+    if (!good)
+        return command_fail(error);
+    struct text text = { 0 };
+    nearest_print(&nearest, &text);
+    nearest_clear(&nearest);
+    return command_write(&text, NULL, ERROR_ANSWER);
+}
+
 static int run(int count, char **arguments)
 {
     struct given given = { .second_opinion = false };
@@ -131,6 +155,8 @@ static int run(int count, char **arguments)
     text_clear(&said);
     if (code == 0 && given.second_opinion)
         code = print_second_opinion(&request.request, plan, &error);
+    if (code == ERROR_ANSWER && !plan && !plan_output_is_document(&given.output))
+        code = print_nearest(&request.request, &(struct error){ 0 });
     plan_free(plan);
     plan_request_clear(&request);
     return code;

@@ -3,6 +3,7 @@
 
 #include "common/number.h"
 #include "partitioner/coupled.h"
+#include "partitioner/infeasible.h"
 #include "partitioner/predict.h"
 #include "partitioner/search_problem.h"
 
@@ -68,38 +69,66 @@ static struct plan *make_plan(struct coupled *coupled, const struct coupled_stat
     return NULL;
 }
 
-static void explain(const struct coupled *coupled, const struct coupled_state *best, bool certain, struct error *error)
+// "stage 1, node7 to node9; stage 6, node20" of the stages of a rank.
+static void add_stages(const struct coupled *coupled, const struct coupled_state *best, uint32_t rank,
+                       struct text *text)
 {
     const struct placement *placement = coupled->placement;
+    const struct profile_layer *layers = coupled->request->profile->layers;
+    for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
+        const uint32_t s = placement->held[at], first = best->decision.cuts[s], end = best->decision.cuts[s + 1];
+        text_add(text, "%sstage %u, %.30s", at > placement->stage_at[rank] ? "; " : "", s, layers[first].name);
+        if (end - first > 1)
+            text_add(text, " to %.30s", layers[end - 1].name);
+    }
+}
+
+// What the hosts lack, where all devices have enough.
+static bool explain_host(const struct coupled *coupled, const struct coupled_state *best, bool certain,
+                         struct error *error)
+{
+    char host[NUMBER_SIZE], all[NUMBER_SIZE];
+    error_set_kind(error, ERROR_ANSWER, "%s: in the one that lacks least, the hosts have %s each, and one lacks %s for"
+                   " what its devices leave there; what would help: more memory there, less on the host",
+                   certain ? "no plan fits, all were tried" : "no plan that fits was found",
+                   bytes_format(coupled->request->cluster->host_memory_bytes, all),
+                   bytes_format(best->host_lacks, host));
+    return certain;
+}
+
+// What is lacking in the decision that lacks least. True if it is certain that none fits.
+static bool explain(const struct coupled *coupled, const struct coupled_state *best, bool certain, struct error *error)
+{
+    const struct search_request *request = coupled->request;
+    struct lone_layer layer;
+    struct text stages = { 0 }, alone = { 0 };
+    char lacks[NUMBER_SIZE], has[NUMBER_SIZE];
     uint32_t worst = 0;
     for (uint32_t r = 0; r < coupled->ranks; r++)
         if (best->lacks_bytes[r] > best->lacks_bytes[worst])
             worst = r;
-    if (coupled->request->shortage)
-        *coupled->request->shortage = (struct search_shortage){ true, worst, best->lacks_bytes[worst] };
-    if (best->lacks_bytes[worst] == 0) {
-        char host[NUMBER_SIZE], all[NUMBER_SIZE];
-        error_set_kind(error, ERROR_ANSWER, "%s: in the one that lacks least, the hosts have %s each, and one lacks %s for"
-                       " what its devices leave there; what would help: more memory there, less on the host",
-                       certain ? "no plan fits, all were tried" : "no plan that fits was found",
-                       bytes_format(coupled->request->cluster->host_memory_bytes, all),
-                       bytes_format(best->host_lacks, host));
-        return;
-    }
-    struct text stages = { 0 };
-    for (uint32_t at = placement->stage_at[worst]; at < placement->stage_at[worst + 1]; at++)
-        text_add(&stages, "%s%u", at > placement->stage_at[worst] ? ", " : "", placement->held[at]);
-    char lacks[NUMBER_SIZE], has[NUMBER_SIZE];
+    if (request->shortage)
+        *request->shortage = (struct search_shortage){ true, worst, best->lacks_bytes[worst] };
+    if (best->lacks_bytes[worst] == 0)
+        return explain_host(coupled, best, certain, error);
+    if (!lone_layer_find(request, &layer, error))
+        return false;
+    add_stages(coupled, best, worst, &stages);
+    infeasible_add_layer(request, &layer, &alone);
     error_set_kind(error, ERROR_ANSWER,
-                   "%s: in the one that lacks least, rank %u (stages %.60s of %s) lacks %s of"
-                   " memory with recomputation, of the %s of %.40s; what would help: more memory there, more ranks,"
-                   " smaller micro-batches, a schedule that keeps fewer of them%s%s",
-                   certain ? "no plan fits, all were tried" : "no plan that fits was found", worst,
-                   stages.failed ? "" : stages.data, coupled->generator->name,
+                   "%s: in the one that lacks least, rank %u (%.150s) lacks %s of memory with recomputation, of the %s of"
+                   " %.40s%s%s%s",
+                   certain ? "no plan fits, all were tried"
+                   : layer.lacks_bytes > 0 ? "no plan fits" : "no plan that fits was found",
+                   worst, stages.data && !stages.failed ? stages.data : "",
                    bytes_format(best->lacks_bytes[worst], lacks), bytes_format(coupled->capacity[worst], has),
-                   coupled->request->cluster->devices[coupled->seats[coupled->seat_at[worst]]].name, coupled->stopped[0] ? "; the search ended early: " : "",
-                   coupled->stopped);
+                   request->cluster->devices[coupled->seats[coupled->seat_at[worst]]].name,
+                   alone.data && !alone.failed ? alone.data : "",
+                   coupled->stopped[0] && !certain && layer.lacks_bytes == 0 ? "; the search ended early: " : "",
+                   certain || layer.lacks_bytes > 0 ? "" : coupled->stopped);
     text_clear(&stages);
+    text_clear(&alone);
+    return certain || layer.lacks_bytes > 0;
 }
 
 // What is known once all decisions were tried.
@@ -127,7 +156,8 @@ static struct plan *run(struct coupled *coupled, struct coupled_state *best, str
         *coupled->request->least_ns = bound;
     if (best->most_lacking == 0)
         return make_plan(coupled, best, bound, error);
-    explain(coupled, best, proved, error);
+    if (explain(coupled, best, proved, error) && coupled->request->least_ns)
+        *coupled->request->least_ns = UINT64_MAX;
     return NULL;
 }
 

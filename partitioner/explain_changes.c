@@ -280,8 +280,8 @@ static bool try_ranks(struct changing *changing, uint32_t ranks)
     search.replicas = search.devices = NULL;
     const bool is_more = ranks > search.cluster->device_count;
     if (is_more) {
-        struct error ignored = { 0 };
-        larger = what_if_larger_cluster(search.cluster, &ignored);
+        if (!what_if_larger_cluster(search.cluster, ranks, &larger, changing->error))
+            return false;
         if (!larger)
             return true;
         search.cluster = larger;

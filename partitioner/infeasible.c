@@ -8,8 +8,6 @@
 #define MOST_EDGES ((size_t)8 << 20)
 // Edges of so few layers are worked out beforehand.
 #define SHORT 8
-// What asking whether another request would fit may take.
-#define TRIAL_LABELS (SHORTAGE_LABELS / 4)
 
 // What every edge needs, bounded from below at first, worked out exactly for those on
 // the path that lacks least, until that path is exact. Weights, buffers and messages
@@ -255,43 +253,18 @@ bool infeasible_shortage(struct problem *problem, uint64_t most_labels, struct s
     return good;
 }
 
-// --- what would help ----------------------------------------------------------------
+// --- what is said -------------------------------------------------------------------
 
-// Whether the request would have a plan with another schedule or number of ranks.
-static bool would_fit(const struct problem *problem, const char *schedule, uint32_t ranks)
+// "; no cut helps: layer fc6 alone needs at least 1.53 GiB, and its device has 1.00 GiB".
+void infeasible_add_layer(const struct search_request *request, const struct lone_layer *layer, struct text *text)
 {
-    struct search_request other = *problem->request;
-    other.schedule = schedule;
-    other.ranks = ranks;
-    other.network = NULL;
-    if (ranks != problem->ranks)
-        other.devices = NULL;  // which name no more than the ranks there are
-    struct error quiet = { 0 };
-    struct shortage shortage = { .lacks_bytes = 1 };
-    struct problem *trial = problem_create(&other, &quiet);
-    const bool fits_then = trial && infeasible_shortage(trial, TRIAL_LABELS, &shortage, NULL, &quiet)
-                        && shortage.exact && shortage.lacks_bytes == 0;
-    problem_free(trial);
-    return fits_then;
-}
-
-static void add_schedules(const struct problem *problem, struct text *text)
-{
-    for (const struct generator *other = generators; other->name; other++)
-        if (other != problem->generator && would_fit(problem, other->name, problem->ranks))
-            text_add(text, ", --schedule %s", other->name);
-}
-
-static void add_ranks(const struct problem *problem, struct text *text)
-{
-    const size_t devices = problem->request->cluster->device_count;
-    for (uint32_t ranks = problem->ranks + 1; ranks <= devices && ranks <= 2 * problem->ranks; ranks++) {
-        if (would_fit(problem, problem->generator->name, ranks)) {
-            text_add(text, ", --ranks %u", ranks);
-            return;
-        }
-    }
-    text_add(text, ", more devices");
+    char needs[NUMBER_SIZE], has[NUMBER_SIZE];
+    if (layer->lacks_bytes == 0)
+        return;
+    const uint64_t capacity = search_device(request, layer->rank)->memory_bytes;
+    text_add(text, "; no cut helps: layer %.60s alone needs at least %s, and its device has %s",
+             request->profile->layers[layer->layer].name, bytes_format(layer->needs_bytes, needs),
+             bytes_format(capacity, has));
 }
 
 void infeasible_explain(struct problem *problem, const struct shortage *shortage, struct error *error)
@@ -302,15 +275,16 @@ void infeasible_explain(struct problem *problem, const struct shortage *shortage
     bytes_format(shortage->needs_bytes, needs);
     bytes_format(device->memory_bytes, has);
     bytes_format(shortage->lacks_bytes, lacks);
-    struct text help = { 0 };
-    add_schedules(problem, &help);
-    add_ranks(problem, &help);
+    struct lone_layer layer;
+    struct text alone = { 0 };
+    if (!lone_layer_find(problem->request, &layer, error))
+        return;
+    infeasible_add_layer(problem->request, &layer, &alone);
     error_set_kind(error, ERROR_ANSWER,
                    "no plan fits: even in the one that lacks least, stage %u (%.60s to %.60s) needs %s %s with"
-                   " recomputation and %.40s has %s, %s too little; what would help: %s%s more memory there%s, smaller"
-                   " micro-batches",
+                   " recomputation and %.40s has %s, %s%s too little%s",
                    shortage->stage, profile->layers[shortage->first].name, profile->layers[shortage->end - 1].name,
-                   shortage->certain ? "at least" : "about", needs, device->name, has, lacks,
-                   shortage->exact ? "" : "at least ", lacks, help.failed ? "" : help.data);
-    text_clear(&help);
+                   shortage->certain ? "at least" : "about", needs, device->name, has,
+                   shortage->exact ? "" : "at least ", lacks, alone.data && !alone.failed ? alone.data : "");
+    text_clear(&alone);
 }

@@ -1,7 +1,8 @@
-// Why no plan fits, and what would help.
+// Why no plan fits. What would is for nearest.h.
 #ifndef PARTITIONER_INFEASIBLE_H
 #define PARTITIONER_INFEASIBLE_H
 
+#include "partitioner/lone_layer.h"
 #include "partitioner/search_problem.h"
 
 // How much is missing in the plan that misses least: more memory on its device
@@ -20,6 +21,9 @@ struct shortage {
 #define SHORTAGE_LABELS 20000000
 bool infeasible_shortage(struct problem *problem, uint64_t most_labels, struct shortage *shortage, uint32_t *cuts,
                          struct error *error);
+
+// Adds to a sentence which layer fits nowhere, if one does not.
+void infeasible_add_layer(const struct search_request *request, const struct lone_layer *layer, struct text *text);
 
 // Sets the error (ERROR_ANSWER) that says it.
 void infeasible_explain(struct problem *problem, const struct shortage *shortage, struct error *error);

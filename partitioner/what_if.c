@@ -159,7 +159,7 @@ static bool add_devices(struct cluster *cluster, size_t count, struct error *err
     cluster->devices = devices;
     for (size_t i = before; i < before + count; i++) {
         char name[32];
-        snprintf(name, sizeof name, "new%zu", i - before);
+        snprintf(name, sizeof name, "new device %zu", i);
         devices[i] = devices[i - count];
         devices[i].name = strdup(name);
         if (!devices[i].name)
@@ -169,23 +169,21 @@ static bool add_devices(struct cluster *cluster, size_t count, struct error *err
     return true;
 }
 
-struct cluster *what_if_larger_cluster(const struct cluster *cluster, struct error *error)
+bool what_if_larger_cluster(const struct cluster *cluster, size_t devices, struct cluster **larger, struct error *error)
 {
-    if (cluster->level_count == 0) {
-        error_set(error, "a cluster of a single device has no links");
-        return NULL;
-    }
-    struct cluster *larger = what_if_cluster(cluster, error);
-    if (!larger)
-        return NULL;
-    struct cluster_level *outer = &larger->levels[larger->level_count - 1];
-    const size_t group = larger->device_count / outer->size;
-    if (larger->device_count + group > CLUSTER_MOST_DEVICES) {
-        error_set(error, "a cluster has at most %d devices", CLUSTER_MOST_DEVICES);
-    } else if (add_devices(larger, group, error)) {
+    *larger = NULL;
+    if (cluster->level_count == 0 || devices > CLUSTER_MOST_DEVICES)
+        return true;
+    struct cluster *grown = what_if_cluster(cluster, error);
+    bool good = grown != NULL;
+    while (good && grown->device_count < devices) {
+        struct cluster_level *outer = &grown->levels[grown->level_count - 1];
+        good = add_devices(grown, grown->device_count / outer->size, error);
         outer->size++;
-        return larger;
     }
-    cluster_free(larger);
-    return NULL;
+    if (good && grown->device_count <= CLUSTER_MOST_DEVICES)
+        *larger = grown;
+    else
+        cluster_free(grown);
+    return good;
 }

@@ -27,6 +27,7 @@ enum what_if_kind {
     WHAT_IF_RANKS,
     WHAT_IF_SCHEDULE,
     WHAT_IF_HOLDING,         // optimizer, and how states are held
+    WHAT_IF_KINDS,
 };
 extern const char *const what_if_kind_names[];  // "nothing", "device memory", ..., NULL
 
@@ -37,6 +38,7 @@ struct what_if {
     char change[120];      // "1.50 GiB more on device0"
     char option[80];       // how `weir partition` is asked for it, or empty: "--ranks 5"
     struct sweep_row row;  // what planning it gave
+    bool is_least;         // of the nearest requests: one step less certainly does not fit
     double gain, least_gain, most_gain;  // 0 where there is no plan
 };
 
@@ -67,7 +69,9 @@ bool what_if_is_certain(const struct what_if *change);
 struct cluster *what_if_cluster(const struct cluster *cluster, struct error *error);
 struct plan *what_if_copy(const struct plan *plan, struct error *error);
 
-// One device more at least: the outermost level gets one more group like its last.
-struct cluster *what_if_larger_cluster(const struct cluster *cluster, struct error *error);
+// A cluster with so many devices at least: the outermost level gets more groups like its
+// last. NULL where there is no such cluster; false only for a machine's trouble.
+bool what_if_larger_cluster(const struct cluster *cluster, size_t devices, struct cluster **larger,
+                            struct error *error);
 
 #endif
