@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "partitioner/arrangement.h"
 #include "partitioner/interval.h"
 #include "partitioner/placement.h"
 #include "partitioner/recompute.h"
@@ -54,6 +55,7 @@ static bool layer_needs(struct fitting *fitting, uint32_t layer, uint32_t stage,
 {
     bool complete;
     uint64_t work = 0;
+    fitting->intervals->replicas = placement_copies(fitting->placement, stage);
     const struct stage_bytes alone =
         stage_bytes_of_split(interval_bytes(fitting->intervals, layer, layer + 1), fitting->order->splits);
     const uint64_t messages = stage_memory_of(&alone, &fitting->slots[stage]).buffers_bytes;
@@ -81,12 +83,13 @@ static bool place_layer(struct fitting *fitting, uint32_t layer, struct lone_lay
     return true;
 }
 
-// Ranks whose variants take several devices hold parts of layers: of those nothing is known here.
+// Ranks whose variants take several devices hold parts of layers, and where replicas or
+// devices are to be chosen nothing is known of a stage: then no layer is named.
 bool lone_layer_find(const struct search_request *request, struct lone_layer *found, struct error *error)
 {
     struct fitting fitting = { .request = request };
     *found = (struct lone_layer){ .lacks_bytes = 0 };
-    if (request->variants)
+    if (request->variants || arrangement_is_free(request))
         return true;
     bool good = begin(&fitting, error);
     for (uint32_t l = 0; good && l < request->profile->layer_count; l++) {

@@ -7,6 +7,7 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "partitioner/search_problem.h"
+#include "profiler/profile_reorder.h"
 #include "schedules/board.h"
 #include "schedules/generators/generate.h"
 
@@ -69,7 +70,8 @@ static bool probe(struct finding *finding, const struct search_request *changed,
         return false;
     struct sweep_row *row = &result->change.row;
     result->fits = row->outcome == SWEEP_PLANNED;
-    result->certainly_not = row->outcome == SWEEP_DOES_NOT_FIT && least_ns == UINT64_MAX;
+    result->certainly_not = row->outcome == SWEEP_DOES_NOT_FIT && least_ns == UINT64_MAX
+                         && profile_has_one_order(search.profile);
     finding->nearest->failed[result->change.kind] |= !result->fits && row->outcome == SWEEP_DOES_NOT_FIT;
     const bool good = !row->plan || find_excess(finding, row->plan, &result->excess_bytes);
     plan_free(row->plan);
@@ -209,13 +211,21 @@ static bool nearest_micro_batches(struct finding *finding, bool high_is_certain)
     return !found.fits || add(finding, &found.change);
 }
 
+// Other ranks have other replicas and devices: the search is to choose them, if there were any.
+static void let_arrange(struct search_request *search)
+{
+    search->free.replicas |= search->replicas != NULL;
+    search->free.devices |= search->devices != NULL;
+    search->replicas = search->devices = NULL;
+}
+
 static bool probe_ranks(struct finding *finding, uint32_t ranks, struct probe *result)
 {
     struct search_request search = *finding->request->search;
     struct cluster *larger = NULL;
     const bool is_more = ranks > search.cluster->device_count;
     search.ranks = ranks;
-    search.replicas = search.devices = NULL;
+    let_arrange(&search);
     if (is_more) {
         if (!what_if_larger_cluster(search.cluster, ranks, &larger, finding->error))
             return false;
@@ -265,7 +275,7 @@ static bool probe_schedule(struct finding *finding, const struct generator *gene
     struct search_request search = *finding->request->search;
     search.schedule = generator->name;
     search.chunks = 0;
-    search.replicas = search.devices = NULL;
+    let_arrange(&search);
     result->change.kind = WHAT_IF_SCHEDULE;
     snprintf(result->change.change, sizeof result->change.change, "schedule %s", generator->name);
     snprintf(result->change.option, sizeof result->change.option, "--schedule %s", generator->name);
@@ -310,17 +320,98 @@ static bool nearest_schedules(struct finding *finding)
     return true;
 }
 
-// The others in order of less state; the kinds stand in order of more.
+static bool probe_holding(struct finding *finding, const struct holding *holding, const char *words, const char *option,
+                          struct probe *result)
+{
+    struct search_request search = *finding->request->search;
+    search.holding = *holding;
+    *result = (struct probe){ .change.kind = WHAT_IF_HOLDING };
+    snprintf(result->change.change, sizeof result->change.change, "%s", words);
+    snprintf(result->change.option, sizeof result->change.option, "%s", option);
+    return probe(finding, &search, result);
+}
+
+// What replicas hold once between them: the first step that is enough.
+static bool nearest_shard(struct finding *finding)
+{
+    const struct search_request *search = finding->request->search;
+    struct probe found = { .fits = false };
+    if (!search->replicas && !search->free.replicas)
+        return true;
+    for (int shard = (int)search->holding.shard + 1; shard_names[shard] && !found.fits; shard++) {
+        struct holding holding = search->holding;
+        char words[80], option[80];
+        holding.shard = (enum shard)shard;
+        snprintf(words, sizeof words, "%s shared by the replicas", shard_names[shard]);
+        snprintf(option, sizeof option, "--shard %s", shard_names[shard]);
+        if (!probe_holding(finding, &holding, words, option, &found))
+            return false;
+    }
+    return !found.fits || add(finding, &found.change);
+}
+
+// What waits on the host, if there is one: the optimizer, what is kept, both.
+static bool nearest_host(struct finding *finding)
+{
+    static const struct {
+        bool optimizer, activations;
+        const char *words, *option;
+    } steps[] = { { true, false, "the optimizer on the host", "--host optimizer" },
+                  { false, true, "activations on the host", "--host activations" },
+                  { true, true, "the optimizer and activations on the host", "--host optimizer,activations" } };
+    const struct search_request *search = finding->request->search;
+    struct probe found = { .fits = false };
+    for (size_t i = 0; search->cluster->has_host && i < sizeof steps / sizeof steps[0] && !found.fits; i++) {
+        struct holding holding = search->holding;
+        holding.optimizer_on_host |= steps[i].optimizer;
+        holding.activations_on_host |= steps[i].activations;
+        if (holding.optimizer_on_host == search->holding.optimizer_on_host
+            && holding.activations_on_host == search->holding.activations_on_host)
+            continue;
+        if (!probe_holding(finding, &holding, steps[i].words, steps[i].option, &found))
+            return false;
+    }
+    return !found.fits || add(finding, &found.change);
+}
+
+static uint64_t state_bytes(const struct search_request *search, enum optimizer_kind kind)
+{
+    struct holding holding = search->holding;
+    uint64_t sum = 0;
+    holding.optimizer = kind;
+    for (uint32_t l = 0; l < search->profile->layer_count; l++)
+        sum = add_clamped(sum, holding_state_bytes(&holding, search->profile, l));
+    return sum;
+}
+
+// The optimizer with most state below so many bytes; of equals the first. False: none.
+static bool next_optimizer(const struct search_request *search, uint64_t below, enum optimizer_kind *kind)
+{
+    bool found = false;
+    for (int other = 0; optimizer_names[other]; other++) {
+        const uint64_t bytes = state_bytes(search, (enum optimizer_kind)other);
+        if (bytes < below && (!found || bytes > state_bytes(search, *kind))) {
+            *kind = (enum optimizer_kind)other;
+            found = true;
+        }
+    }
+    return found;
+}
+
+// Others in order of less state, until one is enough.
 static bool nearest_optimizer(struct finding *finding)
 {
+    const struct search_request *search = finding->request->search;
     struct probe found = { .fits = false };
-    for (int kind = (int)finding->request->search->holding.optimizer - 1; kind >= 0 && !found.fits; kind--) {
-        struct search_request search = *finding->request->search;
-        search.holding.optimizer = (enum optimizer_kind)kind;
-        found.change.kind = WHAT_IF_HOLDING;
-        snprintf(found.change.change, sizeof found.change.change, "optimizer %s", optimizer_names[kind]);
-        snprintf(found.change.option, sizeof found.change.option, "--optimizer %s", optimizer_names[kind]);
-        if (!probe(finding, &search, &found))
+    enum optimizer_kind kind = search->holding.optimizer;
+    for (uint64_t below = state_bytes(search, kind); !found.fits && next_optimizer(search, below, &kind);
+         below = state_bytes(search, kind)) {
+        struct holding holding = search->holding;
+        char words[80], option[80];
+        holding.optimizer = kind;
+        snprintf(words, sizeof words, "optimizer %s", optimizer_names[kind]);
+        snprintf(option, sizeof option, "--optimizer %s", optimizer_names[kind]);
+        if (!probe_holding(finding, &holding, words, option, &found))
             return false;
     }
     return !found.fits || add(finding, &found.change);
@@ -336,7 +427,8 @@ bool nearest_find(const struct nearest_request *request, struct nearest *nearest
     const bool good = probe(&finding, request->search, &own)
                    && (own.change.row.outcome != SWEEP_DOES_NOT_FIT
                        || (nearest_memory(&finding, &own) && nearest_micro_batches(&finding, own.certainly_not)
-                           && nearest_ranks(&finding) && nearest_schedules(&finding) && nearest_optimizer(&finding)));
+                           && nearest_ranks(&finding) && nearest_schedules(&finding) && nearest_shard(&finding)
+                           && nearest_host(&finding) && nearest_optimizer(&finding)));
     if (!good)
         nearest_clear(nearest);
     return good;
@@ -356,7 +448,7 @@ static void print_failed(const struct nearest *nearest, struct text *text)
     } kinds[] = { { WHAT_IF_MICRO_BATCHES, "fewer micro-batches" },
                   { WHAT_IF_RANKS, "more ranks" },
                   { WHAT_IF_SCHEDULE, "other schedules" },
-                  { WHAT_IF_HOLDING, "less optimizer state" } };
+                  { WHAT_IF_HOLDING, "other ways to hold states" } };
     size_t printed = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (nearest->failed[kinds[i].kind])

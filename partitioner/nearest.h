@@ -4,9 +4,11 @@
 //     micro-batches     the most, fewer than asked for: schedules that keep all of them
 //     ranks             the next number, on devices like the last where the cluster has no more
 //     schedule          those of the same weights that fit, the quickest three
+//     sharding, host    what replicas share, what waits on the host: the first step that is enough
 //     optimizer         the first with less state
 //
-// Where one step less is known not to fit, `is_least` says so.
+// Where one step less is known not to fit, `is_least` says so: of models whose layers have
+// one order only.
 #ifndef PARTITIONER_NEAREST_H
 #define PARTITIONER_NEAREST_H
 

@@ -149,6 +149,7 @@ static bool front_of(struct sight *sight, uint32_t s, struct recompute_list *fro
 {
     const struct plan_stage *stage = &sight->copy->stages[s];
     uint64_t work = 0;
+    sight->intervals->replicas = placement_copies(sight->placement, s);
     if (!recompute_search(sight->intervals, stage->first, stage->end, &sight->slots[s], MOST_BYTES, RECOMPUTE_FRONT,
                           FRONT_LABELS, &work, front, error))
         return false;

@@ -160,13 +160,14 @@ static bool note_plan(struct sweep_row *row, struct error *error)
     return true;
 }
 
-bool sweep_plan_row(const struct search_request *given, struct sweep_row *row, struct error *error)
+bool sweep_plan_row(const struct search_request *given, sweep_planner *planner, struct sweep_row *row,
+                    struct error *error)
 {
     struct error why = { 0 };
     struct search_shortage shortage = { 0 };
     struct search_request search = *given;
     search.shortage = &shortage;
-    row->plan = plan_search(&search, &why);
+    row->plan = planner(&search, &why);
     if (row->plan)
         return note_plan(row, error);
     if (why.kind == ERROR_MACHINE) {
@@ -199,7 +200,7 @@ static bool plan_row(const struct sweep_request *request, struct sweep_row *row,
         .budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
         .interrupted = request->interrupted,
     };
-    return sweep_plan_row(&search, row, error);
+    return sweep_plan_row(&search, plan_search, row, error);
 }
 
 // --- all rows, by several threads ---------------------------------------------------------

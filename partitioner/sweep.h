@@ -96,7 +96,9 @@ void sweep_free(struct sweep *sweep);
 
 // Plans one request into a row that names it, and says what came of it. False only for a
 // machine's trouble. The row's plan is the caller's.
-bool sweep_plan_row(const struct search_request *request, struct sweep_row *row, struct error *error);
+typedef struct plan *sweep_planner(const struct search_request *request, struct error *error);
+bool sweep_plan_row(const struct search_request *request, sweep_planner *planner, struct sweep_row *row,
+                    struct error *error);
 
 // Finds the front, the best and the reasons of the planned rows (sweep_judge.c);
 // sweep_run() does.

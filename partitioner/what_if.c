@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "partitioner/order_plan.h"
 #include "profiler/cluster_synopsis.h"
 #include "schedules/generators/generate.h"
 
@@ -75,7 +76,7 @@ bool what_if_plan(const struct search_request *request, struct what_if *change, 
                                       .chunks = request->chunks ? request->chunks : generator->usual_chunks,
                                       .micro_batches = request->micro_batches, .outcome = SWEEP_NOT_TRIED };
     snprintf(change->row.schedule, sizeof change->row.schedule, "%s", generator->name);
-    return sweep_plan_row(request, &change->row, error);
+    return sweep_plan_row(request, plan_search_orders, &change->row, error);
 }
 
 void what_if_keep(struct sweep_row *row, const struct plan *plan, const struct sweep_row *peak)

@@ -1,5 +1,7 @@
 #include "partitioner/nearest.h"
 
+#include "partitioner/order_plan.h"
+#include "profiler/profile_reorder.h"
 #include "tests/partitioner/instance.h"
 
 static struct nearest find(const struct search_request *request)
@@ -101,6 +103,14 @@ static void check_ranks(const struct nearest *nearest, const struct instance *in
     }
 }
 
+static enum optimizer_kind optimizer_of(const char *name)
+{
+    int kind = 0;
+    while (strcmp(optimizer_names[kind], name) != 0)
+        kind++;
+    return (enum optimizer_kind)kind;
+}
+
 static void check_others(const struct nearest *nearest, const struct instance *instance, int trial)
 {
     for (size_t i = 0; i < nearest->count; i++) {
@@ -109,7 +119,7 @@ static void check_others(const struct nearest *nearest, const struct instance *i
         if (row->kind == WHAT_IF_SCHEDULE)
             changed.request.schedule = row->row.schedule;
         else if (row->kind == WHAT_IF_HOLDING)
-            changed.request.holding.optimizer = row->option[12] == 's' ? OPTIMIZER_SGD : OPTIMIZER_MOMENTUM;
+            changed.request.holding.optimizer = optimizer_of(row->option + strlen("--optimizer "));
         else
             continue;
         for (size_t k = 0; k < sizeof instance_schedules / sizeof instance_schedules[0]; k++)
@@ -122,9 +132,13 @@ static void nearest_requests_fit_and_nothing_nearer_does(void **state)
 {
     (void)state;
     uint64_t seed = 91, kinds[WHAT_IF_KINDS] = { 0 }, refused = 0, lone = 0;
-    for (uint64_t trial = 0; trial < test_trials(200, 4000); trial++) {
+    for (uint64_t trial = 0; trial < test_trials(300, 6000); trial++) {
         const uint32_t ranks = 1 + (uint32_t)random_below(&seed, 3);
         struct instance instance = instance_create(&seed, ranks + (uint32_t)random_below(&seed, 4), ranks, true);
+        if (!profile_has_one_order(instance.profile)) {  // the twin knows no other
+            instance_clear(&instance);
+            continue;
+        }
         const uint64_t part = 4 + random_below(&seed, 6);
         struct error error = { 0 };
         for (uint32_t r = 0; r < ranks; r++)
@@ -181,7 +195,7 @@ static void the_least_memory_of_any_order_is_exact_where_all_is_tried(void **sta
             for (int r = 0; r < 2; r++)
                 instance.cluster->devices[r].memory_bytes = 512 + row->more_bytes - (less ? 1 : 0);
             error = (struct error){ 0 };
-            struct plan *plan = plan_search(&request, &error);
+            struct plan *plan = plan_search_orders(&request, &error);
             if ((less && row->is_least && plan) || (!less && !plan))
                 fail_msg("trial %d: %s with %s%s: %s", (int)trial, request.schedule, row->change,
                          less ? " less one byte" : "", plan ? "there is a plan" : error.text);
@@ -191,7 +205,7 @@ static void the_least_memory_of_any_order_is_exact_where_all_is_tried(void **sta
         nearest_clear(&nearest);
         instance_clear(&instance);
     }
-    assert_true(least > 8);
+    assert_true(least > 4);
 }
 
 // --- what is said --------------------------------------------------------------------------------
