@@ -11,16 +11,14 @@
 #include "partitioner/bottleneck/scattered.h"
 #include "partitioner/reprice.h"
 
-enum { KEY_MODEL = KEY_OWN, KEY_STRAIGHT, KEY_FEWER, KEY_ACTIVATIONS, KEY_HEED_MEMORY, KEY_REPLICAS, KEY_CPUS, KEY_SCATTERED };
+enum { KEY_MODEL = KEY_OWN, KEY_STRAIGHT, KEY_ACTIVATIONS, KEY_HEED_MEMORY, KEY_CPUS, KEY_SCATTERED };
 
 static const struct argp_option options[] = {
     { 0, 0, 0, 0, "By the busiest stage, as other planners have it:", 3 },
     { "model", KEY_MODEL, "NAME", 0, "pipedream, max-load (dnn-partitioning's) or tps (Piper's); with --evaluate or --cuts, what that plan is worth", 3 },
     { "straight", KEY_STRAIGHT, 0, 0, "No replicas", 3 },
-    { "fewer", KEY_FEWER, 0, 0, "Devices may be left without work", 3 },
     { "activation-traffic", KEY_ACTIVATIONS, 0, 0, "pipedream: count what activations take on their way", 3 },
     { "heed-memory", KEY_HEED_MEMORY, 0, 0, "Hold stages to the model's own rule about memory", 3 },
-    { "replicas", KEY_REPLICAS, "[N,...]", 0, "With --cuts: the devices of each stage", 3 },
     { "cpus", KEY_CPUS, "N", 0, "max-load: processors of the host that may take layers", 3 },
     { "scattered", KEY_SCATTERED, 0, 0, "max-load: any layer on any device, also of unlike speeds, by GLPK", 3 },
     { 0 },
@@ -28,17 +26,16 @@ static const struct argp_option options[] = {
 
 static error_t check(const struct model_options *given, struct argp_state *state)
 {
-    const bool has_own = given->is_straight || given->may_use_fewer || given->counts_activations || given->heeds_memory
-                      || given->replicas || given->cpus;
+    const bool has_own = given->is_straight || given->counts_activations || given->heeds_memory || given->cpus;
     if (!given->name && has_own)
-        argp_error(state, "--straight, --fewer, --activation-traffic, --heed-memory, --replicas and --cpus go with --model");
+        argp_error(state, "--straight, --activation-traffic, --heed-memory and --cpus go with --model");
     if (given->name && !given->options->shared.cluster)
         argp_error(state, "--model needs a profile and --cluster");
     if (given->name && given->options->shared.schedule)
         argp_error(state, "--model plans for no schedule; leave --schedule out");
     if (given->is_scattered && (!given->name || given->model != BOTTLENECK_MAX_LOAD || given_plan_is_asked(given->by_hand)))
         argp_error(state, "--scattered goes with --model max-load, and searches");
-    if (given->replicas && !given->by_hand->cuts)
+    if (given->name && given->options->arrangement.replicas && !given->by_hand->cuts)
         argp_error(state, "--replicas says how many devices each stage has; give --cuts too");
     return 0;
 }
@@ -55,17 +52,11 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_STRAIGHT:
         given->is_straight = true;
         return 0;
-    case KEY_FEWER:
-        given->may_use_fewer = true;
-        return 0;
     case KEY_ACTIVATIONS:
         given->counts_activations = true;
         return 0;
     case KEY_HEED_MEMORY:
         given->heeds_memory = true;
-        return 0;
-    case KEY_REPLICAS:
-        given->replicas = argument;
         return 0;
     case KEY_CPUS:
         given->cpus = option_count(argument, "--cpus", 0, 4096, state);
@@ -113,10 +104,11 @@ static struct bottleneck_result *make_counted(const struct model_options *given,
                                               const struct bottleneck_request *request, uint32_t *layers,
                                               uint32_t *replicas, struct error *error)
 {
+    const char *devices = given->options->arrangement.replicas;
     const size_t most = request->profile->layer_count;
     const size_t stages = read_counts(given->by_hand->cuts, "--cuts", layers, most, error);
     const size_t counts =
-        stages && given->replicas ? read_counts(given->replicas, "--replicas", replicas, most, error) : stages;
+        stages && devices ? read_counts(devices, "--replicas", replicas, most, error) : stages;
     uint64_t sum = 0;
     for (size_t s = 0; s < stages; s++)
         sum += layers[s];
@@ -129,7 +121,7 @@ static struct bottleneck_result *make_counted(const struct model_options *given,
     for (size_t s = 0; plan && s < stages; s++) {
         plan->stages[s].first = s ? plan->stages[s - 1].end : 0;
         plan->stages[s].end = plan->stages[s].first + layers[s];
-        plan->stages[s].replicas = given->replicas ? replicas[s] : 1;
+        plan->stages[s].replicas = devices ? replicas[s] : 1;
     }
     return plan;
 }
@@ -208,7 +200,7 @@ static struct bottleneck_request make_request(const struct model_options *given,
         .micro_batches = (uint32_t)shared->micro_batches,
         .heed_memory = given->heeds_memory,
         .is_straight = given->is_straight,
-        .may_use_fewer = given->may_use_fewer,
+        .may_use_fewer = given->options->arrangement.fewer,
         .counts_activations = given->counts_activations,
         .cpus = (uint32_t)given->cpus,
         .budget = given->options->budget,

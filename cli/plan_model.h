@@ -12,9 +12,8 @@ struct model_options {
     const struct given_plan *by_hand;  // with it: the value of that plan
     const char *name;                  // NULL: not asked for
     enum bottleneck_model model;
-    const char *replicas;              // of --cuts
     uint64_t cpus;
-    bool is_straight, may_use_fewer, counts_activations, heeds_memory, is_scattered;
+    bool is_straight, counts_activations, heeds_memory, is_scattered;
 };
 
 extern const struct argp model_argp;

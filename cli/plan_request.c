@@ -37,6 +37,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &given->holding;
+        state->child_inputs[1] = &given->arrangement;
         break;
     case KEY_BUDGET:
         given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
@@ -58,7 +59,8 @@ static error_t take(int key, char *argument, struct argp_state *state)
     return 0;
 }
 
-static const struct argp_child children[] = { { &holding_argp, 0, "States:", 1 }, { 0 } };
+static const struct argp_child children[] = { { &holding_argp, 0, "States:", 1 },
+                                              { &arrangement_argp, 0, "Devices:", 2 }, { 0 } };
 
 const struct argp plan_argp = { .options = options, .parser = take, .children = children };
 
@@ -77,7 +79,7 @@ static void fill(const struct plan_options *given, const struct plan_defaults *d
     struct cluster *cluster = request->cluster;
     for (size_t i = 0; shared->memory_bytes && i < cluster->device_count; i++)
         cluster->devices[i].memory_bytes = shared->memory_bytes;
-    const uint32_t ranks = defaults->ranks && !shared->cluster ? defaults->ranks : (uint32_t)cluster->device_count;
+    const uint32_t ranks = defaults->ranks && !shared->cluster ? defaults->ranks : 0;
     request->request = (struct search_request){
         .profile = request->profile,
         .cluster = cluster,
@@ -120,6 +122,10 @@ bool plan_request_load(const struct plan_options *given, const struct plan_defau
         return false;
     }
     fill(given, defaults, request);
+    if (!arrangement_options_apply(&given->arrangement, &request->request, error)) {
+        plan_request_clear(request);
+        return false;
+    }
     const struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND };  // a second one kills
     sigaction(SIGINT, &action, NULL);
     return true;

@@ -9,6 +9,7 @@
 #ifndef CLI_PLAN_REQUEST_H
 #define CLI_PLAN_REQUEST_H
 
+#include "cli/arrangement_options.h"
 #include "cli/holding_options.h"
 #include "cli/options.h"
 #include "partitioner/search.h"
@@ -19,6 +20,7 @@ struct plan_options {
     bool is_partial;  // set by a command that knows where the rest comes from
     struct shared_options shared;
     struct holding_options holding;
+    struct arrangement_options arrangement;
 };
 
 // What a document says that the options leave out; NULL or 0 where it does not, too.

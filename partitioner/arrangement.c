@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "partitioner/arrangement_search.h"
 #include "partitioner/search_problem.h"
+#include "partitioner/variant.h"
 #include "schedules/generators/generate.h"
 
 // --- searching one --------------------------------------------------------------------
@@ -72,6 +73,8 @@ bool choosing_search(struct choosing *choosing, struct arrangement *arrangement,
         *error = why;
         return false;
     }
+    if (plan && !plan->certificate.proved && plan->certificate.stopped[0])
+        snprintf(choosing->why_open, sizeof choosing->why_open, "%s", plan->certificate.stopped);
     judge(choosing, plan);
     if (!note_shortage(choosing, arrangement, &shortage, error))
         return false;
@@ -148,9 +151,11 @@ static void certify(const struct choosing *choosing)
     certificate->gap = value > 0 ? (double)(value - bound) / (double)value : 0;
     certificate->proved = bound == value;
     certificate->stopped[0] = '\0';
+    const char *why = choosing->stopped                                ? choosing->stopped
+                    : choosing->is_listed && choosing->why_open[0] ? choosing->why_open
+                                                                       : "there are too many arrangements to try them all";
     if (!certificate->proved)
-        snprintf(certificate->stopped, sizeof certificate->stopped, "%s",
-                 choosing->stopped ? choosing->stopped : "there are too many arrangements to try them all");
+        snprintf(certificate->stopped, sizeof certificate->stopped, "%s", why);
 }
 
 // Nothing fits: the one that lacks least says why.
@@ -181,7 +186,18 @@ static bool check(const struct search_request *request, struct error *error)
     if (request->variants && (request->free.replicas || request->free.fewer || request->free.variants))
         return error_set(error, "the variants of stages are given; so must be the replicas, and nothing but devices"
                                 " can be chosen");
+    if (request->variants && generator && !generator->takes_replicas)
+        return error_set(error, "the variants of stages are given; the devices of %s must be, too", generator->name);
     return true;
+}
+
+// How many devices there are to use, where the variants of stages are given.
+static uint32_t count_devices(const struct search_request *request)
+{
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < request->stages; s++)
+        count += (request->replicas ? request->replicas[s] : 1) * variant_devices(request->profile, request->variants[s]);
+    return count;
 }
 
 static bool choose(struct choosing *choosing, struct arrangements *all, struct error *error)
@@ -194,6 +210,7 @@ static bool choose(struct choosing *choosing, struct arrangements *all, struct e
     choosing->bounds = arrangement_bounds_create(choosing->request, &names, error);
     bool good = choosing->bounds && arrangement_bound_of_all(choosing->bounds, &choosing->bound_ns, error)
              && arrangements_list(choosing->request, &names, MOST, all, error);
+    choosing->is_listed = all->complete;
     if (good && all->complete) {
         good = search_all(choosing, all, error);
     } else if (good) {
@@ -204,8 +221,12 @@ static bool choose(struct choosing *choosing, struct arrangements *all, struct e
     return good;
 }
 
-struct plan *arrangement_search(const struct search_request *request, struct error *error)
+struct plan *arrangement_search(const struct search_request *given, struct error *error)
 {
+    struct search_request copy = *given;
+    const struct search_request *request = &copy;
+    if (given->variants)
+        copy.ranks = count_devices(given);
     struct choosing choosing = { .request = request, .best_ns = UINT64_MAX, .least_lacking = UINT64_MAX };
     struct arrangements all = { 0 };
     choosing.budget = request->budget ? request->budget : SEARCH_DEFAULT_BUDGET;

@@ -280,14 +280,20 @@ static uint64_t way_of(const struct arrangement_bounds *bounds, unsigned levels,
     return least == UINT64_MAX ? 0 : least;
 }
 
+// What each of the copies gets of the others.
+static uint64_t reduced(const struct arrangement_bounds *bounds, uint32_t copies, uint64_t weights)
+{
+    return multiply_clamped(copies - 1, holding_reduced_bytes(&bounds->request->holding, copies, weights));
+}
+
 // As predict_reduce_ns(): over the slowest link among the copies.
 static uint64_t reduce_of(const struct arrangement_bounds *bounds, const struct seat *seat, uint32_t first, uint32_t end)
 {
-    const uint64_t bytes = multiply_clamped(seat->copies - 1, seat->of->weights[end] - seat->of->weights[first]);
+    const uint64_t bytes = reduced(bounds, seat->copies, seat->of->weights[end] - seat->of->weights[first]);
     uint64_t most = 0;
     for (unsigned level = 0; seat->levels_among >> level; level++) {
         const struct cluster_level *of = &bounds->request->cluster->levels[level];
-        if (seat->levels_among >> level & 1 && bounds->has_backward)
+        if (seat->levels_among >> level & 1 && bounds->has_backward && bytes > 0)
             most = larger(most, transfer_ns(bytes, of->bytes_per_second, of->latency_ns));
     }
     return most;
@@ -445,9 +451,8 @@ static uint32_t fewest_ranks(const struct every *every, const struct totals *of,
         return 0;
     const uint64_t own = round == 0 || (limit_ns - in) / round > m ? m : (limit_ns - in) / round;
     for (uint32_t r = (uint32_t)((m + own - 1) / own); r <= most; r++) {
-        const uint64_t bytes = multiply_clamped(r - 1, of->weights[end] - of->weights[first]);
-        const uint64_t reduce =
-            r == 1 || !bounds->has_backward ? 0 : transfer_ns(bytes, every->rate, every->latency_ns);
+        const uint64_t bytes = reduced(bounds, r, of->weights[end] - of->weights[first]);
+        const uint64_t reduce = bytes == 0 || !bounds->has_backward ? 0 : transfer_ns(bytes, every->rate, every->latency_ns);
         if (reduce > limit_ns)
             return 0;
         if ((m + r - 1) / r * round + reduce <= limit_ns)

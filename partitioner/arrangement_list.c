@@ -96,7 +96,7 @@ struct search_request arrangement_request(const struct search_request *request, 
     of.free = (struct search_freedom){ 0 };
     of.ranks = arrangement->ranks;
     of.replicas = has_replicas ? arrangement->replicas : NULL;
-    of.stages = has_replicas ? arrangement->stages : 0;
+    of.stages = has_replicas || has_variants ? arrangement->stages : 0;
     of.variants = has_variants ? arrangement->variants : NULL;
     of.devices = arrangement->devices;
     return of;

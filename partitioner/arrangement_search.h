@@ -13,6 +13,8 @@ struct choosing {
     uint64_t bound_ns;      // what no plan of any arrangement can beat
     uint64_t work, budget, deadline_ns;
     const char *stopped;    // why it ended early, or NULL
+    char why_open[80];      // why the search of one left something open
+    bool is_listed;         // all arrangements were looked at
     uint64_t least_lacking; // of those that do not fit
     struct arrangements nearest;  // the one that does
 };

@@ -204,6 +204,14 @@ static bool fill(struct coupled *coupled, struct error *error)
     return true;
 }
 
+static bool check_variants(const struct coupled *coupled, struct error *error)
+{
+    const struct search_request *request = coupled->request;
+    return !request->variants || request->stages == coupled->stages
+        || error_set(error, "variants are given for %u stages, but %s has %u on %u ranks", request->stages,
+                     request->schedule, coupled->stages, coupled->ranks);
+}
+
 struct coupled *coupled_create(const struct search_request *request, struct error *error)
 {
     const struct generator *generator = generator_find(request->schedule, error);
@@ -221,7 +229,7 @@ struct coupled *coupled_create(const struct search_request *request, struct erro
         coupled->layers = (uint32_t)request->profile->layer_count;
         coupled->stages = coupled->order->stages;
         coupled->ranks = coupled->order->ranks;
-        if (fill(coupled, error))
+        if (check_variants(coupled, error) && fill(coupled, error))
             return coupled;
     }
     coupled_free(coupled);

@@ -32,7 +32,9 @@ static bool set_devices(const struct coupled *coupled, struct plan *plan, uint32
         for (uint32_t seat = coupled->seat_at[rank]; seat < coupled->seat_at[rank + 1]; seat++)
             devices[count++] = coupled->seats[seat];
     }
-    const bool good = plan_set_devices(plan, s, devices, count, error);
+    const uint32_t copies = placement_copies(placement, s);
+    const char *variant = coupled->request->variants ? coupled->request->variants[s] : NULL;
+    const bool good = plan_set_variant(plan, s, variant, devices, copies, count / copies, error);
     free(devices);
     return good;
 }

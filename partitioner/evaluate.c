@@ -222,10 +222,40 @@ static uint64_t scaled(uint64_t ns, uint64_t speed_permille)
 static uint64_t least_speed(const struct plan *plan, const struct plan_stage *stage)
 {
     uint64_t least = UINT64_MAX;
-    for (size_t i = 0; i < stage->device_count; i++)
+    for (size_t i = 0; i < plan_stage_seats(stage); i++)
         if (plan->cluster->devices[stage->devices[i]].speed_permille < least)
             least = plan->cluster->devices[stage->devices[i]].speed_permille;
     return least;
+}
+
+// The numbers of the variant that the stage names, in place of its layers' own: of a copy
+// of the layers, which is all that is freed of it. Every layer keeps its output.
+static bool take_variant(const struct plan_stage *stage, size_t s, struct profile *copy, struct error *error)
+{
+    uint32_t group = stage->variant ? 0 : 1;
+    for (size_t l = 0; stage->variant && l < copy->layer_count; l++) {
+        struct profile_layer *layer = &copy->layers[l];
+        for (size_t v = 0; v < layer->variant_count; v++) {
+            const struct profile_variant *variant = &layer->variants[v];
+            if (strcmp(variant->layer.name, stage->variant) != 0)
+                continue;
+            struct profile_layer with = variant->layer;
+            with.forward_ns += variant->communication_ns;
+            with.backward_ns += variant->communication_ns;
+            with.backward_input_ns += variant->communication_ns;
+            with.output_bytes = layer->output_bytes;
+            with.receives = layer->receives;
+            with.receive_count = layer->receive_count;
+            with.sends = layer->sends;
+            with.send_count = layer->send_count;
+            *layer = with;
+            group = variant->devices > 1 ? variant->devices : 1;
+            break;
+        }
+    }
+    return group == plan_stage_group(stage)
+        || error_set_kind(error, ERROR_ANSWER, "stages[%zu].devices: groups of %u, but its variant takes %u", s,
+                          plan_stage_group(stage), group);
 }
 
 static bool check_times(const struct scope *scope, const struct sizes *sizes, uint64_t speed, size_t s,
@@ -313,17 +343,18 @@ static bool check_capacity(const struct plan *plan, size_t s, struct error *erro
 {
     const struct plan_stage *stage = &plan->stages[s];
     uint64_t least = UINT64_MAX;
-    for (size_t i = 0; i < stage->device_count; i++)
+    for (size_t i = 0; i < plan_stage_seats(stage); i++)
         if (plan->cluster->devices[stage->devices[i]].memory_bytes < least)
             least = plan->cluster->devices[stage->devices[i]].memory_bytes;
     return same(stage->memory.capacity_bytes, least, error, s, "memory.capacity_bytes");
 }
 
-static bool check_stage(const struct evaluation *evaluation, size_t s, struct error *error)
+static bool check_stage_as(const struct evaluation *evaluation, const struct profile *profile, size_t s,
+                           struct error *error)
 {
     const struct plan *plan = evaluation->plan;
     const struct plan_stage *stage = &plan->stages[s];
-    const struct scope scope = { plan, evaluation->profile, stage, stage->first, stage->end };
+    const struct scope scope = { plan, profile, stage, stage->first, stage->end };
     const struct sizes sizes = evaluate_sizes(&scope);
     const struct sizes part = evaluate_part(sizes, evaluation->lowered->splits);
     return check_times(&scope, &sizes, least_speed(plan, stage), s, error)
@@ -331,17 +362,38 @@ static bool check_stage(const struct evaluation *evaluation, size_t s, struct er
         && check_memory(evaluation, &scope, &part, s, error) && check_capacity(plan, s, error);
 }
 
+static bool check_stage(const struct evaluation *evaluation, size_t s, struct error *error)
+{
+    struct profile copy = *evaluation->profile;
+    if (!evaluation->plan->stages[s].variant)
+        return take_variant(&evaluation->plan->stages[s], s, &copy, error)
+            && check_stage_as(evaluation, evaluation->profile, s, error);
+    copy.layers = malloc((copy.layer_count + 1) * sizeof copy.layers[0]);
+    if (!copy.layers)
+        return error_no_memory(error, "the evaluation of a plan");
+    memcpy(copy.layers, evaluation->profile->layers, copy.layer_count * sizeof copy.layers[0]);
+    const bool good = take_variant(&evaluation->plan->stages[s], s, &copy, error)
+                   && check_stage_as(evaluation, &copy, s, error);
+    free(copy.layers);
+    return good;
+}
+
 // A rank needs what all its stages take, but only the largest of their workspaces.
 static bool check_fit(const struct evaluation *evaluation, uint32_t rank, struct error *error)
 {
     const struct plan *plan = evaluation->plan;
-    const uint64_t capacity = plan->cluster->devices[evaluation->devices[rank]].memory_bytes;
-    uint64_t bytes = 0, workspace = 0;
+    uint64_t bytes = 0, workspace = 0, capacity = plan->cluster->devices[evaluation->devices[rank]].memory_bytes;
     uint32_t count = 0, last = 0;
     for (uint32_t s = 0; s < plan->stage_count; s++) {
+        const uint32_t group = plan_stage_group(&plan->stages[s]);
         bool held = false;
-        for (uint32_t copy = 0; copy < placement_copies(evaluation->placement, s); copy++)
-            held |= placement_rank(evaluation->placement, s, copy) == rank;
+        for (uint32_t seat = 0; seat < plan_stage_seats(&plan->stages[s]); seat++) {
+            if (placement_rank(evaluation->placement, s, seat / group) != rank)
+                continue;
+            const uint64_t own = plan->cluster->devices[plan->stages[s].devices[seat]].memory_bytes;
+            capacity = own < capacity ? own : capacity;
+            held = true;
+        }
         if (!held)
             continue;
         const struct stage_memory *memory = &plan->stages[s].memory;

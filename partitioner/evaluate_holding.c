@@ -135,6 +135,12 @@ void evaluate_holding(const struct scope *scope, struct sizes *sizes)
 
 // --- times --------------------------------------------------------------------------------
 
+// The device of a replica that messages go to and come from: the first of its group.
+static uint32_t first_of(const struct plan_stage *stage, size_t replica)
+{
+    return stage->devices[replica * plan_stage_group(stage)];
+}
+
 // The worst of the links between the stage's devices.
 static uint64_t link_time(const struct scope *scope, uint64_t bytes)
 {
@@ -142,7 +148,7 @@ static uint64_t link_time(const struct scope *scope, uint64_t bytes)
     uint64_t latency = 0, rate = UINT64_MAX;
     for (size_t a = 0; a < replicas_of(scope); a++) {
         for (size_t b = 0; b < a; b++) {
-            const size_t level = cluster_level_between(cluster, scope->stage->devices[a], scope->stage->devices[b]);
+            const size_t level = cluster_level_between(cluster, first_of(scope->stage, a), first_of(scope->stage, b));
             const struct cluster_level *link = &cluster->levels[level];
             latency = link->latency_ns > latency ? link->latency_ns : latency;
             rate = link->bytes_per_second < rate ? link->bytes_per_second : rate;
@@ -217,7 +223,7 @@ static uint64_t tied_time(const struct scope *scope)
             uint64_t slowest = 0;
             for (size_t a = 0; apart && a < replicas_of(scope); a++) {
                 for (size_t b = 0; b < other->device_count; b++) {
-                    const uint64_t way = way_between(plan->cluster, scope->stage->devices[a], other->devices[b],
+                    const uint64_t way = way_between(plan->cluster, first_of(scope->stage, a), first_of(other, b),
                                                      from > to ? from : to);
                     slowest = way > slowest ? way : slowest;
                 }
@@ -265,7 +271,7 @@ uint64_t evaluate_reduce_time(const struct scope *scope)
         for (size_t b = 0; b < replicas_of(scope); b++) {
             if (a == b || (weights && has_shard(scope, SHARD_GRADIENTS)))
                 continue;
-            const size_t level = cluster_level_between(cluster, scope->stage->devices[a], scope->stage->devices[b]);
+            const size_t level = cluster_level_between(cluster, first_of(scope->stage, a), first_of(scope->stage, b));
             const struct cluster_level *link = &cluster->levels[level];
             const uint64_t ns = transfer_ns((replicas_of(scope) - 1) * bytes, link->bytes_per_second, link->latency_ns);
             slowest = ns > slowest ? ns : slowest;
@@ -283,7 +289,7 @@ bool evaluate_host(const struct plan *plan, struct error *error)
     for (size_t machine = 0; machine * in_machine < cluster->device_count; machine++) {
         uint64_t bytes = 0;
         for (size_t s = 0; s < plan->stage_count; s++)
-            for (size_t i = 0; i < plan->stages[s].device_count; i++)
+            for (size_t i = 0; i < plan_stage_seats(&plan->stages[s]); i++)
                 if (plan->stages[s].devices[i] / in_machine == machine)
                     bytes = add_clamped(bytes, plan->stages[s].memory.host_bytes);
         if (bytes > 0 && bytes > cluster->host_memory_bytes)

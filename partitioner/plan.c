@@ -31,6 +31,7 @@ static void clear_stage(struct plan_stage *stage)
     free(stage->layers);
     free(stage->devices);
     free(stage->recompute);
+    free(stage->variant);
     *stage = (struct plan_stage){ 0 };
 }
 
@@ -99,7 +100,21 @@ bool plan_set_devices(struct plan *plan, size_t stage, const uint32_t *devices, 
     free(plan->stages[stage].devices);
     plan->stages[stage].devices = copy;
     plan->stages[stage].device_count = count;
+    plan->stages[stage].group = 1;
     return true;
+}
+
+bool plan_set_variant(struct plan *plan, size_t stage, const char *variant, const uint32_t *devices, size_t copies,
+                      uint32_t group, struct error *error)
+{
+    struct plan_stage *to = &plan->stages[stage];
+    if (!plan_set_devices(plan, stage, devices, copies * group, error))
+        return false;
+    to->device_count = copies;
+    to->group = group;
+    free(to->variant);
+    to->variant = variant ? strdup(variant) : NULL;
+    return !variant || to->variant || error_no_memory(error, "a stage of a plan");
 }
 
 // The compute order. Where the schedule knows replicas, a stage has as many as it has devices.
@@ -180,6 +195,30 @@ static bool give_device(uint32_t *devices, uint32_t rank, size_t stage, uint32_t
     return true;
 }
 
+// Whether each device is in one rank's group only. Of a rank with several stages their groups are the same.
+static bool are_apart(const struct plan *plan, const struct placement *placement, struct error *error)
+{
+    uint32_t last = 0;
+    for (uint32_t s = 0; s < placement->stages; s++)
+        for (uint32_t seat = 0; seat < plan_stage_seats(&plan->stages[s]); seat++)
+            last = plan->stages[s].devices[seat] > last ? plan->stages[s].devices[seat] : last;
+    uint32_t *rank_of = calloc((size_t)last + 1, sizeof rank_of[0]);
+    bool good = rank_of || error_no_memory(error, "the devices of a plan");
+    for (uint32_t s = 0; good && s < placement->stages; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        for (uint32_t seat = 0; good && seat < plan_stage_seats(stage); seat++) {
+            const uint32_t rank = placement_rank(placement, s, seat / plan_stage_group(stage));
+            uint32_t *owner = &rank_of[stage->devices[seat]];  // 1 more than a rank
+            if (*owner > 0 && *owner != rank + 1)
+                good = error_set(error, "ranks %u and %u are both on device %u", *owner - 1 < rank ? *owner - 1 : rank,
+                                 *owner - 1 < rank ? rank : *owner - 1, stage->devices[seat]);
+            *owner = rank + 1;
+        }
+    }
+    free(rank_of);
+    return good;
+}
+
 uint32_t *plan_devices(const struct plan *plan, const struct placement *placement, struct error *error)
 {
     uint32_t *devices = malloc(((size_t)placement->ranks + 1) * sizeof devices[0]);
@@ -192,13 +231,10 @@ uint32_t *plan_devices(const struct plan *plan, const struct placement *placemen
             good = error_set(error, "stages[%u].devices: holds %zu, but %s has the stage on %u ranks", s,
                              stage->device_count, plan->schedule, placement_copies(placement, s));
         for (uint32_t copy = 0; good && copy < stage->device_count; copy++)
-            good = give_device(devices, placement_rank(placement, s, copy), s, stage->devices[copy], error);
+            good = give_device(devices, placement_rank(placement, s, copy), s,
+                               stage->devices[copy * plan_stage_group(stage)], error);
     }
-    for (uint32_t r = 0; good && r < placement->ranks; r++)
-        for (uint32_t other = 0; good && other < r; other++)
-            if (devices[r] == devices[other] && devices[r] != UINT32_MAX)
-                good = error_set(error, "ranks %u and %u are both on device %u", other, r, devices[r]);
-    if (good)
+    if (good && are_apart(plan, placement, error))
         return devices;
     free(devices);
     return NULL;

@@ -28,15 +28,17 @@ struct stage_memory {
     uint64_t buffers_bytes;    // slots of outputs and gradients on their way
     uint64_t live_peak_bytes;  // simulated; of all stages of its rank
     uint64_t peak_bytes;       // the sum of the above but live_peak: the slab, where it is the rank's only stage
-    uint64_t capacity_bytes;   // of the device; of several copies the least
+    uint64_t capacity_bytes;   // of the device; of several the least
     uint64_t host_bytes;       // of each copy, on the host of its device
 };
 
 struct plan_stage {
     uint32_t first, end;  // layers, by their places in the plan's order; may be empty in a plan made by hand
     char **layers;        // their names, end - first of them
-    uint32_t *devices;    // of each replica or copy, in the order of placement.h; groups of one device so far
-    size_t device_count;
+    uint32_t *devices;    // groups of replicas or copies, in the order of placement.h: [replica * group + i]
+    size_t device_count;  // replicas or copies
+    uint32_t group;       // devices of each; 0 and 1: one
+    char *variant;        // of its layers (variant.h), or NULL
     struct segment *recompute;
     size_t recompute_count;
     struct cost_row costs;
@@ -99,6 +101,21 @@ const struct profile *plan_ordered(const struct plan *plan, const struct profile
 // The devices of all copies of a stage instead of one.
 bool plan_set_devices(struct plan *plan, size_t stage, const uint32_t *devices, size_t count, struct error *error);
 
+// A stage that takes a variant (or NULL), and so for each copy a group of devices.
+bool plan_set_variant(struct plan *plan, size_t stage, const char *variant, const uint32_t *devices, size_t copies,
+                      uint32_t group, struct error *error);
+
+// How many devices hold a stage, and each of its copies.
+static inline uint32_t plan_stage_group(const struct plan_stage *stage)
+{
+    return stage->group > 1 ? stage->group : 1;
+}
+
+static inline size_t plan_stage_seats(const struct plan_stage *stage)
+{
+    return stage->device_count * plan_stage_group(stage);
+}
+
 // The plan's schedule for this many micro-batches, generated, placed on its ranks
 // and priced; lowered if asked. Fails where the plan's stages and devices are not
 // those of the schedule.
@@ -107,8 +124,8 @@ struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, 
 // Which ranks hold which of the plan's stages.
 struct placement *plan_placement(const struct plan *plan, struct error *error);
 
-// The device of each of plan->ranks ranks; freed by free(). NULL where the stages are
-// not the schedule's.
+// The device of each of plan->ranks ranks, of a group the first, which its messages go
+// to and come from; freed by free(). NULL where the stages are not the schedule's.
 uint32_t *plan_devices(const struct plan *plan, const struct placement *placement, struct error *error);
 
 // The slab of a rank: what its stages take, with the largest of their workspaces.

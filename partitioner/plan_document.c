@@ -64,7 +64,8 @@ static void write_devices(struct json_writer *writer, const struct plan_stage *s
     json_begin_array(writer, "devices", JSON_INLINE);
     for (size_t i = 0; i < stage->device_count; i++) {
         json_begin_array(writer, NULL, JSON_INLINE);
-        json_put_u64(writer, NULL, stage->devices[i]);
+        for (size_t j = 0; j < plan_stage_group(stage); j++)
+            json_put_u64(writer, NULL, stage->devices[i * plan_stage_group(stage) + j]);
         json_close(writer);
     }
     json_close(writer);
@@ -79,7 +80,10 @@ static void write_stage(struct json_writer *writer, const struct plan *plan, siz
     json_put_u64(writer, "end", stage->end);
     write_names(writer, "layers", stage->layers, stage->end - stage->first);
     write_devices(writer, stage);
-    json_put_null(writer, "variant");
+    if (stage->variant)
+        json_put_string(writer, "variant", stage->variant);
+    else
+        json_put_null(writer, "variant");
     json_begin_array(writer, "recompute", stage->recompute_count ? JSON_LINES : JSON_INLINE);
     for (size_t i = 0; i < stage->recompute_count; i++) {
         const struct segment segment = stage->recompute[i];
@@ -124,6 +128,9 @@ static unsigned version_of(const struct plan *plan)
 {
     if (plan->order || !holding_is_old(&plan->holding))
         return 3;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        if (plan->stages[s].variant || plan_stage_group(&plan->stages[s]) > 1)
+            return 3;
     for (size_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
         if (stage->device_count != 1 || stage->devices[0] != plan->stages[s % plan->ranks].devices[0]
@@ -220,27 +227,56 @@ static bool read_layers(struct json *object, struct plan_stage *stage, struct er
     return stage->layers || error_no_memory(error, "a stage of a plan");
 }
 
-static bool read_devices(struct json *object, const struct plan *plan, struct plan_stage *stage, struct error *error)
+// The devices of one replica, as many as its stage's others have.
+static bool read_group(struct json *group, unsigned version, const struct plan *plan, struct plan_stage *stage,
+                       struct error *error)
 {
-    struct json replicas = json_array(object, "devices"), group, device;
+    struct json device;
+    json_item_array(group);
+    const size_t count = json_count(group), before = plan_stage_seats(stage);
+    if (group->node && count != 1 && version < 3)
+        json_refuse(group, "holds %zu devices; groups are known from version 3 on", count);
+    else if (group->node && (count == 0 || (before > 0 && count != stage->group)))
+        json_refuse(group, "holds %zu devices, but each replica of a stage is on as many as the first", count);
+    if (!json_ok(group->document, error))
+        return false;
+    uint32_t *devices = realloc(stage->devices, (before + count) * sizeof devices[0]);
+    if (!devices)
+        return error_no_memory(error, "a stage of a plan");
+    stage->devices = devices;
+    for (size_t i = before; json_next(group, &device); i++) {
+        const uint64_t number = json_item_u64(&device, 0, JSON_MAX);
+        if (number >= plan->cluster->device_count)
+            json_refuse(&device, "device %llu is not in the cluster (0 to %zu)", (unsigned long long)number,
+                        plan->cluster->device_count - 1);
+        devices[i] = (uint32_t)number;
+    }
+    stage->group = (uint32_t)count;
+    stage->device_count++;
+    return json_ok(group->document, error);
+}
+
+static bool read_devices(struct json *object, unsigned version, const struct plan *plan, struct plan_stage *stage,
+                         struct error *error)
+{
+    struct json replicas = json_array(object, "devices"), group;
     if (replicas.node && json_count(&replicas) == 0)
         json_refuse(&replicas, "is empty, but a stage is on some device");
-    stage->devices = calloc(json_count(&replicas) + 1, sizeof stage->devices[0]);
-    if (!stage->devices)
+    while (json_next(&replicas, &group))
+        if (!read_group(&group, version, plan, stage, error))
+            return false;
+    return json_ok(object->document, error);
+}
+
+static bool read_variant(struct json *object, unsigned version, struct plan_stage *stage, struct error *error)
+{
+    if (!json_has(object, "variant") || json_null(object, "variant"))
+        return json_ok(object->document, error);
+    if (version < 3)
+        json_refuse_key(object, "variant", "is not null; variants are known from version 3 on");
+    stage->variant = strdup(json_string(object, "variant"));
+    if (!stage->variant)
         return error_no_memory(error, "a stage of a plan");
-    while (json_next(&replicas, &group)) {
-        json_item_array(&group);
-        if (group.node && json_count(&group) != 1)
-            json_refuse(&group, "holds %zu devices; groups of one device are all that is known so far",
-                        json_count(&group));
-        if (json_next(&group, &device)) {
-            const uint64_t number = json_item_u64(&device, 0, JSON_MAX);
-            if (number >= plan->cluster->device_count)
-                json_refuse(&device, "device %llu is not in the cluster (0 to %zu)", (unsigned long long)number,
-                            plan->cluster->device_count - 1);
-            stage->devices[stage->device_count++] = (uint32_t)number;
-        }
-    }
     return json_ok(object->document, error);
 }
 
@@ -288,7 +324,7 @@ static bool read_recompute(struct json *object, struct plan_stage *stage, struct
 static uint64_t least_memory(const struct plan *plan, const struct plan_stage *stage)
 {
     uint64_t least = UINT64_MAX;
-    for (size_t i = 0; i < stage->device_count; i++) {
+    for (size_t i = 0; i < plan_stage_seats(stage); i++) {
         const uint64_t bytes = plan->cluster->devices[stage->devices[i]].memory_bytes;
         least = bytes < least ? bytes : least;
     }
@@ -333,11 +369,9 @@ static bool read_stage(struct json *object, unsigned version, const struct plan 
     if (!json_ok(object->document, error))
         return false;
     stage->end = end;
-    if (!read_layers(object, stage, error) || !read_devices(object, plan, stage, error))
+    if (!read_layers(object, stage, error) || !read_devices(object, version, plan, stage, error))
         return false;
-    if (!json_null(object, "variant"))
-        json_refuse_key(object, "variant", "is not null; no variants are known so far");
-    if (!json_ok(object->document, error) || !read_recompute(object, stage, error))
+    if (!read_variant(object, version, stage, error) || !read_recompute(object, stage, error))
         return false;
     struct json costs = json_object(object, "costs");
     cost_row_read(&costs, version, &stage->costs);
@@ -437,6 +471,18 @@ static void read_certificate(struct json *root, struct certificate *certificate)
     json_end(&place);
 }
 
+// As many as ranks; where ranks are groups, those of all stages, or, where ranks hold several stages, of which
+// all groups are then alike, of all ranks.
+static size_t devices_needed(const struct plan *plan)
+{
+    size_t copies = 0, seats = 0;
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        copies += plan->stages[s].device_count;
+        seats += plan_stage_seats(&plan->stages[s]);
+    }
+    return copies == plan->ranks ? seats : plan->ranks * (size_t)plan_stage_group(&plan->stages[0]);
+}
+
 // As many devices as ranks. Which of them has which stage is the schedule's to say:
 // plan_schedule() holds the two together.
 static bool check_devices(struct json *stages, const struct plan *plan, struct error *error)
@@ -446,13 +492,14 @@ static bool check_devices(struct json *stages, const struct plan *plan, struct e
         return error_no_memory(error, "the devices of a plan");
     size_t used = 0;
     for (size_t s = 0; s < plan->stage_count; s++) {
-        for (size_t i = 0; i < plan->stages[s].device_count; i++) {
+        for (size_t i = 0; i < plan_stage_seats(&plan->stages[s]); i++) {
             used += !is_used[plan->stages[s].devices[i]];
             is_used[plan->stages[s].devices[i]] = true;
         }
     }
     free(is_used);
-    if (used != plan->ranks)
+    const size_t needed = devices_needed(plan);
+    if (used != needed)
         json_refuse(stages, "are on %zu devices, but there are %u ranks", used, plan->ranks);
     return json_ok(stages->document, error);
 }

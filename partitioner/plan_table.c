@@ -66,7 +66,7 @@ static void format_devices(const struct plan *plan, size_t first, size_t end, ch
     size_t count = 0, length = 0;
     bool follow = true;
     for (size_t s = first; s < end; s++) {
-        for (size_t i = 0; i < plan->stages[s].device_count; i++, count++) {
+        for (size_t i = 0; i < plan_stage_seats(&plan->stages[s]); i++, count++) {
             const uint32_t device = plan->stages[s].devices[i];
             follow &= device == begin + count;
             if (count < MOST)
@@ -108,7 +108,7 @@ static void format_times_and_count(const struct plan *plan, size_t s, char line[
     format_times(plan, s, line);
     const size_t length = strlen(line);
     snprintf(line + length, LINE_SIZE - length, " of %u layers on %zu", plan->stages[s].end - plan->stages[s].first,
-             plan->stages[s].device_count);
+             plan_stage_seats(&plan->stages[s]));
 }
 
 static void print_times(const struct plan *plan, struct text *text)

@@ -5,6 +5,7 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "partitioner/stage_cost.h"
+#include "partitioner/variant.h"
 #include "schedules/lower.h"
 
 uint32_t predict_run_length(const struct generator *generator, uint32_t ranks, uint32_t micro_batches)
@@ -139,35 +140,49 @@ void predict_add_tied(const struct profile *profile, const struct placement *pla
 
 // What a plan's stages are counted with.
 struct counting {
-    const struct profile *profile;
     const struct placement *placement;
     const struct network *network;
     uint32_t splits;
 };
 
-// The slowest and the smallest of the devices that hold the stage count.
-static void fill_stage(struct plan *plan, uint32_t s, const struct counting *with, const struct slots *slots)
+// The slowest and the smallest of the devices that hold the stage count. `profile` has the numbers of its variant.
+static void fill_numbers(struct plan *plan, uint32_t s, const struct profile *profile, const struct counting *with,
+                         const struct slots *slots)
 {
     struct plan_stage *stage = &plan->stages[s];
     uint64_t speed = UINT64_MAX, memory = UINT64_MAX;
-    for (size_t i = 0; i < stage->device_count; i++) {
+    for (size_t i = 0; i < plan_stage_seats(stage); i++) {
         const struct cluster_device *device = &plan->cluster->devices[stage->devices[i]];
         speed = device->speed_permille < speed ? device->speed_permille : speed;
         memory = device->memory_bytes < memory ? device->memory_bytes : memory;
     }
     struct stage_place place = predict_place(with->placement, s, with->network, plan->cluster);
     place.speed_permille = speed;
-    const struct stage_bytes bytes = stage_bytes_at(with->profile, stage->first, stage->end, stage->recompute,
+    const struct stage_bytes bytes = stage_bytes_at(profile, stage->first, stage->end, stage->recompute,
                                                     stage->recompute_count, &plan->holding, place.replicas);
-    stage->costs = stage_cost_at(with->profile, stage->first, stage->end, stage->recompute, stage->recompute_count,
+    stage->costs = stage_cost_at(profile, stage->first, stage->end, stage->recompute, stage->recompute_count,
                                  &plan->holding, &place);
     uint64_t weights = 0;
     for (uint32_t l = stage->first; l < stage->end; l++)
-        weights = add_clamped(weights, round_to_256(with->profile->layers[l].parameter_bytes));
+        weights = add_clamped(weights, round_to_256(profile->layers[l].parameter_bytes));
     stage->costs.reduce_ns = predict_stage_reduce_ns(&plan->holding, with->placement, s, weights, with->network);
     const struct stage_bytes split = stage_bytes_of_split(bytes, with->splits);
     stage->memory = stage_memory_of(&split, slots);
     stage->memory.capacity_bytes = memory;
+}
+
+static bool fill_stage(struct plan *plan, uint32_t s, const struct profile *profile, const struct counting *with,
+                       const struct slots *slots, struct error *error)
+{
+    const struct plan_stage *stage = &plan->stages[s];
+    if (variant_devices(profile, stage->variant) != plan_stage_group(stage))
+        return error_set(error, "stages[%u]: groups of %u devices, but \"%.60s\" takes %u", s, plan_stage_group(stage),
+                         stage->variant ? stage->variant : "no variant", variant_devices(profile, stage->variant));
+    struct profile *view = variant_of(profile, stage->variant, error);
+    if (view)
+        fill_numbers(plan, s, view, with, slots);
+    variant_free(view);
+    return view != NULL;
 }
 
 static bool add_tied(struct plan *plan, const struct profile *profile, const struct placement *placement,
@@ -194,12 +209,13 @@ static bool fill_stages(struct plan *plan, const struct profile *profile, const 
     const uint32_t run = generator ? predict_run_length(generator, plan->ranks, plan->micro_batches) : 0;
     struct schedule *lowered = run ? plan_schedule(plan, run, true, error) : NULL;
     struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
-    if (slots) {
-        const struct counting with = { profile, placement, network, lowered->splits };
-        for (uint32_t s = 0; s < plan->stage_count; s++)
-            fill_stage(plan, s, &with, &slots[s]);
+    bool good = slots != NULL;
+    if (good) {
+        const struct counting with = { placement, network, lowered->splits };
+        for (uint32_t s = 0; good && s < plan->stage_count; s++)
+            good = fill_stage(plan, s, profile, &with, &slots[s], error);
     }
-    const bool good = slots && (!plan->holding.tied_apart || add_tied(plan, profile, placement, network, error));
+    good = good && (!plan->holding.tied_apart || add_tied(plan, profile, placement, network, error));
     free(slots);
     schedule_free(lowered);
     return good;

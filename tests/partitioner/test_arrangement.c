@@ -81,9 +81,17 @@ static void try_stages(struct every *every)
 static void try_ranks(struct every *every)
 {
     const struct search_request *asked = every->asked;
-    for (uint32_t ranks = asked->free.fewer ? 1 : asked->ranks; ranks <= asked->ranks; ranks++) {
-        every->ranks = every->device_count = ranks;
-        try_devices(every, 0);
+    const char *names[8] = { NULL };
+    const size_t count = 1 + (asked->free.variants ? variant_names(asked->profile, names + 1, 7) : 0);
+    for (size_t v = 0; v < count; v++) {
+        for (uint32_t s = 0; s < TWIN_STAGES; s++)
+            every->variants[s] = names[v];
+        for (uint32_t ranks = 1; ranks <= asked->ranks; ranks++) {
+            every->ranks = ranks;
+            every->device_count = ranks * variant_devices(asked->profile, names[v]);
+            if (every->device_count == asked->ranks || (asked->free.fewer && every->device_count < asked->ranks))
+                try_devices(every, 0);
+        }
     }
 }
 
@@ -144,6 +152,32 @@ static void draw_freedom(uint64_t *seed, struct search_request *request)
         request->free.fewer = true;
 }
 
+// Some layers can run on two devices, or on one with less kept.
+static void add_variants(uint64_t *seed, struct profile *profile)
+{
+    struct error error = { 0 };
+    static const char *const names[] = { "split", "lean" };
+    for (size_t l = 0; l < profile->layer_count; l++) {
+        struct profile_layer *layer = &profile->layers[l];
+        layer->variants = calloc(2, sizeof layer->variants[0]);
+        for (uint32_t v = 0; v < 2; v++) {
+            if (random_below(seed, 4) == 0 && l > 0)
+                continue;
+            struct profile_variant *variant = &layer->variants[layer->variant_count++];
+            variant->devices = v == 0 ? 2 : 1;
+            variant->communication_ns = random_below(seed, 60);
+            variant->layer = (struct profile_layer){
+                .name = strdup(names[v]), .forward_ns = layer->forward_ns / 2 + v * layer->forward_ns,
+                .backward_input_ns = layer->backward_input_ns, .backward_weight_ns = layer->backward_weight_ns / 2,
+                .backward_ns = layer->backward_input_ns + layer->backward_weight_ns / 2,
+                .parameter_bytes = layer->parameter_bytes / 2, .output_bytes = 17, .saved_bytes = layer->saved_bytes / 3,
+                .workspace_bytes = 300, .input_kept = INPUT_KEPT_WEIGHT,
+            };
+        }
+    }
+    assert_good(profile_rehash(profile, &error), error);
+}
+
 static void chosen_arrangements_are_the_best_there_are(void **state)
 {
     (void)state;
@@ -164,6 +198,10 @@ static void chosen_arrangements_are_the_best_there_are(void **state)
         request.chunks = generator_find(request.schedule, &error)->usual_chunks;
         set_memory(&seed, &request, cluster);
         draw_freedom(&seed, &request);
+        if (layers <= 5 && random_below(&seed, 5) == 0) {
+            add_variants(&seed, profile);
+            request.free.variants = true;
+        }
         const uint64_t best = solve(&request, &plans, &arrangements);
         struct plan *plan = plan_search(&request, &error);
         if (!plan && (best != UINT64_MAX || error.kind != ERROR_ANSWER))

@@ -59,7 +59,7 @@ static struct bad_row {
     { "an optimizer of a newer version", "\"optimizer\": \"adamw\"", "\"optimizer\": \"lamb\"",
       "plan.json: optimizer: is \"lamb\", which documents know since version 3" },
     { "a variant", "\"variant\": null", "\"variant\": 1",
-      "plan.json: stages[0].variant: is not null; no variants are known so far" },
+      "plan.json: stages[0].variant: is not null; variants are known from version 3 on" },
     { "a negative size", "\"weights_bytes\": 196608", "\"weights_bytes\": -1", NULL },
     { "a missing certificate", "\"certificate\"", "\"certificat\"", "plan.json: certificate: is missing" },
     { "a peak that is not its parts' sum", "\"peak_bytes\": 1064960", "\"peak_bytes\": 1064704",

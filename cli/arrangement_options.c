@@ -1,0 +1,150 @@
+#include "cli/arrangement_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "partitioner/variant.h"
+
+enum { KEY_REPLICAS = KEY_OWN, KEY_DEVICES, KEY_FEWER, KEY_VARIANTS };
+
+static const char automatic[] = "auto";
+
+static const struct argp_option options[] = {
+    { "replicas", KEY_REPLICAS, "R,R,...", 0, "Ranks of each stage, such as 3,1; or auto: the best there are (with --model, of --cuts)", 0 },
+    { "devices", KEY_DEVICES, "D,D,...", 0, "Device of each rank, such as 0,3,1; or auto", 0 },
+    { "fewer", KEY_FEWER, 0, 0, "Devices may be left without work where that is quicker", 0 },
+    { "variants", KEY_VARIANTS, "NAME,...", 0,
+      "The variant of each stage's layers (\"-\": none), such as split2,-; or auto", 0 },
+    { 0 },
+};
+
+static bool is_automatic(const char *argument)
+{
+    return argument && strcmp(argument, automatic) == 0;
+}
+
+// Numbers with commas between them, in brackets or not.
+static size_t take_numbers(const char *argument, const char *option, uint64_t least, uint32_t *numbers,
+                           struct argp_state *state)
+{
+    size_t count = 0;
+    if (is_automatic(argument))
+        return 0;
+    for (const char *at = argument + (*argument == '[');; at++) {
+        char number[32];
+        const size_t length = strcspn(at, ",]");
+        if (count == ARRANGEMENT_MOST_STAGES)
+            argp_error(state, "%s: more than %d numbers", option, ARRANGEMENT_MOST_STAGES);
+        snprintf(number, sizeof number, "%.*s", (int)length, at);
+        numbers[count++] = (uint32_t)option_count(number, option, least, 65535, state);
+        at += length;
+        if (!*at || strcmp(at, "]") == 0)
+            return count;
+    }
+}
+
+static void take_names(struct arrangement_options *given, const char *argument, struct argp_state *state)
+{
+    if (is_automatic(argument))
+        return;
+    if (strlen(argument) >= sizeof given->variant_names)
+        argp_error(state, "--variants: longer than %zu bytes", sizeof given->variant_names - 1);
+    strcpy(given->variant_names, argument);
+    for (char *at = given->variant_names; at; given->variant_count++) {
+        char *comma = strchr(at, ',');
+        if (comma)
+            *comma = '\0';
+        if (given->variant_count == ARRANGEMENT_MOST_STAGES || !*at)
+            argp_error(state, "--variants: \"%s\" is not names with commas between them", argument);
+        given->variant_of[given->variant_count] = strcmp(at, "-") == 0 ? NULL : at;
+        at = comma ? comma + 1 : NULL;
+    }
+}
+
+static error_t take(int key, char *argument, struct argp_state *state)
+{
+    struct arrangement_options *given = state->input;
+    switch (key) {
+    case KEY_REPLICAS:
+        given->replicas = argument;
+        given->replica_count = take_numbers(argument, "--replicas", 1, given->replicas_of, state);
+        return 0;
+    case KEY_DEVICES:
+        given->devices = argument;
+        given->device_count = take_numbers(argument, "--devices", 0, given->devices_of, state);
+        return 0;
+    case KEY_FEWER:
+        given->fewer = true;
+        return 0;
+    case KEY_VARIANTS:
+        given->variants = argument;
+        take_names(given, argument, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp arrangement_argp = { .options = options, .parser = take };
+
+// As many as ranks; where stages take variants, as many as their groups have.
+static size_t count_devices(const struct search_request *request)
+{
+    size_t count = 0;
+    for (uint32_t s = 0; request->variants && s < request->stages; s++)
+        count += (request->replicas ? request->replicas[s] : 1) * variant_devices(request->profile, request->variants[s]);
+    return request->variants ? count : request->ranks;
+}
+
+static bool apply_devices(const struct arrangement_options *given, struct search_request *request, struct error *error)
+{
+    if (given->device_count == 0)
+        return true;
+    for (size_t i = 0; i < given->device_count; i++) {
+        if (given->devices_of[i] >= request->cluster->device_count)
+            return error_set(error, "--devices: device %u is not in the cluster (0 to %zu)", given->devices_of[i],
+                             request->cluster->device_count - 1);
+        for (size_t other = 0; other < i; other++)
+            if (given->devices_of[other] == given->devices_of[i])
+                return error_set(error, "--devices: device %u is there twice", given->devices_of[i]);
+    }
+    const size_t needed = count_devices(request);
+    if (given->device_count != needed)
+        return error_set(error, "--devices: names %zu devices, but %zu are needed", given->device_count, needed);
+    request->devices = given->devices_of;
+    return true;
+}
+
+// How many ranks the numbers say there are.
+static uint32_t count_ranks(const struct arrangement_options *given, const struct search_request *request)
+{
+    uint32_t ranks = 0;
+    for (size_t s = 0; s < given->replica_count; s++)
+        ranks += given->replicas_of[s];
+    if (ranks > 0)
+        return ranks;
+    if (given->variant_count > 0)
+        return (uint32_t)given->variant_count;
+    return given->device_count > 0 ? (uint32_t)given->device_count : (uint32_t)request->cluster->device_count;
+}
+
+bool arrangement_options_apply(const struct arrangement_options *given, struct search_request *request, struct error *error)
+{
+    request->free = (struct search_freedom){ .replicas = is_automatic(given->replicas),
+                                             .devices = is_automatic(given->devices), .fewer = given->fewer,
+                                             .variants = is_automatic(given->variants) };
+    if (given->replica_count > 0) {
+        request->replicas = given->replicas_of;
+        request->stages = (uint32_t)given->replica_count;
+    }
+    if (given->variant_count > 0) {
+        if (given->replica_count > 0 && given->replica_count != given->variant_count)
+            return error_set(error, "--variants: has %zu names, but --replicas has %zu stages", given->variant_count,
+                             given->replica_count);
+        request->variants = given->variant_of;
+        request->stages = (uint32_t)given->variant_count;
+    }
+    if (request->ranks == 0)
+        request->ranks = count_ranks(given, request);
+    return apply_devices(given, request, error);
+}
