@@ -31,7 +31,7 @@ static bool make_side(const struct profile *profile, const struct model *model, 
     struct cluster *cluster = cluster_uniform(ranks, (uint64_t)8 << 30, 5000, 10000000000, error);
     const struct search_request request = {
         .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = ranks, .chunks = 1,
-        .micro_batches = MICRO_BATCHES, .optimizer = OPTIMIZER_ADAMW,
+        .micro_batches = MICRO_BATCHES, .holding.optimizer = OPTIMIZER_ADAMW,
     };
     const struct batch_settings batches = { .batches = BATCHES_RANDOM, .seed = 1, .samples = MICRO_BATCHES };
     const struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED, .pin = true,

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/number.h"
 
@@ -92,22 +93,65 @@ static const char *layer_name(const struct bottleneck_request *request, const st
     return request->profile->layers[result->order[at]].name;
 }
 
+// As the plan runs it, and what that way is called; NULL: as it was measured.
+static const struct profile_layer *layer_way(const struct bottleneck_request *request,
+                                             const struct bottleneck_result *result, uint32_t at, const char **name)
+{
+    const struct profile_layer *layer = &request->profile->layers[result->order[at]];
+    const uint32_t variant = result->variant ? result->variant[result->order[at]] : 0;
+    const struct profile_layer *way = variant ? &layer->variants[variant - 1].layer : layer;
+    *name = variant ? way->name : NULL;
+    return way;
+}
+
+// "3 activation recomp, 2 as measured": of a stage whose layers are not all as measured.
+static void print_ways(const struct bottleneck_request *request, const struct bottleneck_result *result, size_t s,
+                       struct text *text)
+{
+    const struct bottleneck_stage *stage = &result->stages[s];
+    const char *name, *other;
+    const char *between = ": ";
+    uint32_t measured = 0;
+    for (uint32_t at = stage->first; at < stage->end; at++) {
+        layer_way(request, result, at, &name);
+        measured += name == NULL;
+        uint32_t count = 0, earlier = 0;
+        for (uint32_t i = stage->first; name && i < stage->end; i++) {
+            layer_way(request, result, i, &other);
+            const bool is_same = other && strcmp(name, other) == 0;
+            count += is_same;
+            earlier += is_same && i < at;
+        }
+        if (!name || earlier > 0)
+            continue;
+        text_add(text, "%s%u %s", between, count, name);
+        between = ", ";
+    }
+    if (measured > 0 && measured < stage->end - stage->first)
+        text_add(text, ", %u as measured", measured);
+}
+
 static void print_stage(const struct bottleneck_request *request, const struct bottleneck_result *result, size_t s,
                         struct text *text)
 {
     const struct bottleneck_stage *stage = &result->stages[s];
+    const char *name;
     uint64_t work = 0;
     for (uint32_t at = stage->first; at < stage->end; at++) {
-        const struct profile_layer *layer = &request->profile->layers[result->order[at]];
-        work += layer->forward_ns + layer->backward_ns;
+        const struct profile_layer *way = layer_way(request, result, at, &name);
+        work += way->forward_ns + way->backward_ns;
     }
     char time[NUMBER_SIZE], load[NUMBER_SIZE];
     text_add(text, "%5zu  %6u  %8u  %10s  %10s", s, stage->end - stage->first, stage->replicas, time_format(work, time),
              time_format((uint64_t)(stage->load_ns + 0.5), load));
-    if (stage->on_cpu)
-        text_add(text, "  on a CPU:");
     if (stage->end > stage->first)
         text_add(text, "  %s to %s", layer_name(request, result, stage->first), layer_name(request, result, stage->end - 1));
+    if (stage->on_cpu)
+        text_add(text, ", on a CPU");
+    else if (stage->group > 1)
+        text_add(text, ", on %u devices each", stage->group);
+    if (!stage->on_cpu)
+        print_ways(request, result, s, text);
     text_add(text, "\n");
 }
 

@@ -374,15 +374,27 @@ static uint32_t count_stages(const struct search *search, size_t state)
     return (uint32_t)(state / cpus + state % cpus);
 }
 
+static uint32_t variant_on_cpu(const struct profile_layer *layer)
+{
+    uint32_t variant = 0;
+    while (variant < layer->variant_count && &layer->variants[variant].layer != max_load_on_cpu(layer))
+        variant++;
+    return variant + 1;
+}
+
 static void place_layers(const struct search *search, struct bottleneck_result *result, size_t state,
                          uint32_t *stage_of)
 {
     uint32_t outer = (uint32_t)search->view.downsets->count - 1;
     for (size_t s = result->stage_count; s-- > 0;) {
         const struct from from = search->from[outer * search->states + state];
-        for (uint32_t i = 0; i < result->layer_count; i++)
-            if (cut_view_holds(&search->view, outer, i) && !cut_view_holds(&search->view, from.downset, i))
-                stage_of[i] = (uint32_t)s;
+        for (uint32_t i = 0; i < result->layer_count; i++) {
+            if (!cut_view_holds(&search->view, outer, i) || cut_view_holds(&search->view, from.downset, i))
+                continue;
+            stage_of[i] = (uint32_t)s;
+            if (from.on_cpu)
+                result->variant[i] = variant_on_cpu(&search->view.request->profile->layers[i]);
+        }
         result->stages[s].on_cpu = from.on_cpu != 0;
         state -= from.on_cpu ? 1 : (size_t)search->view.machines.cpus + 1;
         outer = from.downset;
@@ -394,7 +406,9 @@ static struct bottleneck_result *answer(const struct search *search, size_t stat
     const struct bottleneck_request *request = search->view.request;
     struct bottleneck_result *result = bottleneck_create(request, count_stages(search, state), error);
     uint32_t *stage_of = calloc(request->profile->layer_count + 1, sizeof stage_of[0]);
-    bool good = result && (stage_of || error_no_memory(error, "the stages of a plan"));
+    if (result)
+        result->variant = calloc(request->profile->layer_count + 1, sizeof result->variant[0]);
+    bool good = result && ((stage_of && result->variant) || error_no_memory(error, "the stages of a plan"));
     if (good) {
         place_layers(search, result, state, stage_of);
         bottleneck_place(result, stage_of);

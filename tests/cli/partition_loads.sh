@@ -1,0 +1,22 @@
+# Plans by dnn-partitioning's and Piper's own models, of the examples of their pages.
+exec 2>&1
+example() { sed -n '/^```json$/,/^```$/p' "$ROOT/docs/formats/$1.md" | grep -v '^```'; }
+for format in dnn-partitioning piper; do
+    example "$format" > "$format.json"
+    weir import "$format" "$format.json" -o "$format.profile.json" --cluster-output "$format.cluster.json" > /dev/null
+done
+echo "--- max-load, two accelerators and a CPU"
+weir partition dnn-partitioning.profile.json --model max-load --cluster dnn-partitioning.cluster.json
+echo "--- as many from a synopsis"
+weir partition dnn-partitioning.profile.json --model max-load --cluster "2 devices, 16GB, 1GB/s 0us" --cpus 1 | tail -1
+echo "--- one byte"
+weir partition dnn-partitioning.profile.json --model max-load --cluster "2 devices, 1B, 1GB/s 0us"; echo "exit $?"
+echo "--- a plan that was given"
+weir partition dnn-partitioning.profile.json --model max-load --cluster "2 devices, 16GB, 1GB/s 0us" --cuts '[1,2]'
+echo "--- tps, four devices"
+weir partition piper.profile.json --model tps --cluster piper.cluster.json --micro-batches 64
+echo "--- one replica, little memory: split over two"
+weir partition piper.profile.json --model tps --cluster piper.cluster.json --micro-batches 64 --straight --memory 12000B
+echo "--- one byte"
+weir partition piper.profile.json --model tps --cluster piper.cluster.json --memory 1B; echo "exit $?"
+exit 0
