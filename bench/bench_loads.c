@@ -86,7 +86,8 @@ int main(void)
         printf("skipped: the published inputs are not here (../shared/data/partition)\n");
         return 0;
     }
-    printf("model     input              machines                published, in s              found          downsets\n");
+    printf("model     input              machines                published, in s"
+           "              found          downsets\n");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (!plan(&cases[i], &error)) {
             fprintf(stderr, "bench_loads: %s\n", error.text);

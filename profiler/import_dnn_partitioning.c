@@ -1,386 +1,18 @@
-// The input of msr-fiddle/dnn-partitioning (docs/formats/dnn-partitioning.md): nodes
-// with times on an accelerator and on a CPU, edges whose cost is a time. Backward nodes
-// are nodes of their own there, tied to a forward node by a colour class:
-//
-//     forward   1 ---> 2 ---> 3        one layer per forward node; F its time,
-//     backward  4 ---> 5 ---> 6        B that of the backward nodes of its colour
-//
-// A transfer's time becomes as many bytes, at 1 GB/s: a byte is a nanosecond.
+// dnn-partitioning's graphs (dnn_graph.h) as profiles: a layer per forward node, its
+// backward nodes' times as its own backward, CPUs as a variant. A transfer's time becomes
+// as many bytes, at 1 GB/s: a byte is a nanosecond (docs/formats/dnn-partitioning.md).
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/number.h"
+#include "profiler/dnn_graph.h"
 #include "profiler/import.h"
-#include "profiler/import_parts.h"
 
-static const double ms = 1e6;  // in ns
-enum { BYTES_PER_SECOND = 1000000000, MOST_DEVICES = 10000 };
-
-struct node {
-    uint64_t id, colour;
-    const char *name;  // or NULL; the document's
-    bool is_backward, has_colour;
-    uint64_t accelerator_ns, cpu_ns, size_bytes;
-    uint64_t send_ns;  // the cost of all edges that leave it
-    size_t sender;     // 1 + the first edge that leaves it
-    uint32_t forward;  // of a backward node, the forward node of its colour; else itself
-};
-
-struct graph {
-    const char *document;
-    struct json_document *json;
-    uint64_t accelerators, cpus, memory_bytes;
-    struct import_id *ids;  // by number; so are the nodes
-    struct node *nodes;
-    size_t node_count, forward_count;
-    struct import_link *links;  // of forward nodes, by (from, to)
-    size_t link_count;
-    struct import_link *backward;  // of backward nodes, as the forward nodes they belong to
-    size_t backward_count;
-    uint32_t *layer_node;  // the forward nodes, by number
-    size_t unknown;
-};
-
-static void clear_graph(struct graph *graph)
-{
-    json_free(graph->json);
-    free(graph->ids);
-    free(graph->nodes);
-    free(graph->links);
-    free(graph->backward);
-    free(graph->layer_node);
-}
-
-static bool refuse_edge(const struct graph *graph, size_t place, struct error *error, const char *format,
-                        uint64_t from, uint64_t to) __attribute__((format(printf, 4, 0)));
-
-// "FILE: edges[3]: the edge from 5 to 6 ..."
-static bool refuse_edge(const struct graph *graph, size_t place, struct error *error, const char *format,
-                        uint64_t from, uint64_t to)
-{
-    error_set(error, format, (unsigned long long)from, (unsigned long long)to);
-    return error_at(error, "%s: edges[%zu]", graph->document, place);
-}
-
-// --- reading ------------------------------------------------------------------------------
-
-static struct node read_node(struct graph *graph, struct json *item)
-{
-    json_item_object(item);
-    struct node node = {
-        .id = json_u64(item, "id", 0, JSON_MAX),
-        .name = json_has(item, "name") ? json_string(item, "name") : NULL,
-        .is_backward = json_u64(item, "isBackwardNode", 0, 1) == 1,
-        .has_colour = json_has(item, "colorClass"),
-        .accelerator_ns = import_number(item, "fpgaLatency", ms),
-        .cpu_ns = import_number(item, "cpuLatency", ms),
-        .size_bytes = json_has(item, "size") ? import_number(item, "size", 1) : 0,
-    };
-    if (node.has_colour)
-        node.colour = json_u64(item, "colorClass", 0, JSON_MAX);
-    if (json_u64(item, "supportedOnFpga", 0, 1) == 0)
-        json_refuse_key(item, "supportedOnFpga", "is 0; Weir has no place for a layer that only a CPU can run");
-    graph->unknown += json_unasked(item);
-    return node;
-}
-
-static bool read_nodes(struct graph *graph, struct json *root, struct error *error)
-{
-    struct json list = json_array(root, "nodes"), item;
-    const size_t count = json_count(&list);
-    if (count == 0 || count > PROFILE_MOST_LAYERS)
-        json_refuse(&list, "holds %zu nodes (1 to %d)", count, PROFILE_MOST_LAYERS);
-    struct node *read = calloc(count + 1, sizeof read[0]);
-    graph->ids = calloc(count + 1, sizeof graph->ids[0]);
-    graph->nodes = calloc(count + 1, sizeof graph->nodes[0]);
-    bool good = read && graph->ids && graph->nodes;
-    for (uint32_t i = 0; good && json_next(&list, &item); i++) {
-        read[i] = read_node(graph, &item);
-        graph->ids[i] = (struct import_id){ read[i].id, i };
-    }
-    if (!good)
-        error_no_memory(error, "the nodes of a graph");
-    good = good && json_ok(graph->json, error) && import_ids_sort(graph->ids, count, graph->document, error);
-    for (uint32_t i = 0; good && i < count; i++)
-        graph->nodes[i] = read[graph->ids[i].place];
-    graph->node_count = count;
-    free(read);
-    return good;
-}
-
-// The node an edge's end names; an error where there is none.
-static uint32_t read_end(const struct graph *graph, struct json *item, const char *key)
-{
-    const uint64_t id = json_u64(item, key, 0, JSON_MAX);
-    const uint32_t node = import_ids_find(graph->ids, graph->node_count, id);
-    if (node == UINT32_MAX)
-        json_refuse_key(item, key, "no node has the id %llu", (unsigned long long)id);
-    return node == UINT32_MAX ? 0 : node;
-}
-
-// All edges that leave a node carry the same tensor, so they cost the same.
-static struct import_link read_edge(struct graph *graph, struct json *item, size_t place)
-{
-    json_item_object(item);
-    const struct import_link link = { .from = read_end(graph, item, "sourceId"), .to = read_end(graph, item, "destId"),
-                                      .place = place, .bytes = import_number(item, "cost", ms) };
-    struct node *from = &graph->nodes[link.from];
-    if (from->sender && from->send_ns != link.bytes)
-        json_refuse_key(item, "cost", "is not that of edges[%zu], which leaves node %llu too", from->sender - 1,
-                        (unsigned long long)from->id);
-    from->sender = from->sender ? from->sender : place + 1;
-    from->send_ns = link.bytes;
-    json_has(item, "size");  // the bytes that take this time, where the file says them
-    graph->unknown += json_unasked(item);
-    return link;
-}
-
-static bool check_links(const struct graph *graph, const struct import_link *links, size_t count, struct error *error)
-{
-    for (size_t l = 0; l < count; l++) {
-        const uint64_t from = graph->nodes[links[l].from].id, to = graph->nodes[links[l].to].id;
-        if (from == to)
-            return refuse_edge(graph, links[l].place, error, "node %llu feeds itself", from, to);
-        if (l > 0 && links[l - 1].from == links[l].from && links[l - 1].to == links[l].to)
-            return refuse_edge(graph, links[l].place, error, "the edge from %llu to %llu is there twice", from, to);
-    }
-    return true;
-}
-
-static bool read_edges(struct graph *graph, struct json *root, struct error *error)
-{
-    struct json list = json_array(root, "edges"), item;
-    const size_t count = json_count(&list);
-    graph->links = calloc(count + 1, sizeof graph->links[0]);
-    graph->backward = calloc(count + 1, sizeof graph->backward[0]);
-    if (!graph->links || !graph->backward)
-        return error_no_memory(error, "the edges of a graph");
-    while (json_next(&list, &item)) {
-        graph->links[graph->link_count] = read_edge(graph, &item, graph->link_count);
-        graph->link_count++;
-    }
-    if (!json_ok(graph->json, error))
-        return false;
-    qsort(graph->links, graph->link_count, sizeof graph->links[0], import_compare_links);
-    return check_links(graph, graph->links, graph->link_count, error);
-}
-
-static bool read_graph(struct graph *graph, struct error *error)
-{
-    struct json root = json_root(graph->json);
-    graph->memory_bytes = import_number(&root, "maxSizePerFPGA", 1);
-    if (graph->memory_bytes == 0)
-        json_refuse_key(&root, "maxSizePerFPGA", "is less than a byte");
-    graph->accelerators = json_u64(&root, "maxFPGAs", 0, MOST_DEVICES);
-    graph->cpus = json_u64(&root, "maxCPUs", 0, MOST_DEVICES);
-    if (!read_nodes(graph, &root, error) || !read_edges(graph, &root, error))
-        return false;
-    graph->unknown += json_unasked(&root);
-    return true;
-}
-
-// --- colour classes -------------------------------------------------------------------------
-
-struct coloured {
-    uint64_t colour;
-    bool is_backward;
-    uint32_t node;
-};
-
-static int compare_coloured(const void *a, const void *b)
-{
-    const struct coloured *left = a, *right = b;
-    if (left->colour != right->colour)
-        return left->colour < right->colour ? -1 : 1;
-    if (left->is_backward != right->is_backward)
-        return left->is_backward ? 1 : -1;
-    return (left->node > right->node) - (left->node < right->node);
-}
-
-// The forward nodes of a colour stand before the backward ones.
-static bool match_colour(struct graph *graph, const struct coloured *first, size_t count, struct error *error)
-{
-    size_t forward = 0;
-    while (forward < count && !first[forward].is_backward)
-        forward++;
-    if (forward < count && forward != 1) {
-        error_set(error, "node %llu is a backward node, and its colour %llu has %zu forward nodes, not one",
-                  (unsigned long long)graph->nodes[first[forward].node].id, (unsigned long long)first->colour, forward);
-        return error_at(error, "%s: nodes[%u]", graph->document, graph->ids[first[forward].node].place);
-    }
-    for (size_t i = forward; i < count; i++)
-        graph->nodes[first[i].node].forward = first->node;
-    return true;
-}
-
-// `coloured` has room for all nodes; returns how many have a colour.
-static size_t sort_colours(const struct graph *graph, struct coloured *coloured)
-{
-    size_t count = 0;
-    for (uint32_t i = 0; i < graph->node_count; i++)
-        if (graph->nodes[i].has_colour)
-            coloured[count++] = (struct coloured){ graph->nodes[i].colour, graph->nodes[i].is_backward, i };
-    qsort(coloured, count, sizeof coloured[0], compare_coloured);
-    return count;
-}
-
-static bool match_colours(struct graph *graph, const struct coloured *coloured, size_t count, struct error *error)
-{
-    for (uint32_t i = 0; i < graph->node_count; i++) {
-        struct node *node = &graph->nodes[i];
-        node->forward = i;
-        graph->forward_count += !node->is_backward;
-        if (!node->is_backward || node->has_colour)
-            continue;
-        error_set(error, "node %llu is a backward node without a colorClass to say whose", (unsigned long long)node->id);
-        return error_at(error, "%s: nodes[%u]", graph->document, graph->ids[i].place);
-    }
-    for (size_t first = 0, end; first < count; first = end) {
-        for (end = first + 1; end < count && coloured[end].colour == coloured[first].colour;)
-            end++;
-        if (!match_colour(graph, &coloured[first], end - first, error))
-            return false;
-    }
-    if (graph->forward_count > 0)
-        return true;
-    error_set(error, "every node is a backward node");
-    return error_at(error, "%s: nodes", graph->document);
-}
-
-// --- edges between layers ---------------------------------------------------------------------
-
-// Which of the sorted forward edges goes from here to there, or SIZE_MAX.
-static size_t find_link(const struct graph *graph, uint32_t from, uint32_t to)
-{
-    size_t least = 0, end = graph->link_count;
-    while (least < end) {
-        const size_t middle = (least + end) / 2;
-        const struct import_link *link = &graph->links[middle];
-        if (link->from == from && link->to == to)
-            return middle;
-        if (link->from < from || (link->from == from && link->to < to))
-            least = middle + 1;
-        else
-            end = middle;
-    }
-    return SIZE_MAX;
-}
-
-// Sorts out which edges are forward's and which backward's. One from a forward to a
-// backward node says nothing new where it stays in its layer or goes along a forward edge.
-static bool split_links(struct graph *graph, struct error *error)
-{
-    const size_t count = graph->link_count;
-    size_t kept = 0, crossing = 0;
-    struct import_link *links = graph->links, *others = graph->backward;
-    for (size_t l = 0; l < count; l++) {
-        const struct node *from = &graph->nodes[links[l].from], *to = &graph->nodes[links[l].to];
-        if (from->is_backward && !to->is_backward)
-            return refuse_edge(graph, links[l].place, error,
-                               "the edge goes from backward node %llu to forward node %llu", from->id, to->id);
-        if (to->is_backward)
-            others[crossing++] = links[l];
-        else
-            links[kept++] = links[l];
-    }
-    graph->link_count = kept;
-    for (size_t l = 0; l < crossing; l++) {
-        const struct node *from = &graph->nodes[others[l].from], *to = &graph->nodes[others[l].to];
-        if (from->is_backward)
-            others[graph->backward_count++] = others[l];
-        else if (to->forward != others[l].from && find_link(graph, others[l].from, to->forward) == SIZE_MAX)
-            return refuse_edge(graph, others[l].place, error,
-                               "nothing goes forward from node %llu to the layer of backward node %llu", from->id,
-                               to->id);
-    }
-    return true;
-}
-
-// How often a forward node is read, and reads; and which forward edges have a twin.
-struct twins {
-    uint32_t *readers, *read;
-    bool *has_twin;
-};
-
-// A profile's tensors cross a cut forward and their gradients cross it back, at the same
-// cost. So each backward edge must cost what a forward edge between the same layers does:
-// from a to b, as the published inputs have it, or, where neither has another, from b to a.
-static size_t find_twin(const struct graph *graph, const struct import_link *link, const struct twins *twins)
-{
-    const struct node *from = &graph->nodes[link->from], *to = &graph->nodes[link->to];
-    const uint32_t a = from->forward, b = to->forward;
-    const size_t along = find_link(graph, a, b), against = find_link(graph, b, a);
-    if (along != SIZE_MAX && graph->nodes[a].send_ns == from->send_ns)
-        return along;
-    if (against != SIZE_MAX && graph->nodes[b].send_ns == from->send_ns && twins->readers[b] == 1 && twins->read[a] == 1)
-        return against;
-    return SIZE_MAX;
-}
-
-static bool match_links(const struct graph *graph, const struct twins *twins, struct error *error)
-{
-    for (size_t l = 0; l < graph->link_count; l++) {
-        twins->readers[graph->links[l].from]++;
-        twins->read[graph->links[l].to]++;
-    }
-    for (size_t l = 0; l < graph->backward_count; l++) {
-        const struct import_link *link = &graph->backward[l];
-        const struct node *from = &graph->nodes[link->from], *to = &graph->nodes[link->to];
-        if (from->forward == to->forward)
-            continue;
-        const size_t twin = find_twin(graph, link, twins);
-        if (twin == SIZE_MAX || twins->has_twin[twin])
-            return refuse_edge(graph, link->place, error,
-                               "the backward edge from %llu to %llu has no forward edge of its own and of its cost",
-                               from->id, to->id);
-        twins->has_twin[twin] = true;
-    }
-    for (size_t l = 0; graph->node_count > graph->forward_count && l < graph->link_count; l++)
-        if (!twins->has_twin[l])
-            return refuse_edge(graph, graph->links[l].place, error,
-                               "the edge from %llu to %llu has no backward edge beside it",
-                               graph->nodes[graph->links[l].from].id, graph->nodes[graph->links[l].to].id);
-    return true;
-}
-
-static bool check_backward(const struct graph *graph, struct error *error)
-{
-    const struct twins twins = { .readers = calloc(graph->node_count, sizeof(uint32_t)),
-                                 .read = calloc(graph->node_count, sizeof(uint32_t)),
-                                 .has_twin = calloc(graph->link_count + 1, sizeof(bool)) };
-    bool good = twins.readers && twins.read && twins.has_twin;
-    good = good ? match_links(graph, &twins, error) : error_no_memory(error, "the edges of a graph");
-    free(twins.readers);
-    free(twins.read);
-    free(twins.has_twin);
-    return good;
-}
-
-// From nodes to forward nodes, numbered by their place among these.
-static bool keep_forward(struct graph *graph, struct error *error)
-{
-    uint32_t *number = calloc(graph->node_count, sizeof number[0]), count = 0;
-    graph->layer_node = calloc(graph->forward_count, sizeof graph->layer_node[0]);
-    if (!number || !graph->layer_node) {
-        free(number);
-        return error_no_memory(error, "the layers of a graph");
-    }
-    for (uint32_t i = 0; i < graph->node_count; i++) {
-        number[i] = count;
-        if (!graph->nodes[i].is_backward)
-            graph->layer_node[count++] = i;
-    }
-    for (size_t l = 0; l < graph->link_count; l++) {
-        graph->links[l].from = number[graph->links[l].from];
-        graph->links[l].to = number[graph->links[l].to];
-    }
-    free(number);
-    return true;
-}
+enum { BYTES_PER_SECOND = 1000000000 };
 
 // --- the profile ------------------------------------------------------------------------------
 
-static char *layer_name(const struct node *node)
+static char *layer_name(const struct dnn_node *node)
 {
     struct text text = { 0 };
     struct error error = { 0 };
@@ -391,7 +23,7 @@ static char *layer_name(const struct node *node)
     return text_take(&text, &error);
 }
 
-static void add_times(struct profile_layer *layer, const struct node *node, uint64_t ns)
+static void add_times(struct profile_layer *layer, const struct dnn_node *node, uint64_t ns)
 {
     if (node->is_backward)
         layer->backward_ns = add_clamped(layer->backward_ns, ns);
@@ -402,7 +34,7 @@ static void add_times(struct profile_layer *layer, const struct node *node, uint
     layer->parameter_bytes = add_clamped(layer->parameter_bytes, node->size_bytes);
 }
 
-static bool make_layer(struct profile_layer *layer, const struct node *node)
+static bool make_layer(struct profile_layer *layer, const struct dnn_node *node)
 {
     layer->name = layer_name(node);
     layer->kind = strdup("");
@@ -416,7 +48,7 @@ static bool make_layer(struct profile_layer *layer, const struct node *node)
     return layer->variants[0].layer.name != NULL;
 }
 
-static bool fill_layers(struct profile *profile, const struct graph *graph, const struct import_order *order,
+static bool fill_layers(struct profile *profile, const struct dnn_graph *graph, const struct import_order *order,
                         struct error *error)
 {
     uint32_t *layer_of = calloc(graph->node_count, sizeof layer_of[0]);
@@ -426,7 +58,7 @@ static bool fill_layers(struct profile *profile, const struct graph *graph, cons
         good = make_layer(&profile->layers[order->layer_of[i]], &graph->nodes[graph->layer_node[i]]);
     }
     for (uint32_t i = 0; good && i < graph->node_count; i++) {
-        const struct node *node = &graph->nodes[i];
+        const struct dnn_node *node = &graph->nodes[i];
         struct profile_layer *layer = &profile->layers[layer_of[node->forward]];
         add_times(layer, node, node->accelerator_ns);
         add_times(&layer->variants[0].layer, node, node->cpu_ns);
@@ -435,29 +67,21 @@ static bool fill_layers(struct profile *profile, const struct graph *graph, cons
     return good || error_no_memory(error, "the layers of a profile");
 }
 
-// Layers of one colour stand on one device, as tied ones do.
-static bool fill_tied(struct profile *profile, const struct graph *graph, const struct coloured *coloured, size_t count,
-                      const struct import_order *order, struct error *error)
+static bool fill_tied(struct profile *profile, const struct dnn_graph *graph, const struct import_order *order,
+                      struct error *error)
 {
-    uint32_t *number = calloc(graph->node_count, sizeof number[0]);
-    profile->tied = calloc(count + 1, sizeof profile->tied[0]);
-    if (!number || !profile->tied) {
-        free(number);
+    profile->tied = calloc(graph->tied_count + 1, sizeof profile->tied[0]);
+    if (!profile->tied)
         return error_no_memory(error, "the tied layers of a profile");
-    }
-    for (uint32_t i = 0; i < graph->forward_count; i++)
-        number[graph->layer_node[i]] = order->layer_of[i];
-    for (size_t i = 1; i < count; i++) {
-        if (coloured[i - 1].colour != coloured[i].colour || coloured[i].is_backward)
-            continue;
-        const uint32_t a = number[coloured[i - 1].node], b = number[coloured[i].node];
+    for (size_t i = 0; i < graph->tied_count; i++) {
+        const uint32_t a = order->layer_of[graph->tied[i].from], b = order->layer_of[graph->tied[i].to];
         profile->tied[profile->tied_count++] = a < b ? (struct edge){ a, b } : (struct edge){ b, a };
     }
-    free(number);
+    qsort(profile->tied, profile->tied_count, sizeof profile->tied[0], edges_compare);
     return true;
 }
 
-static char *make_notes(const struct graph *graph, struct error *error)
+static char *make_notes(const struct dnn_graph *graph, struct error *error)
 {
     struct text notes = { 0 };
     text_add(&notes, "An input of dnn-partitioning with ");
@@ -475,20 +99,19 @@ static char *make_notes(const struct graph *graph, struct error *error)
     return text_take(&notes, error);
 }
 
-static bool fill_profile(struct profile *profile, struct graph *graph, const struct import_order *order,
-                         const struct coloured *coloured, size_t count, struct error *error)
+static bool fill_profile(struct profile *profile, struct dnn_graph *graph, const struct import_order *order,
+                         struct error *error)
 {
     profile->source.how = PROFILE_IMPORTED;
     import_links_place(graph->links, graph->link_count, order);
     profile->notes = make_notes(graph, error);
-    return profile->notes && fill_layers(profile, graph, order, error)
-        && fill_tied(profile, graph, coloured, count, order, error)
+    return profile->notes && fill_layers(profile, graph, order, error) && fill_tied(profile, graph, order, error)
         && import_set_edges(profile, graph->links, graph->link_count, error)
         && import_finish(profile, graph->document, error);
 }
 
-static struct profile *make_profile(struct graph *graph, uint64_t micro_batch, const struct import_order *order,
-                                    const struct coloured *coloured, size_t count, struct error *error)
+static struct profile *make_profile(struct dnn_graph *graph, uint64_t micro_batch, const struct import_order *order,
+                                    struct error *error)
 {
     static const char *const endings[] = { ".json", NULL };
     char *model = import_model_name(graph->document, endings, "dnn-partitioning");
@@ -496,50 +119,34 @@ static struct profile *make_profile(struct graph *graph, uint64_t micro_batch, c
     if (!model)
         error_no_memory(error, "a model's name");
     free(model);
-    if (!profile || fill_profile(profile, graph, order, coloured, count, error))
+    if (!profile || fill_profile(profile, graph, order, error))
         return profile;
     profile_free(profile);
     return NULL;
 }
 
-static struct profile *order_layers(struct graph *graph, uint64_t micro_batch, const struct coloured *coloured,
-                                    size_t count, struct error *error)
+static struct profile *graph_profile(struct dnn_graph *graph, uint64_t micro_batch, struct error *error)
 {
     struct import_order order;
     struct profile *profile = NULL;
     if (import_order_find(&order, graph->forward_count, graph->links, graph->link_count, NULL, error)) {
         if (order.placed == graph->forward_count) {
-            profile = make_profile(graph, micro_batch, &order, coloured, count, error);
+            profile = make_profile(graph, micro_batch, &order, error);
         } else {
             const struct import_link *link = &graph->links[order.cycle];
-            refuse_edge(graph, link->place, error, "the edge from %llu to %llu closes a cycle",
-                        graph->nodes[graph->layer_node[link->from]].id, graph->nodes[graph->layer_node[link->to]].id);
+            dnn_graph_refuse_edge(graph, link->place, error, "the edge from %llu to %llu closes a cycle",
+                                  graph->nodes[graph->layer_node[link->from]].id,
+                                  graph->nodes[graph->layer_node[link->to]].id);
         }
     }
     import_order_clear(&order);
     return profile;
 }
 
-static struct profile *graph_profile(struct graph *graph, uint64_t micro_batch, struct error *error)
-{
-    struct profile *profile = NULL;
-    struct coloured *coloured = calloc(graph->node_count, sizeof coloured[0]);
-    if (!coloured) {
-        error_no_memory(error, "the colours of a graph");
-        return NULL;
-    }
-    const size_t count = sort_colours(graph, coloured);
-    if (match_colours(graph, coloured, count, error) && split_links(graph, error) && check_backward(graph, error)
-        && keep_forward(graph, error))
-        profile = order_layers(graph, micro_batch, coloured, count, error);
-    free(coloured);
-    return profile;
-}
-
 // --- the machine --------------------------------------------------------------------------------
 
 // The accelerators, then the CPUs, whose memory nobody counts.
-static struct cluster *graph_cluster(const struct graph *graph, struct error *error)
+static struct cluster *graph_cluster(const struct dnn_graph *graph, struct error *error)
 {
     const size_t count = graph->accelerators + graph->cpus;
     if (count == 0) {
@@ -569,8 +176,9 @@ static struct profile *import(struct json_document *json, const char *name, uint
 {
     if (!json)
         return NULL;
-    struct graph graph = { .document = name, .json = json };
-    struct profile *profile = read_graph(&graph, error) ? graph_profile(&graph, micro_batch, error) : NULL;
+    struct dnn_graph graph;
+    struct profile *profile =
+        dnn_graph_read(&graph, json, name, error) ? graph_profile(&graph, micro_batch, error) : NULL;
     if (profile && cluster) {
         *cluster = graph_cluster(&graph, error);
         if (!*cluster) {
@@ -578,7 +186,7 @@ static struct profile *import(struct json_document *json, const char *name, uint
             profile = NULL;
         }
     }
-    clear_graph(&graph);
+    dnn_graph_clear(&graph);
     return profile;
 }
 

@@ -398,6 +398,10 @@ bool pipedream_graph_read(struct pipedream_graph *graph, const char *text, size_
                           struct error *error)
 {
     *graph = (struct pipedream_graph){ .name = name };
+    if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {  // the mark some editors put in front of UTF-8
+        text += 3;
+        length -= 3;
+    }
     if (!check_text(graph, text, length, error))
         return false;
     if (!make_room(graph, text, length))

@@ -174,7 +174,8 @@ static bool fill_table(struct search *search, struct error *error)
     const size_t count = search->view.downsets->count;
     search->states = ((size_t)machines->accelerators + 1) * ((size_t)machines->cpus + 1);
     if (search->states > CUT_MOST_BYTES / 16 / count)
-        return error_set(error, "%zu ways to cut the graph for each of %u accelerators and %u CPUs take more than 1 GiB",
+        return error_set(error,
+                         "%zu ways to cut the graph for each of %u accelerators and %u CPUs take more than 1 GiB",
                          count, machines->accelerators, machines->cpus);
     search->best = malloc(count * search->states * sizeof search->best[0]);
     search->from = malloc(count * search->states * sizeof search->from[0]);
@@ -307,7 +308,8 @@ static void try_stage(struct search *search, uint32_t inner, uint32_t outer)
             if (held >= search->limit)
                 continue;
             if (may_host && c < machines->cpus)
-                improve(search, outer, state_of(search, a, c + 1), held > host ? held : host, (struct from){ inner, 1 });
+                improve(search, outer, state_of(search, a, c + 1), held > host ? held : host,
+                        (struct from){ inner, 1 });
             if (!may_run || a == machines->accelerators || !is_hopeful(search, outer, state_of(search, a + 1, c)))
                 continue;
             if (load == UINT64_MAX)
@@ -444,10 +446,10 @@ static bool refuse(const struct search *search, struct error *error)
                                   layer->name, (unsigned long long)bytes,
                                   (unsigned long long)(machines->accelerators ? machines->memory_bytes : 0));
     }
-    return error_set_kind(error, ERROR_ANSWER, "no cut into %u stages fits: the layers hold %llu bytes in all, a machine %llu",
-                          machines->accelerators + machines->cpus,
-                          (unsigned long long)search->bytes[search->view.downsets->count - 1],
-                          (unsigned long long)machines->memory_bytes);
+    return error_set_kind(
+        error, ERROR_ANSWER, "no cut into %u stages fits: the layers hold %llu bytes in all, a machine %llu",
+        machines->accelerators + machines->cpus, (unsigned long long)search->bytes[search->view.downsets->count - 1],
+        (unsigned long long)machines->memory_bytes);
 }
 
 // What even spreading takes, and the largest layer.

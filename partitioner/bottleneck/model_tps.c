@@ -76,7 +76,8 @@ static bool fill_table(struct search *search, struct error *error)
     search->width = (size_t)search->most_replicas + 1;
     search->states = search->width * (search->machines + 1);
     if (search->states > CUT_MOST_BYTES / (sizeof search->best[0] + sizeof search->next[0]) / count)
-        return error_set(error, "%zu ways to cut the graph for each of %u machines and %u replicas take more than 1 GiB",
+        return error_set(error,
+                         "%zu ways to cut the graph for each of %u machines and %u replicas take more than 1 GiB",
                          count, search->machines, search->most_replicas);
     search->best = malloc(count * search->states * sizeof search->best[0]);
     search->next = malloc(count * search->states * sizeof search->next[0]);
@@ -391,8 +392,8 @@ static bool refuse(const struct search *search, struct error *error)
                                   profile->layers[i].name, (unsigned long long)bytes, memory);
     }
     return error_set_kind(error, ERROR_ANSWER,
-                          "no stages for %u machines of %llu bytes fit, in whatever way the layers run", search->machines,
-                          memory);
+                          "no stages for %u machines of %llu bytes fit, in whatever way the layers run",
+                          search->machines, memory);
 }
 
 // What even spreading takes, of the layers' machine time.

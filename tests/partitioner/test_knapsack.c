@@ -61,7 +61,8 @@ static void random_knapsacks_cost_what_the_best_of_all_choices_does(void **state
         for (size_t i = 0; i < knapsack.item_count; i++) {
             first[i + 1] = first[i] + 1 + (uint32_t)random_below(&seed, MOST_OPTIONS);
             for (uint32_t o = first[i]; o < first[i + 1]; o++) {
-                options[o] = (struct knapsack_option){ (double)random_below(&seed, values), random_below(&seed, values) };
+                options[o] =
+                    (struct knapsack_option){ (double)random_below(&seed, values), random_below(&seed, values) };
                 bytes += options[o].bytes;
             }
         }
@@ -80,7 +81,8 @@ static void random_knapsacks_cost_what_the_best_of_all_choices_does(void **state
                                                  && taken <= knapsack.capacity_bytes && bound <= want + 1e-9
                                                  && (bounded != KNAPSACK_EXACT || bound == want);
         if (!good)
-            fail_msg("trial %llu: cost %g (%g), bound %g, the twin %g", (unsigned long long)trial, cost, sum, bound, want);
+            fail_msg("trial %llu: cost %g (%g), bound %g, the twin %g", (unsigned long long)trial, cost, sum, bound,
+                     want);
         tight += bounded == KNAPSACK_BOUND && cost > bound + 1e-9;
     }
     knapsack_clear(&knapsack);

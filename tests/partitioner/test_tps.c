@@ -11,7 +11,8 @@
 
 #define DATA "../shared/data/partition/piper/"
 
-static struct bottleneck_request ask(const struct profile *profile, const struct cluster *cluster, uint32_t micro_batches)
+static struct bottleneck_request ask(const struct profile *profile, const struct cluster *cluster,
+                                     uint32_t micro_batches)
 {
     return (struct bottleneck_request){ .model = BOTTLENECK_TPS, .profile = profile, .cluster = cluster,
                                         .micro_batches = micro_batches };
@@ -256,7 +257,8 @@ static void random_graphs_have_the_least_largest_load_of_all_stages_in_all_ways(
         struct error error = { 0 };
         const bool is_large = trial % 16 == 0;  // nine layers on two or three machines
         twin->layers = is_large ? 7 + (uint32_t)random_below(&seed, 3) : 1 + (uint32_t)random_below(&seed, 5);
-        twin->machines = is_large ? 2 + (uint32_t)random_below(&seed, 2) : 1 + (uint32_t)random_below(&seed, MOST_MACHINES);
+        twin->machines =
+            is_large ? 2 + (uint32_t)random_below(&seed, 2) : 1 + (uint32_t)random_below(&seed, MOST_MACHINES);
         twin->micro_batches = 1 + (uint32_t)random_below(&seed, 12);
         twin->memory_bytes = 20 + random_below(&seed, 150);
         twin->is_straight = random_below(&seed, 4) == 0;
@@ -372,7 +374,10 @@ static void a_split_of_177_layers_with_recomputation_is_proved_on_8_machines(voi
 
 int main(void)
 {
-    enum { REFUSALS = sizeof refusals / sizeof refusals[0], PUBLISHED = sizeof published_rows / sizeof published_rows[0] };
+    enum {
+        REFUSALS = sizeof refusals / sizeof refusals[0],
+        PUBLISHED = sizeof published_rows / sizeof published_rows[0]
+    };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stage_takes_its_time_its_edges_and_its_replicas_gradients),
         cmocka_unit_test(random_graphs_have_the_least_largest_load_of_all_stages_in_all_ways),

@@ -93,6 +93,27 @@ static void a_chain_in_any_order_is_a_chain(void **state)
     profile_free(profile);
 }
 
+// As an editor on another system saves it, and with names nobody would give.
+static void line_ends_marks_and_odd_names_change_nothing(void **state)
+{
+    (void)state;
+    struct text text = { 0 };
+    text_add(&text, "\xef\xbb\xbf%s\r\n", NODE("a.b-c_1", "Conv2d(3), x=[1; 2]", "1.000", "2.000", "[256.0]", "0.000"));
+    text_add(&text, "%s\r\n\r\n", NODE("9999999999999999999999", "", "1.000", "2.000", "[100.0; 300.0; 0.0]", "0.000"));
+    text_add(&text, "%s\r\n", NODE("\xc3\xa9", "=", "0.000", "0.000", "0.0", "0.000"));
+    text_add(&text, "\ta.b-c_1 -- 9999999999999999999999\r\n\t\xc3\xa9 -- a.b-c_1");
+    struct profile *profile = import(text.data);
+    text_clear(&text);
+    static const char *const names[] = { "\xc3\xa9", "a.b-c_1", "9999999999999999999999" };
+    for (size_t i = 0; i < 3; i++)
+        assert_string_equal(profile->layers[i].name, names[i]);
+    assert_string_equal(profile->layers[1].kind, "Conv2d");
+    assert_int_equal(profile->layers[1].output_bytes, 256);
+    assert_int_equal(profile->layers[2].output_bytes, 768);
+    assert_true(profile->is_chain);
+    profile_free(profile);
+}
+
 static void what_is_imported_can_be_written_and_read(void **state)
 {
     (void)state;
@@ -188,6 +209,21 @@ static struct bad_row {
       "g.txt:1: node1: activation_size: \"[1.0; 2.0\" is a list without its end; write it as [64.0; 32.0]" },
     { "refused: a hole in a list", NODE("node1", "ReLU", "1.000", "2.000", "[1.0; ]", "0.000"),
       "g.txt:1: node1: activation_size: \"\" is not a whole size in bytes such as 64.000" },
+    { "refused: a list of nothing", NODE("node1", "ReLU", "1.000", "2.000", "[]", "0.000"),
+      "g.txt:1: node1: activation_size: \"\" is not a whole size in bytes such as 64.000" },
+    { "refused: a list without its spaces", NODE("node1", "ReLU", "1.000", "2.000", "[1.0;2.0]", "0.000"),
+      "g.txt:1: node1: activation_size: \"1.0;2.0\" is not a whole size in bytes such as 64.000" },
+    { "refused: a list of more than there is",
+      NODE("node1", "ReLU", "1.000", "2.000", "[9007199254740000.0; 9007199254740000.0]", "0.000"),
+      "g.txt:1: node1: activation_size: the list's sizes add up to more than a profile can hold" },
+    { "refused: a line that ends in the middle", NODE("node1", "ReLU", "1.000", "2.000", "1.0\r", "0.000"),
+      "g.txt:1: node1: activation_size: \"1.0\r\" is not a whole size in bytes such as 64.000" },
+    { "refused: a mark and nothing else", "\xef\xbb\xbf",
+      "g.txt:1: the file is empty; a PipeDream graph has a line per node" },
+    { "refused: three nodes in a ring and one beside it",
+      PLAIN("node1") PLAIN("node2") PLAIN("node3")
+          PLAIN("node4") "\tnode1 -- node2\r\n\tnode2 -- node3\r\n\tnode3 -- node1\r\n",
+      "g.txt:7: the edge from node3 to node1 closes a cycle" },
     { "refused: a stage that is none", NODE("node1", "ReLU", "1.000", "2.000", "1.0", "0.000") " -- stage_id=-1",
       "g.txt:1: node1: stage_id: \"-1\" is not a stage's number" },
     { "refused: a repeated node", PLAIN("node1") PLAIN("node2") PLAIN("node1"),
@@ -357,6 +393,7 @@ int main(void)
         cmocka_unit_test(the_example_of_the_page_becomes_a_profile),
         cmocka_unit_test(nodes_are_ordered_by_their_edges_and_then_by_number),
         cmocka_unit_test(a_chain_in_any_order_is_a_chain),
+        cmocka_unit_test(line_ends_marks_and_odd_names_change_nothing),
         cmocka_unit_test(what_is_imported_can_be_written_and_read),
         cmocka_unit_test(nothing_of_a_backward_is_lost_when_it_is_halved),
         cmocka_unit_test(a_folder_is_refused),
