@@ -8,6 +8,7 @@
 #include "partitioner/arrangement.h"
 #include "partitioner/evaluate.h"
 #include "partitioner/order_linear.h"
+#include "partitioner/order_moves.h"
 #include "partitioner/orders.h"
 #include "partitioner/predict.h"
 #include "partitioner/search_problem.h"
@@ -19,6 +20,7 @@ enum {
     MOST_REDUCED_DOWNSETS = 60000,  // once layers without time are put to others
     MOST_COARSE_DOWNSETS = 500000,  // where only a bound is asked for
     GROUPS = 1000,
+    ORDER_SHARE = 8,  // of the budget, for one order among several
 };
 
 // Whether the ways to arrange stages are one, and to hold states the usual one: what
@@ -436,27 +438,50 @@ static bool bound_orders(struct whole *whole, struct error *error)
     return good;
 }
 
-static bool try_linear(struct whole *whole, struct error *error)
+// The best plan of one order, if it is better; in a part of the time, of which there is more to do.
+static bool try_order(struct whole *whole, const uint32_t *order, struct error *error)
 {
     const size_t layers = whole->request.profile->layer_count;
-    uint32_t *order = malloc(layers * sizeof order[0]);
+    if (is_own_order(order, layers))
+        return true;
+    struct error none = { 0 };
+    struct profile *ordered = profile_reorder(whole->request.profile, order, error);
+    struct search_request request = whole->request;
+    request.profile = ordered;
+    request.budget = 1 + (request.budget ? request.budget : SEARCH_DEFAULT_BUDGET) / ORDER_SHARE;
+    request.below_ns = whole->plan ? whole->plan->certificate.value_ns : 0;
+    struct plan *plan = ordered ? plan_search(&request, &none) : NULL;
+    const bool good = ordered && (!plan || set_order(plan, order, layers, error));
+    take_better(whole, plan);
+    profile_free(ordered);
+    return good;
+}
+
+static bool try_linear(struct whole *whole, struct error *error)
+{
+    uint32_t *order = malloc(whole->request.profile->layer_count * sizeof order[0]);
     bool good = order || error_no_memory(error, "a search");
-    for (enum order_kind kind = 0; good && kind < ORDER_KINDS; kind++) {
-        struct error none = { 0 };
-        if (!order_linear(whole->request.profile, kind, order, error)) {
-            good = false;
-            break;
-        }
-        struct profile *ordered = is_own_order(order, layers) ? NULL : profile_reorder(whole->request.profile, order, error);
-        struct search_request request = whole->request;
-        request.profile = ordered;
-        struct plan *plan = ordered ? plan_search(&request, &none) : NULL;
-        good = !plan || set_order(plan, order, layers, error);
-        take_better(whole, plan);
-        profile_free(ordered);
-    }
+    for (enum order_kind kind = 0; good && kind < ORDER_KINDS; kind++)
+        good = order_linear(whole->request.profile, kind, order, error) && try_order(whole, order, error);
     free(order);
     return good && bound_orders(whole, error);
+}
+
+// Where the best is not proved: small moves, and then cuts of the order that comes of them,
+// as long as either helps.
+static bool try_moves(struct whole *whole, struct error *error)
+{
+    enum { MOST_ROUNDS = 4 };
+    uint32_t *order = malloc(whole->request.profile->layer_count * sizeof order[0]);
+    bool good = order || error_no_memory(error, "a search"), better = true;
+    for (unsigned round = 0; good && better && round < MOST_ROUNDS; round++) {
+        if (!whole->plan || !is_plain(&whole->request) || whole->plan->certificate.value_ns <= whole->bound_ns)
+            break;
+        good = order_moves(&whole->request, whole->plan, order, &better, error)
+            && (!better || try_order(whole, order, error));
+    }
+    free(order);
+    return good;
 }
 
 struct plan *plan_search_orders(const struct search_request *given, struct error *error)
@@ -480,7 +505,8 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
         whole.request.deadline_ns = spent < given->deadline_ns ? given->deadline_ns - spent : 1;
     }
     bool done;
-    const bool good = try_all(&whole, &done, error) && (done || try_linear(&whole, error));
+    const bool good =
+        try_all(&whole, &done, error) && (done || try_linear(&whole, error)) && try_moves(&whole, error);
     if (good && given->least_ns)
         *given->least_ns = whole.bound_ns;
     if (good && whole.plan) {
