@@ -192,6 +192,33 @@ static bool try_steps(struct changing *changing, const struct balance *balance)
     return good;
 }
 
+static bool try_holding(struct changing *changing, const struct holding *holding, const char *words, const char *option)
+{
+    struct search_request search = changing->unchanged;
+    struct what_if change = { .kind = WHAT_IF_HOLDING };
+    search.holding = *holding;
+    snprintf(change.change, sizeof change.change, "%s", words);
+    snprintf(change.option, sizeof change.option, "%s", option);
+    return try_and_add(changing, &search, &change);
+}
+
+// States that replicas share, or that wait on the host, make room as well.
+static bool change_holding(struct changing *changing)
+{
+    const struct holding own = changing->unchanged.holding;
+    struct holding shared = own, optimizer = own, activations = own;
+    shared.shard = SHARD_OPTIMIZER;
+    optimizer.optimizer_on_host = activations.activations_on_host = true;
+    if (changing->unchanged.replicas && own.shard == SHARD_NONE
+        && !try_holding(changing, &shared, "the optimizer's state shared by replicas", "--shard optimizer"))
+        return false;
+    if (!changing->best->cluster->has_host)
+        return true;
+    return (own.optimizer_on_host || try_holding(changing, &optimizer, "the optimizer on the host", "--host optimizer"))
+        && (own.activations_on_host
+            || try_holding(changing, &activations, "activations on the host", "--host activations"));
+}
+
 // Where memory without limits gains nothing, no part of it does.
 static bool change_memory(struct changing *changing)
 {
@@ -204,7 +231,7 @@ static bool change_memory(struct changing *changing)
     if (!balance_read(changing->best, &balance, changing->error))
         return false;
     const bool good = try_all_memory(changing, WHAT_IF_MEMORY, 1100, "10 % more memory on all devices")
-                   && try_steps(changing, &balance);
+                   && try_steps(changing, &balance) && change_holding(changing);
     balance_clear(&balance);
     return good;
 }

@@ -11,7 +11,7 @@
 #include "schedules/board.h"
 #include "schedules/generators/generate.h"
 
-enum { MOST_MEMORY_PROBES = 40, MOST_SCHEDULES = 3, STEP_BYTES = 256 };
+enum { PRECISION = 256, MOST_SCHEDULES = 3, STEP_BYTES = 256 };
 
 struct finding {
     const struct nearest_request *request;
@@ -87,7 +87,6 @@ static bool add(struct finding *finding, const struct what_if *change)
         return error_no_memory(finding->error, "the nearest requests");
     nearest->at = more;
     nearest->at[nearest->count++] = *change;
-    nearest->failed[change->kind] = false;
     return true;
 }
 
@@ -120,12 +119,14 @@ static bool find_enough(struct finding *finding, uint64_t from_bytes, struct pro
 }
 
 // `found` fits, and 0 more does not, which may be certain. First just one step less, where what was lacking is known
-// exactly; then by halves.
+// exactly; then by halves, to a part of it.
 static bool find_least(struct finding *finding, struct probe *found, bool low_is_certain)
 {
     uint64_t low = 0;
-    for (unsigned i = 0; i < MOST_MEMORY_PROBES && found->excess_bytes > low + STEP_BYTES && !is_interrupted(finding); i++) {
+    for (unsigned i = 0; found->excess_bytes > low + STEP_BYTES && !is_interrupted(finding); i++) {
         const uint64_t high = found->excess_bytes;
+        if (i > 0 && high - low <= high / PRECISION)
+            break;
         const uint64_t middle = i == 0 ? high - STEP_BYTES : low + (high - low) / 2;
         struct probe other = *found;
         if (!probe_memory(finding, middle, &other))
@@ -429,6 +430,8 @@ bool nearest_find(const struct nearest_request *request, struct nearest *nearest
                        || (nearest_memory(&finding, &own) && nearest_micro_batches(&finding, own.certainly_not)
                            && nearest_ranks(&finding) && nearest_schedules(&finding) && nearest_shard(&finding)
                            && nearest_host(&finding) && nearest_optimizer(&finding)));
+    for (size_t i = 0; i < nearest->count; i++)
+        nearest->failed[nearest->at[i].kind] = false;
     if (!good)
         nearest_clear(nearest);
     return good;

@@ -1,6 +1,6 @@
 // Requests near one that nothing fits which something does fit: each has been planned.
 //
-//     more memory       the least on each device, to the tensor (256 bytes)
+//     more memory       the least on each device, to the tensor (256 bytes) where that is certain, else to 1/256 of it
 //     micro-batches     the most, fewer than asked for: schedules that keep all of them
 //     ranks             the next number, on devices like the last where the cluster has no more
 //     schedule          those of the same weights that fit, the quickest three

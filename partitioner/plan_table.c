@@ -12,7 +12,7 @@
 #include "common/number.h"
 #include "partitioner/balance.h"
 
-enum { LAYERS_WIDTH = 44, LINE_SIZE = 320, ALIKE = 3, DEVICES_SIZE = 32 };
+enum { LAYERS_WIDTH = 44, LINE_SIZE = 320, ALIKE = 3, DEVICES_SIZE = 32, STAGES_SIZE = 48 };
 
 // --- lines, and runs of them that are alike ----------------------------------------
 
@@ -33,12 +33,12 @@ static size_t run_end(const struct plan *plan, size_t first, line_format *format
     return end - first >= ALIKE ? end : first + 1;
 }
 
-static const char *stages_format(size_t first, size_t end, char buffer[NUMBER_SIZE])
+static const char *stages_format(size_t first, size_t end, char buffer[STAGES_SIZE])
 {
     if (end - first == 1)
-        snprintf(buffer, NUMBER_SIZE, "%zu", first);
+        snprintf(buffer, STAGES_SIZE, "%zu", first);
     else
-        snprintf(buffer, NUMBER_SIZE, "%zu-%zu", first, end - 1);
+        snprintf(buffer, STAGES_SIZE, "%zu-%zu", first, end - 1);
     return buffer;
 }
 
@@ -116,7 +116,7 @@ static void print_times(const struct plan *plan, struct text *text)
     text_add(text, "  stage  %-*s device           F           B   recompute\n", LAYERS_WIDTH, "layers");
     for (size_t s = 0, end; s < plan->stage_count; s = end) {
         end = run_end(plan, s, format_times_and_count);
-        char layers[2 * LAYERS_WIDTH], stages[NUMBER_SIZE], devices[DEVICES_SIZE] = "", line[LINE_SIZE];
+        char layers[2 * LAYERS_WIDTH], stages[STAGES_SIZE], devices[DEVICES_SIZE] = "", line[LINE_SIZE];
         format_layers(plan, s, end, layers);
         format_devices(plan, s, end, devices);
         format_times(plan, s, line);
@@ -159,7 +159,7 @@ static void print_memory(const struct plan *plan, bool shares_ranks, struct text
                    "        peak\n");
     for (size_t s = 0, end; s < plan->stage_count; s = end) {
         end = run_end(plan, s, format_memory_and_share);
-        char stages[NUMBER_SIZE], line[LINE_SIZE];
+        char stages[STAGES_SIZE], line[LINE_SIZE];
         format_memory(plan, s, line);
         text_add(text, "  %5s%s", stages_format(s, end, stages), line);
         if (shares_ranks)
@@ -184,6 +184,22 @@ static void print_ranks(const struct balance *balance, struct text *text)
         add_share(text, balance->of[rank].peak_bytes, balance->of[rank].capacity_bytes);
         text_clear(&stages);
     }
+}
+
+// What of each stage's replicas is there; alike ones in one.
+static void print_host(const struct plan *plan, struct text *text)
+{
+    size_t printed = 0;
+    for (size_t s = 0, end; s < plan->stage_count; s = end) {
+        const uint64_t bytes = plan->stages[s].memory.host_bytes;
+        char stages[STAGES_SIZE], buffer[NUMBER_SIZE];
+        for (end = s + 1; end < plan->stage_count && plan->stages[end].memory.host_bytes == bytes; end++)
+            continue;
+        if (bytes > 0)
+            text_add(text, "%s stage%s %s %s", printed++ ? "," : "\n  On the host, of each device:",
+                     end - s > 1 ? "s" : "", stages_format(s, end, stages), bytes_format(bytes, buffer));
+    }
+    text_add(text, printed ? "\n" : "");
 }
 
 // --- recomputation ------------------------------------------------------------------
@@ -296,6 +312,23 @@ static void print_sense(const struct plan *plan, const struct balance *balance, 
     print_certificate(&plan->certificate, text);
 }
 
+// "adamw, optimizer and gradients shared by replicas, activations on the host"
+static void print_holding(const struct holding *holding, struct text *text)
+{
+    static const char *const shared[] = { NULL, "optimizer", "optimizer and gradients", "optimizer, gradients and weights" };
+    text_add(text, "%s", optimizer_names[holding->optimizer]);
+    if (holding->shard != SHARD_NONE)
+        text_add(text, ", %s shared by replicas", shared[holding->shard]);
+    if (holding->optimizer_on_host || holding->activations_on_host)
+        text_add(text, ", %s%s%s on the host", holding->optimizer_on_host ? "optimizer" : "",
+                 holding->optimizer_on_host && holding->activations_on_host ? " and " : "",
+                 holding->activations_on_host ? "activations" : "");
+    if (holding->window)
+        text_add(text, ", weights of %u layers at a time", holding->window);
+    if (holding->tied_apart)
+        text_add(text, ", tied layers apart");
+}
+
 // A plan made by hand whose stages are not its schedule's has no loads to speak of.
 void plan_print(const struct plan *plan, struct text *text)
 {
@@ -306,11 +339,14 @@ void plan_print(const struct plan *plan, struct text *text)
     text_add_count(text, plan->ranks, "rank", "ranks");
     text_add(text, ", ");
     text_add_count(text, plan->micro_batches, "micro-batch", "micro-batches");
-    text_add(text, ", %s\n\n", optimizer_names[plan->holding.optimizer]);
+    text_add(text, ", ");
+    print_holding(&plan->holding, text);
+    text_add(text, "\n\n");
     print_times(plan, text);
     print_memory(plan, shares_ranks, text);
     if (shares_ranks)
         print_ranks(&balance, text);
+    print_host(plan, text);
     print_recompute(plan, text);
     print_sense(plan, has_balance ? &balance : NULL, text);
     if (has_balance)

@@ -245,12 +245,51 @@ static void nearest_requests_are_said_with_their_options(void **state)
     profile_free(profile);
 }
 
+// Each layer has 40 blocks of weights, as many of gradients, and twice as many that AdamW keeps:
+// 160 of 150. Without the latter there is room for what the host brings and takes.
+static void states_on_the_host_are_offered_where_there_is_one(void **state)
+{
+    (void)state;
+    const struct small_layer rows[] = { { 10000, 20000, 40, 1, 4, INPUT_KEPT_NONE, 0, 0, 0 },
+                                        { 10000, 20000, 40, 1, 4, INPUT_KEPT_NONE, 0, 0, 0 } };
+    for (int has_host = 0; has_host < 2; has_host++) {
+        struct error error = { 0 };
+        struct profile *profile = small_chain(rows, 2);
+        struct cluster *cluster = cluster_uniform(2, 256 * 150, 1000, 1000000000, &error);
+        cluster->has_host = has_host;
+        cluster->host_memory_bytes = 1 << 20;
+        cluster->host_bytes_per_second = 1000000000;
+        struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 2,
+                                          .micro_batches = 4, .holding.optimizer = OPTIMIZER_ADAMW };
+        struct nearest nearest = find(&request);
+        const struct what_if *row = row_of(&nearest, WHAT_IF_HOLDING);
+        assert_non_null(row);
+        assert_string_equal(row->option, has_host ? "--host optimizer" : "--optimizer momentum");
+        request.holding.optimizer_on_host = has_host;
+        request.holding.optimizer = has_host ? OPTIMIZER_ADAMW : OPTIMIZER_MOMENTUM;
+        struct plan *plan = plan_search(&request, &error);
+        assert_good(plan, error);
+        assert_int_equal(plan->iteration_ns, row->row.iteration_ns);
+        assert_false(nearest.failed[WHAT_IF_HOLDING]);
+        struct text text = { 0 };
+        plan_print(plan, &text);
+        assert_int_equal(strstr(text.data, "adamw, optimizer on the host\n") != NULL, has_host);
+        assert_int_equal(strstr(text.data, "\n  On the host, of each device: stages 0-1 40.0 KiB\n") != NULL, has_host);
+        text_clear(&text);
+        plan_free(plan);
+        nearest_clear(&nearest);
+        cluster_free(cluster);
+        profile_free(profile);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nearest_requests_fit_and_nothing_nearer_does),
         cmocka_unit_test(the_least_memory_of_any_order_is_exact_where_all_is_tried),
         cmocka_unit_test(nearest_requests_are_said_with_their_options),
+        cmocka_unit_test(states_on_the_host_are_offered_where_there_is_one),
     };
     return cmocka_run_group_tests_name("nearest", tests, NULL, NULL);
 }
