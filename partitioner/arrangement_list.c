@@ -295,6 +295,7 @@ static void choose_ranks(struct listing *listing)
         for (size_t v = 0; v < listing->names->count; v++) {
             struct error why_not = { 0 };
             now->ranks = ranks;
+            now->stages = 0;  // what variants they have is not said yet
             now->device_count = ranks * listing->names->devices[v];
             if (now->device_count > listing->request->ranks || !is_enough(listing, now->device_count))
                 continue;
@@ -307,9 +308,9 @@ static void choose_ranks(struct listing *listing)
             for (uint32_t s = 0; s < now->stages; s++)
                 now->variants[s] = listing->names->names[v];
             list_devices(listing);
-            now->stages = 0;
         }
     }
+    now->stages = 0;
     now->replicas = replicas;
 }
 

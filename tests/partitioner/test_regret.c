@@ -118,6 +118,7 @@ static void check_regret(const struct instance *instance, const struct plan *pla
         beaten += own > best;
         exceeded += (own - best) / own > 1e-6 * request->gain_ppm;
     }
+    noisy_profile_clear(&noisy);
     if (regret->beaten != beaten || regret->exceeded != exceeded || fabs(regret->mean - sum / request->draws) > 1e-9
         || fabs(regret->most - most) > 1e-9 || regret->draws != request->draws)
         fail_msg("trial %d: beaten %d, by the twin %d; exceeded %d, %d; mean %g, %g; most %g, %g", trial,
