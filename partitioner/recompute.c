@@ -33,10 +33,12 @@ struct labels {
 
 #define NO_BIT 255
 
-// Labels a narrow walk keeps at a position; and how many a walk makes before it
-// becomes narrow.
+// Labels a narrow walk keeps at a position, the layers of its longest segments; and how
+// many labels a walk makes before it becomes narrow.
 #define NARROW 32
+#define NARROW_SEGMENT 32
 #define MOST_MADE 2000000
+#define MOST_MADE_LEAST 400000
 
 struct walk {
     struct intervals *intervals;
@@ -53,6 +55,7 @@ struct walk {
     bool takes_no_time;      // only bytes matter
     bool gathers;            // a segment's weights count among its data (stage_cost.c)
     bool complete;
+    uint64_t lost;           // the least time of what was cut
     uint64_t made;
     struct labels *positions;  // first to end, at [position - first]
     // Per layer of the interval, at [layer - first]:
@@ -89,6 +92,13 @@ static void clear(struct walk *walk)
     free(walk->sums);
 }
 
+// Something that may take so little was left out.
+static void lose(struct walk *walk, uint64_t least)
+{
+    walk->complete = false;
+    walk->lost = least < walk->lost ? least : walk->lost;
+}
+
 static uint32_t readers_inside(const struct intervals *intervals, uint32_t q, uint32_t end, uint32_t *last)
 {
     uint32_t count = 0;
@@ -122,7 +132,7 @@ static void give_bits(struct walk *walk)
         if (readers_inside(walk->intervals, l, walk->end, &last) < 2)
             continue;
         if (~taken == 0) {
-            walk->complete = false;  // more than 64 at once: counted once per reader, which is safe but too much
+            lose(walk, 0);  // more than 64 at once: counted once per reader, which is safe but too much
             continue;
         }
         const uint8_t bit = (uint8_t)__builtin_ctzll(~taken);
@@ -354,8 +364,13 @@ static bool drop_layers(struct walk *walk, uint32_t first, const struct label *l
             data = add_clamped(data, intervals->weights[l + 1] - intervals->weights[l]);
         raise_to(&forward, round_to_256(layer->workspace_bytes));
         raise_to(&backward, add_clamped(round_to_256(layer->backward_workspace_bytes), intervals->alive[l]));
-        if (add_clamped(label->bytes, data) > walk->budget)
-            return true;  // longer ones only need more
+        if (add_clamped(label->bytes, data) > walk->budget || next.time > walk->most_time)
+            return true;  // longer ones only need more, and take longer
+        if (walk->wanted == RECOMPUTE_LEAST && !walk->takes_no_time && walk->most_labels <= NARROW
+            && l - first == NARROW_SEGMENT) {
+            lose(walk, label->least);
+            return true;
+        }
         if (wants_front(walk) && l - first == walk->most_labels) {
             walk->complete = false;
             return true;
@@ -438,6 +453,7 @@ static void cut_labels(struct walk *walk, struct labels *labels)
         walk->most_labels = NARROW;
     if (!wants_front(walk)) {
         qsort(labels->at, kept, sizeof labels->at[0], by_least);
+        lose(walk, labels->at[most].least);
         qsort(labels->at, most, sizeof labels->at[0], by_time);
         return;
     }
@@ -482,7 +498,7 @@ static bool walk_layers(struct walk *walk)
             return false;
         const size_t count = walk->positions[l - walk->first].count;
         for (uint32_t i = 0; i < count; i++) {
-            if (walk->made > MOST_MADE)
+            if (walk->made > (walk->wanted == RECOMPUTE_LEAST ? MOST_MADE_LEAST : MOST_MADE))
                 walk->most_labels = NARROW;
             const struct label label = walk->positions[l - walk->first].at[i];
             if (!keep_layer(walk, l, &label, i) || !drop_layers(walk, l, &label, i))
@@ -557,6 +573,7 @@ static bool fits_as_it_is(const struct walk *walk, uint64_t capacity)
 
 static bool choose_nothing(const struct walk *walk, struct recompute_list *list)
 {
+    list->least_ns = 0;
     list->at = calloc(1, sizeof list->at[0]);
     if (!list->at)
         return false;
@@ -612,44 +629,77 @@ static struct slots slots_here(const struct intervals *intervals, const struct s
     return intervals->holding.activations_on_host ? stage_slots_here(slots) : *slots;
 }
 
+static bool walk_once(struct walk *walk, struct recompute_list *list, uint64_t *work)
+{
+    const bool good = try_walk(walk, list);
+    *work += walk->made;
+    return good;
+}
+
+// The better of two, each of which may be empty; the other is gone.
+static void take_better(struct recompute_list *list, struct recompute_list *other)
+{
+    if (other->count > 0 && (list->count == 0 || other->at[0].forward_ns <= list->at[0].forward_ns)) {
+        const struct recompute_list taken = *list;
+        *list = *other;
+        *other = taken;
+    }
+    recompute_list_clear(other);
+}
+
+// No choice takes less than the best found or what was lost on the way to it.
+static uint64_t least_of(const struct walk *walk, const struct recompute_list *list)
+{
+    const uint64_t found = list->count > 0 ? list->at[0].forward_ns : UINT64_MAX;
+    return walk->complete || found < walk->lost ? found : walk->lost;
+}
+
+// A narrow walk first: what it finds bounds the full one. Where neither finds a way, any
+// is better than none: the one with the fewest bytes, if that fits.
+static bool search_least(struct walk walk, struct recompute_list *list, uint64_t *work)
+{
+    struct recompute_list other = { 0 };
+    struct walk narrow = walk, bytes = walk;
+    narrow.most_labels = walk.most_labels < NARROW ? walk.most_labels : NARROW;
+    if (!walk_once(&narrow, list, work))
+        return false;
+    uint64_t least = least_of(&narrow, list);
+    bool complete = narrow.complete || (list->count > 0 && narrow.lost > list->at[0].forward_ns);
+    if (!complete && walk.most_labels > NARROW) {
+        walk.most_time = list->count > 0 ? list->at[0].forward_ns : walk.most_time;
+        if (!walk_once(&walk, &other, work))
+            return false;
+        take_better(list, &other);
+        const uint64_t sharper = least_of(&walk, list);
+        least = sharper > least ? sharper : least;
+        complete = walk.complete || (list->count > 0 && walk.lost > list->at[0].forward_ns);
+    }
+    bytes.takes_no_time = true;
+    if (list->count == 0 && !complete) {
+        if (!walk_once(&bytes, &other, work))
+            return false;
+        take_better(list, &other);
+    }
+    list->complete = complete;
+    list->least_ns = complete && list->count > 0 ? list->at[0].forward_ns : least;
+    return true;
+}
+
 bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end, const struct slots *slots,
                       uint64_t capacity_bytes, enum recompute_wanted wanted, size_t most_labels, uint64_t *work,
                       struct recompute_list *list, struct error *error)
 {
     assert(first <= end && end <= intervals->layers && most_labels > 0);
-    *list = (struct recompute_list){ .complete = true };
+    *list = (struct recompute_list){ .complete = true, .least_ns = UINT64_MAX };
     const struct slots here = slots_here(intervals, slots);
     struct walk walk = { .intervals = intervals, .first = first, .end = end, .slots = &here,
                          .all_slots = slots, .wanted = wanted,
-                         .most_labels = most_labels, .most_time = UINT64_MAX - 1, .complete = true };
+                         .most_labels = most_labels, .most_time = UINT64_MAX - 1, .complete = true, .lost = UINT64_MAX };
     if (wanted == RECOMPUTE_LEAST && fits_as_it_is(&walk, capacity_bytes))
         return choose_nothing(&walk, list) || error_no_memory(error, "the choice of what to recompute");
     if (!set_budget(&walk, capacity_bytes))
         return true;
-    bool good = true;
-    if (wanted == RECOMPUTE_LEAST && most_labels > NARROW) {
-        // A narrow walk first: what it finds bounds the full one.
-        struct walk narrow = walk;
-        narrow.most_labels = NARROW;
-        good = try_walk(&narrow, list);
-        *work += narrow.made;
-        if (good && narrow.complete)
-            return true;
-        if (list->count > 0)
-            walk.most_time = list->at[0].forward_ns;
-        recompute_list_clear(list);
-    }
-    good = good && try_walk(&walk, list);
-    if (good && wanted == RECOMPUTE_LEAST && list->count == 0 && !list->complete) {
-        // Any way is better than none: the one with the fewest bytes, if that fits.
-        recompute_list_clear(list);
-        walk.takes_no_time = true;
-        walk.most_time = UINT64_MAX - 1;
-        walk.most_labels = most_labels;
-        good = try_walk(&walk, list);
-        list->complete = false;
-    }
-    *work += walk.made;
+    const bool good = wanted == RECOMPUTE_LEAST ? search_least(walk, list, work) : walk_once(&walk, list, work);
     if (!good)
         recompute_list_clear(list);
     return good || error_no_memory(error, "the choice of what to recompute");

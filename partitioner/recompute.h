@@ -41,6 +41,7 @@ struct recompute_list {
     struct recompute_choice *at;  // ascending in time; empty if nothing fits
     size_t count;
     bool complete;  // false when `most_labels` cut the walk: choices fit, but others may be missing
+    uint64_t least_ns;  // RECOMPUTE_LEAST: no choice takes less; UINT64_MAX if nothing fits
 };
 
 // For layers [first, end) with these slots under `capacity_bytes`. `work` is raised

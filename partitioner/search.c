@@ -257,23 +257,29 @@ static void note_least(const struct search *search, uint64_t least_open)
         *search->problem->request->least_ns = bound < search->best_ns ? bound : search->best_ns;
 }
 
+// A part of what is left of the budget.
+static uint64_t share_of(const struct problem *problem, unsigned parts)
+{
+    return problem->budget > problem->work ? (problem->budget - problem->work) / parts : 0;
+}
+
 static struct plan *run(struct search *search, struct error *error)
 {
     struct problem *problem = search->problem;
     uint64_t least_open = NO_WAY;
-    if (!tables_fill(&search->tables, problem, NO_WAY, false, error) || !search_first(search, error)
+    if (!tables_fill(&search->tables, problem, NO_WAY, 0, error) || !search_first(search, error)
         || (search->best_ns == NO_WAY && !problem_is_interrupted(problem) && !begin_from_shortage(search, error)))
         return NULL;
     if (problem->bounds_hold && search->best_ns != NO_WAY) {
         search->floor_ns = search->tables.head[table_cell(&search->tables, problem->ranks, problem->layers)];
-        const uint64_t share = problem->budget > problem->work ? (problem->budget - problem->work) / 3 : 0;
-        if (!search_loops(search, problem->work + share, &search->floor_ns, error))
+        if (!search_loops(search, problem->work + share_of(problem, 3), &search->floor_ns, error))
             return NULL;
     }
+    const uint64_t until = problem->links_unshared ? problem->work + share_of(problem, 2) : 0;
     // What a better plan can look like is known more sharply now. Without a plan the
     // tables stay as they are.
     if (problem->bounds_hold && search->best_ns != NO_WAY
-        && !tables_fill(&search->tables, problem, search->best_ns, problem->links_unshared, error))
+        && !tables_fill(&search->tables, problem, search->best_ns, until, error))
         return NULL;
     if (!search_both_ways(search, &least_open, error))
         return NULL;

@@ -56,6 +56,9 @@ static size_t list_candidates(struct dive *dive, uint32_t s, uint32_t edge, stru
         struct candidate candidate = { .first = dive->from_last ? cut : edge, .end = dive->from_last ? edge : cut };
         if (!problem->can_cut[cut] || !is_edge)
             continue;
+        candidate.recompute_ns = problem_recompute_ns(problem, s, candidate.first, candidate.end);
+        if (candidate.recompute_ns == NO_WAY)
+            continue;
         candidate.bound = expected(dive, s, &candidate, known);
         if (candidate.bound != NO_WAY)
             row[count++] = candidate;
@@ -84,7 +87,7 @@ static size_t price_candidates(struct dive *dive, uint32_t s, struct known known
     return fitting;
 }
 
-#define AT_ONCE 8
+#define AT_ONCE 3
 
 // What a first plan may cost, whatever the budget.
 #define FIRST_WORK 500000

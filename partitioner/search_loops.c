@@ -190,12 +190,12 @@ static bool price_plan(struct loops *loops, bool *as_known, bool *fits)
     *as_known = *fits = true;
     for (uint32_t s = 0; s < problem->ranks; s++) {
         const uint32_t first = decision->cuts[s], end = decision->cuts[s + 1];
-        const bool is_known = problem_known(problem, s, first, end) != NULL;
+        const uint64_t before = problem_recompute_ns(problem, s, first, end);
         const struct choices *choices = problem_least(problem, s, first, end, loops->error);
         if (!choices)
             return false;
         *fits &= choices->count > 0;
-        *as_known &= is_known || (choices->count > 0 && choices->forward_ns[0] == 0);
+        *as_known &= problem_recompute_ns(problem, s, first, end) == before;
         decision->forward_ns[s] = choices->count > 0 ? choices->forward_ns[0] : 0;
         decision->recompute_ns[s] = choices->count > 0 ? choices->recompute_ns[0] : 0;
     }

@@ -202,9 +202,12 @@ static bool add_children(struct open_list *list, uint32_t parent_index, uint32_t
     struct problem *problem = search->problem;
     const struct node parent = list->nodes[parent_index];
     const struct addition addition = addition_of(list, &parent, cut);
-    const struct pattern_stage stage = price(list, addition, 0);
-    const uint64_t without = table_bound(list, &parent, addition, &stage);
-    if (without == NO_WAY || (problem->bounds_hold && without >= search->best_ns))
+    const uint64_t least = problem_recompute_ns(problem, addition.stage, addition.first, addition.end);
+    if (least == NO_WAY)
+        return true;
+    const struct pattern_stage stage = price(list, addition, least);
+    const uint64_t expected = table_bound(list, &parent, addition, &stage);
+    if (expected == NO_WAY || (problem->bounds_hold && expected >= search->best_ns))
         return true;
     const bool every = problem->flushes && !problem->is_monotone;
     const struct choices *choices =
@@ -213,7 +216,7 @@ static bool add_children(struct open_list *list, uint32_t parent_index, uint32_t
     if (!choices)
         return false;
     if (!choices->complete)
-        search_lose(search, problem->bounds_hold ? larger(parent.bound, without) : parent.bound);
+        search_lose(search, problem->bounds_hold ? larger(parent.bound, expected) : parent.bound);
     for (size_t i = 0; i < choices->count; i++)
         if (!add_child(list, parent_index, cut, choices->forward_ns[i], choices->recompute_ns[i]))
             return false;

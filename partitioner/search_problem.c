@@ -289,6 +289,9 @@ static bool fill(struct problem *problem, struct error *error)
     problem->slots = search_slots(request, error);
     if (!problem->slots || !check_times(problem, error) || !read_pattern(problem, error))
         return false;
+    problem->recompute_bounds = recompute_bounds_create(problem->intervals, problem->slots, problem->ranks, error);
+    if (!problem->recompute_bounds)
+        return false;
     problem->flushes = problem->generator->weights == WEIGHTS_FLUSH;
     problem->links_unshared = links_are_unshared(problem);
     problem->is_monotone = problem->flushes && problem->links_unshared;
@@ -338,6 +341,7 @@ void problem_free(struct problem *problem)
         return;
     clear_table(&problem->least);
     clear_table(&problem->every);
+    recompute_bounds_free(problem->recompute_bounds);
     pattern_clear(&problem->pattern);
     network_free(problem->own_network);
     placement_free(problem->placement);
@@ -455,6 +459,8 @@ static const struct choices *find_choices(struct problem *problem, struct choice
                           most_labels[wanted], &made, &list, error))
         return NULL;
     problem->work += 1 + made / 8;
+    if (wanted == RECOMPUTE_LEAST)
+        recompute_bounds_learn(problem->recompute_bounds, stage, first, end, list.least_ns);
     table->slots[at] = copy_choices(&list, stage, first, end, device->speed_permille);
     recompute_list_clear(&list);
     if (!table->slots[at])
@@ -462,6 +468,16 @@ static const struct choices *find_choices(struct problem *problem, struct choice
     else
         table->count++;
     return table->slots[at];
+}
+
+uint64_t problem_recompute_ns(const struct problem *problem, uint32_t stage, uint32_t first, uint32_t end)
+{
+    if (problem->ignores_memory)
+        return 0;
+    const struct cluster_device *device = search_device(problem->request, stage);
+    const uint64_t least =
+        recompute_bound(problem->recompute_bounds, stage, first, end, device->memory_bytes);
+    return least == UINT64_MAX ? UINT64_MAX : stage_scaled_ns(least, device->speed_permille);
 }
 
 const struct choices *problem_least(struct problem *problem, uint32_t stage, uint32_t first, uint32_t end,

@@ -7,6 +7,7 @@
 #include "partitioner/interval.h"
 #include "partitioner/pattern.h"
 #include "partitioner/recompute.h"
+#include "partitioner/recompute_bound.h"
 #include "partitioner/search.h"
 #include "schedules/generators/generate.h"
 
@@ -42,6 +43,8 @@ struct problem {
     bool bounds_hold;               // whether no path of the pattern is longer than the objective
     struct placement *placement;
     struct choice_table least, every;
+    struct recompute_bounds *recompute_bounds;
+    bool ignores_memory;            // as if everything fitted
     uint64_t work, budget, deadline_ns;
     uint64_t limit;                 // of work, for the part of the search that runs
     char stopped[80];               // why the search had to end, or empty
@@ -89,6 +92,10 @@ struct pattern_stage problem_stage(const struct problem *problem, uint32_t stage
 
 // What the holding adds to F, B and STEP of the same layers.
 struct cost_row problem_added(const struct problem *problem, uint32_t first, uint32_t end);
+
+// What they spend on recomputation at least, as far as that is known; UINT64_MAX if they
+// do not fit.
+uint64_t problem_recompute_ns(const struct problem *problem, uint32_t stage, uint32_t first, uint32_t end);
 
 // The ways to fit them: the quickest one, or all. NULL without memory.
 const struct choices *problem_least(struct problem *problem, uint32_t stage, uint32_t first, uint32_t end,

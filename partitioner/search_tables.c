@@ -62,15 +62,6 @@ bool tables_can_end(const struct problem *problem, uint32_t stage, uint32_t end)
     return problem->can_cut[end] && (end == problem->layers) == (stage + 1 == problem->ranks);
 }
 
-// What is known to be least of an edge's recomputation; NO_WAY if it does not fit.
-static uint64_t known_recompute(const struct problem *problem, uint32_t stage, uint32_t first, uint32_t end)
-{
-    const struct choices *choices = problem_known(problem, stage, first, end);
-    if (!choices || !choices->complete)
-        return 0;
-    return choices->count > 0 ? choices->recompute_ns[0] : NO_WAY;
-}
-
 // --- fronts -----------------------------------------------------------------------
 
 struct extreme extreme_of(struct extreme so_far, const struct pattern_stage *stage)
@@ -153,7 +144,7 @@ static void bound_edge(const struct tables *tables, const struct problem *proble
 bool tables_edge(const struct tables *tables, const struct problem *problem, uint32_t s, uint32_t first, uint32_t end,
                  struct table_edge *edge)
 {
-    const uint64_t recompute = known_recompute(problem, s, first, end);
+    const uint64_t recompute = problem_recompute_ns(problem, s, first, end);
     if (recompute != NO_WAY)
         bound_edge(tables, problem, s, first, end, recompute, edge);
     return recompute != NO_WAY;
@@ -226,13 +217,14 @@ static bool use_edge(struct tables *tables, const struct problem *problem, uint3
 }
 
 static bool visit_edge(struct tables *tables, struct problem *problem, uint32_t s, uint32_t first, uint32_t end,
-                       uint64_t limit, bool exact, struct error *error)
+                       uint64_t limit, uint64_t until, struct error *error)
 {
     struct table_edge edge;
     if (tables->is_closed[table_cell(tables, s + 1, end)] || !tables_edge(tables, problem, s, first, end, &edge)
         || edge.bound >= limit)
         return true;
-    if (exact && !problem_known(problem, s, first, end) && !problem_must_stop(problem)) {
+    if (problem->work < until && problem_recompute_ns(problem, s, first, end) > 0
+        && !problem_known(problem, s, first, end) && !problem_must_stop(problem)) {
         if (!problem_least(problem, s, first, end, error))
             return false;
         if (!tables_edge(tables, problem, s, first, end, &edge) || edge.bound >= limit)
@@ -250,7 +242,7 @@ static bool begin_before(struct tables *tables)
     return !tables->fronts || add_point(&tables->fronts[0], (struct extreme){ 0 });
 }
 
-static bool fill_before(struct tables *tables, struct problem *problem, uint64_t limit, bool exact,
+static bool fill_before(struct tables *tables, struct problem *problem, uint64_t limit, uint64_t until,
                         struct error *error)
 {
     if (!begin_before(tables))
@@ -263,7 +255,7 @@ static bool fill_before(struct tables *tables, struct problem *problem, uint64_t
             for (uint32_t end = first + 1; end <= problem->layers; end++) {
                 if (tables_is_too_long(problem, s, first, end, limit))
                     break;
-                if (tables_can_end(problem, s, end) && !visit_edge(tables, problem, s, first, end, limit, exact, error))
+                if (tables_can_end(problem, s, end) && !visit_edge(tables, problem, s, first, end, limit, until, error))
                     return false;
             }
         }
@@ -271,16 +263,16 @@ static bool fill_before(struct tables *tables, struct problem *problem, uint64_t
     return true;
 }
 
-bool tables_fill(struct tables *tables, struct problem *problem, uint64_t limit_ns, bool exact, struct error *error)
+bool tables_fill(struct tables *tables, struct problem *problem, uint64_t limit_ns, uint64_t until, struct error *error)
 {
     memset(tables->before, 0, cells_of(tables) * sizeof tables->before[0]);
     fill_behind(tables, problem, NO_WAY);
-    if (!fill_before(tables, problem, limit_ns, exact, error))
+    if (!fill_before(tables, problem, limit_ns, until, error))
         return false;
     if (limit_ns == NO_WAY)
         return true;
     fill_behind(tables, problem, limit_ns);
-    return fill_before(tables, problem, limit_ns, exact, error);
+    return fill_before(tables, problem, limit_ns, until, error);
 }
 
 // --- asking -----------------------------------------------------------------------------

@@ -5,11 +5,10 @@
 //     layers 0 .. b - 1  |  layers b .. n - 1
 //
 // Each cell is the least over all ways to cut its side, every quantity for itself.
-// They begin with no recomputation at all, which is never too much; once a good
-// plan is known, what stages of interest must recompute is worked out exactly and
-// edges (stage, first, end) whose own bound is not below that plan are left out,
-// which is safe for plans that are better than it.
-//
+// They begin with what recomputing takes at least; once a good plan is known, what
+// stages of interest must recompute is worked out exactly and edges (stage, first, end)
+// whose own bound is not below that plan are left out, which is safe for plans that are
+// better than it.
 #ifndef PARTITIONER_SEARCH_TABLES_H
 #define PARTITIONER_SEARCH_TABLES_H
 
@@ -72,9 +71,10 @@ bool tables_can_end(const struct problem *problem, uint32_t stage, uint32_t end)
 bool tables_is_too_long(const struct problem *problem, uint32_t s, uint32_t first, uint32_t end, uint64_t limit);
 
 // Fills all tables. `limit_ns`: only plans below it matter (NO_WAY: all do).
-// `exact`: work out what edges below the limit must recompute, until the problem
-// has to stop; otherwise only what is known already is used.
-bool tables_fill(struct tables *tables, struct problem *problem, uint64_t limit_ns, bool exact, struct error *error);
+// What edges below the limit must recompute is worked out until so much work is done
+// (0: not at all); of others only a bound is used.
+bool tables_fill(struct tables *tables, struct problem *problem, uint64_t limit_ns, uint64_t until,
+                 struct error *error);
 
 // What is known of a plan: stages in a row, at one of its ends.
 struct known {

@@ -1,4 +1,5 @@
 #include "partitioner/recompute.h"
+#include "partitioner/recompute_bound.h"
 
 #include "tests/partitioner/small.h"
 
@@ -154,6 +155,35 @@ static void compare_front(struct brute *brute, struct intervals *intervals, enum
     recompute_list_clear(&front);
 }
 
+// A walk that is cut, and a bound without any walk, against the least time there is.
+static void compare_bounds(struct brute *brute, struct intervals *intervals, uint64_t trial)
+{
+    struct error error = { 0 };
+    struct recompute_list list;
+    uint64_t work = 0;
+    const uint64_t least = brute->time_count ? brute->times[0] : UINT64_MAX;
+    for (size_t most = 1; most < 4; most++) {
+        assert_good(recompute_search(intervals, brute->first, brute->end, brute->slots, brute->capacity,
+                                     RECOMPUTE_LEAST, most, &work, &list, &error), error);
+        if (list.least_ns > least || (list.complete && list.least_ns != least))
+            fail_msg("trial %d: a walk with %d labels says at least %d, but %d will do", (int)trial, (int)most,
+                     (int)list.least_ns, (int)least);
+        recompute_list_clear(&list);
+    }
+    struct recompute_bounds *bounds = recompute_bounds_create(intervals, brute->slots, 1, &error);
+    assert_good(bounds, error);
+    for (int again = 0; again < 2; again++) {
+        const uint64_t bound = recompute_bound(bounds, 0, brute->first, brute->end, brute->capacity);
+        if (bound > least)
+            fail_msg("trial %d: the bound is %d, but %d will do", (int)trial, (int)bound, (int)least);
+    }
+    if (least < UINT64_MAX) {
+        recompute_bounds_learn(bounds, 0, brute->first, brute->end, least);
+        assert_int_equal(recompute_bound(bounds, 0, brute->first, brute->end, brute->capacity), least);
+    }
+    recompute_bounds_free(bounds);
+}
+
 static void compare(struct brute *brute, struct intervals *intervals, uint64_t trial)
 {
     struct error error = { 0 };
@@ -208,6 +238,7 @@ static void one_trial(uint64_t *seed, uint64_t trial, bool dag)
     brute.capacity = random_capacity(seed, &brute);
     try_all(&brute, brute.first);
     compare(&brute, intervals, trial);
+    compare_bounds(&brute, intervals, trial);
     compare_front(&brute, intervals, RECOMPUTE_FRONT, trial);
     compare_front(&brute, intervals, RECOMPUTE_EVERY_FRONT, trial);
     intervals_free(intervals);
