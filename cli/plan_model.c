@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "common/json.h"
 #include "partitioner/bottleneck/bottleneck_plan.h"
+#include "partitioner/bottleneck/loads_document.h"
 #include "partitioner/bottleneck/scattered.h"
 #include "partitioner/reprice.h"
 
@@ -126,15 +127,11 @@ static struct bottleneck_result *make_counted(const struct model_options *given,
     return plan;
 }
 
-static struct bottleneck_result *make_given(const struct model_options *given, const struct bottleneck_request *request,
+static struct bottleneck_result *make_given(const struct model_options *given, struct bottleneck_request *request,
                                             struct error *error)
 {
-    if (given->by_hand->evaluate) {
-        struct plan *plan = plan_load(given->by_hand->evaluate, error);
-        struct bottleneck_result *result = plan ? bottleneck_of_plan(request, plan, error) : NULL;
-        plan_free(plan);
-        return result;
-    }
+    if (given->by_hand->evaluate)
+        return loads_load(request, given->by_hand->evaluate, error);
     const size_t layers = request->profile->layer_count;
     uint32_t *counts = calloc(2 * layers + 1, sizeof counts[0]);
     struct bottleneck_result *result = NULL;
@@ -147,7 +144,7 @@ static struct bottleneck_result *make_given(const struct model_options *given, c
 }
 
 // Its table, and how far it is from the best.
-static int run_given(const struct model_options *given, const struct bottleneck_request *request, struct error *error)
+static int run_given(const struct model_options *given, struct bottleneck_request *request, struct error *error)
 {
     struct bottleneck_result *plan = make_given(given, request, error);
     if (!plan || !bottleneck_value(request, plan, error)) {
@@ -171,6 +168,11 @@ static int print_plan(const struct bottleneck_request *request, const struct bot
     bottleneck_print(request, result, &table);
     if (!output->json && !output->output)
         return command_write(&table, NULL, 0);
+    if (!bottleneck_is_plan(result)) {
+        struct text document = { 0 };
+        loads_write(request, result, &document);
+        return plan_output_document(&document, output, &table, 0);
+    }
     struct plan_excess excess;
     struct plan *plan = bottleneck_plan(request, result, holding, error);
     if (!plan || !plan_find_excess(plan, &excess, error)) {
@@ -235,7 +237,7 @@ int model_run(const struct model_options *given, const struct shared_options *ou
     const struct plan_defaults defaults = { .document = "--model", .schedule = "pipedream", .micro_batches = 1 };
     if (!plan_request_load(given->options, &defaults, &loaded, &error))
         return command_fail(&error);
-    const struct bottleneck_request request = make_request(given, &loaded);
+    struct bottleneck_request request = make_request(given, &loaded);
     int code;
     if (given->is_scattered) {
         code = run_scattered(given, &request, output, &error);

@@ -144,21 +144,26 @@ bool plan_output_is_document(const struct shared_options *output)
     return output->json || (output->output && strcmp(output->output, "-") == 0);
 }
 
-int plan_output(const struct plan *plan, const struct shared_options *output, struct text *table, int code)
+int plan_output_document(struct text *document, const struct shared_options *output, struct text *table, int code)
 {
-    struct text document = { 0 };
-    plan_write(plan, &document);
     if (plan_output_is_document(output)) {
         text_clear(table);
-        return command_write(&document, output->output, code);
+        return command_write(document, output->output, code);
     }
     if (output->output) {
-        const int failed = command_write(&document, output->output, 0);
+        const int failed = command_write(document, output->output, 0);
         if (failed) {
             text_clear(table);
             return failed;
         }
     }
-    text_clear(&document);
+    text_clear(document);
     return command_write(table, NULL, code);
+}
+
+int plan_output(const struct plan *plan, const struct shared_options *output, struct text *table, int code)
+{
+    struct text document = { 0 };
+    plan_write(plan, &document);
+    return plan_output_document(&document, output, table, code);
 }

@@ -56,4 +56,7 @@ bool plan_output_is_document(const struct shared_options *output);
 // `code`, or the code of what went wrong in writing.
 int plan_output(const struct plan *plan, const struct shared_options *output, struct text *table, int code);
 
+// The same of a document that is there already; both texts are the callee's.
+int plan_output_document(struct text *document, const struct shared_options *output, struct text *table, int code);
+
 #endif

@@ -26,6 +26,12 @@ static bool can_be_a_plan(const struct bottleneck_result *result, struct error *
     return true;
 }
 
+bool bottleneck_is_plan(const struct bottleneck_result *result)
+{
+    struct error error = { 0 };
+    return can_be_a_plan(result, &error);
+}
+
 static bool has_own_order(const struct bottleneck_result *result)
 {
     for (uint32_t i = 0; i < result->layer_count; i++)

@@ -12,6 +12,9 @@
 struct plan *bottleneck_plan(const struct bottleneck_request *request, const struct bottleneck_result *result,
                              const struct holding *holding, struct error *error);
 
+// Whether it can be one.
+bool bottleneck_is_plan(const struct bottleneck_result *result);
+
 // The other way: the stages and replicas of a plan, to be priced by bottleneck_value().
 // With two levels of links, replicas on several servers are alike on each.
 struct bottleneck_result *bottleneck_of_plan(const struct bottleneck_request *request, const struct plan *plan,

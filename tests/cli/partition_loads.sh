@@ -17,6 +17,11 @@ echo "--- tps, four devices"
 weir partition piper.profile.json --model tps --cluster piper.cluster.json --micro-batches 64
 echo "--- one replica, little memory: split over two"
 weir partition piper.profile.json --model tps --cluster piper.cluster.json --micro-batches 64 --straight --memory 12000B
+echo "--- as a document, and priced anew"
+weir partition piper.profile.json --model tps --cluster piper.cluster.json --micro-batches 64 --straight --memory 12000B -o loads.json > /dev/null
+weir partition piper.profile.json --model tps --cluster piper.cluster.json --straight --memory 12000B --evaluate loads.json | tail -1
+weir partition piper.profile.json --model tps --cluster piper.cluster.json --straight --memory 4000B --evaluate loads.json; echo "exit $?"
+weir partition piper.profile.json --model max-load --cluster piper.cluster.json --evaluate loads.json; echo "exit $?"
 echo "--- one byte"
 weir partition piper.profile.json --model tps --cluster piper.cluster.json --memory 1B; echo "exit $?"
 exit 0
