@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/bottleneck/tps.h"
+#include "partitioner/bottleneck/tps_floor.h"
 
 // How a state is continued best.
 struct next {
@@ -38,17 +38,22 @@ struct path {  // a whole plan, its stages from the first on
 struct search {
     struct cut_view view;
     struct tps_prices *prices;
+    struct tps_floors *floors;
     uint32_t machines, most_replicas, micro_batches;
     const uint32_t *degrees;
     size_t degree_count;
     size_t width;        // of a row: replicas + 1
     size_t states;       // of a downset
+    bool is_plain;       // every replica is one machine: as many of these as of those
     double *best;
     struct next *next;
     struct live *live;
     size_t live_count;
     double *row;         // the least load so far, by replicas
     double *price_at;    // of the stage in hand, by micro-batches in flight; NAN: not asked
+    double *floor_at;    // the same of its floor
+    uint32_t *divisors;  // of the micro-batches, rising: the replicas there may be
+    size_t divisor_count;
     struct downset_walk walk;
     double limit;
     struct path found, taken;  // the run's, and the best at exact prices
@@ -58,6 +63,7 @@ struct search {
 
 static void search_clear(struct search *search)
 {
+    tps_floors_free(search->floors);
     tps_prices_free(search->prices);
     cut_view_clear(&search->view);
     downset_walk_clear(&search->walk);
@@ -66,6 +72,8 @@ static void search_clear(struct search *search)
     free(search->live);
     free(search->row);
     free(search->price_at);
+    free(search->floor_at);
+    free(search->divisors);
     free(search->found.stages);
     free(search->taken.stages);
 }
@@ -74,7 +82,8 @@ static bool fill_table(struct search *search, struct error *error)
 {
     const size_t count = search->view.downsets->count;
     search->width = (size_t)search->most_replicas + 1;
-    search->states = search->width * (search->machines + 1);
+    search->is_plain = search->degree_count == 1 && search->degrees[0] == 1;
+    search->states = search->is_plain ? search->width : search->width * (search->machines + 1);
     if (search->states > CUT_MOST_BYTES / (sizeof search->best[0] + sizeof search->next[0]) / count)
         return error_set(error,
                          "%zu ways to cut the graph for each of %u machines and %u replicas take more than 1 GiB",
@@ -84,12 +93,18 @@ static bool fill_table(struct search *search, struct error *error)
     search->live = calloc(search->states, sizeof search->live[0]);
     search->row = calloc(search->width, sizeof search->row[0]);
     search->price_at = calloc(search->width + 1, sizeof search->price_at[0]);
+    search->floor_at = calloc(search->width + 1, sizeof search->floor_at[0]);
+    search->divisors = calloc(search->width, sizeof search->divisors[0]);
     search->found.stages = calloc(search->machines, sizeof search->found.stages[0]);
     search->taken.stages = calloc(search->machines, sizeof search->taken.stages[0]);
     search->taken.load = INFINITY;
-    if (!search->best || !search->next || !search->live || !search->row || !search->price_at || !search->found.stages
+    if (!search->best || !search->next || !search->live || !search->row || !search->price_at || !search->floor_at
+        || !search->divisors || !search->found.stages
         || !search->taken.stages)
         return error_no_memory(error, "a table of stages");
+    for (uint32_t d = 1; d <= (search->view.request->is_straight ? 1 : search->most_replicas); d++)
+        if (search->micro_batches % d == 0)
+            search->divisors[search->divisor_count++] = d;
     return downset_walk_create(&search->walk, search->view.downsets, error);
 }
 
@@ -106,7 +121,8 @@ static bool search_create(struct search *search, const struct bottleneck_request
     if (!search->prices)
         return false;
     search->degrees = tps_degrees(search->prices, &search->degree_count);
-    return fill_table(search, error);
+    search->floors = tps_floors_create(&search->view, search->prices, error);
+    return search->floors && fill_table(search, error);
 }
 
 // --- one run below a limit ---------------------------------------------------------------
@@ -116,11 +132,31 @@ static double work_between(const struct search *search, uint32_t inner, uint32_t
     return (double)(tps_work(search->prices, outer) - tps_work(search->prices, inner));
 }
 
+// Where the state of k machines and s replicas stands.
+static size_t state_of(const struct search *search, uint32_t k, uint32_t s)
+{
+    return search->is_plain ? s : k * search->width + s;
+}
+
+static void list_plain(struct search *search, const double *best)
+{
+    double least = search->limit;
+    for (uint32_t s = 0; s <= search->most_replicas; s++)
+        if (best[s] < least) {
+            least = best[s];
+            search->live[search->live_count++] = (struct live){ s, s, best[s] };
+        }
+}
+
 // Those states of a downset that no other is as good as in everything.
 static void list_live(struct search *search, uint32_t downset)
 {
     const double *best = search->best + downset * search->states;
     search->live_count = 0;
+    if (search->is_plain) {
+        list_plain(search, best);
+        return;
+    }
     for (size_t s = 0; s < search->width; s++)
         search->row[s] = search->limit;
     for (uint32_t k = 0; k <= search->machines; k++) {
@@ -162,26 +198,51 @@ static bool is_hopeful(const struct search *search, uint32_t inner, uint32_t mac
     return inner == 0 || (left > 0 && (double)tps_work(search->prices, inner) < search->limit * left * (1 + 0x1p-40));
 }
 
+// A state that the stage leads to, if it could be better than what is known there.
+static double *state_ahead(const struct search *search, const struct tps_stage *stage, const struct live *live)
+{
+    const uint32_t k = live->machines + search->degrees[stage->degree] * stage->replicas;
+    const uint32_t s = live->replicas + stage->replicas;
+    if (k > search->machines || s > search->most_replicas || !is_hopeful(search, stage->inner, k))
+        return NULL;
+    double *best = &search->best[stage->inner * search->states + state_of(search, k, s)];
+    return live->load < *best && live->load < search->limit ? best : NULL;
+}
+
+// Whether the stage could be below both limits with so many in flight, as far as its floor says.
+static bool is_worth_asking(struct search *search, struct tps_stage *stage, uint32_t in_flight, double below)
+{
+    if (isnan(search->floor_at[in_flight])) {
+        stage->in_flight = in_flight;
+        search->floor_at[in_flight] = tps_floor(search->floors, stage);
+    }
+    return search->floor_at[in_flight] < below && search->floor_at[in_flight] < search->limit;
+}
+
 static bool try_replicas(struct search *search, struct tps_stage *stage, struct error *error)
 {
-    const uint32_t devices = search->degrees[stage->degree], d = stage->replicas;
+    const uint32_t d = stage->replicas;
     struct tps_price quickest = { 0 };
+    bool is_priced = false;
     stage->in_flight = 0;  // the quickest ways, whether they fit or not
-    if (!tps_price(search->prices, stage, &quickest, error))
-        return false;
-    if (!(quickest.load < search->limit))
+    const double floor = tps_floor(search->floors, stage);
+    if (!(floor < search->limit))
         return true;
     for (uint32_t y = 0; y <= search->most_replicas / d + 1; y++)
-        search->price_at[y] = NAN;
+        search->price_at[y] = search->floor_at[y] = NAN;
     for (size_t l = 0; l < search->live_count; l++) {
         const struct live *live = &search->live[l];
-        const uint32_t k = live->machines + devices * d, s = live->replicas + d;
-        if (k > search->machines || s > search->most_replicas || !is_hopeful(search, stage->inner, k))
+        const uint32_t in_flight = (live->replicas + 2 * d - 1) / d;
+        double *best = state_ahead(search, stage, live), load;
+        if (!best || !(floor < *best) || !is_worth_asking(search, stage, in_flight, *best))
             continue;
-        double *best = &search->best[stage->inner * search->states + k * search->width + s], load;
-        if (!(live->load < *best) || !(live->load < search->limit) || !(quickest.load < *best))
+        stage->in_flight = 0;
+        if (!is_priced && !tps_price(search->prices, stage, &quickest, error))
+            return false;
+        is_priced = true;
+        if (!(quickest.load < *best))
             continue;
-        if (!price_stage(search, stage, (s + d - 1) / d, &quickest, &load, error))
+        if (!price_stage(search, stage, in_flight, &quickest, &load, error))
             return false;
         const double value = live->load > load ? live->load : load;
         if (!(value < *best) || !(value < search->limit))
@@ -204,11 +265,10 @@ static bool try_stage(struct search *search, uint32_t inner, uint32_t outer, str
         const uint32_t least = search->live[0].machines;
         if (tps_lacking(search->prices, stage.degree, outer) != tps_lacking(search->prices, stage.degree, inner))
             continue;
-        uint32_t most = search->view.request->is_straight ? 1 : search->most_replicas;
-        most = most < (search->machines - least) / devices ? most : (search->machines - least) / devices;
-        for (uint32_t d = 1; d <= most; d++) {
-            stage.replicas = d;
-            if (search->micro_batches % d == 0 && time / d < search->limit && !try_replicas(search, &stage, error))
+        const uint32_t most = (search->machines - least) / devices;
+        for (size_t i = 0; i < search->divisor_count && search->divisors[i] <= most; i++) {
+            stage.replicas = search->divisors[i];
+            if (time < search->limit * stage.replicas && !try_replicas(search, &stage, error))
                 return false;
         }
     }
@@ -256,8 +316,8 @@ static bool find_path(struct search *search)
     uint32_t k = 0, s = 0;
     for (uint32_t i = 0; i <= search->machines; i++)
         for (uint32_t j = 0; j <= search->most_replicas; j++)
-            if (search->best[i * search->width + j] < least) {
-                least = search->best[i * search->width + j];
+            if ((!search->is_plain || i == j) && search->best[state_of(search, i, j)] < least) {
+                least = search->best[state_of(search, i, j)];
                 k = i;
                 s = j;
             }
@@ -267,7 +327,7 @@ static bool find_path(struct search *search)
         return false;
     const uint32_t all = (uint32_t)search->view.downsets->count - 1;
     for (uint32_t inner = 0; inner != all;) {
-        const struct next next = search->next[inner * search->states + k * search->width + s];
+        const struct next next = search->next[inner * search->states + state_of(search, k, s)];
         search->found.stages[search->found.count++] = (struct tps_stage){
             inner, next.outer, next.degree, next.replicas, (s + next.replicas - 1) / next.replicas };
         k -= next.replicas * search->degrees[next.degree];

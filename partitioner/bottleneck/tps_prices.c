@@ -275,27 +275,33 @@ static bool make_room(struct tps_prices *prices)
     return prices->layers && prices->first && prices->chosen && prices->choices && prices->options && prices->answers;
 }
 
+// Its ways stand behind the `count` of those before it; how many there are then.
+static uint32_t take_layer(struct tps_prices *prices, uint32_t layer, uint32_t count)
+{
+    const uint32_t devices = prices->degrees[prices->stage.degree];
+    prices->first[prices->layer_count] = count;
+    prices->layers[prices->layer_count++] = layer;
+    for (uint32_t w = prices->way_at[layer]; w < prices->way_at[layer + 1]; w++)
+        if (prices->ways[w].devices == devices)
+            prices->choices[count++] = (struct choice){
+                &prices->ways[w], 2 * moved_bytes(prices, layer, &prices->ways[w]) * prices->ns_per_byte };
+    return count;
+}
+
 static void take_stage(struct tps_prices *prices, const struct tps_stage *stage)
 {
     if (prices->has_stage && prices->stage.inner == stage->inner && prices->stage.outer == stage->outer
         && prices->stage.degree == stage->degree)
         return;
-    const uint32_t layers = (uint32_t)prices->view->request->profile->layer_count;
-    const uint32_t devices = prices->degrees[stage->degree];
+    const struct downsets *downsets = prices->view->downsets;
+    const uint64_t *inner = downsets_set(downsets, stage->inner), *outer = downsets_set(downsets, stage->outer);
     prices->has_stage = true;
     prices->stage = *stage;
     prices->layer_count = 0;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < layers; i++) {
-        if (!is_between(prices, i))
-            continue;
-        prices->first[prices->layer_count] = count;
-        prices->layers[prices->layer_count++] = i;
-        for (uint32_t w = prices->way_at[i]; w < prices->way_at[i + 1]; w++)
-            if (prices->ways[w].devices == devices)
-                prices->choices[count++] = (struct choice){
-                    &prices->ways[w], 2 * moved_bytes(prices, i, &prices->ways[w]) * prices->ns_per_byte };
-    }
+    for (uint32_t w = 0; w < downsets->words; w++)  // nodes are layers: this model leaves none to others
+        for (uint64_t rest = outer[w] & ~inner[w]; rest; rest &= rest - 1)
+            count = take_layer(prices, 64 * w + (uint32_t)__builtin_ctzll(rest), count);
     prices->first[prices->layer_count] = count;
 }
 

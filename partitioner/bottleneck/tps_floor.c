@@ -1,0 +1,182 @@
+#include "partitioner/bottleneck/tps_floor.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+
+enum { MOST_PENALTIES = 24 };
+
+// Sums over the least of each layer's ways for a degree, by downset.
+struct degree_sums {
+    uint64_t *parameters, *saved, *fixed;
+    uint64_t *penalized[MOST_PENALTIES];  // of time and the penalty on what is saved
+};
+
+struct tps_floors {
+    const struct cut_view *view;
+    const struct tps_prices *prices;
+    double reduce_ns;  // of a byte of parameters, for each replica but one
+    double penalties[MOST_PENALTIES];
+    size_t penalty_count, degree_count;
+    struct degree_sums *sums;
+};
+
+// --- penalties ------------------------------------------------------------------------------
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+// The time each layer's other ways take for each byte that they save.
+static size_t list_ratios(const struct profile *profile, double *ratios)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < profile->layer_count; i++) {
+        const struct tps_way own = tps_way_of(&profile->layers[i], 0);
+        for (uint32_t v = 1; v <= profile->layers[i].variant_count; v++) {
+            const struct tps_way other = tps_way_of(&profile->layers[i], v);
+            const double time = (double)other.time_ns - (double)own.time_ns;
+            const double bytes = (double)own.in_flight_bytes - (double)other.in_flight_bytes;
+            if (time > 0 && bytes > 0)
+                ratios[count++] = time / bytes;
+        }
+    }
+    qsort(ratios, count, sizeof ratios[0], compare_doubles);
+    return count;
+}
+
+static bool choose_penalties(struct tps_floors *floors, struct error *error)
+{
+    const struct profile *profile = floors->view->request->profile;
+    size_t ways = 1;
+    for (size_t i = 0; i < profile->layer_count; i++)
+        ways += profile->layers[i].variant_count;
+    double *ratios = calloc(ways, sizeof ratios[0]);
+    if (!ratios)
+        return error_no_memory(error, "the floors of stages");
+    const size_t count = list_ratios(profile, ratios);
+    floors->penalty_count = count < MOST_PENALTIES ? count : MOST_PENALTIES;
+    for (size_t p = 0; p < floors->penalty_count; p++)
+        floors->penalties[p] = ratios[(2 * p + 1) * count / (2 * floors->penalty_count)];
+    free(ratios);
+    return true;
+}
+
+// --- sums -----------------------------------------------------------------------------------
+
+// What is summed: the least of a layer's ways. Sums stay below 2^53, whatever is cut off.
+enum { SUM_PARAMETERS, SUM_SAVED, SUM_FIXED, SUM_PENALIZED };
+
+static double value_of(const struct tps_way *way, unsigned what, double penalty)
+{
+    switch (what) {
+    case SUM_PARAMETERS:
+        return (double)way->parameter_bytes;
+    case SUM_SAVED:
+        return (double)way->in_flight_bytes;
+    case SUM_FIXED:
+        return (double)way->fixed_bytes;
+    default:
+        return (double)way->time_ns + penalty * (double)way->in_flight_bytes;
+    }
+}
+
+static uint64_t *sum_least(const struct tps_floors *floors, uint32_t devices, unsigned what, double penalty,
+                           uint64_t *value, struct error *error)
+{
+    const struct profile *profile = floors->view->request->profile;
+    const double most = (double)(JSON_MAX / profile->layer_count);
+    for (size_t i = 0; i < profile->layer_count; i++) {
+        double least = INFINITY;
+        for (uint32_t v = 0; v <= profile->layers[i].variant_count; v++) {
+            const struct tps_way way = tps_way_of(&profile->layers[i], v);
+            const double own = value_of(&way, what, penalty);
+            least = way.devices == devices && own < least ? own : least;
+        }
+        value[i] = least == INFINITY ? 0 : (uint64_t)(least < most ? least : most);
+    }
+    return cut_view_sum(floors->view, value, error);
+}
+
+static bool fill_degree(const struct tps_floors *floors, struct degree_sums *sums, uint32_t devices, uint64_t *value,
+                        struct error *error)
+{
+    sums->parameters = sum_least(floors, devices, SUM_PARAMETERS, 0, value, error);
+    sums->saved = sum_least(floors, devices, SUM_SAVED, 0, value, error);
+    sums->fixed = sum_least(floors, devices, SUM_FIXED, 0, value, error);
+    bool good = sums->parameters && sums->saved && sums->fixed;
+    for (size_t p = 0; good && p < floors->penalty_count; p++) {
+        sums->penalized[p] = sum_least(floors, devices, SUM_PENALIZED, floors->penalties[p], value, error);
+        good = sums->penalized[p] != NULL;
+    }
+    return good;
+}
+
+struct tps_floors *tps_floors_create(const struct cut_view *view, const struct tps_prices *prices, struct error *error)
+{
+    struct tps_floors *floors = calloc(1, sizeof *floors);
+    uint64_t *value = calloc(view->request->profile->layer_count + 1, sizeof value[0]);
+    bool good = floors && value;
+    if (good) {
+        const double rate = (double)view->machines.bytes_per_second;
+        floors->view = view;
+        floors->prices = prices;
+        floors->reduce_ns = rate > 0 ? 4e9 / rate / tps_micro_batches(view->request, &view->machines) : 0;
+        const uint32_t *degrees = tps_degrees(prices, &floors->degree_count);
+        floors->sums = calloc(floors->degree_count + 1, sizeof floors->sums[0]);
+        good = floors->sums && choose_penalties(floors, error);
+        for (size_t t = 0; good && t < floors->degree_count; t++)
+            good = fill_degree(floors, &floors->sums[t], degrees[t], value, error);
+    }
+    free(value);
+    if (good)
+        return floors;
+    error_no_memory(error, "the floors of stages");
+    tps_floors_free(floors);
+    return NULL;
+}
+
+void tps_floors_free(struct tps_floors *floors)
+{
+    if (!floors)
+        return;
+    for (size_t t = 0; floors->sums && t < floors->degree_count; t++) {
+        free(floors->sums[t].parameters);
+        free(floors->sums[t].saved);
+        free(floors->sums[t].fixed);
+        for (size_t p = 0; p < floors->penalty_count; p++)
+            free(floors->sums[t].penalized[p]);
+    }
+    free(floors->sums);
+    free(floors);
+}
+
+// --- asking ---------------------------------------------------------------------------------
+
+static double between(const uint64_t *sums, const struct tps_stage *stage)
+{
+    return (double)(sums[stage->outer] - sums[stage->inner]);
+}
+
+double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage)
+{
+    const struct degree_sums *sums = &floors->sums[stage->degree];
+    const double y = stage->in_flight;
+    double time = (double)(tps_time(floors->prices, stage->degree, stage->outer)
+                           - tps_time(floors->prices, stage->degree, stage->inner));
+    if (stage->in_flight > 0) {
+        const double lacks = between(sums->fixed, stage) - (double)floors->view->machines.memory_bytes;
+        if (lacks + y * between(sums->saved, stage) > 0)
+            return INFINITY;
+        for (size_t p = 0; p < floors->penalty_count; p++) {
+            const double own = between(sums->penalized[p], stage) + floors->penalties[p] / y * lacks;
+            time = own > time ? own : time;
+        }
+    }
+    const double reduced = floors->reduce_ns * (stage->replicas - 1) * between(sums->parameters, stage);
+    return (time + reduced) / stage->replicas * (1 - 0x1p-30);  // what is rounded here is less by far
+}
