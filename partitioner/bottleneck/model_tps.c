@@ -2,15 +2,17 @@
 // holds depends on the replicas behind it:
 //
 //     {}         inner              outer           all
-//      |            |---- a stage ----|-- k, s ------|      best[inner][k + t d][s + d]
+//      |            |---- a stage ----|-- k, s ------|      reached[inner][k + t d][s + d]
 //
-// best[outer][k][s] is the least largest load of stages for all that is not in `outer`, on
-// k machines with s replicas in all. States that some other one is no worse than in
-// machines, replicas and load are not continued; nor what the machines left cannot do
-// below the limit, which begins near the least that even spreading takes and grows.
+// A run says whether there is a plan whose stages all load less than a limit: which states
+// can be reached, with stages for all that is not in `outer` on k machines with s replicas
+// in all. A state with more of both than another is not continued, nor is what the
+// machines left cannot do below the limit. Limits rise until there is a plan; then the
+// distance between it and what none is below is halved; in the end nothing is found below
+// the plan itself, which proves it.
 //
 // Which ways a stage's layers run is a knapsack where memory is short. A run takes its
-// linear relaxation, so that the plan it finds is no worse than any; its stages are then
+// linear relaxation, so that it misses no plan; the stages of the plan it finds are then
 // priced exactly, and it is run again, until a plan holds at its exact price.
 #include <math.h>
 #include <stdio.h>
@@ -19,14 +21,17 @@
 
 #include "partitioner/bottleneck/tps_floor.h"
 
-// How a state is continued best.
+// Below this share of a plan's load the distance to what none is below is not halved: there are few plans between.
+#define NEAR 0x1p-9
+
+// How a state was reached.
 struct next {
-    uint32_t outer, replicas, degree;
+    uint32_t outer, degree;
+    uint32_t replicas;  // 0: it was not
 };
 
 struct live {  // a state worth continuing
     uint32_t machines, replicas;
-    double load;
 };
 
 struct path {  // a whole plan, its stages from the first on
@@ -45,19 +50,15 @@ struct search {
     size_t width;        // of a row: replicas + 1
     size_t states;       // of a downset
     bool is_plain;       // every replica is one machine: as many of these as of those
-    double *best;
     struct next *next;
+    uint32_t *fewest;    // of each downset: machines with which it was reached
     struct live *live;
     size_t live_count;
-    double *row;         // the least load so far, by replicas
-    double *price_at;    // of the stage in hand, by micro-batches in flight; NAN: not asked
-    double *floor_at;    // the same of its floor
     uint32_t *divisors;  // of the micro-batches, rising: the replicas there may be
     size_t divisor_count;
     struct downset_walk walk;
     double limit;
     struct path found, taken;  // the run's, and the best at exact prices
-    bool is_settled;     // nothing is below what was taken
     bool interrupted, gave_up;
 };
 
@@ -67,12 +68,9 @@ static void search_clear(struct search *search)
     tps_prices_free(search->prices);
     cut_view_clear(&search->view);
     downset_walk_clear(&search->walk);
-    free(search->best);
     free(search->next);
+    free(search->fewest);
     free(search->live);
-    free(search->row);
-    free(search->price_at);
-    free(search->floor_at);
     free(search->divisors);
     free(search->found.stages);
     free(search->taken.stages);
@@ -84,22 +82,18 @@ static bool fill_table(struct search *search, struct error *error)
     search->width = (size_t)search->most_replicas + 1;
     search->is_plain = search->degree_count == 1 && search->degrees[0] == 1;
     search->states = search->is_plain ? search->width : search->width * (search->machines + 1);
-    if (search->states > CUT_MOST_BYTES / (sizeof search->best[0] + sizeof search->next[0]) / count)
+    if (search->states > CUT_MOST_BYTES / sizeof search->next[0] / count)
         return error_set(error,
                          "%zu ways to cut the graph for each of %u machines and %u replicas take more than 1 GiB",
                          count, search->machines, search->most_replicas);
-    search->best = malloc(count * search->states * sizeof search->best[0]);
     search->next = malloc(count * search->states * sizeof search->next[0]);
+    search->fewest = calloc(count, sizeof search->fewest[0]);
     search->live = calloc(search->states, sizeof search->live[0]);
-    search->row = calloc(search->width, sizeof search->row[0]);
-    search->price_at = calloc(search->width + 1, sizeof search->price_at[0]);
-    search->floor_at = calloc(search->width + 1, sizeof search->floor_at[0]);
     search->divisors = calloc(search->width, sizeof search->divisors[0]);
     search->found.stages = calloc(search->machines, sizeof search->found.stages[0]);
     search->taken.stages = calloc(search->machines, sizeof search->taken.stages[0]);
     search->taken.load = INFINITY;
-    if (!search->best || !search->next || !search->live || !search->row || !search->price_at || !search->floor_at
-        || !search->divisors || !search->found.stages
+    if (!search->next || !search->fewest || !search->live || !search->divisors || !search->found.stages
         || !search->taken.stages)
         return error_no_memory(error, "a table of stages");
     for (uint32_t d = 1; d <= (search->view.request->is_straight ? 1 : search->most_replicas); d++)
@@ -133,62 +127,24 @@ static double work_between(const struct search *search, uint32_t inner, uint32_t
 }
 
 // Where the state of k machines and s replicas stands.
-static size_t state_of(const struct search *search, uint32_t k, uint32_t s)
+static struct next *state_of(const struct search *search, uint32_t downset, uint32_t k, uint32_t s)
 {
-    return search->is_plain ? s : k * search->width + s;
+    return &search->next[downset * search->states + (search->is_plain ? s : k * search->width + s)];
 }
 
-static void list_plain(struct search *search, const double *best)
-{
-    double least = search->limit;
-    for (uint32_t s = 0; s <= search->most_replicas; s++)
-        if (best[s] < least) {
-            least = best[s];
-            search->live[search->live_count++] = (struct live){ s, s, best[s] };
-        }
-}
-
-// Those states of a downset that no other is as good as in everything.
+// Those states of a downset that no other is as good as in both. What comes later holds nothing of the whole.
 static void list_live(struct search *search, uint32_t downset)
 {
-    const double *best = search->best + downset * search->states;
+    uint32_t fewest = search->most_replicas + 1;
     search->live_count = 0;
-    if (search->is_plain) {
-        list_plain(search, best);
-        return;
-    }
-    for (size_t s = 0; s < search->width; s++)
-        search->row[s] = search->limit;
-    for (uint32_t k = 0; k <= search->machines; k++) {
-        double least = search->limit;
-        for (uint32_t s = 0; s <= search->most_replicas; s++) {
-            const double load = best[k * search->width + s];
-            least = search->row[s] < least ? search->row[s] : least;
-            if (load < least)
-                search->live[search->live_count++] = (struct live){ k, s, load };
-            least = load < least ? load : least;
-            search->row[s] = least;
-        }
-    }
-}
-
-// The price with so many in flight, asked once for each.
-static bool price_stage(struct search *search, struct tps_stage *stage, uint32_t in_flight, struct tps_price *quickest,
-                        double *load, struct error *error)
-{
-    if (in_flight <= quickest->until && quickest->until > 0) {
-        *load = quickest->load;
-        return true;
-    }
-    if (isnan(search->price_at[in_flight])) {
-        struct tps_price price;
-        stage->in_flight = in_flight;
-        if (!tps_price(search->prices, stage, &price, error))
-            return false;
-        search->price_at[in_flight] = price.load;
-    }
-    *load = search->price_at[in_flight];
-    return true;
+    if (downset + 1 == search->view.downsets->count)
+        search->live[search->live_count++] = (struct live){ 0, 0 };
+    for (uint32_t k = 1; k <= search->machines; k++)
+        for (uint32_t s = search->is_plain ? k : 1; s < fewest && s <= k; s++)
+            if (state_of(search, downset, k, s)->replicas > 0) {
+                search->live[search->live_count++] = (struct live){ k, s };
+                fewest = s;
+            }
 }
 
 // What is in `inner` needs machines of its own, and those that are left must do it.
@@ -198,59 +154,56 @@ static bool is_hopeful(const struct search *search, uint32_t inner, uint32_t mac
     return inner == 0 || (left > 0 && (double)tps_work(search->prices, inner) < search->limit * left * (1 + 0x1p-40));
 }
 
-// A state that the stage leads to, if it could be better than what is known there.
-static double *state_ahead(const struct search *search, const struct tps_stage *stage, const struct live *live)
+// The state that the stage leads to, unless it is known to be reached, or of no use.
+static struct next *state_ahead(const struct search *search, const struct tps_stage *stage, const struct live *live)
 {
     const uint32_t k = live->machines + search->degrees[stage->degree] * stage->replicas;
     const uint32_t s = live->replicas + stage->replicas;
-    if (k > search->machines || s > search->most_replicas || !is_hopeful(search, stage->inner, k))
+    if (k > search->machines || s > search->most_replicas)
         return NULL;
-    double *best = &search->best[stage->inner * search->states + state_of(search, k, s)];
-    return live->load < *best && live->load < search->limit ? best : NULL;
+    if (search->is_plain && k >= search->fewest[stage->inner])
+        return NULL;
+    struct next *next = state_of(search, stage->inner, k, s);
+    return next->replicas == 0 && is_hopeful(search, stage->inner, k) ? next : NULL;
 }
 
-// Whether the stage could be below both limits with so many in flight, as far as its floor says.
-static bool is_worth_asking(struct search *search, struct tps_stage *stage, uint32_t in_flight, double below)
+// Whether the stage loads less than the limit with so many in flight: as its floor says, or else its price.
+static bool is_below(struct search *search, struct tps_stage *stage, uint32_t in_flight, bool *is, struct error *error)
 {
-    if (isnan(search->floor_at[in_flight])) {
-        stage->in_flight = in_flight;
-        search->floor_at[in_flight] = tps_floor(search->floors, stage);
-    }
-    return search->floor_at[in_flight] < below && search->floor_at[in_flight] < search->limit;
+    struct tps_price price = { 0 };
+    *is = false;
+    stage->in_flight = in_flight;
+    if (!(tps_floor(search->floors, stage) < search->limit))
+        return true;
+    if (!tps_price(search->prices, stage, &price, error))
+        return false;
+    *is = price.load < search->limit;
+    return true;
 }
 
+// More in flight take no less: what was found for some holds for fewer, or for more.
 static bool try_replicas(struct search *search, struct tps_stage *stage, struct error *error)
 {
     const uint32_t d = stage->replicas;
-    struct tps_price quickest = { 0 };
-    bool is_priced = false;
-    stage->in_flight = 0;  // the quickest ways, whether they fit or not
-    const double floor = tps_floor(search->floors, stage);
-    if (!(floor < search->limit))
-        return true;
-    for (uint32_t y = 0; y <= search->most_replicas / d + 1; y++)
-        search->price_at[y] = search->floor_at[y] = NAN;
+    uint32_t most = UINT32_MAX, asked = 0;
     for (size_t l = 0; l < search->live_count; l++) {
         const struct live *live = &search->live[l];
         const uint32_t in_flight = (live->replicas + 2 * d - 1) / d;
-        double *best = state_ahead(search, stage, live), load;
-        if (!best || !(floor < *best) || !is_worth_asking(search, stage, in_flight, *best))
+        struct next *next = in_flight < most ? state_ahead(search, stage, live) : NULL;
+        bool is = in_flight <= asked;
+        if (!next)
             continue;
-        stage->in_flight = 0;
-        if (!is_priced && !tps_price(search->prices, stage, &quickest, error))
+        if (!is && !is_below(search, stage, in_flight, &is, error))
             return false;
-        is_priced = true;
-        if (!(quickest.load < *best))
-            continue;
-        if (!price_stage(search, stage, in_flight, &quickest, &load, error))
-            return false;
-        const double value = live->load > load ? live->load : load;
-        if (!(value < *best) || !(value < search->limit))
-            continue;
-        *best = value;
-        search->next[best - search->best] = (struct next){ stage->outer, d, stage->degree };
-        if (stage->inner == 0)
-            search->limit = value;
+        if (is) {
+            asked = in_flight;
+            *next = (struct next){ stage->outer, stage->degree, d };
+            const uint32_t k = live->machines + search->degrees[stage->degree] * d;
+            if (k < search->fewest[stage->inner])
+                search->fewest[stage->inner] = k;
+        } else {
+            most = in_flight;
+        }
     }
     return true;
 }
@@ -262,10 +215,12 @@ static bool try_stage(struct search *search, uint32_t inner, uint32_t outer, str
         const uint32_t devices = search->degrees[stage.degree];
         const double time = (double)(tps_time(search->prices, stage.degree, outer)
                                      - tps_time(search->prices, stage.degree, inner));
-        const uint32_t least = search->live[0].machines;
         if (tps_lacking(search->prices, stage.degree, outer) != tps_lacking(search->prices, stage.degree, inner))
             continue;
-        const uint32_t most = (search->machines - least) / devices;
+        uint32_t most = search->machines;  // where a replica is one machine, only fewer than are known are of use
+        if (search->is_plain && search->fewest[inner] <= most)
+            most = search->fewest[inner] - 1;
+        most = most > search->live[0].machines ? (most - search->live[0].machines) / devices : 0;
         for (size_t i = 0; i < search->divisor_count && search->divisors[i] <= most; i++) {
             stage.replicas = search->divisors[i];
             if (time < search->limit * stage.replicas && !try_replicas(search, &stage, error))
@@ -283,9 +238,12 @@ static bool try_stages(struct search *search, uint32_t outer, struct error *erro
         most = search->degrees[search->degree_count - 1];
     downset_walk_down(&search->walk, outer);
     while (downset_walk_next(&search->walk, &inner)) {
-        if (!(work_between(search, inner, outer) < search->limit * most * (1 + 0x1p-40)))
+        const struct tps_stage stage = { .inner = inner, .outer = outer, .in_flight = least > 0 ? 2 : 1 };
+        if (!(work_between(search, inner, outer) < search->limit * most * (1 + 0x1p-40))
+            || !tps_can_fit(search->floors, stage))
             downset_walk_prune(&search->walk);
-        else if (search->view.may_cut[inner] && is_hopeful(search, inner, least + 1)
+        else if (search->view.may_cut[inner] && !(search->is_plain && search->fewest[inner] <= least + 1)
+                 && is_hopeful(search, inner, least + 1)
                  && !try_stage(search, inner, outer, error))
             return false;
     }
@@ -297,9 +255,9 @@ static bool run(struct search *search, double limit, struct error *error)
     const size_t count = search->view.downsets->count;
     const volatile sig_atomic_t *interrupted = search->view.request->interrupted;
     search->limit = limit;
-    for (size_t i = 0; i < count * search->states; i++)
-        search->best[i] = INFINITY;
-    search->best[(count - 1) * search->states] = 0;
+    memset(search->next, 0, count * search->states * sizeof search->next[0]);
+    for (size_t d = 0; d < count; d++)
+        search->fewest[d] = UINT32_MAX;
     for (uint32_t outer = (uint32_t)count; outer-- > 1 && !search->interrupted;) {
         list_live(search, outer);
         if (search->live_count > 0 && !try_stages(search, outer, error))
@@ -309,25 +267,17 @@ static bool run(struct search *search, double limit, struct error *error)
     return true;
 }
 
-// The path of the run's least load, of equal ones on the fewest machines and replicas.
+// The run's plan on the fewest machines.
 static bool find_path(struct search *search)
 {
-    double least = INFINITY;
-    uint32_t k = 0, s = 0;
-    for (uint32_t i = 0; i <= search->machines; i++)
-        for (uint32_t j = 0; j <= search->most_replicas; j++)
-            if ((!search->is_plain || i == j) && search->best[state_of(search, i, j)] < least) {
-                least = search->best[state_of(search, i, j)];
-                k = i;
-                s = j;
-            }
-    search->found.load = least;
-    search->found.count = 0;
-    if (least == INFINITY)
-        return false;
     const uint32_t all = (uint32_t)search->view.downsets->count - 1;
+    search->found.count = 0;
+    list_live(search, 0);
+    if (search->live_count == 0)
+        return false;
+    uint32_t k = search->live[0].machines, s = search->live[0].replicas;
     for (uint32_t inner = 0; inner != all;) {
-        const struct next next = search->next[inner * search->states + state_of(search, k, s)];
+        const struct next next = *state_of(search, inner, k, s);
         search->found.stages[search->found.count++] = (struct tps_stage){
             inner, next.outer, next.degree, next.replicas, (s + next.replicas - 1) / next.replicas };
         k -= next.replicas * search->degrees[next.degree];
@@ -359,23 +309,21 @@ static bool settle_path(struct search *search, struct error *error)
     return true;
 }
 
-// Runs below the limit until the best plan there is taken, or nothing is left below it.
-// `bound` becomes what no plan is below.
-static bool settle(struct search *search, double limit, double *bound, struct error *error)
+// Whether there is a plan below the limit: it is taken, or `bound` becomes the limit.
+static bool decide(struct search *search, double limit, double *bound, struct error *error)
 {
     for (;;) {
         if (!run(search, limit, error))
             return false;
-        const bool found = find_path(search);
         if (search->interrupted)
             return true;
-        *bound = found ? search->found.load : limit;
-        if (!found)
+        if (!find_path(search)) {
+            *bound = limit;
             return true;
+        }
         if (!settle_path(search, error))
             return false;
-        search->is_settled = search->taken.load <= search->found.load;
-        if (search->is_settled)
+        if (search->taken.load < limit)
             return true;
     }
 }
@@ -463,18 +411,41 @@ static double least_load(const struct search *search)
          * (1 - 0x1p-40);
 }
 
+// Limits that rise until there is a plan. Without one at last, nothing is below infinity.
+static bool find_any(struct search *search, double *bound, struct error *error)
+{
+    const double whole = *bound;
+    double slack = 0x1p-9;
+    while (search->taken.load == INFINITY && *bound < INFINITY && !search->interrupted) {
+        if (!decide(search, whole > 0 && slack < 64 ? whole * (1 + slack) : INFINITY, bound, error))
+            return false;
+        slack *= slack < 0x1p-5 ? 4 : 1.5;
+    }
+    return true;
+}
+
+// Halves the distance, and asks in between whether anything is below the plan itself.
+static bool find_best(struct search *search, double *bound, struct error *error)
+{
+    for (bool halve = true; *bound < search->taken.load && !search->interrupted; halve = !halve) {
+        const double load = search->taken.load;
+        if (load - *bound > NEAR * load)
+            halve = true;
+        if (!decide(search, halve ? *bound + (load - *bound) / 2 : load, bound, error))
+            return false;
+    }
+    return true;
+}
+
 static struct bottleneck_result *plan(struct search *search, struct error *error)
 {
     const double whole = least_load(search);
-    double bound = whole, slack = 0x1p-9;
-    for (bool is_last = false; !is_last && !search->is_settled && !search->interrupted; slack *= 4) {
-        is_last = !(whole > 0) || slack > 64;
-        if (!settle(search, is_last ? INFINITY : whole * (1 + slack), &bound, error))
-            return NULL;
-    }
-    // Over one order only even spreading is certain.
+    double bound = whole;
+    if (!find_any(search, &bound, error) || !find_best(search, &bound, error))
+        return NULL;
+    // Over one order, or with choices that were not decided, only even spreading is certain.
     if (search->taken.load < INFINITY)
-        return answer(search, search->view.has_all_downsets ? bound : whole, error);
+        return answer(search, search->view.has_all_downsets && !search->gave_up ? bound : whole, error);
     refuse(search, error);
     return NULL;
 }

@@ -12,12 +12,14 @@ enum { MOST_PENALTIES = 24 };
 struct degree_sums {
     uint64_t *parameters, *saved, *fixed;
     uint64_t *penalized[MOST_PENALTIES];  // of time and the penalty on what is saved
+    double *into, *out;  // on a chain: what passes at each cut, ns for both directions; else 0
 };
 
 struct tps_floors {
     const struct cut_view *view;
     const struct tps_prices *prices;
-    double reduce_ns;  // of a byte of parameters, for each replica but one
+    double reduce_ns;    // of a byte of parameters, for each replica but one
+    double transfer_ns;  // of a byte, there and back
     double penalties[MOST_PENALTIES];
     size_t penalty_count, degree_count;
     struct degree_sums *sums;
@@ -116,6 +118,32 @@ static bool fill_degree(const struct tps_floors *floors, struct degree_sums *sum
     return good;
 }
 
+// What each layer of a chain takes from the one before and hands to the one behind, at
+// least; in other graphs tensors pass by a stage, and a cut does not say whose they are.
+static bool fill_moved(const struct tps_floors *floors, struct degree_sums *sums, uint32_t devices, struct error *error)
+{
+    const struct profile *profile = floors->view->request->profile;
+    const uint32_t layers = (uint32_t)profile->layer_count;
+    const size_t count = floors->view->downsets->count;
+    sums->into = calloc(count, sizeof sums->into[0]);
+    sums->out = calloc(count, sizeof sums->out[0]);
+    if (!sums->into || !sums->out)
+        return error_no_memory(error, "the floors of stages");
+    for (uint32_t i = 0; profile->is_chain && i < layers; i++) {
+        double into = INFINITY, out = INFINITY;
+        for (uint32_t v = 0; v <= profile->layers[i].variant_count; v++) {
+            const struct tps_way way = tps_way_of(&profile->layers[i], v);
+            if (way.devices != devices)
+                continue;
+            into = i > 0 ? fmin(into, (double)profile_receive_bytes(profile, way.layer, i - 1)) : 0;
+            out = i + 1 < layers ? fmin(out, (double)profile_send_bytes(way.layer, i + 1)) : 0;
+        }
+        sums->into[i] = into < INFINITY ? floors->transfer_ns * into : 0;
+        sums->out[i + 1] = out < INFINITY ? floors->transfer_ns * out : 0;
+    }
+    return true;
+}
+
 struct tps_floors *tps_floors_create(const struct cut_view *view, const struct tps_prices *prices, struct error *error)
 {
     struct tps_floors *floors = calloc(1, sizeof *floors);
@@ -125,12 +153,14 @@ struct tps_floors *tps_floors_create(const struct cut_view *view, const struct t
         const double rate = (double)view->machines.bytes_per_second;
         floors->view = view;
         floors->prices = prices;
+        floors->transfer_ns = rate > 0 ? 2e9 / rate : 0;
         floors->reduce_ns = rate > 0 ? 4e9 / rate / tps_micro_batches(view->request, &view->machines) : 0;
         const uint32_t *degrees = tps_degrees(prices, &floors->degree_count);
         floors->sums = calloc(floors->degree_count + 1, sizeof floors->sums[0]);
         good = floors->sums && choose_penalties(floors, error);
         for (size_t t = 0; good && t < floors->degree_count; t++)
-            good = fill_degree(floors, &floors->sums[t], degrees[t], value, error);
+            good = fill_degree(floors, &floors->sums[t], degrees[t], value, error)
+                && fill_moved(floors, &floors->sums[t], degrees[t], error);
     }
     free(value);
     if (good)
@@ -148,6 +178,8 @@ void tps_floors_free(struct tps_floors *floors)
         free(floors->sums[t].parameters);
         free(floors->sums[t].saved);
         free(floors->sums[t].fixed);
+        free(floors->sums[t].into);
+        free(floors->sums[t].out);
         for (size_t p = 0; p < floors->penalty_count; p++)
             free(floors->sums[t].penalized[p]);
     }
@@ -178,5 +210,17 @@ double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage)
         }
     }
     const double reduced = floors->reduce_ns * (stage->replicas - 1) * between(sums->parameters, stage);
-    return (time + reduced) / stage->replicas * (1 - 0x1p-30);  // what is rounded here is less by far
+    const double moved = sums->into[stage->inner] + sums->out[stage->outer];
+    return (time + moved + reduced) / stage->replicas * (1 - 0x1p-30);  // what is rounded here is less by far
+}
+
+bool tps_can_fit(const struct tps_floors *floors, struct tps_stage stage)
+{
+    for (stage.degree = 0; stage.degree < floors->degree_count; stage.degree++) {
+        const struct degree_sums *sums = &floors->sums[stage.degree];
+        if (between(sums->fixed, &stage) + stage.in_flight * between(sums->saved, &stage)
+            <= (double)floors->view->machines.memory_bytes)
+            return true;
+    }
+    return false;
 }

@@ -19,4 +19,7 @@ void tps_floors_free(struct tps_floors *floors);
 // With nothing in flight memory is left out. INFINITY where the stage cannot fit.
 double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage);
 
+// Whether it could fit by any degree; where not, no larger stage does.
+bool tps_can_fit(const struct tps_floors *floors, struct tps_stage stage);
+
 #endif
