@@ -24,9 +24,10 @@ struct search {
     double *best;        // of [downset][machines]
     uint32_t *most_at;   // of each downset: machines that may hold what is not in it, or 0
     double *loads;       // of a stage, by replicas
+    double ceiling;      // of a plan that is known, or what was asked for
     double below;        // what a better plan is below
     double found;        // of the best plan of this run
-    uint64_t looked_at;  // pairs
+    uint64_t spent;      // of the budget
     bool is_stopped;
 };
 
@@ -174,8 +175,8 @@ static bool try_stage(struct search *search, uint32_t inner, uint32_t outer, uin
 {
     const struct cover_problem *problem = search->problem;
     const uint32_t room = search->most_at[inner];
-    search->looked_at++;
-    if (room <= first)
+    search->spent++;
+    if (room <= first || search->is_stopped)
         return true;
     const uint32_t most = room - first < problem->most_replicas ? room - first : problem->most_replicas;
     if (!(problem->loads(problem->self, inner, outer, most, search->below, search->loads) < search->below))
@@ -184,12 +185,14 @@ static bool try_stage(struct search *search, uint32_t inner, uint32_t outer, uin
         if (!(search->loads[r] < search->below))
             continue;
         const uint32_t last = room - r + 1 < end ? room - r + 1 : end;
+        search->spent += (last - first) / 8;
         if (problem->refine)
             hold_refined(search, inner, outer, r, first, last);
         else
             hold(search->best + inner * search->width + first + r, search->best + outer * search->width + first,
                  last - first, search->loads[r]);
     }
+    search->is_stopped = problem->budget && search->spent > problem->budget;
     return true;
 }
 
@@ -197,7 +200,7 @@ static void walk_stages(struct search *search, uint32_t outer, uint32_t first, u
 {
     uint32_t inner;
     downset_walk_down(&search->walk, outer);
-    while (downset_walk_next(&search->walk, &inner))
+    while (!search->is_stopped && downset_walk_next(&search->walk, &inner))
         if (!try_stage(search, inner, outer, first, end))
             downset_walk_prune(&search->walk);
 }
@@ -215,7 +218,7 @@ static void list_stages(struct search *search, uint32_t outer, uint32_t first, u
 {
     const struct downsets *downsets = search->problem->downsets;
     const uint64_t *set = downsets_set(downsets, outer);
-    for (size_t at = from; at < to; at++) {
+    for (size_t at = from; at < to && !search->is_stopped; at++) {
         const uint32_t inner = search->by_work.downset[at];
         if (inner < outer && is_within(search->by_work.sets + at * downsets->words, set, downsets->words))
             try_stage(search, inner, outer, first, end);
@@ -263,8 +266,7 @@ static void run(struct search *search, double below)
         if (first < end)
             try_stages(search, outer, first, end);
         see_plans(search);
-        search->is_stopped = (problem->interrupted && *problem->interrupted)
-                          || (problem->budget && search->looked_at > problem->budget);
+        search->is_stopped |= problem->interrupted && *problem->interrupted;
     }
 }
 
@@ -326,19 +328,41 @@ static bool take(struct search *search, struct cover *cover, struct error *error
     return true;
 }
 
-// With limits that grow, and then with the one asked for.
-static bool search_rising(struct search *search, struct cover *cover, struct error *error)
+// The plan that is always there, if it is allowed: one stage on all machines.
+static bool take_single(struct search *search, struct cover *cover, struct error *error)
 {
     const struct cover_problem *problem = search->problem;
+    const uint32_t all = (uint32_t)problem->downsets->count - 1, machines = problem->machines;
+    search->ceiling = problem->below;
+    if (machines > problem->most_replicas)
+        return true;
+    problem->loads(problem->self, 0, all, machines, INFINITY, search->loads);
+    double load = search->loads[machines];
+    if (problem->refine && load < problem->below)
+        load = problem->refine(problem->self, 0, all, machines, 0, load, INFINITY);
+    if (!(load < problem->below))
+        return true;
+    cover->stages = calloc(1, sizeof cover->stages[0]);
+    if (!cover->stages)
+        return error_no_memory(error, "the stages of a plan");
+    cover->stages[0] = (struct cover_stage){ all, machines };
+    cover->stage_count = 1;
+    cover->value = search->ceiling = load;
+    return true;
+}
+
+// With limits that grow, up to what is known already.
+static bool search_rising(struct search *search, struct cover *cover, struct error *error)
+{
     double slack = 0x1p-12;
     for (bool is_last = false; !is_last && !search->is_stopped; slack *= slack < 0x1p-6 ? 8 : 2) {
         const double limit = cover->lower_bound * (1 + slack);
-        is_last = !(limit * (1 + slack) < problem->below) || slack > 16 || !(cover->lower_bound > 0);
-        run(search, is_last ? problem->below : limit);
+        is_last = !(limit * (1 + slack) < search->ceiling) || slack > 16 || !(cover->lower_bound > 0);
+        run(search, is_last ? search->ceiling : limit);
         if (search->found < INFINITY)
             return take(search, cover, error);
         if (!search->is_stopped)
-            cover->lower_bound = is_last ? problem->below : limit;
+            cover->lower_bound = is_last ? search->ceiling : limit;
     }
     return true;
 }
@@ -350,7 +374,8 @@ bool cover_search(const struct cover_problem *problem, struct cover *cover, stru
     cover->lower_bound = least_load(problem, problem->work[all]) / problem->machines;
     struct search search = { 0 };
     bool good = all > 0 || error_set(error, "there are no layers to plan");
-    good = good && search_create(&search, problem, error) && search_rising(&search, cover, error);
+    good = good && search_create(&search, problem, error) && take_single(&search, cover, error)
+        && search_rising(&search, cover, error);
     cover->is_complete = !search.is_stopped;
     if (cover->is_complete && cover->stages)
         cover->lower_bound = cover->value;

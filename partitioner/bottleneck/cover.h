@@ -40,7 +40,7 @@ struct cover_problem {
                      double below);
     void *self;
     double below;           // only plans whose load is below are wanted; INFINITY for any
-    uint64_t budget;        // pairs of downsets to look at; 0: as many as there are
+    uint64_t budget;        // units of work, a few ns each: pairs of downsets, and more for many machines; 0: no end
     const volatile sig_atomic_t *interrupted;  // or NULL
 };
 

@@ -9,12 +9,12 @@
 
 #include "partitioner/bottleneck/pipedream_view.h"
 
-// More downsets are too many for what their parts take on a server, of which there are as
-// many as pairs, each over all between.
-#define MOST_WITH_SERVERS 3000
+// What parts take on a server may take so many steps, about ten seconds: a stage for each
+// pair of downsets, and each split of a server's machines.
+#define MOST_SERVER_STEPS 1e10
 
-// Pairs of downsets: half a minute.
-#define USUAL_BUDGET 1000000000
+// Units of work: some ten seconds.
+#define USUAL_BUDGET 400000000
 
 struct planner {
     struct pipedream_view view;
@@ -168,7 +168,7 @@ struct knowledge {
     double lower_bound;
     size_t downset_count;              // 0: they are too many
     bool is_exhausted;                 // over all downsets
-    bool is_interrupted;
+    bool is_stopped, is_interrupted;   // before the end; by the user
 };
 
 static bool learn(struct planner *planner, struct knowledge *known, struct error *error)
@@ -188,9 +188,17 @@ static bool learn(struct planner *planner, struct knowledge *known, struct error
         known->is_exhausted = found.is_complete;
         known->lower_bound = found.lower_bound;
     }
-    known->is_interrupted = !found.is_complete;
+    const volatile sig_atomic_t *interrupted = planner->view.request->interrupted;
+    known->is_stopped = !found.is_complete;
+    known->is_interrupted |= interrupted && *interrupted;
     cover_clear(&found);
     return good;
+}
+
+static double server_steps(const struct pipedream_view *view)
+{
+    const double downsets = (double)view->downsets->count, machines = view->levels[0].machines;
+    return downsets * downsets * machines * machines / 4;
 }
 
 static bool search_over(const struct bottleneck_request *request, bool of_order, struct knowledge *known,
@@ -203,8 +211,12 @@ static bool search_over(const struct bottleneck_request *request, bool of_order,
     bool good = true;
     if (of_order)
         known->lower_bound = (double)view->work[view->downsets->count - 1] / view->levels[0].machines / view->levels[1].machines;
-    const bool is_small = view->downsets && (view->level_count == 1 || view->downsets->count <= MOST_WITH_SERVERS);
-    if (is_small && view->level_count == 2)
+    const bool has_servers = view->level_count == 2;
+    const bool is_small = view->downsets && (!has_servers || server_steps(view) < MOST_SERVER_STEPS);
+    if (of_order && !is_small)
+        good = error_set(error, "servers of %u machines are too large to be planned for %zu layers", view->levels[0].machines,
+                         view->graph.node_count);
+    if (good && is_small && has_servers)
         good = (planner.server = pipedream_server_create(view, error)) != NULL;
     if (good && is_small)
         good = learn(&planner, known, error);
@@ -217,7 +229,7 @@ static void refuse(const struct bottleneck_request *request, const struct knowle
 {
     const size_t machines = request->machines ? request->machines : request->cluster->device_count;
     const char *fewer = request->may_use_fewer ? "" : "; fewer were not asked for";
-    if (known->is_interrupted)
+    if (known->is_stopped)
         error_set_kind(error, ERROR_ANSWER, "the search was ended before any plan was found");
     else if (request->heed_memory)
         error_set_kind(error, ERROR_ANSWER, "no stages on %zu machines pass PipeDream's memory check%s", machines, fewer);
@@ -235,7 +247,7 @@ static void certify(struct knowledge *known)
     if (known->downset_count == 0)
         snprintf(result->stopped, sizeof result->stopped, "too many ways to cut the graph: only its own order was cut");
     else if (!known->is_exhausted)
-        snprintf(result->stopped, sizeof result->stopped, known->is_interrupted ? "budget or interrupt" : "");
+        snprintf(result->stopped, sizeof result->stopped, known->is_interrupted ? "interrupted" : "the budget was spent");
 }
 
 // The profile's own order first: what it gives, all others must be below.
