@@ -1,4 +1,5 @@
-// Chains of downsets, stage by stage from the first, those with the least bound first:
+// Chains of downsets, stage by stage from the first, those with the least bound first
+// (order_open.h):
 //
 //     {}  ->  {a b}  ->  {a b c e}  ->  all         stages  a b | c e | the rest
 //         ->  {a c}  -> ...
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "partitioner/order_open.h"
 #include "partitioner/orders.h"
 #include "schedules/simulate.h"
 
@@ -25,6 +27,7 @@ struct chain {
     const struct order_choice **choice;
     uint64_t *bytes, *workspace;  // per rank, of the choices so far
     struct downset_walk walk;
+    struct order_open open;
     uint64_t left;                // plans that may still be tried under these stages
     struct error *error;
     bool failed;
@@ -33,10 +36,8 @@ struct chain {
 // Ways to recompute that are tried together under given stages; beyond, something is left out.
 #define MOST_TRIES 20000
 
-struct candidate {
-    uint32_t to;
-    uint64_t bound_ns;
-};
+// Nodes beyond which the search ends: they take about 60 MB.
+#define MOST_NODES 1000000
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -275,14 +276,6 @@ static void finish(struct chain *chain, uint64_t bound_ns)
 
 // --- chains -------------------------------------------------------------------------------
 
-static int by_bound(const void *a, const void *b)
-{
-    const struct candidate *x = a, *y = b;
-    if (x->bound_ns != y->bound_ns)
-        return x->bound_ns < y->bound_ns ? -1 : 1;
-    return (x->to > y->to) - (x->to < y->to);
-}
-
 // What the tables say of a stage that begins where the chain has come to.
 static uint64_t expected(const struct chain *chain, uint32_t s, uint32_t to, uint64_t before_ns)
 {
@@ -298,87 +291,113 @@ static uint64_t expected(const struct chain *chain, uint32_t s, uint32_t to, uin
     return larger(tail, order_stage_bound(orders, s, chain->at[s], to, &as, before_ns));
 }
 
-static bool add_candidate(struct chain *chain, struct candidate **list, size_t *count, struct candidate candidate)
-{
-    if ((*count & (*count + 1)) == 0) {  // full at 0, 1, 3, 7, ...
-        struct candidate *grown = realloc(*list, (2 * *count + 1) * sizeof *grown);
-        if (!grown)
-            return fail_memory(chain);
-        *list = grown;
-    }
-    (*list)[(*count)++] = candidate;
-    return true;
-}
-
-static struct candidate *list_candidates(struct chain *chain, uint32_t s, uint64_t before_ns, uint64_t bound_ns,
-                                         size_t *count)
+// All stages that may follow; nothing is priced yet.
+static void add_stages(struct chain *chain, uint32_t parent)
 {
     struct orders *orders = chain->orders;
-    struct candidate *list = NULL;
-    uint32_t to = chain->at[s];
+    const struct order_node node = chain->open.nodes[parent];
+    const uint32_t s = node.stages;
+    uint32_t to = node.to;
     size_t pairs = 0;
-    *count = 0;
-    downset_walk_up(&chain->walk, chain->at[s]);
+    downset_walk_up(&chain->walk, to);
     bool more = orders->graph->is_reduced || downset_walk_next(&chain->walk, &to);
     for (; more && !chain->failed; more = downset_walk_next(&chain->walk, &to)) {
         pairs++;
         if (orders->has_bounds && orders->best.value_ns != NO_ORDER
-            && order_least_ns(orders, chain->at[s], to) >= orders->best.value_ns) {
+            && order_least_ns(orders, node.to, to) >= orders->best.value_ns) {
             downset_walk_prune(&chain->walk);
             continue;
         }
-        const uint64_t own = expected(chain, s, to, before_ns);
-        if (own != NO_ORDER && own < orders->best.value_ns)
-            add_candidate(chain, &list, count, (struct candidate){ to, larger(own, bound_ns) });
+        const uint64_t own = expected(chain, s, to, node.before_ns);
+        const struct order_node next = { .bound_ns = larger(own, node.bound_ns), .parent = parent, .to = to,
+                                         .stages = s + 1 };
+        if (own != NO_ORDER && next.bound_ns < orders->best.value_ns && !order_open_add(&chain->open, next))
+            fail_memory(chain);
     }
-    orders->coupled->work += 1 + pairs / 64;
-    if (list)
-        qsort(list, *count, sizeof list[0], by_bound);
-    return list;
+    orders->coupled->work += 1 + pairs / 16;
 }
 
-static void go_on(struct chain *chain, uint32_t s, uint64_t before_ns, uint64_t bound_ns);
+static void set_stage(struct chain *chain, uint32_t s, struct order_stage *of, uint64_t least_ns)
+{
+    chain->of[s] = of;
+    chain->failed |= !of;
+    chain->rows[s] = order_row(chain->orders, s, chain->at[s], chain->at[s + 1], least_ns);
+    chain->as[s] = order_pattern_stage(chain->orders, s, chain->at[s], chain->at[s + 1], least_ns);
+}
 
-// The stage up to this downset, with what it must recompute, and all behind it.
-static void add_stage(struct chain *chain, uint32_t s, struct candidate candidate, uint64_t before_ns)
+// Reads the stages of a node; its own only once it is priced.
+static void read_stages(struct chain *chain, const struct order_node *node)
 {
     struct orders *orders = chain->orders;
-    struct order_stage *of = order_stage_of(orders, s, chain->at[s], candidate.to, chain->error);
-    uint64_t least = 0;
-    chain->at[s + 1] = candidate.to;
+    memset(chain->rows, 0, orders->stages * sizeof chain->rows[0]);
+    for (const struct order_node *n = node; n->stages > 0; n = &chain->open.nodes[n->parent])
+        chain->at[n->stages] = n->to;
+    for (const struct order_node *n = node; n->stages > 0; n = &chain->open.nodes[n->parent]) {
+        const uint32_t s = n->stages - 1;
+        if (n->is_priced)
+            set_stage(chain, s, order_stage_of(orders, s, chain->at[s], n->to, chain->error), n->least_ns);
+    }
+}
+
+// What the last stage takes, with what it must recompute; false if it does not fit.
+static bool price(struct chain *chain, struct order_node *node)
+{
+    struct orders *orders = chain->orders;
+    const uint32_t s = node->stages - 1;
+    struct order_stage *of = order_stage_of(orders, s, chain->at[s], node->to, chain->error);
     if (of && !of->fits_as_it_is) {
-        of = order_front(orders, s, chain->at[s], candidate.to, chain->error);
-        least = of ? of->least_ns : 0;
+        of = order_front(orders, s, chain->at[s], node->to, chain->error);
+        node->least_ns = of ? of->least_ns : 0;
     }
     chain->failed |= !of;
-    if (chain->failed || least == NO_ORDER)
-        return;
-    chain->of[s] = of;
-    chain->rows[s] = order_row(orders, s, chain->at[s], candidate.to, least);
-    chain->as[s] = order_pattern_stage(orders, s, chain->at[s], candidate.to, least);
-    const uint64_t bound = larger(candidate.bound_ns, bound_of(chain, s));
-    if (bound < orders->best.value_ns)
-        go_on(chain, s + 1, before_ns + pattern_round_ns(&chain->as[s]), bound);
-    chain->rows[s] = (struct cost_row){ 0 };
+    if (chain->failed || node->least_ns == NO_ORDER)
+        return false;
+    set_stage(chain, s, of, node->least_ns);
+    node->is_priced = true;
+    node->before_ns = chain->open.nodes[node->parent].before_ns + pattern_round_ns(&chain->as[s]);
+    node->bound_ns = larger(node->bound_ns, bound_of(chain, s));
+    return true;
 }
 
-static void go_on(struct chain *chain, uint32_t s, uint64_t before_ns, uint64_t bound_ns)
+// Goes on with a node, or puts it back where others are more promising by now.
+static void open_node(struct chain *chain, uint32_t index)
+{
+    struct order_open *open = &chain->open;
+    struct order_node *node = &open->nodes[index];
+    read_stages(chain, node);
+    if (!chain->failed && !node->is_priced) {
+        if (!price(chain, node) || node->bound_ns >= chain->orders->best.value_ns)
+            return;
+        if (open->heap_count > 0 && open->nodes[open->heap[0]].bound_ns < node->bound_ns) {
+            order_open_again(open, index);
+            return;
+        }
+    }
+    if (chain->failed)
+        return;
+    if (node->stages == chain->orders->stages)
+        finish(chain, node->bound_ns);
+    else
+        add_stages(chain, index);
+}
+
+static void search(struct chain *chain)
 {
     struct orders *orders = chain->orders;
-    if (s == orders->stages) {
-        finish(chain, bound_ns);
-        return;
-    }
-    size_t count;
-    struct candidate *list = list_candidates(chain, s, before_ns, bound_ns, &count);
-    for (size_t i = 0; i < count && !chain->failed && list[i].bound_ns < orders->best.value_ns; i++) {
-        if (coupled_must_stop(orders->coupled)) {
-            orders_lose(orders, list[i].bound_ns);
-            break;
+    const struct order_node root = { .is_priced = true };
+    uint32_t index;
+    if (!order_open_add(&chain->open, root))
+        fail_memory(chain);
+    while (!chain->failed && order_open_next(&chain->open, &index)) {
+        const uint64_t bound = chain->open.nodes[index].bound_ns;
+        if (bound >= orders->best.value_ns)
+            return;
+        if (chain->open.count > MOST_NODES || coupled_must_stop(orders->coupled)) {
+            orders_lose(orders, bound);
+            return;
         }
-        add_stage(chain, s, list[i], before_ns);
+        open_node(chain, index);
     }
-    free(list);
 }
 
 bool order_nodes(struct orders *orders, struct error *error)
@@ -397,7 +416,8 @@ bool order_nodes(struct orders *orders, struct error *error)
     else if (!downset_walk_create(&chain.walk, orders->graph->downsets, error))
         chain.failed = true;
     else
-        go_on(&chain, 0, 0, 0);
+        search(&chain);
+    order_open_clear(&chain.open);
     downset_walk_clear(&chain.walk);
     free(chain.at);
     free(chain.rows);

@@ -505,8 +505,9 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
         whole.request.deadline_ns = spent < given->deadline_ns ? given->deadline_ns - spent : 1;
     }
     bool done;
-    const bool good =
-        try_all(&whole, &done, error) && (done || try_linear(&whole, error)) && try_moves(&whole, error);
+    // A good plan to begin with leaves the more of the chains out.
+    const bool good = try_moves(&whole, error) && try_all(&whole, &done, error) && (done || try_linear(&whole, error))
+                   && try_moves(&whole, error);
     if (good && given->least_ns)
         *given->least_ns = whole.bound_ns;
     if (good && whole.plan) {

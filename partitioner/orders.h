@@ -6,6 +6,8 @@
 //     order_stage.c    what the layers between two downsets take as a stage
 //     order_tables.c   bounds on what the stages on either side of a downset can do
 //     order_nodes.c    chains of downsets, stage by stage, until none can be better
+//     order_open.c     which chain comes next
+//     order_moves.c    small moves of layers from stage to stage
 //
 // What a schedule does is read from its own actions, by coupled.h, which knows any.
 #ifndef PARTITIONER_ORDERS_H
