@@ -38,7 +38,6 @@ struct many {
     bool *can_cut;
     bool takes_replicas;
     uint32_t layers, devices;
-    uint64_t fixed_permille;  // of weights, gradients and states, in terms of the weights
     uint64_t memory, speed;   // of a device; of unlike ones the least memory and the average speed
     uint64_t *fill;           // [devices used * (layers + 1) + layer]
     uint32_t *from;           // first layer of the last stage; as fill
@@ -54,7 +53,9 @@ static uint64_t load_of(const struct many *many, size_t v, uint32_t first, uint3
     const struct intervals *of = many->of[v];
     const uint32_t own = (many->request->micro_batches + ranks - 1) / ranks;
     const uint64_t forward = interval_forward_ns(of, first, end), backward = interval_backward_ns(of, first, end);
-    const uint64_t fixed = (of->weights[end] - of->weights[first]) / 1000 * many->fixed_permille;
+    const struct stage_states states = interval_states(of, first, end);
+    const struct held_bytes held = holding_bytes(&of->holding, ranks, &states);
+    const uint64_t fixed = add_clamped(held.weights, add_clamped(held.gradients, held.optimizer));
     uint64_t ahead = (left + ranks - 1) / ranks;
     ahead = ahead < own && strcmp(many->request->schedule, "gpipe") != 0 ? ahead : own;
     const uint64_t kept = multiply_clamped(ahead, of->saved[end] - of->saved[first] + of->cut[first]);
@@ -552,9 +553,6 @@ static bool see_devices(struct many *many, struct error *error)
             many->memory = cluster->devices[i].memory_bytes;
     }
     many->speed = speeds / cluster->device_count;
-    const struct stage_bytes bytes = interval_bytes(many->of[0], 0, many->layers);
-    const uint64_t fixed = add_clamped(bytes.weights, add_clamped(bytes.gradients, bytes.optimizer));
-    many->fixed_permille = bytes.weights > 0 ? (uint64_t)((unsigned __int128)fixed * 1000 / bytes.weights) : 1000;
     many->can_cut = search_cuts(many->request, 1, error);
     return many->can_cut != NULL;
 }

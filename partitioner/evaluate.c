@@ -556,6 +556,8 @@ bool plan_evaluate(const struct plan *plan, const struct profile *profile, struc
     if (strcmp(plan->profile_hash, profile->hash) != 0)
         return error_set_kind(error, ERROR_ANSWER, "the plan was made of the profile %s, and this is %s",
                               plan->profile_hash, profile->hash);
+    if (!holding_check(&plan->holding, profile, plan->cluster, plan->weights == WEIGHTS_FLUSH, error))
+        return false;
     struct profile *made;
     const struct profile *ordered = plan_ordered(plan, profile, &made, error);
     const bool good = ordered && evaluate_ordered(plan, ordered, error);

@@ -50,6 +50,25 @@ bool holding_uses_host(const struct holding *holding)
     return holding->optimizer_on_host || holding->activations_on_host;
 }
 
+void holding_say(const struct holding *holding, struct text *text)
+{
+    static const char *const shared[] = { NULL, "optimizer", "optimizer and gradients", "optimizer, gradients and weights" };
+    char rate[NUMBER_SIZE];
+    text_add(text, "%s", optimizer_names[holding->optimizer]);
+    if (holding->shard != SHARD_NONE)
+        text_add(text, ", %s shared by replicas", shared[holding->shard]);
+    if (holding->optimizer_on_host || holding->activations_on_host)
+        text_add(text, ", %s%s%s on the host", holding->optimizer_on_host ? "optimizer" : "",
+                 holding->optimizer_on_host && holding->activations_on_host ? " and " : "",
+                 holding->activations_on_host ? "activations" : "");
+    if (holding->window)
+        text_add(text, ", weights of %u layers at a time", holding->window);
+    if (holding->step_rate)
+        text_add(text, ", updates at %s", rate_format(holding->step_rate, rate));
+    if (holding->tied_apart)
+        text_add(text, ", tied layers apart");
+}
+
 // Bytes of one parameter; 0 for a type that is not known.
 static uint32_t element_bytes(const char *dtype)
 {

@@ -45,6 +45,9 @@ bool holding_is_plain(const struct holding *holding);
 // Whether something of it is on the host.
 bool holding_uses_host(const struct holding *holding);
 
+// For people: "adamw, optimizer and gradients shared by replicas, activations on the host".
+void holding_say(const struct holding *holding, struct text *text);
+
 // Bytes of the optimizer's state of a layer, rounded up to 256.
 uint64_t holding_state_bytes(const struct holding *holding, const struct profile *profile, uint32_t layer);
 

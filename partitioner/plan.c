@@ -250,3 +250,13 @@ uint64_t plan_rank_bytes(const struct plan *plan, const struct placement *placem
     }
     return add_clamped(bytes, workspace);
 }
+
+uint64_t plan_host_bytes(const struct plan *plan, size_t machine)
+{
+    uint64_t bytes = 0;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        for (size_t i = 0; i < plan_stage_seats(&plan->stages[s]); i++)
+            if (holding_machine(plan->cluster, plan->stages[s].devices[i]) == machine)
+                bytes = add_clamped(bytes, plan->stages[s].memory.host_bytes);
+    return bytes;
+}

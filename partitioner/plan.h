@@ -131,6 +131,9 @@ uint32_t *plan_devices(const struct plan *plan, const struct placement *placemen
 // The slab of a rank: what its stages take, with the largest of their workspaces.
 uint64_t plan_rank_bytes(const struct plan *plan, const struct placement *placement, uint32_t rank);
 
+// What the devices of a machine (holding_machine()) leave with their host.
+uint64_t plan_host_bytes(const struct plan *plan, size_t machine);
+
 // The links between the plan's ranks, from its cluster. Within an innermost group
 // each ordered pair of devices has a link of its own; further out all pairs between
 // two groups share one in each direction.

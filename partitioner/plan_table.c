@@ -312,23 +312,6 @@ static void print_sense(const struct plan *plan, const struct balance *balance, 
     print_certificate(&plan->certificate, text);
 }
 
-// "adamw, optimizer and gradients shared by replicas, activations on the host"
-static void print_holding(const struct holding *holding, struct text *text)
-{
-    static const char *const shared[] = { NULL, "optimizer", "optimizer and gradients", "optimizer, gradients and weights" };
-    text_add(text, "%s", optimizer_names[holding->optimizer]);
-    if (holding->shard != SHARD_NONE)
-        text_add(text, ", %s shared by replicas", shared[holding->shard]);
-    if (holding->optimizer_on_host || holding->activations_on_host)
-        text_add(text, ", %s%s%s on the host", holding->optimizer_on_host ? "optimizer" : "",
-                 holding->optimizer_on_host && holding->activations_on_host ? " and " : "",
-                 holding->activations_on_host ? "activations" : "");
-    if (holding->window)
-        text_add(text, ", weights of %u layers at a time", holding->window);
-    if (holding->tied_apart)
-        text_add(text, ", tied layers apart");
-}
-
 // A plan made by hand whose stages are not its schedule's has no loads to speak of.
 void plan_print(const struct plan *plan, struct text *text)
 {
@@ -340,7 +323,7 @@ void plan_print(const struct plan *plan, struct text *text)
     text_add(text, ", ");
     text_add_count(text, plan->micro_batches, "micro-batch", "micro-batches");
     text_add(text, ", ");
-    print_holding(&plan->holding, text);
+    holding_say(&plan->holding, text);
     text_add(text, "\n\n");
     print_times(plan, text);
     print_memory(plan, shares_ranks, text);

@@ -297,6 +297,8 @@ static bool fill_predicted(struct plan *plan, const struct placement *placement,
 bool plan_predict(struct plan *plan, const struct profile *profile, struct error *error)
 {
     struct profile *made;
+    if (!holding_check(&plan->holding, profile, plan->cluster, plan->weights == WEIGHTS_FLUSH, error))
+        return false;
     const struct profile *ordered = plan_ordered(plan, profile, &made, error);
     struct placement *placement = ordered ? plan_placement(plan, error) : NULL;
     struct network *network = placement ? plan_network(plan, error) : NULL;

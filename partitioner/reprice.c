@@ -142,6 +142,17 @@ bool plan_same_decision(const struct plan *a, const struct plan *b)
 
 // --- does it fit? ---------------------------------------------------------------------
 
+static void find_host_excess(const struct plan *plan, struct plan_excess *excess)
+{
+    const struct cluster *cluster = plan->cluster;
+    for (size_t machine = 0; machine <= holding_machine(cluster, cluster->device_count - 1); machine++) {
+        const uint64_t needs = plan_host_bytes(plan, machine), has = cluster->host_memory_bytes;
+        if (needs > has && needs - has > excess->lacks_bytes)
+            *excess = (struct plan_excess){ .is_host = true, .machine = machine, .needs_bytes = needs,
+                                            .has_bytes = has, .lacks_bytes = needs - has };
+    }
+}
+
 bool plan_find_excess(const struct plan *plan, struct plan_excess *excess, struct error *error)
 {
     *excess = (struct plan_excess){ 0 };
@@ -155,8 +166,11 @@ bool plan_find_excess(const struct plan *plan, struct plan_excess *excess, struc
         const uint64_t has = plan->cluster->devices[devices[r]].memory_bytes;
         const uint64_t lacks = needs > has ? needs - has : 0;
         if (lacks > excess->lacks_bytes || excess->stages == 0)
-            *excess = (struct plan_excess){ r, placement->held[first], stages, needs, has, lacks };
+            *excess = (struct plan_excess){ .rank = r, .stage = placement->held[first], .stages = stages,
+                                            .needs_bytes = needs, .has_bytes = has, .lacks_bytes = lacks };
     }
+    if (devices)
+        find_host_excess(plan, excess);
     const bool good = devices != NULL;
     free(devices);
     placement_free(placement);
@@ -166,6 +180,12 @@ bool plan_find_excess(const struct plan *plan, struct plan_excess *excess, struc
 void plan_say_excess(const struct plan *plan, const struct plan_excess *excess, struct text *text)
 {
     char needs[NUMBER_SIZE], has[NUMBER_SIZE], lacks[NUMBER_SIZE];
+    if (excess->is_host) {
+        text_add(text, "the stages of machine %zu leave %s with their host, which has %s: %s (%llu bytes) too little",
+                 excess->machine, bytes_format(excess->needs_bytes, needs), bytes_format(excess->has_bytes, has),
+                 bytes_format(excess->lacks_bytes, lacks), (unsigned long long)excess->lacks_bytes);
+        return;
+    }
     if (excess->stages == 1)
         text_add(text, "stage %u needs", excess->stage);
     else

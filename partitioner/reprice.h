@@ -18,8 +18,10 @@ bool plan_same_decision(const struct plan *a, const struct plan *b);
 // Fills in what plan_predict() does, and a certificate that claims nothing.
 bool plan_price(struct plan *plan, const struct profile *profile, struct error *error);
 
-// The rank that lacks most, and its first stage.
+// The rank that lacks most, and its first stage; or the machine whose host does.
 struct plan_excess {
+    bool is_host;
+    size_t machine;
     uint32_t rank, stage, stages;  // of so many stages of its own
     uint64_t needs_bytes, has_bytes;
     uint64_t lacks_bytes;  // 0: the plan fits

@@ -52,10 +52,10 @@ bool search_check_host(const struct search_request *request, struct error *error
     if (search_host_lacks(request, machines) == 0)
         return true;
     return error_set_kind(error, ERROR_ANSWER, "no plan fits: the optimizer's state, with room for gradients and weights"
-                          " on their way, takes %s with the hosts, of which there are %zu with %s each; what would"
-                          " help: more memory there, the optimizer on the devices, another optimizer",
-                          bytes_format(least_on_hosts(request), all), machines,
-                          bytes_format(request->cluster->host_memory_bytes, has));
+                          " on their way, takes %s with the hosts, and all of them have %s; what would help: more memory"
+                          " there, the optimizer on the devices, another optimizer",
+                          bytes_format(least_on_hosts(request), all),
+                          bytes_format(multiply_clamped(machines, request->cluster->host_memory_bytes), has));
 }
 
 // Every time the search adds up stays below 2^61.

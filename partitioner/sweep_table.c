@@ -102,9 +102,9 @@ void sweep_print(const struct sweep *sweep, struct text *text)
     size_t counts[4] = { 0 };
     for (size_t i = 0; i < sweep->count; i++)
         counts[sweep->rows[i].outcome]++;
-    text_add(text, "%s on up to %zu devices, %s: of %zu requests %zu fit, %zu do not fit, %zu cannot be", sweep->model,
-             sweep->cluster->device_count, optimizer_names[sweep->holding.optimizer], sweep->count,
-             counts[SWEEP_PLANNED],
+    text_add(text, "%s on up to %zu devices, ", sweep->model, sweep->cluster->device_count);
+    holding_say(&sweep->holding, text);
+    text_add(text, ": of %zu requests %zu fit, %zu do not fit, %zu cannot be", sweep->count, counts[SWEEP_PLANNED],
              counts[SWEEP_DOES_NOT_FIT], counts[SWEEP_REFUSED]);
     if (counts[SWEEP_NOT_TRIED])
         text_add(text, ", %zu were not tried (%s)", counts[SWEEP_NOT_TRIED], sweep->stopped);

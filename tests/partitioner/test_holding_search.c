@@ -236,6 +236,23 @@ struct tally {
     uint64_t plans, found, proved, provable;
 };
 
+// What is written is read, and written again alike.
+static void write_and_read(const struct plan *plan, uint64_t trial)
+{
+    struct error error = { 0 };
+    struct text first = { 0 }, second = { 0 };
+    plan_write(plan, &first);
+    struct plan *read = plan_read(first.data, first.length, "plan.json", &error);
+    if (!read)
+        fail_msg("trial %d: %s", (int)trial, error.text);
+    plan_write(read, &second);
+    if (strcmp(first.data, second.data) != 0)
+        fail_msg("trial %d: written in another way when it was read", (int)trial);
+    plan_free(read);
+    text_clear(&first);
+    text_clear(&second);
+}
+
 static void judge(const struct drawn *drawn, uint64_t trial, struct tally *tally)
 {
     struct error error = { 0 };
@@ -258,6 +275,7 @@ static void judge(const struct drawn *drawn, uint64_t trial, struct tally *tally
                  drawn->request.schedule, (unsigned long long)plan->iteration_ns,
                  (unsigned long long)certificate->lower_bound_ns, certificate->proved ? "" : "not ",
                  (unsigned long long)best);
+    write_and_read(plan, trial);
     plan_free(plan);
 }
 

@@ -58,6 +58,7 @@ static struct bad_row {
       " sgd-master, momentum-master, adamw-master" },
     { "an optimizer of a newer version", "\"optimizer\": \"adamw\"", "\"optimizer\": \"lamb\"",
       "plan.json: optimizer: is \"lamb\", which documents know since version 3" },
+    { "a holding of a newer version", "\"optimizer\": \"adamw\",", "\"optimizer\": \"adamw\",\n\"holding\": {},", NULL },
     { "a variant", "\"variant\": null", "\"variant\": 1",
       "plan.json: stages[0].variant: is not null; variants are known from version 3 on" },
     { "a negative size", "\"weights_bytes\": 196608", "\"weights_bytes\": -1", NULL },

@@ -298,6 +298,25 @@ static void version_2_knows_devices_and_what_passes_along_edges(void **state)
     free(text);
 }
 
+static void version_2_knows_the_shapes_of_parameters(void **state)
+{
+    (void)state;
+    char *text = second_version("\"shapes\": [[1000, 16], [16, 1]],", "");
+    struct profile *profile = read_text(text);
+    assert_int_equal(profile->layers[3].shape_count, 2);
+    assert_int_equal(profile->layers[3].shapes[0].rows, 1000);
+    assert_int_equal(profile->layers[3].shapes[0].columns, 16);
+    assert_int_equal(profile->layers[2].shape_count, 0);
+    char *again = written(profile);
+    assert_non_null(strstr(again, "\"shapes\": [[1000, 16], [16, 1]]"));
+    struct profile *third = read_text(again);
+    assert_string_equal(third->hash, profile->hash);
+    profile_free(third);
+    profile_free(profile);
+    free(again);
+    free(text);
+}
+
 static struct transfer_refusal {
     const char *name, *head, *variant, *sentence;
 } transfer_refusals[] = {
@@ -309,6 +328,12 @@ static struct transfer_refusal {
       "p.json: layers[3].receives: layer 2 is there twice" },
     { "refused: three numbers for an edge", "\"receives\": [[2, 1, 1]],", "",
       "p.json: layers[3].receives[0]: is not a layer and its bytes" },
+    { "refused: a shape of three sides", "\"shapes\": [[2, 1, 1]],", "",
+      "p.json: layers[3].shapes[0]: is not [rows, columns]" },
+    { "refused: a shape of nothing", "\"shapes\": [[2, 0]],", "",
+      "p.json: layers[3].shapes[0][1]: is 0; it must be from 1 to 2147483647" },
+    { "refused: a variant's shape", "", "\"shapes\": [[2, 1]],",
+      "p.json: layers[3].variants[0]: key \"shapes\" is not known" },
     { "refused: no device", "", "\"devices\": 0,",
       "p.json: layers[3].variants[0].devices: is 0; it must be from 1 to 65536" },
 };
@@ -353,6 +378,7 @@ int main(void)
         cmocka_unit_test(a_list_of_edges_that_is_a_chain_is_a_chain),
         cmocka_unit_test(a_profile_that_is_not_there_is_an_error),
         cmocka_unit_test(version_2_knows_devices_and_what_passes_along_edges),
+        cmocka_unit_test(version_2_knows_the_shapes_of_parameters),
         cmocka_unit_test(version_1_knows_none_of_it),
     };
     enum { TRANSFERS = sizeof transfer_refusals / sizeof transfer_refusals[0] };

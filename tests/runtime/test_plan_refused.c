@@ -17,8 +17,24 @@ static void an_order_of_its_own_is_refused(void **state)
     plan_free(plan);
 }
 
+static void states_that_are_not_plainly_on_the_device_are_refused(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct plan *plan = plan_create(1, &error);
+    assert_good(plan, error);
+    plan->holding.shard = SHARD_OPTIMIZER;
+    const struct weir_layer layer = { .name = "a" };
+    assert_null(pipeline_create(plan, &layer, 1, NULL, 1, &(struct session_settings){ 0 }, &error));
+    assert_error(error, "the plan shards its optimizer over replicas, which is planned but not run; plan without");
+    plan_free(plan);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(an_order_of_its_own_is_refused) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_order_of_its_own_is_refused),
+        cmocka_unit_test(states_that_are_not_plainly_on_the_device_are_refused),
+    };
     return cmocka_run_group_tests_name("plan_refused", tests, NULL, NULL);
 }
