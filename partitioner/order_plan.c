@@ -422,7 +422,7 @@ static bool bound_work(struct whole *whole, struct error *error)
 // even these are not all known, the work alone.
 static bool bound_orders(struct whole *whole, struct error *error)
 {
-    if (!is_arranged(&whole->request))
+    if (!is_plain(&whole->request))
         return bound_work(whole, error);
     struct orders *orders = orders_create(&whole->request, ORDERS_COARSE, MOST_COARSE_DOWNSETS, error);
     if (orders) {
