@@ -197,8 +197,7 @@ static bool fill(struct coupled *coupled, struct error *error)
     if (!coupled->slots || !check_times(coupled, error) || !links_are_unshared(coupled, error, &unshared)
         || !make_simulators(coupled, unshared, error))
         return false;
-    // What is recomputed need not go to the host: a stage that spends more on it can be the shorter one.
-    coupled->is_monotone = coupled->flushes && unshared && !request->holding.activations_on_host;
+    coupled->is_monotone = coupled->flushes && unshared;
     coupled->budget = request->budget ? request->budget : SEARCH_DEFAULT_BUDGET;
     coupled->deadline_ns = request->deadline_ns ? clock_now_ns() + request->deadline_ns : 0;
     return true;

@@ -145,7 +145,9 @@ static void try_cuts_chosen(struct proof *proof)
 {
     struct coupled *coupled = proof->coupled;
     const uint32_t *cuts = proof->state.decision.cuts;
-    if (coupled->is_monotone && fits_as_it_is(proof)) {
+    // What is recomputed need not go to the host: a stage that spends more on it can be the quicker one.
+    const bool moves = coupled->request->holding.activations_on_host;
+    if (coupled->is_monotone && !moves && fits_as_it_is(proof)) {
         for (uint32_t s = 0; s < coupled->stages; s++) {
             proof->state.choice[s] = NOT_RECOMPUTED;
             proof->state.recompute_ns[s] = 0;
@@ -268,9 +270,7 @@ bool coupled_prove(struct coupled *coupled, struct coupled_state *best, bool *pr
     if (good) {
         try_cuts(&proof, 0);
         good = !proof.failed;
-        // Fronts know bytes on the device, not how much goes to the host.
-        *proved = good && proof.complete && !coupled->request->holding.activations_on_host
-               && !coupled_must_stop(coupled);
+        *proved = good && proof.complete && !coupled_must_stop(coupled);
     }
     free(proof.rows);
     free(proof.fronts);

@@ -11,6 +11,7 @@ struct label {
     uint64_t time;       // F of what is recomputed
     uint64_t least;      // what any completion of it takes at least
     uint64_t bytes;      // kept, times slots
+    uint64_t moved;      // kept, to the host and back; 0 where nothing goes there
     uint64_t transient;  // the largest workspace so far; from the start that without segments
     uint64_t kept_set;   // which tensors with several readers are kept already, by their bits
     uint32_t from;       // the position before
@@ -271,6 +272,12 @@ static bool add_label(struct walk *walk, uint32_t position, struct label label)
     return true;
 }
 
+static void move(const struct walk *walk, struct label *label, uint64_t bytes)
+{
+    if (walk->intervals->holding.activations_on_host)
+        label->moved = add_clamped(label->moved, bytes);
+}
+
 // The label keeps y_q through, if it does not already.
 static void keep_tensor(const struct walk *walk, struct label *label, uint32_t q)
 {
@@ -282,6 +289,7 @@ static void keep_tensor(const struct walk *walk, struct label *label, uint32_t q
     }
     label->bytes =
         add_clamped(label->bytes, slots_of(walk, walk->slots->kept_through, walk->intervals->output[q]));
+    move(walk, label, walk->intervals->output[q]);
 }
 
 // What a layer reads, made before `made_before`, is kept, or lives on as input.
@@ -308,6 +316,7 @@ static bool keep_layer(struct walk *walk, uint32_t layer, const struct label *la
     next.is_segment = false;
     next.bytes = add_clamped(
         next.bytes, slots_of(walk, walk->slots->kept, intervals->saved[layer + 1] - intervals->saved[layer]));
+    move(walk, &next, intervals->saved[layer + 1] - intervals->saved[layer]);
     next.bytes = add_clamped(next.bytes,
                              slots_of(walk, walk->slots->held, intervals->held[layer + 1] - intervals->held[layer]));
     if (interval_needs_input(intervals, layer))
@@ -407,6 +416,7 @@ static int by_time(const void *a, const void *b)
     order = order ? order : compare(x->bytes, y->bytes);
     order = order ? order : compare(x->transient, y->transient);
     order = order ? order : compare(x->life, y->life);
+    order = order ? order : compare(x->moved, y->moved);
     order = order ? order : compare(y->kept_set, x->kept_set);
     order = order ? order : compare(y->from, x->from);
     return order ? order : compare(x->parent, y->parent);
@@ -420,7 +430,7 @@ static int by_least(const void *a, const void *b)
 
 static bool beats(const struct label *a, const struct label *b)
 {
-    return a->bytes <= b->bytes && a->transient <= b->transient && a->life <= b->life
+    return a->bytes <= b->bytes && a->transient <= b->transient && a->life <= b->life && a->moved <= b->moved
         && (a->kept_set & b->kept_set) == b->kept_set;
 }
 
@@ -432,7 +442,7 @@ static bool is_beaten(const struct label *label, struct label *groups, size_t *g
     for (size_t i = 0; i < *group_count; i++) {
         if (beats(&groups[i], label))
             return true;
-        if (groups[i].transient == label->transient && groups[i].life == label->life
+        if (groups[i].transient == label->transient && groups[i].life == label->life && groups[i].moved == label->moved
             && groups[i].kept_set == label->kept_set)
             own = i;
     }
