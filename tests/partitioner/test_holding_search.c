@@ -253,10 +253,36 @@ static void write_and_read(const struct plan *plan, uint64_t trial)
     text_clear(&second);
 }
 
+// The best of all numbers of replicas of so many stages or fewer.
+static uint64_t best_replicas(const struct search_request *request, uint32_t *replicas, uint32_t stages, uint32_t left,
+                              uint64_t *plans)
+{
+    if (left == 0) {
+        struct search_request arranged = *request;
+        arranged.free = (struct search_freedom){ .replicas = false };
+        arranged.replicas = replicas;
+        arranged.stages = stages;
+        return stages <= request->profile->layer_count ? brute_force(&arranged, plans) : UINT64_MAX;
+    }
+    uint64_t best = UINT64_MAX;
+    for (replicas[stages] = 1; replicas[stages] <= left; replicas[stages]++) {
+        const uint64_t own = best_replicas(request, replicas, stages + 1, left - replicas[stages], plans);
+        best = own < best ? own : best;
+    }
+    return best;
+}
+
+static uint64_t best_of(const struct search_request *request, uint64_t *plans)
+{
+    uint32_t replicas[MOST_RANKS + 1];
+    return request->free.replicas ? best_replicas(request, replicas, 0, request->ranks, plans)
+                                  : brute_force(request, plans);
+}
+
 static void judge(const struct drawn *drawn, uint64_t trial, struct tally *tally)
 {
     struct error error = { 0 };
-    const uint64_t best = brute_force(&drawn->request, &tally->plans);
+    const uint64_t best = best_of(&drawn->request, &tally->plans);
     struct plan *plan = plan_search(&drawn->request, &error);
     if (!plan) {
         // Tied layers can leave too few cuts.
@@ -277,14 +303,25 @@ static void judge(const struct drawn *drawn, uint64_t trial, struct tally *tally
     plan_free(plan);
 }
 
-static void no_plan_is_better_than_one_that_is_proved(void **state)
+// Replicas to choose where there are three ranks and four micro-batches.
+static void set_free(struct drawn *drawn)
 {
-    (void)state;
-    uint64_t seed = 91;
+    struct search_request *request = &drawn->request;
+    if (request->ranks != 3 || strcmp(request->schedule, "pipedream") == 0 || request->micro_batches < 4)
+        return;
+    request->free.replicas = true;
+    request->replicas = NULL;
+    request->stages = 0;
+}
+
+static void try_requests(bool is_free, uint64_t seed, uint64_t trials)
+{
     struct tally tally = { 0 };
-    for (uint64_t trial = 0; trial < test_trials(300, 20000); trial++) {
+    for (uint64_t trial = 0; trial < trials; trial++) {
         struct drawn drawn;
         draw(&drawn, &seed);
+        if (is_free)
+            set_free(&drawn);
         judge(&drawn, trial, &tally);
         profile_free(drawn.profile);
         cluster_free(drawn.cluster);
@@ -294,8 +331,23 @@ static void no_plan_is_better_than_one_that_is_proved(void **state)
     assert_true(10 * tally.proved >= 9 * tally.found);
 }
 
+static void no_plan_is_better_than_one_that_is_proved(void **state)
+{
+    (void)state;
+    try_requests(false, 91, test_trials(240, 16000));
+}
+
+static void no_number_of_replicas_is_better_than_one_that_is_proved(void **state)
+{
+    (void)state;
+    try_requests(true, 92, test_trials(60, 4000));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(no_plan_is_better_than_one_that_is_proved) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_plan_is_better_than_one_that_is_proved),
+        cmocka_unit_test(no_number_of_replicas_is_better_than_one_that_is_proved),
+    };
     return cmocka_run_group_tests_name("holding_search", tests, NULL, NULL);
 }
