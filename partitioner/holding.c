@@ -61,8 +61,11 @@ void holding_say(const struct holding *holding, struct text *text)
         text_add(text, ", %s%s%s on the host", holding->optimizer_on_host ? "optimizer" : "",
                  holding->optimizer_on_host && holding->activations_on_host ? " and " : "",
                  holding->activations_on_host ? "activations" : "");
-    if (holding->window)
-        text_add(text, ", weights of %u layers at a time", holding->window);
+    if (holding->window) {
+        text_add(text, ", weights of ");
+        text_add_count(text, holding->window, "layer", "layers");
+        text_add(text, " at a time");
+    }
     if (holding->step_rate)
         text_add(text, ", updates at %s", rate_format(holding->step_rate, rate));
     if (holding->tied_apart)
