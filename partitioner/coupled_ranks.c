@@ -123,6 +123,7 @@ struct choosing {
     size_t *choice;
     uint32_t stages, spared;
     uint64_t capacity;
+    uint64_t host_rate;  // of what is kept, there and back; 0: it stays
 };
 
 static const struct recompute_choice *choice_of(const struct choosing *choosing, uint32_t i)
@@ -146,6 +147,13 @@ static uint64_t hardness(const struct choosing *choosing, uint32_t i)
     return choosing->spared == i ? SPARED : 1;
 }
 
+// What a choice takes of a stage's time: the recomputation, and the way of the rest to the host and back.
+static uint64_t time_of(const struct choosing *choosing, const struct recompute_choice *choice)
+{
+    const uint64_t moved = multiply_clamped(2, choice->away.moved_bytes);
+    return choice->forward_ns + (choosing->host_rate ? transfer_ns(moved, choosing->host_rate, 0) : 0);
+}
+
 // Each stage takes what is cheapest when a byte costs price / 2^24 ns.
 static void choose_at(struct choosing *choosing, unsigned __int128 price)
 {
@@ -155,7 +163,7 @@ static void choose_at(struct choosing *choosing, unsigned __int128 price)
         for (size_t c = 0; c < front->count; c++) {
             const struct recompute_choice *choice = &front->at[c];
             const unsigned __int128 cost =
-                ((unsigned __int128)choice->forward_ns * hardness(choosing, i) << 24)
+                ((unsigned __int128)time_of(choosing, choice) * hardness(choosing, i) << 24)
                 + price * add_clamped(choice->bytes, choice->workspace_bytes);
             if (cost < least) {
                 least = cost;
@@ -191,9 +199,12 @@ static bool use_what_is_left(struct choosing *choosing)
     size_t to = 0;
     for (uint32_t i = 0; i < choosing->stages; i++) {
         const size_t chosen = choosing->choice[i];
-        const uint64_t time = choice_of(choosing, i)->forward_ns;
-        for (size_t c = 0; c < chosen; c++) {
-            const uint64_t saved = (time - choosing->of[i]->front.at[c].forward_ns) * hardness(choosing, i);
+        const uint64_t time = time_of(choosing, choice_of(choosing, i));
+        // In order of the time of recomputation alone: where nothing is moved, what is behind saves nothing.
+        const size_t count = choosing->host_rate ? choosing->of[i]->front.count : chosen;
+        for (size_t c = 0; c < count; c++) {
+            const uint64_t own = time_of(choosing, &choosing->of[i]->front.at[c]);
+            const uint64_t saved = own < time ? (time - own) * hardness(choosing, i) : 0;
             choosing->choice[i] = c;
             if (saved > most && needs(choosing) <= choosing->capacity) {
                 most = saved;
@@ -215,6 +226,8 @@ static bool begin_choosing(struct coupled *coupled, struct choosing *choosing, c
     const uint32_t stages = coupled->placement->stage_at[rank + 1] - coupled->placement->stage_at[rank];
     *choosing = (struct choosing){ .stages = stages, .spared = state->decision.spared[rank],
                                    .capacity = coupled->capacity[rank] };
+    if (coupled->request->holding.activations_on_host)
+        choosing->host_rate = coupled->places[held[0]].host_bytes_per_second;
     choosing->of = calloc(stages, sizeof choosing->of[0]);
     choosing->choice = calloc(stages, sizeof choosing->choice[0]);
     if (!choosing->of || !choosing->choice)
@@ -257,6 +270,7 @@ bool coupled_choose(struct coupled *coupled, struct coupled_state *state, uint32
         return true;
     if (!fits_as_it_is(coupled, state, rank, &fits, error))
         return false;
+    fits &= !coupled->request->holding.activations_on_host;  // to run something again may be quicker than to move it
     state->lacks_bytes[rank] = 0;
     for (uint32_t at = placement->stage_at[rank]; fits && at < placement->stage_at[rank + 1]; at++) {
         state->choice[placement->held[at]] = NOT_RECOMPUTED;

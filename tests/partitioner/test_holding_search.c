@@ -279,6 +279,20 @@ static uint64_t best_of(const struct search_request *request, uint64_t *plans)
                                   : brute_force(request, plans);
 }
 
+// The evaluator sees a number that is changed.
+static void change_and_refuse(struct plan *plan, const struct profile *profile, uint64_t trial)
+{
+    struct plan_stage *stage = &plan->stages[trial % plan->stage_count];
+    uint64_t *const numbers[] = { &stage->memory.host_bytes, &stage->memory.optimizer_bytes, &stage->costs.step_ns,
+                                  &stage->costs.forward_ns, &stage->costs.reduce_ns, &stage->memory.weights_bytes };
+    struct error error = { 0 };
+    uint64_t *number = numbers[trial % (sizeof numbers / sizeof numbers[0])];
+    *number += 1;
+    if (plan_evaluate(plan, profile, &error) || error.kind != ERROR_ANSWER)
+        fail_msg("trial %d: a changed number is not seen: %s", (int)trial, error.text);
+    *number -= 1;
+}
+
 static void judge(const struct drawn *drawn, uint64_t trial, struct tally *tally)
 {
     struct error error = { 0 };
@@ -300,6 +314,7 @@ static void judge(const struct drawn *drawn, uint64_t trial, struct tally *tally
                  (unsigned long long)certificate->lower_bound_ns, certificate->proved ? "" : "not ",
                  (unsigned long long)best);
     write_and_read(plan, trial);
+    change_and_refuse(plan, drawn->profile, trial);
     plan_free(plan);
 }
 
