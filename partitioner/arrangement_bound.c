@@ -5,6 +5,7 @@
 //     before + own (F + B)                                    the way in and out, and its work
 //     own (F + B) + reduce                                    its work, and adding up
 //     before + F + after + B + (own - w) F + (own - 1) B      the first micro-batch goes on and comes back
+//     before + own / w (F + after + B)                        so does every w-th, each before the next leaves
 //
 // before, after: the least that one micro-batch takes in the stages on either side, with
 // the fastest of the links between them. Times are on the slowest of a stage's devices.
@@ -347,12 +348,16 @@ static uint64_t stage_bound(const struct arrangement_bounds *bounds, const struc
     if (before == UINT64_MAX || after == UINT64_MAX)
         return UINT64_MAX;
     const struct seat *seat = &seats[s];
+    // With an update for each micro-batch of a copy, it adds up that often.
+    const uint64_t reduces = bounds->generator->weights == WEIGHTS_FLUSH ? 1 : seat->own;
     const uint64_t f = forward_of(seat, first, end), b = backward_of(seat, first, end), work = seat->own * (f + b);
-    uint64_t most = larger(before + work, work + (seat->copies > 1 ? reduce_of(bounds, seat, first, end) : 0));
+    uint64_t most = larger(before + work, work + (seat->copies > 1 ? reduces * reduce_of(bounds, seat, first, end) : 0));
     if (bounds->has_backward) {
-        const uint64_t round = before + f + round_over(bounds, seat, end) + after + b;
+        const uint64_t round = f + round_over(bounds, seat, end) + after + b;
         const uint64_t f_left = seat->own - seat->ahead, b_left = seat->own - 1;
-        most = larger(most, round + larger(f_left * f + b_left * b, b_left * f + f_left * b));
+        const uint64_t trips = (seat->own + seat->ahead - 1) / seat->ahead;
+        most = larger(most, before + round + larger(f_left * f + b_left * b, b_left * f + f_left * b));
+        most = larger(most, before + trips * round + (b_left - (trips - 1) * seat->ahead) * larger(f, b));
     }
     return most;
 }
@@ -420,13 +425,22 @@ struct every {
     const struct arrangement_bounds *bounds;
     uint64_t speed;             // of the fastest device
     uint64_t rate, latency_ns;  // of the best of all levels, each for itself
+    bool is_gpipe;
+    uint64_t *rounds;           // running totals of F + B, of the least variants; layers + 1
     uint32_t *devices;          // the least for the layers before l; layers + 1
 };
+
+// On the fastest device, rounded down.
+static uint64_t below(const struct every *every, uint64_t ns)
+{
+    return every->speed == 1000 ? ns : (uint64_t)((wide)ns * 1000 / every->speed);
+}
 
 static struct every see_every(const struct arrangement_bounds *bounds)
 {
     const struct cluster *cluster = bounds->request->cluster;
-    struct every every = { .bounds = bounds, .latency_ns = UINT64_MAX };
+    struct every every = { .bounds = bounds, .latency_ns = UINT64_MAX,
+                           .is_gpipe = strcmp(bounds->request->schedule, "gpipe") == 0 };
     for (size_t i = 0; i < cluster->device_count; i++)
         every.speed = larger(every.speed, cluster->devices[i].speed_permille);
     for (size_t i = 0; i < cluster->level_count; i++) {
@@ -437,38 +451,52 @@ static struct every see_every(const struct arrangement_bounds *bounds)
     return every;
 }
 
-// The fewest ranks with which a stage of these layers stays within `limit_ns`; 0 if none do.
-static uint32_t fewest_ranks(const struct every *every, const struct totals *of, uint32_t first, uint32_t end,
-                             uint64_t limit_ns, uint32_t most)
+// A stage of these layers on so many ranks, of which no more than `left` ranks are it and
+// all behind it: the longest of its paths.
+static uint64_t path_of(const struct every *every, const struct totals *of, uint32_t first, uint32_t end, uint32_t ranks,
+                        uint32_t left)
 {
     const struct arrangement_bounds *bounds = every->bounds;
-    const uint64_t round = scaled(of->forward[end] - of->forward[first] + of->backward[end] - of->backward[first],
-                                  every->speed) - (every->speed != 1000);
-    const uint64_t in = (uint64_t)((wide)(bounds->least.forward[first] + bounds->least.backward[first]) * 1000
-                                   / every->speed);
-    const uint32_t m = bounds->request->micro_batches;
-    if (in + round > limit_ns)
-        return 0;
-    const uint64_t own = round == 0 || (limit_ns - in) / round > m ? m : (limit_ns - in) / round;
-    for (uint32_t r = (uint32_t)((m + own - 1) / own); r <= most; r++) {
-        const uint64_t bytes = reduced(bounds, r, of->weights[end] - of->weights[first]);
-        const uint64_t reduce = bytes == 0 || !bounds->has_backward ? 0 : transfer_ns(bytes, every->rate, every->latency_ns);
-        if (reduce > limit_ns)
-            return 0;
-        if ((m + r - 1) / r * round + reduce <= limit_ns)
-            return r;
+    const uint64_t f = below(every, of->forward[end] - of->forward[first]);
+    const uint64_t b = below(every, of->backward[end] - of->backward[first]);
+    const uint64_t rest = every->rounds[bounds->layers] - every->rounds[end], in = every->rounds[first];
+    const uint64_t own = (bounds->request->micro_batches + ranks - 1) / ranks, most_ahead = (left + ranks - 1) / ranks;
+    const uint64_t ahead = most_ahead < own && !every->is_gpipe ? most_ahead : own;
+    const uint64_t bytes = reduced(bounds, ranks, of->weights[end] - of->weights[first]);
+    const uint64_t reduce =
+        bytes == 0 || !bounds->has_backward ? 0 : transfer_ns(bytes, every->rate, every->latency_ns);
+    uint64_t most = larger(in + own * (f + b), own * (f + b) + reduce);
+    if (bounds->has_backward) {
+        const uint64_t round = f + b + rest, trips = (own + ahead - 1) / ahead;
+        most = larger(most, in + round + larger((own - ahead) * f + (own - 1) * b, (own - 1) * f + (own - ahead) * b));
+        most = larger(most, in + trips * round);
     }
-    return 0;
+    return most;
 }
 
+// The fewest devices with which a stage of these layers stays within the limit, behind those that are used;
+// UINT32_MAX if no number does. `is_possible`: a stage of more layers in front may.
 static uint32_t fewest_devices(const struct every *every, uint32_t first, uint32_t end, uint64_t limit_ns,
-                               uint32_t most)
+                               uint32_t used, bool *is_possible)
 {
+    const struct arrangement_bounds *bounds = every->bounds;
+    const uint32_t m = bounds->request->micro_batches, most = bounds->request->ranks;
     uint32_t fewest = UINT32_MAX;
-    for (size_t v = 0; v < every->bounds->names->count; v++) {
-        const uint32_t group = every->bounds->names->devices[v];
-        const uint32_t ranks = fewest_ranks(every, &every->bounds->of[v], first, end, limit_ns, most / group);
-        if (ranks > 0 && ranks * group < fewest)
+    for (size_t v = 0; v < bounds->names->count; v++) {
+        const struct totals *of = &bounds->of[v];
+        const uint32_t group = bounds->names->devices[v];
+        const uint64_t in = every->rounds[first];
+        const uint64_t round = below(every, of->forward[end] - of->forward[first])
+                             + below(every, of->backward[end] - of->backward[first]);
+        if (in + round > limit_ns)
+            continue;
+        const uint64_t own = round == 0 || (limit_ns - in) / round > m ? m : (limit_ns - in) / round;
+        uint32_t ranks = (uint32_t)((m + own - 1) / own);
+        *is_possible |= ranks * (uint64_t)group <= most;
+        while (used + (uint64_t)ranks * group <= most
+               && path_of(every, of, first, end, ranks, most - used) > limit_ns)
+            ranks++;
+        if (used + (uint64_t)ranks * group <= most && ranks * group < fewest)
             fewest = ranks * group;
     }
     return fewest;
@@ -478,19 +506,21 @@ static uint32_t fewest_devices(const struct every *every, uint32_t first, uint32
 static bool is_within(const struct every *every, uint64_t limit_ns)
 {
     const struct arrangement_bounds *bounds = every->bounds;
-    const uint32_t most = bounds->request->ranks;
     every->devices[0] = 0;
+    if (every->rounds[bounds->layers] > limit_ns)
+        return false;
     for (uint32_t end = 1; end <= bounds->layers; end++) {
+        bool is_possible = true;
         every->devices[end] = UINT32_MAX;
-        for (uint32_t first = end; first-- > 0 && bounds->can_cut[end];) {
-            const uint32_t own = fewest_devices(every, first, end, limit_ns, most);
-            if (own == UINT32_MAX)
-                break;
-            if (every->devices[first] != UINT32_MAX && every->devices[first] + own < every->devices[end])
-                every->devices[end] = every->devices[first] + own;
+        for (uint32_t first = end; first-- > 0 && bounds->can_cut[end] && is_possible;) {
+            is_possible = false;
+            const uint32_t used = every->devices[first];
+            const uint32_t own = fewest_devices(every, first, end, limit_ns, used < UINT32_MAX ? used : 0, &is_possible);
+            if (used < UINT32_MAX && own < UINT32_MAX && used + own < every->devices[end])
+                every->devices[end] = used + own;
         }
     }
-    return every->devices[bounds->layers] <= most;
+    return every->devices[bounds->layers] <= bounds->request->ranks;
 }
 
 static uint64_t work_of_all(const struct arrangement_bounds *bounds)
@@ -506,29 +536,40 @@ static uint64_t work_of_all(const struct arrangement_bounds *bounds)
     return work_bound(bounds, speeds, fastest);
 }
 
-bool arrangement_bound_of_all(struct arrangement_bounds *bounds, uint64_t *bound_ns, struct error *error)
+// The largest limit, to one part in 8192, that is known to be too low; nothing is below `low`.
+static uint64_t least_within(const struct every *every, uint64_t low)
 {
-    enum { MOST_LAYERS = 1200, PRECISION = 1 << 13 };
-    *bound_ns = bounds->generator->weights == WEIGHTS_FLUSH ? work_of_all(bounds) : 0;
-    if (*bound_ns == 0 || !bounds->generator->takes_replicas || bounds->layers > MOST_LAYERS)
-        return true;
-    struct every every = see_every(bounds);
-    every.devices = calloc((size_t)bounds->layers + 1, sizeof every.devices[0]);
-    if (!every.devices)
-        return error_no_memory(error, "the bounds of a plan");
-    uint64_t low = *bound_ns, high = 2 * low + 1;  // below `low` nothing is
-    while (!is_within(&every, high) && high < UINT64_MAX / 4) {
+    enum { PRECISION = 1 << 13 };
+    uint64_t high = 2 * low + 1;
+    while (!is_within(every, high) && high < UINT64_MAX / 4) {
         low = high;
         high *= 2;
     }
     while (high - low > low / PRECISION + 1) {
         const uint64_t middle = low + (high - low) / 2;
-        if (is_within(&every, middle))
+        if (is_within(every, middle))
             high = middle;
         else
             low = middle;
     }
-    *bound_ns = low;
+    return low;
+}
+
+bool arrangement_bound_of_all(struct arrangement_bounds *bounds, uint64_t *bound_ns, struct error *error)
+{
+    enum { MOST_LAYERS = 1200 };
+    *bound_ns = bounds->generator->weights == WEIGHTS_FLUSH ? work_of_all(bounds) : 0;
+    if (*bound_ns == 0 || !bounds->generator->takes_replicas || bounds->layers > MOST_LAYERS)
+        return true;
+    struct every every = see_every(bounds);
+    every.devices = calloc((size_t)bounds->layers + 1, sizeof every.devices[0]);
+    every.rounds = calloc((size_t)bounds->layers + 1, sizeof every.rounds[0]);
+    const bool good = (every.devices && every.rounds) || error_no_memory(error, "the bounds of a plan");
+    for (uint32_t l = 0; good && l <= bounds->layers; l++)
+        every.rounds[l] = below(&every, bounds->least.forward[l] + bounds->least.backward[l]);
+    if (good)
+        *bound_ns = least_within(&every, *bound_ns);
     free(every.devices);
-    return true;
+    free(every.rounds);
+    return good;
 }

@@ -36,7 +36,7 @@ struct many {
     struct intervals *of[ARRANGEMENT_MOST_VARIANTS + 1];  // of each variant
     struct profile *views[ARRANGEMENT_MOST_VARIANTS + 1];
     bool *can_cut;
-    bool takes_replicas;
+    bool takes_replicas, flushes;
     uint32_t layers, devices;
     uint64_t memory, speed;   // of a device; of unlike ones the least memory and the average speed
     uint64_t *fill;           // [devices used * (layers + 1) + layer]
@@ -46,6 +46,19 @@ struct many {
 };
 
 // --- seeds ----------------------------------------------------------------------------
+
+// What copies that stand beside each other take to add up their gradients.
+static uint64_t reduce_of(const struct many *many, uint64_t weights, uint32_t copies)
+{
+    const struct cluster *cluster = many->request->cluster;
+    size_t level = 0, span = cluster->level_count ? cluster->levels[0].size : 1;
+    while (level + 1 < cluster->level_count && span < copies)
+        span *= cluster->levels[++level].size;
+    const uint64_t bytes = holding_reduced_bytes(&many->request->holding, copies, weights);
+    return copies < 2 || cluster->level_count == 0 ? 0
+        : transfer_ns(multiply_clamped(copies - 1, bytes), cluster->levels[level].bytes_per_second,
+                      cluster->levels[level].latency_ns);
+}
 
 // How long a stage is busy, for itself and per iteration; 0 where it cannot fit.
 static uint64_t load_of(const struct many *many, size_t v, uint32_t first, uint32_t end, uint32_t ranks, uint32_t left)
@@ -62,11 +75,12 @@ static uint64_t load_of(const struct many *many, size_t v, uint32_t first, uint3
     uint64_t again = 0;
     if (fixed > many->memory)
         return 0;
+    const uint64_t reduce = reduce_of(many, of->weights[end] - of->weights[first], ranks);
     if (kept > many->memory - fixed) {
         const uint64_t lacks = kept - (many->memory - fixed);
         again = lacks >= kept ? 2 * forward : (uint64_t)((unsigned __int128)forward * lacks / kept);
     }
-    return own * (forward + backward + again) * 1000 / many->speed;
+    return own * (forward + backward + again) * 1000 / many->speed + (many->flushes ? reduce : own * reduce);
 }
 
 static uint64_t way_of(const struct many *many, uint32_t cut)
@@ -207,6 +221,14 @@ static void put_in_order(const struct many *many, enum sequence sequence, uint32
     }
 }
 
+// What is known of an arrangement before it is searched, where that is quickly worked out.
+static bool look_at(const struct many *many, struct arrangement *arrangement, struct error *error)
+{
+    enum { MOST_STEPS = 4000000 };
+    const uint64_t steps = (uint64_t)arrangement->stages * many->layers * many->layers;
+    return steps > MOST_STEPS || arrangement_bound(many->choosing->bounds, arrangement, error);
+}
+
 static bool add_seed(struct many *many, struct arrangement *seed, uint64_t estimate_ns, struct error *error)
 {
     const uint32_t *given = many->request->devices;
@@ -218,7 +240,8 @@ static bool add_seed(struct many *many, struct arrangement *seed, uint64_t estim
         seed->estimate_ns = estimate_ns;
         if (given && !many->request->free.devices)
             memcpy(devices, given, seed->device_count * sizeof devices[0]);
-        good = is_known(&many->seeds, seed) || arrangement_add(&many->seeds, seed, error);
+        good = is_known(&many->seeds, seed)
+            || (look_at(many, seed, error) && arrangement_add(&many->seeds, seed, error));
     }
     seed->devices = NULL;
     free(devices);
@@ -262,6 +285,26 @@ static uint64_t slowest_iteration(const struct many *many)
         * many->request->micro_batches / many->speed * 1000;
 }
 
+// Stages of as many ranks each: from one stage of all to a stage for each device.
+static bool seed_even(struct many *many, struct error *error)
+{
+    struct arrangement seed = { .device_count = many->devices, .ranks = many->devices };
+    seed.replicas = calloc((size_t)many->devices + 1, sizeof seed.replicas[0]);
+    seed.variants = calloc((size_t)many->devices + 1, sizeof seed.variants[0]);
+    bool good = (seed.replicas && seed.variants) || error_no_memory(error, "the arrangements of a plan");
+    for (uint32_t ranks = 1; good && many->request->free.replicas && ranks <= many->devices; ranks++) {
+        seed.stages = many->devices / ranks;
+        if (many->devices % ranks != 0 || seed.stages > many->layers || ranks > many->request->micro_batches)
+            continue;
+        for (uint32_t s = 0; s < seed.stages; s++)
+            seed.replicas[s] = ranks;
+        good = add_seed(many, &seed, slowest_iteration(many) / many->devices, error);
+    }
+    free(seed.replicas);
+    free(seed.variants);
+    return good;
+}
+
 // A schedule with its own way to lay stages on ranks: one arrangement for each sequence of devices.
 static bool seed_own(struct many *many, struct error *error)
 {
@@ -283,6 +326,8 @@ static bool make_seeds(struct many *many, struct error *error)
 {
     if (!many->takes_replicas)
         return seed_own(many, error);
+    if (!seed_even(many, error))
+        return false;
     uint64_t limit_ns = many->choosing->bound_ns;
     const uint64_t most = 2 * slowest_iteration(many) + 1;
     if (limit_ns == 0)
@@ -357,7 +402,13 @@ static bool take(struct many *many, struct move *move, struct arrangement *now, 
     const uint64_t before = many->choosing->best_ns;
     if (is_known(many->tried, &move->to) || choosing_must_stop(many->choosing))
         return false;
-    move->to.bound_ns = move->to.visits = 0;
+    move->to.bound_ns = move->to.estimate_ns = move->to.visits = 0;
+    if (!look_at(many, &move->to, error)) {
+        *failed = true;
+        return false;
+    }
+    if (move->to.bound_ns >= before || move->to.estimate_ns / 5 * 4 > before)
+        return false;
     if (!arrangement_add(many->tried, &move->to, error) || !try_one(many, &move->to, MOVE_PART, error)) {
         *failed = true;
         return false;
@@ -596,6 +647,7 @@ bool choosing_many(struct choosing *choosing, struct arrangements *tried, struct
                          .layers = (uint32_t)choosing->request->profile->layer_count,
                          .devices = choosing->request->ranks,
                          .takes_replicas = generator_find(choosing->request->schedule, error)->takes_replicas };
+    many.flushes = generator_find(choosing->request->schedule, error)->weights == WEIGHTS_FLUSH;
     size_t best = SIZE_MAX;
     const bool good = prepare(&many, error) && make_seeds(&many, error) && try_seeds(&many, &best, error)
                    && (best == SIZE_MAX || improve(&many, &many.seeds.at[best], error));

@@ -141,18 +141,38 @@ static uint64_t none_below(const struct coupled *coupled, const struct coupled_s
     return below && below < value ? below : value;
 }
 
+// Tries all decisions where that is quickly done; where something was in the way, such as
+// a front too long to list, looks for good ones after all.
+static bool prove_first(struct coupled *coupled, struct coupled_state *best, bool *proved, struct error *error)
+{
+    struct coupled_state begun = { 0 };
+    bool good = coupled_state_create(&begun, coupled, error);
+    if (good) {
+        coupled_state_copy(&begun, best, coupled);
+        good = coupled_prove(coupled, best, proved, error);
+    }
+    if (good && !*proved) {
+        good = coupled_improve(coupled, &begun, coupled->budget / 2, error);
+        if (good && coupled_is_better(&begun, best))
+            coupled_state_copy(best, &begun, coupled);
+    }
+    coupled_state_clear(&begun);
+    return good;
+}
+
 static struct plan *run(struct coupled *coupled, struct coupled_state *best, struct error *error)
 {
     uint64_t bound;
     bool proved = false;
     const bool is_brief = coupled->request->below_ns && coupled_is_small(coupled);
-    if (!coupled_bound(coupled, &bound, error) || !coupled_start(coupled, best, error)
-        || (!is_brief && !coupled_improve(coupled, best, coupled->budget / 2, error)))
+    if (!coupled_bound(coupled, &bound, error) || !coupled_start(coupled, best, error))
         return NULL;
-    if (best->most_lacking > 0 || best->value_ns > bound) {
-        if (!coupled_prove(coupled, best, &proved, error))
-            return NULL;
-    }
+    if (is_brief ? !prove_first(coupled, best, &proved, error)
+                 : !coupled_improve(coupled, best, coupled->budget / 2, error))
+        return NULL;
+    if (!is_brief && (best->most_lacking > 0 || best->value_ns > bound)
+        && !coupled_prove(coupled, best, &proved, error))
+        return NULL;
     bound = proved ? none_below(coupled, best) : bound;
     if (coupled->request->least_ns)
         *coupled->request->least_ns = bound;

@@ -1,0 +1,145 @@
+// Arrangements chosen for the least simulated time: replicas on PipeDream's profiles, beside
+// the one its authors shipped for VGG-16 on 16 (15-1); and chains of 500 layers on 64
+// devices, alike and of two speeds. Links of 1.25 GB/s and 12 GB/s; memory enough.
+//
+//     bench_arrangement             all
+//     bench_arrangement TEXT...     of all cases those whose names contain every TEXT
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/random.h"
+#include "partitioner/search.h"
+#include "profiler/import.h"
+
+#define FOLDER "../shared/data/partition/pipedream/"
+
+struct bench {
+    char **wanted;  // texts, all of them in the name of a case
+    int wanted_count;
+    struct error error;
+};
+
+static bool is_wanted(const struct bench *bench, const char *name)
+{
+    for (int i = 0; i < bench->wanted_count; i++)
+        if (!strstr(name, bench->wanted[i]))
+            return false;
+    return true;
+}
+
+// "3-1", ranks by stage.
+static void print_replicas(const struct plan *plan)
+{
+    for (size_t s = 0; s < plan->stage_count && s < 16; s++)
+        printf("%s%zu", s ? "-" : "  ", plan->stages[s].device_count);
+    printf("%s\n", plan->stage_count > 16 ? "-..." : "");
+    fflush(stdout);
+}
+
+static bool plan_once(struct bench *bench, const char *name, const struct search_request *request)
+{
+    if (!is_wanted(bench, name))
+        return true;
+    uint64_t work = 0;
+    struct search_request counted = *request;
+    counted.work = &work;
+    const clock_t since = clock();
+    struct plan *plan = plan_search(&counted, &bench->error);
+    const double seconds = (double)(clock() - since) / CLOCKS_PER_SEC;
+    printf("%-34s %6.2f s of CPU, %8llu units", name, seconds, (unsigned long long)work);
+    if (!plan) {
+        printf("  %s\n", bench->error.text);
+        const bool is_answer = bench->error.kind == ERROR_ANSWER;
+        bench->error = is_answer ? (struct error){ 0 } : bench->error;
+        return is_answer;
+    }
+    printf(" %12.3f ms  gap %6.2f %%%s", 1e-6 * (double)plan->certificate.value_ns, 100 * plan->certificate.gap,
+           plan->certificate.proved ? " (proved)" : "");
+    print_replicas(plan);
+    plan_free(plan);
+    return true;
+}
+
+static bool plan_graph(struct bench *bench, const char *graph, const char *schedule, uint32_t devices)
+{
+    char path[200], name[80];
+    snprintf(path, sizeof path, FOLDER "%s.graph.txt", graph);
+    snprintf(name, sizeof name, "%s %s %u devices", graph, schedule, devices);
+    struct profile *profile = import_pipedream(path, 1, &bench->error);
+    struct cluster *cluster = cluster_uniform(devices, (uint64_t)1 << 44, 5000, 1250000000, &bench->error);
+    static const uint32_t shipped[] = { 15, 1 };
+    struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedule, .ranks = devices,
+                                      .chunks = 1, .micro_batches = 4 * devices,
+                                      .holding.optimizer = OPTIMIZER_SGD, .free.replicas = true };
+    bool good = profile && cluster && plan_once(bench, name, &request);
+    if (good && devices == 16 && strcmp(graph, "vgg16") == 0) {
+        request.free.replicas = false;
+        request.replicas = shipped;
+        request.stages = 2;
+        snprintf(name, sizeof name, "%s %s as shipped", graph, schedule);
+        good = plan_once(bench, name, &request);
+    }
+    profile_free(profile);
+    cluster_free(cluster);
+    return good;
+}
+
+// Layers of 0.2 to 3 ms.
+static struct profile *make_chain(uint32_t layers, struct error *error)
+{
+    struct profile *profile = profile_create("chain", "fp32", 1, layers, error);
+    uint64_t seed = 1;
+    for (uint32_t l = 0; profile && l < layers; l++) {
+        const uint64_t forward = 200000 + random_below(&seed, 2800000), size = 1 + random_below(&seed, 31);
+        char name[20];
+        snprintf(name, sizeof name, "l%u", l);
+        profile->layers[l] = (struct profile_layer){
+            .name = strdup(name), .kind = strdup("block"), .forward_ns = forward, .backward_input_ns = forward,
+            .backward_weight_ns = forward, .backward_ns = 2 * forward, .parameter_bytes = size << 20,
+            .output_bytes = 4 << 20, .saved_bytes = size << 20, .input_kept = INPUT_KEPT_BOTH,
+            .workspace_bytes = 1 << 20, .backward_workspace_bytes = 2 << 20 };
+    }
+    if (profile && profile_rehash(profile, error))
+        return profile;
+    profile_free(profile);
+    return NULL;
+}
+
+static bool plan_chain(struct bench *bench, uint32_t layers, uint32_t devices, uint32_t factor, bool unlike)
+{
+    char name[80];
+    snprintf(name, sizeof name, "chain of %u 1f1b %u devices x%u%s", layers, devices, factor, unlike ? " unlike" : "");
+    struct profile *profile = make_chain(layers, &bench->error);
+    struct cluster *cluster = cluster_uniform(devices, (uint64_t)1 << 44, 5000, 12000000000, &bench->error);
+    for (uint32_t d = 0; unlike && cluster && d < devices; d += 4)
+        cluster->devices[d].speed_permille = 500;
+    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b",
+                                            .ranks = devices, .chunks = 1, .micro_batches = factor * devices,
+                                            .holding.optimizer = OPTIMIZER_SGD, .free.replicas = true,
+                                            .free.devices = unlike };
+    const bool good = profile && cluster && plan_once(bench, name, &request);
+    profile_free(profile);
+    cluster_free(cluster);
+    return good;
+}
+
+int main(int count, char **arguments)
+{
+    struct bench bench = { .wanted = arguments + 1, .wanted_count = count - 1 };
+    static const char *const graphs[] = { "vgg16", "gnmt" }, *const schedules[] = { "pipedream", "1f1b" };
+    bool good = true;
+    if (access(FOLDER, R_OK) != 0)
+        printf("skipped: the real profiles are not here (" FOLDER ")\n");
+    for (uint32_t devices = 4; good && access(FOLDER, R_OK) == 0 && devices <= 16; devices *= 2)
+        for (int i = 0; good && i < 4; i++)
+            good = plan_graph(&bench, graphs[i / 2], schedules[i % 2], devices);
+    for (uint32_t factor = 1; good && factor <= 8; factor *= 2)
+        good = plan_chain(&bench, 500, 64, factor, false);
+    good = good && plan_chain(&bench, 500, 64, 4, true) && plan_chain(&bench, 100, 16, 4, true);
+    if (!good)
+        fprintf(stderr, "bench_arrangement: %s\n", bench.error.text);
+    return good ? 0 : 3;
+}
