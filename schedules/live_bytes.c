@@ -240,8 +240,10 @@ IN_LINE uint64_t keep_result(struct live *live, struct action action, uint64_t s
         return bytes;
     if (arrived_ns <= start_ns)
         return 0;
-    live->failed |= !deliveries_push(&live->deliveries, (struct delivery){ arrived_ns, bytes });
-    live->soonest_ns = arrived_ns < live->soonest_ns ? arrived_ns : live->soonest_ns;
+    if (deliveries_push(&live->deliveries, (struct delivery){ arrived_ns, bytes }))
+        live->soonest_ns = arrived_ns < live->soonest_ns ? arrived_ns : live->soonest_ns;
+    else
+        live->failed = true;
     return bytes;
 }
 
