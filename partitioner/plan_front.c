@@ -185,8 +185,9 @@ static bool find_least(struct finding *finding, uint32_t ranks, uint64_t limit_b
     if (lacks_bytes == 0 || limit_bytes + lacks_bytes >= last_bytes)
         return true;
     uint64_t peak_bytes;
-    struct plan *plan = plan_under(finding, ranks, limit_bytes + lacks_bytes, &lacks_bytes, error);
-    const bool good = plan ? add_point(finding, plan, limit_bytes + lacks_bytes, &peak_bytes, error)
+    const uint64_t least_bytes = limit_bytes + lacks_bytes;
+    struct plan *plan = plan_under(finding, ranks, least_bytes, &lacks_bytes, error);
+    const bool good = plan ? add_point(finding, plan, least_bytes, &peak_bytes, error)
                            : error->kind == ERROR_NONE;
     plan_free(plan);
     return good;

@@ -251,6 +251,7 @@ static void a_coarser_front_is_a_part_of_it(void **state)
                 at++;
             assert_true(at < all->count);
             assert_true(some->points[i].peak_bytes >= all->points[at].peak_bytes);
+            assert_true(some->points[i].peak_bytes <= some->points[i].limit_bytes);
             assert_true(some->points[i].peak_bytes * 9 / 10 <= all->points[at].peak_bytes);
         }
         assert_int_equal(some->points[0].iteration_ns, all->points[0].iteration_ns);
