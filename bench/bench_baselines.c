@@ -1,0 +1,275 @@
+// Simulated time of our plans against the cuts of others: torchgpipe, DeepSpeed, as many
+// layers for each, and Megatron's hand layouts, on PipeDream's profiles, with ample memory
+// and with half as much again as anything needs. Prints Markdown for docs/numbers.md
+// (bench/baseline_numbers.sh puts it there).
+//
+// Their cuts get all the help ours have: the quickest recomputation, found exactly, with which
+// each stage fits. Exits with 1 where one of them is quicker than ours.
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "bench/baselines.h"
+#include "partitioner/order_plan.h"
+#include "partitioner/predict.h"
+#include "partitioner/recompute.h"
+#include "partitioner/reprice.h"
+#include "partitioner/search_problem.h"
+#include "profiler/import.h"
+
+#define FOLDER "../shared/data/partition/pipedream/"
+#define BUDGET 1000000
+#define MOST_LABELS 20000
+
+enum { BASELINES = 4, MOST_RANKS = 16 };
+
+static const char *const graphs[] = { "alexnet", "gnmt", "gnmt_large", "inception_v3", "resnet50", "vgg16", NULL };
+static const uint32_t ranks[] = { 4, 8, 16, 0 };
+static const char *const schedules[] = { "1f1b", "gpipe", NULL };
+
+// Over all cases of one memory.
+struct tally {
+    unsigned cases, does_not_fit[BASELINES], worse[BASELINES], quicker;
+    double sum[BASELINES], most[BASELINES];
+};
+
+static int fail(const struct error *error)
+{
+    fprintf(stderr, "bench_baselines: %s\n", error->text);
+    return 3;
+}
+
+// --- loads --------------------------------------------------------------------------------
+
+static uint64_t *layer_times(const struct profile *profile, struct error *error)
+{
+    uint64_t *times = calloc(profile->layer_count, sizeof times[0]);
+    if (!times)
+        error_no_memory(error, "a bench");
+    for (size_t l = 0; times && l < profile->layer_count; l++)
+        times[l] = profile->layers[l].forward_ns + profile->layers[l].backward_ns;
+    return times;
+}
+
+// Without layers that take no time, such as the input.
+static uint32_t leave_out_idle(uint64_t *times, uint32_t count)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (times[i] > 0)
+            times[kept++] = times[i];
+    return kept;
+}
+
+static bool print_loads(const struct profile *profile, struct error *error)
+{
+    uint64_t *times = layer_times(profile, error);
+    bool good = times != NULL;
+    const uint32_t layers = good ? leave_out_idle(times, (uint32_t)profile->layer_count) : 0;
+    if (good)
+        printf("| %s |", profile->model);
+    for (unsigned b = 0; good && b < BASELINES; b++) {
+        for (size_t i = 0; good && ranks[i]; i++) {
+            uint32_t cuts[MOST_RANKS + 1];
+            good = baselines[b].cut(times, layers, ranks[i], cuts) || error_no_memory(error, "a bench");
+            if (good)
+                printf("%s%.3f", i ? " / " : " ", (double)baseline_load(times, ranks[i], cuts)
+                                                     / (double)baseline_least_load(times, layers, ranks[i]));
+        }
+        printf(" |");
+    }
+    printf("\n");
+    free(times);
+    return good;
+}
+
+// --- time ---------------------------------------------------------------------------------
+
+struct contest {
+    const struct search_request *request;
+    struct intervals *intervals;
+    struct slots *slots;
+    const uint64_t *times;
+};
+
+// The plan of these cuts with the quickest recomputation that fits each stage; *plan is NULL where none does.
+static bool plan_cuts(const struct contest *contest, const uint32_t *cuts, struct plan **plan, struct error *error)
+{
+    const struct search_request *request = contest->request;
+    *plan = search_begin_plan(request, request->ranks, error);
+    bool good = *plan != NULL, fits = good;
+    for (uint32_t s = 0; fits && s < request->ranks; s++) {
+        struct recompute_list list;
+        uint64_t work = 0;
+        good = recompute_search(contest->intervals, cuts[s], cuts[s + 1], &contest->slots[s],
+                                request->cluster->devices[s].memory_bytes, RECOMPUTE_LEAST, MOST_LABELS, &work, &list,
+                                error);
+        fits = good && list.count > 0;
+        if (fits)
+            fits = good = plan_set_stage(*plan, s, request->profile, (struct segment){ cuts[s], cuts[s + 1] }, s,
+                                         list.at[0].segments, list.at[0].count, error);
+        if (good || list.at)
+            recompute_list_clear(&list);
+    }
+    good = good && (!fits || plan_price(*plan, request->profile, error));
+    if (!good || !fits) {
+        plan_free(*plan);
+        *plan = NULL;
+    }
+    return good;
+}
+
+static bool print_baseline(const struct contest *contest, unsigned b, const struct plan *ours, struct tally *tally,
+                           struct error *error)
+{
+    const struct search_request *request = contest->request;
+    uint32_t cuts[MOST_RANKS + 1];
+    struct plan *plan;
+    if (!baselines[b].cut(contest->times, (uint32_t)request->profile->layer_count, request->ranks, cuts))
+        return error_no_memory(error, "a bench");
+    if (!plan_cuts(contest, cuts, &plan, error))
+        return false;
+    if (!plan) {
+        tally->does_not_fit[b]++;
+        printf(" does not fit |");
+        return true;
+    }
+    const double slower = 100 * ((double)plan->iteration_ns / (double)ours->iteration_ns - 1);
+    tally->quicker += plan->iteration_ns < ours->iteration_ns;
+    tally->worse[b] += plan->iteration_ns > ours->iteration_ns;
+    tally->sum[b] += slower;
+    tally->most[b] = slower > tally->most[b] ? slower : tally->most[b];
+    printf(" %+.1f %% |", slower);
+    plan_free(plan);
+    return true;
+}
+
+static void print_ours(const struct search_request *request, const struct plan *ours)
+{
+    const struct certificate *certificate = &ours->certificate;
+    printf("| %s | %u | %s | %.1f GiB | %.1f ms | ", request->profile->model, request->ranks, request->schedule,
+           (double)request->cluster->devices[0].memory_bytes / (1 << 30), 1e-6 * (double)ours->iteration_ns);
+    if (certificate->proved)
+        printf("proved |");
+    else
+        printf("%.1f %% |", 100 * certificate->gap);
+}
+
+static bool compete(const struct search_request *request, const uint64_t *times, struct tally *tally,
+                    struct error *error)
+{
+    struct contest contest = { .request = request, .times = times };
+    struct plan *ours = plan_search_orders(request, error);
+    contest.intervals = ours ? intervals_create(request->profile, &request->holding, error) : NULL;
+    contest.slots = contest.intervals
+        ? predict_slots(request->schedule, request->ranks, 1, request->micro_batches, error) : NULL;
+    bool good = contest.slots != NULL;
+    if (good)
+        print_ours(request, ours);
+    for (unsigned b = 0; good && b < BASELINES; b++)
+        good = print_baseline(&contest, b, ours, tally, error);
+    printf("\n");
+    fflush(stdout);
+    tally->cases++;
+    free(contest.slots);
+    intervals_free(contest.intervals);
+    plan_free(ours);
+    return good;
+}
+
+// The least memory of each device in which a plan is found: from a byte on as much more as is
+// lacking, which is at least so much, or a sixteenth where that is not known.
+static bool find_least_bytes(const struct search_request *given, struct cluster *cluster, uint64_t *bytes,
+                             struct error *error)
+{
+    struct search_request request = *given;
+    for (*bytes = 1;;) {
+        struct search_shortage shortage = { 0 };
+        struct error why = { 0 };
+        request.shortage = &shortage;
+        for (size_t i = 0; i < cluster->device_count; i++)
+            cluster->devices[i].memory_bytes = *bytes;
+        struct plan *plan = plan_search(&request, &why);
+        plan_free(plan);
+        if (plan)
+            return true;
+        if (why.kind != ERROR_ANSWER)
+            return error_set_kind(error, why.kind, "%s", why.text);
+        *bytes += shortage.is_known && shortage.lacks_bytes > *bytes / 16 ? shortage.lacks_bytes : *bytes / 16 + 1;
+    }
+}
+
+static bool compete_all(const struct profile *profile, bool is_tight, struct tally *tally, struct error *error)
+{
+    uint64_t *times = layer_times(profile, error);
+    bool good = times != NULL;
+    for (size_t i = 0; good && ranks[i]; i++) {
+        for (size_t k = 0; good && schedules[k]; k++) {
+            uint64_t bytes = (uint64_t)1 << 40;
+            struct cluster *cluster = cluster_uniform(ranks[i], bytes, 5000, 12000000000, error);
+            const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedules[k],
+                                                    .ranks = ranks[i], .chunks = 1, .micro_batches = 2 * ranks[i],
+                                                    .holding.optimizer = OPTIMIZER_SGD, .budget = BUDGET };
+            good = cluster && (!is_tight || find_least_bytes(&request, cluster, &bytes, error));
+            for (size_t d = 0; good && d < ranks[i]; d++)
+                cluster->devices[d].memory_bytes = is_tight ? bytes + bytes / 2 : bytes;
+            good = good && compete(&request, times, tally, error);
+            cluster_free(cluster);
+        }
+    }
+    free(times);
+    return good;
+}
+
+// --- the whole ----------------------------------------------------------------------------
+
+static void print_tally(const struct tally *tally)
+{
+    printf("\nOf %u cases", tally->cases);
+    for (unsigned b = 0; b < BASELINES; b++) {
+        const unsigned fits = tally->cases - tally->does_not_fit[b];
+        printf("%s %s is slower in %u (by %.1f %% on average where it fits, by up to %.1f %%) and does not fit in %u",
+               b ? ";" : "", baselines[b].name, tally->worse[b], fits ? tally->sum[b] / fits : 0, tally->most[b],
+               tally->does_not_fit[b]);
+    }
+    printf(". Any of them is quicker than ours in %u.\n", tally->quicker);
+}
+
+static bool run_part(int part, struct tally *tally, struct error *error)
+{
+    static const char *const heads[] = { "Ample memory", "One and a half times the least memory that any plan fits in" };
+    if (part == 0)
+        printf("Largest part against the least possible (forward and backward, 4 / 8 / 16 parts; layers that take time):\n\n"
+               "| profile | torchgpipe | DeepSpeed | even counts | Megatron |\n|---|---|---|---|---|\n");
+    else
+        printf("\n%s:\n\n| profile | ranks | schedule | memory | ours | gap | torchgpipe | DeepSpeed | even counts |"
+               " Megatron |\n|---|---|---|---|---|---|---|---|---|---|\n", heads[part - 1]);
+    bool good = true;
+    for (size_t i = 0; good && graphs[i]; i++) {
+        char path[200];
+        snprintf(path, sizeof path, FOLDER "%s.graph.txt", graphs[i]);
+        struct profile *profile = import_pipedream(path, 1, error);
+        good = profile && (part == 0 ? print_loads(profile, error) : compete_all(profile, part == 2, tally, error));
+        profile_free(profile);
+    }
+    return good;
+}
+
+int main(void)
+{
+    struct error error = { 0 };
+    bool quicker = false;
+    if (access(FOLDER, R_OK) != 0) {
+        printf("skipped: the real profiles are not here (" FOLDER ")\n");
+        return 0;
+    }
+    for (int part = 0; part < 3; part++) {
+        struct tally tally = { 0 };
+        if (!run_part(part, &tally, &error))
+            return fail(&error);
+        if (part > 0)
+            print_tally(&tally);
+        quicker |= tally.quicker > 0;
+    }
+    return quicker;
+}
