@@ -81,19 +81,25 @@ static bool copy_stage(struct plan *to, size_t s, const struct plan *from, const
                        struct error *error)
 {
     const struct plan_stage *stage = &from->stages[s];
-    for (size_t i = 0; i < stage->device_count; i++)
+    for (size_t i = 0; i < stage->device_count * plan_stage_group(stage); i++)
         if (stage->devices[i] >= to->cluster->device_count)
             return error_set(error, "its stage %zu is on device %u, but the cluster has %zu devices",
                                   s, stage->devices[i], to->cluster->device_count);
     return plan_set_stage(to, s, profile, (struct segment){ stage->first, stage->end }, stage->devices[0],
                           stage->recompute, stage->recompute_count, error)
-        && plan_set_devices(to, s, stage->devices, stage->device_count, error);
+        && plan_set_variant(to, s, stage->variant, stage->devices, stage->device_count, plan_stage_group(stage), error);
 }
 
-static bool copy_decision(struct plan *to, const struct plan *from, const struct profile *profile, struct error *error)
+static bool copy_decision(struct plan *to, const struct plan *from, const struct search_request *request,
+                          struct error *error)
 {
+    const struct search_freedom *free = &request->free;
+    if (from->ranks != to->ranks && !free->fewer && !free->replicas && !free->variants)
+        return error_set(error, "the plan is for %u ranks, not %u", from->ranks, to->ranks);
+    to->ranks = from->ranks;
     if (!to->chunks)
         to->chunks = from->chunks;
+    const struct profile *profile = request->profile;
     if (!give_order(to, from, profile, error))
         return false;
     // Of an order whose stages are not set yet nothing else is known.
@@ -110,7 +116,7 @@ struct plan *plan_reprice(const struct plan *plan, const struct search_request *
     if (!search_check(request, error))
         return NULL;
     struct plan *again = search_begin_plan(request, plan->stage_count, error);
-    if (again && copy_decision(again, plan, request->profile, error) && plan_price(again, request->profile, error))
+    if (again && copy_decision(again, plan, request, error) && plan_price(again, request->profile, error))
         return again;
     plan_free(again);
     return NULL;
@@ -119,8 +125,9 @@ struct plan *plan_reprice(const struct plan *plan, const struct search_request *
 static bool same_stage(const struct plan_stage *a, const struct plan_stage *b)
 {
     if (a->first != b->first || a->end != b->end || a->device_count != b->device_count
-        || a->recompute_count != b->recompute_count
-        || memcmp(a->devices, b->devices, a->device_count * sizeof a->devices[0]) != 0)
+        || a->recompute_count != b->recompute_count || plan_stage_group(a) != plan_stage_group(b)
+        || !a->variant != !b->variant || (a->variant && strcmp(a->variant, b->variant) != 0)
+        || memcmp(a->devices, b->devices, a->device_count * plan_stage_group(a) * sizeof a->devices[0]) != 0)
         return false;
     for (uint32_t i = 0; i < a->end - a->first; i++)
         if (strcmp(a->layers[i], b->layers[i]) != 0)
