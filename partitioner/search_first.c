@@ -224,6 +224,8 @@ bool search_first(struct search *search, struct error *error)
     bool good = decision_create(&dive.decision, problem->ranks, error) && decision_create(&start, problem->ranks, error);
     if (!dive.rows)
         good = error_no_memory(error, "a search");
+    good = good && search_seeds(search, error);
+    const uint64_t seeded = search->best_ns;
     for (int way = 0; good && way < 2; way++) {
         dive.from_last = way == 0;
         dive.until = problem->work + FIRST_WORK;
@@ -232,6 +234,10 @@ bool search_first(struct search *search, struct error *error)
             continue;
         decision_copy(&start, &dive.decision, problem->ranks);
         descend(&dive, &start, search_score(search, &start));
+    }
+    if (good && seeded != NO_WAY && search->best_ns == seeded) {
+        decision_copy(&start, &search->best, problem->ranks);
+        descend(&dive, &start, seeded);
     }
     if (good && search->best_ns != NO_WAY)
         wander(&dive, &start);

@@ -4,6 +4,7 @@
 //     search.c         the whole, and the plan that comes of it
 //     search_first.c   a first good plan: straight by bounds, then small moves
 //     search_loops.c   a bound, and better plans, by ruling out what loops through stages take
+//     search_seeds.c   the same from even stages, where memory is tight
 //     search_nodes.c   nodes in order of their bounds, until none is left
 //     search_async.c   what is known where the objective is a difference of times
 #ifndef PARTITIONER_SEARCH_STATE_H
@@ -44,6 +45,9 @@ void decision_copy(struct decision *to, const struct decision *from, uint32_t ra
 uint64_t search_score(struct search *search, const struct decision *decision);
 
 void search_lose(struct search *search, uint64_t bound_ns);
+
+// Tries plans of even stages (search_seeds.c), and small moves from them.
+bool search_seeds(struct search *search, struct error *error);
 
 // Finds a good plan quickly, or none.
 bool search_first(struct search *search, struct error *error);
