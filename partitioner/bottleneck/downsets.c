@@ -388,40 +388,6 @@ uint64_t *downsets_sum(const struct downsets *downsets, const uint64_t *value, s
     return sum;
 }
 
-// Puts the nodes of one stage behind those that stand: again and again the lowest
-// that reads nothing that is still to come.
-static size_t order_stage(const struct graph *graph, const uint64_t *stage, uint64_t *placed, uint32_t *order)
-{
-    const size_t words = graph->words;
-    size_t count = 0;
-    for (bool again = true; again;) {
-        again = false;
-        for (size_t n = 0; n < graph->node_count && !again; n++) {
-            const uint64_t bit = (uint64_t)1 << (n % 64);
-            if (!(stage[n / 64] & bit) || (placed[n / 64] & bit) || !is_within(graph->reads + n * words, placed, words))
-                continue;
-            placed[n / 64] |= bit;
-            order[count++] = (uint32_t)n;
-            again = true;
-        }
-    }
-    return count;
-}
-
-bool downsets_order(const struct downsets *downsets, const struct downset_graph *from, const uint32_t *path,
-                    size_t path_count, uint32_t *order, struct error *error)
-{
-    struct graph graph;
-    uint64_t *placed = calloc(downsets->words + 1, sizeof placed[0]);
-    const bool good = graph_create(&graph, from, error) && (placed || error_no_memory(error, "an order of layers"));
-    size_t count = 0;
-    for (size_t i = 0; good && i < path_count; i++)
-        count += order_stage(&graph, downsets_set(downsets, path[i]), placed, order + count);
-    graph_clear(&graph);
-    free(placed);
-    return good;
-}
-
 // --- pairs ---------------------------------------------------------------------
 
 bool downset_walk_create(struct downset_walk *walk, const struct downsets *downsets, struct error *error)

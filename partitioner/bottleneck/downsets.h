@@ -81,12 +81,6 @@ bool downsets_within(const struct downsets *downsets, size_t inner, size_t outer
 // For each downset the sum over its nodes of `value`, in one pass; freed by free().
 uint64_t *downsets_sum(const struct downsets *downsets, const uint64_t *value, struct error *error);
 
-// An order of the nodes in which the downsets `path`, each within the next, the last of
-// them all nodes, are beginnings: node numbers, the lowest that may stand at a place
-// first. `order` has room for all nodes; edges as in the graph.
-bool downsets_order(const struct downsets *downsets, const struct downset_graph *graph, const uint32_t *path,
-                    size_t path_count, uint32_t *order, struct error *error);
-
 // --- pairs ---------------------------------------------------------------------
 
 // Runs over the downsets within one downset, itself left out, or over those it is

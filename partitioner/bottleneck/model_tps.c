@@ -230,6 +230,14 @@ static bool try_stage(struct search *search, uint32_t inner, uint32_t outer, str
     return true;
 }
 
+// Whether the stage might lead to a state with fewer machines than are known, with `least` behind it. Only where a
+// replica is one machine is that all there is to say of a state.
+static bool is_useful(const struct search *search, uint32_t inner, uint32_t outer, uint32_t least)
+{
+    const double most = (double)search->fewest[inner] - 1 - least;  // that the stage may be on
+    return !search->is_plain || (most >= 1 && work_between(search, inner, outer) < search->limit * most * (1 + 0x1p-40));
+}
+
 static bool try_stages(struct search *search, uint32_t outer, struct error *error)
 {
     const uint32_t least = search->live[0].machines;
@@ -239,12 +247,14 @@ static bool try_stages(struct search *search, uint32_t outer, struct error *erro
     downset_walk_down(&search->walk, outer);
     while (downset_walk_next(&search->walk, &inner)) {
         const struct tps_stage stage = { .inner = inner, .outer = outer, .in_flight = least > 0 ? 2 : 1 };
-        if (!(work_between(search, inner, outer) < search->limit * most * (1 + 0x1p-40))
-            || !tps_can_fit(search->floors, stage))
+        if (!(work_between(search, inner, outer) < search->limit * most * (1 + 0x1p-40)))
             downset_walk_prune(&search->walk);
-        else if (search->view.may_cut[inner] && !(search->is_plain && search->fewest[inner] <= least + 1)
-                 && is_hopeful(search, inner, least + 1)
-                 && !try_stage(search, inner, outer, error))
+        else if (!search->view.may_cut[inner] || !is_useful(search, inner, outer, least)
+                 || !is_hopeful(search, inner, least + 1))
+            continue;
+        else if (!tps_can_fit(search->floors, stage))
+            downset_walk_prune(&search->walk);
+        else if (!try_stage(search, inner, outer, error))
             return false;
     }
     return true;
