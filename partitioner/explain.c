@@ -7,6 +7,7 @@
 #include "common/number.h"
 #include "partitioner/evaluate.h"
 #include "partitioner/stage_cost.h"
+#include "partitioner/variant.h"
 #include "schedules/board.h"
 
 const char *const binding_names[] = { "stage", "largest layer", "memory", "link", NULL };
@@ -42,7 +43,7 @@ static uint64_t fastest_speed(const struct plan *plan)
 {
     uint64_t speed = 1;
     for (size_t s = 0; s < plan->stage_count; s++) {
-        for (size_t i = 0; i < plan->stages[s].device_count; i++) {
+        for (size_t i = 0; i < plan_stage_seats(&plan->stages[s]); i++) {
             const uint64_t own = plan->cluster->devices[plan->stages[s].devices[i]].speed_permille;
             speed = own > speed ? own : speed;
         }
@@ -58,6 +59,26 @@ static uint64_t layer_ns(const struct profile_layer *layer, uint64_t speed, bool
     return stage_scaled_ns(layer->forward_ns, speed) + (forward_only ? 0 : stage_scaled_ns(backward, speed));
 }
 
+// The largest of a stage's layers, as its variant has them, becomes the largest of all if it is.
+static bool find_layer_of(const struct plan *plan, const struct profile *profile, uint32_t s, uint32_t copies,
+                          bool forward_only, struct largest_layer *largest, struct error *error)
+{
+    const uint64_t speed = fastest_speed(plan);
+    struct profile *view = variant_of(profile, plan->stages[s].variant, error);
+    for (uint32_t l = plan->stages[s].first; view && l < plan->stages[s].end; l++) {
+        const uint64_t each = layer_ns(&view->layers[l], speed, forward_only);
+        const uint64_t ns = multiply_clamped(each, plan->micro_batches) / copies;
+        if (l > 0 && ns <= largest->ns)
+            continue;
+        largest->ns = ns;
+        largest->stage = s;
+        snprintf(largest->name, sizeof largest->name, "%s", view->layers[l].name);
+    }
+    const bool good = view != NULL;
+    variant_free(view);
+    return good;
+}
+
 static bool find_layer(const struct explain_request *request, const struct balance *balance,
                        struct explanation *explanation, struct error *error)
 {
@@ -65,21 +86,11 @@ static bool find_layer(const struct explain_request *request, const struct balan
     struct profile *made;
     const struct profile *profile = plan_ordered(plan, request->profile, &made, error);
     struct schedule *order = profile ? plan_schedule(plan, plan->micro_batches, false, error) : NULL;
-    const uint64_t speed = fastest_speed(plan);
-    for (uint32_t s = 0; order && s < plan->stage_count; s++) {
-        const bool forward_only = schedule_is_forward_only(order);
-        for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end; l++) {
-            const uint64_t each = layer_ns(&profile->layers[l], speed, forward_only);
-            const uint64_t ns = multiply_clamped(each, plan->micro_batches) / placement_copies(balance->placement, s);
-            if (l > 0 && ns <= explanation->layer.ns)
-                continue;
-            explanation->layer.ns = ns;
-            explanation->layer.stage = s;
-            snprintf(explanation->layer.name, sizeof explanation->layer.name, "%s", profile->layers[l].name);
-        }
-    }
+    bool good = order != NULL;
+    for (uint32_t s = 0; good && s < plan->stage_count; s++)
+        good = find_layer_of(plan, profile, s, placement_copies(balance->placement, s), schedule_is_forward_only(order),
+                             &explanation->layer, error);
     explanation->layer.share = (double)explanation->layer.ns / (double)plan->iteration_ns;
-    const bool good = order != NULL;
     schedule_free(order);
     profile_free(made);
     return good;

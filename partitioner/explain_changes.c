@@ -301,9 +301,11 @@ static bool change_micro_batches(struct changing *changing)
 // Another number of ranks has other replicas and devices: the search is to choose them, if there were any.
 static void let_arrange(struct search_request *search)
 {
-    search->free.replicas = search->replicas != NULL;
-    search->free.devices = search->devices != NULL;
+    search->free.replicas |= search->replicas != NULL;
+    search->free.devices |= search->devices != NULL;
+    search->free.variants |= search->variants != NULL;
     search->replicas = search->devices = NULL;
+    search->variants = NULL;
 }
 
 static bool try_ranks(struct changing *changing, uint32_t ranks)

@@ -217,7 +217,9 @@ static void let_arrange(struct search_request *search)
 {
     search->free.replicas |= search->replicas != NULL;
     search->free.devices |= search->devices != NULL;
+    search->free.variants |= search->variants != NULL;
     search->replicas = search->devices = NULL;
+    search->variants = NULL;
 }
 
 static bool probe_ranks(struct finding *finding, uint32_t ranks, struct probe *result)

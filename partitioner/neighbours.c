@@ -8,6 +8,7 @@
 #include "partitioner/predict.h"
 #include "partitioner/recompute.h"
 #include "partitioner/search_problem.h"
+#include "partitioner/variant.h"
 #include "partitioner/what_if.h"
 #include "schedules/lower.h"
 
@@ -25,7 +26,6 @@ struct sight {
     const struct profile *ordered;  // as the plan's layers stand
     struct plan *copy;  // the neighbour that is looked at
     struct placement *placement;
-    struct intervals *intervals;
     struct slots *slots;  // of each stage
     bool *can_cut;
 };
@@ -60,8 +60,7 @@ static bool begin(struct sight *sight, struct error *error)
     const struct search_request request = { .profile = sight->ordered, .schedule = sight->plan->schedule, .ranks = 1 };
     sight->copy = what_if_copy(sight->plan, error);
     sight->placement = sight->copy ? plan_placement(sight->plan, error) : NULL;
-    sight->intervals = sight->placement ? intervals_create(sight->ordered, &sight->plan->holding, error) : NULL;
-    sight->slots = sight->intervals ? slots_of(sight->plan, error) : NULL;
+    sight->slots = sight->placement ? slots_of(sight->plan, error) : NULL;
     sight->can_cut = sight->slots ? search_cuts(&request, 1, error) : NULL;
     return sight->can_cut != NULL;
 }
@@ -70,7 +69,6 @@ static void end(struct sight *sight)
 {
     plan_free(sight->copy);
     placement_free(sight->placement);
-    intervals_free(sight->intervals);
     free(sight->slots);
     free(sight->can_cut);
     profile_free(sight->made);
@@ -145,13 +143,27 @@ static bool price_of(struct sight *sight, uint32_t s, struct price *price, struc
 
 // --- ways to recompute, from the quickest to the smallest -----------------------------
 
-static bool front_of(struct sight *sight, uint32_t s, struct recompute_list *front, struct error *error)
+static bool list_ways(struct sight *sight, uint32_t s, const struct profile *view, struct recompute_list *front,
+                      struct error *error)
 {
     const struct plan_stage *stage = &sight->copy->stages[s];
+    struct intervals *intervals = intervals_create(view, &sight->plan->holding, error);
     uint64_t work = 0;
-    sight->intervals->replicas = placement_copies(sight->placement, s);
-    if (!recompute_search(sight->intervals, stage->first, stage->end, &sight->slots[s], MOST_BYTES, RECOMPUTE_FRONT,
-                          FRONT_LABELS, &work, front, error))
+    if (!intervals)
+        return false;
+    intervals->replicas = placement_copies(sight->placement, s);
+    const bool good = recompute_search(intervals, stage->first, stage->end, &sight->slots[s], MOST_BYTES,
+                                       RECOMPUTE_FRONT, FRONT_LABELS, &work, front, error);
+    intervals_free(intervals);
+    return good;
+}
+
+static bool front_of(struct sight *sight, uint32_t s, struct recompute_list *front, struct error *error)
+{
+    struct profile *view = variant_of(sight->ordered, sight->copy->stages[s].variant, error);
+    const bool good = view && list_ways(sight, s, view, front, error);
+    variant_free(view);
+    if (!good)
         return false;
     // Only those that are smaller than all quicker ones.
     uint64_t least = UINT64_MAX;

@@ -96,9 +96,10 @@ static void format_times(const struct plan *plan, size_t s, char line[LINE_SIZE]
 {
     const struct plan_stage *stage = &plan->stages[s];
     char f[NUMBER_SIZE], b[NUMBER_SIZE], r[NUMBER_SIZE];
-    snprintf(line, LINE_SIZE, "%10s  %10s  %10s%s", time_format(stage->costs.forward_ns, f),
+    snprintf(line, LINE_SIZE, "%10s  %10s  %10s%s%.60s%s", time_format(stage->costs.forward_ns, f),
              time_format(stage->costs.backward_ns, b),
              stage->recompute_count ? time_format(stage->costs.recompute_ns, r) : "-",
+             stage->variant ? "  variant " : "", stage->variant ? stage->variant : "",
              is_busiest(plan, s) ? "  < busiest" : "");
 }
 

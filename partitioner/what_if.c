@@ -33,16 +33,49 @@ static bool set_replicas(const struct plan *plan, struct question *question, str
     return true;
 }
 
+// Of each rank the devices of its copy of a stage, one or a group.
+static void list_devices(const struct plan *plan, const struct placement *placement, struct question *question)
+{
+    size_t count = 0;
+    bool own = true;
+    for (uint32_t rank = 0; rank < placement->ranks; rank++) {
+        const uint32_t s = placement->held[placement->stage_at[rank]], copy = placement_find(placement, s, rank);
+        const struct plan_stage *stage = &plan->stages[s];
+        for (uint32_t i = 0; i < plan_stage_group(stage); i++) {
+            question->devices[count] = stage->devices[copy * plan_stage_group(stage) + i];
+            own &= question->devices[count] == count;
+            count++;
+        }
+    }
+    if (!own)
+        question->request.devices = question->devices;
+}
+
 static bool set_devices(const struct plan *plan, struct question *question, struct error *error)
 {
     struct placement *placement = plan_placement(plan, error);
-    question->devices = placement ? plan_devices(plan, placement, error) : NULL;
-    placement_free(placement);
-    if (!question->devices)
+    size_t seats = 1;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        seats += plan_stage_seats(&plan->stages[s]);
+    if (!placement)
         return false;
-    for (uint32_t rank = 0; rank < plan->ranks; rank++)
-        if (question->devices[rank] != rank)
-            question->request.devices = question->devices;
+    question->devices = calloc(seats, sizeof question->devices[0]);
+    if (question->devices)
+        list_devices(plan, placement, question);
+    placement_free(placement);
+    return question->devices || error_no_memory(error, "the devices of a plan");
+}
+
+static bool set_variants(const struct plan *plan, struct question *question, struct error *error)
+{
+    question->variants = calloc(plan->stage_count + 1, sizeof question->variants[0]);
+    if (!question->variants)
+        return error_no_memory(error, "the variants of a plan");
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        question->variants[s] = plan->stages[s].variant;
+        if (plan->stages[s].variant)
+            question->request.variants = question->variants;
+    }
     return true;
 }
 
@@ -54,7 +87,7 @@ bool question_of(const struct plan *plan, const struct profile *profile, struct 
                                                 .holding = plan->holding } };
     const struct generator *generator = generator_find(plan->schedule, error);
     if (generator && (!has_replicas(plan, generator) || set_replicas(plan, question, error))
-        && set_devices(plan, question, error))
+        && set_devices(plan, question, error) && set_variants(plan, question, error))
         return true;
     question_clear(question);
     return false;
@@ -64,6 +97,7 @@ void question_clear(struct question *question)
 {
     free(question->replicas);
     free(question->devices);
+    free(question->variants);
     *question = (struct question){ .replicas = NULL };
 }
 

@@ -42,11 +42,12 @@ struct what_if {
     double gain, least_gain, most_gain;  // 0 where there is no plan
 };
 
-// What a plan of this profile was asked for, with the plan's own cluster, replicas and
-// devices. Cleared by question_clear().
+// What a plan of this profile was asked for, with the plan's own cluster, replicas,
+// devices and variants, which it borrows. Cleared by question_clear().
 struct question {
     struct search_request request;
-    uint32_t *replicas, *devices;  // NULL where they are the schedule's own
+    uint32_t *replicas, *devices;  // the request's, which has NULL where they are the schedule's own
+    const char **variants;
 };
 bool question_of(const struct plan *plan, const struct profile *profile, struct question *question,
                  struct error *error);
