@@ -51,7 +51,7 @@ static bool hold_against_best(struct changing *changing, const struct search_req
 {
     const struct plan *best = changing->best;
     if (search->cluster == best->cluster || search->ranks != best->ranks || search->micro_batches != best->micro_batches
-        || search->schedule != changing->unchanged.schedule)
+        || search->schedule != changing->unchanged.schedule || search->variants)
         return true;
     struct plan *same = plan_reprice(best, search, changing->error);
     struct plan_excess excess = { 0 };

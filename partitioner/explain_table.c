@@ -82,9 +82,10 @@ static void print_work_binding(const struct explanation *explanation, struct tex
     } else if ((most - mean) * 100 < mean) {
         text_add(text, "What binds is the work itself, which is even: no rank has 1 %% more than the average.");
     } else {
+        const bool leads = explanation->lead >= 0.005;
         text_add(text, "What binds is %s, ", explanation->binding_name);
-        add_percent(text, explanation->lead);
-        text_add(text, " more than the next rank has.");
+        add_percent(text, leads ? explanation->lead : part_of(most - mean, mean));
+        text_add(text, leads ? " more than the next rank has." : " more than the average.");
     }
 }
 

@@ -73,8 +73,10 @@ static bool set_variants(const struct plan *plan, struct question *question, str
         return error_no_memory(error, "the variants of a plan");
     for (size_t s = 0; s < plan->stage_count; s++) {
         question->variants[s] = plan->stages[s].variant;
-        if (plan->stages[s].variant)
+        if (plan->stages[s].variant) {
             question->request.variants = question->variants;
+            question->request.stages = (uint32_t)plan->stage_count;
+        }
     }
     return true;
 }

@@ -31,6 +31,7 @@ plan --schedule pipedream --replicas auto --fewer | sed -n 2,4p
 plan --schedule 1f1b --variants auto -o plan.json | sed -n 2,5p
 grep -o '"version": 3\|"variant": "[a-z0-9]*"\|"devices": \[\[.*\]\]' plan.json
 weir check plan.json --profile profile.json
+weir explain plan.json --profile profile.json | sed -n '1p;/change$/,$p'
 weir simulate plan.json | head -3
 cat > unlike.json <<'END'
 {"format": "weir.cluster", "version": 1, "devices": [
