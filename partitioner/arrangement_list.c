@@ -295,22 +295,22 @@ static void choose_ranks(struct listing *listing)
         for (size_t v = 0; v < listing->names->count; v++) {
             struct error why_not = { 0 };
             now->ranks = ranks;
-            now->stages = 0;  // what variants they have is not said yet
             now->device_count = ranks * listing->names->devices[v];
             if (now->device_count > listing->request->ranks || !is_enough(listing, now->device_count))
                 continue;
             const struct search_request request = arrangement_request(listing->request, now);
             struct schedule *order = search_order(&request, request.micro_batches, &why_not);
-            now->stages = order ? order->stages : 0;
+            const uint32_t stages = order ? order->stages : 0;
             schedule_free(order);
-            if (now->stages == 0 || now->stages > listing->most_stages)
+            if (stages == 0 || stages > listing->most_stages)
                 continue;
-            for (uint32_t s = 0; s < now->stages; s++)
+            for (uint32_t s = 0; s < stages; s++)
                 now->variants[s] = listing->names->names[v];
+            now->stages = stages;
             list_devices(listing);
+            now->stages = 0;
         }
     }
-    now->stages = 0;
     now->replicas = replicas;
 }
 
