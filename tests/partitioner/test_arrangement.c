@@ -226,10 +226,48 @@ static void chosen_arrangements_are_the_best_there_are(void **state)
     assert_true(feasible > trials / 2 && proved >= feasible * 9 / 10);
 }
 
+// Longer chains, of 8 and 9 layers, where memory has no end.
+static void longer_chains_are_arranged_as_well(void **state)
+{
+    (void)state;
+    uint64_t seed = 5, plans = 0, arrangements = 0, proved = 0;
+    const uint64_t trials = test_trials(60, 2000);
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        struct error error = { 0 };
+        const uint32_t layers = 8 + (uint32_t)random_below(&seed, 2), devices = 2 + (uint32_t)random_below(&seed, 3);
+        struct profile *profile = small_random_chain(&seed, layers, random_below(&seed, 3) == 0 ? 4 : 1000);
+        struct cluster *cluster = cluster_uniform(devices, TWIN_ROOM, random_below(&seed, 200), 10000000000, &error);
+        assert_good(cluster, error);
+        for (uint32_t d = 0; random_below(&seed, 2) && d < devices; d++)
+            cluster->devices[d].speed_permille = 500 + 500 * random_below(&seed, 3);
+        const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedules[trial % 2],
+                                                .ranks = devices, .chunks = 1,
+                                                .micro_batches = 1 + (uint32_t)random_below(&seed, 8),
+                                                .free = { .replicas = true, .devices = random_below(&seed, 2),
+                                                          .fewer = random_below(&seed, 2) } };
+        const uint64_t best = solve(&request, &plans, &arrangements);
+        struct plan *plan = plan_search(&request, &error);
+        assert_good(plan, error);
+        if (plan->certificate.value_ns < best || plan->certificate.lower_bound_ns > best
+            || (plan->certificate.proved && plan->certificate.value_ns != best))
+            fail_msg("trial %d: value %d, bound %d, proved %d, but the best is %d", (int)trial,
+                     (int)plan->certificate.value_ns, (int)plan->certificate.lower_bound_ns, plan->certificate.proved,
+                     (int)best);
+        proved += plan->certificate.proved;
+        plan_free(plan);
+        profile_free(profile);
+        cluster_free(cluster);
+    }
+    print_message("# %d requests, %d proved; the twin tried %d arrangements with %d plans\n", (int)trials, (int)proved,
+                  (int)arrangements, (int)plans);
+    assert_true(proved >= trials * 9 / 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chosen_arrangements_are_the_best_there_are),
+        cmocka_unit_test(longer_chains_are_arranged_as_well),
     };
     return cmocka_run_group_tests_name("arrangement", tests, NULL, NULL);
 }
