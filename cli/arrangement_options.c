@@ -92,7 +92,8 @@ static size_t count_devices(const struct search_request *request)
 {
     size_t count = 0;
     for (uint32_t s = 0; request->variants && s < request->stages; s++)
-        count += (request->replicas ? request->replicas[s] : 1) * variant_devices(request->profile, request->variants[s]);
+        count += (request->replicas ? request->replicas[s] : 1)
+               * variant_devices(request->profile, request->variants[s]);
     return request->variants ? count : request->ranks;
 }
 
@@ -128,7 +129,8 @@ static uint32_t count_ranks(const struct arrangement_options *given, const struc
     return given->device_count > 0 ? (uint32_t)given->device_count : (uint32_t)request->cluster->device_count;
 }
 
-bool arrangement_options_apply(const struct arrangement_options *given, struct search_request *request, struct error *error)
+bool arrangement_options_apply(const struct arrangement_options *given, struct search_request *request,
+                               struct error *error)
 {
     request->free = (struct search_freedom){ .replicas = is_automatic(given->replicas),
                                              .devices = is_automatic(given->devices), .fewer = given->fewer,

@@ -151,9 +151,11 @@ static void certify(const struct choosing *choosing)
     certificate->gap = value > 0 ? (double)(value - bound) / (double)value : 0;
     certificate->proved = bound == value;
     certificate->stopped[0] = '\0';
-    const char *why = choosing->stopped                                ? choosing->stopped
-                    : choosing->is_listed && choosing->why_open[0] ? choosing->why_open
-                                                                       : "there are too many arrangements to try them all";
+    const char *why = "there are too many arrangements to try them all";
+    if (choosing->stopped)
+        why = choosing->stopped;
+    else if (choosing->is_listed && choosing->why_open[0])
+        why = choosing->why_open;
     if (!certificate->proved)
         snprintf(certificate->stopped, sizeof certificate->stopped, "%s", why);
 }
@@ -164,8 +166,9 @@ static void explain(const struct choosing *choosing, const struct arrangements *
     if (choosing->request->shortage && choosing->nearest.count > 0)
         *choosing->request->shortage = (struct search_shortage){ true, 0, choosing->least_lacking };
     if (choosing->nearest.count == 0) {
-        error_set_kind(error, ERROR_ANSWER, tried->count ? "no plan was found with any of the arrangements that were tried"
-                                                         : "there is no arrangement of so many devices");
+        error_set_kind(error, ERROR_ANSWER,
+                       tried->count ? "no plan was found with any of the arrangements that were tried"
+                                    : "there is no arrangement of so many devices");
         return;
     }
     const struct search_request request = arrangement_request(choosing->request, &choosing->nearest.at[0]);
@@ -196,7 +199,8 @@ static uint32_t count_devices(const struct search_request *request)
 {
     uint32_t count = 0;
     for (uint32_t s = 0; s < request->stages; s++)
-        count += (request->replicas ? request->replicas[s] : 1) * variant_devices(request->profile, request->variants[s]);
+        count += (request->replicas ? request->replicas[s] : 1)
+               * variant_devices(request->profile, request->variants[s]);
     return count;
 }
 

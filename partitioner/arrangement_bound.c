@@ -95,7 +95,8 @@ static bool add_totals(struct arrangement_bounds *bounds, const char *name, stru
 {
     struct profile *view = variant_of(bounds->request->profile, name, error);
     struct totals *of = &bounds->of[bounds->of_count];
-    const bool good = view && (total(view, bounds->has_backward, bounds->generator->takes_replicas, of) || error_no_memory(error, "the bounds of a plan"));
+    const bool good = view && (total(view, bounds->has_backward, bounds->generator->takes_replicas, of)
+                               || error_no_memory(error, "the bounds of a plan"));
     variant_free(view);
     if (!good)
         return false;
@@ -288,7 +289,8 @@ static uint64_t reduced(const struct arrangement_bounds *bounds, uint32_t copies
 }
 
 // As predict_reduce_ns(): over the slowest link among the copies.
-static uint64_t reduce_of(const struct arrangement_bounds *bounds, const struct seat *seat, uint32_t first, uint32_t end)
+static uint64_t reduce_of(const struct arrangement_bounds *bounds, const struct seat *seat, uint32_t first,
+                          uint32_t end)
 {
     const uint64_t bytes = reduced(bounds, seat->copies, seat->of->weights[end] - seat->of->weights[first]);
     uint64_t most = 0;
@@ -351,7 +353,8 @@ static uint64_t stage_bound(const struct arrangement_bounds *bounds, const struc
     // With an update for each micro-batch of a copy, it adds up that often.
     const uint64_t reduces = bounds->generator->weights == WEIGHTS_FLUSH ? 1 : seat->own;
     const uint64_t f = forward_of(seat, first, end), b = backward_of(seat, first, end), work = seat->own * (f + b);
-    uint64_t most = larger(before + work, work + (seat->copies > 1 ? reduces * reduce_of(bounds, seat, first, end) : 0));
+    const uint64_t reduce = seat->copies > 1 ? reduces * reduce_of(bounds, seat, first, end) : 0;
+    uint64_t most = larger(before + work, work + reduce);
     if (bounds->has_backward) {
         const uint64_t round = f + round_over(bounds, seat, end) + after + b;
         const uint64_t f_left = seat->own - seat->ahead, b_left = seat->own - 1;
@@ -453,8 +456,8 @@ static struct every see_every(const struct arrangement_bounds *bounds)
 
 // A stage of these layers on so many ranks, of which no more than `left` ranks are it and
 // all behind it: the longest of its paths.
-static uint64_t path_of(const struct every *every, const struct totals *of, uint32_t first, uint32_t end, uint32_t ranks,
-                        uint32_t left)
+static uint64_t path_of(const struct every *every, const struct totals *of, uint32_t first, uint32_t end,
+                        uint32_t ranks, uint32_t left)
 {
     const struct arrangement_bounds *bounds = every->bounds;
     const uint64_t f = below(every, of->forward[end] - of->forward[first]);
@@ -515,7 +518,8 @@ static bool is_within(const struct every *every, uint64_t limit_ns)
         for (uint32_t first = end; first-- > 0 && bounds->can_cut[end] && is_possible;) {
             is_possible = false;
             const uint32_t used = every->devices[first];
-            const uint32_t own = fewest_devices(every, first, end, limit_ns, used < UINT32_MAX ? used : 0, &is_possible);
+            const uint32_t before = used < UINT32_MAX ? used : 0;
+            const uint32_t own = fewest_devices(every, first, end, limit_ns, before, &is_possible);
             if (used < UINT32_MAX && own < UINT32_MAX && used + own < every->devices[end])
                 every->devices[end] = used + own;
         }
