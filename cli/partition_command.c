@@ -9,6 +9,8 @@
 #include "cli/plan_request.h"
 #include "cli/plan_stability.h"
 #include "partitioner/order_plan.h"
+#include "common/clock.h"
+#include "common/number.h"
 #include "common/progress.h"
 #include "partitioner/nearest.h"
 #include "partitioner/second_opinion.h"
@@ -129,10 +131,38 @@ static int print_nearest(const struct search_request *request, struct error *err
     return command_write(&text, NULL, ERROR_ANSWER);
 }
 
+static void show_search(void *self, const struct search_progress *now)
+{
+    char best[NUMBER_SIZE], bound[NUMBER_SIZE];
+    if (now->best_ns == UINT64_MAX)
+        progress_show(self, "%llu of %llu units of work", (unsigned long long)now->work,
+                      (unsigned long long)now->budget);
+    else
+        progress_show(self, "best so far %s, none can take less than %s, %llu of %llu units of work",
+                      time_format(now->best_ns, best), time_format(now->bound_ns, bound),
+                      (unsigned long long)now->work, (unsigned long long)now->budget);
+}
+
+// With a line of progress once it takes longer than a second.
+static struct plan *search(struct search_request *request, struct error *error)
+{
+    struct progress progress = { .not_before_ns = clock_now_ns() + 1000000000 };
+    request->progress = show_search;
+    request->self = &progress;
+    struct plan *plan = plan_search_orders(request, error);
+    progress_end(&progress);
+    request->progress = NULL;
+    return plan;
+}
+
 static int run(int count, char **arguments)
 {
     struct given given = { .second_opinion = false };
     command_parse(&argp, count, arguments, &given);
+    if (given.model.name && given.plan.pin_count > 0) {
+        fputs("weir: --pin is for plans by simulated time, not for --model\n", stderr);
+        return ERROR_INPUT;
+    }
     if (given.model.name)
         return model_run(&given.model, &given.output);
     if (given_plan_is_asked(&given.by_hand))
@@ -149,7 +179,7 @@ static int run(int count, char **arguments)
     }
     struct error found_none = { 0 };
     struct text said = { 0 };
-    struct plan *plan = plan_search_orders(&request.request, &found_none);
+    struct plan *plan = search(&request.request, &found_none);
     const bool good = stability_judge(&given.stability, &request.request, &found_none, &plan, &said, &error);
     int code = good ? print(&given, plan, &said) : command_fail(&error);
     text_clear(&said);

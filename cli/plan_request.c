@@ -1,13 +1,14 @@
 #include "cli/plan_request.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "common/json.h"
 #include "common/number.h"
 
-enum { KEY_BUDGET = KEY_OWN, KEY_DEADLINE };
+enum { KEY_BUDGET = KEY_OWN, KEY_DEADLINE, KEY_PIN };
 
 static const struct argp_option options[] = {
     OPTION_CLUSTER,
@@ -16,6 +17,7 @@ static const struct argp_option options[] = {
     OPTION_RANKS,
     OPTION_CHUNKS,
     OPTION_MEMORY,
+    { "pin", KEY_PIN, "LAYER=STAGE", 0, "The layer of this name must be on this stage (from 0); may be given again", 0 },
     { "budget", KEY_BUDGET, "N", 0, "Units of work the search may take (3000000, a few seconds)", 0 },
     { "deadline", KEY_DEADLINE, "TIME", 0, "Time the search may take, such as 10s; results may then differ", 0 },
     { 0 },
@@ -31,6 +33,16 @@ static error_t take_deadline(const char *argument, struct plan_options *given, s
     return 0;
 }
 
+static error_t take_pin(const char *argument, struct plan_options *given, struct argp_state *state)
+{
+    if (!strrchr(argument, '='))
+        argp_error(state, "--pin: LAYER=STAGE is wanted, such as embedding=0, not %s", argument);
+    if (given->pin_count == PLAN_MOST_PINS)
+        argp_error(state, "--pin: at most %d layers can be pinned", PLAN_MOST_PINS);
+    given->pins[given->pin_count++] = argument;
+    return 0;
+}
+
 static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct plan_options *given = state->input;
@@ -42,6 +54,8 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_BUDGET:
         given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
         break;
+    case KEY_PIN:
+        return take_pin(argument, given, state);
     case KEY_DEADLINE:
         return take_deadline(argument, given, state);
     case ARGP_KEY_ARG:
@@ -106,6 +120,37 @@ static bool says_all(const struct plan_options *given, const struct plan_default
     return !missing || error_set(error, "%s is needed: %s does not say it", missing, defaults->document);
 }
 
+static bool find_layer(const struct profile *profile, const char *name, size_t length, uint32_t *layer,
+                       struct error *error)
+{
+    for (size_t l = 0; l < profile->layer_count; l++) {
+        if (strlen(profile->layers[l].name) == length && strncmp(profile->layers[l].name, name, length) == 0) {
+            *layer = (uint32_t)l;
+            return true;
+        }
+    }
+    return error_set(error, "--pin: the profile has no layer named \"%.*s\"", (int)length, name);
+}
+
+static bool set_pins(const struct plan_options *given, struct plan_request *request, struct error *error)
+{
+    request->pins = calloc(given->pin_count + 1, sizeof request->pins[0]);
+    if (!request->pins)
+        return error_no_memory(error, "pinned layers");
+    for (size_t i = 0; i < given->pin_count; i++) {
+        const char *equals = strrchr(given->pins[i], '=');
+        uint64_t stage;
+        if (!count_parse(equals + 1, "--pin LAYER=STAGE", 0, PLAN_MOST_STAGES, &stage, error)
+            || !find_layer(request->profile, given->pins[i], (size_t)(equals - given->pins[i]),
+                           &request->pins[i].layer, error))
+            return false;
+        request->pins[i].stage = (uint32_t)stage;
+    }
+    request->request.pins = request->pins;
+    request->request.pin_count = given->pin_count;
+    return true;
+}
+
 bool plan_request_load(const struct plan_options *given, const struct plan_defaults *given_defaults,
                        struct plan_request *request, struct error *error)
 {
@@ -122,7 +167,7 @@ bool plan_request_load(const struct plan_options *given, const struct plan_defau
         return false;
     }
     fill(given, defaults, request);
-    if (!arrangement_options_apply(&given->arrangement, &request->request, error)) {
+    if (!set_pins(given, request, error) || !arrangement_options_apply(&given->arrangement, &request->request, error)) {
         plan_request_clear(request);
         return false;
     }
@@ -134,6 +179,7 @@ bool plan_request_load(const struct plan_options *given, const struct plan_defau
 void plan_request_clear(struct plan_request *request)
 {
     profile_free(request->profile);
+    free(request->pins);
     if (!request->cluster_is_borrowed)
         cluster_free(request->cluster);
     *request = (struct plan_request){ .profile = NULL };

@@ -14,9 +14,13 @@
 #include "cli/options.h"
 #include "partitioner/search.h"
 
+enum { PLAN_MOST_PINS = 64, PLAN_MOST_STAGES = 1 << 20 };
+
 struct plan_options {
     const char *profile;
     uint64_t budget, deadline_ns;
+    const char *pins[PLAN_MOST_PINS];  // LAYER=STAGE
+    size_t pin_count;
     bool is_partial;  // set by a command that knows where the rest comes from
     struct shared_options shared;
     struct holding_options holding;
@@ -41,6 +45,7 @@ struct plan_request {
     struct profile *profile;
     struct cluster *cluster;
     bool cluster_is_borrowed;
+    struct search_pin *pins;
     struct search_request request;
 };
 

@@ -188,7 +188,7 @@ static bool fill(struct coupled *coupled, struct error *error)
     const struct search_request *request = coupled->request;
     bool unshared = false;
     coupled->can_cut = search_cuts(request, coupled->stages, error);
-    if (!coupled->can_cut || !allocate(coupled, error) || !coupled_view(coupled, error) || !coupled_sit(coupled, error))
+    if (!coupled->can_cut || !search_check_pins(request, coupled->can_cut, coupled->stages, error) || !allocate(coupled, error) || !coupled_view(coupled, error) || !coupled_sit(coupled, error))
         return false;
     count_work(coupled);
     if (!find_leaders(coupled, error))
@@ -274,6 +274,11 @@ bool coupled_must_stop(struct coupled *coupled)
 {
     const struct search_request *request = coupled->request;
     char time[NUMBER_SIZE];
+    if (request->progress && coupled->work >= coupled->next_progress) {
+        const struct search_progress now = { UINT64_MAX, 0, coupled->work, coupled->budget };
+        coupled->next_progress = coupled->work + SEARCH_PROGRESS_WORK;
+        request->progress(request->self, &now);
+    }
     if (coupled->stopped[0])
         return true;
     if (request->interrupted && *request->interrupted)

@@ -93,6 +93,7 @@ struct coupled {
     struct simulator *bound_simulator;  // of an iteration in which nothing waits for links; NULL: asynchronous
     struct coupled_table narrow, whole;  // fronts for searching, and for proving
     uint64_t work, budget, deadline_ns;
+    uint64_t next_progress;  // the work at which the request is told of it
     char stopped[80];
 };
 

@@ -9,6 +9,7 @@
 // with several stages on a rank that is what evens out ranks.
 #include "common/random.h"
 #include "partitioner/coupled.h"
+#include "partitioner/search_problem.h"
 
 enum { MOST_SHAKES = 400, MOST_STRIDE = 4 };
 
@@ -46,7 +47,7 @@ static bool move_cuts(struct moves *moves, uint32_t from, uint32_t to, int layer
     uint32_t *cuts = moves->trial.decision.cuts;
     for (uint32_t c = from; c < to; c++) {
         cuts[c] = moved(moves->coupled, moves->now.decision.cuts[c], layers);
-        if (cuts[c] == 0)
+        if (cuts[c] == 0 || !search_pins_allow(moves->coupled->request, c, cuts[c]))
             return false;
     }
     for (uint32_t c = from; c <= to; c++)

@@ -11,6 +11,7 @@
 
 #include "common/number.h"
 #include "partitioner/coupled.h"
+#include "partitioner/search_problem.h"
 #include "schedules/simulate.h"
 
 struct proof {
@@ -216,7 +217,8 @@ static void try_cuts(struct proof *proof, uint32_t s)
     if (s > 0 && coupled->flushes && average_work(proof, s, cuts[s]) >= best_ns(proof))
         return;
     for (uint32_t end = cuts[s] + 1; end <= coupled->layers && !must_stop(proof); end++) {
-        if (!coupled->can_cut[end] || (end == coupled->layers) != (s + 1 == coupled->stages))
+        if (!coupled->can_cut[end] || (end == coupled->layers) != (s + 1 == coupled->stages)
+            || !search_pins_allow(coupled->request, s + 1, end))
             continue;
         cuts[s + 1] = end;
         proof->rows[s] = coupled_row(coupled, s, cuts[s], end, 0);

@@ -15,6 +15,7 @@
 
 #include "common/number.h"
 #include "partitioner/coupled.h"
+#include "partitioner/search_problem.h"
 
 enum { ROUNDS = 5 };
 
@@ -106,7 +107,7 @@ static bool choose_cuts(struct start *start, struct error *error)
         const uint32_t place = place_of(coupled, s);
         for (uint32_t end = s + 1; end <= coupled->layers; end++)
             if (coupled->can_cut[end] && (end == coupled->layers) == (s + 1 == coupled->stages)
-                && !choose_first(start, s, place, end, error))
+                && search_pins_allow(coupled->request, s + 1, end) && !choose_first(start, s, place, end, error))
                 return false;
     }
     if (start->cost[coupled->stages * row + coupled->layers] == UINT64_MAX)

@@ -34,7 +34,7 @@ static size_t edge_of(const struct lacks *lacks, uint32_t s, uint32_t first, uin
 
 static bool may_end(const struct problem *problem, uint32_t s, uint32_t end)
 {
-    return problem->can_cut[end] && (end == problem->layers) == (s + 1 == problem->ranks);
+    return problem_may_begin(problem, s + 1, end);
 }
 
 static uint64_t over(uint64_t bytes, uint64_t capacity)

@@ -486,7 +486,7 @@ static bool try_moves(struct whole *whole, struct error *error)
 
 struct plan *plan_search_orders(const struct search_request *given, struct error *error)
 {
-    if (profile_has_one_order(given->profile))
+    if (profile_has_one_order(given->profile) || given->pin_count > 0)  // pins are for the profile's own order
         return plan_search(given, error);
     const struct generator *generator = generator_find(given->schedule, error);
     if (!generator)

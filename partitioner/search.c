@@ -69,7 +69,7 @@ uint64_t search_score(struct search *search, const struct decision *decision)
         value -= simulator_iteration_ns(search->simulators[1], search->rows);
     if (value < search->best_ns
         || (value == search->best_ns && is_preferred(decision, &search->best, problem->ranks))) {
-        search->best_ns = value;
+        search->best_ns = search->problem->progress.best_ns = value;
         decision_copy(&search->best, decision, problem->ranks);
     }
     return value;
@@ -336,6 +336,18 @@ struct plan *search_arranged(const struct search_request *request, struct error 
                                                             : coupled_search(request, error);
 }
 
+static bool holds_pins(const struct plan *plan, const struct search_request *request, struct error *error)
+{
+    for (size_t i = 0; i < request->pin_count; i++) {
+        const struct search_pin *pin = &request->pins[i];
+        const struct plan_stage *stage = &plan->stages[pin->stage];
+        if (pin->layer < stage->first || pin->layer >= stage->end)
+            return error_set_kind(error, ERROR_MACHINE, "layer %s is not on stage %u in the plan found, which is a fault"
+                                  " of the search", request->profile->layers[pin->layer].name, pin->stage);
+    }
+    return true;
+}
+
 struct plan *plan_search(const struct search_request *given, struct error *error)
 {
     struct search_request request = *given;
@@ -346,6 +358,10 @@ struct plan *plan_search(const struct search_request *given, struct error *error
         request.chunks = generator->usual_chunks;
     if (!search_check_host(&request, error))
         return NULL;
+    if (request.pin_count > 0 && arrangement_is_free(&request)) {
+        error_set(error, "layers can be pinned to stages that are given, not to ones that the search may choose");
+        return NULL;
+    }
     struct plan *plan = arrangement_is_free(&request) ? arrangement_search(&request, error)
                                                       : search_arranged(&request, error);
     // Links that are not the cluster's are no part of a plan, and evaluate.h knows plans only.
@@ -353,7 +369,11 @@ struct plan *plan_search(const struct search_request *given, struct error *error
         error->kind = ERROR_MACHINE;
         error_at(error, "the plan found does not hold, which is a fault of the search");
         plan_free(plan);
-        plan = NULL;
+        return NULL;
+    }
+    if (plan && !holds_pins(plan, &request, error)) {
+        plan_free(plan);
+        return NULL;
     }
     return plan;
 }

@@ -42,6 +42,18 @@ struct search_freedom {
     bool replicas, devices, fewer, variants;
 };
 
+// A layer that must be on a stage.
+struct search_pin {
+    uint32_t layer, stage;
+};
+
+// How far a search is.
+struct search_progress {
+    uint64_t best_ns;   // of the plans so far; UINT64_MAX: there is none
+    uint64_t bound_ns;  // what no plan can beat, as far as is known
+    uint64_t work, budget;
+};
+
 struct search_request {
     const struct profile *profile;
     const struct cluster *cluster;
@@ -55,10 +67,14 @@ struct search_request {
     const char *const *variants;  // of each stage; NULL: none
     struct holding holding;
     struct search_freedom free;
+    const struct search_pin *pins;  // `pin_count` of them
+    size_t pin_count;
     uint64_t below_ns;     // of a search that is part of another: only quicker plans matter; 0: all do
     uint64_t budget;       // units of work; 0: SEARCH_DEFAULT_BUDGET
     uint64_t deadline_ns;  // wall-clock time the search may take; 0: any
     const volatile sig_atomic_t *interrupted;  // ends the search once it is not 0; or NULL
+    void (*progress)(void *self, const struct search_progress *progress);  // called now and then; or NULL
+    void *self;      // of `progress`
     uint64_t *work;  // raised by the units of work taken; or NULL
     // Filled in, with or without a plan: what no plan of the request can beat; UINT64_MAX: none fits; or NULL.
     uint64_t *least_ns;

@@ -51,10 +51,8 @@ static size_t list_candidates(struct dive *dive, uint32_t s, uint32_t edge, stru
     const uint32_t from = dive->from_last ? 0 : edge + 1, to = dive->from_last ? edge : problem->layers + 1;
     size_t count = 0;
     for (uint32_t cut = from; cut < to; cut++) {
-        const bool is_edge = dive->from_last ? (cut == 0) == (s == 0)
-                                             : (cut == problem->layers) == (s + 1 == problem->ranks);
         struct candidate candidate = { .first = dive->from_last ? cut : edge, .end = dive->from_last ? edge : cut };
-        if (!problem->can_cut[cut] || !is_edge)
+        if (!problem_may_begin(problem, dive->from_last ? s : s + 1, cut))
             continue;
         candidate.recompute_ns = problem_recompute_ns(problem, s, candidate.first, candidate.end);
         if (candidate.recompute_ns == NO_WAY)
@@ -129,7 +127,8 @@ static bool refit(struct dive *dive, uint32_t s)
     const struct decision *decision = &dive->decision;
     const uint32_t first = decision->cuts[s], end = decision->cuts[s + 1];
     const struct problem *problem = dive->search->problem;
-    if (first >= end || end > problem->layers || !problem->can_cut[first] || !problem->can_cut[end])
+    if (first >= end || end > problem->layers || !problem_may_begin(problem, s, first)
+        || !problem_may_begin(problem, s + 1, end))
         return false;
     const struct choices *choices = problem_least(dive->search->problem, s, first, end, dive->error);
     if (!choices || choices->count == 0)

@@ -258,7 +258,7 @@ static bool halve(struct loops *loops, uint64_t until, uint64_t *bound_ns)
         else
             low = middle;
     }
-    *bound_ns = low;
+    *bound_ns = search->problem->progress.bound_ns = low;
     return true;
 }
 

@@ -252,7 +252,8 @@ static bool open_node(struct open_list *list, uint32_t index)
             search_lose(list->search, node.bound);  // its children are not all there
             break;
         }
-        if (problem->can_cut[cut] && (cut == far) == (node.left == 1) && !add_children(list, index, cut))
+        const uint32_t stage = list->from_last ? node.left - 1 : problem->ranks - node.left + 1;
+        if (problem_may_begin(problem, stage, cut) && !add_children(list, index, cut))
             return false;
     }
     return true;
@@ -275,8 +276,7 @@ static uint64_t least_first_bound(const struct search *search)
     uint64_t least = NO_WAY;
     for (uint32_t end = 1; end <= problem->layers; end++) {
         const struct pattern_stage stage = problem_stage(problem, 0, 0, end, 0);
-        const bool may_end = problem->can_cut[end] && (end == problem->layers) == (problem->ranks == 1);
-        if (may_end && async_first_bound(search, &stage) < least)
+        if (problem_may_begin(problem, 1, end) && async_first_bound(search, &stage) < least)
             least = async_first_bound(search, &stage);
     }
     return least;
@@ -293,6 +293,16 @@ static struct node root_of(const struct open_list *list)
     return root;
 }
 
+// Nodes come in the order of their bounds, where these hold.
+static void see_bound(const struct open_list *list, uint32_t index)
+{
+    struct search *search = list->search;
+    uint64_t *known = &search->problem->progress.bound_ns;
+    const uint64_t bound = list->nodes[index].bound < search->lost_ns ? list->nodes[index].bound : search->lost_ns;
+    if (search->problem->bounds_hold && bound > *known)
+        *known = bound < search->best_ns ? bound : search->best_ns;
+}
+
 static bool run(struct open_list *list, uint64_t *least_open)
 {
     struct search *search = list->search;
@@ -305,6 +315,7 @@ static bool run(struct open_list *list, uint64_t *least_open)
             return true;
         }
         const uint32_t index = pop(list);
+        see_bound(list, index);
         if (list->nodes[index].bound < search->best_ns && !open_node(list, index))
             return false;
     }

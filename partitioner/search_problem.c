@@ -138,6 +138,42 @@ bool *search_cuts(const struct search_request *request, uint32_t stages, struct 
     return NULL;
 }
 
+// --- pinned layers ----------------------------------------------------------------------
+
+bool search_pins_allow(const struct search_request *request, uint32_t stage, uint32_t first)
+{
+    for (size_t i = 0; i < request->pin_count; i++)
+        if (stage <= request->pins[i].stage ? first > request->pins[i].layer : first <= request->pins[i].layer)
+            return false;
+    return true;
+}
+
+// Each stage begins as early as it can; if that is not early enough, no other way is.
+bool search_check_pins(const struct search_request *request, const bool *can_cut, uint32_t stages,
+                       struct error *error)
+{
+    const uint32_t layers = (uint32_t)request->profile->layer_count;
+    for (size_t i = 0; i < request->pin_count; i++) {
+        const struct search_pin *pin = &request->pins[i];
+        if (pin->stage >= stages)
+            return error_set(error, "layer %s is pinned to stage %u, but %s on %u rank%s has stages 0 to %u",
+                             request->profile->layers[pin->layer].name, pin->stage, request->schedule, request->ranks,
+                             request->ranks == 1 ? "" : "s", stages - 1);
+    }
+    uint32_t first = 0;
+    for (uint32_t s = 1; s <= stages; s++) {
+        do
+            first++;
+        while (first <= layers
+               && !(can_cut[first] && (first == layers) == (s == stages) && search_pins_allow(request, s, first)));
+        if (first > layers)
+            return error_set_kind(error, ERROR_ANSWER,
+                                  "with the layers that are pinned no cut is left between stages %u and %u; pin fewer,"
+                                  " or in the order of the layers", s - 1, s);
+    }
+    return true;
+}
+
 // --- plans ------------------------------------------------------------------------------
 
 static bool set_head(const struct search_request *request, struct plan *plan, struct error *error)
@@ -277,6 +313,8 @@ static bool fill(struct problem *problem, struct error *error)
     problem->can_cut = search_cuts(request, problem->ranks, error);
     if (!problem->can_cut)
         return false;
+    if (!search_check_pins(request, problem->can_cut, problem->ranks, error))
+        return false;
     problem->forward_busy = calloc(cells, sizeof problem->forward_busy[0]);
     problem->backward_busy = calloc(cells, sizeof problem->backward_busy[0]);
     if (!problem->forward_busy || !problem->backward_busy)
@@ -296,6 +334,7 @@ static bool fill(struct problem *problem, struct error *error)
     problem->links_unshared = links_are_unshared(problem);
     problem->is_monotone = problem->flushes && problem->links_unshared;
     problem->bounds_hold = problem->flushes;
+    problem->progress.best_ns = UINT64_MAX;
     problem->budget = request->budget ? request->budget : SEARCH_DEFAULT_BUDGET;
     problem->limit = problem->budget;
     problem->deadline_ns = request->deadline_ns ? clock_now_ns() + request->deadline_ns : 0;
@@ -520,10 +559,29 @@ bool problem_segments(struct problem *problem, uint32_t stage, uint32_t first, u
     return true;
 }
 
+bool problem_may_begin(const struct problem *problem, uint32_t stage, uint32_t first)
+{
+    return problem->can_cut[first] && (first == 0) == (stage == 0)
+        && (first == problem->layers) == (stage == problem->ranks)
+        && search_pins_allow(problem->request, stage, first);
+}
+
 // --- the end ------------------------------------------------------------------------------
+
+static void tell(struct problem *problem)
+{
+    const struct search_request *request = problem->request;
+    if (!request->progress || problem->work < problem->next_progress)
+        return;
+    problem->next_progress = problem->work + SEARCH_PROGRESS_WORK;
+    problem->progress.work = problem->work;
+    problem->progress.budget = problem->budget;
+    request->progress(request->self, &problem->progress);
+}
 
 bool problem_is_interrupted(struct problem *problem)
 {
+    tell(problem);
     const struct search_request *request = problem->request;
     char time[NUMBER_SIZE];
     if (problem->stopped[0])

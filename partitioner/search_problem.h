@@ -47,6 +47,8 @@ struct problem {
     bool ignores_memory;            // as if everything fitted
     uint64_t work, budget, deadline_ns;
     uint64_t limit;                 // of work, for the part of the search that runs
+    struct search_progress progress;
+    uint64_t next_progress;         // the work at which it is told
     char stopped[80];               // why the search had to end, or empty
 };
 
@@ -68,6 +70,16 @@ bool search_check(const struct search_request *request, struct error *error);
 // have; and whether the cluster's hosts have it (ERROR_ANSWER if not).
 uint64_t search_host_lacks(const struct search_request *request, size_t machines);
 bool search_check_host(const struct search_request *request, struct error *error);
+
+// Whether the pins let a stage begin with this layer.
+bool search_pins_allow(const struct search_request *request, uint32_t stage, uint32_t first);
+
+// Whether there are stages that all of them allow.
+bool search_check_pins(const struct search_request *request, const bool *can_cut, uint32_t stages,
+                       struct error *error);
+
+// How much work there is between two calls of a request's `progress`.
+#define SEARCH_PROGRESS_WORK 20000
 
 // In front of which layers a model can be cut, layers + 1 of them, freed by free().
 // NULL where it cannot be cut into so many stages.
@@ -108,6 +120,10 @@ const struct choices *problem_known(const struct problem *problem, uint32_t stag
 // The segments of a way to fit: the one that spends `forward_ns`.
 bool problem_segments(struct problem *problem, uint32_t stage, uint32_t first, uint32_t end, uint64_t forward_ns,
                       struct recompute_choice *choice, struct error *error);
+
+// Whether a stage may begin with this layer; the end of the model is where the one behind
+// the last begins.
+bool problem_may_begin(const struct problem *problem, uint32_t stage, uint32_t first);
 
 // Whether budget, deadline or an interrupt ends the search; `stopped` then says which.
 bool problem_must_stop(struct problem *problem);

@@ -59,7 +59,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 bool tables_can_end(const struct problem *problem, uint32_t stage, uint32_t end)
 {
-    return problem->can_cut[end] && (end == problem->layers) == (stage + 1 == problem->ranks);
+    return problem_may_begin(problem, stage + 1, end);
 }
 
 // --- fronts -----------------------------------------------------------------------

@@ -259,6 +259,8 @@ bool second_opinion_ask(const struct search_request *request, const struct plan 
     if (problem->ranks < 2 || (uint64_t)problem->layers * (problem->ranks - 1) > MOST_VARIABLES)
         good = error_set(error, "a second opinion is for 2 ranks or more and up to %d layers times ranks",
                          MOST_VARIABLES);
+    if (good && request->pin_count > 0)
+        good = error_set(error, "a second opinion knows nothing of pinned layers");
     if (good)
         problem->ignores_memory = true;  // as the program does
     good = good && tables_create(&tables, problem, error) && tables_fill(&tables, problem, NO_WAY, 0, error);

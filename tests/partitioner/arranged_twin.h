@@ -150,7 +150,7 @@ static inline void twin_try_cuts(struct twin *twin, uint32_t s)
         return;
     }
     for (uint32_t end = twin->cuts[s] + 1; end <= layers; end++) {
-        if ((end == layers) != (s + 1 == twin->stages))
+        if ((end == layers) != (s + 1 == twin->stages) || !small_pins_hold(twin->request, s, twin->cuts[s], end))
             continue;
         struct segment segments[TWIN_LAYERS];
         twin->cuts[s + 1] = end;

@@ -213,6 +213,8 @@ static inline void brute_cuts(struct brute *brute, uint32_t s)
         const bool last = s + 1 == request->ranks;
         if ((end == layers) != last || (!last && !brute_can_cut(request->profile, end)))
             continue;
+        if (!small_pins_hold(request, s, brute->cuts[s], end))
+            continue;
         brute->cuts[s + 1] = end;
         brute_stage(brute, s);
         if (brute->time_count[s] > 0)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "partitioner/search.h"
 #include "partitioner/stage_cost.h"
 #include "profiler/cluster.h"
 #include "profiler/profile.h"
@@ -102,6 +103,17 @@ static inline size_t small_random_segments(uint64_t *seed, uint32_t first, uint3
         }
     }
     return count;
+}
+
+// Whether layers [first, end) as this stage have all that are pinned to it, and no other.
+static inline bool small_pins_hold(const struct search_request *request, uint32_t stage, uint32_t first, uint32_t end)
+{
+    bool hold = true;
+    for (size_t i = 0; i < request->pin_count; i++) {
+        const struct search_pin *pin = &request->pins[i];
+        hold &= (first <= pin->layer && pin->layer < end) == (pin->stage == stage);
+    }
+    return hold;
 }
 
 static inline bool small_same_bytes(const struct stage_bytes *a, const struct stage_bytes *b)

@@ -99,7 +99,7 @@ static struct schedule *random_order(uint64_t *seed, struct search_request *requ
 static void small_plans_are_the_best_there_are(void **state)
 {
     (void)state;
-    uint64_t seed = 41, plans = 0, feasible = 0, proved = 0, tried = 0;
+    uint64_t seed = 41, pin_seed = 42, plans = 0, feasible = 0, proved = 0, tried = 0;
     const uint64_t trials = test_trials(1000, 4000);
     for (uint64_t trial = 0; trial < trials;) {
         struct error error = { 0 };
@@ -122,6 +122,10 @@ static void small_plans_are_the_best_there_are(void **state)
         request.profile = profile;
         request.cluster = cluster;
         set_memory(&request, order, cluster, &seed);
+        const struct search_pin pin = { (uint32_t)random_below(&pin_seed, layers),
+                                        (uint32_t)random_below(&pin_seed, order->stages) };
+        request.pins = &pin;
+        request.pin_count = trial % 8 == 0;
         const uint64_t best = twin_solve(&request, order, &plans);
         struct plan *plan = plan_search(&request, &error);
         if (!plan && (best != UINT64_MAX || error.kind != ERROR_ANSWER))

@@ -42,7 +42,7 @@ static void check_against(const struct instance *instance, uint64_t best, struct
 static void small_plans_are_the_best_there_are(void **state)
 {
     (void)state;
-    uint64_t seed = 8;
+    uint64_t seed = 8, pin_seed = 9;
     struct tally tally = { 0 };
     const uint64_t trials = test_trials(1000, 10000);
     for (uint64_t trial = 0; trial < trials; trial++) {
@@ -50,6 +50,12 @@ static void small_plans_are_the_best_there_are(void **state)
         const uint32_t ranks = 1 + (uint32_t)random_below(&seed, layers < 4 ? layers : 4);
         struct instance instance = instance_create(&seed, layers, ranks, false);
         struct error error = { 0 };
+        const struct search_pin pins[2] = {
+            { (uint32_t)random_below(&pin_seed, layers), (uint32_t)random_below(&pin_seed, ranks) },
+            { (uint32_t)random_below(&pin_seed, layers), (uint32_t)random_below(&pin_seed, ranks) }
+        };
+        instance.request.pins = pins;
+        instance.request.pin_count = trial % 8 == 0 ? 1 + random_below(&pin_seed, 2) : 0;
         const uint64_t best = brute_force(&instance, BRUTE_EVERY, &tally.plans);
         struct plan *plan = plan_search(&instance.request, &error);
         check_against(&instance, best, plan, &error, trial, &tally);
@@ -154,6 +160,34 @@ static void an_interrupt_leaves_the_best_plan_so_far(void **state)
     instance_clear(&instance);
 }
 
+struct heard {
+    uint64_t times, work, best_ns, bound_ns;
+};
+
+static void hear(void *self, const struct search_progress *now)
+{
+    struct heard *heard = self;
+    assert_true(now->work >= heard->work && now->best_ns <= heard->best_ns && now->bound_ns >= heard->bound_ns);
+    *heard = (struct heard){ heard->times + 1, now->work, now->best_ns, now->bound_ns };
+}
+
+static void a_long_search_tells_how_far_it_is(void **state)
+{
+    (void)state;
+    struct instance instance = fixed_instance("pipedream", 40, 6);
+    struct heard heard = { .best_ns = UINT64_MAX };
+    struct error error = { 0 };
+    instance.request.progress = hear;
+    instance.request.self = &heard;
+    instance.request.budget = 200000;
+    struct plan *plan = plan_search(&instance.request, &error);
+    assert_good(plan, error);
+    assert_true(heard.times > 0 && heard.times < 50);
+    assert_true(heard.best_ns >= plan->certificate.value_ns && heard.bound_ns <= plan->certificate.lower_bound_ns);
+    plan_free(plan);
+    instance_clear(&instance);
+}
+
 static void the_same_request_gives_the_same_bytes(void **state)
 {
     (void)state;
@@ -215,7 +249,7 @@ static void a_shortage_is_the_least_there_is(void **state)
 
 // --- requests that cannot be ---------------------------------------------------------------
 
-enum { TOO_MANY_RANKS, TOO_FEW_LAYERS, TIED, CHUNKS, UNKNOWN_SCHEDULE };
+enum { TOO_MANY_RANKS, TOO_FEW_LAYERS, TIED, CHUNKS, UNKNOWN_SCHEDULE, NO_SUCH_STAGE, PINNED_BACKWARDS };
 
 static struct refused_row {
     const char *name;
@@ -230,6 +264,10 @@ static struct refused_row {
       "the model can be cut into 1 stage at most, too few for 2 ranks (no_cut_after forbids 0 cuts; tied layers must be"
       " on one stage without --tied apart); use --ranks 1" },
     { "several stages per rank", CHUNKS, ERROR_INPUT, "1f1b has one stage per rank: chunks must be 1, not 2" },
+    { "a layer pinned to a stage there is not", NO_SUCH_STAGE, ERROR_INPUT,
+      "layer l4 is pinned to stage 2, but 1f1b on 2 ranks has stages 0 to 1" },
+    { "layers pinned against their order", PINNED_BACKWARDS, ERROR_ANSWER,
+      "with the layers that are pinned no cut is left between stages 0 and 1; pin fewer, or in the order of the layers" },
     { "a schedule that nobody knows", UNKNOWN_SCHEDULE, ERROR_INPUT,
       "there is no schedule named \"2f2b\" (there are gpipe, 1f1b, " },
 };
@@ -244,6 +282,9 @@ static void is_refused(void **state)
         instance.request.ranks = 3;
     if (row->what == CHUNKS)
         instance.request.chunks = 2;
+    const struct search_pin pins[] = { { 4, row->what == NO_SUCH_STAGE ? 2 : 0 }, { 0, 1 } };
+    instance.request.pins = pins;
+    instance.request.pin_count = row->what == NO_SUCH_STAGE ? 1 : row->what == PINNED_BACKWARDS ? 2 : 0;
     if (row->what == UNKNOWN_SCHEDULE)
         instance.request.schedule = "2f2b";
     if (row->what == TIED) {
@@ -289,12 +330,13 @@ static void what_does_not_fit_is_said_with_numbers(void **state)
 
 int main(void)
 {
-    enum { PLAIN = 7, ROWS = sizeof refused_rows / sizeof refused_rows[0] };
+    enum { PLAIN = 8, ROWS = sizeof refused_rows / sizeof refused_rows[0] };
     struct CMUnitTest tests[PLAIN + ROWS] = {
         cmocka_unit_test(small_plans_are_the_best_there_are),
         cmocka_unit_test(plans_of_14_to_18_layers_are_proved),
         cmocka_unit_test(a_small_budget_leaves_a_plan_with_a_gap),
         cmocka_unit_test(an_interrupt_leaves_the_best_plan_so_far),
+        cmocka_unit_test(a_long_search_tells_how_far_it_is),
         cmocka_unit_test(the_same_request_gives_the_same_bytes),
         cmocka_unit_test(a_shortage_is_the_least_there_is),
         cmocka_unit_test(what_does_not_fit_is_said_with_numbers),
