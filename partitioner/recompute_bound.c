@@ -12,6 +12,18 @@ struct row {
     uint32_t count;
 };
 
+// What it takes a pass over the layers to know of an interval, alike for all stages.
+struct sizes {
+    uint64_t transient, kept_through;
+    enum input_life life;
+    bool is_known;
+};
+
+struct sizes_row {
+    struct sizes *at;
+    uint32_t count;
+};
+
 struct bounds_stage {
     const struct slots *slots;
     uint32_t *order;   // of layers: what saves most bytes per time comes first
@@ -26,6 +38,7 @@ struct recompute_bounds {
     struct stage_bytes most;  // input, output and transient: the most that any interval has
     bool can_estimate;     // whether `most` is all there is to an interval besides its sums
     struct bounds_stage *by_stage;
+    struct sizes_row *sizes;  // by first layer; of what can be estimated
 };
 
 // --- what a layer saves -------------------------------------------------------------
@@ -91,7 +104,8 @@ struct recompute_bounds *recompute_bounds_create(struct intervals *intervals, co
         bounds->inputs = calloc((size_t)bounds->layers + 1, sizeof bounds->inputs[0]);
         bounds->outputs = calloc((size_t)bounds->layers + 1, sizeof bounds->outputs[0]);
         bounds->by_stage = calloc((size_t)stages + 1, sizeof bounds->by_stage[0]);
-        good = bounds->inputs && bounds->outputs && bounds->by_stage;
+        bounds->sizes = calloc((size_t)bounds->layers + 1, sizeof bounds->sizes[0]);
+        good = bounds->inputs && bounds->outputs && bounds->by_stage && bounds->sizes;
     }
     if (good)
         sum_layers(bounds);
@@ -122,6 +136,9 @@ void recompute_bounds_free(struct recompute_bounds *bounds)
         free(bounds->by_stage[s].rows);
         free(bounds->by_stage[s].order);
     }
+    for (uint32_t l = 0; bounds->sizes && l < bounds->layers; l++)
+        free(bounds->sizes[l].at);
+    free(bounds->sizes);
     free(bounds->by_stage);
     free(bounds->inputs);
     free(bounds->outputs);
@@ -130,9 +147,8 @@ void recompute_bounds_free(struct recompute_bounds *bounds)
 
 // --- asking -------------------------------------------------------------------------
 
-// At most this, by sums alone.
-static bool surely_fits(const struct recompute_bounds *bounds, const struct slots *slots, uint32_t first, uint32_t end,
-                        uint64_t capacity)
+// What sums alone say: all of it, but for what the largest interval of all lends here.
+static struct stage_bytes estimate(const struct recompute_bounds *bounds, uint32_t first, uint32_t end)
 {
     const struct intervals *intervals = bounds->intervals;
     struct stage_bytes bytes = bounds->most;
@@ -141,14 +157,56 @@ static bool surely_fits(const struct recompute_bounds *bounds, const struct slot
     bytes.kept = intervals->saved[end] - intervals->saved[first];
     bytes.kept_through = bounds->outputs[end] - bounds->outputs[first];
     bytes.held = intervals->held[end] - intervals->held[first];
+    return bytes;
+}
+
+static bool surely_fits(const struct recompute_bounds *bounds, const struct slots *slots, uint32_t first, uint32_t end,
+                        uint64_t capacity)
+{
+    const struct stage_bytes bytes = estimate(bounds, first, end);
     return bounds->can_estimate && stage_memory_of(&bytes, slots).peak_bytes <= capacity;
 }
 
+static struct sizes *find_sizes(struct sizes_row *row, uint32_t index)
+{
+    if (index >= row->count) {
+        const uint32_t count = index + index / 2 + 8;
+        struct sizes *at = realloc(row->at, count * sizeof *at);
+        if (!at)
+            return NULL;
+        for (uint32_t i = row->count; i < count; i++)
+            at[i] = (struct sizes){ .is_known = false };
+        row->at = at;
+        row->count = count;
+    }
+    return &row->at[index];
+}
+
+// interval_bytes(), remembered.
+static struct stage_bytes bytes_of(struct recompute_bounds *bounds, uint32_t first, uint32_t end)
+{
+    struct sizes *sizes = bounds->can_estimate ? find_sizes(&bounds->sizes[first], end - first) : NULL;
+    if (!sizes)
+        return interval_bytes(bounds->intervals, first, end);
+    if (!sizes->is_known) {
+        const struct stage_bytes bytes = interval_bytes(bounds->intervals, first, end);
+        *sizes = (struct sizes){ bytes.transient, bytes.kept_through, bytes.input_life, true };
+        return bytes;
+    }
+    struct stage_bytes bytes = estimate(bounds, first, end);
+    bytes.input = bounds->intervals->cut[first];
+    bytes.output = bounds->intervals->cut[end];
+    bytes.transient = sizes->transient;
+    bytes.kept_through = sizes->kept_through;
+    bytes.input_life = sizes->life;
+    return bytes;
+}
+
 // What is lacking at least: the input may live less long where its readers are recomputed.
-static uint64_t lacking(const struct recompute_bounds *bounds, const struct slots *slots, uint32_t first, uint32_t end,
+static uint64_t lacking(struct recompute_bounds *bounds, const struct slots *slots, uint32_t first, uint32_t end,
                         uint64_t capacity)
 {
-    const struct stage_bytes bytes = interval_bytes(bounds->intervals, first, end);
+    const struct stage_bytes bytes = bytes_of(bounds, first, end);
     const uint64_t peak = stage_memory_of(&bytes, slots).peak_bytes;
     uint32_t most = slots->input[bytes.input_life], least = most;
     for (unsigned life = 0; life < 3; life++)

@@ -14,7 +14,7 @@
 // through that place there is one that is not longer than the same loop of that plan:
 // where nothing is left at the model's beginning, no plan takes less than the target.
 //
-// Halving the target gives a bound; what is left over at one that can be reached is a
+// The largest target that is ruled out is a bound; what is left over just above it is a
 // good plan. What stages must recompute is worked out only for those plans, as often
 // as it changes what the next one looks like: of the hundred thousands of intervals of
 // a large model a few hundred.
@@ -211,54 +211,56 @@ static void score(struct loops *loops)
     decision_copy(&loops->start, &loops->decision, loops->search->problem->ranks);
 }
 
-// Whether a target can be reached by what is known of the plans that reach it.
-static bool try_target(struct loops *loops, uint64_t target_ns, uint64_t until, bool *reached)
+// --- the whole --------------------------------------------------------------------
+
+// Targets are told apart to 1 in so many.
+#define PRECISION 4096
+
+static bool must_stop(const struct loops *loops, uint64_t until)
+{
+    return loops->search->problem->work > until || problem_must_stop(loops->search->problem);
+}
+
+// Raises the bound to the largest target that what is known rules out; steps become
+// longer as long as they succeed. False if the best plan itself is ruled out.
+static bool rule_out(struct loops *loops, uint64_t until, uint64_t *low)
+{
+    uint64_t high = loops->search->best_ns, step = 1 + high / PRECISION;
+    if (*low >= high || !can_reach(loops, high)) {
+        *low = high;
+        return false;
+    }
+    while (high - *low > 1 + high / PRECISION && !must_stop(loops, until)) {
+        const uint64_t half = *low + (high - *low) / 2;
+        const uint64_t target = *low + step < half ? *low + step : half;
+        if (can_reach(loops, target)) {
+            high = target;
+        } else {
+            *low = target;
+            step *= 4;
+        }
+    }
+    if (loops->target_ns != high)
+        can_reach(loops, high);
+    return true;
+}
+
+// Plans that are not ruled out are priced until they are what they looked like.
+static bool raise_bound(struct loops *loops, uint64_t until, uint64_t *bound_ns)
 {
     struct search *search = loops->search;
     bool as_known = false, fits = false;
-    *reached = true;
-    while (!as_known) {
-        *reached = can_reach(loops, target_ns);
-        if (!*reached || search->problem->work > until || problem_must_stop(search->problem))
-            return true;
+    while (!as_known && rule_out(loops, until, bound_ns)) {
+        search->problem->progress.bound_ns = *bound_ns;
         read_cuts(loops);
         if (!price_plan(loops, &as_known, &fits))
             return false;
         if (fits)
             score(loops);
+        if (must_stop(loops, until))
+            return true;
     }
-    return true;
-}
-
-// --- the whole --------------------------------------------------------------------
-
-// The target is found to 1 in so many.
-#define PRECISION 4096
-
-static bool halve(struct loops *loops, uint64_t until, uint64_t *bound_ns)
-{
-    struct search *search = loops->search;
-    uint64_t low = *bound_ns, high = search->best_ns;
-    bool reached;
-    // The best plan itself first: often it cannot be beaten at all.
-    if (low < high) {
-        if (!try_target(loops, high, until, &reached))
-            return false;
-        if (!reached)
-            low = high;
-    }
-    high = search->best_ns < high ? search->best_ns : high;
-    while (low < high && high - low > 1 + high / PRECISION && search->problem->work <= until
-           && !problem_must_stop(search->problem)) {
-        const uint64_t middle = low + (high - low) / 2;
-        if (!try_target(loops, middle, until, &reached))
-            return false;
-        if (reached)
-            high = search->best_ns < middle ? search->best_ns : middle;
-        else
-            low = middle;
-    }
-    *bound_ns = search->problem->progress.bound_ns = low;
+    search->problem->progress.bound_ns = *bound_ns;
     return true;
 }
 
@@ -271,7 +273,7 @@ bool search_loops(struct search *search, uint64_t until, uint64_t *bound_ns, str
     bool good = decision_create(&loops.decision, ranks, error) && decision_create(&loops.start, ranks, error);
     if (!loops.places || !loops.shares)
         good = error_no_memory(error, "a search");
-    good = good && halve(&loops, until, bound_ns)
+    good = good && raise_bound(&loops, until, bound_ns)
         && (loops.start_ns == NO_WAY || search_descend(search, &loops.start, error));
     if (good && *bound_ns < search->best_ns) {
         can_reach(&loops, search->best_ns);

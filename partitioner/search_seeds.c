@@ -29,7 +29,7 @@ static bool fill_cuts(const struct problem *problem, const uint64_t *before, uin
     for (uint32_t s = 0; s + 1 < ranks; s++) {
         uint32_t end = 0;
         for (uint32_t at = cuts[s] + 1; at + (ranks - s - 1) <= layers && before[at] - before[cuts[s]] <= load; at++)
-            end = problem->can_cut[at] ? at : end;
+            end = problem_may_begin(problem, s + 1, at) ? at : end;
         if (end == 0)
             return false;
         cuts[s + 1] = end;
@@ -46,7 +46,7 @@ static bool fill_cuts_up(const struct problem *problem, const uint64_t *before, 
     for (uint32_t s = ranks - 1; s > 0; s--) {
         uint32_t first = layers;
         for (uint32_t at = cuts[s + 1] - 1; at >= s && at < layers && before[cuts[s + 1]] - before[at] <= load; at--)
-            first = problem->can_cut[at] ? at : first;
+            first = problem_may_begin(problem, s, at) ? at : first;
         if (first == layers)
             return false;
         cuts[s] = first;
