@@ -18,6 +18,11 @@
 #include "partitioner/orders.h"
 #include "schedules/simulate.h"
 
+struct candidate {
+    uint32_t to;
+    uint64_t bound_ns;
+};
+
 struct chain {
     struct orders *orders;
     uint32_t *at;                 // downsets, stages + 1 of them
@@ -28,6 +33,8 @@ struct chain {
     uint64_t *bytes, *workspace;  // per rank, of the choices so far
     struct downset_walk walk;
     struct order_open open;
+    struct candidate *candidates;  // of the node that is open
+    size_t candidate_count, candidate_room;
     uint64_t left;                // plans that may still be tried under these stages
     struct error *error;
     bool failed;
@@ -38,6 +45,9 @@ struct chain {
 
 // Nodes beyond which the search ends: they take about 60 MB.
 #define MOST_NODES 1000000
+
+// Of a node those stages are added together whose bounds are within this part of each other.
+#define AT_ONCE 1000
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -276,6 +286,11 @@ static void finish(struct chain *chain, uint64_t bound_ns)
 
 // --- chains -------------------------------------------------------------------------------
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 // What the tables say of a stage that begins where the chain has come to.
 static uint64_t expected(const struct chain *chain, uint32_t s, uint32_t to, uint64_t before_ns)
 {
@@ -291,30 +306,70 @@ static uint64_t expected(const struct chain *chain, uint32_t s, uint32_t to, uin
     return larger(tail, order_stage_bound(orders, s, chain->at[s], to, &as, before_ns));
 }
 
-// All stages that may follow; nothing is priced yet.
-static void add_stages(struct chain *chain, uint32_t parent)
+// Notes a stage that may follow.
+static void note_candidate(struct chain *chain, uint32_t to, uint64_t bound_ns)
+{
+    if (chain->candidate_count == chain->candidate_room) {
+        const size_t room = 2 * chain->candidate_room + 64;
+        struct candidate *grown = realloc(chain->candidates, room * sizeof *grown);
+        if (!grown) {
+            fail_memory(chain);
+            return;
+        }
+        chain->candidates = grown;
+        chain->candidate_room = room;
+    }
+    chain->candidates[chain->candidate_count++] = (struct candidate){ to, bound_ns };
+}
+
+// All stages that may follow and are not there yet.
+static void list_candidates(struct chain *chain, const struct order_node *node)
 {
     struct orders *orders = chain->orders;
-    const struct order_node node = chain->open.nodes[parent];
-    const uint32_t s = node.stages;
-    uint32_t to = node.to;
+    uint32_t to = node->to;
     size_t pairs = 0;
+    chain->candidate_count = 0;
     downset_walk_up(&chain->walk, to);
     bool more = orders->graph->is_reduced || downset_walk_next(&chain->walk, &to);
     for (; more && !chain->failed; more = downset_walk_next(&chain->walk, &to)) {
         pairs++;
         if (orders->has_bounds && orders->best.value_ns != NO_ORDER
-            && order_least_ns(orders, node.to, to) >= orders->best.value_ns) {
+            && order_least_ns(orders, node->to, to) >= orders->best.value_ns) {
             downset_walk_prune(&chain->walk);
             continue;
         }
-        const uint64_t own = expected(chain, s, to, node.before_ns);
-        const struct order_node next = { .bound_ns = larger(own, node.bound_ns), .parent = parent, .to = to,
-                                         .stages = s + 1 };
-        if (own != NO_ORDER && next.bound_ns < orders->best.value_ns && !order_open_add(&chain->open, next))
-            fail_memory(chain);
+        const uint64_t own = expected(chain, node->stages, to, node->before_ns);
+        if (own != NO_ORDER && own >= node->from_ns && own < orders->best.value_ns)
+            note_candidate(chain, to, own);
     }
     orders->coupled->work += 1 + pairs / 16;
+}
+
+// Those of the stages that may follow whose bounds are the least, unpriced; for the others
+// the node comes again.
+static void add_stages(struct chain *chain, uint32_t index)
+{
+    struct order_open *open = &chain->open;
+    const struct order_node node = open->nodes[index];
+    list_candidates(chain, &node);
+    uint64_t least = NO_ORDER, rest = NO_ORDER;
+    for (size_t i = 0; i < chain->candidate_count; i++)
+        least = smaller(least, chain->candidates[i].bound_ns);
+    const uint64_t until = larger(least, node.bound_ns) + least / AT_ONCE;
+    for (size_t i = 0; i < chain->candidate_count && !chain->failed; i++) {
+        const struct candidate candidate = chain->candidates[i];
+        const struct order_node next = { .bound_ns = larger(candidate.bound_ns, node.bound_ns), .parent = index,
+                                         .to = candidate.to, .stages = node.stages + 1 };
+        if (candidate.bound_ns > until)
+            rest = smaller(rest, candidate.bound_ns);
+        else if (!order_open_add(open, next))
+            fail_memory(chain);
+    }
+    if (rest == NO_ORDER || chain->failed)
+        return;
+    open->nodes[index].from_ns = until + 1;
+    open->nodes[index].bound_ns = rest;
+    order_open_again(open, index);
 }
 
 static void set_stage(struct chain *chain, uint32_t s, struct order_stage *of, uint64_t least_ns)
@@ -418,6 +473,7 @@ bool order_nodes(struct orders *orders, struct error *error)
     else
         search(&chain);
     order_open_clear(&chain.open);
+    free(chain.candidates);
     downset_walk_clear(&chain.walk);
     free(chain.at);
     free(chain.rows);

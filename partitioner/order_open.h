@@ -15,6 +15,7 @@ struct order_node {
     uint64_t bound_ns;
     uint64_t before_ns;  // once it is priced: the rounds of its stages, to the end of this one
     uint64_t least_ns;   // and what this one must recompute, on the profile's device
+    uint64_t from_ns;    // chains that go on from it with less than this bound are all there
     uint32_t parent;     // of the first there is none
     uint32_t to;         // the downset at its end
     uint32_t stages;

@@ -310,6 +310,8 @@ static void print_sense(const struct plan *plan, const struct balance *balance, 
         print_recomputing(balance, text);
         print_margin(balance, text);
     }
+    if (plan->order)
+        text_add(text, " The layers stand in another order than the profile's, so that they can be cut so.");
     print_certificate(&plan->certificate, text);
 }
 
