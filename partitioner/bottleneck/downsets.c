@@ -33,7 +33,7 @@ static bool graph_create(struct graph *graph, const struct downset_graph *from, 
     const size_t nodes = from->node_count, words = (nodes + 63) / 64;
     *graph = (struct graph){ .node_count = nodes, .words = words };
     if (nodes * words * 8 > DOWNSETS_MOST_BYTES)
-        return error_set(error, "%zu layers are too many for all ways to cut their graph: use a linear order", nodes);
+        return error_set(error, "%zu layers are too many for a table of the places to cut them", nodes);
     graph->reader_at = calloc(nodes + 2, sizeof graph->reader_at[0]);
     graph->readers = calloc(from->edge_count + 1, sizeof graph->readers[0]);
     graph->reads = calloc(nodes * words + 1, sizeof graph->reads[0]);
@@ -107,7 +107,7 @@ static bool has_room(struct builder *builder, struct error *error)
         return true;
     const size_t room = 2 * builder->room + 64;
     if (room * (downsets->words * 8 + 48) > DOWNSETS_MOST_BYTES)
-        return error_set(error, "the %zu ways to cut the graph that were met take more than 1 GiB: use a linear order",
+        return error_set(error, "the %zu ways to cut the graph that were met take more than 1 GiB",
                          downsets->count);
     if (!grow(&downsets->sets, room * downsets->words + 1, sizeof downsets->sets[0], error)
         || !grow(&downsets->size, room, sizeof downsets->size[0], error)
