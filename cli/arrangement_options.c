@@ -23,26 +23,6 @@ static bool is_automatic(const char *argument)
     return argument && strcmp(argument, automatic) == 0;
 }
 
-// Numbers with commas between them, in brackets or not.
-static size_t take_numbers(const char *argument, const char *option, uint64_t least, uint32_t *numbers,
-                           struct argp_state *state)
-{
-    size_t count = 0;
-    if (is_automatic(argument))
-        return 0;
-    for (const char *at = argument + (*argument == '[');; at++) {
-        char number[32];
-        const size_t length = strcspn(at, ",]");
-        if (count == ARRANGEMENT_MOST_STAGES)
-            argp_error(state, "%s: more than %d numbers", option, ARRANGEMENT_MOST_STAGES);
-        snprintf(number, sizeof number, "%.*s", (int)length, at);
-        numbers[count++] = (uint32_t)option_count(number, option, least, 65535, state);
-        at += length;
-        if (!*at || strcmp(at, "]") == 0)
-            return count;
-    }
-}
-
 static void take_names(struct arrangement_options *given, const char *argument, struct argp_state *state)
 {
     if (is_automatic(argument))
@@ -67,11 +47,13 @@ static error_t take(int key, char *argument, struct argp_state *state)
     switch (key) {
     case KEY_REPLICAS:
         given->replicas = argument;
-        given->replica_count = take_numbers(argument, "--replicas", 1, given->replicas_of, state);
+        given->replica_count = is_automatic(argument) ? 0
+            : option_counts(argument, "--replicas", 1, 65535, given->replicas_of, ARRANGEMENT_MOST_STAGES, state);
         return 0;
     case KEY_DEVICES:
         given->devices = argument;
-        given->device_count = take_numbers(argument, "--devices", 0, given->devices_of, state);
+        given->device_count = is_automatic(argument) ? 0
+            : option_counts(argument, "--devices", 0, 65535, given->devices_of, ARRANGEMENT_MOST_STAGES, state);
         return 0;
     case KEY_FEWER:
         given->fewer = true;

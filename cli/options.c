@@ -1,5 +1,6 @@
 #include "cli/options.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/number.h"
@@ -12,6 +13,27 @@ uint64_t option_count(const char *argument, const char *name, uint64_t least, ui
     if (!count_parse(argument, name, least, most, &count, &error))
         argp_error(state, "%s", error.text);
     return count;
+}
+
+size_t option_counts(const char *argument, const char *name, uint64_t least, uint64_t most, uint32_t *counts,
+                     size_t room, struct argp_state *state)
+{
+    const bool in_brackets = *argument == '[';
+    size_t count = 0;
+    for (const char *at = argument + in_brackets;; at++) {
+        char number[32];
+        const size_t length = strcspn(at, in_brackets ? ",]" : ",");
+        if (count == room)
+            argp_error(state, "%s: takes up to %zu numbers", name, room);
+        snprintf(number, sizeof number, "%.*s", (int)length, at);
+        counts[count++] = (uint32_t)option_count(number, name, least, most, state);
+        at += length;
+        if (*at == ',')
+            continue;
+        if (strcmp(at, in_brackets ? "]" : "") != 0)
+            argp_error(state, "%s: \"%s\" is not numbers with commas between them", name, argument);
+        return count;
+    }
 }
 
 uint32_t option_share(const char *argument, const char *name, uint32_t most_ppm, struct argp_state *state)

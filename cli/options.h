@@ -65,4 +65,8 @@ uint32_t option_share(const char *argument, const char *name, uint32_t most_ppm,
 // A whole number in [least, most] given to --name, or the end of the program.
 uint64_t option_count(const char *argument, const char *name, uint64_t least, uint64_t most, struct argp_state *state);
 
+// Such numbers with commas between them, in brackets or not: how many, at most `room`.
+size_t option_counts(const char *argument, const char *name, uint64_t least, uint64_t most, uint32_t *counts,
+                     size_t room, struct argp_state *state);
+
 #endif

@@ -53,19 +53,14 @@ static const struct argp_option options[] = {
 
 static void take_replicas(struct given *given, const char *argument, struct argp_state *state)
 {
-    for (const char *at = argument;; at++) {
-        char number[32];
-        const size_t length = strcspn(at, ",");
-        snprintf(number, sizeof number, "%.*s", (int)length, at);
-        uint32_t *replicas = realloc(given->replicas, (given->stages + 1) * sizeof *replicas);
-        if (!replicas)
-            argp_failure(state, 3, 0, "not enough memory for %u stages", given->stages + 1);
-        given->replicas = replicas;
-        given->replicas[given->stages++] = (uint32_t)option_count(number, "--replicas", 1, 4096, state);
-        at += length;
-        if (!*at)
-            return;
-    }
+    size_t room = 1;
+    for (const char *at = argument; *at; at++)
+        room += *at == ',';
+    free(given->replicas);
+    given->replicas = calloc(room, sizeof given->replicas[0]);
+    if (!given->replicas)
+        argp_failure(state, ERROR_MACHINE, 0, "not enough memory for %zu stages", room);
+    given->stages = (uint32_t)option_counts(argument, "--replicas", 1, 4096, given->replicas, room, state);
 }
 
 // Each rank holds one stage, so that the replicas say how many ranks there are.

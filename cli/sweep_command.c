@@ -56,20 +56,7 @@ static const struct argp_option options[] = {
 static void take_numbers(const char *argument, const char *name, uint64_t most, struct numbers *numbers,
                          struct argp_state *state)
 {
-    char copy[512];
-    if (strlen(argument) >= sizeof copy)
-        argp_error(state, "%s: is longer than %zu letters", name, sizeof copy - 1);
-    snprintf(copy, sizeof copy, "%s", argument);
-    numbers->count = 0;
-    for (char *at = copy; at;) {
-        char *comma = strchr(at, ',');
-        if (comma)
-            *comma++ = '\0';
-        if (numbers->count == MOST_NUMBERS)
-            argp_error(state, "%s: takes up to %d numbers", name, MOST_NUMBERS);
-        numbers->at[numbers->count++] = (uint32_t)option_count(at, name, 1, most, state);
-        at = comma;
-    }
+    numbers->count = option_counts(argument, name, 1, most, numbers->at, MOST_NUMBERS, state);
 }
 
 static void take_names(const char *argument, struct given *given, struct argp_state *state)

@@ -287,6 +287,15 @@ const char *json_string(struct json *object, const char *key)
     return json_item_string(&place);
 }
 
+void json_string_into(struct json *object, const char *key, char *to, size_t size)
+{
+    const char *value = json_string(object, key);
+    if (strlen(value) >= size)
+        json_refuse_key(object, key, "is longer than %zu bytes", size - 1);
+    else
+        memcpy(to, value, strlen(value) + 1);
+}
+
 double json_fraction(struct json *object, const char *key)
 {
     struct json place = member(object, key);

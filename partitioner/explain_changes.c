@@ -298,23 +298,13 @@ static bool change_micro_batches(struct changing *changing)
     return try_and_add(changing, &search, &change);
 }
 
-// Another number of ranks has other replicas and devices: the search is to choose them, if there were any.
-static void let_arrange(struct search_request *search)
-{
-    search->free.replicas |= search->replicas != NULL;
-    search->free.devices |= search->devices != NULL;
-    search->free.variants |= search->variants != NULL;
-    search->replicas = search->devices = NULL;
-    search->variants = NULL;
-}
-
 static bool try_ranks(struct changing *changing, uint32_t ranks)
 {
     struct search_request search = changing->unchanged;
     struct what_if change = { .kind = WHAT_IF_RANKS };
     struct cluster *larger = NULL;
     search.ranks = ranks;
-    let_arrange(&search);
+    what_if_arrange_anew(&search);
     const bool is_more = ranks > search.cluster->device_count;
     if (is_more) {
         if (!what_if_larger_cluster(search.cluster, ranks, &larger, changing->error))
@@ -355,7 +345,7 @@ static bool change_schedule(struct changing *changing)
             continue;
         search.schedule = *names;
         search.chunks = 0;
-        let_arrange(&search);
+        what_if_arrange_anew(&search);
         snprintf(change.change, sizeof change.change, "schedule %s", *names);
         snprintf(change.option, sizeof change.option, "--schedule %s", *names);
         if (!try_and_add(changing, &search, &change))

@@ -164,15 +164,6 @@ void explanation_write(const struct explanation *explanation, struct text *text)
 
 // --- reading -------------------------------------------------------------------------
 
-static void read_short(struct json *object, const char *key, char *to, size_t size)
-{
-    const char *value = json_string(object, key);
-    if (strlen(value) >= size)
-        json_refuse_key(object, key, "is longer than %zu bytes", size - 1);
-    else
-        memcpy(to, value, strlen(value) + 1);
-}
-
 static uint32_t read_count(struct json *object, const char *key, uint64_t least, uint64_t most)
 {
     return (uint32_t)json_u64(object, key, least, most);
@@ -187,7 +178,7 @@ static void read_load(struct json *parent, const char *key, uint32_t *rank, char
 {
     struct json object = json_object(parent, key);
     *rank = read_count(&object, "rank", 0, MOST_RANKS);
-    read_short(&object, "name", name, 80);
+    json_string_into(&object, "name", name, 80);
     load->busy_ns = read_number(&object, "busy_ns");
     load->recompute_ns = read_number(&object, "recompute_ns");
     load->first_ns = read_number(&object, "first_ns");
@@ -247,7 +238,7 @@ static bool read_path(struct json *root, struct plan_path *path, struct error *e
 static void read_row(struct json *object, struct sweep_row *row)
 {
     row->outcome = (enum sweep_outcome)json_choice(object, "outcome", sweep_outcome_names);
-    read_short(object, "schedule", row->schedule, sizeof row->schedule);
+    json_string_into(object, "schedule", row->schedule, sizeof row->schedule);
     row->ranks = read_count(object, "ranks", 1, MOST_RANKS);
     row->chunks = read_count(object, "chunks", 1, MOST_RANKS);
     row->micro_batches = read_count(object, "micro_batches", 1, UINT32_MAX);
@@ -274,7 +265,7 @@ static bool read_neighbours(struct json *root, struct explanation *explanation, 
         struct neighbour *neighbour = &explanation->neighbours[explanation->neighbour_count++];
         neighbour->kind = (enum neighbour_kind)json_choice(&item, "kind", neighbour_kind_names);
         neighbour->stage = read_count(&item, "stage", 0, MOST_ROWS);
-        read_short(&item, "layer", neighbour->layer, sizeof neighbour->layer);
+        json_string_into(&item, "layer", neighbour->layer, sizeof neighbour->layer);
         neighbour->outcome = (enum neighbour_outcome)json_choice(&item, "outcome", neighbour_outcome_names);
         neighbour->iteration_ns = read_number(&item, "iteration_ns");
         neighbour->rank = read_count(&item, "rank", 0, MOST_RANKS);
@@ -295,8 +286,8 @@ static bool read_changes(struct json *root, struct explanation *explanation, str
         change->kind = (enum what_if_kind)json_choice(&item, "kind", what_if_kind_names);
         change->at = read_count(&item, "at", 0, MOST_RANKS);
         change->more_bytes = read_number(&item, "more_bytes");
-        read_short(&item, "change", change->change, sizeof change->change);
-        read_short(&item, "option", change->option, sizeof change->option);
+        json_string_into(&item, "change", change->change, sizeof change->change);
+        json_string_into(&item, "option", change->option, sizeof change->option);
         read_row(&item, &change->row);
         change->gain = json_fraction(&item, "gain");
         change->least_gain = json_fraction(&item, "least_gain");
@@ -313,10 +304,10 @@ static bool read_head(struct json *root, struct explanation *explanation, struct
     explanation->model = strdup(json_string(&profile, "model"));
     if (!explanation->model)
         return error_no_memory(error, "an explanation");
-    read_short(&profile, "hash", explanation->profile_hash, sizeof explanation->profile_hash);
+    json_string_into(&profile, "hash", explanation->profile_hash, sizeof explanation->profile_hash);
     json_end(&profile);
     schedule = json_object(root, "schedule");
-    read_short(&schedule, "name", explanation->schedule, sizeof explanation->schedule);
+    json_string_into(&schedule, "name", explanation->schedule, sizeof explanation->schedule);
     explanation->ranks = read_count(&schedule, "ranks", 1, MOST_RANKS);
     explanation->chunks = read_count(&schedule, "chunks", 1, MOST_RANKS);
     explanation->micro_batches = read_count(&schedule, "micro_batches", 1, UINT32_MAX);
@@ -335,7 +326,7 @@ static bool read_facts(struct json *root, struct explanation *explanation, struc
 {
     struct json binding = json_object(root, "binding");
     explanation->binding = (enum binding)json_choice(&binding, "kind", binding_names);
-    read_short(&binding, "name", explanation->binding_name, sizeof explanation->binding_name);
+    json_string_into(&binding, "name", explanation->binding_name, sizeof explanation->binding_name);
     explanation->lead = json_fraction(&binding, "lead");
     json_end(&binding);
     read_load(root, "busiest", &explanation->busiest_rank, explanation->busiest_name, &explanation->busiest);
@@ -345,7 +336,7 @@ static bool read_facts(struct json *root, struct explanation *explanation, struc
     if (!read_path(root, &explanation->path, error))
         return false;
     struct json layer = json_object(root, "largest_layer");
-    read_short(&layer, "name", explanation->layer.name, sizeof explanation->layer.name);
+    json_string_into(&layer, "name", explanation->layer.name, sizeof explanation->layer.name);
     explanation->layer.stage = read_count(&layer, "stage", 0, MOST_ROWS);
     explanation->layer.ns = read_number(&layer, "ns");
     explanation->layer.share = json_fraction(&layer, "share");
@@ -359,7 +350,7 @@ static bool read_explanation(struct json_document *document, struct explanation 
     if (!read_head(&root, explanation, error) || !read_facts(&root, explanation, error)
         || !read_neighbours(&root, explanation, error) || !read_changes(&root, explanation, error))
         return false;
-    read_short(&root, "stopped", explanation->stopped, sizeof explanation->stopped);
+    json_string_into(&root, "stopped", explanation->stopped, sizeof explanation->stopped);
     if (json_has(&root, "notes")) {
         explanation->notes = strdup(json_string(&root, "notes"));
         if (!explanation->notes)

@@ -181,20 +181,10 @@ void integer_answer_clear(struct integer_answer *answer)
     *answer = (struct integer_answer){ 0 };
 }
 
-static double value_of(const struct integer_value *values, size_t count, const char *name)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(values[i].name, name) == 0)
-            return values[i].value;
-    return 0;
-}
-
 double integer_value_of(const struct integer_answer *answer, const char *name)
 {
-    return value_of(answer->values, answer->value_count, name);
-}
-
-double integer_dual_of(const struct integer_answer *answer, const char *name)
-{
-    return value_of(answer->duals, answer->dual_count, name);
+    for (size_t i = 0; i < answer->value_count; i++)
+        if (strcmp(answer->values[i].name, name) == 0)
+            return answer->values[i].value;
+    return 0;
 }

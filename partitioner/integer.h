@@ -60,7 +60,5 @@ void integer_answer_clear(struct integer_answer *answer);
 
 // The value of a variable, 0 if it is not listed.
 double integer_value_of(const struct integer_answer *answer, const char *name);
-// The dual of a row: what the relaxation's least value gains per unit of its right side.
-double integer_dual_of(const struct integer_answer *answer, const char *name);
 
 #endif

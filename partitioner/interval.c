@@ -124,7 +124,9 @@ static bool last_alive(const struct intervals *intervals, uint32_t q, uint32_t e
     return from == to;
 }
 
-void interval_walk(struct intervals *intervals, uint32_t first, uint32_t end)
+// Fills alive[l] for the layers of [first, end), and above[l]: the part of it that
+// was made before l.
+static void walk(struct intervals *intervals, uint32_t first, uint32_t end)
 {
     uint64_t *ends = intervals->above;  // first what ends after each layer, then what was made before it
     for (uint32_t l = first; l < end; l++)
@@ -196,7 +198,7 @@ struct stage_bytes interval_bytes(struct intervals *intervals, uint32_t first, u
         .held = intervals->held[end] - intervals->held[first],
     };
     put_held(intervals, first, end, &bytes);
-    interval_walk(intervals, first, end);
+    walk(intervals, first, end);
     for (uint32_t l = first; l < end; l++) {
         const struct profile_layer *layer = &intervals->profile->layers[l];
         const uint64_t forward = round_to_256(layer->workspace_bytes);

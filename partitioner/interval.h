@@ -70,8 +70,4 @@ struct stage_states interval_states(const struct intervals *intervals, uint32_t 
 // stage_bytes_at() without segments.
 struct stage_bytes interval_bytes(struct intervals *intervals, uint32_t first, uint32_t end);
 
-// Fills alive[l] for the layers of [first, end), and above[l]: the part of it that
-// was made before l.
-void interval_walk(struct intervals *intervals, uint32_t first, uint32_t end);
-
 #endif

@@ -212,23 +212,13 @@ static bool nearest_micro_batches(struct finding *finding, bool high_is_certain)
     return !found.fits || add(finding, &found.change);
 }
 
-// Other ranks have other replicas and devices: the search is to choose them, if there were any.
-static void let_arrange(struct search_request *search)
-{
-    search->free.replicas |= search->replicas != NULL;
-    search->free.devices |= search->devices != NULL;
-    search->free.variants |= search->variants != NULL;
-    search->replicas = search->devices = NULL;
-    search->variants = NULL;
-}
-
 static bool probe_ranks(struct finding *finding, uint32_t ranks, struct probe *result)
 {
     struct search_request search = *finding->request->search;
     struct cluster *larger = NULL;
     const bool is_more = ranks > search.cluster->device_count;
     search.ranks = ranks;
-    let_arrange(&search);
+    what_if_arrange_anew(&search);
     if (is_more) {
         if (!what_if_larger_cluster(search.cluster, ranks, &larger, finding->error))
             return false;
@@ -278,7 +268,7 @@ static bool probe_schedule(struct finding *finding, const struct generator *gene
     struct search_request search = *finding->request->search;
     search.schedule = generator->name;
     search.chunks = 0;
-    let_arrange(&search);
+    what_if_arrange_anew(&search);
     result->change.kind = WHAT_IF_SCHEDULE;
     snprintf(result->change.change, sizeof result->change.change, "schedule %s", generator->name);
     snprintf(result->change.option, sizeof result->change.option, "--schedule %s", generator->name);

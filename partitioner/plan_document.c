@@ -198,16 +198,6 @@ static void read_fields(struct json *object, const char *key, void *to, const st
     json_end(&place);
 }
 
-// Copies a string of at most `size` - 1 bytes.
-static void read_short(struct json *object, const char *key, char *to, size_t size)
-{
-    const char *value = json_string(object, key);
-    if (strlen(value) >= size)
-        json_refuse_key(object, key, "is longer than %zu bytes", size - 1);
-    else
-        memcpy(to, value, strlen(value) + 1);
-}
-
 static bool read_layers(struct json *object, struct plan_stage *stage, struct error *error)
 {
     struct json names = json_array(object, "layers"), name;
@@ -398,7 +388,7 @@ static bool read_cluster(struct json *root, struct plan *plan, struct error *err
 static void read_schedule(struct json *root, struct plan *plan)
 {
     struct json place = json_object(root, "schedule");
-    read_short(&place, "name", plan->schedule, sizeof plan->schedule);
+    json_string_into(&place, "name", plan->schedule, sizeof plan->schedule);
     plan->weights = (enum weights)json_choice(&place, "weights", weights_names);
     plan->ranks = (uint32_t)json_u64(&place, "ranks", 1, MOST_RANKS);
     plan->chunks = (uint32_t)json_u64(&place, "chunks", 1, MOST_RANKS);
@@ -419,7 +409,7 @@ static bool read_head(struct json *root, unsigned version, struct plan *plan, st
     plan->model = strdup(json_string(&profile, "model"));
     if (!plan->model)
         return error_no_memory(error, "a plan");
-    read_short(&profile, "hash", plan->profile_hash, sizeof plan->profile_hash);
+    json_string_into(&profile, "hash", plan->profile_hash, sizeof plan->profile_hash);
     json_end(&profile);
     if (!read_cluster(root, plan, error))
         return false;
@@ -460,13 +450,13 @@ static void check_certificate(struct json *place, const struct certificate *cert
 static void read_certificate(struct json *root, struct certificate *certificate)
 {
     struct json place = json_object(root, "certificate");
-    read_short(&place, "objective", certificate->objective, sizeof certificate->objective);
+    json_string_into(&place, "objective", certificate->objective, sizeof certificate->objective);
     certificate->value_ns = json_u64(&place, "value_ns", 0, JSON_MAX);
     certificate->lower_bound_ns = json_u64(&place, "lower_bound_ns", 0, JSON_MAX);
     certificate->gap = json_fraction(&place, "gap");
     certificate->proved = json_bool(&place, "proved");
     certificate->by = (enum certificate_by)json_choice(&place, "by", by_names);
-    read_short(&place, "stopped", certificate->stopped, sizeof certificate->stopped);
+    json_string_into(&place, "stopped", certificate->stopped, sizeof certificate->stopped);
     check_certificate(&place, certificate);
     json_end(&place);
 }

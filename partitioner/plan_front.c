@@ -121,7 +121,9 @@ static int by_ranks_and_memory(const void *a, const void *b)
     return (x->peak_bytes < y->peak_bytes) - (x->peak_bytes > y->peak_bytes);
 }
 
-void front_judge(struct plan_front *front)
+// Leaves out points that another one on as many devices beats, sorts the rest, and says
+// which are on the front of all.
+static void judge(struct plan_front *front)
 {
     for (size_t i = 0; i < front->count; i++)
         front->points[i].is_on_front = !is_beaten(front, i, true);
@@ -291,7 +293,7 @@ struct plan_front *front_find(const struct front_request *request, struct error 
     if (good) {
         if (is_interrupted(&finding))
             snprintf(finding.front->stopped, sizeof finding.front->stopped, "interrupted");
-        front_judge(finding.front);
+        judge(finding.front);
         return finding.front;
     }
     front_free(finding.front);

@@ -65,10 +65,6 @@ struct plan_front {
 struct plan_front *front_find(const struct front_request *request, struct error *error);
 void front_free(struct plan_front *front);
 
-// Leaves out points that another one on as many devices beats, sorts the rest, and says
-// which are on the front of all; front_find() does.
-void front_judge(struct plan_front *front);
-
 // The document (docs/formats/front.md).
 struct plan_front *front_read(const char *text, size_t length, const char *name, struct error *error);
 void front_write(const struct plan_front *front, struct text *text);

@@ -67,16 +67,6 @@ void front_write(const struct plan_front *front, struct text *text)
 
 // --- reading ----------------------------------------------------------------------------------
 
-// Copies a string of at most `size` - 1 bytes.
-static void read_short(struct json *object, const char *key, char *to, size_t size)
-{
-    const char *value = json_string(object, key);
-    if (strlen(value) >= size)
-        json_refuse_key(object, key, "is longer than %zu bytes", size - 1);
-    else
-        memcpy(to, value, strlen(value) + 1);
-}
-
 static uint32_t *read_numbers(struct json *object, const char *key, uint32_t *count, struct error *error)
 {
     struct json list = json_array(object, key), item;
@@ -164,7 +154,7 @@ static bool read_head(struct json *root, struct plan_front *front, struct error 
     front->model = strdup(json_string(&profile, "model"));
     if (!front->model)
         return error_no_memory(error, "a front");
-    read_short(&profile, "hash", front->profile_hash, sizeof front->profile_hash);
+    json_string_into(&profile, "hash", front->profile_hash, sizeof front->profile_hash);
     json_end(&profile);
     struct json cluster = json_object(root, "cluster");
     if (!json_ok(root->document, error))
@@ -174,7 +164,7 @@ static bool read_head(struct json *root, struct plan_front *front, struct error 
         return false;
     json_end(&cluster);
     struct json schedule = json_object(root, "schedule");
-    read_short(&schedule, "name", front->schedule, sizeof front->schedule);
+    json_string_into(&schedule, "name", front->schedule, sizeof front->schedule);
     front->chunks = (uint32_t)json_u64(&schedule, "chunks", 0, MOST_RANKS);
     front->micro_batches = (uint32_t)json_u64(&schedule, "micro_batches", 1, UINT32_MAX);
     json_end(&schedule);
@@ -189,7 +179,7 @@ static bool read_front(struct json_document *document, struct plan_front *front,
     struct json root = json_root(document);
     if (!read_head(&root, front, error) || !read_points(&root, front, error))
         return false;
-    read_short(&root, "stopped", front->stopped, sizeof front->stopped);
+    json_string_into(&root, "stopped", front->stopped, sizeof front->stopped);
     if (json_has(&root, "notes")) {
         front->notes = strdup(json_string(&root, "notes"));
         if (!front->notes)

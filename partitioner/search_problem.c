@@ -267,7 +267,8 @@ static bool links_are_unshared(const struct problem *problem)
     return true;
 }
 
-struct network *search_network(const struct search_request *request, struct error *error)
+// The links between the devices of the ranks, each a single one.
+static struct network *network_of(const struct search_request *request, struct error *error)
 {
     uint32_t *devices = calloc(request->ranks, sizeof devices[0]);
     if (!devices) {
@@ -285,7 +286,7 @@ static bool find_network(struct problem *problem, struct error *error)
 {
     problem->network = problem->request->network;
     if (!problem->network)
-        problem->network = problem->own_network = search_network(problem->request, error);
+        problem->network = problem->own_network = network_of(problem->request, error);
     return problem->network != NULL;
 }
 

@@ -85,9 +85,6 @@ bool search_check_pins(const struct search_request *request, const bool *can_cut
 // NULL where it cannot be cut into so many stages.
 bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error);
 
-// The links between the devices of the ranks, each a single one.
-struct network *search_network(const struct search_request *request, struct error *error);
-
 // A plan of so many stages with all that the request says, and none of them set.
 struct plan *search_begin_plan(const struct search_request *request, size_t stages, struct error *error);
 

@@ -64,7 +64,8 @@ bool tables_can_end(const struct problem *problem, uint32_t stage, uint32_t end)
 
 // --- fronts -----------------------------------------------------------------------
 
-struct extreme extreme_of(struct extreme so_far, const struct pattern_stage *stage)
+// The largest of times so far and a stage's.
+static struct extreme extreme_of(struct extreme so_far, const struct pattern_stage *stage)
 {
     return (struct extreme){
         larger(so_far.forward, larger(stage->forward_ns, stage->forward_busy_ns)),

@@ -94,7 +94,4 @@ uint64_t tables_bound_behind(const struct tables *tables, const struct problem *
 
 struct known known_with(struct known known, const struct pattern_stage *stage);
 
-// The largest of times so far and a stage's.
-struct extreme extreme_of(struct extreme so_far, const struct pattern_stage *stage);
-
 #endif

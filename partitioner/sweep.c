@@ -184,12 +184,9 @@ bool sweep_plan_row(const struct search_request *given, sweep_planner *planner, 
     return true;
 }
 
-// False only for a machine's trouble.
-static bool plan_row(const struct sweep_request *request, struct sweep_row *row, struct error *error)
+struct search_request sweep_search_of(const struct sweep_request *request, const struct sweep_row *row)
 {
-    if (strcmp(row->schedule, SWEEP_ORDER_NAME) == 0)
-        return sweep_order_row(request, row, error);
-    const struct search_request search = {
+    return (struct search_request){
         .profile = request->profile,
         .cluster = request->cluster,
         .schedule = row->schedule,
@@ -200,6 +197,14 @@ static bool plan_row(const struct sweep_request *request, struct sweep_row *row,
         .budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
         .interrupted = request->interrupted,
     };
+}
+
+// False only for a machine's trouble.
+static bool plan_row(const struct sweep_request *request, struct sweep_row *row, struct error *error)
+{
+    if (strcmp(row->schedule, SWEEP_ORDER_NAME) == 0)
+        return sweep_order_row(request, row, error);
+    const struct search_request search = sweep_search_of(request, row);
     return sweep_plan_row(&search, plan_search, row, error);
 }
 

@@ -94,6 +94,9 @@ struct sweep {
 struct sweep *sweep_run(const struct sweep_request *request, struct error *error);
 void sweep_free(struct sweep *sweep);
 
+// What plan_search() is asked for a row.
+struct search_request sweep_search_of(const struct sweep_request *request, const struct sweep_row *row);
+
 // Plans one request into a row that names it, and says what came of it. False only for a
 // machine's trouble. The row's plan is the caller's.
 typedef struct plan *sweep_planner(const struct search_request *request, struct error *error);

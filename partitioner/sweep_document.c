@@ -62,16 +62,6 @@ void sweep_write(const struct sweep *sweep, struct text *text)
 
 // --- reading -------------------------------------------------------------------
 
-// Copies a string of at most `size` - 1 bytes.
-static void read_short(struct json *object, const char *key, char *to, size_t size)
-{
-    const char *value = json_string(object, key);
-    if (strlen(value) >= size)
-        json_refuse_key(object, key, "is longer than %zu bytes", size - 1);
-    else
-        memcpy(to, value, strlen(value) + 1);
-}
-
 // A row says nothing that its outcome denies.
 static void check_row(struct json *object, const struct sweep_row *row)
 {
@@ -91,7 +81,7 @@ static void check_row(struct json *object, const struct sweep_row *row)
 static void read_row(struct json *object, struct sweep_row *row)
 {
     json_item_object(object);
-    read_short(object, "schedule", row->schedule, sizeof row->schedule);
+    json_string_into(object, "schedule", row->schedule, sizeof row->schedule);
     row->weights = (enum weights)json_choice(object, "weights", weights_names);
     row->class = (enum sweep_class)json_choice(object, "class", sweep_class_names);
     row->ranks = (uint32_t)json_u64(object, "ranks", 1, MOST_RANKS);
@@ -109,7 +99,7 @@ static void read_row(struct json *object, struct sweep_row *row)
     row->is_on_front = json_bool(object, "front");
     row->is_best = json_bool(object, "best");
     row->is_best_of_m = json_bool(object, "best_of_micro_batches");
-    read_short(object, "reason", row->reason, sizeof row->reason);
+    json_string_into(object, "reason", row->reason, sizeof row->reason);
     check_row(object, row);
     json_end(object);
 }
@@ -136,7 +126,7 @@ static bool read_head(struct json *root, struct sweep *sweep, struct error *erro
     sweep->model = strdup(json_string(&profile, "model"));
     if (!sweep->model)
         return error_no_memory(error, "a sweep");
-    read_short(&profile, "hash", sweep->profile_hash, sizeof sweep->profile_hash);
+    json_string_into(&profile, "hash", sweep->profile_hash, sizeof sweep->profile_hash);
     json_end(&profile);
     struct json cluster = json_object(root, "cluster");
     if (!json_ok(root->document, error))
@@ -155,7 +145,7 @@ static bool read_sweep(struct json_document *document, struct sweep *sweep, stru
     struct json root = json_root(document);
     if (!read_head(&root, sweep, error) || !read_rows(&root, sweep, error))
         return false;
-    read_short(&root, "stopped", sweep->stopped, sizeof sweep->stopped);
+    json_string_into(&root, "stopped", sweep->stopped, sizeof sweep->stopped);
     if (json_has(&root, "notes")) {
         sweep->notes = strdup(json_string(&root, "notes"));
         if (!sweep->notes)

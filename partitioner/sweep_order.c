@@ -17,16 +17,7 @@ static const char *const on_a_v[] = { "zb-v", "v-half", "v-min", NULL };
 // The plan whose cuts are taken; NULL with the outcome in the row, or an error.
 static struct plan *find_cuts(const struct sweep_request *request, struct sweep_row *row, struct error *error)
 {
-    struct search_request search = {
-        .profile = request->profile,
-        .cluster = request->cluster,
-        .ranks = row->ranks,
-        .chunks = row->chunks,
-        .micro_batches = row->micro_batches,
-        .holding = request->holding,
-        .budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
-        .interrupted = request->interrupted,
-    };
+    struct search_request search = sweep_search_of(request, row);
     for (const char *const *name = row->chunks == 1 ? one_way : on_a_v; *name; name++) {
         struct error why = { 0 };
         struct search_shortage shortage = { 0 };

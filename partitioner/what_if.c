@@ -154,6 +154,15 @@ void what_if_compare(struct what_if *change, const struct sweep_row *unchanged)
         change->least_gain = change->gain < -1 ? change->gain : -1;
 }
 
+void what_if_arrange_anew(struct search_request *request)
+{
+    request->free.replicas |= request->replicas != NULL;
+    request->free.devices |= request->devices != NULL;
+    request->free.variants |= request->variants != NULL;
+    request->replicas = request->devices = NULL;
+    request->variants = NULL;
+}
+
 bool what_if_is_certain(const struct what_if *change)
 {
     return change->least_gain > 0 || change->most_gain <= 0 || change->least_gain == change->most_gain;

@@ -66,6 +66,10 @@ void what_if_compare(struct what_if *change, const struct sweep_row *unchanged);
 // Whether a change is known to gain, or known not to.
 bool what_if_is_certain(const struct what_if *change);
 
+// Another number of ranks has other replicas, devices and variants: where the request had any,
+// the search is to choose them.
+void what_if_arrange_anew(struct search_request *request);
+
 // Copies to change; freed by cluster_free(), plan_free().
 struct cluster *what_if_cluster(const struct cluster *cluster, struct error *error);
 struct plan *what_if_copy(const struct plan *plan, struct error *error);

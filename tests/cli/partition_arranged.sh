@@ -48,6 +48,8 @@ refuse() { weir partition profile.json --cluster "$cluster" --micro-batches 6 "$
 refuse --schedule zb-h1 --replicas auto
 refuse --schedule 1f1b --replicas 2,0
 refuse --schedule 1f1b --replicas 2,2
+refuse --schedule 1f1b --replicas '[2,1'
+refuse --schedule 1f1b --replicas '2,1]'
 refuse --schedule 1f1b --devices 0,1,3
 refuse --schedule 1f1b --devices 0,1,1
 refuse --schedule 1f1b --ranks 2 --devices 0,1,2

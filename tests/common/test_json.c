@@ -186,7 +186,8 @@ static void read_small(struct json_document *document)
         json_fraction(&root, "part");
     if (json_has(&root, "owner")) {
         struct json owner = json_object(&root, "owner");
-        json_string(&owner, "name");
+        char name[8];
+        json_string_into(&owner, "name", name, sizeof name);
         json_end(&owner);
     }
     if (json_has(&root, "items")) {
@@ -210,6 +211,8 @@ static struct fault misreadings[] = {
     { "another format", "{\"format\": \"weir.plan\"}", "small.json: format: is \"weir.plan\", not \"weir.small\"" },
     { "a newer version", "{\"format\": \"weir.small\", \"version\": 3}",
       "small.json: version: is 3; this Weir reads up to version 2" },
+    { "a string that is too long", SMALL(FINE "\"owner\": {\"name\": \"12345678\"}"),
+      "small.json: owner.name: is longer than 7 bytes" },
     { "a missing number", SMALL("\"bytes\": 1"), "small.json: count: is missing" },
     { "a number as text", SMALL("\"count\": \"1\""), "small.json: count: is a string, not a whole number" },
     { "a negative number", SMALL("\"count\": -3"), "small.json: count: is -3; it cannot be negative" },
