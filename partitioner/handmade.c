@@ -270,8 +270,21 @@ static size_t read_devices(const struct making *making, struct json *place, uint
     return count;
 }
 
-// Rank r is device r: the schedule says which ranks hold which stages.
-static bool give_devices(struct making *making, struct error *error)
+// The request's devices in a row, for each stage as many as it has replicas.
+static bool deal_devices(struct making *making, uint32_t *devices, struct error *error)
+{
+    const struct search_request *request = making->request;
+    if (request->stages != making->plan->stage_count)
+        return error_set(error, "--replicas: has %u numbers, but there are %zu stages", request->stages,
+                         making->plan->stage_count);
+    bool good = true;
+    for (uint32_t s = 0, rank = 0; good && s < request->stages; rank += request->replicas[s++])
+        good = plan_set_devices(making->plan, s, &devices[rank], request->replicas[s], error);
+    return good;
+}
+
+// The schedule says which ranks hold which stages.
+static bool place_devices(struct making *making, const uint32_t *devices, struct error *error)
 {
     const struct search_request *request = making->request;
     struct schedule *order =
@@ -282,11 +295,27 @@ static bool give_devices(struct making *making, struct error *error)
     struct placement *placement =
         order && order->stages == making->plan->stage_count ? placement_read(order, error) : NULL;
     bool good = placement != NULL;
+    for (uint32_t c = 0; good && c < placement->copy_at[placement->stages]; c++)
+        placement->copies[c] = devices[placement->copies[c]];
     for (uint32_t s = 0; good && s < placement->stages; s++)
         good = plan_set_devices(making->plan, s, &placement->copies[placement->copy_at[s]],
                                 placement_copies(placement, s), error);
     placement_free(placement);
     schedule_free(order);
+    return good;
+}
+
+// Rank r is device r, or the one that the request names for it.
+static bool give_devices(struct making *making, struct error *error)
+{
+    const struct search_request *request = making->request;
+    uint32_t *devices = calloc(request->ranks + 1, sizeof devices[0]);
+    if (!devices)
+        return error_no_memory(error, "the devices of a plan");
+    for (uint32_t r = 0; r < request->ranks; r++)
+        devices[r] = request->devices ? request->devices[r] : r;
+    const bool good = request->replicas ? deal_devices(making, devices, error) : place_devices(making, devices, error);
+    free(devices);
     return good;
 }
 
