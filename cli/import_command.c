@@ -36,7 +36,7 @@ static struct profile *import_graph(const char *path, uint64_t micro_batch, stru
 
 static const struct format formats[] = {
     { "pipedream", "graph.txt of PipeDream's profiler, with or without stages", import_graph },
-    { "dnn-partitioning", "input of msr-fiddle/dnn-partitioning, for inference or training", import_dnn_partitioning },
+    { "dnn-partitioning", "input of msr-fiddle/dnn-partitioning, inference or training", import_dnn_partitioning },
     { "piper", "input of msr-fiddle/piper, with the ways to run each layer", import_piper },
 };
 enum { FORMATS = sizeof formats / sizeof formats[0] };

@@ -1,6 +1,7 @@
 // weir partition PROFILE: which layers on which devices, and which are recomputed.
 
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/command.h"
 #include "cli/plan_front_options.h"
@@ -34,6 +35,50 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
+// --front, which is about many plans.
+static void check_front(const struct given *given, struct argp_state *state)
+{
+    const struct arrangement_options *arrangement = &given->plan.arrangement;
+    if (given->second_opinion || given->stability.keep || given->stability.has_noise
+        || given_plan_is_asked(&given->by_hand))
+        argp_error(state, "--front is about many plans; leave out what is asked of one");
+    if (given->front.rank_count > 0 && (arrangement->replica_count > 0 || arrangement->device_count > 0))
+        argp_error(state, "--front=RANKS takes several numbers of devices, --replicas and --devices name one; leave the"
+                          " numbers of --front out");
+    if (given->front.svg && strcmp(given->front.svg, "-") == 0 && (given->output.json || given->output.output))
+        argp_error(state, "--svg -: standard output is for the picture alone; name a file for it");
+}
+
+// A plan that was given, which leaves nothing to be searched for but what it is compared with.
+static void check_by_hand(const struct given *given, struct argp_state *state)
+{
+    const struct arrangement_options *arrangement = &given->plan.arrangement;
+    const char *option = given->by_hand.evaluate ? "--evaluate" : "--cuts";
+    if (given->second_opinion || given->stability.keep || given->stability.has_noise || given->plan.pin_count > 0
+        || arrangement->variants)
+        argp_error(state, "%s prices one plan; --keep, --noise, --pin, --variants and --second-opinion are for a search",
+                   option);
+    if (given->by_hand.evaluate && (arrangement->replica_count > 0 || arrangement->device_count > 0))
+        argp_error(state, "--evaluate: which devices have which stages is for the plan's file to say; --replicas and"
+                          " --devices go with --cuts");
+}
+
+// Another planner's model, which knows neither schedules nor time limits.
+static void check_model(const struct given *given, struct argp_state *state)
+{
+    const struct plan_options *plan = &given->plan;
+    if (given->front.is_asked || given->stability.keep || given->stability.has_noise)
+        argp_error(state, "--front, --keep and --noise are about simulated time; leave --model out");
+    if (plan->pin_count > 0 || plan->shared.chunks > 0 || plan->arrangement.devices || plan->arrangement.variants
+        || given->by_hand.recompute || given->second_opinion)
+        argp_error(state, "--pin, --chunks, --devices, --variants, --recompute and --second-opinion are for plans by"
+                          " simulated time, not for --model");
+    if (plan->deadline_ns > 0 && !given->model.is_scattered)
+        argp_error(state, "--deadline is for plans by simulated time and --scattered; --budget ends other searches");
+    if (given_plan_is_asked(&given->by_hand) && (given->output.json || given->output.output))
+        argp_error(state, "--json and -o are for plans that --model searches for; one that is given is priced in a table");
+}
+
 static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
@@ -42,8 +87,8 @@ static error_t take(int key, char *argument, struct argp_state *state)
         state->child_inputs[0] = &given->plan;
         state->child_inputs[1] = &given->by_hand;
         state->child_inputs[2] = &given->stability;
-        state->child_inputs[3] = &given->model;
-        state->child_inputs[4] = &given->front;
+        state->child_inputs[3] = &given->front;
+        state->child_inputs[4] = &given->model;
         given->by_hand.options = &given->plan;
         given->model.options = &given->plan;
         given->model.by_hand = &given->by_hand;
@@ -52,12 +97,12 @@ static error_t take(int key, char *argument, struct argp_state *state)
         given->second_opinion = true;
         return 0;
     case ARGP_KEY_END:
-        if (given->front.is_asked
-            && (given->second_opinion || given->stability.keep || given->stability.has_noise
-                || given_plan_is_asked(&given->by_hand)))
-            argp_error(state, "--front is about many plans; leave out what is asked of one");
-        if (given->model.name && (given->front.is_asked || given->stability.keep || given->stability.has_noise))
-            argp_error(state, "--front, --keep and --noise are about simulated time; leave --model out");
+        if (given->model.name)
+            check_model(given, state);
+        else if (given->front.is_asked)
+            check_front(given, state);
+        else if (given_plan_is_asked(&given->by_hand))
+            check_by_hand(given, state);
         return 0;
     default:
         return shared_option(key, argument, &given->output, state);
@@ -65,8 +110,12 @@ static error_t take(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_child children[] = {
-    { &plan_argp, 0, NULL, 0 }, { &given_plan_argp, 0, NULL, 0 }, { &stability_argp, 0, NULL, 0 },
-    { &model_argp, 0, NULL, 0 }, { &front_argp, 0, NULL, 0 }, { 0 },
+    { &plan_argp, 0, NULL, 0 },
+    { &given_plan_argp, 0, "A plan to price, instead of a search:", 3 },
+    { &stability_argp, 0, "Plans that last:", 4 },
+    { &front_argp, 0, "Time against memory, instead of one plan:", 5 },
+    { &model_argp, 0, "By the busiest stage, as other planners have it:", 6 },
+    { 0 },
 };
 
 static const struct argp argp = {
@@ -159,10 +208,6 @@ static int run(int count, char **arguments)
 {
     struct given given = { .second_opinion = false };
     command_parse(&argp, count, arguments, &given);
-    if (given.model.name && given.plan.pin_count > 0) {
-        fputs("weir: --pin is for plans by simulated time, not for --model\n", stderr);
-        return ERROR_INPUT;
-    }
     if (given.model.name)
         return model_run(&given.model, &given.output);
     if (given_plan_is_asked(&given.by_hand))

@@ -12,9 +12,9 @@ enum { KEY_FRONT = KEY_OWN, KEY_SVG, KEY_RESOLUTION };
 
 static const struct argp_option options[] = {
     { "front", KEY_FRONT, "RANKS", OPTION_ARG_OPTIONAL,
-      "Time against memory: the quickest plan for every limit, on 1, 2, 4, ... devices (or --front=2,3,4)", 3 },
-    { "resolution", KEY_RESOLUTION, "PERCENT", 0, "With --front: how far apart limits are (2%; 0% misses no plan)", 3 },
-    { "svg", KEY_SVG, "FILE", 0, "With --front: where a picture of it goes", 3 },
+      "Time against memory: the quickest plan for every limit, on 1, 2, 4, ... devices (or --front=2,3,4)", 0 },
+    { "resolution", KEY_RESOLUTION, "PERCENT", 0, "With --front: how far apart limits are (2%; 0% misses no plan)", 0 },
+    { "svg", KEY_SVG, "FILE", 0, "With --front: where a picture of it goes", 0 },
     { 0 },
 };
 

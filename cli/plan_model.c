@@ -15,13 +15,12 @@
 enum { KEY_MODEL = KEY_OWN, KEY_STRAIGHT, KEY_ACTIVATIONS, KEY_HEED_MEMORY, KEY_CPUS, KEY_SCATTERED };
 
 static const struct argp_option options[] = {
-    { 0, 0, 0, 0, "By the busiest stage, as other planners have it:", 3 },
-    { "model", KEY_MODEL, "NAME", 0, "pipedream, max-load (dnn-partitioning's) or tps (Piper's); with --evaluate or --cuts, what that plan is worth", 3 },
-    { "straight", KEY_STRAIGHT, 0, 0, "No replicas", 3 },
-    { "activation-traffic", KEY_ACTIVATIONS, 0, 0, "pipedream: count what activations take on their way", 3 },
-    { "heed-memory", KEY_HEED_MEMORY, 0, 0, "Hold stages to the model's own rule about memory", 3 },
-    { "cpus", KEY_CPUS, "N", 0, "max-load: processors of the host that may take layers", 3 },
-    { "scattered", KEY_SCATTERED, 0, 0, "max-load: any layer on any device, also of unlike speeds, by GLPK", 3 },
+    { "model", KEY_MODEL, "NAME", 0, "pipedream, max-load (dnn-partitioning's) or tps (Piper's); with --evaluate or --cuts, what that plan is worth", 0 },
+    { "straight", KEY_STRAIGHT, 0, 0, "No replicas", 0 },
+    { "activation-traffic", KEY_ACTIVATIONS, 0, 0, "pipedream: count what activations take on their way", 0 },
+    { "heed-memory", KEY_HEED_MEMORY, 0, 0, "Hold stages to the model's own rule about memory", 0 },
+    { "cpus", KEY_CPUS, "N", 0, "max-load: processors of the host that may take layers", 0 },
+    { "scattered", KEY_SCATTERED, 0, 0, "max-load: any layer on any device, also of unlike speeds, by GLPK", 0 },
     { 0 },
 };
 
@@ -34,10 +33,16 @@ static error_t check(const struct model_options *given, struct argp_state *state
         argp_error(state, "--model needs a profile and --cluster");
     if (given->name && given->options->shared.schedule)
         argp_error(state, "--model plans for no schedule; leave --schedule out");
+    if (given->counts_activations && given->model != BOTTLENECK_PIPEDREAM)
+        argp_error(state, "--activation-traffic goes with --model pipedream; %s always counts it", given->name);
+    if (given->cpus > 0 && given->model != BOTTLENECK_MAX_LOAD)
+        argp_error(state, "--cpus goes with --model max-load; %s knows no processors of the host", given->name);
     if (given->is_scattered && (!given->name || given->model != BOTTLENECK_MAX_LOAD || given_plan_is_asked(given->by_hand)))
         argp_error(state, "--scattered goes with --model max-load, and searches");
     if (given->name && given->options->arrangement.replicas && !given->by_hand->cuts)
         argp_error(state, "--replicas says how many devices each stage has; give --cuts too");
+    if (given->name && given->options->arrangement.replicas && given->options->arrangement.replica_count == 0)
+        argp_error(state, "--replicas auto: --model chooses them where it searches; leave --cuts or --replicas out");
     return 0;
 }
 

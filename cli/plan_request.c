@@ -145,6 +145,11 @@ static bool set_pins(const struct plan_options *given, struct plan_request *requ
                            &request->pins[i].layer, error))
             return false;
         request->pins[i].stage = (uint32_t)stage;
+        for (size_t other = 0; other < i; other++)
+            if (request->pins[other].layer == request->pins[i].layer && request->pins[other].stage != stage)
+                return error_set(error, "--pin: layer \"%.*s\" cannot be on stages %u and %u",
+                                 (int)(equals - given->pins[i]), given->pins[i], request->pins[other].stage,
+                                 request->pins[i].stage);
     }
     request->request.pins = request->pins;
     request->request.pin_count = given->pin_count;

@@ -14,13 +14,13 @@ enum { KEY_KEEP = KEY_OWN, KEY_GAIN, KEY_NOISE, KEY_DRAWS, KEY_SEED, KEY_ROBUST 
 enum { USUAL_GAIN_PPM = 20000, USUAL_DRAWS = 100, USUAL_SEED = 1, MOST_DRAWS = 100000 };
 
 static const struct argp_option options[] = {
-    { "keep", KEY_KEEP, "PLAN", 0, "Keep this plan unless a new one gains more than --gain", 2 },
-    { "gain", KEY_GAIN, "PERCENT", 0, "What makes a change worth while (2%), of the time of an iteration", 2 },
+    { "keep", KEY_KEEP, "PLAN", 0, "Keep this plan unless a new one gains more than --gain", 0 },
+    { "gain", KEY_GAIN, "PERCENT", 0, "What makes a change worth while (2%), of the time of an iteration", 0 },
     { "noise", KEY_NOISE, "PERCENT", 0,
-      "Say what the plan loses when layers vary (standard deviation, such as 3%; or \"spread\": as they were measured to)", 2 },
-    { "draws", KEY_DRAWS, "N", 0, "With --noise: how often the model is planned anew (100)", 2 },
-    { "seed", KEY_SEED, "N", 0, "With --noise: of the draws (1)", 2 },
-    { "robust", KEY_ROBUST, 0, 0, "With --noise: of the plans found take the one with the least 95 % regret", 2 },
+      "Say what the plan loses when layers vary (standard deviation, such as 3%; or \"spread\": as they were measured to)", 0 },
+    { "draws", KEY_DRAWS, "N", 0, "With --noise: how often the model is planned anew (100)", 0 },
+    { "seed", KEY_SEED, "N", 0, "With --noise: of the draws (1)", 0 },
+    { "robust", KEY_ROBUST, 0, 0, "With --noise: of the plans found take the one with the least 95 % regret", 0 },
     { 0 },
 };
 

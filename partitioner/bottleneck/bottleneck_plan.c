@@ -176,8 +176,7 @@ struct bottleneck_result *bottleneck_of_plan(const struct bottleneck_request *re
 {
     const size_t layers = plan->stage_count ? plan->stages[plan->stage_count - 1].end : 0;
     if (layers != request->profile->layer_count) {
-        error_set_kind(error, ERROR_ANSWER, "the stages hold %zu layers, the profile %zu", layers,
-                       request->profile->layer_count);
+        error_set(error, "the stages hold %zu layers, the profile %zu", layers, request->profile->layer_count);
         return NULL;
     }
     struct bottleneck_result *result = bottleneck_create(request, plan->stage_count, error);

@@ -222,6 +222,8 @@ static struct bottleneck_result *read_plan(const struct bottleneck_request *requ
 {
     struct plan *plan = plan_read(text, length, name, error);
     struct bottleneck_result *result = plan ? bottleneck_of_plan(request, plan, error) : NULL;
+    if (plan && !result)
+        error_at(error, "%s", name);
     plan_free(plan);
     return result;
 }
