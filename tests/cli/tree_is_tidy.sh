@@ -1,5 +1,6 @@
 # What holds of the tree as a whole: names of sources are unique, every folder has a
-# page about itself, every format's page is in the index, and links between pages lead somewhere.
+# page about itself, every format's page is in the index, links between pages lead somewhere, and no document that
+# somebody tried a command with was left in the root.
 set -eu
 links=$PWD/links
 cd "$ROOT"
@@ -16,6 +17,10 @@ done
 
 for script in */SConscript tools/run-tests; do  # rooms, cli, bench, tests, examples; and the tools
     [ -f "${script%/*}/README.md" ] || fault "${script%/*}/ has no README.md"
+done
+
+for stray in $(git ls-files 2> /dev/null | grep -v / | grep -E '\.(json|svg|txt)$|^[^.]?$'); do
+    fault "$stray is no part of the tree"
 done
 
 for page in docs/formats/*.md; do
