@@ -47,6 +47,7 @@ static bool note_shortage(struct choosing *choosing, const struct arrangement *a
     if (!shortage->is_known || choosing->best || shortage->lacks_bytes >= choosing->least_lacking)
         return true;
     choosing->least_lacking = shortage->lacks_bytes;
+    choosing->least_lacking_rank = shortage->rank;
     arrangements_clear(&choosing->nearest);
     return arrangement_add(&choosing->nearest, arrangement, error);
 }
@@ -160,23 +161,39 @@ static void certify(const struct choosing *choosing)
         snprintf(certificate->stopped, sizeof certificate->stopped, "%s", why);
 }
 
-// Nothing fits: the one that lacks least says why.
-static void explain(const struct choosing *choosing, const struct arrangements *tried, struct error *error)
+// Without a plan. What nobody has tried to the end may still fit, and then that is said.
+static void say_open(const struct choosing *choosing, const struct arrangements *tried, struct text *text)
 {
-    if (choosing->request->shortage && choosing->nearest.count > 0)
-        *choosing->request->shortage = (struct search_shortage){ true, 0, choosing->least_lacking };
-    if (choosing->nearest.count == 0) {
-        error_set_kind(error, ERROR_ANSWER,
-                       tried->count ? "no plan was found with any of the arrangements that were tried"
-                                    : "there is no arrangement of so many devices");
+    if (choosing->bound_ns == UINT64_MAX || tried->count == 0)
         return;
+    text_add(text, "%s%s; nothing is proved, a longer search may find one",
+             choosing->stopped ? "; the search ended early: " : "", choosing->stopped ? choosing->stopped : "");
+}
+
+// Nothing fits: the one that lacks least says why. Where its search was cut short before, it may find a plan now.
+static bool explain(struct choosing *choosing, const struct arrangements *tried, struct error *error)
+{
+    struct text open = { 0 };
+    say_open(choosing, tried, &open);
+    const char *more = open.data && !open.failed ? open.data : "";
+    if (choosing->nearest.count == 0) {
+        error_set_kind(error, ERROR_ANSWER, "%s%s",
+                       tried->count ? "no plan was found with any of the arrangements that were tried"
+                                    : "there is no arrangement of so many devices", more);
+        text_clear(&open);
+        return false;
     }
     const struct search_request request = arrangement_request(choosing->request, &choosing->nearest.at[0]);
-    plan_free(search_arranged(&request, error));
-    char place[64];
-    snprintf(place, sizeof place, "no arrangement was found to fit; the nearest, of %u ranks",
-             choosing->nearest.at[0].ranks);
-    error_at(error, place);
+    judge(choosing, search_arranged(&request, error));
+    if (!choosing->best) {
+        if (choosing->request->shortage)
+            *choosing->request->shortage =
+                (struct search_shortage){ true, choosing->least_lacking_rank, choosing->least_lacking };
+        error_at(error, "no arrangement was found to fit%s; the nearest, of %u ranks", more,
+                 choosing->nearest.at[0].ranks);
+    }
+    text_clear(&open);
+    return choosing->best != NULL;
 }
 
 static bool check(const struct search_request *request, struct error *error)
@@ -236,14 +253,12 @@ struct plan *arrangement_search(const struct search_request *given, struct error
     choosing.budget = request->budget ? request->budget : SEARCH_DEFAULT_BUDGET;
     choosing.deadline_ns = request->deadline_ns ? clock_now_ns() + request->deadline_ns : 0;
     const bool good = check(request, error) && choose(&choosing, &all, error);
-    if (good && choosing.best)
+    if (good && (choosing.best || explain(&choosing, &all, error)))
         certify(&choosing);
-    else if (good)
-        explain(&choosing, &all, error);
     if (request->work)
         *request->work += choosing.work;
     if (good && request->least_ns)
-        *request->least_ns = choosing.bound_ns;
+        *request->least_ns = choosing.bound_ns < choosing.best_ns ? choosing.bound_ns : choosing.best_ns;
     arrangements_clear(&all);
     arrangements_clear(&choosing.nearest);
     if (!good) {

@@ -16,6 +16,7 @@ struct choosing {
     char why_open[80];      // why the search of one left something open
     bool is_listed;         // all arrangements were looked at
     uint64_t least_lacking; // of those that do not fit
+    uint32_t least_lacking_rank;
     struct arrangements nearest;  // the one that does
 };
 

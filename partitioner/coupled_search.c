@@ -178,7 +178,9 @@ static struct plan *run(struct coupled *coupled, struct coupled_state *best, str
         *coupled->request->least_ns = bound;
     if (best->most_lacking == 0)
         return make_plan(coupled, best, bound, error);
-    if (explain(coupled, best, proved, error) && coupled->request->least_ns)
+    // Where only quicker plans matter, others were left out, and one of them may fit.
+    const uint64_t below = coupled->request->below_ns;
+    if (explain(coupled, best, proved && (!below || below == UINT64_MAX), error) && coupled->request->least_ns)
         *coupled->request->least_ns = UINT64_MAX;
     return NULL;
 }

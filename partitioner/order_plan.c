@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "partitioner/arrangement.h"
 #include "partitioner/evaluate.h"
+#include "partitioner/lone_layer.h"
 #include "partitioner/order_linear.h"
 #include "partitioner/order_moves.h"
 #include "partitioner/orders.h"
@@ -399,9 +400,12 @@ static bool bound_work(struct whole *whole, struct error *error)
     const struct generator *generator = generator_find(request->schedule, error);
     if (!generator || generator->weights != WEIGHTS_FLUSH || request->variants || request->free.variants)
         return generator != NULL;
-    struct schedule *order = search_order(request, request->micro_batches, error);
-    if (!order)
-        return false;
+    struct error why = { 0 };
+    struct schedule *order = search_order(request, request->micro_batches, &why);
+    if (!order && why.kind == ERROR_MACHINE)
+        return error_set_kind(error, why.kind, "%s", why.text);
+    if (!order)  // none for all ranks, but there may be one for fewer
+        return true;
     const bool forward_only = schedule_is_forward_only(order);
     schedule_free(order);
     unsigned __int128 work = 0;
@@ -484,6 +488,18 @@ static bool try_moves(struct whole *whole, struct error *error)
     return good;
 }
 
+// Why the profile's own order has no plan, and whether that goes for all orders.
+static void explain(const struct whole *whole, const struct error *own, struct error *error)
+{
+    struct lone_layer layer = { 0 };
+    struct error ignored = { 0 };
+    const bool is_certain = whole->bound_ns == NO_ORDER
+        || (is_arranged(&whole->request) && lone_layer_find(&whole->request, &layer, &ignored) && layer.lacks_bytes > 0);
+    *error = *own;
+    if (!is_certain)
+        error_at(error, "in the profile's own order of layers (others may have a plan, and not all were tried)");
+}
+
 struct plan *plan_search_orders(const struct search_request *given, struct error *error)
 {
     if (profile_has_one_order(given->profile) || given->pin_count > 0)  // pins are for the profile's own order
@@ -499,7 +515,8 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
         return NULL;
     }
     whole.request.chunks = given->chunks ? given->chunks : generator->usual_chunks;
-    whole.request.shortage = NULL;
+    whole.request.shortage = NULL;  // and the least are of one order where it is searched alone
+    whole.request.least_ns = NULL;
     if (given->deadline_ns) {
         const uint64_t spent = clock_now_ns() - began;
         whole.request.deadline_ns = spent < given->deadline_ns ? given->deadline_ns - spent : 1;
@@ -509,7 +526,8 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
     const bool good = try_moves(&whole, error) && try_all(&whole, &done, error) && (done || try_linear(&whole, error))
                    && try_moves(&whole, error);
     if (good && given->least_ns)
-        *given->least_ns = whole.bound_ns;
+        *given->least_ns = whole.plan && whole.plan->certificate.value_ns < whole.bound_ns
+                             ? whole.plan->certificate.value_ns : whole.bound_ns;
     if (good && whole.plan) {
         certify(whole.plan, whole.bound_ns, whole.stopped);
         if (given->network || plan_evaluate(whole.plan, given->profile, error))
@@ -517,7 +535,7 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
         error->kind = ERROR_MACHINE;
         error_at(error, "the plan found does not hold, which is a fault of the search over orders");
     } else if (good) {
-        *error = own;
+        explain(&whole, &own, error);
     }
     plan_free(whole.plan);
     return NULL;

@@ -229,7 +229,7 @@ static bool begin_from_shortage(struct search *search, struct error *error)
             if (problem->request->least_ns && shortage.certain)
                 *problem->request->least_ns = NO_WAY;
             *wanted = (struct search_shortage){ true, shortage.stage, shortage.lacks_bytes };
-            error_set_kind(error, ERROR_ANSWER, "no plan fits");
+            error_set_kind(error, ERROR_ANSWER, shortage.certain ? "no plan fits" : "no plan that fits was found");
         } else {
             infeasible_explain(problem, &shortage, error);
         }
