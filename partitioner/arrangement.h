@@ -22,6 +22,7 @@
 //     arrangement_list.c    all arrangements, where they are few
 //     arrangement_bound.c   what no plan of one, or of any, can beat
 //     arrangement_many.c    good ones, where they are many
+//     arrangement_seeds.c   which to begin with there
 #ifndef PARTITIONER_ARRANGEMENT_H
 #define PARTITIONER_ARRANGEMENT_H
 
