@@ -237,9 +237,11 @@ static void print_tally(const struct tally *tally)
 
 static bool run_part(int part, struct tally *tally, struct error *error)
 {
-    static const char *const heads[] = { "Ample memory", "One and a half times the least memory that any plan fits in" };
+    static const char *const heads[] = { "Ample memory",
+                                         "One and a half times the least memory that any plan fits in" };
     if (part == 0)
-        printf("Largest part against the least possible (forward and backward, 4 / 8 / 16 parts; layers that take time):\n\n"
+        printf("Largest part against the least possible (forward and backward, 4 / 8 / 16 parts; layers that take "
+               "time):\n\n"
                "| profile | torchgpipe | DeepSpeed | even counts | Megatron |\n|---|---|---|---|---|\n");
     else
         printf("\n%s:\n\n| profile | ranks | schedule | memory | ours | gap | torchgpipe | DeepSpeed | even counts |"

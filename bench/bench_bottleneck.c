@@ -56,8 +56,9 @@ static bool search(const struct profile *profile, enum bottleneck_model model, c
     struct cluster *cluster = cluster_load(row->cluster, error);
     if (!cluster)
         return false;
-    const struct bottleneck_request request = { .model = model, .profile = profile, .cluster = cluster, .is_straight = row->straight,
-                                                .counts_activations = row->activations, .heed_memory = row->memory };
+    const struct bottleneck_request request = { .model = model, .profile = profile, .cluster = cluster,
+                                                .is_straight = row->straight, .counts_activations = row->activations,
+                                                .heed_memory = row->memory };
     const clock_t since = clock();  // of this process: others may be busy too
     struct bottleneck_result *result = bottleneck_search(&request, error);
     const double took = (double)(clock() - since) / CLOCKS_PER_SEC;
@@ -133,7 +134,8 @@ static bool search_chain(size_t layers, enum bottleneck_model model, const char 
 {
     struct profile *profile = make_chain(layers, error);
     const struct row row = { .graph = "chain", .cluster = cluster, .what = what, .straight = straight,
-                             .published = model == BOTTLENECK_PIPEDREAM ? "pipedream" : straight ? "tps straight" : "tps" };
+                             .published = model == BOTTLENECK_PIPEDREAM ? "pipedream"
+                                 : straight ? "tps straight" : "tps" };
     const bool good = profile && search(profile, model, &row, error);
     profile_free(profile);
     return good;
@@ -167,7 +169,8 @@ int main(void)
         { 177, BOTTLENECK_TPS, "177, 8 GB", "8 devices, 8GB, 10GB/s 0us", true },
     };
     for (size_t i = 0; i < sizeof chains / sizeof chains[0]; i++)
-        if (!search_chain(chains[i].layers, chains[i].model, chains[i].what, chains[i].cluster, chains[i].straight, &error))
+        if (!search_chain(chains[i].layers, chains[i].model, chains[i].what, chains[i].cluster, chains[i].straight,
+                          &error))
             return fail(&error);
     return 0;
 }

@@ -29,7 +29,8 @@ static void print_plan(const char *what, const struct plan *plan, uint64_t since
 {
     const struct certificate *certificate = &plan->certificate;
     printf("  %s %6.2f s %9.3f ms, gap %5.2f %%%s", what, 1e-9 * (double)(clock_now_ns() - since),
-           1e-6 * (double)certificate->value_ns, 100 * certificate->gap, certificate->proved ? " (proved)" : "         ");
+           1e-6 * (double)certificate->value_ns, 100 * certificate->gap,
+           certificate->proved ? " (proved)" : "         ");
 }
 
 static bool plan_both(const struct profile *profile, uint32_t ranks, const char *schedule, struct error *error)
@@ -50,7 +51,8 @@ static bool plan_both(const struct profile *profile, uint32_t ranks, const char 
     if (all) {
         print_plan("  all orders", all, since);
         printf("  gains %5.2f %%  %4ld MB at most\n",
-               100 - 100 * (double)all->certificate.value_ns / (double)own->certificate.value_ns, usage.ru_maxrss / 1024);
+               100 - 100 * (double)all->certificate.value_ns / (double)own->certificate.value_ns,
+               usage.ru_maxrss / 1024);
     }
     fflush(stdout);
     plan_free(own);

@@ -10,7 +10,8 @@ enum { KEY_REPLICAS = KEY_OWN, KEY_DEVICES, KEY_FEWER, KEY_VARIANTS };
 static const char automatic[] = "auto";
 
 static const struct argp_option options[] = {
-    { "replicas", KEY_REPLICAS, "R,R,...", 0, "Ranks of each stage, such as 3,1; or auto: the best there are (with --model, of --cuts)", 0 },
+    { "replicas", KEY_REPLICAS, "R,R,...", 0,
+      "Ranks of each stage, such as 3,1; or auto: the best there are (with --model, of --cuts)", 0 },
     { "devices", KEY_DEVICES, "D,D,...", 0, "Device of each rank, such as 0,3,1; or auto", 0 },
     { "fewer", KEY_FEWER, 0, 0, "Devices may be left without work where that is quicker", 0 },
     { "variants", KEY_VARIANTS, "NAME,...", 0,

@@ -22,6 +22,7 @@ extern const struct argp arrangement_argp;
 
 // Adds them, which it then borrows, to a request whose profile and cluster are loaded and whose `ranks` are those of
 // --ranks, or 0 where that was not given: they then follow from these options, else are all devices.
-bool arrangement_options_apply(const struct arrangement_options *given, struct search_request *request, struct error *error);
+bool arrangement_options_apply(const struct arrangement_options *given, struct search_request *request,
+                               struct error *error);
 
 #endif

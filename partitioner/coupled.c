@@ -165,8 +165,9 @@ static bool check_times(const struct coupled *coupled, struct error *error)
         slowest = coupled->speed[s] < slowest ? coupled->speed[s] : slowest;
     for (uint32_t link = 0; link < coupled->network->link_count; link++) {
         for (uint32_t l = 0; l <= coupled->layers; l++) {
-            const uint64_t way = transfer_ns(coupled->intervals[0]->cut[l], coupled->network->links[link].bytes_per_second,
-                                             coupled->network->links[link].latency_ns);
+            const uint64_t way =
+                transfer_ns(coupled->intervals[0]->cut[l], coupled->network->links[link].bytes_per_second,
+                            coupled->network->links[link].latency_ns);
             most = way > most ? way : most;
         }
     }
@@ -188,7 +189,8 @@ static bool fill(struct coupled *coupled, struct error *error)
     const struct search_request *request = coupled->request;
     bool unshared = false;
     coupled->can_cut = search_cuts(request, coupled->stages, error);
-    if (!coupled->can_cut || !search_check_pins(request, coupled->can_cut, coupled->stages, error) || !allocate(coupled, error) || !coupled_view(coupled, error) || !coupled_sit(coupled, error))
+    if (!coupled->can_cut || !search_check_pins(request, coupled->can_cut, coupled->stages, error)
+        || !allocate(coupled, error) || !coupled_view(coupled, error) || !coupled_sit(coupled, error))
         return false;
     count_work(coupled);
     if (!find_leaders(coupled, error))

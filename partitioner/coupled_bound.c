@@ -13,9 +13,9 @@
 //
 //     sum of w_r T  >=  sum over layers of F_l min_s a_s + B_l min_s b_s + ...
 //
-// (each a_s over the speed of the devices of s) with a_s = sum over ranks of w_r (how often r does F of s, and 1 more where s lies
-// before all stages of r). Even weights know of the work, weights that fall towards
-// the first ranks also of the fill and drain.
+// (each a_s over the speed of the devices of s) with a_s = sum over ranks of w_r (how often r does F of s, and 1 more
+// where s lies before all stages of r). Even weights know of the work, weights that fall towards the first ranks also
+// of the fill and drain.
 #include <stdlib.h>
 
 #include "partitioner/coupled.h"

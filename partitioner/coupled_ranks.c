@@ -92,8 +92,9 @@ static bool find_front(struct coupled *coupled, struct coupled_stage *of, uint64
         whole && !coupled->is_monotone ? RECOMPUTE_EVERY_FRONT : RECOMPUTE_FRONT;
     uint64_t made = 0;
     recompute_list_clear(&of->front);
-    const bool good = recompute_search(coupled->intervals[of->stage], of->first, of->end, &coupled->slots[of->stage], capacity,
-                                       wanted, whole ? WHOLE_LABELS : NARROW_LABELS, &made, &of->front, error);
+    const bool good =
+        recompute_search(coupled->intervals[of->stage], of->first, of->end, &coupled->slots[of->stage], capacity,
+                         wanted, whole ? WHOLE_LABELS : NARROW_LABELS, &made, &of->front, error);
     coupled->work += 1 + made / 8;
     return good;
 }

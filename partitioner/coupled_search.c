@@ -118,8 +118,8 @@ static bool explain(const struct coupled *coupled, const struct coupled_state *b
     add_stages(coupled, best, worst, &stages);
     infeasible_add_layer(request, &layer, &alone);
     error_set_kind(error, ERROR_ANSWER,
-                   "%s: in the one that lacks least, rank %u (%.150s) lacks %s of memory with recomputation, of the %s of"
-                   " %.40s%s%s%s",
+                   "%s: in the one that lacks least, rank %u (%.150s) lacks %s of memory with recomputation, of the %s"
+                   " of %.40s%s%s%s",
                    certain ? "no plan fits, all were tried"
                    : layer.lacks_bytes > 0 ? "no plan fits" : "no plan that fits was found",
                    worst, stages.data && !stages.failed ? stages.data : "",

@@ -112,7 +112,8 @@ static bool try_memory(struct changing *changing, struct what_if *change, uint64
     const bool good = try_change(changing, &search, change);
     cluster_free(cluster);
     // More room takes nothing away: with it the best cannot be slower.
-    change->least_gain = good && change->row.outcome == SWEEP_PLANNED && change->least_gain < 0 ? 0 : change->least_gain;
+    change->least_gain =
+        good && change->row.outcome == SWEEP_PLANNED && change->least_gain < 0 ? 0 : change->least_gain;
     return good;
 }
 
@@ -160,7 +161,8 @@ static bool find_steps(const struct changing *changing, struct step **steps, siz
 }
 
 // Of a rank's steps the smallest that gains once it is planned.
-static bool try_steps_of_rank(struct changing *changing, const uint32_t *devices, const struct step *steps, size_t count)
+static bool try_steps_of_rank(struct changing *changing, const uint32_t *devices, const struct step *steps,
+                              size_t count)
 {
     for (size_t i = 0; i < count && i < MOST_STEPS && !is_interrupted(changing); i++) {
         const uint32_t device = devices[steps[i].rank];

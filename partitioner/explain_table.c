@@ -139,7 +139,8 @@ static void print_busiest(const struct explanation *explanation, struct text *te
     }
     text_add(text, "\n");
     if (explanation->ranks > 1 && is_one_iteration)
-        text_add(text, "                 idle %s before it, %s within, %s behind\n", time_format(busiest->first_ns, before),
+        text_add(text, "                 idle %s before it, %s within, %s behind\n",
+                 time_format(busiest->first_ns, before),
                  time_format(busiest->last_ns - busiest->first_ns - busiest->busy_ns, idle),
                  time_format(explanation->path.run_ns - busiest->last_ns, after));
 }
@@ -246,8 +247,8 @@ static void print_change(const struct what_if *change, struct text *text)
     char each[NUMBER_SIZE], peak[NUMBER_SIZE], lacks[NUMBER_SIZE], gain[24];
     const struct sweep_row *row = &change->row;
     if (row->outcome != SWEEP_PLANNED) {
-        text_add(text, "  %8s  %10s  %10s  %s: does not fit, rank %u lacks %s\n", "-", "-", "-", change->change, row->rank,
-                 bytes_format(row->lacks_bytes, lacks));
+        text_add(text, "  %8s  %10s  %10s  %s: does not fit, rank %u lacks %s\n", "-", "-", "-", change->change,
+                 row->rank, bytes_format(row->lacks_bytes, lacks));
         return;
     }
     snprintf(gain, sizeof gain, "%.*f %%", change->gain > -0.0995 && change->gain < 0.0995 ? 2 : 1, 100 * change->gain);

@@ -344,8 +344,10 @@ static bool cuts_are_allowed(const struct making *making, struct error *error)
                              " (no_cut_after)", s, profile->layers[end - 1].name);
         for (size_t i = 0; i < profile->tied_count && !making->request->holding.tied_apart; i++)
             if (profile->tied[i].from < end && end <= profile->tied[i].to)
-                return error_set(error, "stage %zu ends between the layers \"%.60s\" and \"%.60s\", which are tied: without"
-                                 " --tied apart they must be on one stage", s, profile->layers[profile->tied[i].from].name,
+                return error_set(error,
+                                 "stage %zu ends between the layers \"%.60s\" and \"%.60s\", which are tied: without"
+                                 " --tied apart they must be on one stage",
+                                 s, profile->layers[profile->tied[i].from].name,
                                  profile->layers[profile->tied[i].to].name);
     }
     return true;
@@ -376,7 +378,9 @@ static struct plan *end(struct making *making, bool good, struct error *error)
 // Keys that hold what is compared, and the place in the order of stages.
 static void pass_over(struct json *object)
 {
-    static const char *const others[] = { "stage", "first", "end", "layers", "costs", "memory", "recompute", "devices" };
+    static const char *const others[] = {
+        "stage", "first", "end", "layers", "costs", "memory", "recompute", "devices"
+    };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         json_has(object, others[i]);
     if (json_has(object, "variant") && !json_null(object, "variant"))

@@ -52,7 +52,8 @@ bool holding_uses_host(const struct holding *holding)
 
 void holding_say(const struct holding *holding, struct text *text)
 {
-    static const char *const shared[] = { NULL, "optimizer", "optimizer and gradients", "optimizer, gradients and weights" };
+    static const char *const shared[] = { NULL, "optimizer", "optimizer and gradients",
+                                          "optimizer, gradients and weights" };
     char rate[NUMBER_SIZE];
     text_add(text, "%s", optimizer_names[holding->optimizer]);
     if (holding->shard != SHARD_NONE)
@@ -140,8 +141,10 @@ static bool check_optimizer(const struct holding *holding, const struct profile 
                          " the optimizer without -master", optimizer_names[holding->optimizer], profile->dtype);
     for (size_t l = 0; row->factored && l < profile->layer_count; l++)
         if (profile->layers[l].parameter_bytes && !profile->layers[l].shape_count)
-            return error_set(error, "optimizer %s: layer %.80s has parameters but no \"shapes\", from which its state"
-                             " follows; add them to the profile", optimizer_names[holding->optimizer], profile->layers[l].name);
+            return error_set(error,
+                             "optimizer %s: layer %.80s has parameters but no \"shapes\", from which its state"
+                             " follows; add them to the profile",
+                             optimizer_names[holding->optimizer], profile->layers[l].name);
     return true;
 }
 
@@ -151,7 +154,8 @@ bool holding_check(const struct holding *holding, const struct profile *profile,
     if (!check_optimizer(holding, profile, error))
         return false;
     if (holding_uses_host(holding) && !cluster->has_host)
-        return error_set(error, "states on the host: the cluster has no host; add one, such as \", host 512GiB 25GB/s\"");
+        return error_set(error,
+                         "states on the host: the cluster has no host; add one, such as \", host 512GiB 25GB/s\"");
     if (holding->window && !holding->optimizer_on_host)
         return error_set(error, "a window of layers leaves weights on the host, where their update must be too; put the"
                          " optimizer on the host");

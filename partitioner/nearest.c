@@ -42,7 +42,8 @@ static bool find_excess(const struct finding *finding, const struct plan *plan, 
     *excess = 0;
     for (uint32_t rank = 0; devices && rank < plan->ranks; rank++) {
         const uint64_t bytes = plan_rank_bytes(plan, placement, rank);
-        const uint64_t has = devices[rank] < cluster->device_count ? cluster->devices[devices[rank]].memory_bytes : bytes;
+        const uint64_t has =
+            devices[rank] < cluster->device_count ? cluster->devices[devices[rank]].memory_bytes : bytes;
         *excess = bytes > has && bytes - has > *excess ? bytes - has : *excess;
     }
     const bool good = devices != NULL;
@@ -227,8 +228,8 @@ static bool probe_ranks(struct finding *finding, uint32_t ranks, struct probe *r
         search.cluster = larger;
     }
     result->change.kind = WHAT_IF_RANKS;
-    snprintf(result->change.change, sizeof result->change.change, is_more ? "%u ranks, on devices like the last" : "%u ranks",
-             ranks);
+    snprintf(result->change.change, sizeof result->change.change,
+             is_more ? "%u ranks, on devices like the last" : "%u ranks", ranks);
     snprintf(result->change.option, sizeof result->change.option, "--ranks %u", ranks);
     const bool good = probe(finding, &search, result);
     cluster_free(larger);

@@ -300,8 +300,10 @@ static bool give_layer(struct sight *sight, uint32_t s, bool back, struct neighb
 {
     const struct plan_stage *stage = &sight->plan->stages[s];
     const uint32_t layer = back ? stage->first : stage->end - 1, cut = back ? layer + 1 : layer;
-    *neighbour = (struct neighbour){ .kind = back ? NEIGHBOUR_GIVES_BACK : NEIGHBOUR_GIVES_ON, .stage = s,
-                                     .outcome = stage->end - stage->first < 2 ? NEIGHBOUR_ONLY_LAYER : NEIGHBOUR_NO_CUT };
+    *neighbour =
+        (struct neighbour){ .kind = back ? NEIGHBOUR_GIVES_BACK : NEIGHBOUR_GIVES_ON,
+                            .stage = s,
+                            .outcome = stage->end - stage->first < 2 ? NEIGHBOUR_ONLY_LAYER : NEIGHBOUR_NO_CUT };
     snprintf(neighbour->layer, sizeof neighbour->layer, "%s", sight->ordered->layers[layer].name);
     if (stage->end - stage->first < 2 || !sight->can_cut[cut])
         return true;
@@ -310,7 +312,9 @@ static bool give_layer(struct sight *sight, uint32_t s, bool back, struct neighb
 
 static bool spare(struct sight *sight, uint32_t s, struct neighbour *neighbour, struct error *error)
 {
-    *neighbour = (struct neighbour){ .kind = NEIGHBOUR_SPARES, .stage = s, .outcome = NEIGHBOUR_NO_FASTER, .iteration_ns = sight->plan->iteration_ns };
+    *neighbour = (struct neighbour){
+        .kind = NEIGHBOUR_SPARES, .stage = s, .outcome = NEIGHBOUR_NO_FASTER, .iteration_ns = sight->plan->iteration_ns
+    };
     struct recompute_list front;
     if (!front_of(sight, s, &front, error))
         return false;

@@ -146,9 +146,10 @@ static uint64_t average_bound(const struct chain *chain, uint32_t s)
         for (uint32_t at = placement->stage_at[r]; at < placement->stage_at[r + 1] && placement->held[at] <= s; at++) {
             const struct coupled_work *work = &coupled->work_of[at];
             const struct cost_row *row = &chain->rows[placement->held[at]];
-            sum += (unsigned __int128)work->forwards * row->forward_ns + (unsigned __int128)work->backwards * row->backward_ns
-                 + (unsigned __int128)work->inputs * row->backward_input_ns
-                 + (unsigned __int128)work->weights * row->backward_weight_ns;
+            sum += (unsigned __int128)work->forwards * row->forward_ns
+                   + (unsigned __int128)work->backwards * row->backward_ns
+                   + (unsigned __int128)work->inputs * row->backward_input_ns
+                   + (unsigned __int128)work->weights * row->backward_weight_ns;
         }
     }
     return open ? (uint64_t)((sum + order_least_ns(orders, chain->at[s + 1], orders->downsets - 1)) / open) : 0;

@@ -111,7 +111,8 @@ static bool read_schedule(struct orders *orders, struct error *error)
         return false;
     orders->has_bounds = coupled->flushes || orders->pattern.is_known;
     if (orders->pattern.goes_on)  // what its bounds count
-        orders->least = (struct coupled_work){ .forwards = orders->pattern.counted, .backwards = orders->pattern.counted };
+        orders->least =
+            (struct coupled_work){ .forwards = orders->pattern.counted, .backwards = orders->pattern.counted };
     orders->room = pattern_room_create(coupled->ranks, orders->request->micro_batches, error);
     return orders->room != NULL;
 }

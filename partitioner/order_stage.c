@@ -200,8 +200,10 @@ static bool is_known(const struct enumeration *all, const struct recompute_choic
     const bool any_bytes = all->wanted == RECOMPUTE_LEAST || all->wanted == RECOMPUTE_EVERY;
     for (size_t i = 0; i < all->of->count; i++) {
         const struct order_choice *other = &all->of->at[i];
-        const bool in_time = any_time ? other->forward_ns <= choice->forward_ns : other->forward_ns == choice->forward_ns;
-        if (in_time && (any_bytes || (other->bytes <= choice->bytes && other->workspace_bytes <= choice->workspace_bytes)))
+        const bool in_time =
+            any_time ? other->forward_ns <= choice->forward_ns : other->forward_ns == choice->forward_ns;
+        if (in_time
+            && (any_bytes || (other->bytes <= choice->bytes && other->workspace_bytes <= choice->workspace_bytes)))
             return true;
     }
     return false;
@@ -220,7 +222,9 @@ static bool add_choice(struct enumeration *all, const struct recompute_choice *c
     if (!grown)
         return error_no_memory(all->error, "a search");
     of->at = grown;
-    struct order_choice made = { choice->forward_ns, choice->bytes, choice->workspace_bytes, NULL, NULL, choice->count };
+    struct order_choice made = {
+        choice->forward_ns, choice->bytes, choice->workspace_bytes, NULL, NULL, choice->count
+    };
     made.layers = malloc((of->layer_count + 1) * sizeof made.layers[0]);
     made.segments = malloc((choice->count + 1) * sizeof made.segments[0]);
     if (!made.layers || !made.segments) {

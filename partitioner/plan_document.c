@@ -542,8 +542,8 @@ static bool read_plan(struct json_document *document, struct plan *plan, struct 
 {
     struct json root = json_root(document);
     const unsigned version = (unsigned)json_format(&root, "weir.plan", NEWEST_VERSION);
-    if (!json_ok(document, error) || !read_head(&root, version, plan, error) || !read_stages(&root, version, plan, error)
-        || !read_order(&root, version, plan, error))
+    if (!json_ok(document, error) || !read_head(&root, version, plan, error)
+        || !read_stages(&root, version, plan, error) || !read_order(&root, version, plan, error))
         return false;
     read_predicted(&root, plan);
     read_certificate(&root, &plan->certificate);

@@ -148,7 +148,8 @@ static bool is_interrupted(const struct finding *finding)
     return finding->request->search->interrupted && *finding->request->search->interrupted;
 }
 
-// The plan under a limit, or NULL: `lacks_bytes` says then how much the one lacks that lacks least, 0 if that is not known.
+// The plan under a limit, or NULL: `lacks_bytes` says then how much the one lacks that lacks least, 0 if that is not
+// known.
 static struct plan *plan_under(struct finding *finding, uint32_t ranks, uint64_t limit_bytes, uint64_t *lacks_bytes,
                                struct error *error)
 {

@@ -52,18 +52,19 @@ static void say_compared(struct keeping *keeping, const char *name, uint32_t gai
     const double gain = keeping->old_ns && keeping->new_ns < keeping->old_ns
         ? 100 * (double)(keeping->old_ns - keeping->new_ns) / (double)keeping->old_ns : 0;
     if (!keeping->new_ns)
-        snprintf(keeping->why, sizeof keeping->why, "%.120s is kept: it takes %s, and the search found none", name, before);
+        snprintf(keeping->why, sizeof keeping->why, "%.120s is kept: it takes %s, and the search found none", name,
+                 before);
     else if (!keeping->kept)
         snprintf(keeping->why, sizeof keeping->why,
-                 "%.120s is not kept: the new plan takes %s instead of %s, a gain of %.2f %%, more than %.6g %%", name, now,
-                 before, gain, 1e-4 * gain_ppm);
+                 "%.120s is not kept: the new plan takes %s instead of %s, a gain of %.2f %%, more than %.6g %%", name,
+                 now, before, gain, 1e-4 * gain_ppm);
     else if (keeping->new_ns >= keeping->old_ns)
         snprintf(keeping->why, sizeof keeping->why, "%.120s is kept: it takes %s, and no better plan was found", name,
                  before);
     else
         snprintf(keeping->why, sizeof keeping->why,
-                 "%.120s is kept: a new plan would take %s instead of %s, a gain of %.2f %%, no more than %.6g %%", name,
-                 now, before, gain, 1e-4 * gain_ppm);
+                 "%.120s is kept: a new plan would take %s instead of %s, a gain of %.2f %%, no more than %.6g %%",
+                 name, now, before, gain, 1e-4 * gain_ppm);
 }
 
 bool plan_keep(const struct plan *old, const char *name, const struct search_request *request, uint32_t gain_ppm,

@@ -35,8 +35,8 @@ void predict_add_tied(const struct profile *profile, const struct placement *pla
                       const uint32_t *cuts, struct cost_row *rows);
 
 // Costs, memory, iteration time, bubbles and bottleneck of the plan, whose profile
-// this is, in its own order of layers, whatever the plan's. An asynchronous plan's iteration is what micro_batches more take in the
-// steady state, T(3m) - T(2m); its bubbles are those of the run of 3m.
+// this is, in its own order of layers, whatever the plan's. An asynchronous plan's iteration is what micro_batches more
+// take in the steady state, T(3m) - T(2m); its bubbles are those of the run of 3m.
 bool plan_predict(struct plan *plan, const struct profile *profile, struct error *error);
 
 // The time of an iteration as plans state it, from the plan's own costs: T where

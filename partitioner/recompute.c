@@ -704,7 +704,8 @@ bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end,
     const struct slots here = slots_here(intervals, slots);
     struct walk walk = { .intervals = intervals, .first = first, .end = end, .slots = &here,
                          .all_slots = slots, .wanted = wanted,
-                         .most_labels = most_labels, .most_time = UINT64_MAX - 1, .complete = true, .lost = UINT64_MAX };
+                         .most_labels = most_labels, .most_time = UINT64_MAX - 1, .complete = true,
+                         .lost = UINT64_MAX };
     if (wanted == RECOMPUTE_LEAST && fits_as_it_is(&walk, capacity_bytes))
         return choose_nothing(&walk, list) || error_no_memory(error, "the choice of what to recompute");
     if (!set_budget(&walk, capacity_bytes))

@@ -46,7 +46,8 @@ struct recompute_bounds {
 static uint64_t saved_bytes(const struct recompute_bounds *bounds, const struct slots *slots, uint32_t layer)
 {
     const uint64_t saved = bounds->intervals->saved[layer + 1] - bounds->intervals->saved[layer];
-    return add_clamped(multiply_clamped(slots->kept, saved), multiply_clamped(slots->kept_through, bounds->inputs[layer]));
+    return add_clamped(multiply_clamped(slots->kept, saved),
+                       multiply_clamped(slots->kept_through, bounds->inputs[layer]));
 }
 
 struct item {
@@ -81,8 +82,8 @@ static void sum_layers(struct recompute_bounds *bounds)
     struct intervals *intervals = bounds->intervals;
     for (uint32_t l = 0; l < bounds->layers; l++) {
         bounds->outputs[l + 1] = add_clamped(bounds->outputs[l], intervals->output[l]);
-        for (uint32_t i = intervals->source_at[l]; interval_needs_input(intervals, l) && i < intervals->source_at[l + 1];
-             i++)
+        for (uint32_t i = intervals->source_at[l];
+             interval_needs_input(intervals, l) && i < intervals->source_at[l + 1]; i++)
             bounds->inputs[l] = add_clamped(bounds->inputs[l], intervals->output[intervals->sources[i]]);
     }
     bounds->most = interval_bytes(intervals, 0, bounds->layers);

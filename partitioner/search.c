@@ -342,8 +342,10 @@ static bool holds_pins(const struct plan *plan, const struct search_request *req
         const struct search_pin *pin = &request->pins[i];
         const struct plan_stage *stage = &plan->stages[pin->stage];
         if (pin->layer < stage->first || pin->layer >= stage->end)
-            return error_set_kind(error, ERROR_MACHINE, "layer %s is not on stage %u in the plan found, which is a fault"
-                                  " of the search", request->profile->layers[pin->layer].name, pin->stage);
+            return error_set_kind(error, ERROR_MACHINE,
+                                  "layer %s is not on stage %u in the plan found, which is a fault"
+                                  " of the search",
+                                  request->profile->layers[pin->layer].name, pin->stage);
     }
     return true;
 }

@@ -51,9 +51,9 @@ bool search_check_host(const struct search_request *request, struct error *error
     char all[NUMBER_SIZE], has[NUMBER_SIZE];
     if (search_host_lacks(request, machines) == 0)
         return true;
-    return error_set_kind(error, ERROR_ANSWER, "no plan fits: the optimizer's state, with room for gradients and weights"
-                          " on their way, takes %s with the hosts, and all of them have %s; what would help: more memory"
-                          " there, the optimizer on the devices, another optimizer",
+    return error_set_kind(error, ERROR_ANSWER, "no plan fits: the optimizer's state, with room for gradients and"
+                          " weights on their way, takes %s with the hosts, and all of them have %s; what would help:"
+                          " more memory there, the optimizer on the devices, another optimizer",
                           bytes_format(least_on_hosts(request), all),
                           bytes_format(multiply_clamped(machines, request->cluster->host_memory_bytes), has));
 }

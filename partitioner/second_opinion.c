@@ -285,7 +285,9 @@ void second_opinion_clear(struct second_opinion *opinion)
 static void print_prices(const struct second_opinion *opinion, struct text *text)
 {
     char relaxed[NUMBER_SIZE];
-    text_add(text, "Were layers divisible it would be %s, as the duals of its relaxation prove when they are summed up in whole numbers; "
+    text_add(text,
+             "Were layers divisible it would be %s, as the duals of its relaxation prove when they are summed up in "
+             "whole numbers; "
              "it hangs on",
              time_format(opinion->relaxed_ns, relaxed));
     const char *before = " ";

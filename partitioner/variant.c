@@ -50,8 +50,9 @@ static bool take_all(struct profile *of, const char *name, struct error *error)
     for (size_t l = 0; l < of->layer_count; l++) {
         const struct profile_variant *variant = find(&of->layers[l], name);
         if (variant && devices_of(variant) != devices)
-            return error_set(error, "layer %zu runs \"%.60s\" on %" PRIu32 " devices, a layer in front of it on %" PRIu32,
-                             l, name, devices_of(variant), devices);
+            return error_set(error,
+                             "layer %zu runs \"%.60s\" on %" PRIu32 " devices, a layer in front of it on %" PRIu32, l,
+                             name, devices_of(variant), devices);
         if (variant)
             take(&of->layers[l], variant);
         found |= variant != NULL;
@@ -61,7 +62,8 @@ static bool take_all(struct profile *of, const char *name, struct error *error)
     const char *what;
     const size_t at = profile_overflow_at(of, &what);
     return at == of->layer_count
-        || error_set(error, "with \"%.60s\" the %s of the layers up to %zu add up to more than 2^53 - 1", name, what, at);
+        || error_set(error, "with \"%.60s\" the %s of the layers up to %zu add up to more than 2^53 - 1", name, what,
+                     at);
 }
 
 struct profile *variant_of(const struct profile *profile, const char *name, struct error *error)

@@ -82,7 +82,8 @@ bool bottleneck_value(const struct bottleneck_request *request, struct bottlenec
 
 // --- the table -------------------------------------------------------------------
 
-static const char *layer_name(const struct bottleneck_request *request, const struct bottleneck_result *result, uint32_t at)
+static const char *layer_name(const struct bottleneck_request *request, const struct bottleneck_result *result,
+                              uint32_t at)
 {
     return request->profile->layers[result->order[at]].name;
 }
@@ -139,7 +140,8 @@ static void print_stage(const struct bottleneck_request *request, const struct b
     text_add(text, "%5zu  %6u  %8u  %10s  %10s", s, stage->end - stage->first, stage->replicas, time_format(work, time),
              time_format((uint64_t)(stage->load_ns + 0.5), load));
     if (stage->end > stage->first)
-        text_add(text, "  %s to %s", layer_name(request, result, stage->first), layer_name(request, result, stage->end - 1));
+        text_add(text, "  %s to %s", layer_name(request, result, stage->first),
+                 layer_name(request, result, stage->end - 1));
     if (stage->on_cpu)
         text_add(text, ", on a CPU");
     else if (stage->group > 1)

@@ -17,12 +17,13 @@ static bool can_be_a_plan(const struct bottleneck_result *result, struct error *
         if (result->stages[s].on_cpu)
             return error_set(error, "stage %zu is on a processor of the host, which a plan document cannot say", s);
         if (result->stages[s].group != 1)
-            return error_set(error, "stage %zu is split over groups of %u devices, which this model's plans cannot say", s,
-                             result->stages[s].group);
+            return error_set(error, "stage %zu is split over groups of %u devices, which this model's plans cannot say",
+                             s, result->stages[s].group);
     }
     for (size_t i = 0; result->variant && i < result->layer_count; i++)
         if (result->variant[i])
-            return error_set(error, "layers run in other ways than the profile's first, which this model's plans cannot say");
+            return error_set(error,
+                             "layers run in other ways than the profile's first, which this model's plans cannot say");
     return true;
 }
 
@@ -87,8 +88,8 @@ static bool copy_order(struct plan *plan, const struct bottleneck_result *result
     return true;
 }
 
-static bool fill_head(struct plan *plan, const struct bottleneck_request *request, const struct bottleneck_result *result,
-                      const struct holding *holding, struct error *error)
+static bool fill_head(struct plan *plan, const struct bottleneck_request *request,
+                      const struct bottleneck_result *result, const struct holding *holding, struct error *error)
 {
     struct text cluster = { 0 };
     uint32_t most = 1;
@@ -167,7 +168,8 @@ static void fill_parts(struct bottleneck_result *result, const struct plan *plan
         for (size_t i = 1; i < from->device_count; i++)
             servers += from->devices[i] / server != from->devices[i - 1] / server;
         stage->servers = servers;
-        stage->part = s > 0 && plan->stages[s - 1].devices[0] / server == from->devices[0] / server ? stage[-1].part : s;
+        stage->part =
+            s > 0 && plan->stages[s - 1].devices[0] / server == from->devices[0] / server ? stage[-1].part : s;
     }
 }
 

@@ -48,7 +48,8 @@ static void sort_by_work(uint32_t *downset, uint32_t *other, const uint64_t *wor
             const size_t end = from + 2 * run < count ? from + 2 * run : count;
             size_t a = from, b = middle;
             for (size_t at = from; at < end; at++)
-                other[at] = a < middle && (b == end || work[downset[a]] <= work[downset[b]]) ? downset[a++] : downset[b++];
+                other[at] =
+                    a < middle && (b == end || work[downset[a]] <= work[downset[b]]) ? downset[a++] : downset[b++];
         }
         memcpy(downset, other, count * sizeof downset[0]);
     }
@@ -103,7 +104,8 @@ static bool search_create(struct search *search, const struct cover_problem *pro
     search->loads = calloc(search->width, sizeof search->loads[0]);
     if (!search->best || !search->most_at || !search->loads)
         return error_no_memory(error, "a table of stages");
-    return by_work_create(&search->by_work, problem, error) && downset_walk_create(&search->walk, problem->downsets, error);
+    return by_work_create(&search->by_work, problem, error)
+        && downset_walk_create(&search->walk, problem->downsets, error);
 }
 
 static void search_clear(struct search *search)
@@ -125,7 +127,8 @@ static uint32_t most_machines_at(const struct search *search, size_t downset)
     if (downset == 0)
         return machines;
     // More than this quotient; a little less is asked, since loads are rounded.
-    const double needed = floor(least_load(search->problem, search->problem->work[downset]) / search->below * (1 - 0x1p-40));
+    const double needed =
+        floor(least_load(search->problem, search->problem->work[downset]) / search->below * (1 - 0x1p-40));
     if (!(needed < machines))
         return 0;
     return needed < 1 ? machines - 1 : machines - 1 - (uint32_t)needed;

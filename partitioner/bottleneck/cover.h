@@ -54,7 +54,7 @@ struct cover {
     size_t stage_count;
     double value;        // INFINITY where there is none
     double lower_bound;  // nothing allowed is below
-    bool is_complete;    // neither interrupted nor out of budget: value is the least (or nothing is below what was asked)
+    bool is_complete;    // nothing cut it short: value is the least, or nothing is below what was asked
 };
 
 // False only for a machine's trouble, or a table too large for this many machines.

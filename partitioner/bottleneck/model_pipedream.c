@@ -89,7 +89,8 @@ static size_t list_stages(struct planner *planner, const struct cover *cover, st
         if (planner->server)
             parts = pipedream_server_stages(planner->server, inner, whole.downset, cover->value + DBL_MIN, part);
         for (size_t i = 0; planner->server && i < parts; i++)
-            stages[count++] = (struct part_stage){ part[i].downset, part[i].replicas * whole.replicas, p, whole.replicas };
+            stages[count++] =
+                (struct part_stage){ part[i].downset, part[i].replicas * whole.replicas, p, whole.replicas };
         if (!planner->server)
             stages[count++] = (struct part_stage){ whole.downset, whole.replicas, p, 1 };
         inner = whole.downset;
@@ -99,8 +100,8 @@ static size_t list_stages(struct planner *planner, const struct cover *cover, st
 
 // The stage of each layer. What PipeDream leaves out stays with the layers it feeds, or
 // else with those it reads.
-static bool place_layers(const struct planner *planner, const struct part_stage *stages, size_t count, uint32_t *stage_of,
-                         struct error *error)
+static bool place_layers(const struct planner *planner, const struct part_stage *stages, size_t count,
+                         uint32_t *stage_of, struct error *error)
 {
     const struct pipedream_view *view = &planner->view;
     const struct profile *profile = view->request->profile;
@@ -210,12 +211,13 @@ static bool search_over(const struct bottleneck_request *request, bool of_order,
     const struct pipedream_view *view = &planner.view;
     bool good = true;
     if (of_order)
-        known->lower_bound = (double)view->work[view->downsets->count - 1] / view->levels[0].machines / view->levels[1].machines;
+        known->lower_bound =
+            (double)view->work[view->downsets->count - 1] / view->levels[0].machines / view->levels[1].machines;
     const bool has_servers = view->level_count == 2;
     const bool is_small = view->downsets && (!has_servers || server_steps(view) < MOST_SERVER_STEPS);
     if (of_order && !is_small)
-        good = error_set(error, "servers of %u machines are too large to be planned for %zu layers", view->levels[0].machines,
-                         view->graph.node_count);
+        good = error_set(error, "servers of %u machines are too large to be planned for %zu layers",
+                         view->levels[0].machines, view->graph.node_count);
     if (good && is_small && has_servers)
         good = (planner.server = pipedream_server_create(view, error)) != NULL;
     if (good && is_small)
@@ -232,7 +234,8 @@ static void refuse(const struct bottleneck_request *request, const struct knowle
     if (known->is_stopped)
         error_set_kind(error, ERROR_ANSWER, "the search was ended before any plan was found");
     else if (request->heed_memory)
-        error_set_kind(error, ERROR_ANSWER, "no stages on %zu machines pass PipeDream's memory check%s", machines, fewer);
+        error_set_kind(error, ERROR_ANSWER, "no stages on %zu machines pass PipeDream's memory check%s", machines,
+                       fewer);
     else
         error_set_kind(error, ERROR_ANSWER, "the %zu layers cannot be put on all of %zu machines%s",
                        request->profile->layer_count, machines, fewer);
@@ -247,7 +250,8 @@ static void certify(struct knowledge *known)
     if (known->downset_count == 0)
         snprintf(result->stopped, sizeof result->stopped, "too many ways to cut the graph: only its own order was cut");
     else if (!known->is_exhausted)
-        snprintf(result->stopped, sizeof result->stopped, known->is_interrupted ? "interrupted" : "the budget was spent");
+        snprintf(result->stopped, sizeof result->stopped,
+                 known->is_interrupted ? "interrupted" : "the budget was spent");
 }
 
 // The profile's own order first: what it gives, all others must be below.

@@ -235,7 +235,8 @@ static bool try_stage(struct search *search, uint32_t inner, uint32_t outer, str
 static bool is_useful(const struct search *search, uint32_t inner, uint32_t outer, uint32_t least)
 {
     const double most = (double)search->fewest[inner] - 1 - least;  // that the stage may be on
-    return !search->is_plain || (most >= 1 && work_between(search, inner, outer) < search->limit * most * (1 + 0x1p-40));
+    return !search->is_plain
+        || (most >= 1 && work_between(search, inner, outer) < search->limit * most * (1 + 0x1p-40));
 }
 
 static bool try_stages(struct search *search, uint32_t outer, struct error *error)

@@ -99,7 +99,8 @@ static bool is_maximal(const struct pricing *pricing, const uint32_t *stage_of_n
 static bool out_bytes(const struct pricing *pricing, uint32_t stage, uint64_t *bytes, struct error *error)
 {
     const size_t nodes = pricing->node_count, words = (nodes + 63) / 64;
-    uint32_t *stage_of_node = calloc(nodes + 1, sizeof stage_of_node[0]), *layer_of = calloc(nodes + 1, sizeof layer_of[0]);
+    uint32_t *stage_of_node = calloc(nodes + 1, sizeof stage_of_node[0]),
+             *layer_of = calloc(nodes + 1, sizeof layer_of[0]);
     uint64_t *row = calloc(words + 1, sizeof row[0]);
     const bool good = (stage_of_node && layer_of && row) || error_no_memory(error, "the outputs of a plan");
     for (uint32_t i = 0; good && i < pricing->plan->layer_count; i++)
@@ -155,8 +156,8 @@ static bool heed_memory(const struct pricing *pricing, uint32_t stage, uint32_t 
     const uint64_t copies = (later + replicas - 1) / replicas, bytes = sums.activation_bytes + sums.parameter_bytes;
     if (!pricing->view.request->heed_memory || copies == 0 || bytes <= pricing->view.memory_bytes / copies)
         return true;
-    return error_set_kind(error, ERROR_ANSWER, "stage %u keeps %llu times %llu bytes by PipeDream's rule, and has %llu", stage,
-                          (unsigned long long)copies, (unsigned long long)bytes,
+    return error_set_kind(error, ERROR_ANSWER, "stage %u keeps %llu times %llu bytes by PipeDream's rule, and has %llu",
+                          stage, (unsigned long long)copies, (unsigned long long)bytes,
                           (unsigned long long)pricing->view.memory_bytes);
 }
 
@@ -174,7 +175,8 @@ static bool price_part(const struct pricing *pricing, struct bottleneck_stage *s
         const struct sums sums = add_up(pricing, stages[s].first, stages[s].end);
         long double load, whole;
         if (!heed_memory(pricing, s, s + 1, replicas, has_servers ? machines : later, error)
-            || !level_load(pricing, 0, s, s + 1, replicas, s == first && (has_servers || s == 0), sums.work_ns, &load, error))
+            || !level_load(pricing, 0, s, s + 1, replicas, s == first && (has_servers || s == 0), sums.work_ns, &load,
+                           error))
             return false;
         whole = load;
         if (has_servers && !level_load(pricing, 1, first, end, servers, first == 0, load, &whole, error))
@@ -198,8 +200,8 @@ static bool check_replicas(const struct pricing *pricing, struct error *error)
         if (pricing->view.request->is_straight && stage->replicas > 1)
             return error_set(error, "stage %zu has %u replicas, but none were asked for", s, stage->replicas);
         if (pricing->view.level_count == 2 && (stage->servers == 0 || stage->replicas % stage->servers != 0))
-            return error_set(error, "stage %zu has %u replicas, which cannot be alike on %u servers", s, stage->replicas,
-                             stage->servers);
+            return error_set(error, "stage %zu has %u replicas, which cannot be alike on %u servers", s,
+                             stage->replicas, stage->servers);
         used += stage->replicas;
     }
     return used <= machines || error_set(error, "the stages take %llu machines of %llu", (unsigned long long)used,

@@ -139,7 +139,8 @@ bool scattered_search(const struct bottleneck_request *request, struct integer_l
     struct question question;
     bool good = ask_for(request, &question, error);
     uint32_t *start = good ? find_start(&question, scattered, error) : NULL;
-    good = good && error->kind == ERROR_NONE && layout_solve(&question.problem, start, limits, &scattered->layout, error);
+    good =
+        good && error->kind == ERROR_NONE && layout_solve(&question.problem, start, limits, &scattered->layout, error);
     free(start);
     scattered->devices = question.problem.devices;
     scattered->accelerators = question.accelerators;
@@ -202,7 +203,8 @@ void scattered_print(const struct bottleneck_request *request, const struct scat
     text_add(text, "\n\n  device         load  layers\n");
     for (uint32_t d = 0; d < scattered->devices; d++) {
         text_add(text, "  %s%-3u  %10s  ", d < scattered->accelerators ? "   " : "cpu",
-                 d < scattered->accelerators ? d : d - scattered->accelerators, time_format(scattered->load_ns[d], buffer));
+                 d < scattered->accelerators ? d : d - scattered->accelerators,
+                 time_format(scattered->load_ns[d], buffer));
         print_pieces(profile, layout->device_of, d, text);
         text_add(text, "\n");
     }
@@ -210,8 +212,10 @@ void scattered_print(const struct bottleneck_request *request, const struct scat
     if (scattered->contiguous_ns > 0)
         text_add(text, "; of contiguous stages %.6f ms%s", (double)scattered->contiguous_ns / 1e6,
                  scattered->is_contiguous_best ? ", proved" : "");
-    text_add(text, ". GLPK calls it %s; proved, by duals summed up in whole numbers, is that none is below %.6f ms: at most "
-             "%.2f %% could be gained.\n", layout->status == INTEGER_OPTIMAL ? "optimal" : "the best it found in its time",
+    text_add(text,
+             ". GLPK calls it %s; proved, by duals summed up in whole numbers, is that none is below %.6f ms: at most "
+             "%.2f %% could be gained.\n",
+             layout->status == INTEGER_OPTIMAL ? "optimal" : "the best it found in its time",
              (double)layout->bound_ns / 1e6,
              layout->value_ns ? 100.0 * (double)(layout->value_ns - layout->bound_ns) / (double)layout->value_ns : 0);
 }

@@ -49,8 +49,8 @@ static bool fits(const char *name, const struct generate_request *request, struc
                          request->micro_batches);
     if (routes_needed(request) > MOST_ROUTES)
         return error_set(error,
-                         "these replicas need %u routes, and a schedule can have %d: use numbers of replicas that divide "
-                         "each other",
+                         "these replicas need %u routes, and a schedule can have %d: use numbers of replicas that "
+                         "divide each other",
                          routes_needed(request), MOST_ROUTES);
     return true;
 }

@@ -65,8 +65,9 @@ static inline void orders_note(struct brute_orders *brute, struct orders_stage *
     stage->count = left;
 }
 
-static inline void orders_segments(struct brute_orders *brute, struct orders_stage *stage, const struct profile *profile,
-                                   struct segment range, uint32_t from, struct segment *segments, size_t count)
+static inline void orders_segments(struct brute_orders *brute, struct orders_stage *stage,
+                                   const struct profile *profile, struct segment range, uint32_t from,
+                                   struct segment *segments, size_t count)
 {
     if (from == range.end) {
         const struct search_request *request = brute->request;

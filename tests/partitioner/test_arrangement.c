@@ -138,8 +138,8 @@ static void set_memory(uint64_t *seed, const struct search_request *request, str
     const uint64_t kept = (whole.kept + whole.kept_through) * (1 + random_below(seed, 3)) + 2 * whole.transient;
     const bool unlike = random_below(seed, 3) == 0, roomy = random_below(seed, 2);
     for (size_t d = 0; d < cluster->device_count; d++)
-        cluster->devices[d].memory_bytes = (fixed + kept) / (1 + (unlike ? random_below(seed, 2 + d) : 1)) * (roomy ? 8 : 1)
-            + 4096;
+        cluster->devices[d].memory_bytes =
+            (fixed + kept) / (1 + (unlike ? random_below(seed, 2 + d) : 1)) * (roomy ? 8 : 1) + 4096;
 }
 
 static void draw_freedom(uint64_t *seed, struct search_request *request)
@@ -170,8 +170,8 @@ static void add_variants(uint64_t *seed, struct profile *profile)
                 .name = strdup(names[v]), .forward_ns = layer->forward_ns / 2 + v * layer->forward_ns,
                 .backward_input_ns = layer->backward_input_ns, .backward_weight_ns = layer->backward_weight_ns / 2,
                 .backward_ns = layer->backward_input_ns + layer->backward_weight_ns / 2,
-                .parameter_bytes = layer->parameter_bytes / 2, .output_bytes = 17, .saved_bytes = layer->saved_bytes / 3,
-                .workspace_bytes = 300, .input_kept = INPUT_KEPT_WEIGHT,
+                .parameter_bytes = layer->parameter_bytes / 2, .output_bytes = 17,
+                .saved_bytes = layer->saved_bytes / 3, .workspace_bytes = 300, .input_kept = INPUT_KEPT_WEIGHT,
             };
         }
     }
@@ -185,7 +185,8 @@ static void chosen_arrangements_are_the_best_there_are(void **state)
     const uint64_t trials = test_trials(1000, 20000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         struct error error = { 0 };
-        const uint32_t layers = 1 + (uint32_t)random_below(&seed, 6), devices = 1 + (uint32_t)random_below(&seed, MOST_DEVICES);
+        const uint32_t layers = 1 + (uint32_t)random_below(&seed, 6),
+                       devices = 1 + (uint32_t)random_below(&seed, MOST_DEVICES);
         struct profile *profile = small_random_chain(&seed, layers, random_below(&seed, 3) == 0 ? 4 : 1000);
         if (random_below(&seed, 3) == 0)
             small_random_edges(&seed, profile);
@@ -211,8 +212,8 @@ static void chosen_arrangements_are_the_best_there_are(void **state)
             const struct certificate *certificate = &plan->certificate;
             if (certificate->value_ns < best || certificate->lower_bound_ns > best
                 || (certificate->proved && certificate->value_ns != best))
-                fail_msg("trial %d (%s, %u devices, %u micro-batches, %u layers): value %d, bound %d, proved %d, but the"
-                         " best is %d", (int)trial, request.schedule, request.ranks, request.micro_batches, layers,
+                fail_msg("trial %d (%s, %u devices, %u micro-batches, %u layers): value %d, bound %d, proved %d, but"
+                         " the best is %d", (int)trial, request.schedule, request.ranks, request.micro_batches, layers,
                          (int)certificate->value_ns, (int)certificate->lower_bound_ns, certificate->proved, (int)best);
             feasible++;
             proved += certificate->proved;
@@ -221,8 +222,8 @@ static void chosen_arrangements_are_the_best_there_are(void **state)
         profile_free(profile);
         cluster_free(cluster);
     }
-    print_message("# %d requests, %d with a plan, %d proved; the twin tried %d arrangements with %d plans\n", (int)trials,
-                  (int)feasible, (int)proved, (int)arrangements, (int)plans);
+    print_message("# %d requests, %d with a plan, %d proved; the twin tried %d arrangements with %d plans\n",
+                  (int)trials, (int)feasible, (int)proved, (int)arrangements, (int)plans);
     assert_true(feasible > trials / 2 && proved >= feasible * 9 / 10);
 }
 
@@ -240,8 +241,8 @@ static void longer_chains_are_arranged_as_well(void **state)
         assert_good(cluster, error);
         for (uint32_t d = 0; random_below(&seed, 2) && d < devices; d++)
             cluster->devices[d].speed_permille = 500 + 500 * random_below(&seed, 3);
-        const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedules[trial % 2],
-                                                .ranks = devices, .chunks = 1,
+        const struct search_request request = { .profile = profile, .cluster = cluster,
+                                                .schedule = schedules[trial % 2], .ranks = devices, .chunks = 1,
                                                 .micro_batches = 1 + (uint32_t)random_below(&seed, 8),
                                                 .free = { .replicas = true, .devices = random_below(&seed, 2),
                                                           .fewer = random_below(&seed, 2) } };

@@ -32,7 +32,8 @@ static void set_memory(const struct search_request *request, const struct schedu
         first = end;
     }
     for (uint32_t r = 0; r < request->ranks; r++)
-        cluster->devices[request->devices[r]].memory_bytes = 1 + needs[r] - needs[r] / 8 + needs[r] / 8 * random_below(seed, roomy ? 12 : 3);
+        cluster->devices[request->devices[r]].memory_bytes =
+            1 + needs[r] - needs[r] / 8 + needs[r] / 8 * random_below(seed, roomy ? 12 : 3);
     placement_free(placement);
     free(slots);
 }

@@ -86,7 +86,8 @@ static double value_of(const struct world *world, const struct cover *cover)
         const struct cover_stage stage = cover->stages[s];
         machines -= stage.replicas;
         is_plan &= stage.downset != inner && downsets_within(world->downsets, inner, stage.downset)
-                && stage.replicas <= world->most_replicas && fits(world, inner, stage.downset, stage.replicas, machines);
+                && stage.replicas <= world->most_replicas
+                && fits(world, inner, stage.downset, stage.replicas, machines);
         value = fmax(value, load_of(world, inner, stage.downset, stage.replicas));
         inner = stage.downset;
     }

@@ -29,7 +29,8 @@ static void fill_times(uint64_t *seed, struct random_problem *random)
                 d > 0 && random_below(seed, 9) == 0 ? LAYOUT_NEVER : time * (1 + d % 2);
         random->transfer_ns[v] = unit * random_below(seed, 20);
         random->bytes[v] = 1000 * random_below(seed, 100);
-        random->pins[v] = random_below(seed, 6) ? LAYOUT_ANYWHERE : (uint32_t)random_below(seed, random->problem.devices);
+        random->pins[v] =
+            random_below(seed, 6) ? LAYOUT_ANYWHERE : (uint32_t)random_below(seed, random->problem.devices);
     }
 }
 
@@ -108,7 +109,8 @@ static void the_solver_finds_the_best_of_all_layouts(void **state)
         if ((layout.device_of != NULL) != (least != LAYOUT_NEVER)
             || (layout.device_of && (layout.value_ns != least || layout.bound_ns > least)))
             fail_msg("trial %d: %s, %llu (bound %llu), not %llu", (int)trial, integer_status_names[layout.status],
-                     (unsigned long long)layout.value_ns, (unsigned long long)layout.bound_ns, (unsigned long long)least);
+                     (unsigned long long)layout.value_ns, (unsigned long long)layout.bound_ns,
+                     (unsigned long long)least);
         possible += least != LAYOUT_NEVER;
         bounded += layout.bound_ns > 0;
         layout_clear(&layout);
@@ -126,8 +128,8 @@ static void a_layout_that_breaks_a_rule_is_told_by_it(void **state)
     (void)state;
     const uint64_t time_ns[] = { 5, LAYOUT_NEVER, 7, 7, 2, 2 }, bytes[] = { 10, 20, 30 }, capacity[] = { 40, 40 };
     const struct edge edges[] = { { 0, 1 }, { 1, 2 } }, together[] = { { 0, 2 } };
-    struct layout_problem problem = { .layers = 3, .devices = 2, .time_ns = time_ns, .bytes = bytes, .capacity = capacity,
-                                      .edges = edges, .edge_count = 2, .ordered = true };
+    struct layout_problem problem = { .layers = 3, .devices = 2, .time_ns = time_ns, .bytes = bytes,
+                                      .capacity = capacity, .edges = edges, .edge_count = 2, .ordered = true };
     struct error none = { 0 };
     assert_int_equal(layout_value(&problem, (uint32_t[]){ 0, 0, 1 }, &none), 12);
     const struct {
@@ -164,7 +166,8 @@ static void ask_real(const char *path, uint32_t devices, uint64_t expected_ns)
         for (uint32_t d = 0; d < devices; d++)
             time_ns[v * devices + d] = profile->layers[v].forward_ns + profile->layers[v].backward_ns;
     const struct layout_problem problem = { .layers = layers, .devices = devices, .time_ns = time_ns,
-                                            .edges = profile->edges, .edge_count = profile->edge_count, .ordered = true };
+                                            .edges = profile->edges, .edge_count = profile->edge_count,
+                                            .ordered = true };
     struct layout layout;
     assert_good(layout_solve(&problem, NULL, limits, &layout, &error), error);
     assert_int_equal(layout.status, INTEGER_OPTIMAL);

@@ -61,7 +61,8 @@ static void check_change(const struct what_if *change, const struct instance *in
         if ((plan != NULL) != is_planned || (plan && plan->iteration_ns != change->row.iteration_ns))
             fail_msg("trial %d: \"%s\" is said to give %d, but planned here it gives %d", trial, change->change,
                      (int)change->row.iteration_ns, plan ? (int)plan->iteration_ns : -1);
-        const bool is_brute = strcmp(changed.request.schedule, "gpipe") == 0 || strcmp(changed.request.schedule, "1f1b") == 0
+        const bool is_brute = strcmp(changed.request.schedule, "gpipe") == 0
+                           || strcmp(changed.request.schedule, "1f1b") == 0
                            || strcmp(changed.request.schedule, "pipedream") == 0;
         if (is_brute && profile_has_one_order(changed.profile)) {
             const uint64_t best = brute_force(&changed, BRUTE_EVERY, &plans);
@@ -251,8 +252,9 @@ static void a_plan_that_can_be_beaten_is_told_so(void **state)
     assert_true(explanation->unchanged.iteration_ns < explanation->iteration_ns);
     struct text text = { 0 };
     explanation_print(explanation, &text);
-    assert_non_null(strstr(text.data, "\nPlanned anew the same request takes 303 us, 23 % less: take that plan. Gains below are"
-                                      " against it, all else is of the plan given.\n"));
+    assert_non_null(strstr(text.data,
+                           "\nPlanned anew the same request takes 303 us, 23 % less: take that plan. Gains below are"
+                           " against it, all else is of the plan given.\n"));
     assert_non_null(strstr(text.data, "\n  l1 from stage 1 to stage 0: fits, and is 23 % faster\n"));
     text_clear(&text);
     explanation_free(explanation);

@@ -194,7 +194,8 @@ static void draw(struct drawn *drawn, uint64_t *seed)
     const struct way *way = &ways[random_below(seed, sizeof ways / sizeof ways[0])];
     const struct generator *generator = generator_find(way->schedule, &error);
     assert_non_null(generator);
-    *drawn = (struct drawn){ .profile = small_random_chain(seed, way->stages + random_below(seed, 7 - way->stages), 1000) };
+    *drawn =
+        (struct drawn){ .profile = small_random_chain(seed, way->stages + random_below(seed, 7 - way->stages), 1000) };
     if (random_below(seed, 4) == 0)
         small_random_edges(seed, drawn->profile);
     draw_shapes(seed, drawn->profile);

@@ -37,8 +37,8 @@ static struct published cases[] = {
     { "resnet50_on_16_is_as_published", "resnet50", "16 devices, 16GB, 1GB/s 0us", 0, 0, 0, 0.029212, 6 },
     { "resnet50_in_16_gb_is_as_published", "resnet50", "4 devices, 16GB, 1GB/s 0us", 0, 0, 1, 0.114088, 6 },
     { "resnet50_with_activations_is_as_published", "resnet50", "4 devices, 16GB, 1GB/s 0us", 0, 1, 0, 0.162880924, 9 },
-    { "resnet50_on_4_servers_is_as_published", "resnet50", "4 nodes x 4 devices, 16GB, 12GB/s 0us, 1250MB/s 0us", 0, 0, 0,
-      0.028667352, 9 },
+    { "resnet50_on_4_servers_is_as_published", "resnet50", "4 nodes x 4 devices, 16GB, 12GB/s 0us, 1250MB/s 0us", 0, 0,
+      0, 0.028667352, 9 },
     { "gnmt_on_4_is_as_published", "gnmt", "4 devices, 16GB, 1GB/s 0us", 0, 0, 0, 0.025868, 6 },
     { "gnmt_on_16_is_as_published", "gnmt", "16 devices, 16GB, 1GB/s 0us", 0, 0, 0, 0.018379576, 9 },
     { "gnmt_large_on_4_is_as_published", "gnmt_large", "4 devices, 16GB, 1GB/s 0us", 0, 0, 0, 0.137129, 6 },
@@ -133,7 +133,9 @@ static struct profile *random_profile(uint64_t *seed)
     for (uint32_t i = 0; i < layers; i++) {
         struct profile_layer *layer = &profile->layers[i];
         layer->name = strdup("l");
-        layer->kind = strdup(random_below(seed, 6) == 0 ? "Input0" : random_below(seed, 6) == 0 ? "__getitem__(0)" : "Conv");
+        layer->kind = strdup(random_below(seed, 6) == 0   ? "Input0"
+                             : random_below(seed, 6) == 0 ? "__getitem__(0)"
+                                                          : "Conv");
         layer->forward_ns = random_below(seed, longest);
         layer->backward_ns = random_below(seed, longest);
         layer->parameter_bytes = random_below(seed, 3) * random_below(seed, 1000);
@@ -180,7 +182,8 @@ static void try_replicas(struct brute *brute, uint32_t stages, uint32_t stage, u
         at[stage].replicas = r * at[stage].servers;
         try_replicas(brute, stages, stage + 1, left, own_left - r);
     }
-    for (uint32_t q = 1; (stage == 0 || own_left == 0 || fewer) && q <= left && !(straight && q > 1); q++)  // begins a part
+    // Or the stage begins a part.
+    for (uint32_t q = 1; (stage == 0 || own_left == 0 || fewer) && q <= left && !(straight && q > 1); q++)
         for (uint32_t r = 1; r <= brute->own && !(straight && r > 1); r++) {
             at[stage].part = stage;
             at[stage].servers = q;
@@ -274,8 +277,8 @@ static void the_search_finds_the_best_of_all_plans(void **state)
         found += result != NULL;
         if (result ? !(fabs(result->value_ns - brute.least) <= 1e-12 * brute.least) || !result->proved
                    : brute.least < INFINITY)
-            fail_msg("trial %llu: %.17g, not %.17g (%s)", (unsigned long long)trial, result ? result->value_ns : INFINITY,
-                     brute.least, error.text);
+            fail_msg("trial %llu: %.17g, not %.17g (%s)", (unsigned long long)trial,
+                     result ? result->value_ns : INFINITY, brute.least, error.text);
         bottleneck_free(result);
         bottleneck_free(brute.plan);
         cluster_free(cluster);
@@ -366,7 +369,9 @@ static void an_answer_is_a_plan_document(void **state)
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         struct cluster *cluster = cluster_load(shapes[i].cluster, &error);
         assert_good(cluster, error);
-        const struct bottleneck_request request = { .profile = profile, .cluster = cluster, .is_straight = shapes[i].straight };
+        const struct bottleneck_request request = { .profile = profile,
+                                                    .cluster = cluster,
+                                                    .is_straight = shapes[i].straight };
         check_document(&request, shapes[i].order);
         cluster_free(cluster);
     }

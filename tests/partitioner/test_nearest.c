@@ -162,7 +162,8 @@ static void nearest_requests_fit_and_nothing_nearer_does(void **state)
             struct lone_layer layer;
             assert_good(lone_layer_find(&instance.request, &layer, &error), error);
             if (layer.lacks_bytes > 0)
-                fail_msg("trial %d: layer %d is said to fit nowhere, and there is a plan", (int)trial, (int)layer.layer);
+                fail_msg("trial %d: layer %d is said to fit nowhere, and there is a plan", (int)trial,
+                         (int)layer.layer);
         }
         plan_free(plan);
         instance_clear(&instance);
@@ -223,8 +224,9 @@ static void nearest_requests_are_said_with_their_options(void **state)
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "gpipe", .ranks = 2,
                                             .micro_batches = 6, .holding.optimizer = OPTIMIZER_ADAMW };
     assert_null(plan_search(&request, &error));
-    assert_error(error, "no plan fits: even in the one that lacks least, stage 0 (l0 to l1) needs at least 29.8 KiB with"
-                        " recomputation and device0 has 29.5 KiB, 256 B too little");
+    assert_error(error,
+                 "no plan fits: even in the one that lacks least, stage 0 (l0 to l1) needs at least 29.8 KiB with"
+                 " recomputation and device0 has 29.5 KiB, 256 B too little");
     struct nearest nearest = find(&request);
     struct text text = { 0 };
     nearest_print(&nearest, &text);

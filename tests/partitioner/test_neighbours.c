@@ -102,7 +102,8 @@ static void check_move(const struct plan *plan, const struct instance *instance,
 }
 
 // With that much more memory a stage that is to run less again does, and the plan is quicker.
-static void check_spared(const struct plan *plan, struct instance *instance, const struct neighbour *neighbour, int trial)
+static void check_spared(const struct plan *plan, struct instance *instance, const struct neighbour *neighbour,
+                         int trial)
 {
     if (neighbour->outcome == NEIGHBOUR_NO_FASTER)
         return;

@@ -74,7 +74,8 @@ static char *make_profile(bool is_graph)
     struct small_layer rows[7];
     uint64_t seed = 3;
     for (size_t i = 0; i < 7; i++)
-        rows[i] = (struct small_layer){ .forward = 100 + random_below(&seed, 100), .backward = 200 + random_below(&seed, 99),
+        rows[i] = (struct small_layer){ .forward = 100 + random_below(&seed, 100),
+                                        .backward = 200 + random_below(&seed, 99),
                                         .parameters = 2, .output = 1, .saved = 4, .input_kept = INPUT_KEPT_BOTH };
     static const struct edge edges[] = { { 0, 1 }, { 0, 4 }, { 1, 2 }, { 2, 3 }, { 3, 6 }, { 4, 5 }, { 5, 6 } };
     struct profile *profile = small_chain(rows, 7);
@@ -122,8 +123,9 @@ static bool make_counted(const struct search_request *request, struct text *text
 
 static bool make_by_hand(const struct search_request *request, struct text *text, struct error *error)
 {
-    static const char document[] = "{\"stages\": [{\"layers\": [\"l0\", \"l1\"], \"recompute\": [[\"l0\"]], \"first\": 1},"
-                                   " {\"layers\": 5}], \"optimizer\": \"sgd\"}";
+    static const char document[] =
+        "{\"stages\": [{\"layers\": [\"l0\", \"l1\"], \"recompute\": [[\"l0\"]], \"first\": 1},"
+        " {\"layers\": 5}], \"optimizer\": \"sgd\"}";
     struct handmade *handmade = handmade_read(document, strlen(document), "hand.json", error);
     struct plan *plan = handmade ? handmade_plan(handmade, request, error) : NULL;
     bool good = plan && handmade_compare(handmade, plan, text, error);
@@ -151,8 +153,8 @@ static bool make_steady(const struct search_request *request, struct text *text,
 {
     const struct regret_request asked = { .search = request, .noise_ppm = 200000, .draws = 4, .seed = 1 };
     struct regret before, after;
-    struct plan *plan = plan_search(request, error), *steady = plan ? regret_steady(&asked, plan, &before, &after, error)
-                                                                    : NULL;
+    struct plan *plan = plan_search(request, error),
+                *steady = plan ? regret_steady(&asked, plan, &before, &after, error) : NULL;
     if (steady)
         text_add(text, "%u %.6f %.6f %.6f\n", after.beaten, before.p95, after.p95, after.mean);
     plan_free(plan);
@@ -178,7 +180,8 @@ static bool make_front(const struct search_request *request, struct text *text, 
 static bool make_sweep(const struct search_request *request, struct text *text, struct error *error)
 {
     static const char *const schedules[] = { "1f1b", "zb-h1" };
-    const struct sweep_request asked = { .profile = request->profile, .cluster = request->cluster, .schedules = schedules,
+    const struct sweep_request asked = { .profile = request->profile, .cluster = request->cluster,
+                                         .schedules = schedules,
                                          .schedule_count = 2, .threads = 1, .budget = 3000 };
     struct sweep *sweep = sweep_run(&asked, error);
     if (sweep)

@@ -13,7 +13,8 @@ static const struct kind {
     const char *schedule;
     uint32_t most_ranks, chunks, most_layers;
 } kinds[] = {
-    { "gpipe", 4, 1, 9 }, { "1f1b", 4, 1, 9 }, { "zb-h1", 3, 1, 9 }, { "interleaved", 2, 2, 7 }, { "pipedream", 3, 1, 7 },
+    { "gpipe", 4, 1, 9 },       { "1f1b", 4, 1, 9 },      { "zb-h1", 3, 1, 9 },
+    { "interleaved", 2, 2, 7 }, { "pipedream", 3, 1, 7 },
 };
 
 // Capacities around what some plan takes: even parts of the layers in the profile's order.
@@ -29,7 +30,8 @@ static void set_memory(struct instance *instance, bool ample, uint64_t *seed)
         const uint32_t first = layers * r / request->ranks, end = layers * (r + 1) / request->ranks;
         const struct stage_bytes bytes = stage_bytes_of(instance->profile, first, end, NULL, 0, &request->holding);
         const uint64_t peak = request->chunks * stage_memory_of(&bytes, &slots[r]).peak_bytes;
-        instance->cluster->devices[r].memory_bytes = ample ? 8 * peak + 1 : 1 + peak / 2 + peak / 8 * random_below(seed, 7);
+        instance->cluster->devices[r].memory_bytes =
+            ample ? 8 * peak + 1 : 1 + peak / 2 + peak / 8 * random_below(seed, 7);
     }
     free(slots);
 }
@@ -51,7 +53,8 @@ static struct instance instance_create(uint64_t *seed)
     if (random_below(seed, 5) == 0) {
         instance.profile->tied = malloc(sizeof instance.profile->tied[0]);
         const uint32_t from = (uint32_t)random_below(seed, layers - 1);
-        instance.profile->tied[0] = (struct edge){ from, from + 1 + (uint32_t)random_below(seed, 2) % (layers - from - 1) };
+        instance.profile->tied[0] =
+            (struct edge){ from, from + 1 + (uint32_t)random_below(seed, 2) % (layers - from - 1) };
         instance.profile->tied_count = 1;
     }
     if (random_below(seed, 6) == 0) {
@@ -129,8 +132,8 @@ static void small_plans_are_the_best_of_all_orders(void **state)
         plan_free(plan);
         instance_clear(&instance);
     }
-    print_message("# %d instances, %d with a plan, %d proved, %d in an order of their own, %d better than in the profile's,"
-                  " %d plans simulated by the twin\n", (int)tally.instances, (int)tally.feasible, (int)tally.proved,
+    print_message("# %d instances, %d with a plan, %d proved, %d in an order of their own, %d better than in the"
+                  " profile's, %d plans simulated by the twin\n", (int)tally.instances, (int)tally.feasible, (int)tally.proved,
                   (int)tally.ordered, (int)tally.better, (int)tally.plans);
     assert_true(tally.feasible > trials / 2 && tally.proved >= tally.feasible * 9 / 10 && tally.better > trials / 50);
 }
@@ -159,7 +162,9 @@ static void a_reduced_graph_loses_nothing(void **state)
                 fail_msg("trial %d: %s", (int)trial, error.text);
             if (orders)
                 assert_good(orders_search(orders, &bound, &error), error);
-            if (orders && (orders->best.value_ns < best || (best != UINT64_MAX && bound > best && orders->best.value_ns != best)))
+            if (orders
+                && (orders->best.value_ns < best
+                    || (best != UINT64_MAX && bound > best && orders->best.value_ns != best)))
                 fail_msg("trial %d (%s): value %d, bound %d, but the best is %d", (int)trial, instance.request.schedule,
                          (int)orders->best.value_ns, (int)bound, (int)best);
             reduced += orders && orders->graph->block_count < instance.profile->layer_count;

@@ -221,8 +221,8 @@ static void a_run_that_goes_on_takes_no_longer_than_what_m_more_take(void **stat
             const uint64_t more = simulated_for(&pipe, 3 * m) - simulated_for(&pipe, 2 * m);
             const uint64_t bound = best_open_bound(&pipe, &pattern);
             if (bound > more)
-                fail_msg("trial %d: %u ranks, %u micro-batches: bound %d, but %d", (int)trial, pipe.ranks, m, (int)bound,
-                         (int)more);
+                fail_msg("trial %d: %u ranks, %u micro-batches: bound %d, but %d", (int)trial, pipe.ranks, m,
+                         (int)bound, (int)more);
             close += bound >= more - more / 10;
             bounded++;
         }

@@ -153,8 +153,9 @@ static void a_plan_of_another_model_is_left(void **state)
     struct plan *plan = found_by(&world);
     const struct keeping keeping = decide(&world, old, 1000000, &plan);
     assert_false(keeping.kept);
-    assert_string_equal(keeping.why, "old.json is not kept: the profile has no layer \"l2\", which the plan has on stage 1;"
-                                     " a new plan is taken");
+    assert_string_equal(keeping.why,
+                        "old.json is not kept: the profile has no layer \"l2\", which the plan has on stage 1;"
+                        " a new plan is taken");
     plan_free(plan);
     plan_free(old);
     destroy(&world);

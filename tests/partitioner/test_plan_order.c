@@ -72,7 +72,9 @@ static void the_order_of_a_plan_is_predicted_evaluated_written_and_read(void **s
 static struct profile *diamond(void)
 {
     static const struct small_layer row = { 1000, 2000, 1, 1, 1, INPUT_KEPT_BOTH, 1, 1, 1 };
-    static const struct edge edges[] = { { 0, 1 }, { 0, 2 }, { 1, 3 }, { 2, 4 }, { 3, 5 }, { 4, 6 }, { 5, 7 }, { 6, 7 } };
+    static const struct edge edges[] = {
+        { 0, 1 }, { 0, 2 }, { 1, 3 }, { 2, 4 }, { 3, 5 }, { 4, 6 }, { 5, 7 }, { 6, 7 }
+    };
     struct small_layer rows[LAYERS];
     for (size_t i = 0; i < LAYERS; i++)
         rows[i] = row;

@@ -7,8 +7,8 @@ static uint64_t iteration_with(struct plan *plan, uint32_t stage, uint64_t more_
 {
     struct error error = { 0 };
     struct network *network = plan_network(plan, &error);
-    struct schedule *lowered = plan_schedule(plan, plan->weights == WEIGHTS_FLUSH ? plan->micro_batches
-                                                                                  : 3 * plan->micro_batches, true, &error);
+    const uint32_t micro_batches = plan->weights == WEIGHTS_FLUSH ? plan->micro_batches : 3 * plan->micro_batches;
+    struct schedule *lowered = plan_schedule(plan, micro_batches, true, &error);
     struct simulation run = { 0 };
     assert_good(network && lowered, error);
     lowered->costs[stage].forward_ns += more_ns;
@@ -43,7 +43,8 @@ static void a_path_is_as_long_as_its_run(void **state)
             for (size_t i = 0; i < path.link_count; i++) {
                 sum += path.links[i].ns;
                 assert_true(i == 0 || path.links[i - 1].from < path.links[i].from
-                            || (path.links[i - 1].from == path.links[i].from && path.links[i - 1].to < path.links[i].to));
+                            || (path.links[i - 1].from == path.links[i].from
+                                && path.links[i - 1].to < path.links[i].to));
             }
             if (sum != path.run_ns || path.run_ns != iteration_with(plan, 0, 0))
                 fail_msg("trial %d: parts of %d in a path of %d", (int)trial, (int)sum, (int)path.run_ns);

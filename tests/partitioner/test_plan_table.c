@@ -7,7 +7,8 @@ static struct plan *plan_of(struct profile *profile, const char *schedule, uint3
     struct error error = { 0 };
     struct cluster *cluster = cluster_uniform(ranks, memory_bytes, 1000, 1000000000, &error);
     assert_good(cluster, error);
-    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedule, .ranks = ranks,
+    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedule,
+                                            .ranks = ranks,
                                             .micro_batches = 4, .holding.optimizer = OPTIMIZER_SGD };
     struct plan *plan = plan_search(&request, &error);
     assert_good(plan, error);
@@ -45,7 +46,8 @@ static void stages_that_are_alike_are_one_line(void **state)
         "      6    2.00 KiB    2.00 KiB           -           -    4.25 KiB       512 B       512 B    9.25 KiB of 16.0 KiB (58 %)\n"
         "\n"
         "An iteration takes 915 us, 229 us per micro-batch, 60.7 % of it bubble (makespan). Work is even: no rank"
-        " has 1 % more than the average. Memory is tightest on stage 1: 6.25 KiB of 16.0 KiB to spare. Proved optimal: no"
+        " has 1 % more than the average. Memory is tightest on stage 1: 6.25 KiB of 16.0 KiB to spare. Proved optimal: "
+        "no"
         " other cut or recomputation that fits is faster.\n");
     profile_free(profile);
 }
@@ -102,12 +104,14 @@ static void recomputation_and_a_gap_are_said(void **state)
         "      0  l0 .. l2 (3)                                      0     50.0 us      100 us     30.0 us\n"
         "\n"
         "  stage     weights   gradients   optimizer    versions        kept   transient     buffers        peak\n"
-        "      0    3.00 KiB    3.00 KiB           -           -    40.0 KiB    13.0 KiB           -    59.0 KiB of 64.0 KiB (92 %)\n"
+        "      0    3.00 KiB    3.00 KiB           -           -    40.0 KiB    13.0 KiB           -    59.0 KiB of "
+        "64.0 KiB (92 %)\n"
         "\n"
         "  stage 0 runs again before their backward: l0 .. l1\n"
         "\n"
         "An iteration takes 720 us, 180 us per micro-batch, 0.0 % of it bubble (makespan). Recomputation is 17 % of all"
-        " work. Memory is tightest on stage 0: 5.00 KiB of 64.0 KiB to spare. It is at most 0.31 % from optimal: nothing"
+        " work. Memory is tightest on stage 0: 5.00 KiB of 64.0 KiB to spare. It is at most 0.31 % from optimal: "
+        "nothing"
         " that fits can take less than 700 us.\n");
     profile_free(profile);
 }

@@ -188,8 +188,8 @@ static void plans_are_steady_under_3_percent(void **state)
         plan_free(plan);
         instance_clear(&instance);
     }
-    print_message("# another plan is better in %d of %d draws, by more than 2 %% in %d; mean regret %.3f %%\n", (int)beaten,
-                  (int)draws, (int)exceeded, 100 * sum / (double)trials);
+    print_message("# another plan is better in %d of %d draws, by more than 2 %% in %d; mean regret %.3f %%\n",
+                  (int)beaten, (int)draws, (int)exceeded, 100 * sum / (double)trials);
     assert_true(10 * exceeded <= draws);
     assert_true(sum / (double)trials < 0.01);
 }

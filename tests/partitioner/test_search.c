@@ -267,7 +267,8 @@ static struct refused_row {
     { "a layer pinned to a stage there is not", NO_SUCH_STAGE, ERROR_INPUT,
       "layer l4 is pinned to stage 2, but 1f1b on 2 ranks has stages 0 to 1" },
     { "layers pinned against their order", PINNED_BACKWARDS, ERROR_ANSWER,
-      "with the layers that are pinned no cut is left between stages 0 and 1; pin fewer, or in the order of the layers" },
+      "with the layers that are pinned no cut is left between stages 0 and 1; pin fewer, or in the order of the "
+      "layers" },
     { "a schedule that nobody knows", UNKNOWN_SCHEDULE, ERROR_INPUT,
       "there is no schedule named \"2f2b\" (there are gpipe, 1f1b, " },
 };
@@ -321,9 +322,10 @@ static void what_does_not_fit_is_said_with_numbers(void **state)
     struct error error = { 0 };
     assert_null(plan_search(&instance.request, &error));
     assert_int_equal(error.kind, ERROR_ANSWER);
-    assert_error(error, "no plan fits: even in the one that lacks least, stage 1 (l1 to l1) needs at least 28.0 KiB with"
-                        " recomputation and device1 has 25.5 KiB, 2.50 KiB too little; no cut helps: layer l1 alone needs"
-                        " at least 26.0 KiB, and its device has 25.5 KiB");
+    assert_error(error,
+                 "no plan fits: even in the one that lacks least, stage 1 (l1 to l1) needs at least 28.0 KiB with"
+                 " recomputation and device1 has 25.5 KiB, 2.50 KiB too little; no cut helps: layer l1 alone needs"
+                 " at least 26.0 KiB, and its device has 25.5 KiB");
     profile_free(profile);
     instance_clear(&instance);
 }

@@ -113,7 +113,8 @@ static void times_are_scaled_by_the_devices_speed(void **state)
     (void)state;
     struct profile *profile = small_chain(rows, 4);
     const struct segment middle = { 1, 3 };
-    const struct cost_row row = stage_cost_of(profile, 0, 4, &middle, 1, &(struct holding){ .optimizer = OPTIMIZER_SGD }, 300);
+    const struct cost_row row =
+        stage_cost_of(profile, 0, 4, &middle, 1, &(struct holding){ .optimizer = OPTIMIZER_SGD }, 300);
     assert_int_equal(row.forward_ns, 1534);    // 460 / 0.3, rounded up
     assert_int_equal(row.backward_ns, 2867);   // 860 / 0.3
     assert_int_equal(row.recompute_ns, 767);   // 230 / 0.3
@@ -126,7 +127,8 @@ static void the_row_counts_the_input_as_kept_while_its_slot_is_needed(void **sta
 {
     (void)state;
     struct profile *profile = small_chain(rows, 4);
-    const struct cost_row row = stage_cost_of(profile, 1, 3, NULL, 0, &(struct holding){ .optimizer = OPTIMIZER_SGD }, 1000);
+    const struct cost_row row =
+        stage_cost_of(profile, 1, 3, NULL, 0, &(struct holding){ .optimizer = OPTIMIZER_SGD }, 1000);
     assert_int_equal(row.kept_forward_bytes, 256 * (50 + 2 + 1));
     assert_int_equal(row.kept_weight_bytes, 256 * (2 + 2 + 1));
     profile_free(profile);

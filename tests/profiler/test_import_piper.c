@@ -72,7 +72,8 @@ static void unknown_fields_are_counted(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    char *text = test_document_with(PAGE, "\"maxDevices\": 4,", "\"maxDevices\": 4, \"colour\": {\"a\": 1}, \"b\": [],");
+    char *text =
+        test_document_with(PAGE, "\"maxDevices\": 4,", "\"maxDevices\": 4, \"colour\": {\"a\": 1}, \"b\": [],");
     struct profile *profile = import_piper_text(text, strlen(text), "tiny.json", 1, NULL, &error);
     assert_good(profile, error);
     assert_non_null(strstr(profile->notes, "; 2 unknown fields left out."));
@@ -103,14 +104,16 @@ static struct bad_row {
     { "refused: no way on one device", "\"1\": [{\"id\": \"vanilla\", \"timePerSample\": 0.003",
       "\"3\": [{\"id\": \"vanilla\", \"timePerSample\": 0.003",
       "g.json: nodes[0].TMPCs.1: holds no way to run the node on one device" },
-    { "refused: a way twice", "\"recomp\"", "\"vanilla\"", "g.json: nodes[1].TMPCs.1[1].id: stands twice in this list" },
+    { "refused: a way twice", "\"recomp\"", "\"vanilla\"",
+      "g.json: nodes[1].TMPCs.1[1].id: stands twice in this list" },
     { "refused: a way without a name", "\"recomp\"", "\"\"", "g.json: nodes[1].TMPCs.1[1].id: is empty" },
     { "refused: a sync that is missing", "\"syncTimeFw\": {\"0\": 0.0}", "\"syncTimeFw\": {}",
       "g.json: nodes[1].TMPCs.1[0].syncTimeFw.0: is missing" },
     { "refused: a sync of no edge", "\"syncTimeFw\": {}", "\"syncTimeFw\": {\"1\": 0.0}",
       "g.json: nodes[0].TMPCs.1[0].syncTimeFw: names a node that no edge comes from or goes to" },
     { "refused: an edge to nobody", "\"destId\": 1", "\"destId\": 7", "g.json: edges[0].destId: no node has the id 7" },
-    { "refused: an edge twice", "\"edges\": [", "\"edges\": [{\"sourceId\": 0, \"destId\": 1, \"communicationCost\": 1},",
+    { "refused: an edge twice", "\"edges\": [",
+      "\"edges\": [{\"sourceId\": 0, \"destId\": 1, \"communicationCost\": 1},",
       "g.json: edges[1]: the edge from 0 to 1 is there twice" },
     { "refused: a node that feeds itself", "\"sourceId\": 0", "\"sourceId\": 1",
       "g.json: edges[0]: the edge from 1 to 1 closes a cycle" },

@@ -279,7 +279,8 @@ static char *second_version(const char *of_the_head, const char *of_its_variant)
 static void version_2_knows_devices_and_what_passes_along_edges(void **state)
 {
     (void)state;
-    char *text = second_version("\"receives\": [[2, 100]],", "\"sends\": [],\"receives\": [[2, 7], [1, 9]], \"devices\": 2,");
+    char *text =
+        second_version("\"receives\": [[2, 100]],", "\"sends\": [],\"receives\": [[2, 7], [1, 9]], \"devices\": 2,");
     struct profile *profile = read_text(text);
     const struct profile_layer *head = &profile->layers[3];
     assert_int_equal(profile_receive_bytes(profile, head, 2), 100);

@@ -28,7 +28,8 @@ static struct profile *random_dag(uint64_t *seed, uint32_t layers)
         struct profile_layer *to = &profile->layers[profile->edges[e].to];
         if (!to->receives)
             to->receives = calloc(MOST_LAYERS, sizeof to->receives[0]);
-        to->receives[to->receive_count++] = (struct profile_transfer){ profile->edges[e].from, random_below(seed, 100) };
+        to->receives[to->receive_count++] =
+            (struct profile_transfer){ profile->edges[e].from, random_below(seed, 100) };
     }
     if (layers > 1 && random_below(seed, 2)) {
         profile->tied[profile->tied_count++] = (struct edge){ 0, 1 + (uint32_t)random_below(seed, layers - 1) };
@@ -165,7 +166,9 @@ static struct bad_row {
 } bad_rows[] = {
     { "a layer that is not there", { 0, 3, 1 }, "order[1]: layer 3 is none of the profile's 3" },
     { "a layer twice", { 0, 1, 0 }, "order[2]: layer 0 stands at place 0 already" },
-    { "a layer before what it reads", { 1, 0, 2 }, "order[0]: layer 1 reads from layer 0, which comes later, at place 1" },
+    { "a layer before what it reads",
+      { 1, 0, 2 },
+      "order[0]: layer 1 reads from layer 0, which comes later, at place 1" },
 };
 
 static void is_refused(void **state)

@@ -346,7 +346,8 @@ static void a_layers_trouble_is_told_with_its_name(void **state)
     (void)state;
     struct weir_layer layer = { .name = "block0.mlp", .kind = "mlp", .forward = refuse };
     struct error error = { 0 };
-    struct chain *chain = chain_create(&layer, 1, 0, 1, NULL, 0, &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
+    struct chain *chain =
+        chain_create(&layer, 1, 0, 1, NULL, 0, &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
     assert_good(chain, error);
     const struct stage *stage = chain_stage(chain);
     assert_false(stage->functions->forward(stage->self, &(struct stage_pass){ 0 }, &error));
@@ -365,7 +366,8 @@ static void undecayed_parameters_are_told_by_their_place_in_the_stage(void **sta
         { .name = "c", .parameter_bytes = 300, .undecayed = norms, .undecayed_count = 2 },
     };
     struct error error = { 0 };
-    struct chain *chain = chain_create(layers, 3, 1, 3, NULL, 0, &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
+    struct chain *chain =
+        chain_create(layers, 3, 1, 3, NULL, 0, &(struct holding){ .optimizer = OPTIMIZER_SGD }, &error);
     assert_good(chain, error);
     const struct stage *stage = chain_stage(chain);
     assert_int_equal(stage->exempt_count, 3);
