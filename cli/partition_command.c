@@ -186,6 +186,9 @@ static void show_search(void *self, const struct search_progress *now)
     if (now->best_ns == UINT64_MAX)
         progress_show(self, "%llu of %llu units of work", (unsigned long long)now->work,
                       (unsigned long long)now->budget);
+    else if (now->bound_ns == 0)
+        progress_show(self, "best so far %s, %llu of %llu units of work", time_format(now->best_ns, best),
+                      (unsigned long long)now->work, (unsigned long long)now->budget);
     else
         progress_show(self, "best so far %s, none can take less than %s, %llu of %llu units of work",
                       time_format(now->best_ns, best), time_format(now->bound_ns, bound),

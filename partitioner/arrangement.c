@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "partitioner/arrangement_search.h"
 #include "partitioner/search_problem.h"
+#include "partitioner/search_telling.h"
 #include "partitioner/variant.h"
 #include "schedules/generators/generate.h"
 
@@ -250,6 +251,8 @@ struct plan *arrangement_search(const struct search_request *given, struct error
         copy.ranks = count_devices(given);
     struct choosing choosing = { .request = request, .best_ns = UINT64_MAX, .least_lacking = UINT64_MAX };
     struct arrangements all = { 0 };
+    struct telling telling;
+    telling_begin(&telling, given, &choosing.bound_ns, &copy);
     choosing.budget = request->budget ? request->budget : SEARCH_DEFAULT_BUDGET;
     choosing.deadline_ns = request->deadline_ns ? clock_now_ns() + request->deadline_ns : 0;
     const bool good = check(request, error) && choose(&choosing, &all, error);

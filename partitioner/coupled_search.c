@@ -91,10 +91,11 @@ static bool explain_host(const struct coupled *coupled, const struct coupled_sta
 {
     char host[NUMBER_SIZE], all[NUMBER_SIZE];
     error_set_kind(error, ERROR_ANSWER, "%s: in the one that lacks least, the hosts have %s each, and one lacks %s for"
-                   " what its devices leave there; what would help: more memory there, less on the host",
+                   " what its devices leave there; what would help: more memory there, less on the host%s%s",
                    certain ? "no plan fits, all were tried" : "no plan that fits was found",
                    bytes_format(coupled->request->cluster->host_memory_bytes, all),
-                   bytes_format(best->host_lacks, host));
+                   bytes_format(best->host_lacks, host),
+                   coupled->stopped[0] && !certain ? "; the search ended early: " : "", certain ? "" : coupled->stopped);
     return certain;
 }
 

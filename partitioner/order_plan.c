@@ -13,6 +13,7 @@
 #include "partitioner/orders.h"
 #include "partitioner/predict.h"
 #include "partitioner/search_problem.h"
+#include "partitioner/search_telling.h"
 #include "profiler/profile_reorder.h"
 #include "schedules/board.h"
 
@@ -510,7 +511,10 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
         return NULL;
     const uint64_t began = clock_now_ns();
     struct error own = { 0 };
-    struct whole whole = { .request = *given, .plan = plan_search(given, &own) };
+    struct whole whole = { .request = *given };
+    struct telling telling;
+    telling_begin(&telling, given, &whole.bound_ns, &whole.request);
+    whole.plan = plan_search(&whole.request, &own);
     if (!whole.plan && own.kind != ERROR_ANSWER) {
         *error = own;
         return NULL;
