@@ -56,7 +56,8 @@ static void check_by_hand(const struct given *given, struct argp_state *state)
     const char *option = given->by_hand.evaluate ? "--evaluate" : "--cuts";
     if (given->second_opinion || given->stability.keep || given->stability.has_noise || given->plan.pin_count > 0
         || arrangement->variants)
-        argp_error(state, "%s prices one plan; --keep, --noise, --pin, --variants and --second-opinion are for a search",
+        argp_error(state,
+                   "%s prices one plan; --keep, --noise, --pin, --variants and --second-opinion are for a search",
                    option);
     if (given->by_hand.evaluate && (arrangement->replica_count > 0 || arrangement->device_count > 0))
         argp_error(state, "--evaluate: which devices have which stages is for the plan's file to say; --replicas and"
@@ -76,7 +77,8 @@ static void check_model(const struct given *given, struct argp_state *state)
     if (plan->deadline_ns > 0 && !given->model.is_scattered)
         argp_error(state, "--deadline is for plans by simulated time and --scattered; --budget ends other searches");
     if (given_plan_is_asked(&given->by_hand) && (given->output.json || given->output.output))
-        argp_error(state, "--json and -o are for plans that --model searches for; one that is given is priced in a table");
+        argp_error(state,
+                   "--json and -o are for plans that --model searches for; one that is given is priced in a table");
 }
 
 static error_t take(int key, char *argument, struct argp_state *state)

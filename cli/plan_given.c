@@ -13,9 +13,12 @@
 enum { KEY_EVALUATE = KEY_OWN, KEY_CUTS, KEY_RECOMPUTE };
 
 static const struct argp_option options[] = {
-    { "evaluate", KEY_EVALUATE, "PLAN", 0, "Price the plan of this file, also one made by hand, and say how far it is from the best", 0 },
-    { "cuts", KEY_CUTS, "[N,...]", 0, "Price the plan with so many layers on each stage, in order, such as [9,9,10]", 0 },
-    { "recompute", KEY_RECOMPUTE, "[K,...]", 0, "With --cuts: the first K layers of each stage are run again, each alone", 0 },
+    { "evaluate", KEY_EVALUATE, "PLAN", 0,
+      "Price the plan of this file, also one made by hand, and say how far it is from the best", 0 },
+    { "cuts", KEY_CUTS, "[N,...]", 0,
+      "Price the plan with so many layers on each stage, in order, such as [9,9,10]", 0 },
+    { "recompute", KEY_RECOMPUTE, "[K,...]", 0,
+      "With --cuts: the first K layers of each stage are run again, each alone", 0 },
     { 0 },
 };
 

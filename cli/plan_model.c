@@ -15,7 +15,9 @@
 enum { KEY_MODEL = KEY_OWN, KEY_STRAIGHT, KEY_ACTIVATIONS, KEY_HEED_MEMORY, KEY_CPUS, KEY_SCATTERED };
 
 static const struct argp_option options[] = {
-    { "model", KEY_MODEL, "NAME", 0, "pipedream, max-load (dnn-partitioning's) or tps (Piper's); with --evaluate or --cuts, what that plan is worth", 0 },
+    { "model", KEY_MODEL, "NAME", 0,
+      "pipedream, max-load (dnn-partitioning's) or tps (Piper's); with --evaluate or --cuts, what that plan is"
+      " worth", 0 },
     { "straight", KEY_STRAIGHT, 0, 0, "No replicas", 0 },
     { "activation-traffic", KEY_ACTIVATIONS, 0, 0, "pipedream: count what activations take on their way", 0 },
     { "heed-memory", KEY_HEED_MEMORY, 0, 0, "Hold stages to the model's own rule about memory", 0 },
@@ -37,7 +39,8 @@ static error_t check(const struct model_options *given, struct argp_state *state
         argp_error(state, "--activation-traffic goes with --model pipedream; %s always counts it", given->name);
     if (given->cpus > 0 && given->model != BOTTLENECK_MAX_LOAD)
         argp_error(state, "--cpus goes with --model max-load; %s knows no processors of the host", given->name);
-    if (given->is_scattered && (!given->name || given->model != BOTTLENECK_MAX_LOAD || given_plan_is_asked(given->by_hand)))
+    if (given->is_scattered
+        && (!given->name || given->model != BOTTLENECK_MAX_LOAD || given_plan_is_asked(given->by_hand)))
         argp_error(state, "--scattered goes with --model max-load, and searches");
     if (given->name && given->options->arrangement.replicas && !given->by_hand->cuts)
         argp_error(state, "--replicas says how many devices each stage has; give --cuts too");
@@ -188,7 +191,8 @@ static int print_plan(const struct bottleneck_request *request, const struct bot
     if (excess.lacks_bytes > 0) {
         struct text says = { 0 };
         plan_say_excess(plan, &excess, &says);
-        fprintf(stderr, "weir: the model does not look at it, but the plan does not fit: %s\n", says.failed ? "" : says.data);
+        fprintf(stderr, "weir: the model does not look at it, but the plan does not fit: %s\n",
+                says.failed ? "" : says.data);
         text_clear(&says);
     }
     const int code = plan_output(plan, output, &table, 0);

@@ -17,7 +17,8 @@ static const struct argp_option options[] = {
     { "keep", KEY_KEEP, "PLAN", 0, "Keep this plan unless a new one gains more than --gain", 0 },
     { "gain", KEY_GAIN, "PERCENT", 0, "What makes a change worth while (2%), of the time of an iteration", 0 },
     { "noise", KEY_NOISE, "PERCENT", 0,
-      "Say what the plan loses when layers vary (standard deviation, such as 3%; or \"spread\": as they were measured to)", 0 },
+      "Say what the plan loses when layers vary (standard deviation, such as 3%; or \"spread\": as they were"
+      " measured to)", 0 },
     { "draws", KEY_DRAWS, "N", 0, "With --noise: how often the model is planned anew (100)", 0 },
     { "seed", KEY_SEED, "N", 0, "With --noise: of the draws (1)", 0 },
     { "robust", KEY_ROBUST, 0, 0, "With --noise: of the plans found take the one with the least 95 % regret", 0 },
@@ -85,7 +86,8 @@ static void say_noise(const struct stability_options *given, const struct profil
     const size_t spreads = noisy_profile_spreads(profile), layers = profile->layer_count;
     text_add(text, "\nWhen layers vary (");
     if (spreads > 0)
-        text_add(text, "%zu of %zu as they were measured to%s", spreads, layers, spreads < layers ? ", the others " : "");
+        text_add(text, "%zu of %zu as they were measured to%s", spreads, layers,
+                 spreads < layers ? ", the others " : "");
     if (spreads < layers)
         text_add(text, given->noise_ppm ? "by %.6g %%" : "not at all", 1e-4 * given->noise_ppm);
     text_add(text, "; %u draws of seed %llu)", regret->draws, (unsigned long long)given->seed);
@@ -124,7 +126,8 @@ static void say_steady(const struct stability_options *given, const struct profi
     if (plan_same_decision(plan, steady))
         text_add(text, ". It is also the best without noise.\n");
     else
-        text_add(text, ". The best without noise takes %.2f %% less then, and loses up to %.2f %% in 95 of 100 draws.\n",
+        text_add(text,
+                 ". The best without noise takes %.2f %% less then, and loses up to %.2f %% in 95 of 100 draws.\n",
                  100 * longer / (100 + longer), 100 * before->p95);
 }
 
@@ -137,7 +140,8 @@ static bool judge_noise(const struct stability_options *given, const struct sear
                         struct plan **plan, struct text *text, struct error *error)
 {
     if (given->uses_spread && noisy_profile_spreads(request->profile) == 0)
-        return error_set(error, "--noise spread: the profile does not say how much its layers vary; give a share such as"
+        return error_set(error,
+                         "--noise spread: the profile does not say how much its layers vary; give a share such as"
                          " 3%%");
     struct progress progress = { 0 };
     const struct regret_request asked = { .search = request, .noise_ppm = given->noise_ppm, .draws = given->draws,

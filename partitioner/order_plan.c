@@ -496,7 +496,8 @@ static void explain(const struct whole *whole, const struct error *own, struct e
     struct lone_layer layer = { 0 };
     struct error ignored = { 0 };
     const bool is_certain = whole->bound_ns == NO_ORDER
-        || (is_arranged(&whole->request) && lone_layer_find(&whole->request, &layer, &ignored) && layer.lacks_bytes > 0);
+        || (is_arranged(&whole->request) && lone_layer_find(&whole->request, &layer, &ignored)
+            && layer.lacks_bytes > 0);
     *error = *own;
     if (!is_certain)
         error_at(error, "in the profile's own order of layers (others may have a plan, and not all were tried)");

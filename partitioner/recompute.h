@@ -54,8 +54,8 @@ bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end,
 void recompute_list_clear(struct recompute_list *list);
 
 // The least slab in which layers [first, end) fit at all, whatever time that takes;
-// `input`: with the slots of its input. `complete` and `work` as
-// above: if not complete, less may do.
+// `input`: with the slots of its input. `complete` and `work` as above: if not complete,
+// less may do.
 bool recompute_least_bytes(struct intervals *intervals, uint32_t first, uint32_t end, const struct slots *slots,
                            bool input, uint64_t *bytes, bool *complete, uint64_t *work, struct error *error);
 

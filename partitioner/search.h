@@ -6,8 +6,8 @@
 // What is claimed. The plan's certificate holds the best simulated time found, a
 // bound that no plan can beat, and whether nothing was left to try. A node of the
 // search is the last, or the first, stages of a plan; its bound (pattern.h) is at most
-// the time of any plan that ends, or begins, so. Nodes are opened in order of their bound; when the least
-// bound left is not below the best time found, that time is proved.
+// the time of any plan that ends, or begins, so. Nodes are opened in order of their
+// bound; when the least bound left is not below the best time found, that time is proved.
 //
 // Where no link is shared by two channels a longer stage never makes a shorter
 // iteration, and of all ways to recompute that fit an interval only the quickest
@@ -18,7 +18,8 @@
 // All this is for orders of whole backwards with one stage per rank (pattern.h). For
 // any other order (coupled.h) small cases are exhausted, and larger ones searched by
 // small moves from balanced stages: their bound knows of the work, the fill and the
-// drain, and the gap is what it is.
+// drain, and the gap is what it is. What `free` leaves open (replicas, devices, variants)
+// is chosen around both (arrangement.h).
 #ifndef PARTITIONER_SEARCH_H
 #define PARTITIONER_SEARCH_H
 
