@@ -348,10 +348,13 @@ bool layout_solve(const struct layout_problem *problem, const uint32_t *start, s
     bool good = (!start || begin || error_no_memory(error, "a layout")) && relax(&program, limits, &relaxed, error);
     if (good && relaxed.duals)
         layout->bound_ns = (uint64_t)linear_proved_bound(&program.model, relaxed.duals);
-    good = good && linear_solve(&program.model, begin, false, limits, &solution, error);
+    solution.status = relaxed.status;
+    if (good && relaxed.status != INTEGER_STOPPED)
+        good = linear_solve(&program.model, begin, false, limits, &solution, error);
     layout->status = solution.status;
     layout->claimed_ns = solution.claimed;
-    good = good && (!solution.values || read_layout(&program, solution.values, layout, error));
+    const double *found = solution.values ? solution.values : solution.status == INTEGER_STOPPED ? begin : NULL;
+    good = good && (!found || read_layout(&program, found, layout, error));
     if (good && layout->device_of && layout->bound_ns > layout->value_ns)
         good = error_set_kind(error, ERROR_MACHINE,
                               "the duals claim more than a layout takes, which is a fault of Weir");

@@ -53,7 +53,7 @@ struct layout {
     uint64_t bound_ns;           // what no layout beats: proved by duals, or 0
 };
 
-// `start`: a layout to begin with, or NULL. False when weir-glpk is missing or failed, or
+// `start`: a layout to begin with, or NULL; the answer where the solver is stopped before it finds another. False when weir-glpk is missing or failed, or
 // its answer is no layout; the error says which.
 bool layout_solve(const struct layout_problem *problem, const uint32_t *start, struct integer_limits limits,
                   struct layout *layout, struct error *error);

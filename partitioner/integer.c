@@ -67,8 +67,9 @@ struct files {
 
 enum { START_FILE = 3 };  // where the solver finds it
 
+// Ctrl-C reaches the solver as well as us; it then ends without an answer, which is no fault.
 static bool spawn_and_wait(const char *path, struct integer_limits limits, bool relaxed, struct files with,
-                           struct error *error)
+                           bool *interrupted, struct error *error)
 {
     char seconds[32], memory[32];
     snprintf(seconds, sizeof seconds, "%llu", (unsigned long long)limits.seconds);
@@ -96,6 +97,9 @@ static bool spawn_and_wait(const char *path, struct integer_limits limits, bool 
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             return error_set_kind(error, ERROR_MACHINE, "weir-glpk was lost: %s", strerror(errno));
+    *interrupted = WIFSIGNALED(status) && WTERMSIG(status) == SIGINT;
+    if (*interrupted)
+        return true;
     if (WIFSIGNALED(status))
         return error_set_kind(error, ERROR_MACHINE, "weir-glpk was ended by signal %d (%s) within %s s and %s bytes",
                               WTERMSIG(status), strsignal(WTERMSIG(status)), seconds, memory);
@@ -163,8 +167,12 @@ bool integer_solve(const struct integer_question *question, struct integer_limit
     struct files files = { file_of(question->model, error), -1, -1 };
     files.out = files.in < 0 ? -1 : file_of(NULL, error);
     files.start = files.out < 0 || !question->start ? -1 : file_of(question->start, error);
+    bool interrupted = false;
     bool good = files.out >= 0 && (files.start >= 0 || !question->start)
-             && spawn_and_wait(path, limits, question->relaxed, files, error) && read_answer(files.out, answer, error);
+             && spawn_and_wait(path, limits, question->relaxed, files, &interrupted, error)
+             && (interrupted || read_answer(files.out, answer, error));
+    if (interrupted)
+        answer->status = INTEGER_STOPPED;
     const int open[] = { files.in, files.out, files.start };
     for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
         if (open[i] >= 0)

@@ -21,7 +21,7 @@ enum integer_status {
     INTEGER_OPTIMAL,     // so the solver says
     INTEGER_FEASIBLE,    // a limit ended the search; this is the best found
     INTEGER_INFEASIBLE,  // there is no answer, so the solver says
-    INTEGER_STOPPED,     // a limit ended the search before any answer
+    INTEGER_STOPPED,     // a limit or Ctrl-C ended the search before any answer
 };
 extern const char *const integer_status_names[];  // "optimal", "feasible", "infeasible", "stopped", NULL
 

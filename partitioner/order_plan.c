@@ -535,7 +535,8 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
         *given->least_ns = whole.plan && whole.plan->certificate.value_ns < whole.bound_ns
                              ? whole.plan->certificate.value_ns : whole.bound_ns;
     if (good && whole.plan) {
-        certify(whole.plan, whole.bound_ns, whole.stopped);
+        const bool interrupted = given->interrupted && *given->interrupted;
+        certify(whole.plan, whole.bound_ns, interrupted ? "interrupted" : whole.stopped);
         if (given->network || plan_evaluate(whole.plan, given->profile, error))
             return whole.plan;
         error->kind = ERROR_MACHINE;

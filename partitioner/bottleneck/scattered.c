@@ -212,10 +212,15 @@ void scattered_print(const struct bottleneck_request *request, const struct scat
     if (scattered->contiguous_ns > 0)
         text_add(text, "; of contiguous stages %.6f ms%s", (double)scattered->contiguous_ns / 1e6,
                  scattered->is_contiguous_best ? ", proved" : "");
+    static const char *const calls[] = {
+        [INTEGER_OPTIMAL] = "GLPK calls it optimal",
+        [INTEGER_FEASIBLE] = "GLPK calls it the best it found in its time",
+        [INTEGER_STOPPED] = "GLPK was stopped before it found a better one",
+    };
     text_add(text,
-             ". GLPK calls it %s; proved, by duals summed up in whole numbers, is that none is below %.6f ms: at most "
-             "%.2f %% could be gained.\n",
-             layout->status == INTEGER_OPTIMAL ? "optimal" : "the best it found in its time",
+             ". %s; proved, by duals summed up in whole numbers, is that none is below %.6f ms: at most %.2f %% could be"
+             " gained.\n",
+             calls[layout->status],
              (double)layout->bound_ns / 1e6,
              layout->value_ns ? 100.0 * (double)(layout->value_ns - layout->bound_ns) / (double)layout->value_ns : 0);
 }

@@ -15,3 +15,9 @@ weir partition profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-
 weir partition profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model pipedream --scattered; echo "exit $?"
 weir partition profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered --json; echo "exit $?"
 weir partition profile.json --cluster '2 devices, 1B, 1GB/s 0us' --model max-load --scattered; echo "exit $?"
+
+echo "# Ctrl-C ends the solver too, and the contiguous plan that it began with is left"
+mkdir ended
+printf '#!/bin/sh\nkill -INT $$\n' > ended/weir-glpk
+chmod +x ended/weir-glpk
+WEIR_LIBEXEC=$PWD/ended weir partition profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered; echo "exit $?"
