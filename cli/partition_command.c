@@ -148,8 +148,9 @@ static int print(const struct given *given, const struct plan *plan, const struc
     return plan_output(plan, &given->output, &table, 0);
 }
 
-// GLPK gets a minute and 4 GiB.
-static int print_second_opinion(const struct search_request *request, const struct plan *plan, struct error *error)
+// GLPK gets a minute and 4 GiB. Its opinion, too, is on standard error where the other has a document.
+static int print_second_opinion(const struct search_request *request, const struct plan *plan,
+                                const struct shared_options *output, struct error *error)
 {
     struct second_opinion opinion;
     if (!second_opinion_ask(request, plan, (struct integer_limits){ 60, (uint64_t)4 << 30 }, &opinion, error))
@@ -157,7 +158,11 @@ static int print_second_opinion(const struct search_request *request, const stru
     struct text text = { 0 };
     second_opinion_print(&opinion, &text);
     second_opinion_clear(&opinion);
-    return command_write(&text, NULL, 0);
+    if (!plan_output_is_document(output) || text.failed)
+        return command_write(&text, NULL, 0);
+    fprintf(stderr, "%s", text.data + 1);  // without the empty line in front
+    text_clear(&text);
+    return 0;
 }
 
 static void show(void *self, size_t done)
@@ -234,7 +239,7 @@ static int run(int count, char **arguments)
     int code = good ? print(&given, plan, &said) : command_fail(&error);
     text_clear(&said);
     if (code == 0 && given.second_opinion)
-        code = print_second_opinion(&request.request, plan, &error);
+        code = print_second_opinion(&request.request, plan, &given.output, &error);
     if (code == ERROR_ANSWER && !plan && !plan_output_is_document(&given.output))
         code = print_nearest(&request.request, &(struct error){ 0 });
     plan_free(plan);

@@ -18,3 +18,6 @@ ask | tail -2
 mkdir elsewhere
 cp "$(command -v weir)" elsewhere/weir
 WEIR_LIBEXEC=/nonexistent elsewhere/weir partition profile.json --cluster '2 devices, 16MiB, 10GB/s 10us' --schedule 1f1b --micro-batches 8 --second-opinion 2>&1 > /dev/null; echo "exit $?"
+echo "# standard output is for the document alone"
+weir partition profile.json --cluster '2 devices, 16MiB, 10GB/s 10us' --schedule 1f1b --micro-batches 8 --second-opinion --json 2> said | tail -1
+head -c 14 said; echo
