@@ -48,12 +48,17 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
+static bool is_standard(const char *path)
+{
+    return path && strcmp(path, "-") == 0;
+}
+
 static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given *given = state->input;
     switch (key) {
     case KEY_MICRO_BATCH:
-        given->micro_batch = option_count(argument, "micro-batch", 1, JSON_MAX, state);
+        given->micro_batch = option_count(argument, "--micro-batch", 1, JSON_MAX, state);
         break;
     case KEY_CLUSTER_OUTPUT:
         given->cluster = argument;
@@ -66,6 +71,8 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_END:
         if (!given->file)
             argp_error(state, "a format and a file are needed");
+        if (is_standard(given->cluster) && (!given->shared.output || is_standard(given->shared.output)))
+            argp_error(state, "--cluster-output -: standard output has the profile; name a file for one of the two");
         break;
     default:
         return shared_option(key, argument, &given->shared, state);
@@ -135,7 +142,7 @@ static int run(int count, char **arguments)
         code = command_write(&machine, given.cluster, 0);
     }
     cluster_free(cluster);
-    if (code == 0 && given.shared.output && strcmp(given.shared.output, "-") != 0)
+    if (code == 0 && given.shared.output && !is_standard(given.shared.output) && !is_standard(given.cluster))
         print_summary(profile, given.shared.output);
     profile_free(profile);
     return code;

@@ -203,6 +203,8 @@ static int sweep(struct given *given, const struct profile *profile, struct clus
     struct progress progress = { 0 };
     struct holding holding = { .optimizer = OPTIMIZER_ADAMW };
     holding_options_apply(&given->holding, &holding);
+    if (!holding_check(&holding, profile, cluster, true, error))  // what no row can do is refused once
+        return command_fail(error);
     const struct sweep_request request = {
         .profile = profile,
         .cluster = cluster,

@@ -10,4 +10,8 @@ for format in dnn-partitioning piper; do
     weir profile --lint profile.json | tail -1
     tr -d '}' < tiny.json | weir import "$format" -; echo "exit $?"
 done
-exit 0
+
+echo "# two documents have two places"
+for output in '' '-o -'; do weir import piper tiny.json --cluster-output - $output 2>&1 | head -1; done
+weir import piper tiny.json --micro-batch 0 2>&1 | head -1
+weir import piper tiny.json -o profile.json --cluster-output - | cmp - cluster.json

@@ -38,3 +38,4 @@ weir sweep profile.json --cluster "$cluster" --schedules 1f1b,zigzag 2>&1 | sed 
 weir sweep profile.json --cluster "$cluster" --micro-batches 4,x 2>&1 | head -1
 weir sweep profile.json --cluster "$cluster" --micro-batches 4 --global-batch 8 2>&1 | head -1
 weir sweep profile.json 2>&1 | head -1; weir sweep profile.json > /dev/null 2>&1; echo "exit $?"
+weir sweep profile.json --cluster "$cluster" --window 2 2>&1; echo "exit $?"
