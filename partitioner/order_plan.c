@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/number.h"
 #include "partitioner/arrangement.h"
 #include "partitioner/evaluate.h"
 #include "partitioner/lone_layer.h"
@@ -503,6 +504,17 @@ static void explain(const struct whole *whole, const struct error *own, struct e
         error_at(error, "in the profile's own order of layers (others may have a plan, and not all were tried)");
 }
 
+// What ended the whole; a part of it knows only the rest of the time that it was given.
+static void say_stopped(struct whole *whole, const struct search_request *given, uint64_t began)
+{
+    char time[NUMBER_SIZE];
+    if (given->interrupted && *given->interrupted)
+        snprintf(whole->stopped, sizeof whole->stopped, "interrupted");
+    else if (given->deadline_ns && clock_now_ns() - began >= given->deadline_ns)
+        snprintf(whole->stopped, sizeof whole->stopped, "the deadline of %s has passed",
+                 time_format(given->deadline_ns, time));
+}
+
 struct plan *plan_search_orders(const struct search_request *given, struct error *error)
 {
     if (profile_has_one_order(given->profile) || given->pin_count > 0)  // pins are for the profile's own order
@@ -535,8 +547,8 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
         *given->least_ns = whole.plan && whole.plan->certificate.value_ns < whole.bound_ns
                              ? whole.plan->certificate.value_ns : whole.bound_ns;
     if (good && whole.plan) {
-        const bool interrupted = given->interrupted && *given->interrupted;
-        certify(whole.plan, whole.bound_ns, interrupted ? "interrupted" : whole.stopped);
+        say_stopped(&whole, given, began);
+        certify(whole.plan, whole.bound_ns, whole.stopped);
         if (given->network || plan_evaluate(whole.plan, given->profile, error))
             return whole.plan;
         error->kind = ERROR_MACHINE;

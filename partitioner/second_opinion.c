@@ -251,6 +251,9 @@ bool second_opinion_ask(const struct search_request *request, const struct plan 
                         struct second_opinion *opinion, struct error *error)
 {
     *opinion = (struct second_opinion){ 0 };
+    if (plan && plan->chunks != 1)
+        return error_set(error, "a second opinion is for one stage per rank, and %s has %u here", request->schedule,
+                         plan->chunks);
     struct problem *problem = problem_create(request, error);
     if (!problem)
         return false;

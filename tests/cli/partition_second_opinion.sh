@@ -21,3 +21,4 @@ WEIR_LIBEXEC=/nonexistent elsewhere/weir partition profile.json --cluster '2 dev
 echo "# standard output is for the document alone"
 weir partition profile.json --cluster '2 devices, 16MiB, 10GB/s 10us' --schedule 1f1b --micro-batches 8 --second-opinion --json 2> said | tail -1
 head -c 14 said; echo
+weir partition profile.json --cluster '2 devices, 16MiB, 10GB/s 10us' --schedule zb-v --micro-batches 8 --second-opinion 2>&1 > /dev/null; echo "exit $?"
