@@ -17,7 +17,8 @@ static void see_away(const struct recompute_walk *walk, struct recompute_choice 
     choice->away = stage_away_of(&bytes, intervals->splits, walk->all_slots);
 }
 
-static bool read_choice(const struct recompute_walk *walk, struct recompute_label label, struct recompute_choice *choice)
+static bool read_choice(const struct recompute_walk *walk, struct recompute_label label,
+                        struct recompute_choice *choice)
 {
     *choice = (struct recompute_choice){
         .bytes = add_clamped(walk->fixed, add_clamped(label.bytes, walk->input_cost[label.life])),
@@ -225,9 +226,10 @@ bool recompute_least_bytes(struct intervals *intervals, uint32_t first, uint32_t
                            bool input, uint64_t *bytes, bool *complete, uint64_t *work, struct error *error)
 {
     const struct slots here = slots_here(intervals, slots);
-    struct recompute_walk walk = { .intervals = intervals, .first = first, .end = end, .slots = &here, .all_slots = slots,
-                         .wanted = RECOMPUTE_LEAST, .most_labels = 20000, .budget = UINT64_MAX - 1,
-                         .most_time = UINT64_MAX - 1, .takes_no_time = true, .complete = true };
+    struct recompute_walk walk = { .intervals = intervals, .first = first, .end = end, .slots = &here,
+                                   .all_slots = slots, .wanted = RECOMPUTE_LEAST, .most_labels = 20000,
+                                   .budget = UINT64_MAX - 1,
+                                   .most_time = UINT64_MAX - 1, .takes_no_time = true, .complete = true };
     const uint64_t fixed = fixed_bytes(&walk);
     if (!input)
         memset(walk.input_cost, 0, sizeof walk.input_cost);

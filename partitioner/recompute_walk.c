@@ -104,8 +104,9 @@ static uint64_t layer_time(const struct recompute_walk *walk, uint32_t l)
 static struct recompute_saving weigh_layer(const struct recompute_walk *walk, uint32_t l, uint64_t *surely)
 {
     const struct intervals *intervals = walk->intervals;
-    struct recompute_saving saving = { .bytes = slots_of(walk, walk->slots->kept, intervals->saved[l + 1] - intervals->saved[l]),
-                             .time = layer_time(walk, l), .layer = l };
+    struct recompute_saving saving = { .bytes = slots_of(walk, walk->slots->kept,
+                                                          intervals->saved[l + 1] - intervals->saved[l]),
+                                       .time = layer_time(walk, l), .layer = l };
     *surely = add_clamped(saving.bytes, slots_of(walk, walk->slots->held, intervals->held[l + 1] - intervals->held[l]));
     for (uint32_t i = intervals->source_at[l]; interval_needs_input(intervals, l) && i < intervals->source_at[l + 1];
          i++) {
@@ -239,7 +240,8 @@ static void keep_tensor(const struct recompute_walk *walk, struct recompute_labe
 }
 
 // What a layer reads, made before `made_before`, is kept, or lives on as input.
-static void keep_sources(const struct recompute_walk *walk, struct recompute_label *label, uint32_t layer, uint32_t made_before)
+static void keep_sources(const struct recompute_walk *walk, struct recompute_label *label, uint32_t layer,
+                         uint32_t made_before)
 {
     const struct intervals *intervals = walk->intervals;
     for (uint32_t i = intervals->source_at[layer]; i < intervals->source_at[layer + 1]; i++) {
@@ -253,7 +255,8 @@ static void keep_sources(const struct recompute_walk *walk, struct recompute_lab
     }
 }
 
-static bool keep_layer(struct recompute_walk *walk, uint32_t layer, const struct recompute_label *label, uint32_t parent)
+static bool keep_layer(struct recompute_walk *walk, uint32_t layer, const struct recompute_label *label,
+                       uint32_t parent)
 {
     const struct intervals *intervals = walk->intervals;
     struct recompute_label next = *label;
@@ -275,8 +278,8 @@ static uint64_t held_sources(const struct recompute_walk *walk, uint32_t layer, 
 {
     const struct intervals *intervals = walk->intervals;
     uint64_t bytes = 0;
-    for (uint32_t i = intervals->source_at[layer]; interval_needs_input(intervals, layer) && i < intervals->source_at[layer + 1];
-         i++) {
+    for (uint32_t i = intervals->source_at[layer];
+         interval_needs_input(intervals, layer) && i < intervals->source_at[layer + 1]; i++) {
         const uint32_t q = intervals->sources[i];
         uint32_t k = intervals->reader_at[q];
         while (intervals->readers[k] != layer && !interval_needs_input(intervals, intervals->readers[k]))
@@ -304,7 +307,8 @@ bool recompute_walk_wants_front(const struct recompute_walk *walk)
 }
 
 // Every segment that begins at `first`.
-static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struct recompute_label *label, uint32_t parent)
+static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struct recompute_label *label,
+                        uint32_t parent)
 {
     const struct intervals *intervals = walk->intervals;
     struct recompute_label next = *label;
