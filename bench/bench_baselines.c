@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "bench/baselines.h"
-#include "partitioner/order_plan.h"
+#include "partitioner/evaluate/reprice.h"
+#include "partitioner/orders/order_plan.h"
 #include "partitioner/predict.h"
-#include "partitioner/recompute.h"
-#include "partitioner/reprice.h"
-#include "partitioner/search_problem.h"
+#include "partitioner/search/recompute.h"
+#include "partitioner/search/search_problem.h"
 #include "profiler/import.h"
 
 #define FOLDER "../shared/data/partition/pipedream/"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "partitioner/order_plan.h"
+#include "partitioner/orders/order_plan.h"
 #include "profiler/import.h"
 
 #define FOLDER "../shared/data/partition/pipedream/"

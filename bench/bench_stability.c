@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "partitioner/regret.h"
+#include "partitioner/stability/regret.h"
 #include "profiler/import.h"
 
 #define FOLDER "../shared/data/partition/pipedream/"

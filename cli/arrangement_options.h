@@ -4,7 +4,7 @@
 #define CLI_ARRANGEMENT_OPTIONS_H
 
 #include "cli/options.h"
-#include "partitioner/search.h"
+#include "partitioner/search/search.h"
 
 enum { ARRANGEMENT_MOST_STAGES = 4096 };
 

@@ -8,7 +8,7 @@
 #include "cli/sending.h"
 #include "cli/subject.h"
 #include "common/number.h"
-#include "partitioner/evaluate.h"
+#include "partitioner/evaluate/evaluate.h"
 #include "schedules/check.h"
 
 enum { KEY_PROFILE = KEY_OWN, KEY_CHANNELS };

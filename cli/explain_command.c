@@ -6,7 +6,7 @@
 #include "cli/options.h"
 #include "common/json.h"
 #include "common/progress.h"
-#include "partitioner/explain.h"
+#include "partitioner/explain/explain.h"
 
 enum { KEY_PROFILE = KEY_OWN, KEY_BUDGET };
 

@@ -9,12 +9,12 @@
 #include "cli/plan_model.h"
 #include "cli/plan_request.h"
 #include "cli/plan_stability.h"
-#include "partitioner/order_plan.h"
 #include "common/clock.h"
 #include "common/number.h"
 #include "common/progress.h"
-#include "partitioner/nearest.h"
-#include "partitioner/second_opinion.h"
+#include "partitioner/explain/nearest.h"
+#include "partitioner/integer/second_opinion.h"
+#include "partitioner/orders/order_plan.h"
 
 enum { KEY_SECOND_OPINION = KEY_OWN };
 

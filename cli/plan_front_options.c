@@ -6,7 +6,7 @@
 #include "cli/command.h"
 #include "common/number.h"
 #include "common/progress.h"
-#include "partitioner/plan_front.h"
+#include "partitioner/sweep/plan_front.h"
 
 enum { KEY_FRONT = KEY_OWN, KEY_SVG, KEY_RESOLUTION };
 

@@ -5,10 +5,10 @@
 
 #include "cli/command.h"
 #include "common/number.h"
-#include "partitioner/evaluate.h"
-#include "partitioner/handmade.h"
-#include "partitioner/order_plan.h"
-#include "partitioner/reprice.h"
+#include "partitioner/evaluate/evaluate.h"
+#include "partitioner/evaluate/handmade.h"
+#include "partitioner/evaluate/reprice.h"
+#include "partitioner/orders/order_plan.h"
 
 enum { KEY_EVALUATE = KEY_OWN, KEY_CUTS, KEY_RECOMPUTE };
 

@@ -10,7 +10,7 @@
 #include "partitioner/bottleneck/bottleneck_plan.h"
 #include "partitioner/bottleneck/loads_document.h"
 #include "partitioner/bottleneck/scattered.h"
-#include "partitioner/reprice.h"
+#include "partitioner/evaluate/reprice.h"
 
 enum { KEY_MODEL = KEY_OWN, KEY_STRAIGHT, KEY_ACTIVATIONS, KEY_HEED_MEMORY, KEY_CPUS, KEY_SCATTERED };
 

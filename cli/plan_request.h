@@ -12,7 +12,7 @@
 #include "cli/arrangement_options.h"
 #include "cli/holding_options.h"
 #include "cli/options.h"
-#include "partitioner/search.h"
+#include "partitioner/search/search.h"
 
 enum { PLAN_MOST_PINS = 64, PLAN_MOST_STAGES = 1 << 20 };
 

@@ -5,10 +5,10 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "common/progress.h"
-#include "partitioner/noisy_profile.h"
-#include "partitioner/plan_keep.h"
-#include "partitioner/regret.h"
-#include "partitioner/reprice.h"
+#include "partitioner/evaluate/reprice.h"
+#include "partitioner/stability/noisy_profile.h"
+#include "partitioner/stability/plan_keep.h"
+#include "partitioner/stability/regret.h"
 
 enum { KEY_KEEP = KEY_OWN, KEY_GAIN, KEY_NOISE, KEY_DRAWS, KEY_SEED, KEY_ROBUST };
 enum { USUAL_GAIN_PPM = 20000, USUAL_DRAWS = 100, USUAL_SEED = 1, MOST_DRAWS = 100000 };

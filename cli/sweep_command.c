@@ -11,7 +11,7 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "common/progress.h"
-#include "partitioner/sweep.h"
+#include "partitioner/sweep/sweep.h"
 
 enum { KEY_SCHEDULES = KEY_OWN, KEY_RANKS_LIST, KEY_CHUNKS_LIST, KEY_MICRO_BATCHES_LIST, KEY_GLOBAL_BATCH, KEY_BUDGET,
        KEY_JOBS, KEY_CSV, KEY_PLAN };

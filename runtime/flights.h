@@ -8,8 +8,8 @@
 #ifndef RUNTIME_FLIGHTS_H
 #define RUNTIME_FLIGHTS_H
 
-#include "runtime/channels.h"
 #include "partitioner/placement.h"
+#include "runtime/channels.h"
 #include "runtime/slab.h"
 #include "runtime/transport.h"
 #include "runtime/weight_ring.h"

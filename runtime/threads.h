@@ -23,8 +23,8 @@
 #ifndef RUNTIME_THREADS_H
 #define RUNTIME_THREADS_H
 
-#include "runtime/channels.h"
 #include "partitioner/placement.h"
+#include "runtime/channels.h"
 #include "runtime/transport.h"
 
 struct threads;

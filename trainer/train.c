@@ -6,10 +6,10 @@
 
 #include "common/number.h"
 #include "partitioner/placement.h"
-#include "trainer/model_layers.h"
-#include "trainer/ngram.h"
 #include "runtime/pipeline.h"
 #include "schedules/board.h"
+#include "trainer/model_layers.h"
+#include "trainer/ngram.h"
 #include "trainer/twin.h"
 
 struct pass_record {  // of one pass through the schedule

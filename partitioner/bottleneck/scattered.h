@@ -11,7 +11,7 @@
 #define PARTITIONER_BOTTLENECK_SCATTERED_H
 
 #include "partitioner/bottleneck/bottleneck.h"
-#include "partitioner/device_layout.h"
+#include "partitioner/integer/device_layout.h"
 
 struct scattered {
     struct layout layout;     // accelerators in the cluster's order, then CPUs

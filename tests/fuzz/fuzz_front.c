@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/plan_front.h"
+#include "partitioner/sweep/plan_front.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

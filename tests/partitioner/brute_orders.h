@@ -5,7 +5,7 @@
 
 #include "common/number.h"
 #include "partitioner/predict.h"
-#include "partitioner/search.h"
+#include "partitioner/search/search.h"
 #include "profiler/profile_reorder.h"
 #include "schedules/lower.h"
 #include "tests/partitioner/small_dag.h"

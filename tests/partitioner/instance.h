@@ -3,8 +3,8 @@
 #define TESTS_PARTITIONER_INSTANCE_H
 
 #include "partitioner/predict.h"
-#include "partitioner/recompute.h"
-#include "partitioner/search.h"
+#include "partitioner/search/recompute.h"
+#include "partitioner/search/search.h"
 #include "schedules/lower.h"
 #include "tests/partitioner/small.h"
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "partitioner/search.h"
+#include "partitioner/search/search.h"
 #include "partitioner/stage_cost.h"
 #include "profiler/cluster.h"
 #include "profiler/profile.h"

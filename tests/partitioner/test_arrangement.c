@@ -1,4 +1,4 @@
-#include "partitioner/arrangement.h"
+#include "partitioner/arrangement/arrangement.h"
 
 #include "schedules/generators/generate.h"
 #include "tests/partitioner/arranged_twin.h"

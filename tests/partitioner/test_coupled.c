@@ -1,8 +1,8 @@
-#include "partitioner/coupled.h"
+#include "partitioner/coupled/coupled.h"
 
-#include "partitioner/pattern.h"
 #include "partitioner/predict.h"
-#include "partitioner/search_problem.h"
+#include "partitioner/search/pattern.h"
+#include "partitioner/search/search_problem.h"
 #include "tests/partitioner/arranged_twin.h"
 
 enum { MOST_LAYERS = 7, MOST_DEVICES = TWIN_DEVICES };

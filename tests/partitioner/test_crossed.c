@@ -4,11 +4,11 @@
 // asks the evaluator about each that would be the best.
 #include <stdio.h>
 
-#include "partitioner/arrangement.h"
-#include "partitioner/evaluate.h"
-#include "partitioner/order_plan.h"
+#include "partitioner/arrangement/arrangement.h"
+#include "partitioner/evaluate/evaluate.h"
+#include "partitioner/orders/order_plan.h"
 #include "partitioner/predict.h"
-#include "partitioner/search_problem.h"
+#include "partitioner/search/search_problem.h"
 #include "profiler/profile_reorder.h"
 #include "tests/partitioner/small_dag.h"
 

@@ -1,4 +1,4 @@
-#include "partitioner/device_layout.h"
+#include "partitioner/integer/device_layout.h"
 
 #include <math.h>
 

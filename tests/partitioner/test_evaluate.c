@@ -1,6 +1,6 @@
-#include "partitioner/evaluate.h"
+#include "partitioner/evaluate/evaluate.h"
 
-#include "partitioner/search.h"
+#include "partitioner/search/search.h"
 #include "tests/partitioner/instance.h"
 
 // Everything that the search writes holds, by definitions it does not share.

@@ -1,8 +1,8 @@
-#include "partitioner/explain.h"
+#include "partitioner/explain/explain.h"
 
 #include <signal.h>
 
-#include "partitioner/order_plan.h"
+#include "partitioner/orders/order_plan.h"
 #include "profiler/profile_reorder.h"
 #include "tests/document.h"
 #include "tests/partitioner/instance.h"

@@ -1,9 +1,9 @@
-#include "partitioner/handmade.h"
+#include "partitioner/evaluate/handmade.h"
 
 #include <string.h>
 
-#include "partitioner/evaluate.h"
-#include "partitioner/reprice.h"
+#include "partitioner/evaluate/evaluate.h"
+#include "partitioner/evaluate/reprice.h"
 #include "profiler/profile_reorder.h"
 #include "tests/document.h"
 #include "tests/partitioner/instance.h"

@@ -3,9 +3,9 @@
 // the prices are right is for the evaluator, which judges every plan found.
 #include <stdio.h>
 
-#include "partitioner/evaluate.h"
+#include "partitioner/evaluate/evaluate.h"
 #include "partitioner/predict.h"
-#include "partitioner/search_problem.h"
+#include "partitioner/search/search_problem.h"
 #include "tests/partitioner/small.h"
 
 enum { MOST_RANKS = 4, MOST_STAGES = 4 };

@@ -1,4 +1,4 @@
-#include "partitioner/integer.h"
+#include "partitioner/integer/integer.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "partitioner/interval.h"
+#include "partitioner/search/interval.h"
 
 #include "tests/partitioner/small.h"
 

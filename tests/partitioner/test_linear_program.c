@@ -1,4 +1,4 @@
-#include "partitioner/linear_program.h"
+#include "partitioner/integer/linear_program.h"
 
 #include <math.h>
 #include <stdio.h>

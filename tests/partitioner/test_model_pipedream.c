@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "partitioner/bottleneck/bottleneck_plan.h"
-#include "partitioner/evaluate.h"
+#include "partitioner/evaluate/evaluate.h"
 #include "profiler/import.h"
 #include "tests/test.h"
 

@@ -1,6 +1,6 @@
-#include "partitioner/nearest.h"
+#include "partitioner/explain/nearest.h"
 
-#include "partitioner/order_plan.h"
+#include "partitioner/orders/order_plan.h"
 #include "profiler/profile_reorder.h"
 #include "tests/partitioner/instance.h"
 

@@ -1,6 +1,6 @@
-#include "partitioner/neighbours.h"
+#include "partitioner/explain/neighbours.h"
 
-#include "partitioner/what_if.h"
+#include "partitioner/explain/what_if.h"
 #include "tests/partitioner/instance.h"
 
 // The twin: the plan with other cuts, and every way to recompute in the two stages beside

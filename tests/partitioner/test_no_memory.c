@@ -3,13 +3,13 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "partitioner/handmade.h"
-#include "partitioner/order_plan.h"
-#include "partitioner/plan_front.h"
-#include "partitioner/plan_keep.h"
-#include "partitioner/regret.h"
-#include "partitioner/reprice.h"
-#include "partitioner/sweep.h"
+#include "partitioner/evaluate/handmade.h"
+#include "partitioner/evaluate/reprice.h"
+#include "partitioner/orders/order_plan.h"
+#include "partitioner/stability/plan_keep.h"
+#include "partitioner/stability/regret.h"
+#include "partitioner/sweep/plan_front.h"
+#include "partitioner/sweep/sweep.h"
 #include "tests/partitioner/small.h"
 
 // --- an allocator that fails --------------------------------------------------------------

@@ -1,8 +1,8 @@
 // Blocks and downsets of graphs, against orders of the layers and plain sets.
-#include "partitioner/order_graph.h"
+#include "partitioner/orders/order_graph.h"
 
 #include "common/number.h"
-#include "partitioner/order_linear.h"
+#include "partitioner/orders/order_linear.h"
 #include "partitioner/stage_cost.h"
 #include "profiler/profile_reorder.h"
 #include "tests/partitioner/small_dag.h"

@@ -1,6 +1,6 @@
-#include "partitioner/order_plan.h"
+#include "partitioner/orders/order_plan.h"
 
-#include "partitioner/orders.h"
+#include "partitioner/orders/orders.h"
 #include "tests/partitioner/brute_orders.h"
 
 struct instance {

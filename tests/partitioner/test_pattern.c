@@ -1,4 +1,4 @@
-#include "partitioner/pattern.h"
+#include "partitioner/search/pattern.h"
 
 #include "common/number.h"
 #include "schedules/generators/generate.h"

@@ -1,4 +1,4 @@
-#include "partitioner/plan_front.h"
+#include "partitioner/sweep/plan_front.h"
 
 #include <string.h>
 

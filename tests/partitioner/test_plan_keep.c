@@ -1,9 +1,9 @@
-#include "partitioner/plan_keep.h"
+#include "partitioner/stability/plan_keep.h"
 
 #include <string.h>
 
-#include "partitioner/handmade.h"
-#include "partitioner/reprice.h"
+#include "partitioner/evaluate/handmade.h"
+#include "partitioner/evaluate/reprice.h"
 #include "tests/partitioner/small.h"
 
 // The best cut is 2,2: 100 us of work on each rank. 1,3 and 3,1 are worse.

@@ -1,7 +1,7 @@
 // Plans whose stages hold the layers in an order of their own.
-#include "partitioner/evaluate.h"
+#include "partitioner/evaluate/evaluate.h"
 #include "partitioner/predict.h"
-#include "partitioner/search.h"
+#include "partitioner/search/search.h"
 #include "profiler/profile_reorder.h"
 #include "tests/partitioner/small_dag.h"
 

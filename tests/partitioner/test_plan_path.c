@@ -1,4 +1,4 @@
-#include "partitioner/plan_path.h"
+#include "partitioner/explain/plan_path.h"
 
 #include "partitioner/balance.h"
 #include "tests/partitioner/instance.h"

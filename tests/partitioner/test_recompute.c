@@ -1,5 +1,5 @@
-#include "partitioner/recompute.h"
-#include "partitioner/recompute_bound.h"
+#include "partitioner/search/recompute.h"
+#include "partitioner/search/recompute_bound.h"
 
 #include "tests/partitioner/small.h"
 

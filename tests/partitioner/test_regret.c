@@ -1,10 +1,10 @@
-#include "partitioner/regret.h"
+#include "partitioner/stability/regret.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "partitioner/noisy_profile.h"
-#include "partitioner/reprice.h"
+#include "partitioner/evaluate/reprice.h"
+#include "partitioner/stability/noisy_profile.h"
 #include "tests/partitioner/instance.h"
 
 // --- draws --------------------------------------------------------------------------------

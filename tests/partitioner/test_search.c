@@ -1,6 +1,6 @@
-#include "partitioner/search.h"
+#include "partitioner/search/search.h"
 
-#include "partitioner/infeasible.h"
+#include "partitioner/explain/infeasible.h"
 
 #include "tests/partitioner/instance.h"
 

@@ -1,8 +1,8 @@
+#include "partitioner/evaluate/reprice.h"
 #include "partitioner/predict.h"
-#include "partitioner/recompute.h"
-#include "partitioner/reprice.h"
-#include "partitioner/search.h"
-#include "partitioner/search_problem.h"
+#include "partitioner/search/recompute.h"
+#include "partitioner/search/search.h"
+#include "partitioner/search/search_problem.h"
 #include "tests/partitioner/small.h"
 
 // The plan of these cuts with the quickest recomputation that fits each stage; NULL where none does.

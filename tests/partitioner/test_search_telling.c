@@ -1,6 +1,6 @@
-#include "partitioner/search_telling.h"
+#include "partitioner/search/search_telling.h"
 
-#include "partitioner/order_plan.h"
+#include "partitioner/orders/order_plan.h"
 #include "tests/partitioner/small_dag.h"
 
 struct heard {

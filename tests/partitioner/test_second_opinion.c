@@ -1,4 +1,4 @@
-#include "partitioner/second_opinion.h"
+#include "partitioner/integer/second_opinion.h"
 
 #include <math.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "partitioner/sweep.h"
+#include "partitioner/sweep/sweep.h"
 
 #include "schedules/generators/generate.h"
 #include "tests/document.h"

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/random_order.h"
-#include "trainer/model_layers.h"
 #include "partitioner/placement.h"
 #include "schedules/generators/generate.h"
+#include "tests/random_order.h"
+#include "trainer/model_layers.h"
 #include "trainer/model_spec.h"
 
 enum { MOST = 8, MOST_RANKS = 12 };

@@ -1,0 +1,579 @@
+// What no plan of an arrangement can beat: by dynamic programming over the cuts, the
+// least of the largest, over the stages, of paths that every plan has. Stage s holds
+// layers [first, end), a rank of it does `own` micro-batches and is w ahead (crews.c):
+//
+//     before + own (F + B)                                    the way in and out, and its work
+//     own (F + B) + reduce                                    its work, and adding up
+//     before + F + after + B + (own - w) F + (own - 1) B      the first micro-batch goes on and comes back
+//     before + own / w (F + after + B)                        so does every w-th, each before the next leaves
+//
+// before, after: the least that one micro-batch takes in the stages on either side, with
+// the fastest of the links between them. Times are on the slowest of a stage's devices.
+// The least of the largest is no bound where the schedule never flushes; there it only
+// says where to look first.
+//
+// Of all arrangements at once: so many ranks as keep every stage's paths below T are not
+// enough for any T below the bound.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "partitioner/arrangement/arrangement.h"
+#include "partitioner/arrangement/variant.h"
+#include "partitioner/search/search_problem.h"
+#include "schedules/generators/generate.h"
+
+typedef unsigned __int128 wide;
+
+// Running totals of a variant's layers.
+struct totals {
+    uint64_t *forward, *backward, *weights;
+    uint64_t *through;  // F and what it must wait for on the way back: I where backwards are in two parts
+};
+
+struct arrangement_bounds {
+    const struct search_request *request;
+    const struct arrangement_names *names;
+    const struct generator *generator;
+    struct totals of[ARRANGEMENT_MOST_VARIANTS + 1];  // as `names`, then those of the request
+    size_t of_count;
+    struct totals least;   // of all of them, layer by layer
+    bool *can_cut;         // layers + 1
+    uint64_t *way;         // of a message over a cut: [level * (layers + 1) + cut]
+    uint64_t *cell[3];     // rows of stages: before, after, the largest
+    uint32_t layers;
+    bool has_backward;
+};
+
+// A stage of the arrangement that is looked at.
+struct seat {
+    const struct totals *of;
+    uint64_t speed;        // of its slowest device
+    uint32_t own, ahead;   // micro-batches of its first rank
+    uint32_t copies;
+    unsigned levels_on;    // bits: levels of links to the next stage
+    unsigned levels_among; // and among its copies
+};
+
+// --- what is known beforehand -----------------------------------------------------------
+
+// `is_whole`: backwards are whole ones.
+static bool total(const struct profile *profile, bool has_backward, bool is_whole, struct totals *of)
+{
+    const size_t layers = profile->layer_count;
+    of->forward = calloc(layers + 1, sizeof of->forward[0]);
+    of->backward = calloc(layers + 1, sizeof of->backward[0]);
+    of->weights = calloc(layers + 1, sizeof of->weights[0]);
+    of->through = calloc(layers + 1, sizeof of->through[0]);
+    if (!of->through || !of->forward || !of->backward || !of->weights)
+        return false;
+    for (size_t l = 0; l < layers; l++) {
+        const struct profile_layer *layer = &profile->layers[l];
+        const uint64_t split = layer->backward_input_ns + layer->backward_weight_ns;
+        const uint64_t back = is_whole || layer->backward_ns < split ? layer->backward_ns : split;
+        of->forward[l + 1] = of->forward[l] + layer->forward_ns;
+        of->backward[l + 1] = of->backward[l] + (has_backward ? back : 0);
+        const uint64_t part = layer->backward_input_ns < back ? layer->backward_input_ns : back;
+        of->through[l + 1] =
+            of->through[l] + layer->forward_ns + (has_backward ? is_whole ? back : part : 0);
+        of->weights[l + 1] = of->weights[l] + round_to_256(layer->parameter_bytes);
+    }
+    return true;
+}
+
+static void total_least(const uint64_t *own, uint64_t *least, size_t layers, bool is_first)
+{
+    uint64_t before = 0;
+    for (size_t l = 0; l < layers; l++) {
+        const uint64_t was = least[l + 1] - before, now = own[l + 1] - own[l];
+        before = least[l + 1];
+        least[l + 1] = least[l] + (is_first || now < was ? now : was);
+    }
+}
+
+static bool add_totals(struct arrangement_bounds *bounds, const char *name, struct error *error)
+{
+    struct profile *view = variant_of(bounds->request->profile, name, error);
+    struct totals *of = &bounds->of[bounds->of_count];
+    const bool good = view && (total(view, bounds->has_backward, bounds->generator->takes_replicas, of)
+                               || error_no_memory(error, "the bounds of a plan"));
+    variant_free(view);
+    if (!good)
+        return false;
+    total_least(of->forward, bounds->least.forward, bounds->layers, bounds->of_count == 0);
+    total_least(of->backward, bounds->least.backward, bounds->layers, bounds->of_count == 0);
+    total_least(of->weights, bounds->least.weights, bounds->layers, bounds->of_count == 0);
+    total_least(of->through, bounds->least.through, bounds->layers, bounds->of_count == 0);
+    bounds->of_count++;
+    return true;
+}
+
+static bool price_ways(struct arrangement_bounds *bounds, struct error *error)
+{
+    const struct cluster *cluster = bounds->request->cluster;
+    const size_t row = (size_t)bounds->layers + 1;
+    struct intervals *intervals = intervals_create(bounds->request->profile, &bounds->request->holding, error);
+    bounds->way = calloc((cluster->level_count + 1) * row, sizeof bounds->way[0]);
+    for (size_t level = 0; intervals && bounds->way && level < cluster->level_count; level++)
+        for (uint32_t l = 1; l < bounds->layers; l++)
+            bounds->way[level * row + l] = transfer_ns(intervals->cut[l], cluster->levels[level].bytes_per_second,
+                                                       cluster->levels[level].latency_ns);
+    intervals_free(intervals);
+    return error->kind == ERROR_NONE && (bounds->way || error_no_memory(error, "the bounds of a plan"));
+}
+
+static bool fill(struct arrangement_bounds *bounds, struct error *error)
+{
+    const struct search_request *request = bounds->request;
+    const size_t row = (size_t)bounds->layers + 1;
+    bounds->can_cut = search_cuts(request, 1, error);
+    bounds->least.forward = calloc(row, sizeof(uint64_t));
+    bounds->least.backward = calloc(row, sizeof(uint64_t));
+    bounds->least.weights = calloc(row, sizeof(uint64_t));
+    bounds->least.through = calloc(row, sizeof(uint64_t));
+    for (size_t i = 0; i < sizeof bounds->cell / sizeof bounds->cell[0]; i++)
+        bounds->cell[i] = calloc(((size_t)request->ranks + 2) * row, sizeof bounds->cell[i][0]);
+    if (!bounds->can_cut)
+        return false;
+    for (size_t i = 0; i < sizeof bounds->cell / sizeof bounds->cell[0]; i++)
+        if (!bounds->cell[i])
+            return error_no_memory(error, "the bounds of a plan");
+    if (!bounds->least.forward || !bounds->least.backward || !bounds->least.weights
+        || !bounds->least.through)
+        return error_no_memory(error, "the bounds of a plan");
+    for (size_t i = 0; i < bounds->names->count; i++)
+        if (!add_totals(bounds, bounds->names->names[i], error))
+            return false;
+    return price_ways(bounds, error);
+}
+
+struct arrangement_bounds *arrangement_bounds_create(const struct search_request *request,
+                                                     const struct arrangement_names *names, struct error *error)
+{
+    struct arrangement_bounds *bounds = calloc(1, sizeof *bounds);
+    if (!bounds) {
+        error_no_memory(error, "the bounds of a plan");
+        return NULL;
+    }
+    bounds->request = request;
+    bounds->names = names;
+    bounds->generator = generator_find(request->schedule, error);
+    bounds->layers = (uint32_t)request->profile->layer_count;
+    bounds->has_backward = strcmp(request->schedule, "forward-only") != 0;
+    if (bounds->generator && fill(bounds, error))
+        return bounds;
+    arrangement_bounds_free(bounds);
+    return NULL;
+}
+
+static void clear_totals(struct totals *of)
+{
+    free(of->forward);
+    free(of->backward);
+    free(of->weights);
+    free(of->through);
+}
+
+void arrangement_bounds_free(struct arrangement_bounds *bounds)
+{
+    if (!bounds)
+        return;
+    for (size_t i = 0; i < sizeof bounds->of / sizeof bounds->of[0]; i++)
+        clear_totals(&bounds->of[i]);
+    clear_totals(&bounds->least);
+    for (size_t i = 0; i < sizeof bounds->cell / sizeof bounds->cell[0]; i++)
+        free(bounds->cell[i]);
+    free(bounds->can_cut);
+    free(bounds->way);
+    free(bounds);
+}
+
+// --- one arrangement ----------------------------------------------------------------------
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t slowest_of(const struct cluster *cluster, const uint32_t *devices, uint32_t count)
+{
+    uint64_t speed = UINT64_MAX;
+    for (uint32_t i = 0; i < count; i++)
+        if (cluster->devices[devices[i]].speed_permille < speed)
+            speed = cluster->devices[devices[i]].speed_permille;
+    return speed;
+}
+
+static const struct totals *totals_of(const struct arrangement_bounds *bounds, const char *name)
+{
+    for (size_t i = 0; i < bounds->names->count; i++) {
+        const char *own = bounds->names->names[i];
+        if (own == name || (own && name && strcmp(own, name) == 0))
+            return &bounds->of[i];
+    }
+    return &bounds->least;
+}
+
+// The levels of the links between the first devices of two stages' groups.
+static unsigned levels_between(const struct cluster *cluster, const uint32_t *a, uint32_t copies_a, uint32_t group_a,
+                               const uint32_t *b, uint32_t copies_b, uint32_t group_b)
+{
+    unsigned levels = 0;
+    for (uint32_t i = 0; i < copies_a; i++)
+        for (uint32_t j = 0; j < copies_b; j++)
+            if (a[i * group_a] != b[j * group_b])
+                levels |= 1u << cluster_level_between(cluster, a[i * group_a], b[j * group_b]);
+    return levels;
+}
+
+static struct seat *sit(const struct arrangement_bounds *bounds, const struct arrangement *arrangement)
+{
+    const struct search_request *request = bounds->request;
+    struct seat *seats = calloc((size_t)arrangement->stages + 1, sizeof seats[0]);
+    const uint32_t *devices = arrangement->devices, *before = NULL;
+    uint32_t group_before = 1, left = arrangement->ranks;
+    for (uint32_t s = 0; seats && s < arrangement->stages; s++) {
+        const uint32_t copies = arrangement->replicas[s];
+        const uint32_t group = variant_devices(request->profile, arrangement->variants[s]);
+        const uint32_t own = (request->micro_batches + copies - 1) / copies, ahead = (left + copies - 1) / copies;
+        seats[s] = (struct seat){
+            .of = totals_of(bounds, arrangement->variants[s]),
+            .speed = slowest_of(request->cluster, devices, copies * group),
+            .own = own,
+            .ahead = ahead < own && strcmp(request->schedule, "gpipe") != 0 ? ahead : own,
+            .copies = copies,
+            .levels_among = levels_between(request->cluster, devices, copies, group, devices, copies, group),
+        };
+        if (s > 0)
+            seats[s - 1].levels_on = levels_between(request->cluster, before, arrangement->replicas[s - 1],
+                                                    group_before, devices, copies, group);
+        before = devices;
+        group_before = group;
+        devices += copies * group;
+        left -= copies;
+    }
+    return seats;
+}
+
+static uint64_t scaled(uint64_t ns, uint64_t speed)
+{
+    return speed == 1000 ? ns : stage_scaled_ns(ns, speed);
+}
+
+static uint64_t forward_of(const struct seat *seat, uint32_t first, uint32_t end)
+{
+    return scaled(seat->of->forward[end] - seat->of->forward[first], seat->speed);
+}
+
+static uint64_t backward_of(const struct seat *seat, uint32_t first, uint32_t end)
+{
+    return scaled(seat->of->backward[end] - seat->of->backward[first], seat->speed);
+}
+
+// The way of a message over a cut, on the fastest of these levels.
+static uint64_t way_of(const struct arrangement_bounds *bounds, unsigned levels, uint32_t cut)
+{
+    uint64_t least = UINT64_MAX;
+    for (unsigned level = 0; levels >> level; level++) {
+        const uint64_t way = bounds->way[level * ((size_t)bounds->layers + 1) + cut];
+        if (levels >> level & 1 && way < least)
+            least = way;
+    }
+    return least == UINT64_MAX ? 0 : least;
+}
+
+// What each of the copies gets of the others.
+static uint64_t reduced(const struct arrangement_bounds *bounds, uint32_t copies, uint64_t weights)
+{
+    return multiply_clamped(copies - 1, holding_reduced_bytes(&bounds->request->holding, copies, weights));
+}
+
+// As predict_reduce_ns(): over the slowest link among the copies.
+static uint64_t reduce_of(const struct arrangement_bounds *bounds, const struct seat *seat, uint32_t first,
+                          uint32_t end)
+{
+    const uint64_t bytes = reduced(bounds, seat->copies, seat->of->weights[end] - seat->of->weights[first]);
+    uint64_t most = 0;
+    for (unsigned level = 0; seat->levels_among >> level; level++) {
+        const struct cluster_level *of = &bounds->request->cluster->levels[level];
+        if (seat->levels_among >> level & 1 && bounds->has_backward && bytes > 0)
+            most = larger(most, transfer_ns(bytes, of->bytes_per_second, of->latency_ns));
+    }
+    return most;
+}
+
+// What a micro-batch takes there and back over a cut behind the stage.
+static uint64_t round_over(const struct arrangement_bounds *bounds, const struct seat *seat, uint32_t cut)
+{
+    return (bounds->has_backward ? 2 : 1) * way_of(bounds, seat->levels_on, cut);
+}
+
+// before: of the first s stages, layers up to b; after: of stages from s on, layers from b.
+static void fill_sides(struct arrangement_bounds *bounds, const struct seat *seats, uint32_t stages)
+{
+    const size_t row = (size_t)bounds->layers + 1;
+    uint64_t *before = bounds->cell[0], *after = bounds->cell[1];
+    for (size_t i = 0; i < (stages + 1) * row; i++)
+        before[i] = after[i] = UINT64_MAX;
+    before[0] = after[stages * row + bounds->layers] = 0;
+    for (uint32_t s = 0; s < stages; s++) {
+        for (uint32_t end = s + 1; end <= bounds->layers; end++) {
+            uint64_t least = UINT64_MAX;
+            for (uint32_t first = s; first < end && bounds->can_cut[end]; first++) {
+                const uint64_t own = forward_of(&seats[s], first, end) + backward_of(&seats[s], first, end);
+                if (before[s * row + first] != UINT64_MAX && before[s * row + first] + own < least)
+                    least = before[s * row + first] + own;
+            }
+            before[(s + 1) * row + end] = least == UINT64_MAX ? least : least + round_over(bounds, &seats[s], end);
+        }
+    }
+    for (uint32_t s = stages; s-- > 0;) {
+        for (uint32_t first = 0; first < bounds->layers; first++) {
+            uint64_t least = UINT64_MAX;
+            for (uint32_t end = first + 1; end <= bounds->layers && bounds->can_cut[first]; end++) {
+                const uint64_t rest = after[(s + 1) * row + end];
+                const uint64_t own = forward_of(&seats[s], first, end) + backward_of(&seats[s], first, end);
+                if (rest != UINT64_MAX && own + rest + round_over(bounds, &seats[s], end) < least)
+                    least = own + rest + round_over(bounds, &seats[s], end);
+            }
+            after[s * row + first] = least;
+        }
+    }
+}
+
+// The largest path of stage s from these layers; UINT64_MAX where no plan has them.
+static uint64_t stage_bound(const struct arrangement_bounds *bounds, const struct seat *seats, uint32_t s,
+                            uint32_t first, uint32_t end)
+{
+    const size_t row = (size_t)bounds->layers + 1;
+    const uint64_t before = bounds->cell[0][s * row + first], after = bounds->cell[1][(s + 1) * row + end];
+    if (before == UINT64_MAX || after == UINT64_MAX)
+        return UINT64_MAX;
+    const struct seat *seat = &seats[s];
+    // With an update for each micro-batch of a copy, it adds up that often.
+    const uint64_t reduces = bounds->generator->weights == WEIGHTS_FLUSH ? 1 : seat->own;
+    const uint64_t f = forward_of(seat, first, end), b = backward_of(seat, first, end), work = seat->own * (f + b);
+    const uint64_t reduce = seat->copies > 1 ? reduces * reduce_of(bounds, seat, first, end) : 0;
+    uint64_t most = larger(before + work, work + reduce);
+    if (bounds->has_backward) {
+        const uint64_t round = f + round_over(bounds, seat, end) + after + b;
+        const uint64_t f_left = seat->own - seat->ahead, b_left = seat->own - 1;
+        const uint64_t trips = (seat->own + seat->ahead - 1) / seat->ahead;
+        most = larger(most, before + round + larger(f_left * f + b_left * b, b_left * f + f_left * b));
+        most = larger(most, before + trips * round + (b_left - (trips - 1) * seat->ahead) * larger(f, b));
+    }
+    return most;
+}
+
+static uint64_t least_of_largest(struct arrangement_bounds *bounds, const struct seat *seats, uint32_t stages)
+{
+    const size_t row = (size_t)bounds->layers + 1;
+    uint64_t *largest = bounds->cell[2];
+    fill_sides(bounds, seats, stages);
+    for (size_t i = 0; i < (stages + 1) * row; i++)
+        largest[i] = UINT64_MAX;
+    largest[0] = bounds->cell[1][0];
+    for (uint32_t s = 0; s < stages; s++) {
+        for (uint32_t end = s + 1; end <= bounds->layers; end++) {
+            uint64_t *best = &largest[(s + 1) * row + end];
+            for (uint32_t first = end; first-- > s;) {
+                if (largest[s * row + first] >= *best)
+                    continue;
+                const uint64_t most = larger(largest[s * row + first], stage_bound(bounds, seats, s, first, end));
+                *best = most < *best ? most : *best;
+            }
+        }
+    }
+    return largest[stages * row + bounds->layers];
+}
+
+// All work, evenly on all devices, and the way of one micro-batch: what is known of any schedule.
+static uint64_t work_bound(const struct arrangement_bounds *bounds, uint64_t speeds, uint64_t fastest)
+{
+    const uint64_t round = bounds->least.forward[bounds->layers] + bounds->least.backward[bounds->layers];
+    const wide work = (wide)round * bounds->request->micro_batches * 1000 / speeds;
+    const wide way = (wide)bounds->least.through[bounds->layers] * 1000 / fastest;
+    return work > way ? (uint64_t)work : (uint64_t)way;
+}
+
+static uint64_t work_of(const struct arrangement_bounds *bounds, const struct arrangement *arrangement)
+{
+    uint64_t speeds = 0, fastest = 0;
+    for (uint32_t i = 0; i < arrangement->device_count; i++) {
+        const uint64_t speed = bounds->request->cluster->devices[arrangement->devices[i]].speed_permille;
+        speeds += speed;
+        fastest = larger(fastest, speed);
+    }
+    return work_bound(bounds, speeds, fastest);
+}
+
+bool arrangement_bound(struct arrangement_bounds *bounds, struct arrangement *arrangement, struct error *error)
+{
+    arrangement->estimate_ns = work_of(bounds, arrangement);
+    if (arrangement->replicas) {
+        struct seat *seats = sit(bounds, arrangement);
+        if (!seats)
+            return error_no_memory(error, "the bounds of a plan");
+        arrangement->estimate_ns = least_of_largest(bounds, seats, arrangement->stages);
+        free(seats);
+    }
+    arrangement->bound_ns = bounds->generator->weights == WEIGHTS_FLUSH ? arrangement->estimate_ns : 0;
+    return true;
+}
+
+// --- all arrangements -----------------------------------------------------------------------
+
+// What is the same for all stages, whichever devices they are on.
+struct every {
+    const struct arrangement_bounds *bounds;
+    uint64_t speed;             // of the fastest device
+    uint64_t rate, latency_ns;  // of the best of all levels, each for itself
+    bool is_gpipe;
+    uint64_t *rounds;           // running totals of F + B, of the least variants; layers + 1
+    uint32_t *devices;          // the least for the layers before l; layers + 1
+};
+
+// On the fastest device, rounded down.
+static uint64_t below(const struct every *every, uint64_t ns)
+{
+    return every->speed == 1000 ? ns : (uint64_t)((wide)ns * 1000 / every->speed);
+}
+
+static struct every see_every(const struct arrangement_bounds *bounds)
+{
+    const struct cluster *cluster = bounds->request->cluster;
+    struct every every = { .bounds = bounds, .latency_ns = UINT64_MAX,
+                           .is_gpipe = strcmp(bounds->request->schedule, "gpipe") == 0 };
+    for (size_t i = 0; i < cluster->device_count; i++)
+        every.speed = larger(every.speed, cluster->devices[i].speed_permille);
+    for (size_t i = 0; i < cluster->level_count; i++) {
+        every.rate = larger(every.rate, cluster->levels[i].bytes_per_second);
+        if (cluster->levels[i].latency_ns < every.latency_ns)
+            every.latency_ns = cluster->levels[i].latency_ns;
+    }
+    return every;
+}
+
+// A stage of these layers on so many ranks, of which no more than `left` ranks are it and
+// all behind it: the longest of its paths.
+static uint64_t path_of(const struct every *every, const struct totals *of, uint32_t first, uint32_t end,
+                        uint32_t ranks, uint32_t left)
+{
+    const struct arrangement_bounds *bounds = every->bounds;
+    const uint64_t f = below(every, of->forward[end] - of->forward[first]);
+    const uint64_t b = below(every, of->backward[end] - of->backward[first]);
+    const uint64_t rest = every->rounds[bounds->layers] - every->rounds[end], in = every->rounds[first];
+    const uint64_t own = (bounds->request->micro_batches + ranks - 1) / ranks, most_ahead = (left + ranks - 1) / ranks;
+    const uint64_t ahead = most_ahead < own && !every->is_gpipe ? most_ahead : own;
+    const uint64_t bytes = reduced(bounds, ranks, of->weights[end] - of->weights[first]);
+    const uint64_t reduce =
+        bytes == 0 || !bounds->has_backward ? 0 : transfer_ns(bytes, every->rate, every->latency_ns);
+    uint64_t most = larger(in + own * (f + b), own * (f + b) + reduce);
+    if (bounds->has_backward) {
+        const uint64_t round = f + b + rest, trips = (own + ahead - 1) / ahead;
+        most = larger(most, in + round + larger((own - ahead) * f + (own - 1) * b, (own - 1) * f + (own - ahead) * b));
+        most = larger(most, in + trips * round);
+    }
+    return most;
+}
+
+// The fewest devices with which a stage of these layers stays within the limit, behind those that are used;
+// UINT32_MAX if no number does. `is_possible`: a stage of more layers in front may.
+static uint32_t fewest_devices(const struct every *every, uint32_t first, uint32_t end, uint64_t limit_ns,
+                               uint32_t used, bool *is_possible)
+{
+    const struct arrangement_bounds *bounds = every->bounds;
+    const uint32_t m = bounds->request->micro_batches, most = bounds->request->ranks;
+    uint32_t fewest = UINT32_MAX;
+    for (size_t v = 0; v < bounds->names->count; v++) {
+        const struct totals *of = &bounds->of[v];
+        const uint32_t group = bounds->names->devices[v];
+        const uint64_t in = every->rounds[first];
+        const uint64_t round = below(every, of->forward[end] - of->forward[first])
+                             + below(every, of->backward[end] - of->backward[first]);
+        if (in + round > limit_ns)
+            continue;
+        const uint64_t own = round == 0 || (limit_ns - in) / round > m ? m : (limit_ns - in) / round;
+        uint32_t ranks = (uint32_t)((m + own - 1) / own);
+        *is_possible |= ranks * (uint64_t)group <= most;
+        while (used + (uint64_t)ranks * group <= most
+               && path_of(every, of, first, end, ranks, most - used) > limit_ns)
+            ranks++;
+        if (used + (uint64_t)ranks * group <= most && ranks * group < fewest)
+            fewest = ranks * group;
+    }
+    return fewest;
+}
+
+// Whether the devices are enough for stages that all stay within the limit.
+static bool is_within(const struct every *every, uint64_t limit_ns)
+{
+    const struct arrangement_bounds *bounds = every->bounds;
+    every->devices[0] = 0;
+    if (every->rounds[bounds->layers] > limit_ns)
+        return false;
+    for (uint32_t end = 1; end <= bounds->layers; end++) {
+        bool is_possible = true;
+        every->devices[end] = UINT32_MAX;
+        for (uint32_t first = end; first-- > 0 && bounds->can_cut[end] && is_possible;) {
+            is_possible = false;
+            const uint32_t used = every->devices[first];
+            const uint32_t before = used < UINT32_MAX ? used : 0;
+            const uint32_t own = fewest_devices(every, first, end, limit_ns, before, &is_possible);
+            if (used < UINT32_MAX && own < UINT32_MAX && used + own < every->devices[end])
+                every->devices[end] = used + own;
+        }
+    }
+    return every->devices[bounds->layers] <= bounds->request->ranks;
+}
+
+static uint64_t work_of_all(const struct arrangement_bounds *bounds)
+{
+    const struct cluster *cluster = bounds->request->cluster;
+    uint64_t speeds = 0, fastest = 0;
+    for (size_t i = 0; i < cluster->device_count; i++)
+        fastest = larger(fastest, cluster->devices[i].speed_permille);
+    for (uint32_t i = 0; i < bounds->request->ranks; i++) {
+        const uint32_t device = bounds->request->devices ? bounds->request->devices[i] : i;
+        speeds += bounds->request->free.devices ? fastest : cluster->devices[device].speed_permille;
+    }
+    return work_bound(bounds, speeds, fastest);
+}
+
+// The largest limit, to one part in 8192, that is known to be too low; nothing is below `low`.
+static uint64_t least_within(const struct every *every, uint64_t low)
+{
+    enum { PRECISION = 1 << 13 };
+    uint64_t high = 2 * low + 1;
+    while (!is_within(every, high) && high < UINT64_MAX / 4) {
+        low = high;
+        high *= 2;
+    }
+    while (high - low > low / PRECISION + 1) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (is_within(every, middle))
+            high = middle;
+        else
+            low = middle;
+    }
+    return low;
+}
+
+bool arrangement_bound_of_all(struct arrangement_bounds *bounds, uint64_t *bound_ns, struct error *error)
+{
+    enum { MOST_LAYERS = 1200 };
+    *bound_ns = bounds->generator->weights == WEIGHTS_FLUSH ? work_of_all(bounds) : 0;
+    if (*bound_ns == 0 || !bounds->generator->takes_replicas || bounds->layers > MOST_LAYERS)
+        return true;
+    struct every every = see_every(bounds);
+    every.devices = calloc((size_t)bounds->layers + 1, sizeof every.devices[0]);
+    every.rounds = calloc((size_t)bounds->layers + 1, sizeof every.rounds[0]);
+    const bool good = (every.devices && every.rounds) || error_no_memory(error, "the bounds of a plan");
+    for (uint32_t l = 0; good && l <= bounds->layers; l++)
+        every.rounds[l] = below(&every, bounds->least.forward[l] + bounds->least.backward[l]);
+    if (good)
+        *bound_ns = least_within(&every, *bound_ns);
+    free(every.devices);
+    free(every.rounds);
+    return good;
+}

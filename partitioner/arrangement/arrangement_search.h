@@ -1,0 +1,31 @@
+// A search among arrangements, while it runs: what its parts share.
+#ifndef PARTITIONER_ARRANGEMENT_ARRANGEMENT_SEARCH_H
+#define PARTITIONER_ARRANGEMENT_ARRANGEMENT_SEARCH_H
+
+#include "partitioner/arrangement/arrangement.h"
+
+struct choosing {
+    const struct search_request *request;
+    const struct arrangement_names *names;
+    struct arrangement_bounds *bounds;
+    struct plan *best;
+    uint64_t best_ns;       // UINT64_MAX: none yet
+    uint64_t bound_ns;      // what no plan of any arrangement can beat
+    uint64_t work, budget, deadline_ns;
+    const char *stopped;    // why it ended early, or NULL
+    char why_open[80];      // why the search of one left something open
+    bool is_listed;         // all arrangements were looked at
+    uint64_t least_lacking; // of those that do not fit
+    uint32_t least_lacking_rank;
+    struct arrangements nearest;  // the one that does
+};
+
+bool choosing_must_stop(struct choosing *choosing);
+
+// Searches the plans of one arrangement; keeps the best plan of all, and what is now known of it.
+bool choosing_search(struct choosing *choosing, struct arrangement *arrangement, uint64_t budget, struct error *error);
+
+// Where there are too many to list them: good ones, of which those that were searched are left in `tried`.
+bool choosing_many(struct choosing *choosing, struct arrangements *tried, struct error *error);
+
+#endif

@@ -1,0 +1,566 @@
+#include "partitioner/evaluate/evaluate.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "partitioner/evaluate/evaluate_holding.h"
+#include "partitioner/predict.h"
+#include "schedules/board.h"
+
+// --- what is compared ----------------------------------------------------------------
+
+static bool same(uint64_t stated, uint64_t found, struct error *error, size_t stage, const char *what)
+{
+    return stated == found
+        || error_set_kind(error, ERROR_ANSWER, "stages[%zu].%s: the plan says %" PRIu64 ", its profile gives %" PRIu64,
+                          stage, what, stated, found);
+}
+
+// Fractions are written with six decimals.
+static bool same_fraction(double stated, double found, struct error *error, const char *what)
+{
+    return fabs(stated - found) <= 0.0000011
+        || error_set_kind(error, ERROR_ANSWER, "%s: the plan says %.6f, its profile gives %.6f", what, stated, found);
+}
+
+// --- slots: the lives of buffers, laid beside each other -------------------------------
+
+struct life {
+    bool begun;
+    size_t from, to;  // positions in the rank's list, both included
+};
+
+struct evaluation {
+    const struct plan *plan;
+    const struct profile *profile;
+    struct schedule *lowered;
+    struct placement *placement;
+    uint32_t *devices;   // of each rank
+    struct life *lives;  // per part of a micro-batch
+    int64_t *begun;      // per position: lives that begin there, less those that ended just before
+};
+
+#define KIND(kind) (1u << (kind))
+#define BACKWARDS (KIND(ACTION_B) | KIND(ACTION_I))
+#define LAST_BACKWARDS (KIND(ACTION_B) | KIND(ACTION_W))
+
+static size_t parts(const struct evaluation *evaluation)
+{
+    return (size_t)evaluation->lowered->micro_batches * evaluation->lowered->splits;
+}
+
+static struct life *life_of(const struct evaluation *evaluation, struct action action)
+{
+    return &evaluation->lives[(size_t)action.micro_batch * evaluation->lowered->splits + action.split];
+}
+
+static uint64_t most_at_once(const struct evaluation *evaluation, size_t positions)
+{
+    memset(evaluation->begun, 0, (positions + 1) * sizeof evaluation->begun[0]);
+    for (size_t i = 0; i < parts(evaluation); i++) {
+        if (!evaluation->lives[i].begun)
+            continue;
+        evaluation->begun[evaluation->lives[i].from]++;
+        evaluation->begun[evaluation->lives[i].to + 1]--;
+    }
+    int64_t now = 0, most = 0;
+    for (size_t at = 0; at < positions; at++) {
+        now += evaluation->begun[at];
+        most = now > most ? now : most;
+    }
+    return (uint64_t)most;
+}
+
+static bool is_on(const struct evaluation *evaluation, uint32_t stage, uint32_t micro_batch, uint32_t rank)
+{
+    return schedule_rank(evaluation->lowered, stage, micro_batch) == rank;
+}
+
+// Of what lives on a rank from an action of `stage` to one of `end_stage`, whose kinds
+// are in these sets; only what has the stage `next` on the same rank (beside: on
+// another). What nothing ends is a message, or, where nothing goes back, needed by its F
+// alone.
+struct lifetime {
+    uint32_t stage, end_stage;
+    unsigned from, to;
+    uint32_t next;
+    bool beside;
+};
+
+static uint64_t slots_of_rank(const struct evaluation *evaluation, uint32_t rank, struct lifetime lifetime)
+{
+    const struct action_list *list = &evaluation->lowered->lists[rank];
+    memset(evaluation->lives, 0, parts(evaluation) * sizeof evaluation->lives[0]);
+    const bool forward_only = schedule_is_forward_only(evaluation->lowered);
+    size_t first = 0, last = 0;  // of the group that an action is part of
+    for (size_t i = 0; i < list->count; i++) {
+        const struct action action = list->at[i];
+        if (i == 0 || !list->at[i - 1].joined)
+            first = i;
+        for (last = i; list->at[last].joined; last++)
+            continue;
+        if (action.micro_batch == NO_MICRO_BATCH || action.kind > ACTION_RECV_B)
+            continue;
+        if (action.stage == lifetime.stage && lifetime.from >> action.kind & 1
+            && is_on(evaluation, lifetime.next, action.micro_batch, rank) != lifetime.beside)
+            *life_of(evaluation, action) = (struct life){ true, first, list->count - 1 };
+        const bool ends = lifetime.to >> action.kind & 1 || (forward_only && action.kind == ACTION_F && lifetime.to);
+        if (action.stage == lifetime.end_stage && ends)
+            life_of(evaluation, action)->to = last;
+    }
+    return most_at_once(evaluation, list->count);
+}
+
+// The most that any rank of the stage needs.
+static uint64_t slots_between(const struct evaluation *evaluation, struct lifetime lifetime)
+{
+    const struct placement *placement = evaluation->placement;
+    uint64_t most = 0;
+    for (uint32_t copy = 0; copy < placement_copies(placement, lifetime.stage); copy++) {
+        const uint64_t own = slots_of_rank(evaluation, placement_rank(placement, lifetime.stage, copy), lifetime);
+        most = own > most ? own : most;
+    }
+    return most;
+}
+
+// From an action of a stage to another of its own.
+static uint64_t slots_within(const struct evaluation *evaluation, uint32_t stage, unsigned from, unsigned to)
+{
+    return slots_between(evaluation, (struct lifetime){ stage, stage, from, to, stage, false });
+}
+
+// What a stage hands to stage `next`: two slots for messages, and on the same rank
+// what the other stage has not used yet.
+static uint64_t slots_handed(const struct evaluation *evaluation, uint32_t stage, uint32_t next, unsigned from,
+                             unsigned to)
+{
+    const uint64_t messages = slots_between(evaluation, (struct lifetime){ stage, next, from, 0, next, true });
+    const uint64_t in_place = slots_between(evaluation, (struct lifetime){ stage, next, from, to, next, false });
+    return in_place + (messages < 2 ? messages : 2);
+}
+
+// How many updates stage `stage` on `rank` has seen before the first action on the list
+// that is one of these kinds for this micro-batch; for all micro-batches into `from`.
+static uint64_t note_updates(const struct evaluation *evaluation, uint32_t rank, uint32_t stage, unsigned kinds)
+{
+    const struct action_list *list = &evaluation->lowered->lists[rank];
+    uint64_t updates = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct action action = list->at[i];
+        if (action.stage != stage)
+            continue;
+        updates += action.kind == ACTION_STEP;
+        if (action.kind <= ACTION_RECV_B && kinds >> action.kind & 1 && action.split == 0)
+            *life_of(evaluation, action) = (struct life){ true, updates, 0 };
+    }
+    return updates;
+}
+
+// The version each micro-batch meets on this rank: the newest when it goes forward
+// (stash), when it enters at stage 0 (vertical), or the one before the newest that its
+// update is made from (2bw).
+static void note_versions(const struct evaluation *evaluation, uint32_t rank, uint32_t stage)
+{
+    const enum weights weights = evaluation->lowered->weights;
+    memset(evaluation->lives, 0, parts(evaluation) * sizeof evaluation->lives[0]);
+    if (weights != WEIGHTS_VERTICAL)
+        note_updates(evaluation, rank, stage, weights == WEIGHTS_2BW ? LAST_BACKWARDS : KIND(ACTION_F));
+    for (uint32_t r = 0; weights == WEIGHTS_VERTICAL && r < evaluation->lowered->ranks; r++)
+        note_updates(evaluation, r, 0, KIND(ACTION_F));
+    for (size_t i = 0; weights == WEIGHTS_2BW && i < parts(evaluation); i++)
+        evaluation->lives[i].from -= evaluation->lives[i].from > 0;
+}
+
+// Versions stand in a ring from the oldest that is still to be used to the newest.
+static uint64_t versions_of_rank(const struct evaluation *evaluation, uint32_t rank, uint32_t stage)
+{
+    const struct action_list *list = &evaluation->lowered->lists[rank];
+    if (evaluation->lowered->weights == WEIGHTS_FLUSH)
+        return 1;
+    note_versions(evaluation, rank, stage);
+    uint64_t newest = 0, most = 1;
+    for (size_t i = 0; i < list->count; i++)
+        newest += list->at[i].stage == stage && list->at[i].kind == ACTION_STEP;
+    // From the end: the oldest that is used behind this position, and the newest at it.
+    uint64_t oldest = newest;
+    for (size_t i = list->count; i-- > 0;) {
+        const struct action action = list->at[i];
+        const uint64_t alive = newest >= oldest ? newest - oldest + 1 : 1;
+        most = alive > most ? alive : most;
+        if (action.stage != stage)
+            continue;
+        newest -= action.kind == ACTION_STEP;
+        if (action.kind <= ACTION_RECV_B && LAST_BACKWARDS >> action.kind & 1
+            && life_of(evaluation, action)->from < oldest)
+            oldest = life_of(evaluation, action)->from;
+    }
+    return most;
+}
+
+static uint64_t versions_at_once(const struct evaluation *evaluation, uint32_t stage)
+{
+    uint64_t most = 1;
+    for (uint32_t copy = 0; copy < placement_copies(evaluation->placement, stage); copy++) {
+        const uint64_t own = versions_of_rank(evaluation, placement_rank(evaluation->placement, stage, copy), stage);
+        most = own > most ? own : most;
+    }
+    return most;
+}
+
+// --- one stage -------------------------------------------------------------------------
+
+static uint64_t scaled(uint64_t ns, uint64_t speed_permille)
+{
+    const unsigned __int128 product = (unsigned __int128)ns * 1000;
+    return (uint64_t)((product + speed_permille - 1) / speed_permille);
+}
+
+// The slowest device that holds the stage.
+static uint64_t least_speed(const struct plan *plan, const struct plan_stage *stage)
+{
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < plan_stage_seats(stage); i++)
+        if (plan->cluster->devices[stage->devices[i]].speed_permille < least)
+            least = plan->cluster->devices[stage->devices[i]].speed_permille;
+    return least;
+}
+
+// The numbers of the variant that the stage names, in place of its layers' own: of a copy
+// of the layers, which is all that is freed of it. Every layer keeps its output.
+static bool take_variant(const struct plan_stage *stage, size_t s, struct profile *copy, struct error *error)
+{
+    uint32_t group = stage->variant ? 0 : 1;
+    for (size_t l = 0; stage->variant && l < copy->layer_count; l++) {
+        struct profile_layer *layer = &copy->layers[l];
+        for (size_t v = 0; v < layer->variant_count; v++) {
+            const struct profile_variant *variant = &layer->variants[v];
+            if (strcmp(variant->layer.name, stage->variant) != 0)
+                continue;
+            struct profile_layer with = variant->layer;
+            with.forward_ns += variant->communication_ns;
+            with.backward_ns += variant->communication_ns;
+            with.backward_input_ns += variant->communication_ns;
+            with.output_bytes = layer->output_bytes;
+            with.receives = layer->receives;
+            with.receive_count = layer->receive_count;
+            with.sends = layer->sends;
+            with.send_count = layer->send_count;
+            *layer = with;
+            group = variant->devices > 1 ? variant->devices : 1;
+            break;
+        }
+    }
+    return group == plan_stage_group(stage)
+        || error_set_kind(error, ERROR_ANSWER, "stages[%zu].devices: groups of %u, but its variant takes %u", s,
+                          plan_stage_group(stage), group);
+}
+
+static bool check_times(const struct scope *scope, const struct sizes *sizes, uint64_t speed, size_t s,
+                        struct error *error)
+{
+    uint64_t f = 0, b = 0, i = 0, w = 0, r = 0;
+    for (uint32_t l = scope->first; l < scope->end; l++) {
+        const struct profile_layer *layer = &scope->profile->layers[l];
+        f += layer->forward_ns;
+        b += layer->backward_ns;
+        i += layer->backward_input_ns;
+        w += layer->backward_weight_ns;
+        r += evaluate_is_recomputed(scope, l) ? layer->forward_ns : 0;
+    }
+    const struct cost_row *row = &scope->stage->costs;
+    const struct added_times added = evaluate_added_times(scope, sizes);
+    return same(row->forward_ns, scaled(f, speed) + added.forward_ns, error, s, "costs.forward_ns")
+        && same(row->backward_ns, scaled(b, speed) + added.backward_ns, error, s, "costs.backward_ns")
+        && same(row->backward_input_ns, scaled(i, speed) + added.backward_input_ns, error, s,
+                "costs.backward_input_ns")
+        && same(row->backward_weight_ns, scaled(w, speed) + added.backward_weight_ns, error, s,
+                "costs.backward_weight_ns")
+        && same(row->recompute_ns, scaled(r, speed), error, s, "costs.recompute_ns")
+        && same(row->step_ns, added.step_ns, error, s, "costs.step_ns")
+        && same(row->reduce_ns, evaluate_reduce_time(scope), error, s, "costs.reduce_ns");
+}
+
+static bool check_row_bytes(const struct scope *scope, const struct sizes *sizes, size_t s, struct error *error)
+{
+    const struct cost_row *row = &scope->stage->costs;
+    // What goes to the host is here only while an action runs.
+    const bool is_moved = scope->plan->holding.activations_on_host;
+    const uint64_t kept = is_moved ? 0 : sizes->kept, all_through = is_moved ? 0 : sizes->kept_through;
+    const uint64_t moved = is_moved ? sizes->kept + sizes->kept_through : 0;
+    const uint64_t through = all_through + (sizes->life == INPUT_UNTIL_W ? sizes->input : 0);
+    const uint64_t forward = kept + through + (sizes->life == INPUT_UNTIL_I ? sizes->input : 0);
+    return same(row->output_bytes, sizes->output, error, s, "costs.output_bytes")
+        && same(row->kept_forward_bytes, forward, error, s, "costs.kept_forward_bytes")
+        && same(row->kept_weight_bytes, sizes->held + through, error, s, "costs.kept_weight_bytes")
+        && same(row->transient_bytes, sizes->transient + moved, error, s, "costs.transient_bytes")
+        && same(row->fixed_bytes, sizes->weights + sizes->gradients + sizes->optimizer, error, s, "costs.fixed_bytes")
+        && same(row->version_bytes, sizes->version, error, s, "costs.version_bytes");
+}
+
+static bool check_memory(const struct evaluation *evaluation, const struct scope *scope, const struct sizes *sizes,
+                         size_t s, struct error *error)
+{
+    const struct plan *plan = evaluation->plan;
+    const struct stage_memory *memory = &scope->stage->memory;
+    const bool is_moved = plan->holding.activations_on_host;
+    const uint32_t stage = (uint32_t)s;
+    static const unsigned input_end[] = {
+        [INPUT_UNTIL_F] = KIND(ACTION_F), [INPUT_UNTIL_I] = BACKWARDS, [INPUT_UNTIL_W] = LAST_BACKWARDS,
+    };
+    const bool is_first = s == 0, is_last = s + 1 == plan->stage_count;
+    const uint64_t in_flight = slots_within(evaluation, stage, KIND(ACTION_F), BACKWARDS);
+    const uint64_t through = slots_within(evaluation, stage, KIND(ACTION_F), LAST_BACKWARDS);
+    const uint64_t held = slots_within(evaluation, stage, KIND(ACTION_I), KIND(ACTION_W));
+    const uint64_t inputs = slots_within(evaluation, stage, KIND(ACTION_RECV_F), input_end[sizes->life]);
+    const uint64_t gradients = slots_within(evaluation, stage, KIND(ACTION_RECV_B), BACKWARDS);
+    const uint64_t outputs =
+        is_last ? 0 : slots_handed(evaluation, stage, stage + 1, KIND(ACTION_F), LAST_BACKWARDS);
+    const uint64_t input_gradients = is_first ? 0 : slots_handed(evaluation, stage, stage - 1, BACKWARDS, BACKWARDS);
+
+    const uint64_t versions = (versions_at_once(evaluation, stage) - 1) * sizes->version;
+    const uint64_t all_kept = in_flight * sizes->kept + through * sizes->kept_through;
+    const uint64_t one_kept = (in_flight ? sizes->kept : 0) + (through ? sizes->kept_through : 0);
+    const uint64_t kept = inputs * sizes->input + (is_moved ? one_kept : all_kept) + held * sizes->held;
+    const uint64_t host = sizes->host + (is_moved ? all_kept : 0);
+    const uint64_t buffers = (outputs + gradients) * sizes->output + input_gradients * sizes->input;
+    const uint64_t fixed = sizes->weights + sizes->gradients + sizes->optimizer;
+    const uint64_t peak = fixed + versions + kept + sizes->transient + buffers;
+    return same(memory->weights_bytes, sizes->weights, error, s, "memory.weights_bytes")
+        && same(memory->gradients_bytes, sizes->gradients, error, s, "memory.gradients_bytes")
+        && same(memory->optimizer_bytes, sizes->optimizer, error, s, "memory.optimizer_bytes")
+        && same(memory->versions_bytes, versions, error, s, "memory.versions_bytes")
+        && same(memory->kept_bytes, kept, error, s, "memory.kept_bytes")
+        && same(memory->transient_bytes, sizes->transient, error, s, "memory.transient_bytes")
+        && same(memory->buffers_bytes, buffers, error, s, "memory.buffers_bytes")
+        && same(memory->peak_bytes, peak, error, s, "memory.peak_bytes")
+        && same(memory->host_bytes, host, error, s, "memory.host_bytes");
+}
+
+static bool check_capacity(const struct plan *plan, size_t s, struct error *error)
+{
+    const struct plan_stage *stage = &plan->stages[s];
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < plan_stage_seats(stage); i++)
+        if (plan->cluster->devices[stage->devices[i]].memory_bytes < least)
+            least = plan->cluster->devices[stage->devices[i]].memory_bytes;
+    return same(stage->memory.capacity_bytes, least, error, s, "memory.capacity_bytes");
+}
+
+static bool check_stage_as(const struct evaluation *evaluation, const struct profile *profile, size_t s,
+                           struct error *error)
+{
+    const struct plan *plan = evaluation->plan;
+    const struct plan_stage *stage = &plan->stages[s];
+    const struct scope scope = { plan, profile, stage, stage->first, stage->end };
+    const struct sizes sizes = evaluate_sizes(&scope);
+    const struct sizes part = evaluate_part(sizes, evaluation->lowered->splits);
+    return check_times(&scope, &sizes, least_speed(plan, stage), s, error)
+        && check_row_bytes(&scope, &sizes, s, error)
+        && check_memory(evaluation, &scope, &part, s, error) && check_capacity(plan, s, error);
+}
+
+static bool check_stage(const struct evaluation *evaluation, size_t s, struct error *error)
+{
+    struct profile copy = *evaluation->profile;
+    if (!evaluation->plan->stages[s].variant)
+        return take_variant(&evaluation->plan->stages[s], s, &copy, error)
+            && check_stage_as(evaluation, evaluation->profile, s, error);
+    copy.layers = malloc((copy.layer_count + 1) * sizeof copy.layers[0]);
+    if (!copy.layers)
+        return error_no_memory(error, "the evaluation of a plan");
+    memcpy(copy.layers, evaluation->profile->layers, copy.layer_count * sizeof copy.layers[0]);
+    const bool good = take_variant(&evaluation->plan->stages[s], s, &copy, error)
+                   && check_stage_as(evaluation, &copy, s, error);
+    free(copy.layers);
+    return good;
+}
+
+// A rank needs what all its stages take, but only the largest of their workspaces.
+static bool check_fit(const struct evaluation *evaluation, uint32_t rank, struct error *error)
+{
+    const struct plan *plan = evaluation->plan;
+    uint64_t bytes = 0, workspace = 0, capacity = plan->cluster->devices[evaluation->devices[rank]].memory_bytes;
+    uint32_t count = 0, last = 0;
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        const uint32_t group = plan_stage_group(&plan->stages[s]);
+        bool held = false;
+        for (uint32_t seat = 0; seat < plan_stage_seats(&plan->stages[s]); seat++) {
+            if (placement_rank(evaluation->placement, s, seat / group) != rank)
+                continue;
+            const uint64_t own = plan->cluster->devices[plan->stages[s].devices[seat]].memory_bytes;
+            capacity = own < capacity ? own : capacity;
+            held = true;
+        }
+        if (!held)
+            continue;
+        const struct stage_memory *memory = &plan->stages[s].memory;
+        bytes += memory->peak_bytes - memory->transient_bytes;
+        workspace = memory->transient_bytes > workspace ? memory->transient_bytes : workspace;
+        last = s;
+        count++;
+    }
+    if (bytes + workspace <= capacity)
+        return true;
+    if (count == 1)
+        return error_set_kind(error, ERROR_ANSWER,
+                              "stages[%u].memory.peak_bytes: %" PRIu64 " do not fit into the %" PRIu64
+                              " of its device", last, bytes + workspace, capacity);
+    return error_set_kind(error, ERROR_ANSWER,
+                          "rank %u: its %u stages need %" PRIu64 " bytes, which do not fit into the %" PRIu64
+                          " of its device", rank, count, bytes + workspace, capacity);
+}
+
+// --- the whole plan ----------------------------------------------------------------------
+
+static bool check_cuts(const struct plan *plan, const struct profile *profile, struct error *error)
+{
+    uint32_t next = 0;
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        if (stage->first != next || stage->end < stage->first || stage->end > profile->layer_count)
+            return error_set_kind(error, ERROR_ANSWER, "stages[%zu]: holds layers %u to %u, but %u comes next, of %zu",
+                                  s, stage->first, stage->end, next, profile->layer_count);
+        for (uint32_t l = stage->first; l < stage->end; l++)
+            if (strcmp(stage->layers[l - stage->first], profile->layers[l].name) != 0)
+                return error_set_kind(error, ERROR_ANSWER, "stages[%zu]: layer %u is \"%s\", in the profile \"%s\"", s,
+                                      l, stage->layers[l - stage->first], profile->layers[l].name);
+        next = stage->end;
+        if (next > 0 && next < profile->layer_count && !profile_can_cut_after(profile, next - 1))
+            return error_set_kind(error, ERROR_ANSWER, "stages[%zu]: ends after layer %u, where no cut may be", s,
+                                  next - 1);
+        for (size_t i = 0; i < profile->tied_count && !plan->holding.tied_apart; i++)
+            if ((profile->tied[i].from < next) != (profile->tied[i].to < next))
+                return error_set_kind(error, ERROR_ANSWER, "stages[%zu]: ends between the tied layers %u and %u", s,
+                                      profile->tied[i].from, profile->tied[i].to);
+    }
+    return next == profile->layer_count
+        || error_set_kind(error, ERROR_ANSWER, "the stages hold %u layers, the profile %zu", next, profile->layer_count);
+}
+
+static bool simulate(const struct plan *plan, uint32_t micro_batches, struct simulation *simulation,
+                     struct error *error)
+{
+    struct schedule *lowered = plan_schedule(plan, micro_batches, true, error);
+    struct network *network = lowered ? plan_network(plan, error) : NULL;
+    const bool good = network && schedule_simulate(lowered, NULL, network, simulation, NULL, error);
+    network_free(network);
+    schedule_free(lowered);
+    return good;
+}
+
+static bool check_prediction(const struct evaluation *evaluation, const struct simulation *run, uint64_t iteration_ns,
+                             struct error *error)
+{
+    const struct plan *plan = evaluation->plan;
+    if (plan->iteration_ns != iteration_ns)
+        return error_set_kind(error, ERROR_ANSWER,
+                              "predicted.iteration_ns: the plan says %" PRIu64 ", its profile gives %" PRIu64,
+                              plan->iteration_ns, iteration_ns);
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        uint64_t most = 0;
+        for (uint32_t copy = 0; copy < placement_copies(evaluation->placement, s); copy++) {
+            const uint64_t own = run->per_rank[placement_rank(evaluation->placement, s, copy)].live_peak_bytes;
+            most = own > most ? own : most;
+        }
+        if (!same(plan->stages[s].memory.live_peak_bytes, most, error, s, "memory.live_peak_bytes"))
+            return false;
+    }
+    return same_fraction(plan->bubble.makespan, run->bubble.makespan, error, "predicted.bubble.makespan")
+        && same_fraction(plan->bubble.overhead, run->bubble.overhead, error, "predicted.bubble.overhead")
+        && same_fraction(plan->bubble.span, run->bubble.span, error, "predicted.bubble.span")
+        && same_fraction(plan->bubble.zb_rate, run->bubble.zb_rate, error, "predicted.bubble.zb_rate");
+}
+
+// A certificate may not contradict itself or the plan.
+static bool check_certificate(const struct plan *plan, struct error *error)
+{
+    const struct certificate *certificate = &plan->certificate;
+    const bool is_of_time = strcmp(certificate->objective, "iteration_ns") == 0;  // else of another model's load
+    if (is_of_time && certificate->value_ns != plan->iteration_ns)
+        return error_set_kind(error, ERROR_ANSWER,
+                              "certificate.value_ns: is %" PRIu64 ", but the plan takes %" PRIu64 " ns",
+                              certificate->value_ns, plan->iteration_ns);
+    if (certificate->lower_bound_ns > certificate->value_ns)
+        return error_set_kind(error, ERROR_ANSWER,
+                              "certificate.lower_bound_ns: %" PRIu64 " is above the value, %" PRIu64,
+                              certificate->lower_bound_ns, certificate->value_ns);
+    if (certificate->proved && certificate->lower_bound_ns != certificate->value_ns)
+        return error_set_kind(error, ERROR_ANSWER, "certificate.proved: though its bound is %" PRIu64 " ns below its"
+                              " value", certificate->value_ns - certificate->lower_bound_ns);
+    const double gap = certificate->value_ns
+        ? (double)(certificate->value_ns - certificate->lower_bound_ns) / (double)certificate->value_ns : 0;
+    return same_fraction(certificate->gap, gap, error, "certificate.gap");
+}
+
+static bool check_all(const struct evaluation *evaluation, struct error *error)
+{
+    const struct plan *plan = evaluation->plan;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        if (!check_stage(evaluation, s, error))
+            return false;
+    for (uint32_t r = 0; r < plan->ranks; r++)
+        if (!check_fit(evaluation, r, error))
+            return false;
+    if (!evaluate_host(plan, error))
+        return false;
+    struct simulation run = { 0 }, shorter = { 0 };
+    const bool flushes = plan->weights == WEIGHTS_FLUSH;
+    const uint32_t m = plan->micro_batches;
+    const bool good = simulate(plan, flushes ? m : 3 * m, &run, error)
+        && (flushes || simulate(plan, 2 * m, &shorter, error))
+        && check_prediction(evaluation, &run, run.iteration_ns - shorter.iteration_ns, error)
+        && check_certificate(plan, error);
+    simulation_clear(&run);
+    simulation_clear(&shorter);
+    return good;
+}
+
+static bool begin(struct evaluation *evaluation, uint32_t length, struct error *error)
+{
+    evaluation->lowered = plan_schedule(evaluation->plan, length, true, error);
+    evaluation->placement = evaluation->lowered ? placement_read(evaluation->lowered, error) : NULL;
+    evaluation->devices = evaluation->placement ? plan_devices(evaluation->plan, evaluation->placement, error) : NULL;
+    if (!evaluation->devices)
+        return false;
+    size_t longest = 0;
+    for (uint32_t r = 0; r < evaluation->lowered->ranks; r++)
+        if (evaluation->lowered->lists[r].count > longest)
+            longest = evaluation->lowered->lists[r].count;
+    evaluation->lives = calloc(parts(evaluation) + 1, sizeof evaluation->lives[0]);
+    evaluation->begun = calloc(longest + 2, sizeof evaluation->begun[0]);
+    return (evaluation->lives && evaluation->begun) || error_no_memory(error, "the evaluation of a plan");
+}
+
+// The profile's layers stand in the plan's order already.
+static bool evaluate_ordered(const struct plan *plan, const struct profile *profile, struct error *error)
+{
+    if (!check_cuts(plan, profile, error))
+        return false;
+    const struct generator *generator = generator_find(plan->schedule, error);
+    const uint32_t length = generator ? predict_run_length(generator, plan->ranks, plan->micro_batches) : 0;
+    struct evaluation evaluation = { .plan = plan, .profile = profile };
+    const bool good = length && begin(&evaluation, length, error) && check_all(&evaluation, error);
+    free(evaluation.lives);
+    free(evaluation.begun);
+    free(evaluation.devices);
+    placement_free(evaluation.placement);
+    schedule_free(evaluation.lowered);
+    return good;
+}
+
+bool plan_evaluate(const struct plan *plan, const struct profile *profile, struct error *error)
+{
+    if (strcmp(plan->profile_hash, profile->hash) != 0)
+        return error_set_kind(error, ERROR_ANSWER, "the plan was made of the profile %s, and this is %s",
+                              plan->profile_hash, profile->hash);
+    if (!holding_check(&plan->holding, profile, plan->cluster, plan->weights == WEIGHTS_FLUSH, error))
+        return false;
+    struct profile *made;
+    const struct profile *ordered = plan_ordered(plan, profile, &made, error);
+    const bool good = ordered && evaluate_ordered(plan, ordered, error);
+    profile_free(made);
+    return good;
+}

@@ -1,0 +1,301 @@
+#include "partitioner/evaluate/evaluate_holding.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/number.h"
+
+static uint64_t replicas_of(const struct scope *scope)
+{
+    return scope->stage->device_count;
+}
+
+static bool has_shard(const struct scope *scope, enum shard what)
+{
+    return replicas_of(scope) > 1 && scope->plan->holding.shard >= what;
+}
+
+static bool is_streamed(const struct scope *scope)
+{
+    const uint32_t window = scope->plan->holding.window;
+    return window && window < scope->end - scope->first;
+}
+
+bool evaluate_gathers(const struct scope *scope)
+{
+    return is_streamed(scope) || has_shard(scope, SHARD_WEIGHTS);
+}
+
+// A replica's part, as a tensor.
+static uint64_t part_of(const struct scope *scope, uint64_t bytes)
+{
+    const uint64_t replicas = replicas_of(scope);
+    return replicas > 1 ? round_to_256((bytes + replicas - 1) / replicas) : bytes;
+}
+
+static uint64_t weights_of(const struct scope *scope, uint32_t layer)
+{
+    return round_to_256(scope->profile->layers[layer].parameter_bytes);
+}
+
+static uint64_t parameters_of(const struct scope *scope, uint32_t layer)
+{
+    const char *type = scope->profile->dtype;
+    const uint64_t bytes = scope->profile->layers[layer].parameter_bytes;
+    return strstr(type, "64") ? bytes / 8 : strstr(type, "32") ? bytes / 4 : strstr(type, "8") ? bytes : bytes / 2;
+}
+
+static uint64_t adafactor_of(const struct profile_layer *layer)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < layer->shape_count; i++) {
+        const uint64_t rows = layer->shapes[i].rows, columns = layer->shapes[i].columns;
+        bytes += 4 * (rows > 1 && columns > 1 ? rows + columns : rows * columns);
+    }
+    return round_to_256(bytes);
+}
+
+static uint64_t state_of(const struct scope *scope, uint32_t layer)
+{
+    const uint64_t weights = weights_of(scope, layer), parameters = parameters_of(scope, layer);
+    switch (scope->plan->holding.optimizer) {
+    case OPTIMIZER_SGD:
+        return 0;
+    case OPTIMIZER_MOMENTUM:
+    case OPTIMIZER_LARS:
+        return weights;
+    case OPTIMIZER_ADAMW:
+    case OPTIMIZER_ADAM:
+    case OPTIMIZER_LAMB:
+        return 2 * weights;
+    case OPTIMIZER_ADAFACTOR:
+        return adafactor_of(&scope->profile->layers[layer]);
+    case OPTIMIZER_ADAM_8BIT:
+        return round_to_256(2 * parameters + 8 * ((parameters + 2047) / 2048));
+    case OPTIMIZER_SGD_MASTER:
+        return round_to_256(4 * parameters);
+    case OPTIMIZER_MOMENTUM_MASTER:
+        return round_to_256(8 * parameters);
+    case OPTIMIZER_ADAMW_MASTER:
+        return round_to_256(12 * parameters);
+    }
+    return 0;
+}
+
+static uint64_t all_weights(const struct scope *scope)
+{
+    uint64_t sum = 0;
+    for (uint32_t l = scope->first; l < scope->end; l++)
+        sum += weights_of(scope, l);
+    return sum;
+}
+
+static uint64_t all_states(const struct scope *scope)
+{
+    uint64_t sum = 0;
+    for (uint32_t l = scope->first; l < scope->end; l++)
+        sum += state_of(scope, l);
+    return sum;
+}
+
+// The most weights of so many layers in a row.
+static uint64_t most_in_a_row(const struct scope *scope, uint32_t layers)
+{
+    uint64_t most = 0;
+    for (uint32_t from = scope->first; from < scope->end; from++) {
+        uint64_t sum = 0;
+        for (uint32_t l = from; l < scope->end && l < from + layers; l++)
+            sum += weights_of(scope, l);
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+void evaluate_holding(const struct scope *scope, struct sizes *sizes)
+{
+    const struct holding *holding = &scope->plan->holding;
+    const uint64_t weights = all_weights(scope), states = all_states(scope);
+    const uint64_t largest = most_in_a_row(scope, 1);
+    sizes->weights = sizes->gradients = sizes->version = weights;
+    sizes->optimizer = has_shard(scope, SHARD_OPTIMIZER) ? part_of(scope, states) : states;
+    if (has_shard(scope, SHARD_GRADIENTS))
+        sizes->gradients = part_of(scope, weights) + largest;
+    if (has_shard(scope, SHARD_WEIGHTS)) {
+        sizes->version = part_of(scope, weights);
+        sizes->weights = sizes->version + largest;
+    }
+    if (is_streamed(scope))
+        sizes->weights = sizes->gradients = sizes->version = most_in_a_row(scope, holding->window);
+    if (holding->optimizer_on_host) {
+        const bool own = has_shard(scope, SHARD_OPTIMIZER) && !is_streamed(scope);
+        sizes->host = sizes->optimizer + 2 * (own ? part_of(scope, weights) : weights);
+        sizes->optimizer = 0;
+    }
+}
+
+// --- times --------------------------------------------------------------------------------
+
+// The device of a replica that messages go to and come from: the first of its group.
+static uint32_t first_of(const struct plan_stage *stage, size_t replica)
+{
+    return stage->devices[replica * plan_stage_group(stage)];
+}
+
+// The worst of the links between the stage's devices.
+static uint64_t link_time(const struct scope *scope, uint64_t bytes)
+{
+    const struct cluster *cluster = scope->plan->cluster;
+    uint64_t latency = 0, rate = UINT64_MAX;
+    for (size_t a = 0; a < replicas_of(scope); a++) {
+        for (size_t b = 0; b < a; b++) {
+            const size_t level = cluster_level_between(cluster, first_of(scope->stage, a), first_of(scope->stage, b));
+            const struct cluster_level *link = &cluster->levels[level];
+            latency = link->latency_ns > latency ? link->latency_ns : latency;
+            rate = link->bytes_per_second < rate ? link->bytes_per_second : rate;
+        }
+    }
+    return transfer_ns(bytes, rate, latency);
+}
+
+static uint64_t host_time(const struct scope *scope, uint64_t bytes)
+{
+    const struct cluster *cluster = scope->plan->cluster;
+    const uint64_t sharing = cluster->level_count ? cluster->levels[0].size : 1;
+    const uint64_t rate = cluster->host_bytes_per_second / sharing;
+    return transfer_ns(bytes, rate ? rate : 1, 0);
+}
+
+static void add_sharding(const struct scope *scope, struct added_times *times)
+{
+    const uint64_t weights = all_weights(scope);
+    const uint64_t exchange = link_time(scope, (replicas_of(scope) - 1) * part_of(scope, weights));
+    if (has_shard(scope, SHARD_WEIGHTS)) {
+        times->forward_ns += exchange;
+        times->backward_input_ns += exchange;
+        times->backward_ns += exchange;
+    } else {
+        times->step_ns += exchange;
+    }
+    if (has_shard(scope, SHARD_GRADIENTS)) {
+        times->backward_weight_ns += exchange;
+        times->backward_ns += exchange;
+    }
+}
+
+static void add_step(const struct scope *scope, struct added_times *times)
+{
+    const struct holding *holding = &scope->plan->holding;
+    uint64_t weights = all_weights(scope), states = all_states(scope);
+    if (has_shard(scope, SHARD_OPTIMIZER)) {
+        weights = part_of(scope, weights);
+        states = part_of(scope, states);
+    }
+    if (holding->step_rate)
+        times->step_ns += transfer_ns(3 * weights + 2 * states, holding->step_rate, 0);
+    if (holding->optimizer_on_host && !is_streamed(scope))
+        times->step_ns += 2 * host_time(scope, weights);
+}
+
+static bool holds(const struct plan_stage *stage, uint32_t layer)
+{
+    return stage->first <= layer && layer < stage->end;
+}
+
+static uint64_t way_between(const struct cluster *cluster, uint32_t a, uint32_t b, uint64_t bytes)
+{
+    const struct cluster_level *link = &cluster->levels[cluster_level_between(cluster, a, b)];
+    return a == b ? 0 : transfer_ns(bytes, link->bytes_per_second, link->latency_ns);
+}
+
+// Each layer that is tied to one of another stage sends its gradients there, and the other's come here.
+static uint64_t tied_time(const struct scope *scope)
+{
+    const struct plan *plan = scope->plan;
+    uint64_t time = 0;
+    for (size_t i = 0; i < scope->profile->tied_count; i++) {
+        const struct edge pair = scope->profile->tied[i];
+        for (size_t s = 0; s < plan->stage_count; s++) {
+            const struct plan_stage *other = &plan->stages[s];
+            const bool apart = other != scope->stage
+                && ((holds(scope->stage, pair.from) && holds(other, pair.to))
+                    || (holds(scope->stage, pair.to) && holds(other, pair.from)));
+            const uint64_t from = weights_of(scope, pair.from), to = weights_of(scope, pair.to);
+            uint64_t slowest = 0;
+            for (size_t a = 0; apart && a < replicas_of(scope); a++) {
+                for (size_t b = 0; b < other->device_count; b++) {
+                    const uint64_t way = way_between(plan->cluster, first_of(scope->stage, a), first_of(other, b),
+                                                     from > to ? from : to);
+                    slowest = way > slowest ? way : slowest;
+                }
+            }
+            time += slowest;
+        }
+    }
+    return time;
+}
+
+struct added_times evaluate_added_times(const struct scope *scope, const struct sizes *sizes)
+{
+    struct added_times times = { 0 };
+    const uint64_t weights = all_weights(scope);
+    if (weights && has_shard(scope, SHARD_OPTIMIZER))
+        add_sharding(scope, &times);
+    if (weights)
+        add_step(scope, &times);
+    times.step_ns += tied_time(scope);
+    if (is_streamed(scope)) {
+        times.forward_ns += host_time(scope, weights);
+        times.backward_ns += 2 * host_time(scope, weights);
+        times.backward_input_ns += host_time(scope, weights);
+        times.backward_weight_ns += host_time(scope, weights);
+    }
+    if (scope->plan->holding.activations_on_host) {
+        const uint64_t way = host_time(scope, sizes->kept + sizes->kept_through);
+        times.forward_ns += way;
+        times.backward_ns += way;
+        times.backward_input_ns += way;
+        times.backward_weight_ns += way;
+    }
+    return times;
+}
+
+// Each copy gets the gradients of all others, or its part of them, over the slowest of
+// their links.
+uint64_t evaluate_reduce_time(const struct scope *scope)
+{
+    const struct cluster *cluster = scope->plan->cluster;
+    const uint64_t weights = all_weights(scope);
+    const uint64_t bytes = has_shard(scope, SHARD_OPTIMIZER) ? part_of(scope, weights) : weights;
+    uint64_t slowest = 0;
+    for (size_t a = 0; a < replicas_of(scope); a++) {
+        for (size_t b = 0; b < replicas_of(scope); b++) {
+            if (a == b || (weights && has_shard(scope, SHARD_GRADIENTS)))
+                continue;
+            const size_t level = cluster_level_between(cluster, first_of(scope->stage, a), first_of(scope->stage, b));
+            const struct cluster_level *link = &cluster->levels[level];
+            const uint64_t ns = transfer_ns((replicas_of(scope) - 1) * bytes, link->bytes_per_second, link->latency_ns);
+            slowest = ns > slowest ? ns : slowest;
+        }
+    }
+    return slowest;
+}
+
+// --- the host -----------------------------------------------------------------------------
+
+bool evaluate_host(const struct plan *plan, struct error *error)
+{
+    const struct cluster *cluster = plan->cluster;
+    const size_t in_machine = cluster->level_count ? cluster->levels[0].size : 1;
+    for (size_t machine = 0; machine * in_machine < cluster->device_count; machine++) {
+        uint64_t bytes = 0;
+        for (size_t s = 0; s < plan->stage_count; s++)
+            for (size_t i = 0; i < plan_stage_seats(&plan->stages[s]); i++)
+                if (plan->stages[s].devices[i] / in_machine == machine)
+                    bytes = add_clamped(bytes, plan->stages[s].memory.host_bytes);
+        if (bytes > 0 && bytes > cluster->host_memory_bytes)
+            return error_set_kind(error, ERROR_ANSWER,
+                                  "machine %zu: its stages leave %" PRIu64 " bytes with their host, which has %" PRIu64,
+                                  machine, bytes, cluster->host_memory_bytes);
+    }
+    return true;
+}

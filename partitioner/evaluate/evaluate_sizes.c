@@ -1,0 +1,173 @@
+#include "partitioner/evaluate/evaluate_sizes.h"
+
+#include "common/number.h"
+#include "partitioner/evaluate/evaluate_holding.h"
+
+static size_t edge_count(const struct profile *profile)
+{
+    return profile->is_chain ? profile->layer_count - 1 : profile->edge_count;
+}
+
+static struct edge edge_at(const struct profile *profile, size_t i)
+{
+    return profile->is_chain ? (struct edge){ (uint32_t)i, (uint32_t)i + 1 } : profile->edges[i];
+}
+
+static bool is_inside(const struct scope *scope, uint32_t layer)
+{
+    return scope->first <= layer && layer < scope->end;
+}
+
+// The number of the segment that holds a layer, or -1.
+static int segment_of(const struct scope *scope, uint32_t layer)
+{
+    for (size_t i = 0; i < scope->stage->recompute_count; i++)
+        if (scope->stage->recompute[i].first <= layer && layer < scope->stage->recompute[i].end)
+            return (int)i;
+    return -1;
+}
+
+static bool needs_input(const struct scope *scope, uint32_t layer)
+{
+    return scope->profile->layers[layer].input_kept != INPUT_KEPT_NONE;
+}
+
+static uint64_t output_of(const struct scope *scope, uint32_t layer)
+{
+    return round_to_256(scope->profile->layers[layer].output_bytes);
+}
+
+// Whether the output of `layer` is read by some layer from `from` on.
+static bool is_read_from(const struct profile *profile, uint32_t layer, uint32_t from)
+{
+    for (size_t i = 0; i < edge_count(profile); i++)
+        if (edge_at(profile, i).from == layer && edge_at(profile, i).to >= from)
+            return true;
+    return false;
+}
+
+static uint64_t crossing(const struct scope *scope, uint32_t cut)
+{
+    uint64_t sum = 0;
+    for (uint32_t q = 0; q < cut; q++)
+        if (is_read_from(scope->profile, q, cut))
+            sum = add_clamped(sum, output_of(scope, q));
+    return sum;
+}
+
+enum reading { READ_KEPT, READ_HELD };
+
+// Whether a layer of the stage reads the output of `layer` in such a way that it
+// stays until the backward (kept), or from I to W inside a segment (held).
+static bool is_read_so(const struct scope *scope, uint32_t layer, enum reading reading)
+{
+    for (size_t i = 0; i < edge_count(scope->profile); i++) {
+        const struct edge edge = edge_at(scope->profile, i);
+        if (edge.from != layer || !is_inside(scope, edge.to))
+            continue;
+        const int reader = segment_of(scope, edge.to), own = segment_of(scope, layer);
+        const bool needed = needs_input(scope, edge.to);
+        if (reading == READ_HELD && reader >= 0 && reader == own && needed)
+            return true;
+        if (reading == READ_KEPT && (reader < 0 ? needed : reader != own))
+            return true;
+    }
+    return false;
+}
+
+// Whether the output of `made` must be there while `layer` runs.
+static bool is_alive(const struct scope *scope, uint32_t made, uint32_t layer)
+{
+    bool read = false;
+    for (size_t i = 0; i < edge_count(scope->profile); i++) {
+        const struct edge edge = edge_at(scope->profile, i);
+        read |= edge.from == made;
+        if (edge.from == made && is_inside(scope, edge.to) && made <= layer && layer <= edge.to)
+            return true;
+    }
+    return !read && made == layer;
+}
+
+static uint64_t alive(const struct scope *scope, uint32_t layer, uint32_t made_before)
+{
+    uint64_t sum = 0;
+    for (uint32_t q = scope->first; q < made_before; q++)
+        if (is_alive(scope, q, layer))
+            sum = add_clamped(sum, output_of(scope, q));
+    return sum;
+}
+
+static uint64_t workspace_at(const struct scope *scope, uint32_t layer)
+{
+    const struct profile_layer *own = &scope->profile->layers[layer];
+    const uint64_t around = alive(scope, layer, layer + 1);
+    const uint64_t forward = add_clamped(round_to_256(own->workspace_bytes), around);
+    uint64_t backward = add_clamped(round_to_256(own->backward_workspace_bytes), around);
+    uint64_t again = 0;
+    const int number = segment_of(scope, layer);
+    if (number >= 0) {
+        const struct segment segment = scope->stage->recompute[number];
+        uint64_t data = 0;
+        for (uint32_t l = segment.first; l < segment.end && evaluate_gathers(scope); l++)
+            data = add_clamped(data, round_to_256(scope->profile->layers[l].parameter_bytes));
+        for (uint32_t l = segment.first; l < segment.end; l++)
+            data = add_clamped(data, add_clamped(round_to_256(scope->profile->layers[l].saved_bytes),
+                                                 output_of(scope, l)));
+        backward = add_clamped(backward, data);
+        again = add_clamped(data, round_to_256(own->workspace_bytes));
+        if (segment.end < scope->end)
+            again = add_clamped(again, alive(scope, segment.end, segment.end));
+    }
+    const uint64_t more = backward > again ? backward : again;
+    return forward > more ? forward : more;
+}
+
+static enum input_life life_of_input(const struct scope *scope)
+{
+    enum input_life life = INPUT_UNTIL_F;
+    for (size_t i = 0; i < edge_count(scope->profile); i++) {
+        const struct edge edge = edge_at(scope->profile, i);
+        if (edge.from >= scope->first || !is_inside(scope, edge.to))
+            continue;
+        if (needs_input(scope, edge.to))
+            return INPUT_UNTIL_W;
+        if (segment_of(scope, edge.to) >= 0)
+            life = INPUT_UNTIL_I;
+    }
+    return life;
+}
+
+struct sizes evaluate_sizes(const struct scope *scope)
+{
+    struct sizes sizes = { .input = crossing(scope, scope->first), .output = crossing(scope, scope->end),
+                           .life = life_of_input(scope) };
+    evaluate_holding(scope, &sizes);
+    for (uint32_t l = scope->first; l < scope->end; l++) {
+        const struct profile_layer *layer = &scope->profile->layers[l];
+        sizes.held = add_clamped(sizes.held, round_to_256(layer->held_for_weight_bytes));
+        if (segment_of(scope, l) < 0)
+            sizes.kept = add_clamped(sizes.kept, round_to_256(layer->saved_bytes));
+        if (is_read_so(scope, l, READ_KEPT))
+            sizes.kept_through = add_clamped(sizes.kept_through, output_of(scope, l));
+        if (is_read_so(scope, l, READ_HELD))
+            sizes.held = add_clamped(sizes.held, output_of(scope, l));
+        const uint64_t workspace = workspace_at(scope, l);
+        sizes.transient = workspace > sizes.transient ? workspace : sizes.transient;
+    }
+    return sizes;
+}
+
+struct sizes evaluate_part(struct sizes sizes, uint32_t splits)
+{
+    sizes.kept = round_to_256((sizes.kept + splits - 1) / splits);
+    sizes.kept_through = round_to_256((sizes.kept_through + splits - 1) / splits);
+    sizes.held = round_to_256((sizes.held + splits - 1) / splits);
+    sizes.input = round_to_256((sizes.input + splits - 1) / splits);
+    sizes.output = round_to_256((sizes.output + splits - 1) / splits);
+    return sizes;
+}
+
+bool evaluate_is_recomputed(const struct scope *scope, uint32_t layer)
+{
+    return segment_of(scope, layer) >= 0;
+}

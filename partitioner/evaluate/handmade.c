@@ -1,0 +1,598 @@
+#include "partitioner/evaluate/handmade.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "partitioner/evaluate/reprice.h"
+#include "partitioner/holding_document.h"
+#include "partitioner/search/search_problem.h"
+
+#define NEWEST_VERSION 3
+#define MOST_COUNT (1 << 20)
+#define MOST_LINES 20
+
+// --- the head ---------------------------------------------------------------------------
+
+static void read_schedule(struct json *root, struct handmade *handmade)
+{
+    struct json place = json_object(root, "schedule");
+    const char *name = json_string(&place, "name");
+    if (strlen(name) >= sizeof handmade->schedule)
+        json_refuse_key(&place, "name", "is longer than %zu bytes", sizeof handmade->schedule - 1);
+    else
+        memcpy(handmade->schedule, name, strlen(name) + 1);
+    if (json_has(&place, "weights"))
+        json_string(&place, "weights");
+    if (json_has(&place, "ranks"))
+        handmade->ranks = (uint32_t)json_u64(&place, "ranks", 1, 4096);
+    if (json_has(&place, "chunks"))
+        handmade->chunks = (uint32_t)json_u64(&place, "chunks", 1, 1024);
+    if (json_has(&place, "micro_batches"))
+        handmade->micro_batches = (uint32_t)json_u64(&place, "micro_batches", 1, 1 << 20);
+    json_end(&place);
+}
+
+static bool read_head(struct handmade *handmade, struct error *error)
+{
+    struct json root = json_root(handmade->document);
+    if (json_has(&root, "format"))
+        json_format(&root, "weir.plan", NEWEST_VERSION);
+    if (json_has(&root, "schedule"))
+        read_schedule(&root, handmade);
+    if (json_has(&root, "optimizer")) {
+        handmade->has_holding = true;
+        holding_read(&root, NEWEST_VERSION, NEWEST_VERSION, &handmade->holding);
+    }
+    if (json_has(&root, "cluster")) {
+        struct json place = json_object(&root, "cluster");
+        handmade->cluster = json_ok(handmade->document, error) ? cluster_read_part(&place, error) : NULL;
+        if (!handmade->cluster)
+            return false;
+    }
+    if (json_has(&root, "order"))
+        json_refuse_key(&root, "order", "a plan made by hand has its layers in the order of the profile");
+    static const char *const others[] = { "profile", "stages", "predicted", "certificate", "notes" };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        json_has(&root, others[i]);
+    json_end(&root);
+    return json_ok(handmade->document, error);
+}
+
+// A whole plan says everything, and is read as one.
+static void take_whole(struct handmade *handmade, struct plan *whole)
+{
+    handmade->whole = whole;
+    snprintf(handmade->schedule, sizeof handmade->schedule, "%s", whole->schedule);
+    handmade->ranks = whole->ranks;
+    handmade->chunks = whole->chunks;
+    handmade->micro_batches = whole->micro_batches;
+    handmade->has_holding = true;
+    handmade->holding = whole->holding;
+    handmade->cluster = whole->cluster;
+}
+
+struct handmade *handmade_read(const char *text, size_t length, const char *name, struct error *error)
+{
+    struct handmade *handmade = calloc(1, sizeof *handmade);
+    if (!handmade) {
+        error_no_memory(error, "a plan");
+        return NULL;
+    }
+    handmade->document = json_parse(text, length, name, error);
+    struct error why = { 0 };
+    struct plan *whole = handmade->document ? plan_read(text, length, name, &why) : NULL;
+    bool good = handmade->document && (whole || why.kind != ERROR_MACHINE || error_no_memory(error, "a plan"));
+    if (whole)
+        take_whole(handmade, whole);
+    else
+        good = good && read_head(handmade, error);
+    if (good)
+        return handmade;
+    handmade_free(handmade);
+    return NULL;
+}
+
+struct handmade *handmade_load(const char *path, struct error *error)
+{
+    size_t length;
+    char *text = text_load(path, &length, error);
+    struct handmade *handmade = text ? handmade_read(text, length, path, error) : NULL;
+    free(text);
+    return handmade;
+}
+
+void handmade_free(struct handmade *handmade)
+{
+    if (!handmade)
+        return;
+    if (!handmade->whole)
+        cluster_free(handmade->cluster);
+    plan_free(handmade->whole);
+    json_free(handmade->document);
+    free(handmade);
+}
+
+// --- layers -----------------------------------------------------------------------------
+
+struct making {
+    const struct search_request *request;
+    const struct profile *profile;
+    struct plan *plan;
+    uint32_t next;      // the first layer that is on no stage yet
+    bool has_devices;   // whether stage 0 says its own
+};
+
+static uint32_t find_layer(const struct profile *profile, const char *name)
+{
+    uint32_t at = 0;
+    while (at < profile->layer_count && strcmp(profile->layers[at].name, name) != 0)
+        at++;
+    return at;
+}
+
+// The stages before `stage` and [first, next) of it hold the layers up to `next`: what is wrong with this one.
+static void refuse_layer(const struct making *making, size_t stage, uint32_t first, struct json *item, const char *name)
+{
+    const struct profile *profile = making->profile;
+    const uint32_t at = find_layer(profile, name);
+    if (at == profile->layer_count)
+        json_refuse(item, "the profile has no layer \"%.60s\"", name);
+    else if (at >= first && at < making->next)
+        json_refuse(item, "layer \"%.60s\" is on this stage already", name);
+    else if (at < making->next) {
+        size_t other = 0;
+        while (other < stage && at >= making->plan->stages[other].end)
+            other++;
+        json_refuse(item, "layer \"%.60s\" is on stage %zu already", name, other);
+    } else
+        json_refuse(item, "layer \"%.60s\" comes after \"%.60s\" in the profile, which is on no stage yet", name,
+                    profile->layers[making->next].name);
+}
+
+static void read_names(struct making *making, size_t stage, struct json *names)
+{
+    const uint32_t first = making->next;
+    struct json item;
+    while (json_next(names, &item)) {
+        const char *name = json_item_string(&item);
+        const bool is_next = making->next < making->profile->layer_count
+                          && strcmp(making->profile->layers[making->next].name, name) == 0;
+        if (is_next)
+            making->next++;
+        else
+            refuse_layer(making, stage, first, &item, name);
+    }
+}
+
+static void take_count(struct making *making, struct json *place)
+{
+    const uint64_t count = json_item_u64(place, 0, MOST_COUNT), left = making->profile->layer_count - making->next;
+    if (count > left)
+        json_refuse(place, "%llu layers, but only %llu are left of the profile's %zu", (unsigned long long)count,
+                    (unsigned long long)left, making->profile->layer_count);
+    else
+        making->next += (uint32_t)count;
+}
+
+// The names of a stage's layers, or how many there are.
+static void read_layers(struct making *making, size_t stage, struct json *object)
+{
+    struct json key;
+    while (json_next_key(object, &key)) {
+        if (strcmp(key.key, "layers") != 0)
+            continue;
+        if (json_kind(&key) == JSON_ARRAY)
+            read_names(making, stage, &key);
+        else
+            take_count(making, &key);
+        return;
+    }
+    json_refuse_key(object, "layers", "is missing: the names of the stage's layers, or how many there are");
+}
+
+// --- recomputation ----------------------------------------------------------------------
+
+// Layers by their names that follow each other, behind `from`.
+static void read_segment(const struct making *making, struct json *names, uint32_t from, uint32_t end,
+                         struct segment *segment)
+{
+    struct json item;
+    *segment = (struct segment){ from, from };
+    if (json_count(names) == 0)
+        json_refuse(names, "is empty");
+    for (bool begun = false; json_next(names, &item); begun = true) {
+        const char *name = json_item_string(&item);
+        const uint32_t at = find_layer(making->profile, name);
+        if (at < segment->end || at >= end || (begun && at != segment->end))
+            json_refuse(&item, "layer \"%.60s\" does not follow what is named before it in this stage", name);
+        if (!begun)
+            segment->first = at;
+        segment->end = at + 1;
+    }
+}
+
+static size_t each_alone(struct segment *segments, uint32_t first, uint64_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        segments[i] = (struct segment){ first + i, first + i + 1 };
+    return count;
+}
+
+// Segments, each the names of its layers; or how many layers at the front of the stage are run
+// again, each alone. There is room for one segment more than layers, which is refused.
+static size_t read_segments(const struct making *making, struct json *place, uint32_t first, struct segment *segments)
+{
+    if (json_kind(place) != JSON_ARRAY) {
+        const uint64_t layers = making->next - first, count = json_item_u64(place, 0, MOST_COUNT);
+        if (count > layers)
+            json_refuse(place, "%llu layers are to be run again, but the stage has %llu", (unsigned long long)count,
+                        (unsigned long long)layers);
+        return count > layers ? 0 : each_alone(segments, first, count);
+    }
+    struct json item;
+    size_t count = 0;
+    uint32_t from = first;
+    while (count <= making->next - first && json_next(place, &item)) {
+        read_segment(making, &item, from, making->next, &segments[count]);
+        from = segments[count++].end;
+    }
+    return count;
+}
+
+// --- devices ----------------------------------------------------------------------------
+
+// [0, 1], or [[0], [1]] as plans are written.
+static size_t read_devices(const struct making *making, struct json *place, uint32_t *devices)
+{
+    const size_t most = making->request->cluster->device_count;
+    struct json item, inner;
+    size_t count = 0;
+    if (json_kind(place) == JSON_ARRAY && json_count(place) == 0)
+        json_refuse(place, "is empty, but a stage is on some device");
+    while (json_next(place, &item)) {
+        const bool is_group = json_kind(&item) == JSON_ARRAY;
+        if (is_group && json_count(&item) != 1)
+            json_refuse(&item, "holds %zu devices; a group has one", json_count(&item));
+        if (is_group && !json_next(&item, &inner))
+            continue;
+        struct json *number = is_group ? &inner : &item;
+        const uint64_t device = json_item_u64(number, 0, MOST_COUNT);
+        if (device >= most)
+            json_refuse(number, "device %llu is not in the cluster (0 to %zu)", (unsigned long long)device, most - 1);
+        else if (count < most)
+            devices[count++] = (uint32_t)device;
+        else
+            json_refuse(place, "holds more devices than the cluster");
+    }
+    return count;
+}
+
+// The request's devices in a row, for each stage as many as it has replicas.
+static bool deal_devices(struct making *making, uint32_t *devices, struct error *error)
+{
+    const struct search_request *request = making->request;
+    if (request->stages != making->plan->stage_count)
+        return error_set(error, "--replicas: has %u numbers, but there are %zu stages", request->stages,
+                         making->plan->stage_count);
+    bool good = true;
+    for (uint32_t s = 0, rank = 0; good && s < request->stages; rank += request->replicas[s++])
+        good = plan_set_devices(making->plan, s, &devices[rank], request->replicas[s], error);
+    return good;
+}
+
+// The schedule says which ranks hold which stages.
+static bool place_devices(struct making *making, const uint32_t *devices, struct error *error)
+{
+    const struct search_request *request = making->request;
+    struct schedule *order =
+        schedule_generate(request->schedule, request->ranks, making->plan->chunks, request->micro_batches, error);
+    if (order && order->stages != making->plan->stage_count)
+        error_set(error, "there are %zu stages, but %s has %u on %u ranks", making->plan->stage_count,
+                  request->schedule, order->stages, request->ranks);
+    struct placement *placement =
+        order && order->stages == making->plan->stage_count ? placement_read(order, error) : NULL;
+    bool good = placement != NULL;
+    for (uint32_t c = 0; good && c < placement->copy_at[placement->stages]; c++)
+        placement->copies[c] = devices[placement->copies[c]];
+    for (uint32_t s = 0; good && s < placement->stages; s++)
+        good = plan_set_devices(making->plan, s, &placement->copies[placement->copy_at[s]],
+                                placement_copies(placement, s), error);
+    placement_free(placement);
+    schedule_free(order);
+    return good;
+}
+
+// Rank r is device r, or the one that the request names for it.
+static bool give_devices(struct making *making, struct error *error)
+{
+    const struct search_request *request = making->request;
+    uint32_t *devices = calloc(request->ranks + 1, sizeof devices[0]);
+    if (!devices)
+        return error_no_memory(error, "the devices of a plan");
+    for (uint32_t r = 0; r < request->ranks; r++)
+        devices[r] = request->devices ? request->devices[r] : r;
+    const bool good = request->replicas ? deal_devices(making, devices, error) : place_devices(making, devices, error);
+    free(devices);
+    return good;
+}
+
+// --- the whole --------------------------------------------------------------------------
+
+// Where the stages leave layers out, none is dropped in silence.
+static bool all_layers_are_placed(const struct making *making, const char *name, struct error *error)
+{
+    const struct profile *profile = making->profile;
+    const size_t left = profile->layer_count - making->next;
+    if (left == 0)
+        return true;
+    return error_set(error, "%s: %zu of the profile's %zu layers %s on no stage, \"%.60s\" %s", name, left,
+                     profile->layer_count, left == 1 ? "is" : "are", profile->layers[making->next].name,
+                     left == 1 ? "alone" : "first");
+}
+
+// A plan cuts where the profile lets it.
+static bool cuts_are_allowed(const struct making *making, struct error *error)
+{
+    const struct profile *profile = making->profile;
+    for (size_t s = 0; s + 1 < making->plan->stage_count; s++) {
+        const uint32_t end = making->plan->stages[s].end;
+        if (end > 0 && end < profile->layer_count && !profile_can_cut_after(profile, end - 1))
+            return error_set(error, "stage %zu ends after layer \"%.60s\", where the profile forbids a cut"
+                             " (no_cut_after)", s, profile->layers[end - 1].name);
+        for (size_t i = 0; i < profile->tied_count && !making->request->holding.tied_apart; i++)
+            if (profile->tied[i].from < end && end <= profile->tied[i].to)
+                return error_set(error,
+                                 "stage %zu ends between the layers \"%.60s\" and \"%.60s\", which are tied: without"
+                                 " --tied apart they must be on one stage",
+                                 s, profile->layers[profile->tied[i].from].name,
+                                 profile->layers[profile->tied[i].to].name);
+    }
+    return true;
+}
+
+static bool begin(struct making *making, size_t stages, const struct search_request *request, struct error *error)
+{
+    *making = (struct making){ .request = request, .profile = request->profile };
+    if (!search_check(request, error))
+        return false;
+    const struct generator *generator = generator_find(request->schedule, error);
+    making->plan = generator ? search_begin_plan(request, stages, error) : NULL;
+    if (making->plan && !making->plan->chunks)
+        making->plan->chunks = generator->usual_chunks;
+    return making->plan != NULL;
+}
+
+static struct plan *end(struct making *making, bool good, struct error *error)
+{
+    good = good && cuts_are_allowed(making, error) && (making->has_devices || give_devices(making, error))
+        && plan_price(making->plan, making->profile, error);
+    if (good)
+        return making->plan;
+    plan_free(making->plan);
+    return NULL;
+}
+
+// Keys that hold what is compared, and the place in the order of stages.
+static void pass_over(struct json *object)
+{
+    static const char *const others[] = {
+        "stage", "first", "end", "layers", "costs", "memory", "recompute", "devices"
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        json_has(object, others[i]);
+    if (json_has(object, "variant") && !json_null(object, "variant"))
+        json_refuse_key(object, "variant", "is not null; a plan made by hand has no variants");
+    json_end(object);
+}
+
+static bool read_stage(struct making *making, size_t s, struct json *object, struct segment *segments,
+                       uint32_t *devices, struct error *error)
+{
+    json_item_object(object);
+    pass_over(object);
+    const uint32_t first = making->next;
+    struct json walk = *object, key;
+    read_layers(making, s, &walk);
+    size_t count = 0, device_count = 0;
+    for (walk = *object; json_next_key(&walk, &key);) {
+        if (strcmp(key.key, "recompute") == 0)
+            count = read_segments(making, &key, first, segments);
+        if (strcmp(key.key, "devices") == 0)
+            device_count = read_devices(making, &key, devices);
+    }
+    if (s == 0)
+        making->has_devices = device_count > 0;
+    else if (making->has_devices != (device_count > 0))
+        json_refuse(object, "%s devices of its own, unlike stage 0", device_count > 0 ? "has" : "has no");
+    return json_ok(object->document, error)
+        && plan_set_stage(making->plan, s, making->profile, (struct segment){ first, making->next }, 0, segments,
+                          count, error)
+        && (device_count == 0 || plan_set_devices(making->plan, s, devices, device_count, error));
+}
+
+static bool read_stages(struct making *making, struct json *stages, struct error *error)
+{
+    struct segment *segments = calloc(making->profile->layer_count + 1, sizeof segments[0]);
+    uint32_t *devices = calloc(making->request->cluster->device_count + 1, sizeof devices[0]);
+    bool good = (segments && devices) || error_no_memory(error, "a plan");
+    struct json item;
+    for (size_t s = 0; good && json_next(stages, &item); s++)
+        good = read_stage(making, s, &item, segments, devices, error);
+    free(segments);
+    free(devices);
+    return good;
+}
+
+struct plan *handmade_plan(struct handmade *handmade, const struct search_request *request, struct error *error)
+{
+    if (handmade->whole)
+        return plan_reprice(handmade->whole, request, error);
+    struct json root = json_root(handmade->document), stages = json_array(&root, "stages");
+    const size_t count = json_count(&stages);
+    if (stages.node && (count == 0 || count > MOST_COUNT))
+        json_refuse(&stages, "holds %zu stages", count);
+    struct making making;
+    if (!json_ok(handmade->document, error) || !begin(&making, count, request, error))
+        return NULL;
+    const bool good = read_stages(&making, &stages, error) && all_layers_are_placed(&making, "stages", error);
+    return end(&making, good, error);
+}
+
+// --- counts -----------------------------------------------------------------------------
+
+// The list as a document, whatever brackets it has.
+static struct json_document *parse_counts(const char *text, const char *name, struct error *error)
+{
+    struct text whole = { 0 };
+    text_add(&whole, text[strspn(text, " ")] == '[' ? "%s" : "[%s]", text);
+    struct json_document *document = NULL;
+    if (whole.failed)
+        error_no_memory(error, name);
+    else
+        document = json_parse(whole.data, whole.length, name, error);
+    text_clear(&whole);
+    return document;
+}
+
+static bool read_counts(struct making *making, struct json *cuts, struct json *recompute, struct error *error)
+{
+    struct segment *segments = calloc(making->profile->layer_count + 1, sizeof segments[0]);
+    bool good = segments || error_no_memory(error, "a plan");
+    struct json item;
+    for (size_t s = 0; good && json_next(cuts, &item); s++) {
+        const uint32_t first = making->next;
+        take_count(making, &item);
+        good = json_ok(cuts->document, error);
+        size_t count = 0;
+        if (good && recompute && json_next(recompute, &item)) {
+            count = read_segments(making, &item, first, segments);
+            good = json_ok(recompute->document, error);
+        }
+        good = good && plan_set_stage(making->plan, s, making->profile, (struct segment){ first, making->next }, 0,
+                                      segments, count, error);
+    }
+    free(segments);
+    return good;
+}
+
+static struct plan *make_counted(struct json_document *cuts, struct json_document *recompute,
+                                 const struct search_request *request, struct error *error)
+{
+    struct json stages = json_root(cuts), again = { 0 };
+    json_item_array(&stages);
+    const size_t count = json_count(&stages);
+    if (count == 0)
+        json_refuse(&stages, "how many layers each stage has, such as [9,9,9,10]");
+    if (recompute) {
+        again = json_root(recompute);
+        json_item_array(&again);
+        if (json_count(&again) != count)
+            json_refuse(&again, "has %zu numbers, but there are %zu stages", json_count(&again), count);
+    }
+    struct making making;
+    if (!json_ok(cuts, error) || (recompute && !json_ok(recompute, error)) || !begin(&making, count, request, error))
+        return NULL;
+    const bool good = read_counts(&making, &stages, recompute ? &again : NULL, error)
+                   && all_layers_are_placed(&making, "--cuts", error);
+    return end(&making, good, error);
+}
+
+struct plan *handmade_count(const char *cuts, const char *recompute, const struct search_request *request,
+                            struct error *error)
+{
+    struct json_document *stages = parse_counts(cuts, "--cuts", error), *again = NULL;
+    if (stages && recompute)
+        again = parse_counts(recompute, "--recompute", error);
+    struct plan *plan = stages && (!recompute || again) ? make_counted(stages, again, request, error) : NULL;
+    json_free(again);
+    json_free(stages);
+    return plan;
+}
+
+// --- what the document says besides -------------------------------------------------------
+
+struct differences {
+    struct text *text;
+    size_t count;
+};
+
+static void compare(struct differences *differences, struct json *said, struct json *found, const char *path);
+
+static void compare_numbers(struct differences *differences, struct json *said, struct json *found, const char *path)
+{
+    const double a = json_item_fraction(said), b = json_item_fraction(found);
+    const bool is_whole = a == floor(a) && b == floor(b);
+    if (a == b || (!is_whole && fabs(a - b) <= 0.0000011))
+        return;
+    if (differences->count++ < MOST_LINES)
+        text_add(differences->text, is_whole ? "%s: the document says %.0f, it is %.0f\n"
+                                             : "%s: the document says %.6f, it is %.6f\n", path, a, b);
+}
+
+// Keys that only one of them has say nothing.
+static void compare_objects(struct differences *differences, struct json *said, struct json *found, const char *path)
+{
+    struct json key, other;
+    while (json_next_key(said, &key)) {
+        struct json walk = *found;
+        while (json_next_key(&walk, &other)) {
+            if (strcmp(key.key, other.key) != 0)
+                continue;
+            char longer[200];
+            snprintf(longer, sizeof longer, "%s%s%s", path, *path ? "." : "", key.key);
+            compare(differences, &key, &other, longer);
+        }
+    }
+}
+
+static void compare(struct differences *differences, struct json *said, struct json *found, const char *path)
+{
+    const enum json_kind kind = json_kind(said);
+    if (kind != json_kind(found))
+        return;
+    if (kind == JSON_NUMBER)
+        compare_numbers(differences, said, found, path);
+    if (kind == JSON_OBJECT)
+        compare_objects(differences, said, found, path);
+    struct json a, b;
+    for (size_t i = 0; kind == JSON_ARRAY && json_next(said, &a) && json_next(found, &b); i++) {
+        char longer[200];
+        snprintf(longer, sizeof longer, "%s[%zu]", path, i);
+        compare(differences, &a, &b, longer);
+    }
+}
+
+// Stages and what is predicted; the certificate is about another search.
+static void compare_documents(struct differences *differences, struct json_document *said,
+                              struct json_document *found)
+{
+    struct json a = json_root(said), key, other;
+    while (json_next_key(&a, &key)) {
+        if (strcmp(key.key, "stages") != 0 && strcmp(key.key, "predicted") != 0)
+            continue;
+        struct json b = json_root(found);
+        while (json_next_key(&b, &other))
+            if (strcmp(key.key, other.key) == 0)
+                compare(differences, &key, &other, key.key);
+    }
+    if (differences->count > MOST_LINES)
+        text_add(differences->text, "and %zu more\n", differences->count - MOST_LINES);
+}
+
+bool handmade_compare(struct handmade *handmade, const struct plan *plan, struct text *text, struct error *error)
+{
+    struct text written = { 0 };
+    plan_write(plan, &written);
+    struct json_document *found =
+        written.failed ? NULL : json_parse(written.data, written.length, "the plan", error);
+    const bool good = found || error_no_memory(error, "a plan");
+    struct differences differences = { .text = text };
+    if (good)
+        compare_documents(&differences, handmade->document, found);
+    json_free(found);
+    text_clear(&written);
+    return good;
+}

@@ -1,0 +1,222 @@
+#include "partitioner/evaluate/reprice.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "partitioner/predict.h"
+#include "partitioner/search/search_problem.h"
+#include "profiler/profile_reorder.h"
+
+// --- pricing --------------------------------------------------------------------------
+
+static void claim_nothing(struct plan *plan, const char *why)
+{
+    plan->certificate = (struct certificate){ .objective = "iteration_ns", .value_ns = plan->iteration_ns,
+                                              .by = BY_ENUMERATION, .gap = plan->iteration_ns > 0 };
+    snprintf(plan->certificate.stopped, sizeof plan->certificate.stopped, "%s", why);
+}
+
+bool plan_price(struct plan *plan, const struct profile *profile, struct error *error)
+{
+    if (!plan_predict(plan, profile, error))
+        return false;
+    claim_nothing(plan, "nothing was searched");
+    return true;
+}
+
+static uint32_t find_layer(const struct profile *profile, const char *name)
+{
+    uint32_t at = 0;
+    while (at < profile->layer_count && strcmp(profile->layers[at].name, name) != 0)
+        at++;
+    return at;
+}
+
+// The profile's layer at each place of the plan, by its name. `seen` has room for all, and
+// is false.
+static bool fill_order(const struct plan *plan, const struct profile *profile, uint32_t *order, bool *seen,
+                       struct error *error)
+{
+    uint32_t at = 0;
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        for (uint32_t i = 0; i < stage->end - stage->first; i++, at++) {
+            const uint32_t layer = find_layer(profile, stage->layers[i]);
+            if (layer == profile->layer_count)
+                return error_set(error, "the profile has no layer \"%.60s\", which the plan has on stage %zu",
+                                 stage->layers[i], s);
+            if (seen[layer])
+                return error_set(error, "the plan has layer \"%.60s\" twice", stage->layers[i]);
+            seen[layer] = true;
+            order[at] = layer;
+        }
+    }
+    for (uint32_t layer = 0; layer < profile->layer_count; layer++)
+        if (!seen[layer])
+            return error_set(error, "layer \"%.60s\" of the profile is on no stage of the plan",
+                             profile->layers[layer].name);
+    return true;
+}
+
+// Takes an order that is more than the profile's own.
+static bool give_order(struct plan *to, const struct plan *from, const struct profile *profile, struct error *error)
+{
+    uint32_t *order = calloc(profile->layer_count + 1, sizeof order[0]);
+    bool *seen = calloc(profile->layer_count + 1, sizeof seen[0]);
+    const bool good = order && seen ? fill_order(from, profile, order, seen, error) : error_no_memory(error, "a plan");
+    free(seen);
+    uint32_t same = 0;
+    while (good && same < profile->layer_count && order[same] == same)
+        same++;
+    if (good && same < profile->layer_count)
+        to->order = order;
+    else
+        free(order);
+    return good;
+}
+
+static bool copy_stage(struct plan *to, size_t s, const struct plan *from, const struct profile *profile,
+                       struct error *error)
+{
+    const struct plan_stage *stage = &from->stages[s];
+    for (size_t i = 0; i < stage->device_count * plan_stage_group(stage); i++)
+        if (stage->devices[i] >= to->cluster->device_count)
+            return error_set(error, "its stage %zu is on device %u, but the cluster has %zu devices",
+                                  s, stage->devices[i], to->cluster->device_count);
+    return plan_set_stage(to, s, profile, (struct segment){ stage->first, stage->end }, stage->devices[0],
+                          stage->recompute, stage->recompute_count, error)
+        && plan_set_variant(to, s, stage->variant, stage->devices, stage->device_count, plan_stage_group(stage), error);
+}
+
+static bool copy_decision(struct plan *to, const struct plan *from, const struct search_request *request,
+                          struct error *error)
+{
+    const struct search_freedom *free = &request->free;
+    if (from->ranks != to->ranks && !free->fewer && !free->replicas && !free->variants)
+        return error_set(error, "the plan is for %u ranks, not %u", from->ranks, to->ranks);
+    to->ranks = from->ranks;
+    if (!to->chunks)
+        to->chunks = from->chunks;
+    const struct profile *profile = request->profile;
+    if (!give_order(to, from, profile, error))
+        return false;
+    // Of an order whose stages are not set yet nothing else is known.
+    struct profile *made = to->order ? profile_reorder(profile, to->order, error) : NULL;
+    bool good = made || !to->order;
+    for (size_t s = 0; good && s < from->stage_count; s++)
+        good = copy_stage(to, s, from, made ? made : profile, error);
+    profile_free(made);
+    return good;
+}
+
+struct plan *plan_reprice(const struct plan *plan, const struct search_request *request, struct error *error)
+{
+    if (!search_check(request, error))
+        return NULL;
+    struct plan *again = search_begin_plan(request, plan->stage_count, error);
+    if (again && copy_decision(again, plan, request, error) && plan_price(again, request->profile, error))
+        return again;
+    plan_free(again);
+    return NULL;
+}
+
+static bool same_stage(const struct plan_stage *a, const struct plan_stage *b)
+{
+    if (a->first != b->first || a->end != b->end || a->device_count != b->device_count
+        || a->recompute_count != b->recompute_count || plan_stage_group(a) != plan_stage_group(b)
+        || !a->variant != !b->variant || (a->variant && strcmp(a->variant, b->variant) != 0)
+        || memcmp(a->devices, b->devices, a->device_count * plan_stage_group(a) * sizeof a->devices[0]) != 0)
+        return false;
+    for (uint32_t i = 0; i < a->end - a->first; i++)
+        if (strcmp(a->layers[i], b->layers[i]) != 0)
+            return false;
+    for (size_t i = 0; i < a->recompute_count; i++)
+        if (a->recompute[i].first != b->recompute[i].first || a->recompute[i].end != b->recompute[i].end)
+            return false;
+    return true;
+}
+
+bool plan_same_decision(const struct plan *a, const struct plan *b)
+{
+    bool same = a->stage_count == b->stage_count && a->ranks == b->ranks && a->chunks == b->chunks
+             && strcmp(a->schedule, b->schedule) == 0;
+    for (size_t s = 0; same && s < a->stage_count; s++)
+        same = same_stage(&a->stages[s], &b->stages[s]);
+    return same;
+}
+
+// --- does it fit? ---------------------------------------------------------------------
+
+static void find_host_excess(const struct plan *plan, struct plan_excess *excess)
+{
+    const struct cluster *cluster = plan->cluster;
+    for (size_t machine = 0; machine <= holding_machine(cluster, cluster->device_count - 1); machine++) {
+        const uint64_t needs = plan_host_bytes(plan, machine), has = cluster->host_memory_bytes;
+        if (needs > has && needs - has > excess->lacks_bytes)
+            *excess = (struct plan_excess){ .is_host = true, .machine = machine, .needs_bytes = needs,
+                                            .has_bytes = has, .lacks_bytes = needs - has };
+    }
+}
+
+bool plan_find_excess(const struct plan *plan, struct plan_excess *excess, struct error *error)
+{
+    *excess = (struct plan_excess){ 0 };
+    struct placement *placement = plan_placement(plan, error);
+    uint32_t *devices = placement ? plan_devices(plan, placement, error) : NULL;
+    for (uint32_t r = 0; devices && r < placement->ranks; r++) {
+        const uint32_t first = placement->stage_at[r], stages = placement->stage_at[r + 1] - first;
+        if (stages == 0)
+            continue;
+        const uint64_t needs = plan_rank_bytes(plan, placement, r);
+        const uint64_t has = plan->cluster->devices[devices[r]].memory_bytes;
+        const uint64_t lacks = needs > has ? needs - has : 0;
+        if (lacks > excess->lacks_bytes || excess->stages == 0)
+            *excess = (struct plan_excess){ .rank = r, .stage = placement->held[first], .stages = stages,
+                                            .needs_bytes = needs, .has_bytes = has, .lacks_bytes = lacks };
+    }
+    if (devices)
+        find_host_excess(plan, excess);
+    const bool good = devices != NULL;
+    free(devices);
+    placement_free(placement);
+    return good;
+}
+
+void plan_say_excess(const struct plan *plan, const struct plan_excess *excess, struct text *text)
+{
+    char needs[NUMBER_SIZE], has[NUMBER_SIZE], lacks[NUMBER_SIZE];
+    if (excess->is_host) {
+        text_add(text, "the stages of machine %zu leave %s with their host, which has %s: %s (%llu bytes) too little",
+                 excess->machine, bytes_format(excess->needs_bytes, needs), bytes_format(excess->has_bytes, has),
+                 bytes_format(excess->lacks_bytes, lacks), (unsigned long long)excess->lacks_bytes);
+        return;
+    }
+    if (excess->stages == 1)
+        text_add(text, "stage %u needs", excess->stage);
+    else
+        text_add(text, "rank %u needs for its %u stages", excess->rank, excess->stages);
+    text_add(text, " %s, but device %u has %s: %s (%llu bytes) too little", bytes_format(excess->needs_bytes, needs),
+             plan->stages[excess->stage].devices[0], bytes_format(excess->has_bytes, has),
+             bytes_format(excess->lacks_bytes, lacks), (unsigned long long)excess->lacks_bytes);
+}
+
+// --- how good is it? ------------------------------------------------------------------
+
+void plan_certify_by(struct plan *plan, const struct certificate *found, bool fits)
+{
+    const uint64_t value = plan->iteration_ns, bound = found->lower_bound_ns;
+    if (!fits) {
+        claim_nothing(plan, "the plan does not fit");
+        return;
+    }
+    if (value < bound || bound == 0) {
+        claim_nothing(plan, "no bound is known for a plan of this kind");
+        return;
+    }
+    plan->certificate = (struct certificate){ .objective = "iteration_ns", .value_ns = value, .lower_bound_ns = bound,
+                                              .gap = value > 0 ? (double)(value - bound) / (double)value : 0,
+                                              .proved = value == bound, .by = found->by };
+    memcpy(plan->certificate.stopped, found->stopped, sizeof found->stopped);
+}

@@ -1,0 +1,308 @@
+#include "partitioner/explain/explain.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "partitioner/arrangement/variant.h"
+#include "partitioner/evaluate/evaluate.h"
+#include "partitioner/stage_cost.h"
+#include "schedules/board.h"
+
+const char *const binding_names[] = { "stage", "largest layer", "memory", "link", NULL };
+
+// What is less than this much of a gain does not bind.
+#define LEAST_GAIN 0.01
+
+// --- where the time goes -----------------------------------------------------------------
+
+static void copy_text(char *to, size_t size, struct text *from)
+{
+    snprintf(to, size, "%s", from->failed || !from->data ? "" : from->data);
+    text_clear(from);
+}
+
+static void note_balance(const struct balance *balance, struct explanation *explanation)
+{
+    struct text busiest = { 0 }, tightest = { 0 };
+    balance_name_rank(balance, balance->busiest, &busiest);
+    balance_name_rank(balance, balance->tightest, &tightest);
+    copy_text(explanation->busiest_name, sizeof explanation->busiest_name, &busiest);
+    copy_text(explanation->tightest_name, sizeof explanation->tightest_name, &tightest);
+    explanation->busiest_rank = balance->busiest;
+    explanation->busiest = balance->of[balance->busiest];
+    explanation->tightest_rank = balance->tightest;
+    explanation->tightest = balance->of[balance->tightest];
+    explanation->mean_busy_ns = balance_mean_busy_ns(balance);
+    explanation->next_busy_ns = balance->ranks > 1 ? balance->of[balance->next].busy_ns : 0;
+}
+
+// Of the devices that the plan uses.
+static uint64_t fastest_speed(const struct plan *plan)
+{
+    uint64_t speed = 1;
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        for (size_t i = 0; i < plan_stage_seats(&plan->stages[s]); i++) {
+            const uint64_t own = plan->cluster->devices[plan->stages[s].devices[i]].speed_permille;
+            speed = own > speed ? own : speed;
+        }
+    }
+    return speed;
+}
+
+// What one layer and one micro-batch take there, with nothing recomputed.
+static uint64_t layer_ns(const struct profile_layer *layer, uint64_t speed, bool forward_only)
+{
+    const uint64_t split = add_clamped(layer->backward_input_ns, layer->backward_weight_ns);
+    const uint64_t backward = layer->backward_ns < split ? layer->backward_ns : split;
+    return stage_scaled_ns(layer->forward_ns, speed) + (forward_only ? 0 : stage_scaled_ns(backward, speed));
+}
+
+// The largest of a stage's layers, as its variant has them, becomes the largest of all if it is.
+static bool find_layer_of(const struct plan *plan, const struct profile *profile, uint32_t s, uint32_t copies,
+                          bool forward_only, struct largest_layer *largest, struct error *error)
+{
+    const uint64_t speed = fastest_speed(plan);
+    struct profile *view = variant_of(profile, plan->stages[s].variant, error);
+    for (uint32_t l = plan->stages[s].first; view && l < plan->stages[s].end; l++) {
+        const uint64_t each = layer_ns(&view->layers[l], speed, forward_only);
+        const uint64_t ns = multiply_clamped(each, plan->micro_batches) / copies;
+        if (l > 0 && ns <= largest->ns)
+            continue;
+        largest->ns = ns;
+        largest->stage = s;
+        snprintf(largest->name, sizeof largest->name, "%s", view->layers[l].name);
+    }
+    const bool good = view != NULL;
+    variant_free(view);
+    return good;
+}
+
+static bool find_layer(const struct explain_request *request, const struct balance *balance,
+                       struct explanation *explanation, struct error *error)
+{
+    const struct plan *plan = request->plan;
+    struct profile *made;
+    const struct profile *profile = plan_ordered(plan, request->profile, &made, error);
+    struct schedule *order = profile ? plan_schedule(plan, plan->micro_batches, false, error) : NULL;
+    bool good = order != NULL;
+    for (uint32_t s = 0; good && s < plan->stage_count; s++)
+        good = find_layer_of(plan, profile, s, placement_copies(balance->placement, s), schedule_is_forward_only(order),
+                             &explanation->layer, error);
+    explanation->layer.share = (double)explanation->layer.ns / (double)plan->iteration_ns;
+    schedule_free(order);
+    profile_free(made);
+    return good;
+}
+
+static bool add_neighbours(const struct explain_request *request, uint32_t stage, struct explanation *explanation,
+                           struct error *error)
+{
+    struct neighbour found[MOST_NEIGHBOURS];
+    size_t count;
+    if (!neighbours_of_stage(request->plan, request->profile, stage, found, &count, error))
+        return false;
+    struct neighbour *more = realloc(explanation->neighbours,
+                                     (explanation->neighbour_count + count + 1) * sizeof more[0]);
+    if (!more)
+        return error_no_memory(error, "an explanation");
+    memcpy(more + explanation->neighbour_count, found, count * sizeof found[0]);
+    explanation->neighbours = more;
+    explanation->neighbour_count += count;
+    return true;
+}
+
+static bool look_around(const struct explain_request *request, const struct balance *balance,
+                        struct explanation *explanation, struct error *error)
+{
+    const struct placement *placement = balance->placement;
+    bool good = true;
+    for (uint32_t at = placement->stage_at[balance->busiest];
+         good && balance->ranks > 0 && at < placement->stage_at[balance->busiest + 1]; at++)
+        good = add_neighbours(request, placement->held[at], explanation, error);
+    return good;
+}
+
+static bool describe(const struct explain_request *request, struct explanation *explanation, struct error *error)
+{
+    struct balance balance;
+    if (!balance_read(request->plan, &balance, error))
+        return false;
+    note_balance(&balance, explanation);
+    const bool good = plan_path_read(request->plan, &explanation->path, error)
+                   && find_layer(request, &balance, explanation, error)
+                   && look_around(request, &balance, explanation, error);
+    balance_clear(&balance);
+    return good;
+}
+
+// --- what binds ----------------------------------------------------------------------------
+
+const struct what_if *explain_find(const struct explanation *explanation, enum what_if_kind kind)
+{
+    const struct what_if *found = NULL;
+    for (size_t i = 0; i < explanation->change_count; i++) {
+        const struct what_if *change = &explanation->changes[i];
+        if (change->kind == kind && change->row.outcome == SWEEP_PLANNED && (!found || change->gain > found->gain))
+            found = change;
+    }
+    return found;
+}
+
+static double gain_without(const struct explanation *explanation, enum what_if_kind kind)
+{
+    const struct what_if *change = explain_find(explanation, kind);
+    return change && change->gain > 0 ? change->gain : 0;
+}
+
+static void name_slowest_link(const struct explanation *explanation, char *name, size_t size)
+{
+    const struct path_link *most = NULL;
+    for (size_t i = 0; i < explanation->path.link_count; i++)
+        if (!most || explanation->path.links[i].ns > most->ns)
+            most = &explanation->path.links[i];
+    if (most)
+        snprintf(name, size, "the link from rank %u to %u", most->from, most->to);
+    else
+        snprintf(name, size, "the links");
+}
+
+// What an iteration would take less if the layer that is the busiest rank's work could be
+// divided among all ranks evenly: no more than that. A rank that has other work, too, can
+// hand that on.
+static double gain_of_dividing(const struct explanation *explanation)
+{
+    const struct largest_layer *layer = &explanation->layer;
+    if ((double)layer->ns < 0.9 * (double)explanation->busiest.busy_ns || layer->ns <= explanation->mean_busy_ns)
+        return 0;
+    return (double)(layer->ns - explanation->mean_busy_ns) / (double)explanation->iteration_ns;
+}
+
+// What binds is the constraint with the largest gain; it leads by what it has more than the next.
+static void find_binding(struct explanation *explanation)
+{
+    const double gains[] = {
+        [BINDING_STAGE] = LEAST_GAIN,
+        [BINDING_LAYER] = gain_of_dividing(explanation),
+        [BINDING_MEMORY] = gain_without(explanation, WHAT_IF_NO_MEMORY_LIMIT),
+        [BINDING_LINK] = gain_without(explanation, WHAT_IF_NO_LINK_COST),
+    };
+    char *name = explanation->binding_name;
+    const size_t size = sizeof explanation->binding_name;
+    unsigned most = BINDING_STAGE;
+    double next = 0;
+    for (unsigned i = BINDING_LAYER; i <= BINDING_LINK; i++)
+        if (gains[i] > gains[most])
+            most = i;
+    for (unsigned i = BINDING_LAYER; i <= BINDING_LINK; i++)
+        if (i != most && gains[i] > next)
+            next = gains[i];
+    explanation->binding = (enum binding)most;
+    explanation->lead = gains[most] - next;
+    if (most == BINDING_MEMORY) {
+        snprintf(name, size, "memory, tightest on %.50s", explanation->tightest_name);
+    } else if (most == BINDING_LINK) {
+        name_slowest_link(explanation, name, size);
+    } else if (most == BINDING_LAYER) {
+        snprintf(name, size, "layer %s", explanation->layer.name);
+    } else {
+        const uint64_t behind = explanation->next_busy_ns;
+        snprintf(name, size, "the work of %.60s", explanation->busiest_name);
+        explanation->lead = behind > 0 ? (double)(explanation->busiest.busy_ns - behind) / (double)behind : 0;
+    }
+}
+
+// --- the whole -----------------------------------------------------------------------------
+
+static struct explanation *begin(const struct explain_request *request, struct error *error)
+{
+    const struct plan *plan = request->plan;
+    struct explanation *explanation = calloc(1, sizeof *explanation);
+    if (explanation)
+        explanation->model = strdup(plan->model);
+    if (!explanation || !explanation->model) {
+        explanation_free(explanation);
+        error_no_memory(error, "an explanation");
+        return NULL;
+    }
+    snprintf(explanation->profile_hash, sizeof explanation->profile_hash, "%s", plan->profile_hash);
+    snprintf(explanation->schedule, sizeof explanation->schedule, "%s", plan->schedule);
+    explanation->ranks = plan->ranks;
+    explanation->chunks = plan->chunks;
+    explanation->micro_batches = plan->micro_batches;
+    explanation->iteration_ns = plan->iteration_ns;
+    explanation->lower_bound_ns = plan->certificate.lower_bound_ns;
+    explanation->budget = request->budget ? request->budget : EXPLAIN_DEFAULT_BUDGET;
+    return explanation;
+}
+
+static bool plan_unchanged(const struct explain_request *request, struct explanation *explanation, struct plan **best,
+                           struct error *error)
+{
+    struct question question;
+    struct what_if unchanged = { .kind = WHAT_IF_NOTHING };
+    struct sweep_row *row = &unchanged.row;
+    if (!question_of(request->plan, request->profile, &question, error))
+        return false;
+    question.request.budget = explanation->budget;
+    question.request.interrupted = request->interrupted;
+    const bool good = what_if_plan(&question.request, &unchanged, error);
+    question_clear(&question);
+    if (!good)
+        return false;
+    explanation->is_beaten = row->outcome == SWEEP_PLANNED && row->iteration_ns < request->plan->iteration_ns;
+    *best = explanation->is_beaten ? row->plan : what_if_copy(request->plan, error);
+    if (!explanation->is_beaten) {
+        const struct sweep_row peak = { .peak_bytes = explanation->tightest.peak_bytes,
+                                        .rank = explanation->tightest_rank };
+        plan_free(row->plan);
+        row->outcome = SWEEP_NOT_TRIED;
+        what_if_keep(row, request->plan, &peak);
+    }
+    row->plan = NULL;
+    explanation->unchanged = *row;
+    return *best != NULL;
+}
+
+static bool fill(const struct explain_request *request, struct explanation *explanation, struct error *error)
+{
+    struct plan *best = NULL;
+    const bool good = describe(request, explanation, error) && plan_unchanged(request, explanation, &best, error)
+                   && explain_changes(request, best, explanation, error);
+    plan_free(best);
+    if (!good)
+        return false;
+    if (request->interrupted && *request->interrupted)
+        snprintf(explanation->stopped, sizeof explanation->stopped, "interrupted");
+    find_binding(explanation);
+    return true;
+}
+
+struct explanation *explain_plan(const struct explain_request *request, struct error *error)
+{
+    if (strcmp(request->plan->certificate.objective, "iteration_ns") != 0) {
+        error_set(error, "the plan was made for another objective, %s; explanations are of the simulated iteration",
+                  request->plan->certificate.objective);
+        return NULL;
+    }
+    if (!plan_evaluate(request->plan, request->profile, error))
+        return NULL;
+    struct explanation *explanation = begin(request, error);
+    if (explanation && fill(request, explanation, error))
+        return explanation;
+    explanation_free(explanation);
+    return NULL;
+}
+
+void explanation_free(struct explanation *explanation)
+{
+    if (!explanation)
+        return;
+    free(explanation->model);
+    free(explanation->notes);
+    plan_path_clear(&explanation->path);
+    free(explanation->neighbours);
+    free(explanation->changes);
+    free(explanation);
+}

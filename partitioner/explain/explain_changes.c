@@ -1,0 +1,388 @@
+// What can be changed of a request, and what planning it anew gives.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/number.h"
+#include "partitioner/evaluate/reprice.h"
+#include "partitioner/explain/explain.h"
+#include "schedules/board.h"
+#include "schedules/generators/generate.h"
+
+enum { MOST_TIGHT = 4, MOST_STEPS = 3 };
+#define NO_LIMIT_BYTES ((uint64_t)1 << 50)
+
+struct changing {
+    const struct explain_request *request;
+    const struct plan *best;  // of the request unchanged
+    struct search_request unchanged;
+    struct explanation *explanation;
+    size_t capacity;
+    struct error *error;
+};
+
+static bool is_interrupted(const struct changing *changing)
+{
+    return changing->request->interrupted && *changing->request->interrupted;
+}
+
+// --- one change -----------------------------------------------------------------------
+
+static struct what_if *add(struct changing *changing, const struct what_if *change)
+{
+    struct explanation *explanation = changing->explanation;
+    if (explanation->change_count == changing->capacity) {
+        const size_t capacity = changing->capacity ? 2 * changing->capacity : 32;
+        struct what_if *changes = realloc(explanation->changes, capacity * sizeof changes[0]);
+        if (!changes) {
+            error_no_memory(changing->error, "an explanation");
+            return NULL;
+        }
+        explanation->changes = changes;
+        changing->capacity = capacity;
+    }
+    explanation->changes[explanation->change_count++] = *change;
+    return &explanation->changes[explanation->change_count - 1];
+}
+
+// On another cluster the plan there is may be better than what the search finds anew.
+static bool hold_against_best(struct changing *changing, const struct search_request *search, struct sweep_row *row)
+{
+    const struct plan *best = changing->best;
+    if (search->cluster == best->cluster || search->ranks != best->ranks || search->micro_batches != best->micro_batches
+        || search->schedule != changing->unchanged.schedule || search->variants)
+        return true;
+    struct plan *same = plan_reprice(best, search, changing->error);
+    struct plan_excess excess = { 0 };
+    const bool good = same && plan_find_excess(same, &excess, changing->error);
+    if (good && excess.lacks_bytes == 0)
+        what_if_keep(row, same, &changing->explanation->unchanged);
+    plan_free(same);
+    return good;
+}
+
+// Plans the changed request. What there is no schedule for is no row.
+static bool try_change(struct changing *changing, struct search_request *search, struct what_if *change)
+{
+    const struct explain_request *request = changing->request;
+    change->row.outcome = SWEEP_NOT_TRIED;
+    if (is_interrupted(changing))
+        return true;
+    if (request->progress)
+        request->progress(request->self, changing->explanation->change_count);
+    search->budget = changing->explanation->budget;
+    search->interrupted = request->interrupted;
+    if (!what_if_plan(search, change, changing->error) || !hold_against_best(changing, search, &change->row))
+        return false;
+    plan_free(change->row.plan);
+    change->row.plan = NULL;
+    what_if_compare(change, &changing->explanation->unchanged);
+    return true;
+}
+
+static bool try_and_add(struct changing *changing, struct search_request *search, struct what_if *change)
+{
+    if (!try_change(changing, search, change))
+        return false;
+    const enum sweep_outcome outcome = change->row.outcome;
+    return outcome == SWEEP_REFUSED || outcome == SWEEP_NOT_TRIED || add(changing, change) != NULL;
+}
+
+// --- memory ---------------------------------------------------------------------------
+
+// All devices with `permille` of what they have (0: as it is), and so much more on one of them.
+static bool try_memory(struct changing *changing, struct what_if *change, uint64_t permille, uint32_t device,
+                       uint64_t more_bytes)
+{
+    struct search_request search = changing->unchanged;
+    struct cluster *cluster = what_if_cluster(changing->best->cluster, changing->error);
+    if (!cluster)
+        return false;
+    for (size_t i = 0; i < cluster->device_count; i++) {
+        uint64_t *memory = &cluster->devices[i].memory_bytes;
+        *memory = permille ? *memory / 1000 * permille + *memory % 1000 * permille / 1000 : *memory;
+        if (change->kind == WHAT_IF_NO_MEMORY_LIMIT)
+            *memory = NO_LIMIT_BYTES;
+        if (i == device)
+            *memory = add_clamped(*memory, more_bytes);
+        *memory = *memory < JSON_MAX ? *memory : JSON_MAX;
+    }
+    search.cluster = cluster;
+    const bool good = try_change(changing, &search, change);
+    cluster_free(cluster);
+    // More room takes nothing away: with it the best cannot be slower.
+    change->least_gain =
+        good && change->row.outcome == SWEEP_PLANNED && change->least_gain < 0 ? 0 : change->least_gain;
+    return good;
+}
+
+static bool try_all_memory(struct changing *changing, enum what_if_kind kind, uint64_t permille, const char *words)
+{
+    struct what_if change = { .kind = kind };
+    snprintf(change.change, sizeof change.change, "%s", words);
+    return try_memory(changing, &change, permille, UINT32_MAX, 0)
+        && (change.row.outcome != SWEEP_PLANNED || add(changing, &change));
+}
+
+// A step that some neighbour of the plan would take if its rank had so much more.
+struct step {
+    uint32_t rank;
+    uint64_t bytes;
+};
+
+static int by_rank_and_bytes(const void *a, const void *b)
+{
+    const struct step *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+// Steps that would gain if there was room.
+static bool find_steps(const struct changing *changing, struct step **steps, size_t *count)
+{
+    const struct plan *best = changing->best;
+    *steps = calloc(best->stage_count * MOST_NEIGHBOURS + 1, sizeof (*steps)[0]);
+    *count = 0;
+    if (!*steps)
+        return error_no_memory(changing->error, "an explanation");
+    for (uint32_t s = 0; s < best->stage_count && !is_interrupted(changing); s++) {
+        struct neighbour found[MOST_NEIGHBOURS];
+        size_t neighbours;
+        if (!neighbours_of_stage(best, changing->request->profile, s, found, &neighbours, changing->error))
+            return false;
+        for (size_t i = 0; i < neighbours; i++)
+            if (found[i].outcome == NEIGHBOUR_NO_ROOM && found[i].iteration_ns < best->iteration_ns)
+                (*steps)[(*count)++] = (struct step){ found[i].rank, found[i].lacks_bytes };
+    }
+    qsort(*steps, *count, sizeof (*steps)[0], by_rank_and_bytes);
+    return true;
+}
+
+// Of a rank's steps the smallest that gains once it is planned.
+static bool try_steps_of_rank(struct changing *changing, const uint32_t *devices, const struct step *steps,
+                              size_t count)
+{
+    for (size_t i = 0; i < count && i < MOST_STEPS && !is_interrupted(changing); i++) {
+        const uint32_t device = devices[steps[i].rank];
+        struct what_if change = { .kind = WHAT_IF_DEVICE_MEMORY, .at = device, .more_bytes = steps[i].bytes };
+        char bytes[NUMBER_SIZE];
+        snprintf(change.change, sizeof change.change, "%s more on %.60s", bytes_format(steps[i].bytes, bytes),
+                 changing->best->cluster->devices[device].name);
+        if (!try_memory(changing, &change, 0, device, steps[i].bytes))
+            return false;
+        if (change.row.outcome == SWEEP_PLANNED && change.gain > 0)
+            return add(changing, &change) != NULL;
+    }
+    return true;
+}
+
+static bool try_steps(struct changing *changing, const struct balance *balance)
+{
+    struct step *steps = NULL;
+    size_t count = 0;
+    uint32_t *devices = plan_devices(changing->best, balance->placement, changing->error);
+    bool good = devices && find_steps(changing, &steps, &count);
+    for (size_t i = 0, end, tried = 0; good && i < count && tried < MOST_TIGHT; i = end, tried++) {
+        for (end = i + 1; end < count && steps[end].rank == steps[i].rank; end++)
+            continue;
+        good = try_steps_of_rank(changing, devices, steps + i, end - i);
+    }
+    free(steps);
+    free(devices);
+    return good;
+}
+
+static bool try_holding(struct changing *changing, const struct holding *holding, const char *words, const char *option)
+{
+    struct search_request search = changing->unchanged;
+    struct what_if change = { .kind = WHAT_IF_HOLDING };
+    search.holding = *holding;
+    snprintf(change.change, sizeof change.change, "%s", words);
+    snprintf(change.option, sizeof change.option, "%s", option);
+    return try_and_add(changing, &search, &change);
+}
+
+// States that replicas share, or that wait on the host, make room as well.
+static bool change_holding(struct changing *changing)
+{
+    const struct holding own = changing->unchanged.holding;
+    struct holding shared = own, optimizer = own, activations = own;
+    shared.shard = SHARD_OPTIMIZER;
+    optimizer.optimizer_on_host = activations.activations_on_host = true;
+    if (changing->unchanged.replicas && own.shard == SHARD_NONE
+        && !try_holding(changing, &shared, "the optimizer's state shared by replicas", "--shard optimizer"))
+        return false;
+    if (!changing->best->cluster->has_host)
+        return true;
+    return (own.optimizer_on_host || try_holding(changing, &optimizer, "the optimizer on the host", "--host optimizer"))
+        && (own.activations_on_host
+            || try_holding(changing, &activations, "activations on the host", "--host activations"));
+}
+
+// Where memory without limits gains nothing, no part of it does.
+static bool change_memory(struct changing *changing)
+{
+    if (!try_all_memory(changing, WHAT_IF_NO_MEMORY_LIMIT, 0, "no limit of memory"))
+        return false;
+    const struct what_if *limitless = explain_find(changing->explanation, WHAT_IF_NO_MEMORY_LIMIT);
+    if (limitless && limitless->most_gain <= 0)
+        return true;
+    struct balance balance;
+    if (!balance_read(changing->best, &balance, changing->error))
+        return false;
+    const bool good = try_all_memory(changing, WHAT_IF_MEMORY, 1100, "10 % more memory on all devices")
+                   && try_steps(changing, &balance) && change_holding(changing);
+    balance_clear(&balance);
+    return good;
+}
+
+// --- links ------------------------------------------------------------------------------
+
+static bool try_links(struct changing *changing, enum what_if_kind kind, size_t level)
+{
+    struct what_if change = { .kind = kind, .at = (uint32_t)level };
+    struct search_request search = changing->unchanged;
+    struct cluster *cluster = what_if_cluster(changing->best->cluster, changing->error);
+    if (!cluster)
+        return false;
+    char before[NUMBER_SIZE], after[NUMBER_SIZE];
+    for (size_t l = 0; l < cluster->level_count; l++) {
+        struct cluster_level *at = &cluster->levels[l];
+        if (kind == WHAT_IF_NO_LINK_COST) {
+            at->latency_ns = 0;
+            at->bytes_per_second = JSON_MAX;
+            snprintf(change.change, sizeof change.change, "links that cost nothing");
+        } else if (l == level && kind == WHAT_IF_RATE) {
+            rate_format(at->bytes_per_second, before);
+            at->bytes_per_second = at->bytes_per_second < JSON_MAX / 2 ? 2 * at->bytes_per_second : JSON_MAX;
+            snprintf(change.change, sizeof change.change, "twice the rate of level %zu (%s)", level, before);
+        } else if (l == level) {
+            time_format(at->latency_ns, before);
+            at->latency_ns /= 2;
+            snprintf(change.change, sizeof change.change, "half the latency of level %zu (%s, from %s)", level,
+                     time_format(at->latency_ns, after), before);
+        }
+    }
+    search.cluster = cluster;
+    const bool good = try_and_add(changing, &search, &change);
+    cluster_free(cluster);
+    return good;
+}
+
+static bool change_links(struct changing *changing)
+{
+    const struct cluster *cluster = changing->best->cluster;
+    if (cluster->level_count == 0 || changing->best->ranks == 1)
+        return true;
+    if (!try_links(changing, WHAT_IF_NO_LINK_COST, 0))
+        return false;
+    for (size_t level = 0; level < cluster->level_count; level++) {
+        if (!try_links(changing, WHAT_IF_RATE, level)
+            || (cluster->levels[level].latency_ns > 1 && !try_links(changing, WHAT_IF_LATENCY, level)))
+            return false;
+    }
+    return true;
+}
+
+// --- the shape --------------------------------------------------------------------------
+
+static bool change_micro_batches(struct changing *changing)
+{
+    struct search_request search = changing->unchanged;
+    struct what_if change = { .kind = WHAT_IF_MICRO_BATCHES };
+    if (search.micro_batches > UINT32_MAX / 2)
+        return true;
+    search.micro_batches *= 2;
+    snprintf(change.change, sizeof change.change, "%u micro-batches an iteration", search.micro_batches);
+    snprintf(change.option, sizeof change.option, "--micro-batches %u", search.micro_batches);
+    return try_and_add(changing, &search, &change);
+}
+
+static bool try_ranks(struct changing *changing, uint32_t ranks)
+{
+    struct search_request search = changing->unchanged;
+    struct what_if change = { .kind = WHAT_IF_RANKS };
+    struct cluster *larger = NULL;
+    search.ranks = ranks;
+    what_if_arrange_anew(&search);
+    const bool is_more = ranks > search.cluster->device_count;
+    if (is_more) {
+        if (!what_if_larger_cluster(search.cluster, ranks, &larger, changing->error))
+            return false;
+        if (!larger)
+            return true;
+        search.cluster = larger;
+    }
+    snprintf(change.change, sizeof change.change, is_more ? "one more device, like the last: %u ranks" : "%u rank%s",
+             ranks, ranks == 1 ? "" : "s");
+    snprintf(change.option, sizeof change.option, "--ranks %u", ranks);
+    const bool good = try_and_add(changing, &search, &change);
+    cluster_free(larger);
+    return good;
+}
+
+static bool change_ranks(struct changing *changing)
+{
+    const uint32_t ranks = changing->best->ranks;
+    return try_ranks(changing, ranks + 1) && (ranks == 1 || try_ranks(changing, ranks - 1));
+}
+
+// The next schedules of the same kind: what else there is, `weir sweep` tells.
+static bool change_schedule(struct changing *changing)
+{
+    static const char *const flushing[] = { "1f1b", "zb-h1", "interleaved", "zb-v", NULL };
+    static const char *const stashing[] = { "pipedream", "pipedream-2bw", NULL };
+    struct schedule *order = plan_schedule(changing->best, changing->best->micro_batches, false, changing->error);
+    if (!order)
+        return false;
+    const bool forward_only = schedule_is_forward_only(order);
+    schedule_free(order);
+    const char *const *names = changing->best->weights == WEIGHTS_FLUSH ? flushing : stashing;
+    for (; !forward_only && *names; names++) {
+        struct search_request search = changing->unchanged;
+        struct what_if change = { .kind = WHAT_IF_SCHEDULE };
+        if (strcmp(*names, search.schedule) == 0)
+            continue;
+        search.schedule = *names;
+        search.chunks = 0;
+        what_if_arrange_anew(&search);
+        snprintf(change.change, sizeof change.change, "schedule %s", *names);
+        snprintf(change.option, sizeof change.option, "--schedule %s", *names);
+        if (!try_and_add(changing, &search, &change))
+            return false;
+    }
+    return true;
+}
+
+// --- all of it ----------------------------------------------------------------------------
+
+// By gain; what does not fit last, by what it lacks; ties as they were tried.
+static int by_gain(const void *a, const void *b)
+{
+    const struct what_if *x = a, *y = b;
+    if (x->row.outcome != y->row.outcome)
+        return x->row.outcome < y->row.outcome ? -1 : 1;
+    if (x->gain != y->gain)
+        return x->gain > y->gain ? -1 : 1;
+    if (x->row.lacks_bytes != y->row.lacks_bytes)
+        return x->row.lacks_bytes < y->row.lacks_bytes ? -1 : 1;
+    return x->kind != y->kind ? (x->kind < y->kind ? -1 : 1) : strcmp(x->change, y->change);
+}
+
+bool explain_changes(const struct explain_request *request, const struct plan *best, struct explanation *explanation,
+                     struct error *error)
+{
+    struct changing changing = { .request = request, .best = best, .explanation = explanation, .error = error };
+    struct question question;
+    if (!question_of(best, request->profile, &question, error))
+        return false;
+    changing.unchanged = question.request;
+    const bool good = change_memory(&changing) && change_links(&changing) && change_micro_batches(&changing)
+                   && change_ranks(&changing) && change_schedule(&changing);
+    question_clear(&question);
+    if (good && explanation->change_count > 0)
+        qsort(explanation->changes, explanation->change_count, sizeof explanation->changes[0], by_gain);
+    return good;
+}

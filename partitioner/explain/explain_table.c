@@ -1,0 +1,299 @@
+// An explanation as a person reads it.
+#include <stdio.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "partitioner/explain/explain.h"
+
+static void add_percent(struct text *text, double fraction)
+{
+    const double percent = 100 * fraction, size = percent < 0 ? -percent : percent;
+    text_add(text, size < 0.005 || size >= 9.95 ? "%.0f %%" : size < 0.995 ? "%.2f %%" : "%.1f %%", percent);
+}
+
+static double part_of(uint64_t part, uint64_t whole)
+{
+    return whole > 0 ? (double)part / (double)whole : 0;
+}
+
+// --- what binds ---------------------------------------------------------------------------
+
+static void print_head(const struct explanation *explanation, struct text *text)
+{
+    const struct sweep_row *unchanged = &explanation->unchanged;
+    char time[NUMBER_SIZE];
+    text_add(text, "%s by %s, ", explanation->model, explanation->schedule);
+    text_add_count(text, explanation->ranks, "rank", "ranks");
+    text_add(text, ", ");
+    text_add_count(text, explanation->micro_batches, "micro-batch", "micro-batches");
+    text_add(text, ": %s an iteration", time_format(explanation->iteration_ns, time));
+    if (explanation->is_beaten) {
+        text_add(text, ".\nPlanned anew the same request takes %s, ", time_format(unchanged->iteration_ns, time));
+        add_percent(text, 1 - part_of(unchanged->iteration_ns, explanation->iteration_ns));
+        text_add(text, " less: take that plan. Gains below are against it, all else is of the plan given.\n");
+    } else if (explanation->lower_bound_ns == explanation->iteration_ns) {
+        text_add(text, ", proved optimal.\n");
+    } else if (explanation->lower_bound_ns == 0) {
+        text_add(text, "; no bound is known.\n");
+    } else {
+        text_add(text, ", at most ");
+        add_percent(text, 1 - part_of(explanation->lower_bound_ns, explanation->iteration_ns));
+        text_add(text, " from optimal.\n");
+    }
+}
+
+static double gain_without(const struct explanation *explanation, enum what_if_kind kind)
+{
+    const struct what_if *change = explain_find(explanation, kind);
+    return change ? change->gain : 0;
+}
+
+static void print_memory_binding(const struct explanation *explanation, struct text *text)
+{
+    const struct what_if *limitless = explain_find(explanation, WHAT_IF_NO_MEMORY_LIMIT);
+    char peak[NUMBER_SIZE];
+    text_add(text, "What binds is %s: without limits an iteration would take ", explanation->binding_name);
+    add_percent(text, limitless->gain);
+    text_add(text, " less, with %s on rank %u.", bytes_format(limitless->row.peak_bytes, peak), limitless->row.rank);
+}
+
+static void print_link_binding(const struct explanation *explanation, struct text *text)
+{
+    text_add(text, "What binds are the links, most of all %s: if they cost nothing an iteration would take ",
+             explanation->binding_name);
+    add_percent(text, gain_without(explanation, WHAT_IF_NO_LINK_COST));
+    text_add(text, " less.");
+}
+
+static void print_layer_binding(const struct explanation *explanation, struct text *text)
+{
+    text_add(text, "What binds is %s, which no cut divides: alone it is ", explanation->binding_name);
+    add_percent(text, explanation->layer.share);
+    text_add(text, " of an iteration, and ");
+    add_percent(text, part_of(explanation->layer.ns - explanation->mean_busy_ns, explanation->mean_busy_ns));
+    text_add(text, " more than a rank's average work.");
+}
+
+static void print_work_binding(const struct explanation *explanation, struct text *text)
+{
+    const uint64_t most = explanation->busiest.busy_ns, mean = explanation->mean_busy_ns;
+    if (explanation->ranks == 1) {
+        text_add(text, "What binds is the work itself.");
+    } else if ((most - mean) * 100 < mean) {
+        text_add(text, "What binds is the work itself, which is even: no rank has 1 %% more than the average.");
+    } else {
+        const bool leads = explanation->lead >= 0.005;
+        text_add(text, "What binds is %s, ", explanation->binding_name);
+        add_percent(text, leads ? explanation->lead : part_of(most - mean, mean));
+        text_add(text, leads ? " more than the next rank has." : " more than the average.");
+    }
+}
+
+// What the other constraints would gain.
+static void print_others(const struct explanation *explanation, struct text *text)
+{
+    const double memory = gain_without(explanation, WHAT_IF_NO_MEMORY_LIMIT);
+    const double links = gain_without(explanation, WHAT_IF_NO_LINK_COST);
+    if (explanation->binding != BINDING_MEMORY) {
+        text_add(text, " Memory without limits would gain ");
+        add_percent(text, memory);
+    }
+    if (explanation->binding != BINDING_LINK && explanation->ranks > 1) {
+        text_add(text, explanation->binding == BINDING_MEMORY ? " Links that cost nothing would gain "
+                                                              : ", links that cost nothing ");
+        add_percent(text, links);
+    }
+    text_add(text, explanation->ranks > 1 || explanation->binding != BINDING_MEMORY ? ".\n" : "\n");
+}
+
+static void print_binding(const struct explanation *explanation, struct text *text)
+{
+    if (explanation->stopped[0])
+        text_add(text, "What binds is not known: the explanation was %s.\n", explanation->stopped);
+    else if (explanation->binding == BINDING_MEMORY)
+        print_memory_binding(explanation, text);
+    else if (explanation->binding == BINDING_LINK)
+        print_link_binding(explanation, text);
+    else if (explanation->binding == BINDING_LAYER)
+        print_layer_binding(explanation, text);
+    else
+        print_work_binding(explanation, text);
+    if (!explanation->stopped[0])
+        print_others(explanation, text);
+}
+
+// --- where the time goes --------------------------------------------------------------------
+
+static void print_busiest(const struct explanation *explanation, struct text *text)
+{
+    const struct rank_load *busiest = &explanation->busiest;
+    const bool is_one_iteration = explanation->path.micro_batches == explanation->micro_batches;
+    char busy[NUMBER_SIZE], before[NUMBER_SIZE], idle[NUMBER_SIZE], after[NUMBER_SIZE], recompute[NUMBER_SIZE];
+    text_add(text, "  busiest        %s: %s of work", explanation->busiest_name, time_format(busiest->busy_ns, busy));
+    if (busiest->recompute_ns > 0)
+        text_add(text, " (%s of it recomputation)", time_format(busiest->recompute_ns, recompute));
+    if (explanation->ranks > 1) {
+        text_add(text, ", ");
+        add_percent(text, part_of(busiest->busy_ns - explanation->mean_busy_ns, explanation->mean_busy_ns));
+        text_add(text, " above the average");
+    }
+    text_add(text, "\n");
+    if (explanation->ranks > 1 && is_one_iteration)
+        text_add(text, "                 idle %s before it, %s within, %s behind\n",
+                 time_format(busiest->first_ns, before),
+                 time_format(busiest->last_ns - busiest->first_ns - busiest->busy_ns, idle),
+                 time_format(explanation->path.run_ns - busiest->last_ns, after));
+}
+
+// Its largest parts, and what is left.
+static void print_path(const struct explanation *explanation, struct text *text)
+{
+    const struct plan_path *path = &explanation->path;
+    uint64_t links = 0, recompute = 0;
+    text_add(text, "  critical path ");
+    if (path->micro_batches != explanation->micro_batches)
+        text_add(text, " (of %u micro-batches)", path->micro_batches);
+    for (size_t s = 0, printed = 0; s < path->stage_count; s++) {
+        const struct path_stage *stage = &path->stages[s];
+        const double part = part_of(stage->compute_ns + stage->recompute_ns, path->run_ns);
+        recompute += stage->recompute_ns;
+        if (part < 0.01)
+            continue;
+        text_add(text, "%sstage %zu ", printed++ ? ", " : " ", s);
+        add_percent(text, part);
+    }
+    for (size_t i = 0; i < path->link_count; i++)
+        links += path->links[i].ns;
+    text_add(text, "; links ");
+    add_percent(text, part_of(links, path->run_ns));
+    if (recompute > 0) {
+        text_add(text, "; recomputation ");
+        add_percent(text, part_of(recompute, path->run_ns));
+        text_add(text, " (in the stages)");
+    }
+    if (path->waiting_ns > 0) {
+        text_add(text, "; waiting for busy links and copies ");
+        add_percent(text, part_of(path->waiting_ns, path->run_ns));
+    }
+    text_add(text, "\n");
+}
+
+static void print_layer_and_memory(const struct explanation *explanation, struct text *text)
+{
+    const struct rank_load *tightest = &explanation->tightest;
+    char time[NUMBER_SIZE], margin[NUMBER_SIZE], capacity[NUMBER_SIZE];
+    text_add(text, "  largest layer  %s, on stage %u: %s of every iteration, ", explanation->layer.name,
+             explanation->layer.stage, time_format(explanation->layer.ns, time));
+    add_percent(text, explanation->layer.share);
+    text_add(text, ", wherever the model is cut\n");
+    text_add(text, "  memory         %s has least to spare: %s of %s\n", explanation->tightest_name,
+             bytes_format(tightest->capacity_bytes - tightest->peak_bytes, margin),
+             bytes_format(tightest->capacity_bytes, capacity));
+}
+
+// --- small steps ------------------------------------------------------------------------------
+
+static void print_neighbour(const struct explanation *explanation, const struct neighbour *neighbour, struct text *text)
+{
+    char lacks[NUMBER_SIZE];
+    const uint64_t own = explanation->iteration_ns;
+    if (neighbour->kind == NEIGHBOUR_SPARES)
+        text_add(text, "  stage %u runs less again: ", neighbour->stage);
+    else
+        text_add(text, "  %s from stage %u to stage %u: ", neighbour->layer, neighbour->stage,
+                 neighbour->kind == NEIGHBOUR_GIVES_BACK ? neighbour->stage - 1 : neighbour->stage + 1);
+    if (neighbour->outcome == NEIGHBOUR_ONLY_LAYER) {
+        text_add(text, "it is the stage's only layer\n");
+    } else if (neighbour->outcome == NEIGHBOUR_NO_CUT) {
+        text_add(text, "the model cannot be cut there\n");
+    } else if (neighbour->outcome == NEIGHBOUR_NO_ROOM) {
+        text_add(text, "no room, rank %u lacks %s", neighbour->rank, bytes_format(neighbour->lacks_bytes, lacks));
+        if (neighbour->iteration_ns < own) {
+            text_add(text, "; with it ");
+            add_percent(text, 1 - part_of(neighbour->iteration_ns, own));
+            text_add(text, " faster\n");
+        } else {
+            text_add(text, ", and no faster with it\n");
+        }
+    } else if (neighbour->iteration_ns == own) {
+        text_add(text, "fits, and takes as long\n");
+    } else {
+        const bool is_faster = neighbour->iteration_ns < own;
+        text_add(text, "fits, and is ");
+        add_percent(text, part_of(is_faster ? own - neighbour->iteration_ns : neighbour->iteration_ns - own, own));
+        text_add(text, is_faster ? " faster\n" : " slower\n");
+    }
+}
+
+static void print_neighbours(const struct explanation *explanation, struct text *text)
+{
+    if (explanation->neighbour_count == 0)
+        return;
+    text_add(text, "\nSmall steps that would relieve the busiest rank, with the quickest recomputation that fits:\n");
+    for (size_t i = 0; i < explanation->neighbour_count; i++)
+        print_neighbour(explanation, &explanation->neighbours[i], text);
+}
+
+// --- what would help ----------------------------------------------------------------------------
+
+// Gains that round to nothing are said in one line.
+static bool is_nothing(const struct what_if *change)
+{
+    return change->row.outcome == SWEEP_PLANNED && change->gain < 0.00005 && change->gain > -0.00005;
+}
+
+static void print_change(const struct what_if *change, struct text *text)
+{
+    char each[NUMBER_SIZE], peak[NUMBER_SIZE], lacks[NUMBER_SIZE], gain[24];
+    const struct sweep_row *row = &change->row;
+    if (row->outcome != SWEEP_PLANNED) {
+        text_add(text, "  %8s  %10s  %10s  %s: does not fit, rank %u lacks %s\n", "-", "-", "-", change->change,
+                 row->rank, bytes_format(row->lacks_bytes, lacks));
+        return;
+    }
+    snprintf(gain, sizeof gain, "%.*f %%", change->gain > -0.0995 && change->gain < 0.0995 ? 2 : 1, 100 * change->gain);
+    text_add(text, "  %8s  %10s  %10s  %s", gain, time_format(row->micro_batch_ns, each),
+             bytes_format(row->peak_bytes, peak), change->change);
+    if (!what_if_is_certain(change)) {
+        text_add(text, " (uncertain)");
+    } else if (change->gain > 0 && change->least_gain < change->gain - 0.00005) {
+        text_add(text, " (at least ");
+        add_percent(text, change->least_gain);
+        text_add(text, ")");
+    }
+    text_add(text, "\n");
+}
+
+static void print_changes(const struct explanation *explanation, struct text *text)
+{
+    bool uncertain = false;
+    size_t nothing = 0;
+    text_add(text, "\nWhat a change would gain, each planned anew:\n"
+                   "      gain   per m.-b.        peak  change\n");
+    for (size_t i = 0; i < explanation->change_count; i++) {
+        const struct what_if *change = &explanation->changes[i];
+        if (is_nothing(change))
+            continue;
+        print_change(change, text);
+        uncertain |= change->row.outcome == SWEEP_PLANNED && !what_if_is_certain(change);
+    }
+    for (size_t i = 0; i < explanation->change_count; i++)
+        if (is_nothing(&explanation->changes[i]))
+            text_add(text, "%s%s", nothing++ ? "; " : "  Nothing is gained by: ", explanation->changes[i].change);
+    text_add(text, "%sA gain is of the time per micro-batch; the peak is of the rank that takes most.\n",
+             nothing ? "\n" : "");
+    if (uncertain)
+        text_add(text, "Uncertain: smaller than the gaps of the two plans; a larger --budget may tell.\n");
+}
+
+void explanation_print(const struct explanation *explanation, struct text *text)
+{
+    print_head(explanation, text);
+    print_binding(explanation, text);
+    text_add(text, "\n");
+    print_busiest(explanation, text);
+    print_path(explanation, text);
+    print_layer_and_memory(explanation, text);
+    print_neighbours(explanation, text);
+    print_changes(explanation, text);
+}

@@ -1,0 +1,18 @@
+// A layer that fits nowhere, whatever shares its stage and whatever is recomputed: then
+// no cut helps, and nobody needs to try any.
+#ifndef PARTITIONER_EXPLAIN_LONE_LAYER_H
+#define PARTITIONER_EXPLAIN_LONE_LAYER_H
+
+#include "partitioner/search/search.h"
+
+struct lone_layer {
+    uint32_t layer;
+    uint32_t stage, rank;  // where it lacks least
+    uint64_t needs_bytes;  // at least, there: its states, what is kept of it, its workspace; without messages
+    uint64_t lacks_bytes;  // 0: every layer fits somewhere
+};
+
+// The layer that lacks most.
+bool lone_layer_find(const struct search_request *request, struct lone_layer *found, struct error *error);
+
+#endif

@@ -1,0 +1,473 @@
+#include "partitioner/explain/nearest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/number.h"
+#include "partitioner/search/search_problem.h"
+#include "profiler/profile_reorder.h"
+#include "schedules/board.h"
+#include "schedules/generators/generate.h"
+
+enum { PRECISION = 256, MOST_SCHEDULES = 3, STEP_BYTES = 256 };
+
+struct finding {
+    const struct nearest_request *request;
+    struct nearest *nearest;
+    struct error *error;
+};
+
+static bool is_interrupted(const struct finding *finding)
+{
+    return finding->request->interrupted && *finding->request->interrupted;
+}
+
+// What came of one request: whether it fits, and if not, whether that is certain.
+struct probe {
+    struct what_if change;
+    bool fits, certainly_not;
+    uint64_t excess_bytes;  // of what the plan takes over the memory that there was, on the rank where that is most
+};
+
+// --- one request ----------------------------------------------------------------------
+
+// The most that a rank of the plan takes beyond its device in the cluster that was asked for.
+static bool find_excess(const struct finding *finding, const struct plan *plan, uint64_t *excess)
+{
+    struct placement *placement = plan_placement(plan, finding->error);
+    uint32_t *devices = placement ? plan_devices(plan, placement, finding->error) : NULL;
+    const struct cluster *cluster = finding->request->search->cluster;
+    *excess = 0;
+    for (uint32_t rank = 0; devices && rank < plan->ranks; rank++) {
+        const uint64_t bytes = plan_rank_bytes(plan, placement, rank);
+        const uint64_t has =
+            devices[rank] < cluster->device_count ? cluster->devices[devices[rank]].memory_bytes : bytes;
+        *excess = bytes > has && bytes - has > *excess ? bytes - has : *excess;
+    }
+    const bool good = devices != NULL;
+    free(devices);
+    placement_free(placement);
+    return good;
+}
+
+static bool probe(struct finding *finding, const struct search_request *changed, struct probe *result)
+{
+    struct search_request search = *changed;
+    uint64_t least_ns = 0;
+    result->fits = result->certainly_not = false;
+    result->change.row.outcome = SWEEP_NOT_TRIED;
+    if (is_interrupted(finding))
+        return true;
+    if (finding->request->progress)
+        finding->request->progress(finding->request->self, finding->nearest->planned);
+    finding->nearest->planned++;
+    search.budget = finding->request->budget ? finding->request->budget : NEAREST_BUDGET;
+    search.deadline_ns = 0;
+    search.interrupted = finding->request->interrupted;
+    search.least_ns = &least_ns;
+    if (!what_if_plan(&search, &result->change, finding->error))
+        return false;
+    struct sweep_row *row = &result->change.row;
+    result->fits = row->outcome == SWEEP_PLANNED;
+    result->certainly_not = row->outcome == SWEEP_DOES_NOT_FIT && least_ns == UINT64_MAX
+                         && profile_has_one_order(search.profile);
+    finding->nearest->failed[result->change.kind] |= !result->fits && row->outcome == SWEEP_DOES_NOT_FIT;
+    const bool good = !row->plan || find_excess(finding, row->plan, &result->excess_bytes);
+    plan_free(row->plan);
+    row->plan = NULL;
+    return good;
+}
+
+static bool add(struct finding *finding, const struct what_if *change)
+{
+    struct nearest *nearest = finding->nearest;
+    struct what_if *more = realloc(nearest->at, (nearest->count + 1) * sizeof more[0]);
+    if (!more)
+        return error_no_memory(finding->error, "the nearest requests");
+    nearest->at = more;
+    nearest->at[nearest->count++] = *change;
+    return true;
+}
+
+// --- memory ---------------------------------------------------------------------------
+
+static bool probe_memory(struct finding *finding, uint64_t more_bytes, struct probe *result)
+{
+    struct search_request search = *finding->request->search;
+    struct cluster *cluster = what_if_cluster(search.cluster, finding->error);
+    if (!cluster)
+        return false;
+    for (size_t i = 0; i < cluster->device_count; i++) {
+        const uint64_t more = add_clamped(cluster->devices[i].memory_bytes, more_bytes);
+        cluster->devices[i].memory_bytes = more < JSON_MAX ? more : JSON_MAX;
+    }
+    search.cluster = cluster;
+    const bool good = probe(finding, &search, result);
+    cluster_free(cluster);
+    return good;
+}
+
+// From what is known to be lacking, twice as much each time until something fits.
+static bool find_enough(struct finding *finding, uint64_t from_bytes, struct probe *found)
+{
+    uint64_t more = from_bytes > 0 ? from_bytes : STEP_BYTES;
+    for (unsigned i = 0; i < 60 && !found->fits && more < JSON_MAX && !is_interrupted(finding); i++, more *= 2)
+        if (!probe_memory(finding, more, found))
+            return false;
+    return true;
+}
+
+// `found` fits, and 0 more does not, which may be certain. First just one step less, where what was lacking is known
+// exactly; then by halves, to a part of it.
+static bool find_least(struct finding *finding, struct probe *found, bool low_is_certain)
+{
+    uint64_t low = 0;
+    for (unsigned i = 0; found->excess_bytes > low + STEP_BYTES && !is_interrupted(finding); i++) {
+        const uint64_t high = found->excess_bytes;
+        if (i > 0 && high - low <= high / PRECISION)
+            break;
+        const uint64_t middle = i == 0 ? high - STEP_BYTES : low + (high - low) / 2;
+        struct probe other = *found;
+        if (!probe_memory(finding, middle, &other))
+            return false;
+        if (other.fits) {
+            *found = other;
+        } else {
+            low = middle;
+            low_is_certain = other.certainly_not;
+        }
+    }
+    found->change.is_least = low_is_certain && found->excess_bytes <= low + STEP_BYTES;
+    return true;
+}
+
+static bool is_uniform(const struct cluster *cluster)
+{
+    for (size_t i = 1; i < cluster->device_count; i++)
+        if (cluster->devices[i].memory_bytes != cluster->devices[0].memory_bytes)
+            return false;
+    return true;
+}
+
+static bool nearest_memory(struct finding *finding, const struct probe *own)
+{
+    const struct cluster *cluster = finding->request->search->cluster;
+    struct probe found = { .change.kind = WHAT_IF_MEMORY };
+    if (!find_enough(finding, own->change.row.lacks_bytes, &found))
+        return false;
+    if (!found.fits)
+        return true;
+    if (!find_least(finding, &found, own->certainly_not))
+        return false;
+    struct what_if *change = &found.change;
+    const uint64_t each = add_clamped(cluster->devices[0].memory_bytes, found.excess_bytes);
+    char bytes[NUMBER_SIZE];
+    change->more_bytes = found.excess_bytes;
+    if (is_uniform(cluster)) {
+        snprintf(change->change, sizeof change->change, "%s on each device", bytes_format(each, bytes));
+        snprintf(change->option, sizeof change->option, "--memory %lluB", (unsigned long long)each);
+    } else {
+        snprintf(change->change, sizeof change->change, "%s more on each device",
+                 bytes_format(found.excess_bytes, bytes));
+    }
+    return add(finding, change);
+}
+
+// --- micro-batches, ranks, schedules, optimizers -----------------------------------------
+
+static bool probe_micro_batches(struct finding *finding, uint32_t micro_batches, struct probe *result)
+{
+    struct search_request search = *finding->request->search;
+    search.micro_batches = micro_batches;
+    result->change.kind = WHAT_IF_MICRO_BATCHES;
+    snprintf(result->change.change, sizeof result->change.change, "%u micro-batch%s an iteration", micro_batches,
+             micro_batches == 1 ? "" : "es");
+    snprintf(result->change.option, sizeof result->change.option, "--micro-batches %u", micro_batches);
+    return probe(finding, &search, result);
+}
+
+// The most that fit, by halves: fewer need no more.
+static bool nearest_micro_batches(struct finding *finding, bool high_is_certain)
+{
+    uint32_t low = 1, high = finding->request->search->micro_batches;  // low fits, high does not
+    struct probe found = { .fits = false }, other = { .fits = false };
+    if (high == 1)
+        return true;
+    if (!probe_micro_batches(finding, low, &found))
+        return false;
+    while (found.fits && high - low > 1 && !is_interrupted(finding)) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (!probe_micro_batches(finding, middle, &other))
+            return false;
+        if (other.fits) {
+            low = middle;
+            found = other;
+        } else {
+            high = middle;
+            high_is_certain = other.certainly_not;
+        }
+    }
+    found.change.is_least = high_is_certain && high - low == 1;
+    return !found.fits || add(finding, &found.change);
+}
+
+static bool probe_ranks(struct finding *finding, uint32_t ranks, struct probe *result)
+{
+    struct search_request search = *finding->request->search;
+    struct cluster *larger = NULL;
+    const bool is_more = ranks > search.cluster->device_count;
+    search.ranks = ranks;
+    what_if_arrange_anew(&search);
+    if (is_more) {
+        if (!what_if_larger_cluster(search.cluster, ranks, &larger, finding->error))
+            return false;
+        if (!larger)
+            return true;
+        search.cluster = larger;
+    }
+    result->change.kind = WHAT_IF_RANKS;
+    snprintf(result->change.change, sizeof result->change.change,
+             is_more ? "%u ranks, on devices like the last" : "%u ranks", ranks);
+    snprintf(result->change.option, sizeof result->change.option, "--ranks %u", ranks);
+    const bool good = probe(finding, &search, result);
+    cluster_free(larger);
+    return good;
+}
+
+// The next few, then twice and four times as many.
+static bool nearest_ranks(struct finding *finding)
+{
+    const uint32_t own = finding->request->search->ranks;
+    const uint32_t numbers[] = { own + 1, own + 2, own + 3, own + 4, 2 * own, 4 * own };
+    struct probe found = { .fits = false };
+    uint32_t before = own;  // up to which it is certain that none fits
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !found.fits && !is_interrupted(finding); i++) {
+        if (i > 3 && numbers[i] <= numbers[3])
+            continue;
+        found = (struct probe){ .fits = false };
+        if (!probe_ranks(finding, numbers[i], &found))
+            return false;
+        found.change.is_least = found.fits && before + 1 == numbers[i];
+        before = found.certainly_not && before + 1 == numbers[i] ? numbers[i] : before;
+    }
+    return !found.fits || add(finding, &found.change);
+}
+
+static bool is_inference(const struct generator *generator, uint32_t ranks)
+{
+    struct error ignored = { 0 };
+    struct schedule *order = schedule_generate(generator->name, ranks, 0, 8, &ignored);
+    const bool forward_only = order && schedule_is_forward_only(order);
+    schedule_free(order);
+    return forward_only;
+}
+
+static bool probe_schedule(struct finding *finding, const struct generator *generator, struct probe *result)
+{
+    struct search_request search = *finding->request->search;
+    search.schedule = generator->name;
+    search.chunks = 0;
+    what_if_arrange_anew(&search);
+    result->change.kind = WHAT_IF_SCHEDULE;
+    snprintf(result->change.change, sizeof result->change.change, "schedule %s", generator->name);
+    snprintf(result->change.option, sizeof result->change.option, "--schedule %s", generator->name);
+    return probe(finding, &search, result);
+}
+
+// Into the quickest so far, in order of their times; of equals the first stays first.
+static void keep_quickest(struct what_if *quickest, size_t *count, const struct what_if *change)
+{
+    size_t at = *count;
+    while (at > 0 && change->row.iteration_ns < quickest[at - 1].row.iteration_ns)
+        at--;
+    if (at == MOST_SCHEDULES)
+        return;
+    *count += *count < MOST_SCHEDULES;
+    memmove(quickest + at + 1, quickest + at, (*count - at - 1) * sizeof quickest[0]);
+    quickest[at] = *change;
+}
+
+static bool nearest_schedules(struct finding *finding)
+{
+    const struct generator *own = generator_find(finding->request->search->schedule, finding->error);
+    const uint32_t ranks = finding->request->search->ranks;
+    struct what_if quickest[MOST_SCHEDULES];
+    size_t count = 0;
+    if (!own || is_inference(own, ranks))
+        return own != NULL;
+    // Sequences are split only where the layers can take them so.
+    for (const struct generator *other = generators; other->name && !is_interrupted(finding); other++) {
+        struct probe result = { .fits = false };
+        if (other == own || other->weights != own->weights || (other->takes_splits && !own->takes_splits)
+            || is_inference(other, ranks))
+            continue;
+        if (!probe_schedule(finding, other, &result))
+            return false;
+        if (result.fits)
+            keep_quickest(quickest, &count, &result.change);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!add(finding, &quickest[i]))
+            return false;
+    return true;
+}
+
+static bool probe_holding(struct finding *finding, const struct holding *holding, const char *words, const char *option,
+                          struct probe *result)
+{
+    struct search_request search = *finding->request->search;
+    search.holding = *holding;
+    *result = (struct probe){ .change.kind = WHAT_IF_HOLDING };
+    snprintf(result->change.change, sizeof result->change.change, "%s", words);
+    snprintf(result->change.option, sizeof result->change.option, "%s", option);
+    return probe(finding, &search, result);
+}
+
+// What replicas hold once between them: the first step that is enough.
+static bool nearest_shard(struct finding *finding)
+{
+    const struct search_request *search = finding->request->search;
+    struct probe found = { .fits = false };
+    if (!search->replicas && !search->free.replicas)
+        return true;
+    for (int shard = (int)search->holding.shard + 1; shard_names[shard] && !found.fits; shard++) {
+        struct holding holding = search->holding;
+        char words[80], option[80];
+        holding.shard = (enum shard)shard;
+        snprintf(words, sizeof words, "%s shared by the replicas", shard_names[shard]);
+        snprintf(option, sizeof option, "--shard %s", shard_names[shard]);
+        if (!probe_holding(finding, &holding, words, option, &found))
+            return false;
+    }
+    return !found.fits || add(finding, &found.change);
+}
+
+// What waits on the host, if there is one: the optimizer, what is kept, both.
+static bool nearest_host(struct finding *finding)
+{
+    static const struct {
+        bool optimizer, activations;
+        const char *words, *option;
+    } steps[] = { { true, false, "the optimizer on the host", "--host optimizer" },
+                  { false, true, "activations on the host", "--host activations" },
+                  { true, true, "the optimizer and activations on the host", "--host optimizer,activations" } };
+    const struct search_request *search = finding->request->search;
+    struct probe found = { .fits = false };
+    for (size_t i = 0; search->cluster->has_host && i < sizeof steps / sizeof steps[0] && !found.fits; i++) {
+        struct holding holding = search->holding;
+        holding.optimizer_on_host |= steps[i].optimizer;
+        holding.activations_on_host |= steps[i].activations;
+        if (holding.optimizer_on_host == search->holding.optimizer_on_host
+            && holding.activations_on_host == search->holding.activations_on_host)
+            continue;
+        if (!probe_holding(finding, &holding, steps[i].words, steps[i].option, &found))
+            return false;
+    }
+    return !found.fits || add(finding, &found.change);
+}
+
+static uint64_t state_bytes(const struct search_request *search, enum optimizer_kind kind)
+{
+    struct holding holding = search->holding;
+    uint64_t sum = 0;
+    holding.optimizer = kind;
+    for (uint32_t l = 0; l < search->profile->layer_count; l++)
+        sum = add_clamped(sum, holding_state_bytes(&holding, search->profile, l));
+    return sum;
+}
+
+// The optimizer with most state below so many bytes; of equals the first. False: none.
+static bool next_optimizer(const struct search_request *search, uint64_t below, enum optimizer_kind *kind)
+{
+    bool found = false;
+    for (int other = 0; optimizer_names[other]; other++) {
+        const uint64_t bytes = state_bytes(search, (enum optimizer_kind)other);
+        if (bytes < below && (!found || bytes > state_bytes(search, *kind))) {
+            *kind = (enum optimizer_kind)other;
+            found = true;
+        }
+    }
+    return found;
+}
+
+// Others in order of less state, until one is enough.
+static bool nearest_optimizer(struct finding *finding)
+{
+    const struct search_request *search = finding->request->search;
+    struct probe found = { .fits = false };
+    enum optimizer_kind kind = search->holding.optimizer;
+    for (uint64_t below = state_bytes(search, kind); !found.fits && next_optimizer(search, below, &kind);
+         below = state_bytes(search, kind)) {
+        struct holding holding = search->holding;
+        char words[80], option[80];
+        holding.optimizer = kind;
+        snprintf(words, sizeof words, "optimizer %s", optimizer_names[kind]);
+        snprintf(option, sizeof option, "--optimizer %s", optimizer_names[kind]);
+        if (!probe_holding(finding, &holding, words, option, &found))
+            return false;
+    }
+    return !found.fits || add(finding, &found.change);
+}
+
+// --- all of it ----------------------------------------------------------------------------
+
+bool nearest_find(const struct nearest_request *request, struct nearest *nearest, struct error *error)
+{
+    struct finding finding = { .request = request, .nearest = nearest, .error = error };
+    struct probe own = { .fits = false };
+    *nearest = (struct nearest){ .count = 0 };
+    const bool good = probe(&finding, request->search, &own)
+                   && (own.change.row.outcome != SWEEP_DOES_NOT_FIT
+                       || (nearest_memory(&finding, &own) && nearest_micro_batches(&finding, own.certainly_not)
+                           && nearest_ranks(&finding) && nearest_schedules(&finding) && nearest_shard(&finding)
+                           && nearest_host(&finding) && nearest_optimizer(&finding)));
+    for (size_t i = 0; i < nearest->count; i++)
+        nearest->failed[nearest->at[i].kind] = false;
+    if (!good)
+        nearest_clear(nearest);
+    return good;
+}
+
+void nearest_clear(struct nearest *nearest)
+{
+    free(nearest->at);
+    *nearest = (struct nearest){ .count = 0 };
+}
+
+static void print_failed(const struct nearest *nearest, struct text *text)
+{
+    static const struct {
+        enum what_if_kind kind;
+        const char *words;
+    } kinds[] = { { WHAT_IF_MICRO_BATCHES, "fewer micro-batches" },
+                  { WHAT_IF_RANKS, "more ranks" },
+                  { WHAT_IF_SCHEDULE, "other schedules" },
+                  { WHAT_IF_HOLDING, "other ways to hold states" } };
+    size_t printed = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (nearest->failed[kinds[i].kind])
+            text_add(text, "%s%s", printed++ ? ", " : "Not enough by itself: ", kinds[i].words);
+    text_add(text, printed ? ".\n" : "");
+}
+
+void nearest_print(const struct nearest *nearest, struct text *text)
+{
+    if (nearest->count == 0)
+        return;
+    text_add(text, "What does fit, each planned:\n   per m.-b.        peak  change\n");
+    for (size_t i = 0; i < nearest->count; i++) {
+        const struct what_if *change = &nearest->at[i];
+        char each[NUMBER_SIZE], peak[NUMBER_SIZE];
+        text_add(text, "  %10s  %10s  %s", time_format(change->row.micro_batch_ns, each),
+                 bytes_format(change->row.peak_bytes, peak), change->change);
+        if (change->is_least)
+            text_add(text, change->kind == WHAT_IF_MICRO_BATCHES ? ", no more" : ", no less");
+        if (change->option[0])
+            text_add(text, ": %s", change->option);
+        text_add(text, "\n");
+    }
+    print_failed(nearest, text);
+    text_add(text, "Smaller micro-batches need less, too; they need a profile of their own.\n");
+}

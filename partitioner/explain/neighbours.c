@@ -1,0 +1,348 @@
+#include "partitioner/explain/neighbours.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "partitioner/arrangement/variant.h"
+#include "partitioner/explain/what_if.h"
+#include "partitioner/predict.h"
+#include "partitioner/search/interval.h"
+#include "partitioner/search/recompute.h"
+#include "partitioner/search/search_problem.h"
+#include "schedules/lower.h"
+
+const char *const neighbour_kind_names[] = { "gives back", "gives on", "spares", NULL };
+const char *const neighbour_outcome_names[] = { "faster", "no faster", "no room", "no cut", "only layer", NULL };
+
+// What a front may hold: a good part of it is enough to say what is missing.
+#define FRONT_LABELS 4000
+#define MOST_BYTES ((uint64_t)1 << 60)
+
+struct sight {
+    const struct plan *plan;
+    const struct profile *profile;
+    struct profile *made;
+    const struct profile *ordered;  // as the plan's layers stand
+    struct plan *copy;  // the neighbour that is looked at
+    struct placement *placement;
+    struct slots *slots;  // of each stage
+    bool *can_cut;
+};
+
+// What a neighbour takes, on the ranks that hold a stage.
+struct price {
+    uint64_t iteration_ns, lacks_bytes;
+    uint32_t rank;
+};
+
+static struct slots *slots_of(const struct plan *plan, struct error *error)
+{
+    const struct generator *generator = generator_find(plan->schedule, error);
+    const uint32_t run = generator ? predict_run_length(generator, plan->ranks, plan->micro_batches) : 0;
+    struct schedule *lowered = run ? plan_schedule(plan, run, true, error) : NULL;
+    struct slots *slots = lowered ? calloc(lowered->stages, sizeof slots[0]) : NULL;
+    if (lowered && !slots)
+        error_no_memory(error, "the slots of a plan");
+    const bool good = slots && slots_count(lowered, slots, error);
+    schedule_free(lowered);
+    if (good)
+        return slots;
+    free(slots);
+    return NULL;
+}
+
+static bool begin(struct sight *sight, struct error *error)
+{
+    sight->ordered = plan_ordered(sight->plan, sight->profile, &sight->made, error);
+    if (!sight->ordered)
+        return false;
+    const struct search_request request = { .profile = sight->ordered, .schedule = sight->plan->schedule, .ranks = 1 };
+    sight->copy = what_if_copy(sight->plan, error);
+    sight->placement = sight->copy ? plan_placement(sight->plan, error) : NULL;
+    sight->slots = sight->placement ? slots_of(sight->plan, error) : NULL;
+    sight->can_cut = sight->slots ? search_cuts(&request, 1, error) : NULL;
+    return sight->can_cut != NULL;
+}
+
+static void end(struct sight *sight)
+{
+    plan_free(sight->copy);
+    placement_free(sight->placement);
+    free(sight->slots);
+    free(sight->can_cut);
+    profile_free(sight->made);
+}
+
+// --- a stage's layers and what it runs again -------------------------------------------
+
+// Layers, keeping what else the stage is.
+static bool set_layers(struct sight *sight, uint32_t s, uint32_t first, uint32_t end, struct error *error)
+{
+    struct plan_stage *stage = &sight->copy->stages[s];
+    char **layers = calloc(end - first + 1, sizeof layers[0]);
+    bool good = layers != NULL;
+    for (uint32_t l = first; good && l < end; l++)
+        good = (layers[l - first] = strdup(sight->ordered->layers[l].name)) != NULL;
+    if (layers)
+        for (uint32_t i = 0; i < stage->end - stage->first; i++)
+            free(stage->layers[i]);
+    if (!good) {
+        for (uint32_t l = first; layers && l < end; l++)
+            free(layers[l - first]);
+        free(layers);
+        return error_no_memory(error, "a stage of a plan");
+    }
+    free(stage->layers);
+    stage->layers = layers;
+    stage->first = first;
+    stage->end = end;
+    stage->recompute_count = 0;
+    return true;
+}
+
+static bool set_segments(struct plan_stage *stage, const struct segment *segments, size_t count, struct error *error)
+{
+    struct segment *copy = malloc((count + 1) * sizeof copy[0]);
+    if (!copy)
+        return error_no_memory(error, "a stage of a plan");
+    if (count > 0)
+        memcpy(copy, segments, count * sizeof copy[0]);
+    free(stage->recompute);
+    stage->recompute = copy;
+    stage->recompute_count = count;
+    return true;
+}
+
+// Back to the plan itself.
+static bool restore(struct sight *sight, uint32_t s, struct error *error)
+{
+    const struct plan_stage *own = &sight->plan->stages[s];
+    return set_layers(sight, s, own->first, own->end, error)
+        && set_segments(&sight->copy->stages[s], own->recompute, own->recompute_count, error);
+}
+
+static bool price_of(struct sight *sight, uint32_t s, struct price *price, struct error *error)
+{
+    const struct placement *placement = sight->placement;
+    if (!plan_predict(sight->copy, sight->profile, error))
+        return false;
+    *price = (struct price){ .iteration_ns = sight->copy->iteration_ns };
+    for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++) {
+        const uint32_t rank = placement_rank(placement, s, copy);
+        const uint64_t bytes = plan_rank_bytes(sight->copy, placement, rank);
+        const uint64_t capacity = sight->copy->stages[s].memory.capacity_bytes;
+        const uint64_t lacks = bytes > capacity ? bytes - capacity : 0;
+        if (copy == 0 || lacks > price->lacks_bytes) {
+            price->rank = rank;
+            price->lacks_bytes = lacks;
+        }
+    }
+    return true;
+}
+
+// --- ways to recompute, from the quickest to the smallest -----------------------------
+
+static bool list_ways(struct sight *sight, uint32_t s, const struct profile *view, struct recompute_list *front,
+                      struct error *error)
+{
+    const struct plan_stage *stage = &sight->copy->stages[s];
+    struct intervals *intervals = intervals_create(view, &sight->plan->holding, error);
+    uint64_t work = 0;
+    if (!intervals)
+        return false;
+    intervals->replicas = placement_copies(sight->placement, s);
+    const bool good = recompute_search(intervals, stage->first, stage->end, &sight->slots[s], MOST_BYTES,
+                                       RECOMPUTE_FRONT, FRONT_LABELS, &work, front, error);
+    intervals_free(intervals);
+    return good;
+}
+
+static bool front_of(struct sight *sight, uint32_t s, struct recompute_list *front, struct error *error)
+{
+    struct profile *view = variant_of(sight->ordered, sight->copy->stages[s].variant, error);
+    const bool good = view && list_ways(sight, s, view, front, error);
+    variant_free(view);
+    if (!good)
+        return false;
+    // Only those that are smaller than all quicker ones.
+    uint64_t least = UINT64_MAX;
+    size_t kept = 0;
+    for (size_t i = 0; i < front->count; i++) {
+        const uint64_t bytes = front->at[i].bytes + front->at[i].workspace_bytes;
+        if (bytes >= least) {
+            free(front->at[i].segments);
+            continue;
+        }
+        least = bytes;
+        front->at[kept++] = front->at[i];
+    }
+    front->count = kept;
+    return true;
+}
+
+static bool price_choice(struct sight *sight, uint32_t s, const struct recompute_list *front, size_t i,
+                         struct price *price, struct error *error)
+{
+    return set_segments(&sight->copy->stages[s], front->at[i].segments, front->at[i].count, error)
+        && price_of(sight, s, price, error);
+}
+
+// The first choice of [from, count) that fits; `count` where none does.
+static bool first_that_fits(struct sight *sight, uint32_t s, const struct recompute_list *front, size_t *found,
+                            struct error *error)
+{
+    size_t from = 0, end = front->count;
+    while (from < end) {
+        const size_t middle = from + (end - from) / 2;
+        struct price price;
+        if (!price_choice(sight, s, front, middle, &price, error))
+            return false;
+        if (price.lacks_bytes == 0)
+            end = middle;
+        else
+            from = middle + 1;
+    }
+    *found = from;
+    return true;
+}
+
+// The last choice of [0, end) with which an iteration takes less than the plan's; `end` where none does.
+static bool last_that_gains(struct sight *sight, uint32_t s, const struct recompute_list *front, size_t end,
+                            size_t *found, struct error *error)
+{
+    size_t from = 0, to = end;  // choices before `from` gain, those from `to` on do not
+    while (from < to) {
+        const size_t middle = from + (to - from) / 2;
+        struct price price;
+        if (!price_choice(sight, s, front, middle, &price, error))
+            return false;
+        if (price.iteration_ns < sight->plan->iteration_ns)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    *found = from > 0 ? from - 1 : end;
+    return true;
+}
+
+// --- the neighbours ---------------------------------------------------------------------
+
+static enum neighbour_outcome judge(const struct sight *sight, const struct price *price)
+{
+    if (price->lacks_bytes > 0)
+        return NEIGHBOUR_NO_ROOM;
+    return price->iteration_ns < sight->plan->iteration_ns ? NEIGHBOUR_FASTER : NEIGHBOUR_NO_FASTER;
+}
+
+static bool note(const struct sight *sight, struct neighbour *neighbour, const struct price *price)
+{
+    neighbour->outcome = judge(sight, price);
+    neighbour->iteration_ns = price->iteration_ns;
+    neighbour->rank = price->rank;
+    neighbour->lacks_bytes = price->lacks_bytes;
+    return true;
+}
+
+// The quickest way that fits; where there is none, the smallest that gains, or the smallest.
+static bool settle(struct sight *sight, uint32_t s, struct price *price, struct error *error)
+{
+    struct recompute_list front;
+    if (!front_of(sight, s, &front, error))
+        return false;
+    size_t choice = 0, gaining;
+    bool good = front.count > 0 || error_set(error, "a stage has no way to be run");
+    good = good && first_that_fits(sight, s, &front, &choice, error);
+    if (good && choice == front.count) {
+        good = last_that_gains(sight, s, &front, front.count, &gaining, error);
+        choice = gaining < front.count ? gaining : front.count - 1;
+    }
+    good = good && price_choice(sight, s, &front, choice, price, error);
+    recompute_list_clear(&front);
+    return good;
+}
+
+static bool make_smallest(struct sight *sight, uint32_t s, struct error *error)
+{
+    struct recompute_list front;
+    if (!front_of(sight, s, &front, error))
+        return false;
+    const bool good = front.count == 0 || set_segments(&sight->copy->stages[s], front.at[front.count - 1].segments,
+                                                       front.at[front.count - 1].count, error);
+    recompute_list_clear(&front);
+    return good;
+}
+
+// The giver may lack more, since another cut has other messages; the time is that of both.
+static const struct price *worse(struct price *giver, const struct price *both)
+{
+    giver->iteration_ns = both->iteration_ns;
+    return giver;
+}
+
+// Moves the cut between stages `s` and `s` + 1 to `cut`; `giver` is the one that gets smaller.
+static bool move_cut(struct sight *sight, uint32_t s, uint32_t cut, uint32_t giver, struct neighbour *neighbour,
+                     struct error *error)
+{
+    const struct plan_stage *stages = sight->plan->stages;
+    const uint32_t taker = giver == s ? s + 1 : s;
+    struct price own, price;
+    const bool good = set_layers(sight, s, stages[s].first, cut, error)
+                   && set_layers(sight, s + 1, cut, stages[s + 1].end, error)
+                   && make_smallest(sight, taker, error) && settle(sight, giver, &own, error)
+                   && settle(sight, taker, &price, error)
+                   && note(sight, neighbour, own.lacks_bytes > price.lacks_bytes ? worse(&own, &price) : &price)
+                   && restore(sight, s, error) && restore(sight, s + 1, error);
+    return good;
+}
+
+static bool give_layer(struct sight *sight, uint32_t s, bool back, struct neighbour *neighbour, struct error *error)
+{
+    const struct plan_stage *stage = &sight->plan->stages[s];
+    const uint32_t layer = back ? stage->first : stage->end - 1, cut = back ? layer + 1 : layer;
+    *neighbour =
+        (struct neighbour){ .kind = back ? NEIGHBOUR_GIVES_BACK : NEIGHBOUR_GIVES_ON,
+                            .stage = s,
+                            .outcome = stage->end - stage->first < 2 ? NEIGHBOUR_ONLY_LAYER : NEIGHBOUR_NO_CUT };
+    snprintf(neighbour->layer, sizeof neighbour->layer, "%s", sight->ordered->layers[layer].name);
+    if (stage->end - stage->first < 2 || !sight->can_cut[cut])
+        return true;
+    return move_cut(sight, back ? s - 1 : s, cut, s, neighbour, error);
+}
+
+static bool spare(struct sight *sight, uint32_t s, struct neighbour *neighbour, struct error *error)
+{
+    *neighbour = (struct neighbour){
+        .kind = NEIGHBOUR_SPARES, .stage = s, .outcome = NEIGHBOUR_NO_FASTER, .iteration_ns = sight->plan->iteration_ns
+    };
+    struct recompute_list front;
+    if (!front_of(sight, s, &front, error))
+        return false;
+    size_t choice = front.count;
+    struct price price;
+    bool good = last_that_gains(sight, s, &front, front.count, &choice, error);
+    if (good && choice < front.count)
+        good = price_choice(sight, s, &front, choice, &price, error) && note(sight, neighbour, &price);
+    recompute_list_clear(&front);
+    return good && restore(sight, s, error);
+}
+
+static bool find_all(struct sight *sight, uint32_t s, struct neighbour found[MOST_NEIGHBOURS], size_t *count,
+                     struct error *error)
+{
+    if (s > 0 && !give_layer(sight, s, true, &found[(*count)++], error))
+        return false;
+    if (s + 1 < sight->plan->stage_count && !give_layer(sight, s, false, &found[(*count)++], error))
+        return false;
+    return sight->plan->stages[s].recompute_count == 0 || spare(sight, s, &found[(*count)++], error);
+}
+
+bool neighbours_of_stage(const struct plan *plan, const struct profile *profile, uint32_t stage,
+                         struct neighbour found[MOST_NEIGHBOURS], size_t *count, struct error *error)
+{
+    struct sight sight = { .plan = plan, .profile = profile };
+    *count = 0;
+    const bool good = begin(&sight, error) && find_all(&sight, stage, found, count, error);
+    end(&sight);
+    return good;
+}

@@ -1,0 +1,40 @@
+// Plans one small step from a plan: a stage hands its first or last layer to the
+// stage beside it, or runs less again. Each is priced as the plan itself was, with the
+// quickest recomputation that fits, so that it can be said why it is not the plan:
+//
+//     stage        2              3 (busiest)
+//     layers    .. l7 | l8 l9 l10 l11 ..
+//                     `--> l8 to stage 2: 12 % slower, or lacks 300 MiB there
+#ifndef PARTITIONER_EXPLAIN_NEIGHBOURS_H
+#define PARTITIONER_EXPLAIN_NEIGHBOURS_H
+
+#include "partitioner/plan.h"
+
+enum neighbour_kind { NEIGHBOUR_GIVES_BACK, NEIGHBOUR_GIVES_ON, NEIGHBOUR_SPARES };
+enum neighbour_outcome {
+    NEIGHBOUR_FASTER,
+    NEIGHBOUR_NO_FASTER,
+    NEIGHBOUR_NO_ROOM,
+    NEIGHBOUR_NO_CUT,      // the model cannot be cut there
+    NEIGHBOUR_ONLY_LAYER,  // the stage would be left with nothing
+};
+extern const char *const neighbour_kind_names[];     // "gives back", "gives on", "spares", NULL
+extern const char *const neighbour_outcome_names[];  // "faster", "no faster", "no room", "no cut", "only layer", NULL
+
+struct neighbour {
+    enum neighbour_kind kind;
+    enum neighbour_outcome outcome;
+    uint32_t stage;         // that gives a layer away, or runs less again
+    char layer[64];         // its name; of NEIGHBOUR_SPARES empty
+    uint64_t iteration_ns;  // NEIGHBOUR_NO_ROOM: of the way that lacks least of those that are faster, or else least
+    uint32_t rank;          // NEIGHBOUR_NO_ROOM: which lacks most
+    uint64_t lacks_bytes;   // in that way
+};
+
+// Of one stage; at most three of them into `found`. Returns false only for a
+// machine's trouble.
+enum { MOST_NEIGHBOURS = 3 };
+bool neighbours_of_stage(const struct plan *plan, const struct profile *profile, uint32_t stage,
+                         struct neighbour found[MOST_NEIGHBOURS], size_t *count, struct error *error);
+
+#endif

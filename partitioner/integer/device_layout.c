@@ -1,0 +1,409 @@
+#include "partitioner/integer/device_layout.h"
+
+#include <stdlib.h>
+
+#include "common/number.h"
+#include "partitioner/integer/linear_program.h"
+
+// --- the value of a layout ------------------------------------------------------------
+
+static bool reads_from(const struct layout_problem *problem, const uint32_t *device_of, uint32_t layer, uint32_t device)
+{
+    for (size_t e = 0; e < problem->edge_count; e++)
+        if (problem->edges[e].from == layer && device_of[problem->edges[e].to] == device)
+            return true;
+    return false;
+}
+
+// What the tensor of a layer costs a device, which hands it on or gets it.
+static uint64_t transfers_of(const struct layout_problem *problem, const uint32_t *device_of, uint32_t layer,
+                             uint32_t device)
+{
+    if (device_of[layer] != device)
+        return reads_from(problem, device_of, layer, device) ? problem->transfer_ns[layer] : 0;
+    for (size_t e = 0; e < problem->edge_count; e++)
+        if (problem->edges[e].from == layer && device_of[problem->edges[e].to] != device)
+            return problem->transfer_ns[layer];
+    return 0;
+}
+
+static bool is_allowed(const struct layout_problem *problem, uint32_t layer, uint32_t device)
+{
+    return problem->time_ns[(size_t)layer * problem->devices + device] != LAYOUT_NEVER
+        && (!problem->pins || problem->pins[layer] == LAYOUT_ANYWHERE || problem->pins[layer] == device);
+}
+
+static bool keeps_rules(const struct layout_problem *problem, const uint32_t *device_of, struct error *error)
+{
+    for (uint32_t v = 0; v < problem->layers; v++)
+        if (device_of[v] >= problem->devices || !is_allowed(problem, v, device_of[v]))
+            return error_set(error, "layer %u cannot be on device %u", v, device_of[v]);
+    for (size_t e = 0; problem->ordered && e < problem->edge_count; e++)
+        if (device_of[problem->edges[e].from] > device_of[problem->edges[e].to])
+            return error_set(error, "layer %u reads from layer %u, which is on a later device", problem->edges[e].to,
+                             problem->edges[e].from);
+    for (size_t i = 0; i < problem->together_count; i++)
+        if (device_of[problem->together[i].from] != device_of[problem->together[i].to])
+            return error_set(error, "layers %u and %u must be on one device", problem->together[i].from,
+                             problem->together[i].to);
+    return true;
+}
+
+static bool pays(const struct layout_problem *problem, uint32_t device)
+{
+    return problem->transfer_ns && !(problem->pays_nothing && problem->pays_nothing[device]);
+}
+
+uint64_t layout_load(const struct layout_problem *problem, const uint32_t *device_of, uint32_t device)
+{
+    uint64_t load = 0;
+    for (uint32_t v = 0; v < problem->layers; v++) {
+        if (device_of[v] == device)
+            load = add_clamped(load, problem->time_ns[(size_t)v * problem->devices + device]);
+        if (pays(problem, device))
+            load = add_clamped(load, transfers_of(problem, device_of, v, device));
+    }
+    return load;
+}
+
+uint64_t layout_value(const struct layout_problem *problem, const uint32_t *device_of, struct error *error)
+{
+    if (!keeps_rules(problem, device_of, error))
+        return LAYOUT_NEVER;
+    uint64_t largest = 0;
+    for (uint32_t d = 0; d < problem->devices; d++) {
+        const uint64_t load = layout_load(problem, device_of, d);
+        uint64_t bytes = 0;
+        for (uint32_t v = 0; problem->bytes && v < problem->layers; v++)
+            bytes = add_clamped(bytes, device_of[v] == d ? problem->bytes[v] : 0);
+        if (problem->bytes && bytes > problem->capacity[d]) {
+            error_set_kind(error, ERROR_ANSWER, "device %u holds %llu bytes and has %llu", d,
+                           (unsigned long long)bytes, (unsigned long long)problem->capacity[d]);
+            return LAYOUT_NEVER;
+        }
+        largest = load > largest ? load : largest;
+    }
+    return largest;
+}
+
+// --- the program ----------------------------------------------------------------------
+
+#define NO_COLUMN UINT32_MAX
+
+// Where the program's columns and rows are.
+struct program {
+    const struct layout_problem *problem;
+    struct linear_model model;
+    uint32_t largest;       // the column that is minimised
+    uint32_t *places;       // [layer * devices + device]: x, or y where ordered
+    size_t *load_rows, *memory_rows;  // of each device
+    uint64_t ceiling;       // a value that some layout has, or that none passes
+};
+
+// Adds factor times "layer v is on device d" to the row.
+static void add_on(struct program *program, uint32_t v, uint32_t d, int64_t factor)
+{
+    const uint32_t *places = &program->places[(size_t)v * program->problem->devices];
+    linear_add_term(&program->model, places[d], factor);
+    if (program->problem->ordered && d > 0)
+        linear_add_term(&program->model, places[d - 1], -factor);
+}
+
+// y of the last device is 1, and a layer that cannot be on a device is not on it.
+static void add_places(struct program *program)
+{
+    const struct layout_problem *problem = program->problem;
+    struct linear_model *model = &program->model;
+    for (uint32_t v = 0; v < problem->layers; v++)
+        for (uint32_t d = 0; d < problem->devices; d++)
+            program->places[(size_t)v * problem->devices + d] =
+                linear_add_column(model, (struct linear_column){ 0, 1, true, 1 });
+    for (uint32_t v = 0; v < problem->layers; v++) {
+        const uint32_t *places = &program->places[(size_t)v * problem->devices];
+        linear_begin_row(model, LINEAR_EQUAL, 1);
+        for (uint32_t d = problem->ordered ? problem->devices - 1 : 0; d < problem->devices; d++)
+            linear_add_term(model, places[d], 1);
+        for (uint32_t d = 1; problem->ordered && d < problem->devices; d++) {
+            linear_begin_row(model, LINEAR_AT_LEAST, 0);
+            add_on(program, v, d, 1);
+        }
+        for (uint32_t d = 0; d < problem->devices; d++) {
+            if (is_allowed(problem, v, d))
+                continue;
+            linear_begin_row(model, LINEAR_EQUAL, 0);
+            add_on(program, v, d, 1);
+        }
+    }
+}
+
+static void add_rules(struct program *program)
+{
+    const struct layout_problem *problem = program->problem;
+    struct linear_model *model = &program->model;
+    for (size_t e = 0; problem->ordered && e < problem->edge_count; e++) {
+        for (uint32_t d = 0; d + 1 < problem->devices; d++) {
+            linear_begin_row(model, LINEAR_AT_LEAST, 0);
+            linear_add_term(model, program->places[(size_t)problem->edges[e].from * problem->devices + d], 1);
+            linear_add_term(model, program->places[(size_t)problem->edges[e].to * problem->devices + d], -1);
+        }
+    }
+    for (size_t i = 0; i < problem->together_count; i++) {
+        for (uint32_t d = 0; d + 1 < problem->devices; d++) {
+            linear_begin_row(model, LINEAR_EQUAL, 0);
+            linear_add_term(model, program->places[(size_t)problem->together[i].from * problem->devices + d], 1);
+            linear_add_term(model, program->places[(size_t)problem->together[i].to * problem->devices + d], -1);
+        }
+    }
+}
+
+// A column that is 1 at least where layer `here` is on the device and some layer of `there` is not.
+static uint32_t add_crossing(struct program *program)
+{
+    return linear_add_column(&program->model, (struct linear_column){ 0, 1, false, 1 });
+}
+
+static void add_apart(struct program *program, uint32_t crossing, uint32_t here, uint32_t there, uint32_t d)
+{
+    linear_begin_row(&program->model, LINEAR_AT_LEAST, 0);
+    linear_add_term(&program->model, crossing, 1);
+    add_on(program, here, d, -1);
+    add_on(program, there, d, 1);
+}
+
+// The columns of what device d hands on of layer v, and gets of it.
+struct crossings {
+    uint32_t out, in;
+};
+
+static struct crossings add_crossings(struct program *program, uint32_t v, uint32_t d)
+{
+    struct crossings crossings = { NO_COLUMN, NO_COLUMN };
+    const struct layout_problem *problem = program->problem;
+    for (size_t e = 0; e < problem->edge_count; e++) {
+        if (problem->edges[e].from != v)
+            continue;
+        if (crossings.out == NO_COLUMN)
+            crossings = (struct crossings){ add_crossing(program), add_crossing(program) };
+        add_apart(program, crossings.out, v, problem->edges[e].to, d);
+        add_apart(program, crossings.in, problem->edges[e].to, v, d);
+    }
+    return crossings;
+}
+
+static void add_load(struct program *program, uint32_t d)
+{
+    const struct layout_problem *problem = program->problem;
+    struct linear_model *model = &program->model;
+    struct crossings *crossings = calloc(problem->layers, sizeof crossings[0]);
+    if (!crossings) {
+        model->failed = true;
+        return;
+    }
+    for (uint32_t v = 0; v < problem->layers; v++)
+        crossings[v] = pays(problem, d) && problem->transfer_ns[v]
+                         ? add_crossings(program, v, d) : (struct crossings){ NO_COLUMN, NO_COLUMN };
+    program->load_rows[d] = model->row_count;
+    linear_begin_row(model, LINEAR_AT_LEAST, 0);
+    linear_add_term(model, program->largest, 1);
+    for (uint32_t v = 0; v < problem->layers; v++) {
+        const uint64_t time = problem->time_ns[(size_t)v * problem->devices + d];
+        if (time > 0 && time != LAYOUT_NEVER)
+            add_on(program, v, d, -(int64_t)time);
+        if (crossings[v].out != NO_COLUMN) {
+            linear_add_term(model, crossings[v].out, -(int64_t)problem->transfer_ns[v]);
+            linear_add_term(model, crossings[v].in, -(int64_t)problem->transfer_ns[v]);
+        }
+    }
+    free(crossings);
+}
+
+static void add_memory(struct program *program, uint32_t d)
+{
+    const struct layout_problem *problem = program->problem;
+    uint64_t all = 0;
+    for (uint32_t v = 0; v < problem->layers; v++)
+        all = add_clamped(all, problem->bytes[v]);
+    const uint64_t capacity = problem->capacity[d] < all ? problem->capacity[d] : all;
+    program->memory_rows[d] = program->model.row_count;
+    linear_begin_row(&program->model, LINEAR_AT_MOST, (int64_t)capacity);
+    for (uint32_t v = 0; v < problem->layers; v++)
+        if (problem->bytes[v] > 0)
+            add_on(program, v, d, (int64_t)problem->bytes[v]);
+}
+
+// A load that no device passes: all layers where they are slowest, and all transfers twice.
+static uint64_t ceiling_of(const struct layout_problem *problem)
+{
+    uint64_t sum = 1;
+    for (uint32_t v = 0; v < problem->layers; v++) {
+        uint64_t slowest = 0;
+        for (uint32_t d = 0; d < problem->devices; d++) {
+            const uint64_t time = problem->time_ns[(size_t)v * problem->devices + d];
+            slowest = time != LAYOUT_NEVER && time > slowest ? time : slowest;
+        }
+        sum = add_clamped(sum, slowest);
+        sum = add_clamped(sum, problem->transfer_ns ? 2 * problem->transfer_ns[v] : 0);
+    }
+    return sum;
+}
+
+static void program_clear(struct program *program)
+{
+    linear_clear(&program->model);
+    free(program->places);
+    free(program->load_rows);
+    free(program->memory_rows);
+}
+
+static bool program_write(const struct layout_problem *problem, uint64_t ceiling, struct program *program,
+                          struct error *error)
+{
+    *program = (struct program){ .problem = problem, .ceiling = ceiling };
+    program->places = calloc((size_t)problem->layers * problem->devices, sizeof program->places[0]);
+    program->load_rows = calloc(problem->devices, sizeof program->load_rows[0]);
+    program->memory_rows = calloc(problem->devices, sizeof program->memory_rows[0]);
+    if (!program->places || !program->load_rows || !program->memory_rows) {
+        program_clear(program);
+        return error_no_memory(error, "an integer program");
+    }
+    // The largest load in millionths of what it can be.
+    const double unit = ceiling > 1000000 ? (double)ceiling / 1e6 : 1;
+    program->largest = linear_add_column(&program->model, (struct linear_column){ 1, (int64_t)ceiling, false, unit });
+    add_places(program);
+    add_rules(program);
+    for (uint32_t d = 0; d < problem->devices; d++)
+        add_load(program, d);
+    for (uint32_t d = 0; problem->bytes && d < problem->devices; d++)
+        add_memory(program, d);
+    return true;
+}
+
+// --- its answer -------------------------------------------------------------------------
+
+// All columns of a known layout.
+static double *values_of(const struct program *program, const uint32_t *device_of, uint64_t value)
+{
+    const struct layout_problem *problem = program->problem;
+    double *values = calloc(program->model.column_count + 1, sizeof values[0]);
+    if (!values)
+        return NULL;
+    values[program->largest] = (double)value;
+    for (uint32_t v = 0; v < problem->layers; v++)
+        for (uint32_t d = 0; d < problem->devices; d++)
+            values[program->places[(size_t)v * problem->devices + d]] =
+                problem->ordered ? device_of[v] <= d : device_of[v] == d;
+    // What is left are the crossings, each in rows of its own: crossing >= the rest.
+    for (size_t r = 0; r < program->model.row_count; r++) {
+        const struct linear_row *row = &program->model.rows[r];
+        const struct linear_term *terms = &program->model.terms[row->first];
+        if (row->first == row->end || program->model.columns[terms[0].column].is_integer
+            || terms[0].column == program->largest)
+            continue;
+        double rest = 0;
+        for (size_t i = 1; i < row->end - row->first; i++)
+            rest -= (double)terms[i].factor * values[terms[i].column];
+        if (rest > values[terms[0].column])
+            values[terms[0].column] = rest;
+    }
+    return values;
+}
+
+static bool read_layout(const struct program *program, const double *values, struct layout *layout,
+                        struct error *error)
+{
+    const struct layout_problem *problem = program->problem;
+    layout->device_of = calloc(problem->layers + 1, sizeof layout->device_of[0]);
+    if (!layout->device_of)
+        return error_no_memory(error, "a layout");
+    for (uint32_t v = 0; v < problem->layers; v++) {
+        uint32_t d = 0;
+        while (d < problem->devices && values[program->places[(size_t)v * problem->devices + d]] <= 0.5)
+            d++;
+        layout->device_of[v] = d;
+    }
+    layout->value_ns = layout_value(problem, layout->device_of, error);
+    if (layout->value_ns != LAYOUT_NEVER)
+        return true;
+    error->kind = ERROR_MACHINE;
+    error_at(error, "weir-glpk's answer is no layout");
+    return false;
+}
+
+static bool relax(const struct program *program, struct integer_limits limits, struct linear_solution *relaxed,
+                  struct error *error)
+{
+    return linear_solve(&program->model, NULL, true, limits, relaxed, error);
+}
+
+bool layout_solve(const struct layout_problem *problem, const uint32_t *start, struct integer_limits limits,
+                  struct layout *layout, struct error *error)
+{
+    *layout = (struct layout){ 0 };
+    const uint64_t known = start ? layout_value(problem, start, error) : ceiling_of(problem);
+    struct program program;
+    if (known == LAYOUT_NEVER || !program_write(problem, known, &program, error))
+        return false;
+    double *begin = start ? values_of(&program, start, known) : NULL;
+    struct linear_solution relaxed = { 0 }, solution = { 0 };
+    bool good = (!start || begin || error_no_memory(error, "a layout")) && relax(&program, limits, &relaxed, error);
+    if (good && relaxed.duals)
+        layout->bound_ns = (uint64_t)linear_proved_bound(&program.model, relaxed.duals);
+    solution.status = relaxed.status;
+    if (good && relaxed.status != INTEGER_STOPPED)
+        good = linear_solve(&program.model, begin, false, limits, &solution, error);
+    layout->status = solution.status;
+    layout->claimed_ns = solution.claimed;
+    const double *found = solution.values ? solution.values : solution.status == INTEGER_STOPPED ? begin : NULL;
+    good = good && (!found || read_layout(&program, found, layout, error));
+    if (good && layout->device_of && layout->bound_ns > layout->value_ns)
+        good = error_set_kind(error, ERROR_MACHINE,
+                              "the duals claim more than a layout takes, which is a fault of Weir");
+    linear_solution_clear(&relaxed);
+    linear_solution_clear(&solution);
+    free(begin);
+    program_clear(&program);
+    if (!good)
+        layout_clear(layout);
+    return good;
+}
+
+void layout_clear(struct layout *layout)
+{
+    free(layout->device_of);
+    *layout = (struct layout){ 0 };
+}
+
+bool layout_price(const struct layout_problem *problem, struct integer_limits limits, struct layout_prices *prices,
+                  struct error *error)
+{
+    *prices = (struct layout_prices){ 0 };
+    struct program program;
+    if (!program_write(problem, ceiling_of(problem), &program, error))
+        return false;
+    struct linear_solution relaxed = { 0 };
+    bool good = relax(&program, limits, &relaxed, error);
+    if (good && !relaxed.duals)
+        good = error_set_kind(error, ERROR_ANSWER, "there is no such layout, not even with parts of layers");
+    prices->load = calloc(problem->devices, sizeof prices->load[0]);
+    prices->memory = calloc(problem->devices, sizeof prices->memory[0]);
+    if (good && (!prices->load || !prices->memory))
+        good = error_no_memory(error, "prices");
+    for (uint32_t d = 0; good && d < problem->devices; d++) {
+        prices->load[d] = relaxed.duals[program.load_rows[d]];
+        prices->memory[d] = problem->bytes ? -relaxed.duals[program.memory_rows[d]] : 0;
+    }
+    if (good)
+        prices->relaxed_ns = (uint64_t)linear_proved_bound(&program.model, relaxed.duals);
+    linear_solution_clear(&relaxed);
+    program_clear(&program);
+    if (!good)
+        layout_prices_clear(prices);
+    return good;
+}
+
+void layout_prices_clear(struct layout_prices *prices)
+{
+    free(prices->load);
+    free(prices->memory);
+    *prices = (struct layout_prices){ 0 };
+}

@@ -1,0 +1,75 @@
+// Integer programs in whole numbers, written for weir-glpk (integer.h), and what its
+// duals prove.
+//
+//     minimise  sum of cost[j] x[j]      0 <= x[j] <= upper[j]
+//     rows      sum of factor x  >=, <= or =  bound
+//
+// A solver computes in floating point and can be wrong. Its duals, however good or
+// bad, are numbers with which anybody can add up the rows: for multipliers u, u >= 0
+// of rows >=, u <= 0 of rows <=,
+//
+//     sum of cost x  >=  sum of u bound + sum over j of min over x[j] of (cost[j] - sum of u factor) x[j]
+//
+// for every x that the rows admit. linear_proved_bound() rounds the duals to integers and adds
+// up the right side in 128-bit integers: a bound that no solver has to be believed for
+// (Neumaier and Shcherbina, "Safe bounds in linear and mixed-integer programming", 2004).
+#ifndef PARTITIONER_LINEAR_H
+#define PARTITIONER_LINEAR_H
+
+#include "partitioner/integer/integer.h"
+
+enum linear_sense { LINEAR_AT_LEAST, LINEAR_AT_MOST, LINEAR_EQUAL };
+
+struct linear_term {
+    uint32_t column;
+    int64_t factor;  // within 2^53 of 0, as all numbers here
+};
+
+struct linear_column {
+    int64_t cost;
+    int64_t upper;
+    bool is_integer;
+    double unit;  // the solver counts it in these: what is large and not integer, times say, in a millionth of it
+};
+
+struct linear_row {
+    size_t first, end;  // its terms
+    enum linear_sense sense;
+    int64_t bound;
+};
+
+struct linear_model {
+    struct linear_column *columns;
+    size_t column_count, column_room;
+    struct linear_row *rows;
+    size_t row_count, row_room;
+    struct linear_term *terms;
+    size_t term_count, term_room;
+    bool failed;  // memory was exhausted; solving says so
+};
+
+// The number of the new column.
+uint32_t linear_add_column(struct linear_model *model, struct linear_column column);
+// Terms that follow belong to the row begun last; two of the same column add up.
+void linear_begin_row(struct linear_model *model, enum linear_sense sense, int64_t bound);
+void linear_add_term(struct linear_model *model, uint32_t column, int64_t factor);
+void linear_clear(struct linear_model *model);
+
+struct linear_solution {
+    enum integer_status status;
+    double claimed;    // what the solver holds the least value to be
+    double bound;      // and what it holds unbeatable
+    double *values;    // of each column; NULL without an answer
+    double *duals;     // of each row, of a relaxation
+};
+
+// `start`: a known answer to begin with, a value for each column; or NULL.
+bool linear_solve(const struct linear_model *model, const double *start, bool relaxed, struct integer_limits limits,
+                  struct linear_solution *solution, struct error *error);
+void linear_solution_clear(struct linear_solution *solution);
+
+// What these duals prove: no answer costs less, rounded up, since what it costs is whole
+// where all that is not an integer by itself is one at its least. 0 where they prove nothing.
+int64_t linear_proved_bound(const struct linear_model *model, const double *duals);
+
+#endif

@@ -1,0 +1,321 @@
+#include "partitioner/integer/second_opinion.h"
+
+#include <stdlib.h>
+
+#include "common/number.h"
+#include "partitioner/integer/linear_program.h"
+#include "partitioner/search/search_tables.h"
+
+// More variables than this are no small case.
+#define MOST_VARIABLES 20000
+
+// --- the model ------------------------------------------------------------------------
+
+// The program, and where its columns are.
+struct program {
+    const struct problem *problem;
+    struct linear_model model;
+    uint32_t value;  // z
+    uint32_t first;  // y(l, s) is first + s * layers + l; of the last stage, which is 1, there are none
+};
+
+static uint32_t column_of(const struct program *program, uint32_t l, uint32_t s)
+{
+    return program->first + s * program->problem->layers + l;
+}
+
+// Adds factor times y(l, s) to a row, or takes it from the row's constant.
+static void add_y(struct program *program, uint32_t l, uint32_t s, int64_t factor, int64_t *constant)
+{
+    if (s + 1 < program->problem->ranks)
+        linear_add_term(&program->model, column_of(program, l, s), factor);
+    else
+        *constant += factor;
+}
+
+// Rounded down, so that what is proved of the model holds of what it stands for.
+static int64_t work_of(const struct problem *problem, uint32_t s, uint32_t l)
+{
+    const unsigned __int128 ns = interval_forward_ns(problem->intervals, l, l + 1)
+                               + interval_backward_ns(problem->intervals, l, l + 1);
+    return (int64_t)(ns * 1000 / search_device(problem->request, s)->speed_permille);
+}
+
+static int64_t way_of(const struct problem *problem, uint32_t s, uint32_t l)
+{
+    const struct pattern_stage stage = problem_stage(problem, s, l + 1, l + 1, 0);
+    return (int64_t)pattern_round_ns(&stage);
+}
+
+// What a micro-batch takes on stage s, `times`; and, if asked for, on the way to the next and back.
+static void add_stage(struct program *program, uint32_t s, int64_t times, bool ways, int64_t *constant)
+{
+    const struct problem *problem = program->problem;
+    for (uint32_t l = 0; l < problem->layers; l++) {
+        const int64_t work = -times * work_of(problem, s, l);
+        add_y(program, l, s, work, constant);
+        if (s > 0)
+            add_y(program, l, s - 1, -work, constant);
+    }
+    for (uint32_t l = 0; ways && l + 1 < problem->layers; l++) {
+        const int64_t way = -way_of(problem, s, l);
+        add_y(program, l, s, way, constant);
+        add_y(program, l + 1, s, -way, constant);
+    }
+}
+
+// z >= the time of stage s.
+static void add_time(struct program *program, uint32_t s)
+{
+    int64_t constant = 0;
+    linear_begin_row(&program->model, LINEAR_AT_LEAST, 0);
+    const size_t row = program->model.row_count - 1;
+    linear_add_term(&program->model, program->value, 1);
+    for (uint32_t i = 0; i < s; i++)
+        add_stage(program, i, 1, true, &constant);
+    add_stage(program, s, program->problem->micro_batches, false, &constant);
+    if (!program->model.failed)
+        program->model.rows[row].bound = -constant;
+}
+
+static void add_difference(struct program *program, enum linear_sense sense, uint32_t l, uint32_t s, uint32_t other_l,
+                           uint32_t other_s)
+{
+    linear_begin_row(&program->model, sense, 0);
+    linear_add_term(&program->model, column_of(program, l, s), 1);
+    linear_add_term(&program->model, column_of(program, other_l, other_s), -1);
+}
+
+static void add_order(struct program *program)
+{
+    const struct problem *problem = program->problem;
+    for (uint32_t s = 0; s + 1 < problem->ranks; s++) {
+        for (uint32_t l = 1; l < problem->layers; l++)  // a stage ends once
+            add_difference(program, problem->can_cut[l] ? LINEAR_AT_MOST : LINEAR_EQUAL, l, s, l - 1, s);
+        for (uint32_t l = 0; s > 0 && l < problem->layers; l++)  // after the one before
+            add_difference(program, LINEAR_AT_MOST, l, s - 1, l, s);
+        // Every stage has a layer: stage s ends behind its s-th layer at least, and leaves one for each after it.
+        linear_begin_row(&program->model, LINEAR_EQUAL, 1);
+        linear_add_term(&program->model, column_of(program, s, s), 1);
+        linear_begin_row(&program->model, LINEAR_EQUAL, 0);
+        linear_add_term(&program->model, column_of(program, problem->layers - problem->ranks + s + 1, s), 1);
+        for (uint32_t l = 0; s > 0 && l + 1 < problem->layers; l++)  // and one of its own
+            add_difference(program, LINEAR_AT_LEAST, l + 1, s, l, s - 1);
+    }
+}
+
+// All work on one stage, m times, and all ways.
+static int64_t ceiling_of(const struct problem *problem)
+{
+    int64_t ceiling = 1;
+    for (uint32_t s = 0; s < problem->ranks; s++) {
+        int64_t work = 0, way = 0;
+        for (uint32_t l = 0; l < problem->layers; l++)
+            work += work_of(problem, s, l);
+        for (uint32_t l = 0; s + 1 < problem->ranks && l + 1 < problem->layers; l++)
+            way = way_of(problem, s, l) > way ? way_of(problem, s, l) : way;
+        ceiling += problem->micro_batches * work + way;
+    }
+    return ceiling;
+}
+
+static void write_model(const struct problem *problem, struct program *program)
+{
+    *program = (struct program){ .problem = problem };
+    const int64_t ceiling = ceiling_of(problem);
+    program->value = linear_add_column(&program->model, (struct linear_column){
+                                           1, ceiling, false, ceiling > 100000000 ? (double)ceiling / 1e8 : 1 });
+    program->first = program->value + 1;
+    for (uint32_t i = 0; i < (problem->ranks - 1) * problem->layers; i++)
+        linear_add_column(&program->model, (struct linear_column){ 0, 1, true, 1 });
+    for (uint32_t s = 0; s < problem->ranks; s++)
+        add_time(program, s);
+    add_order(program);
+}
+
+// --- the answer -----------------------------------------------------------------------
+
+// The value of cuts, the long way; NO_WAY if they are none.
+static uint64_t value_of(const struct problem *problem, const uint32_t *cuts)
+{
+    uint64_t rounds = 0, value = 0;
+    for (uint32_t s = 0; s < problem->ranks; s++) {
+        if (cuts[s] >= cuts[s + 1] || !problem->can_cut[cuts[s + 1]])
+            return NO_WAY;
+        const struct pattern_stage stage = problem_stage(problem, s, cuts[s], cuts[s + 1], 0);
+        const uint64_t own = rounds + problem->micro_batches * (stage.forward_ns + stage.backward_ns);
+        value = own > value ? own : value;
+        rounds += pattern_round_ns(&stage);
+    }
+    return value;
+}
+
+static bool read_cuts(const struct program *program, const double *values, uint32_t *cuts)
+{
+    const struct problem *problem = program->problem;
+    cuts[0] = 0;
+    cuts[problem->ranks] = problem->layers;
+    for (uint32_t s = 0; s + 1 < problem->ranks; s++) {
+        cuts[s + 1] = 0;
+        for (uint32_t l = 0; l < problem->layers; l++)
+            cuts[s + 1] += values[column_of(program, l, s)] > 0.5;
+    }
+    return value_of(problem, cuts) != NO_WAY;
+}
+
+static bool judge(const struct program *program, const struct linear_solution *solution,
+                  struct second_opinion *opinion, struct error *error)
+{
+    const struct problem *problem = program->problem;
+    opinion->status = solution->status;
+    opinion->claimed_ns = solution->claimed;
+    if (!solution->values)
+        return true;
+    uint32_t *cuts = calloc((size_t)problem->ranks + 1, sizeof cuts[0]);
+    if (!cuts)
+        return error_no_memory(error, "a second opinion");
+    const bool good = read_cuts(program, solution->values, cuts);
+    opinion->solver_ns = good ? value_of(problem, cuts) : 0;
+    free(cuts);
+    if (!good)
+        return error_set_kind(error, ERROR_MACHINE, "weir-glpk's answer is no way to cut the model");
+    // Times are rounded up per stage here and down per layer in the model, which is solved to 1e-6.
+    const uint64_t rounding =
+        opinion->ours_ns / 1000000 + ((uint64_t)problem->micro_batches + problem->ranks) * problem->layers;
+    opinion->agrees = solution->status == INTEGER_OPTIMAL && opinion->solver_ns >= opinion->ours_ns
+                   && opinion->solver_ns - opinion->ours_ns <= rounding;
+    return true;
+}
+
+// Our own cuts as the solver's variables, for it to begin with. NULL without memory.
+static double *values_of(const struct program *program, const struct plan *plan)
+{
+    const struct problem *problem = program->problem;
+    double *values = calloc(program->model.column_count + 1, sizeof values[0]);
+    int64_t rounds = 0, largest = 0;
+    for (uint32_t s = 0; values && s < problem->ranks; s++) {
+        const uint32_t first = plan->stages[s].first, end = plan->stages[s].end;
+        int64_t work = 0;
+        for (uint32_t l = first; l < end; l++)
+            work += work_of(problem, s, l);
+        const int64_t own = rounds + problem->micro_batches * work;
+        largest = own > largest ? own : largest;
+        rounds += work + (s + 1 < problem->ranks ? way_of(problem, s, end - 1) : 0);
+        for (uint32_t l = 0; s + 1 < problem->ranks && l < end; l++)
+            values[column_of(program, l, s)] = 1;
+    }
+    if (values)
+        values[program->value] = (double)largest;
+    return values;
+}
+
+// The rows of the stages' times are the program's first.
+static bool price(const struct program *program, struct integer_limits limits, struct second_opinion *opinion,
+                  struct error *error)
+{
+    struct linear_solution relaxed;
+    if (!linear_solve(&program->model, NULL, true, limits, &relaxed, error))
+        return false;
+    opinion->prices = calloc(program->problem->ranks, sizeof opinion->prices[0]);
+    const bool good = opinion->prices || error_no_memory(error, "a second opinion");
+    opinion->stages = good && relaxed.duals ? program->problem->ranks : 0;
+    for (uint32_t s = 0; s < opinion->stages; s++)
+        opinion->prices[s] = relaxed.duals[s];
+    if (opinion->stages > 0)
+        opinion->relaxed_ns = (uint64_t)linear_proved_bound(&program->model, relaxed.duals);
+    linear_solution_clear(&relaxed);
+    return good;
+}
+
+static bool ask(const struct problem *problem, const struct plan *plan, struct integer_limits limits,
+                struct second_opinion *opinion, struct error *error)
+{
+    struct program program;
+    struct linear_solution solution;
+    write_model(problem, &program);
+    // A plan in another order of the layers, or with replicas, is not one of these.
+    const bool begins = plan && !plan->order && plan->stage_count == problem->ranks && !program.model.failed;
+    double *start = begins ? values_of(&program, plan) : NULL;
+    bool good = !begins || start || error_no_memory(error, "a second opinion");
+    good = good && linear_solve(&program.model, start, false, limits, &solution, error);
+    if (good) {
+        good = judge(&program, &solution, opinion, error) && price(&program, limits, opinion, error);
+        linear_solution_clear(&solution);
+    }
+    free(start);
+    linear_clear(&program.model);
+    return good;
+}
+
+bool second_opinion_ask(const struct search_request *request, const struct plan *plan, struct integer_limits limits,
+                        struct second_opinion *opinion, struct error *error)
+{
+    *opinion = (struct second_opinion){ 0 };
+    if (plan && plan->chunks != 1)
+        return error_set(error, "a second opinion is for one stage per rank, and %s has %u here", request->schedule,
+                         plan->chunks);
+    struct problem *problem = problem_create(request, error);
+    if (!problem)
+        return false;
+    struct tables tables = { 0 };
+    bool good = true;
+    if (problem->ranks < 2 || (uint64_t)problem->layers * (problem->ranks - 1) > MOST_VARIABLES)
+        good = error_set(error, "a second opinion is for 2 ranks or more and up to %d layers times ranks",
+                         MOST_VARIABLES);
+    if (good && request->pin_count > 0)
+        good = error_set(error, "a second opinion knows nothing of pinned layers");
+    if (good)
+        problem->ignores_memory = true;  // as the program does
+    good = good && tables_create(&tables, problem, error) && tables_fill(&tables, problem, NO_WAY, 0, error);
+    if (good) {
+        opinion->ours_ns = tables.family[0];
+        good = ask(problem, plan, limits, opinion, error);
+    }
+    tables_clear(&tables);
+    problem_free(problem);
+    if (!good)
+        second_opinion_clear(opinion);
+    return good;
+}
+
+void second_opinion_clear(struct second_opinion *opinion)
+{
+    free(opinion->prices);
+    *opinion = (struct second_opinion){ 0 };
+}
+
+// Which stages the relaxation's bound hangs on, as shares.
+static void print_prices(const struct second_opinion *opinion, struct text *text)
+{
+    char relaxed[NUMBER_SIZE];
+    text_add(text,
+             "Were layers divisible it would be %s, as the duals of its relaxation prove when they are summed up in "
+             "whole numbers; "
+             "it hangs on",
+             time_format(opinion->relaxed_ns, relaxed));
+    const char *before = " ";
+    for (uint32_t s = 0; s < opinion->stages; s++) {
+        if (opinion->prices[s] < 0.005)
+            continue;
+        text_add(text, "%sstage %u (%.0f %%)", before, s, 100 * opinion->prices[s]);
+        before = ", ";
+    }
+    text_add(text, ".\n");
+}
+
+void second_opinion_print(const struct second_opinion *opinion, struct text *text)
+{
+    char ours[NUMBER_SIZE], solver[NUMBER_SIZE];
+    time_format(opinion->ours_ns, ours);
+    time_format(opinion->solver_ns, solver);
+    text_add(text, "\nSecond opinion (GLPK, %s): ", integer_status_names[opinion->status]);
+    if (opinion->solver_ns == 0)
+        text_add(text, "no answer within its limits.\n");
+    else if (opinion->agrees)
+        text_add(text, "without recomputation no cut has a bound below %s, as we say.\n", ours);
+    else
+        text_add(text, "its best cut has the bound %s without recomputation, and ours %s: %s.\n", solver, ours,
+                 opinion->solver_ns > opinion->ours_ns ? "ours is better" : "its cut is better, which is a fault of Weir");
+    if (opinion->relaxed_ns > 0)
+        print_prices(opinion, text);
+}

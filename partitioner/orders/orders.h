@@ -1,0 +1,142 @@
+// What the parts of a search over orders share.
+//
+//     order_plan.c     the whole: the profile's own order first, then all
+//     order_linear.c   good orders to begin with, where there are too many to try them all
+//     order_graph.c    blocks and downsets
+//     order_stage.c    what the layers between two downsets take as a stage
+//     order_tables.c   bounds on what the stages on either side of a downset can do
+//     order_nodes.c    chains of downsets, stage by stage, until none can be better
+//     order_open.c     which chain comes next
+//     order_moves.c    small moves of layers from stage to stage
+//
+// What a schedule does is read from its own actions, by coupled.h, which knows any.
+#ifndef PARTITIONER_ORDERS_ORDERS_H
+#define PARTITIONER_ORDERS_ORDERS_H
+
+#include "partitioner/coupled/coupled.h"
+#include "partitioner/orders/order_graph.h"
+#include "partitioner/search/pattern.h"
+
+#define NO_ORDER UINT64_MAX  // no way, or no plan so far
+
+// A way to recompute: in which order the stage's layers stand, and which segments of
+// them are run again, by their places in the stage.
+struct order_choice {
+    uint64_t forward_ns, bytes, workspace_bytes;  // as in recompute.h
+    uint32_t *layers;
+    struct segment *segments;
+    size_t count;
+};
+
+// The layers of downset `to` that are not in `from`, as a stage.
+struct order_stage {
+    uint32_t stage, from, to;
+    uint32_t layer_count;
+    uint64_t bytes, workspace_bytes;  // with nothing recomputed, the layers as in the profile
+    bool fits_as_it_is;               // alone on its rank
+    bool has_front;                   // whether what follows is worked out
+    bool complete;                    // nothing is missing: all orders of its layers, all segments of each
+    struct order_choice *at;
+    size_t count;
+    uint64_t least_ns;                // of recomputation, on the profile's device; NO_ORDER: nothing fits
+};
+
+// The best plan so far: stage s is places [cuts[s], cuts[s + 1]) of the order.
+struct order_best {
+    uint64_t value_ns;  // NO_ORDER: none
+    bool is_set;        // whether the rest is; else the value is of a plan that somebody else has
+    uint32_t *order, *cuts;
+    struct segment **segments;
+    size_t *segment_count;
+};
+
+struct orders {
+    const struct search_request *request;
+    struct order_graph *graph;
+    struct profile *together;         // the profile with its blocks together, which `coupled` is of
+    struct search_request of_together;
+    struct coupled *coupled;
+    struct pattern pattern;           // is_known where its bounds hold; asynchronous: of a run that goes on
+    bool has_bounds;                  // some bound holds: of the pattern, or of what flushes
+    struct pattern_room *room;
+    bool only_bounds;                 // what stages take is not known here, only that it is no less
+    bool shares_ranks;                // a rank has several stages
+    uint32_t stages, downsets;
+    uint64_t speed;                   // the fastest
+    struct coupled_work *busiest;     // of each stage: what the rank does that does most for it
+    struct coupled_work least;        // that any stage has of each
+    struct order_stage **slots;       // by hash of (stage, from, to)
+    size_t slot_count, slot_capacity;
+    // [s * downsets + d]; where there are bounds
+    uint64_t *before;   // of the first s stages, up to d: the least sum of rounds
+    uint64_t *behind;   // of stages s on, from d on: likewise
+    uint64_t *slowest;  //   the least of the largest F + B
+    uint64_t *tail;     //   the least of the largest stage bound
+    uint64_t lost_ns;   // the least bound of what was given up without being looked at
+    struct order_best best;
+};
+
+// With at most so many downsets, or, `coarse`, any number of them in groups, for bounds.
+// NULL without an error where the graph has more.
+enum orders_graph { ORDERS_AS_IS, ORDERS_REDUCED, ORDERS_COARSE };
+struct orders *orders_create(const struct search_request *request, enum orders_graph graph, size_t most,
+                             struct error *error);
+void orders_free(struct orders *orders);
+
+// Goes through all chains that could be better than `best`, which is made better;
+// *bound_ns is what no plan of any order can beat, NO_ORDER where none is better.
+bool orders_search(struct orders *orders, uint64_t *bound_ns, struct error *error);
+
+static inline void orders_lose(struct orders *orders, uint64_t bound_ns)
+{
+    orders->lost_ns = bound_ns < orders->lost_ns ? bound_ns : orders->lost_ns;
+}
+
+static inline size_t order_cell(const struct orders *orders, uint32_t s, uint32_t d)
+{
+    return (size_t)s * orders->downsets + d;
+}
+
+// What the layers of `to` have that are not in `from`; of a coarse graph no more than that.
+static inline uint64_t order_sum(const struct orders *orders, enum order_sum sum, uint32_t from, uint32_t to)
+{
+    const uint64_t *most = orders->graph->downsets ? orders->graph->sums[sum] : orders->graph->most[sum];
+    const uint64_t least = orders->graph->sums[sum][to];
+    return least > most[from] ? least - most[from] : 0;
+}
+
+// The row of a stage, and the stage as pattern.h knows it.
+struct cost_row order_row(const struct orders *orders, uint32_t stage, uint32_t from, uint32_t to,
+                          uint64_t recompute_ns);
+struct pattern_stage order_pattern_stage(const struct orders *orders, uint32_t stage, uint32_t from, uint32_t to,
+                                         uint64_t recompute_ns);
+
+// What these layers take; order_front() with the ways to recompute. NULL without memory.
+struct order_stage *order_stage_of(struct orders *orders, uint32_t stage, uint32_t from, uint32_t to,
+                                   struct error *error);
+struct order_stage *order_front(struct orders *orders, uint32_t stage, uint32_t from, uint32_t to,
+                                struct error *error);
+
+// Fills the tables for plans below `limit_ns`; *whole is false where that takes too long,
+// and then they are of no use.
+bool order_tables_fill(struct orders *orders, uint64_t limit_ns, bool *whole, struct error *error);
+
+// Whether a stage may end at this downset. Where the graph is reduced, the last ones may be empty.
+static inline bool order_may_end(const struct orders *orders, uint32_t stage, uint32_t to)
+{
+    const bool is_all = to + 1 == orders->downsets, is_last = stage + 1 == orders->stages;
+    return is_all == is_last || (is_all && orders->graph->is_reduced);
+}
+
+// The least that a stage of these layers can take alone, whichever it is.
+uint64_t order_least_ns(const struct orders *orders, uint32_t from, uint32_t to);
+
+// A bound on all plans with this stage, whose stages before it take `before_ns` at least.
+uint64_t order_stage_bound(const struct orders *orders, uint32_t stage, uint32_t from, uint32_t to,
+                           const struct pattern_stage *as, uint64_t before_ns);
+
+// Tries all chains of downsets that could be better than the best; what is left out is
+// noted as lost.
+bool order_nodes(struct orders *orders, struct error *error);
+
+#endif

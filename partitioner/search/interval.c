@@ -1,0 +1,213 @@
+#include "partitioner/search/interval.h"
+
+#include <stdlib.h>
+
+#include "common/number.h"
+
+void intervals_free(struct intervals *intervals)
+{
+    if (!intervals)
+        return;
+    free(intervals->forward);
+    free(intervals->backward);
+    free(intervals->backward_input);
+    free(intervals->backward_weight);
+    free(intervals->weights);
+    free(intervals->optimizer);
+    free(intervals->saved);
+    free(intervals->held);
+    free(intervals->output);
+    free(intervals->cut);
+    free(intervals->reader_at);
+    free(intervals->readers);
+    free(intervals->source_at);
+    free(intervals->sources);
+    free(intervals->alive);
+    free(intervals->above);
+    free(intervals);
+}
+
+static bool allocate(struct intervals *intervals, size_t edge_count)
+{
+    uint64_t **wide[] = { &intervals->forward, &intervals->backward, &intervals->backward_input,
+                          &intervals->backward_weight, &intervals->weights, &intervals->optimizer,
+                          &intervals->saved, &intervals->held,
+                          &intervals->output, &intervals->cut, &intervals->alive, &intervals->above };
+    bool good = true;
+    for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
+        *wide[i] = calloc((size_t)intervals->layers + 1, sizeof **wide[i]);
+        good &= *wide[i] != NULL;
+    }
+    intervals->reader_at = calloc((size_t)intervals->layers + 2, sizeof intervals->reader_at[0]);
+    intervals->source_at = calloc((size_t)intervals->layers + 2, sizeof intervals->source_at[0]);
+    intervals->readers = calloc(edge_count + 1, sizeof intervals->readers[0]);
+    intervals->sources = calloc(edge_count + 1, sizeof intervals->sources[0]);
+    return good && intervals->reader_at && intervals->source_at && intervals->readers && intervals->sources;
+}
+
+static struct edge edge_of(const struct profile *profile, size_t i)
+{
+    return profile->is_chain ? (struct edge){ (uint32_t)i, (uint32_t)i + 1 } : profile->edges[i];
+}
+
+// Edges come in order of (from, to), so both lists fill up in ascending order.
+static void index_edges(struct intervals *intervals, size_t edge_count)
+{
+    uint32_t *reader_at = intervals->reader_at, *source_at = intervals->source_at;
+    for (size_t i = 0; i < edge_count; i++) {
+        const struct edge edge = edge_of(intervals->profile, i);
+        reader_at[edge.from + 2]++;
+        source_at[edge.to + 2]++;
+    }
+    for (uint32_t l = 2; l <= intervals->layers + 1; l++) {
+        reader_at[l] += reader_at[l - 1];
+        source_at[l] += source_at[l - 1];
+    }
+    for (size_t i = 0; i < edge_count; i++) {
+        const struct edge edge = edge_of(intervals->profile, i);
+        intervals->readers[reader_at[edge.from + 1]++] = edge.to;
+        intervals->sources[source_at[edge.to + 1]++] = edge.from;
+    }
+}
+
+static void sum_layers(struct intervals *intervals)
+{
+    for (uint32_t l = 0; l < intervals->layers; l++) {
+        const struct profile_layer *layer = &intervals->profile->layers[l];
+        intervals->forward[l + 1] = intervals->forward[l] + layer->forward_ns;
+        intervals->backward[l + 1] = intervals->backward[l] + layer->backward_ns;
+        intervals->backward_input[l + 1] = intervals->backward_input[l] + layer->backward_input_ns;
+        intervals->backward_weight[l + 1] = intervals->backward_weight[l] + layer->backward_weight_ns;
+        intervals->weights[l + 1] = intervals->weights[l] + round_to_256(layer->parameter_bytes);
+        intervals->optimizer[l + 1] =
+            add_clamped(intervals->optimizer[l], holding_state_bytes(&intervals->holding, intervals->profile, l));
+        intervals->saved[l + 1] = intervals->saved[l] + round_to_256(layer->saved_bytes);
+        intervals->held[l + 1] = intervals->held[l] + round_to_256(layer->held_for_weight_bytes);
+        intervals->output[l] = round_to_256(layer->output_bytes);
+        intervals->cut[l] = stage_cut_bytes(intervals->profile, l);
+    }
+}
+
+struct intervals *intervals_create(const struct profile *profile, const struct holding *holding,
+                                   struct error *error)
+{
+    struct intervals *intervals = calloc(1, sizeof *intervals);
+    const size_t edge_count = profile->is_chain ? profile->layer_count - 1 : profile->edge_count;
+    if (intervals) {
+        intervals->profile = profile;
+        intervals->holding = *holding;
+        intervals->layers = (uint32_t)profile->layer_count;
+        intervals->splits = intervals->replicas = 1;
+    }
+    if (!intervals || !allocate(intervals, edge_count)) {
+        intervals_free(intervals);
+        error_no_memory(error, "the prices of a model");
+        return NULL;
+    }
+    index_edges(intervals, edge_count);
+    sum_layers(intervals);
+    return intervals;
+}
+
+// The last layer of [first, end) at which y_q is alive; q itself where no layer of
+// the model reads it; false where only later stages do.
+static bool last_alive(const struct intervals *intervals, uint32_t q, uint32_t end, uint32_t *last)
+{
+    const uint32_t from = intervals->reader_at[q], to = intervals->reader_at[q + 1];
+    *last = q;
+    for (uint32_t i = to; i-- > from;) {
+        if (intervals->readers[i] < end) {
+            *last = intervals->readers[i];
+            return true;
+        }
+    }
+    return from == to;
+}
+
+// Fills alive[l] for the layers of [first, end), and above[l]: the part of it that
+// was made before l.
+static void walk(struct intervals *intervals, uint32_t first, uint32_t end)
+{
+    uint64_t *ends = intervals->above;  // first what ends after each layer, then what was made before it
+    for (uint32_t l = first; l < end; l++)
+        ends[l] = 0;
+    uint64_t alive = 0;
+    for (uint32_t l = first; l < end; l++) {
+        uint32_t last;
+        const uint64_t before = alive;
+        if (last_alive(intervals, l, end, &last)) {
+            alive += intervals->output[l];
+            ends[last] += intervals->output[l];
+        }
+        intervals->alive[l] = alive;
+        alive -= ends[l];
+        intervals->above[l] = before;
+    }
+}
+
+static bool is_kept(const struct intervals *intervals, uint32_t q, uint32_t end)
+{
+    for (uint32_t i = intervals->reader_at[q]; i < intervals->reader_at[q + 1]; i++)
+        if (intervals->readers[i] < end && interval_needs_input(intervals, intervals->readers[i]))
+            return true;
+    return false;
+}
+
+static enum input_life input_life(const struct intervals *intervals, uint32_t first, uint32_t end)
+{
+    for (uint32_t l = first; l < end; l++)
+        if (intervals->source_at[l] < intervals->source_at[l + 1]
+            && intervals->sources[intervals->source_at[l]] < first && interval_needs_input(intervals, l))
+            return INPUT_UNTIL_W;
+    return INPUT_UNTIL_F;
+}
+
+struct stage_states interval_states(const struct intervals *intervals, uint32_t first, uint32_t end)
+{
+    return (struct stage_states){ .layers = end - first, .weights = intervals->weights[end] - intervals->weights[first],
+                                  .optimizer = intervals->optimizer[end] - intervals->optimizer[first] };
+}
+
+static void raise_to(uint64_t *largest, uint64_t value)
+{
+    *largest = value > *largest ? value : *largest;
+}
+
+static void put_held(const struct intervals *intervals, uint32_t first, uint32_t end, struct stage_bytes *bytes)
+{
+    struct stage_states states = interval_states(intervals, first, end);
+    const uint64_t *weights = intervals->weights;
+    const uint32_t window = intervals->holding.window;
+    const bool is_asked_for = window > 0 || intervals->holding.shard != SHARD_NONE;
+    for (uint32_t l = first; is_asked_for && l < end; l++) {
+        raise_to(&states.largest, weights[l + 1] - weights[l]);
+        raise_to(&states.window, weights[end - l < window ? end : l + window] - weights[l]);
+    }
+    const struct held_bytes held = holding_bytes(&intervals->holding, intervals->replicas, &states);
+    stage_put_held(bytes, &held);
+}
+
+struct stage_bytes interval_bytes(struct intervals *intervals, uint32_t first, uint32_t end)
+{
+    struct stage_bytes bytes = {
+        .kept_on_host = intervals->holding.activations_on_host,
+        .input_life = input_life(intervals, first, end),
+        .input = intervals->cut[first],
+        .output = intervals->cut[end],
+        .kept = intervals->saved[end] - intervals->saved[first],
+        .held = intervals->held[end] - intervals->held[first],
+    };
+    put_held(intervals, first, end, &bytes);
+    walk(intervals, first, end);
+    for (uint32_t l = first; l < end; l++) {
+        const struct profile_layer *layer = &intervals->profile->layers[l];
+        const uint64_t forward = round_to_256(layer->workspace_bytes);
+        const uint64_t backward = round_to_256(layer->backward_workspace_bytes);
+        const uint64_t workspace = intervals->alive[l] + (forward > backward ? forward : backward);
+        if (workspace > bytes.transient)
+            bytes.transient = workspace;
+        if (is_kept(intervals, l, end))
+            bytes.kept_through += intervals->output[l];
+    }
+    return bytes;
+}

@@ -1,0 +1,374 @@
+#include "partitioner/search/pattern.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+// --- reading --------------------------------------------------------------------
+
+// Whether action `index` of the compute actions of a rank with `warm` is this one.
+static bool follows(const struct action *action, uint32_t rank, uint32_t warm, uint32_t forwards, uint32_t backwards,
+                    uint32_t micro_batches)
+{
+    const bool is_forward = forwards < micro_batches && forwards - backwards < warm;
+    return action->stage == rank && action->split == 0 && action->kind == (is_forward ? ACTION_F : ACTION_B)
+        && action->micro_batch == (is_forward ? forwards : backwards);
+}
+
+static bool read_rank(const struct schedule *order, uint32_t rank, uint32_t *warm)
+{
+    const struct action_list *list = &order->lists[rank];
+    uint32_t ahead = 0;
+    while (ahead < list->count && list->at[ahead].kind == ACTION_F)
+        ahead++;
+    *warm = ahead > 0 ? ahead : 1;
+    uint32_t forwards = 0, backwards = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->at[i].kind == ACTION_STEP)
+            continue;
+        if (!follows(&list->at[i], rank, *warm, forwards, backwards, order->micro_batches))
+            return false;
+        forwards += list->at[i].kind == ACTION_F;
+        backwards += list->at[i].kind == ACTION_B;
+    }
+    return forwards == order->micro_batches && backwards == order->micro_batches;
+}
+
+bool pattern_read(const struct schedule *order, struct pattern *pattern, struct error *error)
+{
+    assert(!order->lowered);
+    *pattern = (struct pattern){ .ranks = order->ranks, .micro_batches = order->micro_batches, .is_known = true };
+    pattern->warm = calloc(order->ranks, sizeof pattern->warm[0]);
+    if (!pattern->warm)
+        return error_no_memory(error, "the pattern of a schedule");
+    pattern->is_known = order->stages == order->ranks && order->route_count == 1;
+    for (uint32_t r = 0; pattern->is_known && r < order->ranks; r++)
+        pattern->is_known = order->routes[r] == r && read_rank(order, r, &pattern->warm[r]);
+    pattern->is_drained = pattern->is_known && pattern->warm[order->ranks - 1] == order->micro_batches;
+    pattern->counted = order->micro_batches;
+    return true;
+}
+
+bool pattern_continue(struct pattern *pattern)
+{
+    bool can = pattern->is_known && pattern->micro_batches >= pattern->warm[0];
+    for (uint32_t r = 0; can && r < pattern->ranks; r++)
+        can = pattern->warm[r] <= pattern->warm[0];
+    if (!can)
+        return false;
+    pattern->counted = pattern->micro_batches + 1 - pattern->warm[0];
+    pattern->is_drained = false;
+    pattern->goes_on = true;
+    return true;
+}
+
+void pattern_clear(struct pattern *pattern)
+{
+    free(pattern->warm);
+    *pattern = (struct pattern){ 0 };
+}
+
+// --- bounds from one stage --------------------------------------------------------
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+// Paths with one whole way of a micro-batch, there and back (all), and
+//
+//     m - 1 forwards of s before or after it: the first that s forwards comes m - 1
+//     before the last, which still has its whole way to go; likewise with backwards
+//     and with the messages of a link                         all + (m - 1) max(F, B, busy)
+//
+// With w micro-batches in flight, out with the first and then all of s, but for the
+// w - 1 forwards that are passed meanwhile at no cost (FB = F + B), or all of s and
+// out with the last:
+//
+//     all + (m - 1) B + (m - w) F          all + (m - 1) F + (m - w) B
+//
+// Where the last rank turns round only after its last forward, s does all its
+// forwards before the turn and all its backwards after it; and where the run goes on,
+// there are forwards between all its backwards:
+//
+//     all + (m - 1) FB
+uint64_t pattern_stage_extra(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage)
+{
+    const uint64_t m = pattern->counted, f = stage->forward_ns, b = stage->backward_ns;
+    if (pattern->goes_on)
+        return (m - 1) * larger(f + b, larger(stage->forward_busy_ns, stage->backward_busy_ns));
+    uint64_t extra = (m - 1) * larger(larger(f, b), larger(stage->forward_busy_ns, stage->backward_busy_ns));
+    if (pattern->is_known) {
+        const uint64_t w = pattern->warm[s];
+        extra = larger(extra, larger((m - 1) * b + (m - w) * f, (m - 1) * f + (m - w) * b));
+    }
+    return pattern->is_drained ? larger(extra, (m - 1) * (f + b)) : extra;
+}
+
+// How often micro-batches that are at least w apart can leave s and come back.
+static uint64_t most_ways(const struct pattern *pattern, uint32_t s)
+{
+    return pattern->is_known ? 1 + (pattern->counted - 1) / pattern->warm[s] : 0;
+}
+
+// Paths that leave s a >= 2 times, with micro-batches at least w apart: w - 1
+// forwards and backwards of s are passed each time but the first and the last, of
+// which one passes forwards and the other backwards:
+//
+//     before + a after + (m - (a - 1)(w - 1)) FB
+//
+// a is 2 or as large as can be: in between the sum changes by the same each time.
+static uint64_t bound_of_ways(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
+                              uint64_t before, uint64_t after, uint64_t ways)
+{
+    const uint64_t passed = (ways - 1) * (pattern->warm[s] - 1);
+    return before + ways * after + (pattern->counted - passed) * (stage->forward_ns + stage->backward_ns);
+}
+
+uint64_t pattern_stage_doubled(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
+                               uint64_t before_ns)
+{
+    return most_ways(pattern, s) >= 2 ? bound_of_ways(pattern, s, stage, before_ns, 0, 2) : 0;
+}
+
+// And the plainest path: the first forward of s waits for F and c of all stages
+// before; all its work follows; its last backward is followed by B and c of them:
+//
+//     before + m FB
+//
+// and, where the run goes on, w - 1 forwards more, which are passed before the first
+// backward; or, of the run's end, as many backwards (pattern_mirror()).
+uint64_t pattern_stage_bound(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
+                             uint64_t before_ns, uint64_t after_ns)
+{
+    const uint64_t work = stage->forward_ns + stage->backward_ns;
+    uint64_t bound = before_ns + pattern->counted * work;
+    if (pattern->goes_on)
+        bound += (pattern->warm[s] - 1) * larger(stage->forward_ns, stage->backward_ns);
+    bound = larger(bound, before_ns + work + after_ns + pattern_stage_extra(pattern, s, stage));
+    const uint64_t most = most_ways(pattern, s);
+    if (most >= 2) {
+        bound = larger(bound, bound_of_ways(pattern, s, stage, before_ns, after_ns, 2));
+        bound = larger(bound, bound_of_ways(pattern, s, stage, before_ns, after_ns, most));
+    }
+    return bound;
+}
+
+bool pattern_can_loop(const struct pattern *pattern, uint32_t s)
+{
+    return pattern->is_known && s + 1 < pattern->ranks && pattern->warm[s] == pattern->warm[s + 1] + 1;
+}
+
+// Out of s with the first micro-batch and back; then, from B_s(0), as many loops as there
+// are forwards for, and what is left of s, which is backwards and now and then a forward:
+//
+//     before + FB + after + k loop + (m - 1 - k a) B + max(0, m - w - k a) F
+//
+// or the mirror of it, B and F in each other's place; and the messages of the link
+// behind s instead, if the loop takes it. Or out once more with a later one, the last
+// for which there are whole loops in between, w after the last loop:
+//
+//     before + 2 (FB + after) + k loop + what is left of s
+//
+// A run that goes on has forwards for all.
+uint64_t pattern_loop_bound(const struct pattern *pattern, uint32_t s, uint32_t stages, uint64_t loop_ns,
+                            uint64_t before_ns, uint64_t after_ns, const struct pattern_stage *stage)
+{
+    const uint64_t f = stage->forward_ns, b = stage->backward_ns, m = pattern->counted, w = pattern->warm[s];
+    const uint64_t out = f + b + after_ns, busy = larger(stage->forward_busy_ns, stage->backward_busy_ns);
+    const uint64_t once = larger(larger(f, b), stages > 1 ? busy : 0);
+    const uint64_t loops = m > w ? (m - 1 - w) / stages : 0, rest = m > w ? m - 1 - w - loops * stages : 0;
+    const uint64_t twice = m > w ? 2 * out + loops * loop_ns + rest * (pattern->goes_on ? f + b : larger(f, b)) : 0;
+    if (pattern->goes_on)
+        return before_ns + larger(twice, out + (m - 1) / stages * loop_ns + (m - 1) % stages * (f + b));
+    const uint64_t on = m > w ? (loops + 1) * stages : 0;
+    const uint64_t forwards = m > w + on ? m - w - on : 0;
+    const uint64_t left = larger((m - 1 - on) * larger(f, b) + forwards * (f < b ? f : b), (m - 1 - on) * once);
+    return before_ns + larger(twice, out + on / stages * loop_ns + left);
+}
+
+// --- the longest path ---------------------------------------------------------------
+
+// Where no path comes from; sums stay far below 0.
+#define NOWHERE (-((int64_t)1 << 61))
+
+struct rank_state {
+    uint32_t forwards, backwards;  // done
+    uint32_t arrived_forwards, arrived_backwards;
+    int64_t free;            // when the rank is
+    int64_t forward_link, backward_link;  // when the links to the next rank and from it are
+};
+
+struct pattern_room {
+    uint32_t ranks, micro_batches;
+    struct rank_state *states;
+    int64_t *forward_at, *backward_at;  // when messages arrive, [rank * micro_batches + micro-batch]
+};
+
+struct pattern_room *pattern_room_create(uint32_t ranks, uint32_t micro_batches, struct error *error)
+{
+    struct pattern_room *room = calloc(1, sizeof *room);
+    if (room) {
+        room->ranks = ranks;
+        room->micro_batches = micro_batches;
+        room->states = calloc(ranks, sizeof room->states[0]);
+        room->forward_at = calloc((size_t)ranks * micro_batches, sizeof room->forward_at[0]);
+        room->backward_at = calloc((size_t)ranks * micro_batches, sizeof room->backward_at[0]);
+        if (room->states && room->forward_at && room->backward_at)
+            return room;
+    }
+    pattern_room_free(room);
+    error_no_memory(error, "the timing of a schedule");
+    return NULL;
+}
+
+void pattern_room_free(struct pattern_room *room)
+{
+    if (!room)
+        return;
+    free(room->states);
+    free(room->forward_at);
+    free(room->backward_at);
+    free(room);
+}
+
+struct timing {
+    const struct pattern *pattern;
+    struct pattern_room *room;
+    const struct pattern_stage *stages;
+    bool is_mirrored;
+    uint32_t first, end;
+    const struct pattern_rest *rest;
+    uint32_t avoided;
+    int64_t rest_free;  // when the slowest of the rest is
+    int64_t last;       // of all ends so far; where the run goes on, of the first rank's backwards
+};
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t after(int64_t at, uint64_t duration)
+{
+    return at < NOWHERE / 2 ? NOWHERE : at + (int64_t)duration;
+}
+
+// Whether whole rounds fit in at this action: F and B of the rank follow each other
+// before or behind it.
+static bool is_avoided(const struct timing *timing, uint32_t rank, bool is_forward, uint32_t micro_batch)
+{
+    if (rank != timing->avoided)
+        return false;
+    const uint32_t warm = timing->pattern->warm[rank], m = timing->pattern->micro_batches;
+    return is_forward ? micro_batch + 1 >= warm : micro_batch + warm <= m;
+}
+
+static struct pattern_stage stage_at(const struct timing *timing, uint32_t rank)
+{
+    return timing->is_mirrored ? pattern_mirror(&timing->stages[rank]) : timing->stages[rank];
+}
+
+static void send_forward(struct timing *timing, uint32_t rank, int64_t ready)
+{
+    struct rank_state *own = &timing->room->states[rank];
+    const struct pattern_stage stage = stage_at(timing, rank);
+    const size_t row = (size_t)timing->room->micro_batches;
+    if (rank + 1 == timing->end) {
+        int64_t *back = &timing->room->backward_at[rank * row + own->arrived_backwards++];
+        *back = ready;
+        if (timing->rest) {
+            timing->rest_free = after(later(ready, timing->rest_free), timing->rest->serve_ns);
+            *back = later(after(ready, timing->rest->round_ns), after(timing->rest_free, timing->rest->way_ns));
+        }
+        return;
+    }
+    struct rank_state *next = &timing->room->states[rank + 1];
+    own->forward_link = after(later(ready, own->forward_link), stage.forward_busy_ns);
+    timing->room->forward_at[(rank + 1) * row + next->arrived_forwards++] =
+        after(own->forward_link, stage.forward_latency_ns);
+}
+
+static void send_backward(struct timing *timing, uint32_t rank, int64_t ready)
+{
+    if (rank == timing->first)
+        return;
+    struct rank_state *before = &timing->room->states[rank - 1];
+    const struct pattern_stage stage = stage_at(timing, rank - 1);
+    before->backward_link = after(later(ready, before->backward_link), stage.backward_busy_ns);
+    timing->room->backward_at[(size_t)(rank - 1) * timing->room->micro_batches + before->arrived_backwards++] =
+        after(before->backward_link, stage.backward_latency_ns);
+}
+
+// The next action of a rank, if what it needs has arrived.
+static bool advance(struct timing *timing, uint32_t rank)
+{
+    struct rank_state *state = &timing->room->states[rank];
+    const uint32_t m = timing->pattern->micro_batches;
+    const size_t row = (size_t)rank * timing->room->micro_batches;
+    const bool is_forward = state->forwards < m && state->forwards - state->backwards < timing->pattern->warm[rank];
+    if (rank == timing->first && state->backwards == timing->pattern->counted)
+        return false;
+    if (is_forward ? state->forwards == state->arrived_forwards : state->backwards == state->arrived_backwards)
+        return false;
+    const uint32_t micro_batch = is_forward ? state->forwards++ : state->backwards++;
+    const int64_t arrived = is_forward ? timing->room->forward_at[row + micro_batch]
+                                       : timing->room->backward_at[row + micro_batch];
+    const struct pattern_stage stage = stage_at(timing, rank);
+    state->free = is_avoided(timing, rank, is_forward, micro_batch)
+                      ? NOWHERE
+                      : after(later(state->free, arrived), is_forward ? stage.forward_ns : stage.backward_ns);
+    if (!timing->pattern->goes_on || (rank == timing->first && !is_forward))
+        timing->last = later(timing->last, state->free);
+    if (is_forward)
+        send_forward(timing, rank, state->free);
+    else
+        send_backward(timing, rank, state->free);
+    return true;
+}
+
+static void prepare(struct timing *timing)
+{
+    const uint32_t m = timing->pattern->micro_batches;
+    assert(timing->first < timing->end && timing->end <= timing->room->ranks && m <= timing->room->micro_batches);
+    for (uint32_t r = timing->first; r < timing->end; r++)
+        timing->room->states[r] =
+            (struct rank_state){ .free = NOWHERE, .forward_link = NOWHERE, .backward_link = NOWHERE };
+    // The one beginning: the first forward of the first rank. The others have their
+    // data at hand, and only follow.
+    struct rank_state *source = &timing->room->states[timing->first];
+    source->free = 0;
+    source->arrived_forwards = m;
+    for (uint32_t i = 0; i < m; i++)
+        timing->room->forward_at[(size_t)timing->first * timing->room->micro_batches + i] = NOWHERE;
+}
+
+static uint64_t time_once(struct timing timing)
+{
+    prepare(&timing);
+    // Forwards flow down, backwards up; a turn that moves nothing ends it.
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t r = timing.first; r < timing.end; r++)
+            while (advance(&timing, r))
+                moved = true;
+        for (uint32_t r = timing.end; r-- > timing.first;)
+            while (advance(&timing, r))
+                moved = true;
+    }
+    // An order that stands still has no time, and no bound.
+    return timing.room->states[timing.first].backwards == timing.pattern->counted ? (uint64_t)timing.last : 0;
+}
+
+uint64_t pattern_time(const struct pattern *pattern, struct pattern_room *room, const struct pattern_stage *stages,
+                      uint32_t first, uint32_t end, const struct pattern_rest *rest, uint32_t avoided)
+{
+    if (!pattern->is_known)
+        return 0;
+    struct timing timing = { .pattern = pattern, .room = room, .stages = stages, .first = first, .end = end,
+                             .rest = rest, .avoided = avoided, .rest_free = NOWHERE };
+    const uint64_t time = time_once(timing);
+    if (!pattern->goes_on)
+        return time;
+    timing.is_mirrored = true;
+    return larger(time, time_once(timing));
+}

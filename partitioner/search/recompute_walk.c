@@ -1,0 +1,478 @@
+#include "partitioner/search/recompute_walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+
+#define NO_BIT 255
+
+// The layers of a narrow walk's longest segments; and how many labels a walk makes before
+// it becomes narrow.
+#define NARROW_SEGMENT 32
+#define MOST_MADE 2000000
+#define MOST_MADE_LEAST 400000
+
+// --- what does not depend on labels ---------------------------------------------
+
+static bool allocate(struct recompute_walk *walk)
+{
+    const size_t count = (size_t)walk->end - walk->first + 1;
+    walk->positions = calloc(count, sizeof walk->positions[0]);
+    walk->bits = calloc(count, sizeof walk->bits[0]);
+    walk->live = calloc(count, sizeof walk->live[0]);
+    walk->rest_bytes = calloc(count, sizeof walk->rest_bytes[0]);
+    walk->savings = calloc(count, sizeof walk->savings[0]);
+    walk->sums = calloc(count * count, sizeof walk->sums[0]);
+    return walk->positions && walk->bits && walk->live && walk->rest_bytes && walk->savings && walk->sums;
+}
+
+void recompute_walk_clear(struct recompute_walk *walk)
+{
+    for (uint32_t i = 0; walk->positions && i <= walk->end - walk->first; i++)
+        free(walk->positions[i].at);
+    free(walk->positions);
+    free(walk->bits);
+    free(walk->live);
+    free(walk->rest_bytes);
+    free(walk->savings);
+    free(walk->sums);
+}
+
+// Something that may take so little was left out.
+static void lose(struct recompute_walk *walk, uint64_t least)
+{
+    walk->complete = false;
+    walk->lost = least < walk->lost ? least : walk->lost;
+}
+
+static uint32_t readers_inside(const struct intervals *intervals, uint32_t q, uint32_t end, uint32_t *last)
+{
+    uint32_t count = 0;
+    for (uint32_t i = intervals->reader_at[q]; i < intervals->reader_at[q + 1]; i++) {
+        if (intervals->readers[i] < end) {
+            *last = intervals->readers[i];
+            count++;
+        }
+    }
+    return count;
+}
+
+// Tensors that several layers inside read get a bit from where they are made to
+// their last reader, the lowest that is free. Behind layer l the bits of what was
+// made before l and is read behind it are alive; y_l cannot be kept yet, so its
+// bit, which may have been another's, is not.
+static void give_bits(struct recompute_walk *walk)
+{
+    uint64_t taken = 0;
+    for (uint32_t l = walk->first; l < walk->end; l++) {
+        for (uint32_t i = walk->intervals->source_at[l]; i < walk->intervals->source_at[l + 1]; i++) {
+            const uint32_t q = walk->intervals->sources[i];
+            uint32_t last = q;
+            if (q >= walk->first && walk->bits[q - walk->first] != NO_BIT
+                && readers_inside(walk->intervals, q, walk->end, &last) > 1 && last == l)
+                taken &= ~((uint64_t)1 << walk->bits[q - walk->first]);
+        }
+        walk->live[l + 1 - walk->first] = taken;
+        uint32_t last = l;
+        walk->bits[l - walk->first] = NO_BIT;
+        if (readers_inside(walk->intervals, l, walk->end, &last) < 2)
+            continue;
+        if (~taken == 0) {
+            lose(walk, 0);  // more than 64 at once: counted once per reader, which is safe but too much
+            continue;
+        }
+        const uint8_t bit = (uint8_t)__builtin_ctzll(~taken);
+        walk->bits[l - walk->first] = bit;
+        taken |= (uint64_t)1 << bit;
+    }
+}
+
+// Of splits every tensor is rounded up by itself: not less than what the stage takes.
+static uint64_t slots_of(const struct recompute_walk *walk, uint32_t count, uint64_t bytes)
+{
+    const uint32_t splits = walk->intervals->splits;
+    return multiply_clamped(count, splits == 1 ? bytes : round_to_256((bytes + splits - 1) / splits));
+}
+
+static uint64_t layer_time(const struct recompute_walk *walk, uint32_t l)
+{
+    return walk->takes_no_time ? 0 : interval_forward_ns(walk->intervals, l, l + 1);
+}
+
+// What keeping the layer takes at least, and recomputing it saves at most.
+static struct recompute_saving weigh_layer(const struct recompute_walk *walk, uint32_t l, uint64_t *surely)
+{
+    const struct intervals *intervals = walk->intervals;
+    struct recompute_saving saving = { .bytes = slots_of(walk, walk->slots->kept,
+                                                          intervals->saved[l + 1] - intervals->saved[l]),
+                                       .time = layer_time(walk, l), .layer = l };
+    *surely = add_clamped(saving.bytes, slots_of(walk, walk->slots->held, intervals->held[l + 1] - intervals->held[l]));
+    for (uint32_t i = intervals->source_at[l]; interval_needs_input(intervals, l) && i < intervals->source_at[l + 1];
+         i++) {
+        const uint32_t q = intervals->sources[i];
+        uint32_t last;
+        if (q < walk->first)
+            continue;
+        const uint64_t bytes = slots_of(walk, walk->slots->kept_through, intervals->output[q]);
+        saving.bytes = add_clamped(saving.bytes, bytes);
+        if (readers_inside(intervals, q, walk->end, &last) == 1)
+            *surely = add_clamped(*surely, bytes);
+    }
+    return saving;
+}
+
+// Most bytes per time first.
+static int by_density(const void *a, const void *b)
+{
+    const struct recompute_saving *x = a, *y = b;
+    const unsigned __int128 left = (unsigned __int128)x->bytes * y->time, right = (unsigned __int128)y->bytes * x->time;
+    if (left != right)
+        return left > right ? -1 : 1;
+    return (x->layer > y->layer) - (x->layer < y->layer);
+}
+
+static struct recompute_saving *sums_from(const struct recompute_walk *walk, uint32_t position)
+{
+    return &walk->sums[(size_t)(position - walk->first) * (walk->end - walk->first + 1)];
+}
+
+// For each layer: what keeping it and all behind it takes at least, and how much
+// saving these costs how much time at least. That is a knapsack whose items may be
+// taken in part, best first; layers that take no time are the best of all.
+static void sum_rests(struct recompute_walk *walk)
+{
+    const uint32_t count = walk->end - walk->first;
+    for (uint32_t l = walk->end; l-- > walk->first;) {
+        uint64_t surely;
+        walk->savings[l - walk->first] = weigh_layer(walk, l, &surely);
+        walk->rest_bytes[l - walk->first] = add_clamped(walk->rest_bytes[l + 1 - walk->first], surely);
+    }
+    qsort(walk->savings, count, sizeof walk->savings[0], by_density);
+    for (uint32_t l = walk->first; l <= walk->end; l++) {
+        struct recompute_saving *sums = sums_from(walk, l), sum = { .layer = l };
+        uint32_t next = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            if (walk->savings[i].layer < l)
+                continue;
+            sum.bytes = add_clamped(sum.bytes, walk->savings[i].bytes);
+            sum.time += walk->savings[i].time;
+            sums[next++] = sum;
+        }
+    }
+}
+
+// The least time in which layers from `position` on save so many bytes; UINT64_MAX
+// if they cannot.
+static uint64_t time_to_save(const struct recompute_walk *walk, uint32_t position, uint64_t bytes)
+{
+    const struct recompute_saving *sums = sums_from(walk, position);
+    uint32_t low = 0, high = walk->end - position;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (sums[middle].bytes < bytes)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == walk->end - position)
+        return UINT64_MAX;
+    const struct recompute_saving before = low > 0 ? sums[low - 1] : (struct recompute_saving){ 0 };
+    const uint64_t item = sums[low].bytes - before.bytes, time = sums[low].time - before.time;
+    return before.time + (uint64_t)((unsigned __int128)(bytes - before.bytes) * time / item);
+}
+
+// --- labels ---------------------------------------------------------------------
+
+// The least time any completion of the label takes; UINT64_MAX if none fits.
+static uint64_t least_time(const struct recompute_walk *walk, const struct recompute_label *label, uint32_t position)
+{
+    const uint64_t used = add_clamped(add_clamped(label->bytes, label->transient), walk->input_cost[label->life]);
+    if (used > walk->budget)
+        return UINT64_MAX;
+    const uint64_t all = add_clamped(used, walk->rest_bytes[position - walk->first]);
+    if (all <= walk->budget)
+        return label->time;
+    const uint64_t more = time_to_save(walk, position, all - walk->budget);
+    return more == UINT64_MAX ? UINT64_MAX : label->time + more;
+}
+
+static bool add_label(struct recompute_walk *walk, uint32_t position, struct recompute_label label)
+{
+    walk->made++;
+    label.kept_set &= walk->live[position - walk->first];
+    label.least = least_time(walk, &label, position);
+    if (label.least > walk->most_time)
+        return true;
+    if (walk->takes_no_time)
+        label.least = add_clamped(label.bytes, label.transient);
+    struct recompute_labels *labels = &walk->positions[position - walk->first];
+    if (labels->count == labels->capacity) {
+        const size_t capacity = labels->capacity ? 2 * labels->capacity : 32;
+        struct recompute_label *at = realloc(labels->at, capacity * sizeof *at);
+        if (!at)
+            return false;
+        labels->at = at;
+        labels->capacity = capacity;
+    }
+    labels->at[labels->count++] = label;
+    return true;
+}
+
+static void move(const struct recompute_walk *walk, struct recompute_label *label, uint64_t bytes)
+{
+    if (walk->intervals->holding.activations_on_host)
+        label->moved = add_clamped(label->moved, bytes);
+}
+
+// The label keeps y_q through, if it does not already.
+static void keep_tensor(const struct recompute_walk *walk, struct recompute_label *label, uint32_t q)
+{
+    const uint8_t bit = walk->bits[q - walk->first];
+    if (bit != NO_BIT) {
+        if (label->kept_set >> bit & 1)
+            return;
+        label->kept_set |= (uint64_t)1 << bit;
+    }
+    label->bytes =
+        add_clamped(label->bytes, slots_of(walk, walk->slots->kept_through, walk->intervals->output[q]));
+    move(walk, label, walk->intervals->output[q]);
+}
+
+// What a layer reads, made before `made_before`, is kept, or lives on as input.
+static void keep_sources(const struct recompute_walk *walk, struct recompute_label *label, uint32_t layer,
+                         uint32_t made_before)
+{
+    const struct intervals *intervals = walk->intervals;
+    for (uint32_t i = intervals->source_at[layer]; i < intervals->source_at[layer + 1]; i++) {
+        const uint32_t q = intervals->sources[i];
+        if (q >= walk->first && q < made_before) {
+            keep_tensor(walk, label, q);
+        } else if (q < walk->first) {
+            const uint8_t life = interval_needs_input(intervals, layer) ? INPUT_UNTIL_W : INPUT_UNTIL_I;
+            label->life = life > label->life ? life : label->life;
+        }
+    }
+}
+
+static bool keep_layer(struct recompute_walk *walk, uint32_t layer, const struct recompute_label *label,
+                       uint32_t parent)
+{
+    const struct intervals *intervals = walk->intervals;
+    struct recompute_label next = *label;
+    next.from = layer;
+    next.parent = parent;
+    next.is_segment = false;
+    next.bytes = add_clamped(
+        next.bytes, slots_of(walk, walk->slots->kept, intervals->saved[layer + 1] - intervals->saved[layer]));
+    move(walk, &next, intervals->saved[layer + 1] - intervals->saved[layer]);
+    next.bytes = add_clamped(next.bytes,
+                             slots_of(walk, walk->slots->held, intervals->held[layer + 1] - intervals->held[layer]));
+    if (interval_needs_input(intervals, layer))
+        keep_sources(walk, &next, layer, layer);
+    return add_label(walk, layer + 1, next);
+}
+
+// W of `layer` in a segment needs what it reads of the segment; whoever needs it first counts it.
+static uint64_t held_sources(const struct recompute_walk *walk, uint32_t layer, uint32_t segment_first)
+{
+    const struct intervals *intervals = walk->intervals;
+    uint64_t bytes = 0;
+    for (uint32_t i = intervals->source_at[layer];
+         interval_needs_input(intervals, layer) && i < intervals->source_at[layer + 1]; i++) {
+        const uint32_t q = intervals->sources[i];
+        uint32_t k = intervals->reader_at[q];
+        while (intervals->readers[k] != layer && !interval_needs_input(intervals, intervals->readers[k]))
+            k++;
+        if (q >= segment_first && intervals->readers[k] == layer)
+            bytes = add_clamped(bytes, intervals->output[q]);
+    }
+    return bytes;
+}
+
+static void raise_to(uint64_t *largest, uint64_t value)
+{
+    if (value > *largest)
+        *largest = value;
+}
+
+static bool wants_every(const struct recompute_walk *walk)
+{
+    return walk->wanted == RECOMPUTE_EVERY || walk->wanted == RECOMPUTE_EVERY_FRONT;
+}
+
+bool recompute_walk_wants_front(const struct recompute_walk *walk)
+{
+    return walk->wanted == RECOMPUTE_FRONT || walk->wanted == RECOMPUTE_EVERY_FRONT;
+}
+
+// Every segment that begins at `first`.
+static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struct recompute_label *label,
+                        uint32_t parent)
+{
+    const struct intervals *intervals = walk->intervals;
+    struct recompute_label next = *label;
+    next.from = first;
+    next.parent = parent;
+    next.is_segment = true;
+    uint64_t data = 0, backward = 0, forward = 0;
+    for (uint32_t l = first; l < walk->end; l++) {
+        const struct profile_layer *layer = &intervals->profile->layers[l];
+        data = add_clamped(data, add_clamped(intervals->saved[l + 1] - intervals->saved[l], intervals->output[l]));
+        if (walk->gathers)
+            data = add_clamped(data, intervals->weights[l + 1] - intervals->weights[l]);
+        raise_to(&forward, round_to_256(layer->workspace_bytes));
+        raise_to(&backward, add_clamped(round_to_256(layer->backward_workspace_bytes), intervals->alive[l]));
+        if (add_clamped(label->bytes, data) > walk->budget || next.time > walk->most_time)
+            return true;  // longer ones only need more, and take longer
+        if (walk->wanted == RECOMPUTE_LEAST && !walk->takes_no_time && walk->most_labels <= NARROW
+            && l - first == NARROW_SEGMENT) {
+            lose(walk, label->least);
+            return true;
+        }
+        if (recompute_walk_wants_front(walk) && l - first == walk->most_labels) {
+            walk->complete = false;
+            return true;
+        }
+        next.time += layer_time(walk, l);
+        next.layers += !walk->takes_no_time;
+        next.bytes = add_clamped(
+            next.bytes, slots_of(walk, walk->slots->held, add_clamped(intervals->held[l + 1] - intervals->held[l],
+                                                                held_sources(walk, l, first))));
+        keep_sources(walk, &next, l, first);
+        next.kept_set &= walk->live[l + 1 - walk->first];
+        struct recompute_label ended = next;
+        const uint64_t above = l + 1 < walk->end ? intervals->above[l + 1] : 0;
+        raise_to(&ended.transient, add_clamped(data, backward));
+        raise_to(&ended.transient, add_clamped(data, add_clamped(forward, above)));
+        if (!add_label(walk, l + 1, ended))
+            return false;
+    }
+    return true;
+}
+
+// --- dominance ------------------------------------------------------------------
+
+static int compare(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct recompute_label *x = a, *y = b;
+    int order = compare(x->time, y->time);
+    order = order ? order : compare(x->layers, y->layers);
+    order = order ? order : compare(x->bytes, y->bytes);
+    order = order ? order : compare(x->transient, y->transient);
+    order = order ? order : compare(x->life, y->life);
+    order = order ? order : compare(x->moved, y->moved);
+    order = order ? order : compare(y->kept_set, x->kept_set);
+    order = order ? order : compare(y->from, x->from);
+    return order ? order : compare(x->parent, y->parent);
+}
+
+static int by_least(const void *a, const void *b)
+{
+    const int order = compare(((const struct recompute_label *)a)->least, ((const struct recompute_label *)b)->least);
+    return order ? order : by_time(a, b);
+}
+
+static bool beats(const struct recompute_label *a, const struct recompute_label *b)
+{
+    return a->bytes <= b->bytes && a->transient <= b->transient && a->life <= b->life && a->moved <= b->moved
+        && (a->kept_set & b->kept_set) == b->kept_set;
+}
+
+// Labels that differ in nothing but time and bytes form a group, of which only the
+// one with the fewest bytes can still beat what takes as much time or more.
+static bool is_beaten(const struct recompute_label *label, struct recompute_label *groups, size_t *group_count)
+{
+    size_t own = *group_count;
+    for (size_t i = 0; i < *group_count; i++) {
+        if (beats(&groups[i], label))
+            return true;
+        if (groups[i].transient == label->transient && groups[i].life == label->life && groups[i].moved == label->moved
+            && groups[i].kept_set == label->kept_set)
+            own = i;
+    }
+    groups[own] = *label;
+    *group_count += own == *group_count;
+    return false;
+}
+
+// As many of the labels as are wanted: those that promise most, or, of a front, some
+// all along it, its ends among them. A list of every time that is not complete proves
+// nothing, so the rest of it is made quickly.
+static void cut_labels(struct recompute_walk *walk, struct recompute_labels *labels)
+{
+    const size_t kept = labels->count, most = walk->most_labels;
+    walk->complete = false;
+    labels->count = most;
+    if (walk->wanted == RECOMPUTE_EVERY && most > NARROW)
+        walk->most_labels = NARROW;
+    if (!recompute_walk_wants_front(walk)) {
+        qsort(labels->at, kept, sizeof labels->at[0], by_least);
+        lose(walk, labels->at[most].least);
+        qsort(labels->at, most, sizeof labels->at[0], by_time);
+        return;
+    }
+    for (size_t i = 1; i < most; i++)
+        labels->at[i] = labels->at[i * (kept - 1) / (most - 1)];
+}
+
+static bool thin_out(struct recompute_walk *walk, uint32_t position)
+{
+    struct recompute_labels *labels = &walk->positions[position - walk->first];
+    if (labels->count < 2)
+        return true;
+    qsort(labels->at, labels->count, sizeof labels->at[0], by_time);
+    struct recompute_label *groups = malloc(labels->count * sizeof groups[0]);
+    if (!groups)
+        return false;
+    size_t kept = 0, group_count = 0;
+    for (size_t i = 0; i < labels->count; i++) {
+        const struct recompute_label *label = &labels->at[i];
+        if (wants_every(walk) && i > 0 && label->time != labels->at[i - 1].time)
+            group_count = 0;
+        walk->made += group_count / 8;
+        if (!is_beaten(label, groups, &group_count))
+            labels->at[kept++] = *label;
+    }
+    labels->count = kept;
+    free(groups);
+    if (kept > walk->most_labels)
+        cut_labels(walk, labels);
+    return true;
+}
+
+// --- the walk -------------------------------------------------------------------
+
+static bool walk_layers(struct recompute_walk *walk)
+{
+    const struct recompute_label start = { .transient = walk->transient };
+    if (!add_label(walk, walk->first, start))
+        return false;
+    for (uint32_t l = walk->first; l < walk->end; l++) {
+        if (!thin_out(walk, l))
+            return false;
+        const size_t count = walk->positions[l - walk->first].count;
+        for (uint32_t i = 0; i < count; i++) {
+            if (walk->made > (walk->wanted == RECOMPUTE_LEAST ? MOST_MADE_LEAST : MOST_MADE))
+                walk->most_labels = NARROW;
+            const struct recompute_label label = walk->positions[l - walk->first].at[i];
+            if (!keep_layer(walk, l, &label, i) || !drop_layers(walk, l, &label, i))
+                return false;
+        }
+    }
+    return thin_out(walk, walk->end);
+}
+
+bool recompute_walk(struct recompute_walk *walk)
+{
+    if (!allocate(walk))
+        return false;
+    give_bits(walk);
+    sum_rests(walk);
+    return walk_layers(walk);
+}

@@ -1,0 +1,71 @@
+// The walk behind recompute.h: over the layers of an interval, position by position, with
+// the ways to have decided what is before it that no other one beats.
+#ifndef PARTITIONER_SEARCH_RECOMPUTE_WALK_H
+#define PARTITIONER_SEARCH_RECOMPUTE_WALK_H
+
+#include "partitioner/search/recompute.h"
+
+// One way to have decided the layers before a position.
+struct recompute_label {
+    uint64_t time;       // F of what is recomputed
+    uint64_t least;      // what any completion of it takes at least
+    uint64_t bytes;      // kept, times slots
+    uint64_t moved;      // kept, to the host and back; 0 where nothing goes there
+    uint64_t transient;  // the largest workspace so far; from the start that without segments
+    uint64_t kept_set;   // which tensors with several readers are kept already, by their bits
+    uint32_t from;       // the position before
+    uint32_t parent;     // which of its labels
+    uint32_t layers;     // recomputed so far; 0 where only bytes matter
+    uint8_t life;        // of the input, enum input_life
+    bool is_segment;     // whether [from, position) is one
+};
+
+// What recomputing a layer, or several, saves at most, and the time it takes.
+struct recompute_saving {
+    uint64_t bytes, time;
+    uint32_t layer;
+};
+
+struct recompute_labels {
+    struct recompute_label *at;
+    size_t count, capacity;
+};
+
+// The labels that a narrow walk keeps at a position.
+#define NARROW 32
+
+struct recompute_walk {
+    struct intervals *intervals;
+    uint32_t first, end;
+    const struct slots *slots;      // on the device
+    const struct slots *all_slots;  // and on the host
+    enum recompute_wanted wanted;
+    size_t most_labels;
+    uint64_t fixed;          // bytes that no choice changes
+    uint64_t budget;         // bytes for what the choice decides
+    uint64_t input_cost[3];  // of the input's slots, by life
+    uint64_t transient;      // without segments
+    uint64_t most_time;      // no label above it matters
+    bool takes_no_time;      // only bytes matter
+    bool gathers;            // a segment's weights count among its data (stage_cost.c)
+    bool complete;
+    uint64_t lost;           // the least time of what was cut
+    uint64_t made;
+    struct recompute_labels *positions;  // first to end, at [position - first]
+    // Per layer of the interval, at [layer - first]:
+    uint8_t *bits;            // the bit of a tensor with several readers inside, or NO_BIT
+    uint64_t *live;           // which bits are alive at this position
+    uint64_t *rest_bytes;     // what keeping this layer and all after it takes at least
+    struct recompute_saving *savings;   // what recomputing each of them saves at most, best first
+    struct recompute_saving *sums;      // running sums of those from this layer on, a row per layer
+};
+
+// Whether the times and bytes of all choices are wanted, and not the quickest alone.
+bool recompute_walk_wants_front(const struct recompute_walk *walk);
+
+// Fills in the positions of a walk whose other members above them are set. False only
+// without memory; cleared by recompute_walk_clear() either way.
+bool recompute_walk(struct recompute_walk *walk);
+void recompute_walk_clear(struct recompute_walk *walk);
+
+#endif

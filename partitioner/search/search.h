@@ -1,0 +1,91 @@
+// The search: where to cut a model into stages and what to recompute, so that an
+// iteration of the schedule takes the least simulated time and every stage fits on
+// its device. Which stages a rank has is the schedule's to say, which device it is the
+// request's.
+//
+// What is claimed. The plan's certificate holds the best simulated time found, a
+// bound that no plan can beat, and whether nothing was left to try. A node of the
+// search is the last, or the first, stages of a plan; its bound (pattern.h) is at most
+// the time of any plan that ends, or begins, so. Nodes are opened in order of their
+// bound; when the least bound left is not below the best time found, that time is proved.
+//
+// Where no link is shared by two channels a longer stage never makes a shorter
+// iteration, and of all ways to recompute that fit an interval only the quickest
+// matters. Where links are shared, or under asynchronous schedules, whose objective
+// is a difference of two times, that is not so, and every total that some feasible
+// way takes is tried.
+//
+// All this is for orders of whole backwards with one stage per rank (pattern.h). For
+// any other order (coupled.h) small cases are exhausted, and larger ones searched by
+// small moves from balanced stages: their bound knows of the work, the fill and the
+// drain, and the gap is what it is. What `free` leaves open (replicas, devices, variants)
+// is chosen around both (arrangement.h).
+#ifndef PARTITIONER_SEARCH_SEARCH_H
+#define PARTITIONER_SEARCH_SEARCH_H
+
+#include <signal.h>
+
+#include "partitioner/plan.h"
+
+// Units of work: about a microsecond each on a machine of 2020.
+#define SEARCH_DEFAULT_BUDGET 3000000
+
+// Which rank lacks how much memory in the plan that lacks least of those that were seen.
+struct search_shortage {
+    bool is_known;
+    uint32_t rank;
+    uint64_t lacks_bytes;
+};
+
+// What a search may choose beyond cuts and recomputation (arrangement.h). `ranks` is
+// then how many devices it uses, or may use.
+struct search_freedom {
+    bool replicas, devices, fewer, variants;
+};
+
+// A layer that must be on a stage.
+struct search_pin {
+    uint32_t layer, stage;
+};
+
+// How far a search is.
+struct search_progress {
+    uint64_t best_ns;   // of the plans so far; UINT64_MAX: there is none
+    uint64_t bound_ns;  // what no plan can beat, as far as is known
+    uint64_t work, budget;
+};
+
+struct search_request {
+    const struct profile *profile;
+    const struct cluster *cluster;
+    const struct network *network;  // between the ranks; NULL: the cluster's
+    const char *schedule;
+    uint32_t ranks, chunks, micro_batches;  // chunks 0: the schedule's usual number
+    // Who holds what (arrangement.h); NULL: the schedule's own way, rank r on device r, no variants.
+    const uint32_t *replicas;     // ranks of each stage, `stages` of them; they sum to `ranks`
+    uint32_t stages;
+    const uint32_t *devices;      // of each rank; the groups of ranks whose variant takes several, one after the other
+    const char *const *variants;  // of each stage; NULL: none
+    struct holding holding;
+    struct search_freedom free;
+    const struct search_pin *pins;  // `pin_count` of them
+    size_t pin_count;
+    uint64_t below_ns;     // of a search that is part of another: only quicker plans matter; 0: all do
+    uint64_t budget;       // units of work; 0: SEARCH_DEFAULT_BUDGET
+    uint64_t deadline_ns;  // wall-clock time the search may take; 0: any
+    const volatile sig_atomic_t *interrupted;  // ends the search once it is not 0; or NULL
+    void (*progress)(void *self, const struct search_progress *progress);  // called now and then; or NULL
+    void *self;      // of `progress`
+    uint64_t *work;  // raised by the units of work taken; or NULL
+    // Filled in, with or without a plan: what no plan of the request can beat; UINT64_MAX: none fits; or NULL.
+    uint64_t *least_ns;
+    // Filled in where nothing fits, and then nobody works out what would help; or NULL.
+    struct search_shortage *shortage;
+};
+
+// The best plan found, with its certificate. NULL when there is none: the error
+// (ERROR_ANSWER) says which stage lacks how much memory and what would help.
+// For the order in which the profile has its layers; order_plan.h knows the others.
+struct plan *plan_search(const struct search_request *request, struct error *error);
+
+#endif

@@ -1,0 +1,130 @@
+// What a search knows before it decides anything: times, links and places to cut,
+// and, worked out when first asked for and then remembered, what a stage's layers
+// take once they fit on its device.
+#ifndef PARTITIONER_SEARCH_SEARCH_PROBLEM_H
+#define PARTITIONER_SEARCH_SEARCH_PROBLEM_H
+
+#include "partitioner/search/interval.h"
+#include "partitioner/search/pattern.h"
+#include "partitioner/search/recompute.h"
+#include "partitioner/search/recompute_bound.h"
+#include "partitioner/search/search.h"
+#include "schedules/generators/generate.h"
+
+// Ways to fit layers [first, end) on a stage's device, as time spent on recomputation.
+struct choices {
+    uint32_t stage, first, end;
+    bool complete;            // nothing is missing
+    uint64_t *forward_ns;     // on a device as fast as the profile's; ascending
+    uint64_t *recompute_ns;   // on the stage's device
+    size_t count;             // 0: the layers do not fit
+};
+
+struct choice_table {
+    struct choices **slots;  // by hash of (stage, first, end)
+    size_t count, capacity;
+};
+
+struct problem {
+    const struct search_request *request;
+    const struct generator *generator;
+    uint32_t layers, ranks, micro_batches;
+    bool flushes;
+    bool links_unshared;  // each link carries the messages of one channel
+    bool is_plain;        // the holding adds no time
+    bool is_monotone;     // a longer duration never makes a shorter iteration
+    struct intervals *intervals;
+    struct slots *slots;            // of each stage
+    struct network *own_network;    // where the request has none
+    const struct network *network;
+    bool *can_cut;                  // in front of layer l; layers + 1
+    uint64_t *forward_busy, *backward_busy;  // of a message over a cut: [stage * (layers + 1) + cut]
+    struct pattern pattern;         // of micro_batches; asynchronous: of a run that goes on, where bounds hold
+    bool bounds_hold;               // whether no path of the pattern is longer than the objective
+    struct placement *placement;
+    struct choice_table least, every;
+    struct recompute_bounds *recompute_bounds;
+    bool ignores_memory;            // as if everything fitted
+    uint64_t work, budget, deadline_ns;
+    uint64_t limit;                 // of work, for the part of the search that runs
+    struct search_progress progress;
+    uint64_t next_progress;         // the work at which it is told
+    char stopped[80];               // why the search had to end, or empty
+};
+
+// The device of a rank that is one device.
+static inline const struct cluster_device *search_device(const struct search_request *request, uint32_t rank)
+{
+    return &request->cluster->devices[request->devices ? request->devices[rank] : rank];
+}
+
+// The request's schedule for so many micro-batches, and the slots that its stages need.
+struct schedule *search_order(const struct search_request *request, uint32_t micro_batches, struct error *error);
+struct slots *search_slots(const struct search_request *request, struct error *error);
+
+// What every search asks first: whether there are devices enough, and no more actions
+// than can be planned.
+bool search_check(const struct search_request *request, struct error *error);
+
+// What all stages together leave with their hosts at least, beyond what so many hosts
+// have; and whether the cluster's hosts have it (ERROR_ANSWER if not).
+uint64_t search_host_lacks(const struct search_request *request, size_t machines);
+bool search_check_host(const struct search_request *request, struct error *error);
+
+// Whether the pins let a stage begin with this layer.
+bool search_pins_allow(const struct search_request *request, uint32_t stage, uint32_t first);
+
+// Whether there are stages that all of them allow.
+bool search_check_pins(const struct search_request *request, const bool *can_cut, uint32_t stages,
+                       struct error *error);
+
+// How much work there is between two calls of a request's `progress`.
+#define SEARCH_PROGRESS_WORK 20000
+
+// In front of which layers a model can be cut, layers + 1 of them, freed by free().
+// NULL where it cannot be cut into so many stages.
+bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error);
+
+// A plan of so many stages with all that the request says, and none of them set.
+struct plan *search_begin_plan(const struct search_request *request, size_t stages, struct error *error);
+
+// plan_search() for a request that leaves its arrangement to nobody, without its last check.
+struct plan *search_arranged(const struct search_request *request, struct error *error);
+
+// Only for orders that pattern.h knows.
+struct problem *problem_create(const struct search_request *request, struct error *error);
+void problem_free(struct problem *problem);
+
+// The times of layers [first, end) as a stage that spends this much on recomputation.
+struct pattern_stage problem_stage(const struct problem *problem, uint32_t stage, uint32_t first, uint32_t end,
+                                   uint64_t recompute_ns);
+
+// What the holding adds to F, B and STEP of the same layers.
+struct cost_row problem_added(const struct problem *problem, uint32_t first, uint32_t end);
+
+// What they spend on recomputation at least, as far as that is known; UINT64_MAX if they
+// do not fit.
+uint64_t problem_recompute_ns(const struct problem *problem, uint32_t stage, uint32_t first, uint32_t end);
+
+// The ways to fit them: the quickest one, or all. NULL without memory.
+const struct choices *problem_least(struct problem *problem, uint32_t stage, uint32_t first, uint32_t end,
+                                    struct error *error);
+const struct choices *problem_every(struct problem *problem, uint32_t stage, uint32_t first, uint32_t end,
+                                    struct error *error);
+// What is remembered of problem_least(), or NULL.
+const struct choices *problem_known(const struct problem *problem, uint32_t stage, uint32_t first, uint32_t end);
+
+// The segments of a way to fit: the one that spends `forward_ns`.
+bool problem_segments(struct problem *problem, uint32_t stage, uint32_t first, uint32_t end, uint64_t forward_ns,
+                      struct recompute_choice *choice, struct error *error);
+
+// Whether a stage may begin with this layer; the end of the model is where the one behind
+// the last begins.
+bool problem_may_begin(const struct problem *problem, uint32_t stage, uint32_t first);
+
+// Whether budget, deadline or an interrupt ends the search; `stopped` then says which.
+bool problem_must_stop(struct problem *problem);
+// The same without the budget, which a first plan is not measured by.
+bool problem_is_interrupted(struct problem *problem);
+
+#endif

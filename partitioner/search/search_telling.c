@@ -1,0 +1,29 @@
+#include "partitioner/search/search_telling.h"
+
+static void tell(void *self, const struct search_progress *of_part)
+{
+    struct telling *telling = self;
+    const struct search_request *given = telling->given;
+    if (of_part->work < telling->last)  // another one has begun
+        telling->done += telling->last;
+    telling->last = of_part->work;
+    telling->best_ns = of_part->best_ns < telling->best_ns ? of_part->best_ns : telling->best_ns;
+    const uint64_t bound = *telling->bound_ns < telling->best_ns ? *telling->bound_ns : telling->best_ns;
+    const struct search_progress whole = {
+        .best_ns = telling->best_ns,
+        .bound_ns = bound == UINT64_MAX ? 0 : bound,
+        .work = telling->done + of_part->work,
+        .budget = given->budget ? given->budget : SEARCH_DEFAULT_BUDGET,
+    };
+    given->progress(given->self, &whole);
+}
+
+void telling_begin(struct telling *telling, const struct search_request *given, const uint64_t *bound_ns,
+                   struct search_request *part)
+{
+    *telling = (struct telling){ .given = given, .bound_ns = bound_ns, .best_ns = UINT64_MAX };
+    if (!given->progress)
+        return;
+    part->progress = tell;
+    part->self = telling;
+}

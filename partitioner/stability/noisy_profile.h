@@ -1,0 +1,33 @@
+// A profile whose times vary: draw after draw of what its layers may take.
+//
+// A layer that was measured with its spread takes, for each phase that has one, a time
+// that many quantiles into it, by straight lines through what is known:
+//
+//     min        median                  p95        the line goes on
+//      |-----------|----------------------|---------|
+//      0          0.5                    0.95       1      of a draw from 0 to 1
+//
+// Every other layer takes duration * (1 + noise * z), as schedules/noise.h has it. All
+// phases of a layer share its draw: a layer that is slow forward is slow backward.
+#ifndef PARTITIONER_STABILITY_NOISY_PROFILE_H
+#define PARTITIONER_STABILITY_NOISY_PROFILE_H
+
+#include "profiler/profile.h"
+#include "schedules/noise.h"
+
+struct noisy_profile {
+    const struct profile *calm;
+    struct profile *profile;  // the last draw; at first the calm one
+    uint32_t ppm;             // noise of layers without a spread
+};
+
+// How many layers of a profile have a spread.
+size_t noisy_profile_spreads(const struct profile *profile);
+
+bool noisy_profile_create(struct noisy_profile *noisy, const struct profile *calm, uint32_t ppm, struct error *error);
+void noisy_profile_clear(struct noisy_profile *noisy);
+
+// The draw of this number: the same for the same seed and number, whatever was drawn before.
+void noisy_profile_draw(struct noisy_profile *noisy, uint64_t seed, uint32_t number);
+
+#endif

@@ -1,0 +1,91 @@
+#include "partitioner/stability/plan_keep.h"
+
+#include <stdio.h>
+
+#include "common/number.h"
+#include "partitioner/evaluate/evaluate.h"
+#include "partitioner/evaluate/reprice.h"
+
+static void say_taken(struct keeping *keeping, const char *name, const char *why)
+{
+    snprintf(keeping->why, sizeof keeping->why, "%.120s is not kept: %.230s; a new plan is taken", name, why);
+}
+
+// The old plan at today's prices. NULL where it is none any more, which is said, or where
+// the machine fails, which is an error.
+static struct plan *reprice_old(const struct plan *old, const char *name, const struct search_request *request,
+                                struct keeping *keeping, struct error *error)
+{
+    struct error why = { 0 };
+    struct plan_excess excess = { 0 };
+    struct plan *again = plan_reprice(old, request, &why);
+    struct text text = { 0 };
+    if (again && plan_find_excess(again, &excess, &why) && excess.lacks_bytes > 0) {
+        plan_say_excess(again, &excess, &text);
+        if (text.failed)
+            error_no_memory(&why, "what is said of a plan");
+        else
+            error_set_kind(&why, ERROR_ANSWER, "it does not fit any more, %s", text.data);
+    }
+    text_clear(&text);
+    if (again && why.kind == ERROR_NONE && plan_evaluate(again, request->profile, &why))
+        return again;
+    plan_free(again);
+    if (why.kind == ERROR_MACHINE)
+        error_set_kind(error, why.kind, "%s", why.text);
+    else
+        say_taken(keeping, name, why.text);
+    return NULL;
+}
+
+static bool gains_enough(uint64_t old_ns, uint64_t new_ns, uint32_t gain_ppm)
+{
+    return new_ns < old_ns
+        && (unsigned __int128)(old_ns - new_ns) * 1000000 > (unsigned __int128)old_ns * gain_ppm;
+}
+
+static void say_compared(struct keeping *keeping, const char *name, uint32_t gain_ppm)
+{
+    char before[NUMBER_SIZE], now[NUMBER_SIZE];
+    time_format(keeping->old_ns, before);
+    time_format(keeping->new_ns, now);
+    const double gain = keeping->old_ns && keeping->new_ns < keeping->old_ns
+        ? 100 * (double)(keeping->old_ns - keeping->new_ns) / (double)keeping->old_ns : 0;
+    if (!keeping->new_ns)
+        snprintf(keeping->why, sizeof keeping->why, "%.120s is kept: it takes %s, and the search found none", name,
+                 before);
+    else if (!keeping->kept)
+        snprintf(keeping->why, sizeof keeping->why,
+                 "%.120s is not kept: the new plan takes %s instead of %s, a gain of %.2f %%, more than %.6g %%", name,
+                 now, before, gain, 1e-4 * gain_ppm);
+    else if (keeping->new_ns >= keeping->old_ns)
+        snprintf(keeping->why, sizeof keeping->why, "%.120s is kept: it takes %s, and no better plan was found", name,
+                 before);
+    else
+        snprintf(keeping->why, sizeof keeping->why,
+                 "%.120s is kept: a new plan would take %s instead of %s, a gain of %.2f %%, no more than %.6g %%",
+                 name, now, before, gain, 1e-4 * gain_ppm);
+}
+
+bool plan_keep(const struct plan *old, const char *name, const struct search_request *request, uint32_t gain_ppm,
+               struct plan **plan, const struct error *found_none, struct keeping *keeping, struct error *error)
+{
+    *keeping = (struct keeping){ .new_ns = *plan ? (*plan)->iteration_ns : 0 };
+    struct plan *again = reprice_old(old, name, request, keeping, error);
+    if (error->kind != ERROR_NONE)
+        return false;
+    if (!again)
+        return *plan || error_set_kind(error, found_none->kind, "%s", found_none->text);
+    keeping->old_ns = again->iteration_ns;
+    keeping->kept = !*plan || !gains_enough(keeping->old_ns, keeping->new_ns, gain_ppm);
+    say_compared(keeping, name, gain_ppm);
+    if (!keeping->kept) {
+        plan_free(again);
+        return true;
+    }
+    const struct certificate none = { .by = BY_ENUMERATION };
+    plan_certify_by(again, *plan ? &(*plan)->certificate : &none, true);
+    plan_free(*plan);
+    *plan = again;
+    return true;
+}

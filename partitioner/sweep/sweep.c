@@ -1,0 +1,330 @@
+#include "partitioner/sweep/sweep.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "partitioner/sweep/sweep_order.h"
+#include "schedules/board.h"
+#include "schedules/generators/generate.h"
+
+const char *const sweep_class_names[] = { "flushing", "asynchronous", "inference", NULL };
+const char *const sweep_outcome_names[] = { "planned", "does not fit", "refused", "not tried", NULL };
+
+enum { MOST_ROWS = 10000 };
+
+// --- which rows there are ---------------------------------------------------------------
+
+struct listing {
+    const struct sweep_request *request;
+    struct sweep *sweep;
+    size_t capacity;
+    struct error *error;
+};
+
+static bool add_row(struct listing *listing, const struct generator *generator, uint32_t ranks, uint32_t chunks,
+                    uint32_t micro_batches)
+{
+    struct sweep *sweep = listing->sweep;
+    if (sweep->count == MOST_ROWS)
+        return error_set(listing->error, "a sweep of more than %d plans is too large", MOST_ROWS);
+    if (sweep->count == listing->capacity) {
+        const size_t capacity = listing->capacity ? 2 * listing->capacity : 64;
+        struct sweep_row *rows = realloc(sweep->rows, capacity * sizeof rows[0]);
+        if (!rows)
+            return error_no_memory(listing->error, "a sweep");
+        sweep->rows = rows;
+        listing->capacity = capacity;
+    }
+    struct sweep_row *row = &sweep->rows[sweep->count++];
+    *row = (struct sweep_row){ .weights = generator->weights, .ranks = ranks, .chunks = chunks,
+                               .micro_batches = micro_batches, .outcome = SWEEP_NOT_TRIED };
+    snprintf(row->schedule, sizeof row->schedule, "%s", generator->name);
+    return true;
+}
+
+// Where nobody says how many stages per rank, only numbers that the schedule takes.
+static bool takes(const struct generator *generator, uint32_t ranks, uint32_t chunks, uint32_t micro_batches)
+{
+    struct error ignored = { 0 };
+    struct schedule *order = schedule_generate(generator->name, ranks, chunks, micro_batches, &ignored);
+    const bool good = order != NULL;
+    schedule_free(order);
+    return good;
+}
+
+static bool add_micro_batches(struct listing *listing, const struct generator *generator, uint32_t ranks,
+                              uint32_t chunks, bool is_usual)
+{
+    const struct sweep_list *wanted = &listing->request->micro_batches;
+    const uint32_t usual[] = { ranks, 2 * ranks, 4 * ranks, 8 * ranks };
+    const uint32_t *at = wanted->count ? wanted->at : usual;
+    const size_t count = wanted->count ? wanted->count : sizeof usual / sizeof usual[0];
+    for (size_t i = 0; i < count; i++)
+        if ((is_usual || takes(generator, ranks, chunks, at[i])) && !add_row(listing, generator, ranks, chunks, at[i]))
+            return false;
+    return true;
+}
+
+// An order that is searched for is a schedule without a generator, on one way and on a V.
+static const struct generator searched = { .name = SWEEP_ORDER_NAME, .weights = WEIGHTS_FLUSH, .usual_chunks = 1 };
+
+static bool add_chunks(struct listing *listing, const struct generator *generator, uint32_t ranks)
+{
+    const struct sweep_list *wanted = &listing->request->chunks;
+    for (size_t i = 0; i < wanted->count; i++)
+        if (!add_micro_batches(listing, generator, ranks, wanted->at[i], true))
+            return false;
+    if (wanted->count)
+        return true;
+    const uint32_t usual = generator->usual_chunks;
+    if (generator == &searched)
+        return add_micro_batches(listing, generator, ranks, 1, true)
+            && add_micro_batches(listing, generator, ranks, 2, true);
+    return add_micro_batches(listing, generator, ranks, usual, true)
+        && (usual < 2 || add_micro_batches(listing, generator, ranks, 2 * usual, false));
+}
+
+static bool add_schedule(struct listing *listing, const struct generator *generator)
+{
+    const struct sweep_list *wanted = &listing->request->ranks;
+    for (size_t i = 0; i < wanted->count; i++)
+        if (!add_chunks(listing, generator, wanted->at[i]))
+            return false;
+    return wanted->count || add_chunks(listing, generator, (uint32_t)listing->request->cluster->device_count);
+}
+
+static bool is_inference(const struct generator *generator)
+{
+    struct error ignored = { 0 };
+    struct schedule *order = schedule_generate(generator->name, 2, 0, 8, &ignored);
+    const bool forward_only = order && schedule_is_forward_only(order);
+    schedule_free(order);
+    return forward_only;
+}
+
+static bool add_named(struct listing *listing, const char *name)
+{
+    const struct generator *generator =
+        strcmp(name, SWEEP_ORDER_NAME) == 0 ? &searched : generator_find(name, listing->error);
+    return generator && add_schedule(listing, generator);
+}
+
+static bool list_rows(struct listing *listing)
+{
+    const struct sweep_request *request = listing->request;
+    for (size_t i = 0; i < request->schedule_count; i++)
+        if (!add_named(listing, request->schedules[i]))
+            return false;
+    for (const struct generator *generator = generators; !request->schedule_count && generator->name; generator++)
+        if (!is_inference(generator) && !add_schedule(listing, generator))
+            return false;
+    if (!request->schedule_count && !add_schedule(listing, &searched))
+        return false;
+    for (size_t i = 0; i < listing->sweep->count; i++) {
+        struct sweep_row *row = &listing->sweep->rows[i];
+        const struct generator *generator =
+            strcmp(row->schedule, SWEEP_ORDER_NAME) == 0 ? &searched : generator_find(row->schedule, listing->error);
+        row->class = generator != &searched && is_inference(generator) ? SWEEP_INFERENCE
+                   : row->weights == WEIGHTS_FLUSH ? SWEEP_FLUSHING : SWEEP_ASYNCHRONOUS;
+    }
+    return true;
+}
+
+// --- one row ----------------------------------------------------------------------------
+
+static bool note_plan(struct sweep_row *row, struct error *error)
+{
+    const struct plan *plan = row->plan;
+    struct placement *placement = plan_placement(plan, error);
+    if (!placement)
+        return false;
+    row->outcome = SWEEP_PLANNED;
+    row->chunks = plan->chunks;
+    row->iteration_ns = plan->iteration_ns;
+    row->micro_batch_ns = plan->iteration_ns / row->micro_batches + (plan->iteration_ns % row->micro_batches > 0);
+    row->lower_bound_ns = plan->certificate.lower_bound_ns;
+    row->proved = plan->certificate.proved;
+    row->bubble = plan->bubble.makespan;
+    for (uint32_t r = 0; r < plan->ranks; r++) {
+        const uint64_t bytes = plan_rank_bytes(plan, placement, r);
+        if (bytes > row->peak_bytes) {
+            row->peak_bytes = bytes;
+            row->rank = r;
+        }
+    }
+    placement_free(placement);
+    return true;
+}
+
+bool sweep_plan_row(const struct search_request *given, sweep_planner *planner, struct sweep_row *row,
+                    struct error *error)
+{
+    struct error why = { 0 };
+    struct search_shortage shortage = { 0 };
+    struct search_request search = *given;
+    search.shortage = &shortage;
+    row->plan = planner(&search, &why);
+    if (row->plan)
+        return note_plan(row, error);
+    if (why.kind == ERROR_MACHINE) {
+        error_set_kind(error, why.kind, "%s", why.text);
+        return error_at(error, "%s with %u micro-batches on %u ranks", row->schedule, row->micro_batches, row->ranks);
+    }
+    if (search.interrupted && *search.interrupted)
+        return true;
+    row->outcome = shortage.is_known ? SWEEP_DOES_NOT_FIT : SWEEP_REFUSED;
+    row->rank = shortage.rank;
+    row->lacks_bytes = shortage.lacks_bytes;
+    if (row->outcome == SWEEP_REFUSED)
+        snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why.text);
+    return true;
+}
+
+struct search_request sweep_search_of(const struct sweep_request *request, const struct sweep_row *row)
+{
+    return (struct search_request){
+        .profile = request->profile,
+        .cluster = request->cluster,
+        .schedule = row->schedule,
+        .ranks = row->ranks,
+        .chunks = row->chunks,
+        .micro_batches = row->micro_batches,
+        .holding = request->holding,
+        .budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
+        .interrupted = request->interrupted,
+    };
+}
+
+// False only for a machine's trouble.
+static bool plan_row(const struct sweep_request *request, struct sweep_row *row, struct error *error)
+{
+    if (strcmp(row->schedule, SWEEP_ORDER_NAME) == 0)
+        return sweep_order_row(request, row, error);
+    const struct search_request search = sweep_search_of(request, row);
+    return sweep_plan_row(&search, plan_search, row, error);
+}
+
+// --- all rows, by several threads ---------------------------------------------------------
+
+struct crew {
+    const struct sweep_request *request;
+    struct sweep *sweep;
+    atomic_size_t next;
+    atomic_bool failed;
+    pthread_mutex_t lock;  // of what is below
+    size_t done;
+    size_t failed_row;     // the first, so that what is said does not depend on who was quicker
+    struct error *error;
+};
+
+static void note_end(struct crew *crew, size_t i, const struct error *error)
+{
+    pthread_mutex_lock(&crew->lock);
+    crew->done++;
+    if (error->kind != ERROR_NONE && (crew->error->kind == ERROR_NONE || i < crew->failed_row)) {
+        *crew->error = *error;
+        crew->failed_row = i;
+    }
+    if (crew->request->progress)
+        crew->request->progress(crew->request->self, crew->done, crew->sweep->count);
+    pthread_mutex_unlock(&crew->lock);
+}
+
+static void *work(void *self)
+{
+    struct crew *crew = self;
+    const volatile sig_atomic_t *interrupted = crew->request->interrupted;
+    for (;;) {
+        const size_t i = atomic_fetch_add(&crew->next, 1);
+        if (i >= crew->sweep->count || atomic_load(&crew->failed) || (interrupted && *interrupted))
+            return NULL;
+        struct error error = { 0 };
+        if (!plan_row(crew->request, &crew->sweep->rows[i], &error))
+            atomic_store(&crew->failed, true);
+        note_end(crew, i, &error);
+    }
+}
+
+static unsigned thread_count(const struct sweep_request *request, size_t rows)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t wanted = request->threads ? request->threads : cores > 0 ? (size_t)cores : 1;
+    return (unsigned)(wanted < rows ? wanted : rows);
+}
+
+// The caller works as well; where no more threads are to be had, fewer do.
+static bool run_rows(const struct sweep_request *request, struct sweep *sweep, struct error *error)
+{
+    struct crew crew = { .request = request, .sweep = sweep, .error = error };
+    const unsigned count = thread_count(request, sweep->count);
+    pthread_t *threads = calloc(count + 1, sizeof threads[0]);
+    if (!threads)
+        return error_no_memory(error, "a sweep");
+    pthread_mutex_init(&crew.lock, NULL);
+    unsigned started = 0;
+    while (started + 1 < count && pthread_create(&threads[started], NULL, work, &crew) == 0)
+        started++;
+    work(&crew);
+    for (unsigned i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    pthread_mutex_destroy(&crew.lock);
+    free(threads);
+    return error->kind == ERROR_NONE;
+}
+
+// --- the whole ----------------------------------------------------------------------------
+
+static struct sweep *begin(const struct sweep_request *request, struct error *error)
+{
+    struct sweep *sweep = calloc(1, sizeof *sweep);
+    struct text text = { 0 };
+    cluster_write(request->cluster, &text);
+    if (sweep) {
+        sweep->holding = request->holding;
+        sweep->budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET;
+        snprintf(sweep->profile_hash, sizeof sweep->profile_hash, "%s", request->profile->hash);
+        sweep->model = strdup(request->profile->model);
+    }
+    if (!sweep || !sweep->model || text.failed)
+        error_no_memory(error, "a sweep");
+    else
+        sweep->cluster = cluster_read(text.data, text.length, "the cluster", error);
+    text_clear(&text);
+    if (sweep && sweep->cluster)
+        return sweep;
+    sweep_free(sweep);
+    return NULL;
+}
+
+struct sweep *sweep_run(const struct sweep_request *request, struct error *error)
+{
+    struct sweep *sweep = begin(request, error);
+    if (!sweep)
+        return NULL;
+    struct listing listing = { .request = request, .sweep = sweep, .error = error };
+    if (!list_rows(&listing) || !run_rows(request, sweep, error)) {
+        sweep_free(sweep);
+        return NULL;
+    }
+    if (request->interrupted && *request->interrupted)
+        snprintf(sweep->stopped, sizeof sweep->stopped, "interrupted");
+    sweep_judge(sweep);
+    return sweep;
+}
+
+void sweep_free(struct sweep *sweep)
+{
+    if (!sweep)
+        return;
+    for (size_t i = 0; i < sweep->count; i++)
+        plan_free(sweep->rows[i].plan);
+    free(sweep->rows);
+    cluster_free(sweep->cluster);
+    free(sweep->model);
+    free(sweep->notes);
+    free(sweep);
+}

@@ -1,0 +1,124 @@
+// The sweep: a plan for every schedule, number of ranks, stages per rank and
+// micro-batches, under one memory limit, and what each is worth: time against bytes.
+//
+//     schedule x ranks x chunks x micro-batches     each is planned by plan_search()
+//        |                                          on as many threads as are given
+//        v
+//     rows, in the order of the request, whatever the number of threads
+//        |
+//        v
+//     of rows that can be compared: the best, the front, and why the others lost
+//
+// Time is compared per micro-batch, since rows differ in m: an iteration of twice as
+// many micro-batches trains on twice as many samples. Rows whose weights mean
+// something else are kept apart (enum sweep_class): flushing schedules, whose result
+// is that of training without a pipeline; asynchronous ones; inference.
+#ifndef PARTITIONER_SWEEP_SWEEP_H
+#define PARTITIONER_SWEEP_SWEEP_H
+
+#include <signal.h>
+
+#include "partitioner/search/search.h"
+
+// Units of work per plan: a fraction of a second each.
+#define SWEEP_DEFAULT_BUDGET 200000
+
+enum sweep_class { SWEEP_FLUSHING, SWEEP_ASYNCHRONOUS, SWEEP_INFERENCE };
+extern const char *const sweep_class_names[];  // "flushing", "asynchronous", "inference", NULL
+
+enum sweep_outcome {
+    SWEEP_PLANNED,
+    SWEEP_DOES_NOT_FIT,  // rank and lacks_bytes say where and by how much
+    SWEEP_REFUSED,       // there is no such schedule or plan; `reason` is the sentence
+    SWEEP_NOT_TRIED,     // interrupted
+};
+extern const char *const sweep_outcome_names[];  // "planned", "does not fit", "refused", "not tried", NULL
+
+struct sweep_list {
+    const uint32_t *at;
+    size_t count;  // 0: what the sweep chooses
+};
+
+struct sweep_request {
+    const struct profile *profile;
+    const struct cluster *cluster;
+    struct holding holding;
+    const char *const *schedules;  // none: all that train; "search" is an order that is searched for
+    size_t schedule_count;
+    struct sweep_list ranks;          // the cluster's devices
+    struct sweep_list chunks;         // each schedule's usual number, and twice it where that is more than one
+    struct sweep_list micro_batches;  // the ranks, and twice, four and eight times as many
+    uint64_t budget;                  // units of work per plan; 0: SWEEP_DEFAULT_BUDGET
+    unsigned threads;                 // 0: one per core
+    const volatile sig_atomic_t *interrupted;  // or NULL
+    // Called after each plan, by one thread at a time; or NULL.
+    void (*progress)(void *self, size_t done, size_t all);
+    void *self;
+};
+
+struct sweep_row {
+    char schedule[64];
+    enum weights weights;
+    enum sweep_class class;
+    uint32_t ranks, chunks, micro_batches;
+    enum sweep_outcome outcome;
+    uint64_t iteration_ns;     // as plans state it
+    uint64_t micro_batch_ns;   // of it per micro-batch, rounded up
+    uint64_t lower_bound_ns;   // of an iteration
+    uint64_t peak_bytes;       // the largest slab of a rank
+    uint32_t rank;             // whose slab that is; or which lacks most
+    uint64_t lacks_bytes;
+    double bubble;             // makespan
+    bool proved;
+    bool is_on_front;          // no row of its class is at least as good in time and bytes, and better in one
+    bool is_best;              // the quickest of its class, per micro-batch
+    bool is_best_of_m;         // the same of those with as many micro-batches: per iteration
+    char reason[320];          // why not, in a few words
+    struct plan *plan;         // where one was made here; NULL in a sweep that was read, and of `search`
+};
+
+struct sweep {
+    char *model;
+    char profile_hash[HASH_SIZE];
+    struct cluster *cluster;
+    struct holding holding;
+    uint64_t budget;
+    struct sweep_row *rows;
+    size_t count;
+    char stopped[80];  // why it ended early, or empty
+    char *notes;       // or NULL
+};
+
+// NULL where the request cannot be, or a machine's trouble ends it. A sweep in which
+// nothing fits is an answer, and has its rows.
+struct sweep *sweep_run(const struct sweep_request *request, struct error *error);
+void sweep_free(struct sweep *sweep);
+
+// What plan_search() is asked for a row.
+struct search_request sweep_search_of(const struct sweep_request *request, const struct sweep_row *row);
+
+// Plans one request into a row that names it, and says what came of it. False only for a
+// machine's trouble. The row's plan is the caller's.
+typedef struct plan *sweep_planner(const struct search_request *request, struct error *error);
+bool sweep_plan_row(const struct search_request *request, sweep_planner *planner, struct sweep_row *row,
+                    struct error *error);
+
+// Finds the front, the best and the reasons of the planned rows (sweep_judge.c);
+// sweep_run() does.
+void sweep_judge(struct sweep *sweep);
+
+// The best flushing row, or of the first class that has one; NULL if nothing was planned.
+const struct sweep_row *sweep_best(const struct sweep *sweep);
+
+// The quickest row of that class that has a plan; orders that were searched for have none.
+const struct sweep_row *sweep_best_plan(const struct sweep *sweep);
+
+// The document (docs/formats/sweep.md), without the plans.
+struct sweep *sweep_read(const char *text, size_t length, const char *name, struct error *error);
+void sweep_write(const struct sweep *sweep, struct text *text);
+
+// The table a person reads; and a line per row for other programs.
+void sweep_print(const struct sweep *sweep, struct text *text);
+void sweep_write_csv(const struct sweep *sweep, struct text *text);
+
+#endif

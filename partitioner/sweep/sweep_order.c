@@ -1,0 +1,208 @@
+#include "partitioner/sweep/sweep_order.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "partitioner/stage_cost.h"
+#include "schedules/lower.h"
+#include "schedules/search/order_search.h"
+
+enum { MOST_TRIALS = 4 };
+
+static const char *const one_way[] = { "zb-h1", "1f1b", NULL };
+static const char *const on_a_v[] = { "zb-v", "v-half", "v-min", NULL };
+
+// The plan whose cuts are taken; NULL with the outcome in the row, or an error.
+static struct plan *find_cuts(const struct sweep_request *request, struct sweep_row *row, struct error *error)
+{
+    struct search_request search = sweep_search_of(request, row);
+    for (const char *const *name = row->chunks == 1 ? one_way : on_a_v; *name; name++) {
+        struct error why = { 0 };
+        struct search_shortage shortage = { 0 };
+        search.schedule = *name;
+        search.shortage = &shortage;
+        struct plan *plan = plan_search(&search, &why);
+        if (plan)
+            return plan;
+        if (why.kind == ERROR_MACHINE) {
+            error_set_kind(error, why.kind, "%s", why.text);
+            return NULL;
+        }
+        row->outcome = shortage.is_known ? SWEEP_DOES_NOT_FIT : SWEEP_REFUSED;
+        row->rank = shortage.rank;
+        row->lacks_bytes = shortage.lacks_bytes;
+        snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why.text);
+    }
+    return NULL;
+}
+
+// An order for a plan's cuts, and what it takes.
+struct ordered {
+    const struct sweep_request *request;
+    const struct plan *plan;
+    struct placement *placement;
+    struct network *network;
+    struct cost_row *costs;
+    struct schedule *lowered;
+};
+
+static void clear(struct ordered *ordered)
+{
+    placement_free(ordered->placement);
+    network_free(ordered->network);
+    free(ordered->costs);
+    schedule_free(ordered->lowered);
+}
+
+static bool begin(struct ordered *ordered, struct error *error)
+{
+    ordered->placement = plan_placement(ordered->plan, error);
+    ordered->network = ordered->placement ? plan_network(ordered->plan, error) : NULL;
+    ordered->costs = ordered->network ? calloc(ordered->plan->stage_count, sizeof ordered->costs[0]) : NULL;
+    if (ordered->network && !ordered->costs)
+        return error_no_memory(error, "a sweep");
+    for (size_t s = 0; ordered->costs && s < ordered->plan->stage_count; s++)
+        ordered->costs[s] = ordered->plan->stages[s].costs;
+    return ordered->costs != NULL;
+}
+
+// The search knows one latency: that of the slowest message.
+static uint64_t slowest_message(const struct ordered *ordered)
+{
+    const struct network *network = ordered->network;
+    uint64_t slowest = 0;
+    for (uint32_t s = 0; s + 1 < ordered->plan->stage_count; s++) {
+        const uint32_t from = placement_rank(ordered->placement, s, 0), to = placement_rank(ordered->placement, s + 1, 0);
+        const struct link *link = &network->links[network->link_of[(size_t)from * network->ranks + to]];
+        const uint64_t ns = transfer_ns(ordered->costs[s].output_bytes, link->bytes_per_second, link->latency_ns);
+        slowest = from != to && ns > slowest ? ns : slowest;
+    }
+    return slowest;
+}
+
+// False without an order: an error, or the reason why there is none.
+static bool find_order(struct ordered *ordered, uint64_t memory_bytes, struct error *why)
+{
+    const struct plan *plan = ordered->plan;
+    const struct order_request request = {
+        .ranks = plan->ranks,
+        .micro_batches = plan->micro_batches,
+        .chunks = plan->chunks,
+        .placement = plan->chunks == 1 ? PLACEMENT_ONE_WAY : PLACEMENT_V,
+        .costs = ordered->costs,
+        .latency_ns = slowest_message(ordered),
+        .memory_bytes = memory_bytes,
+        .objective = OBJECTIVE_MAKESPAN,
+        .budget = ordered->request->budget ? ordered->request->budget : SWEEP_DEFAULT_BUDGET,
+        .interrupted = ordered->request->interrupted,
+    };
+    struct order_found found = { 0 };
+    schedule_free(ordered->lowered);
+    ordered->lowered = NULL;
+    if (order_search(&request, &found, why))
+        ordered->lowered = schedule_lower(found.schedule, why);
+    order_found_clear(&found);
+    return ordered->lowered != NULL;
+}
+
+static uint64_t over(uint64_t bytes, uint64_t capacity)
+{
+    return bytes > capacity ? bytes - capacity : 0;
+}
+
+// The largest slab of a rank with the order's own slots, and what any rank lacks.
+static bool measure_slabs(const struct ordered *ordered, struct sweep_row *row, struct error *error)
+{
+    const struct plan *plan = ordered->plan;
+    struct slots *slots = calloc(plan->stage_count, sizeof slots[0]);
+    if (!slots)
+        return error_no_memory(error, "a sweep");
+    const bool good = slots_count(ordered->lowered, slots, error);
+    row->peak_bytes = row->lacks_bytes = 0;
+    for (uint32_t r = 0; good && r < plan->ranks; r++) {
+        uint64_t bytes = 0, workspace = 0;
+        for (uint32_t at = ordered->placement->stage_at[r]; at < ordered->placement->stage_at[r + 1]; at++) {
+            const uint32_t s = ordered->placement->held[at];
+            const struct plan_stage *stage = &plan->stages[s];
+            const struct stage_bytes sizes = stage_bytes_at(ordered->request->profile, stage->first, stage->end,
+                                                            stage->recompute, stage->recompute_count, &plan->holding,
+                                                            placement_copies(ordered->placement, s));
+            bytes = add_clamped(bytes, stage_memory_of(&sizes, &slots[s]).peak_bytes - sizes.transient);
+            workspace = sizes.transient > workspace ? sizes.transient : workspace;
+        }
+        bytes = add_clamped(bytes, workspace);
+        const uint64_t lacks = over(bytes, plan->cluster->devices[r].memory_bytes);
+        if (lacks > row->lacks_bytes || (row->lacks_bytes == 0 && bytes > row->peak_bytes))
+            row->rank = r;
+        row->lacks_bytes = lacks > row->lacks_bytes ? lacks : row->lacks_bytes;
+        row->peak_bytes = bytes > row->peak_bytes ? bytes : row->peak_bytes;
+    }
+    free(slots);
+    return good;
+}
+
+static uint64_t least_memory(const struct plan *plan)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t r = 0; r < plan->ranks; r++)
+        if (plan->cluster->devices[r].memory_bytes < least)
+            least = plan->cluster->devices[r].memory_bytes;
+    return least;
+}
+
+// An order whose slabs fit, if a few trials find one.
+static bool fit_order(struct ordered *ordered, struct sweep_row *row, struct error *error)
+{
+    uint64_t memory = least_memory(ordered->plan);
+    for (int trial = 0; trial < MOST_TRIALS; trial++) {
+        struct error why = { 0 };
+        if (!find_order(ordered, memory, &why)) {
+            row->outcome = SWEEP_REFUSED;
+            snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why.text);
+            return why.kind != ERROR_MACHINE || error_set_kind(error, why.kind, "%s", why.text);
+        }
+        if (!measure_slabs(ordered, row, error))
+            return false;
+        row->outcome = row->lacks_bytes ? SWEEP_DOES_NOT_FIT : SWEEP_PLANNED;
+        if (row->lacks_bytes == 0 || row->lacks_bytes >= memory)
+            return true;
+        memory -= row->lacks_bytes;
+    }
+    return true;
+}
+
+static bool note_time(const struct ordered *ordered, struct sweep_row *row, struct error *error)
+{
+    struct simulation simulation;
+    if (!schedule_simulate(ordered->lowered, ordered->costs, ordered->network, &simulation, NULL, error))
+        return false;
+    row->iteration_ns = simulation.iteration_ns;
+    row->micro_batch_ns =
+        simulation.iteration_ns / row->micro_batches + (simulation.iteration_ns % row->micro_batches > 0);
+    row->bubble = simulation.bubble.makespan;
+    simulation_clear(&simulation);
+    return true;
+}
+
+bool sweep_order_row(const struct sweep_request *request, struct sweep_row *row, struct error *error)
+{
+    if (row->chunks > 2) {
+        row->outcome = SWEEP_REFUSED;
+        snprintf(row->reason, sizeof row->reason, "an order is searched for 1 or 2 stages per rank, not %u", row->chunks);
+        return true;
+    }
+    struct plan *plan = find_cuts(request, row, error);
+    if (!plan)
+        return error->kind == ERROR_NONE;
+    struct ordered ordered = { .request = request, .plan = plan };
+    bool good = begin(&ordered, error) && fit_order(&ordered, row, error);
+    if (good && row->outcome == SWEEP_PLANNED)
+        good = note_time(&ordered, row, error);
+    else
+        row->peak_bytes = 0;
+    clear(&ordered);
+    plan_free(plan);
+    return good;
+}

@@ -1,0 +1,150 @@
+// A sweep as a table that a person reads, and as lines for other programs.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "partitioner/sweep/sweep_order.h"
+#include "schedules/generators/generate.h"
+
+static const char *const headings[] = {
+    [SWEEP_FLUSHING] = "Flushing schedules: the weights are those of training without a pipeline",
+    [SWEEP_ASYNCHRONOUS] = "Asynchronous schedules: older weights; an iteration is m micro-batches more of a long run",
+    [SWEEP_INFERENCE] = "Inference: forwards alone",
+};
+
+// Planned rows by time, then what does not fit by what it lacks, then the others; ties as they stand.
+static int by_worth(const void *a, const void *b)
+{
+    const struct sweep_row *x = *(const struct sweep_row *const *)a, *y = *(const struct sweep_row *const *)b;
+    if (x->outcome != y->outcome)
+        return x->outcome < y->outcome ? -1 : 1;
+    const unsigned __int128 left = (unsigned __int128)x->iteration_ns * y->micro_batches;
+    const unsigned __int128 right = (unsigned __int128)y->iteration_ns * x->micro_batches;
+    if (left != right)
+        return left < right ? -1 : 1;
+    if (x->peak_bytes != y->peak_bytes)
+        return x->peak_bytes < y->peak_bytes ? -1 : 1;
+    if (x->lacks_bytes != y->lacks_bytes)
+        return x->lacks_bytes < y->lacks_bytes ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static void print_row(const struct sweep_row *row, struct text *text)
+{
+    char iteration[NUMBER_SIZE] = "-", each[NUMBER_SIZE] = "-", peak[NUMBER_SIZE] = "-", gap[16] = "-", bubble[16] = "-";
+    if (row->outcome == SWEEP_PLANNED) {
+        time_format(row->iteration_ns, iteration);
+        time_format(row->micro_batch_ns, each);
+        bytes_format(row->peak_bytes, peak);
+        snprintf(bubble, sizeof bubble, "%.1f %%", 100 * row->bubble);
+        const uint64_t over = row->iteration_ns - row->lower_bound_ns;
+        if (row->proved)
+            snprintf(gap, sizeof gap, "proved");
+        else if (row->lower_bound_ns > 0)
+            snprintf(gap, sizeof gap, "%.1f %%", 100 * (double)over / (double)row->iteration_ns);
+    }
+    text_add(text, "%c%c %-14s %3u %3u %5u  %10s  %10s  %7s  %10s  %7s  %s\n",
+             row->is_best ? '*' : row->is_on_front ? '+' : ' ', row->is_best_of_m ? 'm' : ' ', row->schedule,
+             row->ranks, row->chunks, row->micro_batches, iteration, each, bubble, peak,
+             gap, row->reason);
+}
+
+static void print_class(const struct sweep *sweep, const struct sweep_row **rows, enum sweep_class class,
+                        struct text *text)
+{
+    bool has_heading = false;
+    for (size_t i = 0; i < sweep->count; i++) {
+        if (rows[i]->class != class)
+            continue;
+        if (!has_heading)
+            text_add(text, "\n%s\n   %-14s %3s %3s %5s  %10s  %10s  %7s  %10s  %7s\n", headings[class], "schedule", "p",
+                     "v", "m", "iteration", "per m.-b.", "bubble", "peak", "gap");
+        has_heading = true;
+        print_row(rows[i], text);
+    }
+}
+
+static bool any_splits(const struct sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->count; i++) {
+        struct error ignored = { 0 };
+        const struct generator *generator = generator_find(sweep->rows[i].schedule, &ignored);
+        if (generator && generator->takes_splits && sweep->rows[i].outcome == SWEEP_PLANNED)
+            return true;
+    }
+    return false;
+}
+
+static void print_sense(const struct sweep *sweep, struct text *text)
+{
+    const struct sweep_row *best = sweep_best(sweep);
+    char each[NUMBER_SIZE], bytes[NUMBER_SIZE];
+    text_add(text, "\n* best, + on the front of time against bytes, m least iteration of those with as many"
+                   " micro-batches. Rows with other m\nare compared by the time per micro-batch. p ranks, v stages on"
+                   " each. The gap is to what no plan can beat, as far as is known.\n");
+    if (any_splits(sweep))
+        text_add(text, "seq1f1b passes sequences in parts, which the layers must be able to take.\n");
+    if (best && strcmp(best->schedule, SWEEP_ORDER_NAME) == 0)
+        text_add(text, "Best: an order that `weir schedule search` finds for the cuts of %s, %s per micro-batch in %s.\n",
+                 best->chunks == 1 ? "zb-h1" : "zb-v", time_format(best->micro_batch_ns, each),
+                 bytes_format(best->peak_bytes, bytes));
+    else if (best)
+        text_add(text, "Best: --schedule %s --ranks %u --chunks %u --micro-batches %u, %s per micro-batch in %s.\n",
+                 best->schedule, best->ranks, best->chunks, best->micro_batches,
+                 time_format(best->micro_batch_ns, each), bytes_format(best->peak_bytes, bytes));
+    else
+        text_add(text, "There is no plan among them.\n");
+}
+
+void sweep_print(const struct sweep *sweep, struct text *text)
+{
+    size_t counts[4] = { 0 };
+    for (size_t i = 0; i < sweep->count; i++)
+        counts[sweep->rows[i].outcome]++;
+    text_add(text, "%s on up to %zu devices, ", sweep->model, sweep->cluster->device_count);
+    holding_say(&sweep->holding, text);
+    text_add(text, ": of %zu requests %zu fit, %zu do not fit, %zu cannot be", sweep->count, counts[SWEEP_PLANNED],
+             counts[SWEEP_DOES_NOT_FIT], counts[SWEEP_REFUSED]);
+    if (counts[SWEEP_NOT_TRIED])
+        text_add(text, ", %zu were not tried (%s)", counts[SWEEP_NOT_TRIED], sweep->stopped);
+    text_add(text, "\n");
+    const struct sweep_row **rows = calloc(sweep->count + 1, sizeof rows[0]);
+    if (!rows) {
+        text->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < sweep->count; i++)
+        rows[i] = &sweep->rows[i];
+    qsort(rows, sweep->count, sizeof rows[0], by_worth);
+    for (unsigned class = SWEEP_FLUSHING; class <= SWEEP_INFERENCE; class++)
+        print_class(sweep, rows, class, text);
+    free(rows);
+    print_sense(sweep, text);
+}
+
+// A reason may hold commas and quotes.
+static void write_quoted(const char *value, struct text *text)
+{
+    text_add(text, "\"");
+    for (const char *at = value; *at; at++)
+        text_add(text, *at == '"' ? "\"\"" : "%c", *at);
+    text_add(text, "\"");
+}
+
+void sweep_write_csv(const struct sweep *sweep, struct text *text)
+{
+    text_add(text, "schedule,weights,class,ranks,chunks,micro_batches,outcome,iteration_ns,micro_batch_ns,lower_bound_ns,"
+                   "peak_bytes,rank,lacks_bytes,bubble,proved,front,best,best_of_micro_batches,reason\n");
+    for (size_t i = 0; i < sweep->count; i++) {
+        const struct sweep_row *row = &sweep->rows[i];
+        text_add(text, "%s,%s,%s,%u,%u,%u,%s,%llu,%llu,%llu,%llu,%u,%llu,%.6f,%d,%d,%d,%d,", row->schedule,
+                 weights_names[row->weights], sweep_class_names[row->class], row->ranks, row->chunks,
+                 row->micro_batches, sweep_outcome_names[row->outcome], (unsigned long long)row->iteration_ns,
+                 (unsigned long long)row->micro_batch_ns, (unsigned long long)row->lower_bound_ns,
+                 (unsigned long long)row->peak_bytes, row->rank, (unsigned long long)row->lacks_bytes, row->bubble,
+                 row->proved, row->is_on_front, row->is_best, row->is_best_of_m);
+        write_quoted(row->reason, text);
+        text_add(text, "\n");
+    }
+}
