@@ -1,51 +1,9 @@
-// Whatever the bytes, importing an input of Piper ends in a profile and its
-// machine, or in one sentence with the file in front; and both can be written and read.
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "profiler/import.h"
+// Inputs of Piper, of any bytes.
+#include "tests/fuzz/fuzz_imported.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_profile(const struct profile *profile)
-{
-    struct error error = { 0 };
-    struct text text = { 0 };
-    profile_write(profile, &text);
-    struct profile *again = profile_read(text.data, text.length, "again", &error);
-    if (!again || strcmp(again->hash, profile->hash) != 0)
-        abort();
-    profile_free(again);
-    text_clear(&text);
-}
-
-static void check_cluster(const struct cluster *cluster)
-{
-    struct error error = { 0 };
-    struct text text = { 0 };
-    cluster_write(cluster, &text);
-    struct cluster *again = cluster_read(text.data, text.length, "again", &error);
-    if (!again || again->device_count != cluster->device_count)
-        abort();
-    cluster_free(again);
-    text_clear(&text);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct error error = { 0 };
-    struct cluster *cluster = NULL;
-    struct profile *profile = import_piper_text((const char *)data, size, "fuzz.json", 1, &cluster, &error);
-    if ((profile != NULL) == (error.kind != ERROR_NONE) || (profile != NULL) != (cluster != NULL))
-        abort();
-    if (!profile && error.kind == ERROR_INPUT && strncmp(error.text, "fuzz.json:", 10) != 0)
-        abort();
-    if (profile) {
-        check_profile(profile);
-        check_cluster(cluster);
-    }
-    profile_free(profile);
-    cluster_free(cluster);
-    return 0;
+    return check_import(import_piper_text, data, size);
 }
