@@ -193,6 +193,18 @@ static void print_pieces(const struct profile *profile, const uint32_t *device_o
         text_add(text, "nothing");
 }
 
+// What the relaxation gains by more memory where that binds it.
+static void print_memory_prices(const struct scattered *scattered, struct text *text)
+{
+    char buffer[NUMBER_SIZE];
+    for (uint32_t d = 0; scattered->layout.memory_price && d < scattered->accelerators; d++) {
+        const double per_gibibyte = scattered->layout.memory_price[d] * 0x1p30;
+        if (per_gibibyte >= 1000)
+            text_add(text, "Memory binds on device %u: were layers divisible, each GiB more there would take %s off the "
+                     "bound.\n", d, time_format((uint64_t)per_gibibyte, buffer));
+    }
+}
+
 void scattered_print(const struct bottleneck_request *request, const struct scattered *scattered, struct text *text)
 {
     const struct profile *profile = request->profile;
@@ -223,4 +235,5 @@ void scattered_print(const struct bottleneck_request *request, const struct scat
              calls[layout->status],
              (double)layout->bound_ns / 1e6,
              layout->value_ns ? 100.0 * (double)(layout->value_ns - layout->bound_ns) / (double)layout->value_ns : 0);
+    print_memory_prices(scattered, text);
 }

@@ -329,10 +329,27 @@ static bool read_layout(const struct program *program, const double *values, str
     return false;
 }
 
-static bool relax(const struct program *program, struct integer_limits limits, struct linear_solution *relaxed,
+// The relaxation, and what its duals prove and say.
+static bool price(const struct program *program, struct integer_limits limits, struct layout *layout,
                   struct error *error)
 {
-    return linear_solve(&program->model, NULL, true, limits, relaxed, error);
+    const uint32_t devices = program->problem->devices;
+    struct linear_solution relaxed;
+    if (!linear_solve(&program->model, NULL, true, limits, &relaxed, error))
+        return false;
+    layout->status = relaxed.status;
+    layout->load_price = relaxed.duals ? calloc(devices, sizeof layout->load_price[0]) : NULL;
+    layout->memory_price = relaxed.duals ? calloc(devices, sizeof layout->memory_price[0]) : NULL;
+    const bool good = !relaxed.duals || (layout->load_price && layout->memory_price)
+                   || error_no_memory(error, "a layout");
+    for (uint32_t d = 0; good && relaxed.duals && d < devices; d++) {
+        layout->load_price[d] = relaxed.duals[program->load_rows[d]];
+        layout->memory_price[d] = program->problem->bytes ? -relaxed.duals[program->memory_rows[d]] : 0;
+    }
+    if (good && relaxed.duals)
+        layout->bound_ns = (uint64_t)linear_proved_bound(&program->model, relaxed.duals);
+    linear_solution_clear(&relaxed);
+    return good;
 }
 
 bool layout_solve(const struct layout_problem *problem, const uint32_t *start, struct integer_limits limits,
@@ -344,21 +361,18 @@ bool layout_solve(const struct layout_problem *problem, const uint32_t *start, s
     if (known == LAYOUT_NEVER || !program_write(problem, known, &program, error))
         return false;
     double *begin = start ? values_of(&program, start, known) : NULL;
-    struct linear_solution relaxed = { 0 }, solution = { 0 };
-    bool good = (!start || begin || error_no_memory(error, "a layout")) && relax(&program, limits, &relaxed, error);
-    if (good && relaxed.duals)
-        layout->bound_ns = (uint64_t)linear_proved_bound(&program.model, relaxed.duals);
-    solution.status = relaxed.status;
-    if (good && relaxed.status != INTEGER_STOPPED)
+    struct linear_solution solution = { 0 };
+    bool good = (!start || begin || error_no_memory(error, "a layout")) && price(&program, limits, layout, error);
+    if (good && layout->status != INTEGER_STOPPED) {
         good = linear_solve(&program.model, begin, false, limits, &solution, error);
-    layout->status = solution.status;
+        layout->status = solution.status;
+    }
     layout->claimed_ns = solution.claimed;
-    const double *found = solution.values ? solution.values : solution.status == INTEGER_STOPPED ? begin : NULL;
+    const double *found = solution.values ? solution.values : layout->status == INTEGER_STOPPED ? begin : NULL;
     good = good && (!found || read_layout(&program, found, layout, error));
     if (good && layout->device_of && layout->bound_ns > layout->value_ns)
         good = error_set_kind(error, ERROR_MACHINE,
                               "the duals claim more than a layout takes, which is a fault of Weir");
-    linear_solution_clear(&relaxed);
     linear_solution_clear(&solution);
     free(begin);
     program_clear(&program);
@@ -370,40 +384,7 @@ bool layout_solve(const struct layout_problem *problem, const uint32_t *start, s
 void layout_clear(struct layout *layout)
 {
     free(layout->device_of);
+    free(layout->load_price);
+    free(layout->memory_price);
     *layout = (struct layout){ 0 };
-}
-
-bool layout_price(const struct layout_problem *problem, struct integer_limits limits, struct layout_prices *prices,
-                  struct error *error)
-{
-    *prices = (struct layout_prices){ 0 };
-    struct program program;
-    if (!program_write(problem, ceiling_of(problem), &program, error))
-        return false;
-    struct linear_solution relaxed = { 0 };
-    bool good = relax(&program, limits, &relaxed, error);
-    if (good && !relaxed.duals)
-        good = error_set_kind(error, ERROR_ANSWER, "there is no such layout, not even with parts of layers");
-    prices->load = calloc(problem->devices, sizeof prices->load[0]);
-    prices->memory = calloc(problem->devices, sizeof prices->memory[0]);
-    if (good && (!prices->load || !prices->memory))
-        good = error_no_memory(error, "prices");
-    for (uint32_t d = 0; good && d < problem->devices; d++) {
-        prices->load[d] = relaxed.duals[program.load_rows[d]];
-        prices->memory[d] = problem->bytes ? -relaxed.duals[program.memory_rows[d]] : 0;
-    }
-    if (good)
-        prices->relaxed_ns = (uint64_t)linear_proved_bound(&program.model, relaxed.duals);
-    linear_solution_clear(&relaxed);
-    program_clear(&program);
-    if (!good)
-        layout_prices_clear(prices);
-    return good;
-}
-
-void layout_prices_clear(struct layout_prices *prices)
-{
-    free(prices->load);
-    free(prices->memory);
-    *prices = (struct layout_prices){ 0 };
 }

@@ -50,7 +50,10 @@ struct layout {
     uint32_t *device_of;         // of each layer; NULL without an answer
     uint64_t value_ns;           // of it, valued anew
     double claimed_ns;           // what the solver said of it
-    uint64_t bound_ns;           // what no layout beats: proved by duals, or 0
+    uint64_t bound_ns;           // what no layout beats: proved by the duals of the relaxation, or 0
+    // What these duals say of each device: by how much that bound falls per ns less of its load, and per
+    // byte more of its memory. Loads sum to 1 at most. NULL where nothing was proved.
+    double *load_price, *memory_price;
 };
 
 // `start`: a layout to begin with, or NULL; the answer where the solver is stopped before it finds another. False when weir-glpk is missing or failed, or
@@ -58,15 +61,5 @@ struct layout {
 bool layout_solve(const struct layout_problem *problem, const uint32_t *start, struct integer_limits limits,
                   struct layout *layout, struct error *error);
 void layout_clear(struct layout *layout);
-
-// What the relaxation's duals say of each device: by how much the largest load falls per ns less
-// of its load, and per byte more of its memory. `load` sums to 1 at most. Arrays of `devices`.
-struct layout_prices {
-    double *load, *memory;
-    uint64_t relaxed_ns;  // proved by these duals
-};
-bool layout_price(const struct layout_problem *problem, struct integer_limits limits, struct layout_prices *prices,
-                  struct error *error);
-void layout_prices_clear(struct layout_prices *prices);
 
 #endif
