@@ -12,6 +12,7 @@
 #include "bench/baselines.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/orders/order_plan.h"
+#include "partitioner/plan_search.h"
 #include "partitioner/predict.h"
 #include "partitioner/search/recompute.h"
 #include "partitioner/search/search_problem.h"

@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "partitioner/orders/order_plan.h"
+#include "partitioner/plan_search.h"
 #include "profiler/import.h"
 
 #define FOLDER "../shared/data/partition/pipedream/"

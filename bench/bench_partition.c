@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/random.h"
-#include "partitioner/search/search.h"
+#include "partitioner/plan_search.h"
 #include "profiler/import.h"
 
 #define FOLDER "../shared/data/partition/pipedream/"

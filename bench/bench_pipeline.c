@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "partitioner/search/search.h"
+#include "partitioner/plan_search.h"
 #include "runtime/pipeline.h"
 #include "trainer/measure_model.h"
 #include "trainer/model_layers.h"

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "partitioner/plan_search.h"
 #include "partitioner/stability/regret.h"
 #include "profiler/import.h"
 

@@ -4,8 +4,8 @@
 
 #include "common/json.h"
 #include "common/number.h"
-#include "partitioner/arrangement/variant.h"
 #include "partitioner/stage_cost.h"
+#include "partitioner/variant.h"
 #include "schedules/lower.h"
 
 uint32_t predict_run_length(const struct generator *generator, uint32_t ranks, uint32_t micro_batches)

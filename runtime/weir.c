@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/search/search.h"
+#include "partitioner/plan_search.h"
 #include "runtime/measure_chain.h"
 #include "runtime/weir_handles.h"
 #include "schedules/simulate.h"

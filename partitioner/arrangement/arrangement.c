@@ -6,9 +6,9 @@
 
 #include "common/clock.h"
 #include "partitioner/arrangement/arrangement_search.h"
-#include "partitioner/arrangement/variant.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
 #include "partitioner/search/search_telling.h"
+#include "partitioner/variant.h"
 #include "schedules/generators/generate.h"
 
 // --- searching one --------------------------------------------------------------------
@@ -70,7 +70,7 @@ bool choosing_search(struct choosing *choosing, struct arrangement *arrangement,
     request.least_ns = &least;
     request.shortage = &shortage;
     choosing->work += 20 + (uint64_t)request.micro_batches * request.ranks / 8;
-    struct plan *plan = search_arranged(&request, &why);
+    struct plan *plan = arrangement_search_given(&request, &why);
     if (!plan && why.kind != ERROR_ANSWER) {
         *error = why;
         return false;
@@ -185,7 +185,7 @@ static bool explain(struct choosing *choosing, const struct arrangements *tried,
         return false;
     }
     const struct search_request request = arrangement_request(choosing->request, &choosing->nearest.at[0]);
-    judge(choosing, search_arranged(&request, error));
+    judge(choosing, arrangement_search_given(&request, error));
     if (!choosing->best) {
         if (choosing->request->shortage)
             *choosing->request->shortage =

@@ -19,6 +19,7 @@
 // bound is that of all arrangements at once.
 //
 //     arrangement.c         the whole, and what is claimed
+//     arrangement_given.c   the search of one
 //     arrangement_list.c    all arrangements, where they are few
 //     arrangement_bound.c   what no plan of one, or of any, can beat
 //     arrangement_many.c    good ones, where they are many
@@ -47,15 +48,10 @@ struct arrangements {
     bool complete;  // all there are, and not only some
 };
 
-// Whether a request leaves anything to choose.
-static inline bool arrangement_is_free(const struct search_request *request)
-{
-    const struct search_freedom free = request->free;
-    return free.replicas || free.devices || free.fewer || free.variants;
-}
-
-// The search. As plan_search(), which calls it.
+// As plan_search(), which calls these: a search that chooses, and one that is left nothing to choose, by patterns of
+// orders (search.h) where the schedule's is one, and else by coupled.h. What they find is not evaluated anew yet.
 struct plan *arrangement_search(const struct search_request *request, struct error *error);
+struct plan *arrangement_search_given(const struct search_request *request, struct error *error);
 
 // Adds a copy.
 bool arrangement_add(struct arrangements *arrangements, const struct arrangement *arrangement, struct error *error);

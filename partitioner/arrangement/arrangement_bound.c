@@ -19,8 +19,8 @@
 
 #include "common/number.h"
 #include "partitioner/arrangement/arrangement.h"
-#include "partitioner/arrangement/variant.h"
 #include "partitioner/search/search_problem.h"
+#include "partitioner/variant.h"
 #include "schedules/generators/generate.h"
 
 typedef unsigned __int128 wide;

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "partitioner/arrangement/arrangement.h"
-#include "partitioner/arrangement/variant.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
+#include "partitioner/variant.h"
 #include "schedules/generators/generate.h"
 
 enum { MOST_DEVICES = 64 };  // whose classes are worked out

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "partitioner/arrangement/arrangement_many.h"
-#include "partitioner/arrangement/variant.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
+#include "partitioner/variant.h"
 #include "schedules/generators/generate.h"
 
 // Searches of seeds and of moves, as parts of the budget.

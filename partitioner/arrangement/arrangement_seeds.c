@@ -14,8 +14,8 @@
 
 #include "common/number.h"
 #include "partitioner/arrangement/arrangement_many.h"
-#include "partitioner/arrangement/variant.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
+#include "partitioner/variant.h"
 
 enum { STEPS = 14 };  // how many values of T
 

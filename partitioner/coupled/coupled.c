@@ -7,7 +7,7 @@
 #include "common/clock.h"
 #include "common/number.h"
 #include "partitioner/predict.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
 #include "schedules/lower.h"
 #include "schedules/simulate.h"
 

@@ -9,7 +9,7 @@
 // with several stages on a rank that is what evens out ranks.
 #include "common/random.h"
 #include "partitioner/coupled/coupled.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
 
 enum { MOST_SHAKES = 400, MOST_STRIDE = 4 };
 

@@ -11,7 +11,7 @@
 
 #include "common/number.h"
 #include "partitioner/coupled/coupled.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
 #include "schedules/simulate.h"
 
 struct proof {

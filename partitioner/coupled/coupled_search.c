@@ -3,9 +3,9 @@
 
 #include "common/number.h"
 #include "partitioner/coupled/coupled.h"
-#include "partitioner/explain/infeasible.h"
 #include "partitioner/predict.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/infeasible.h"
+#include "partitioner/search/search_request.h"
 
 static struct certificate certify(const struct coupled *coupled, const struct coupled_state *best, uint64_t bound)
 {

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/arrangement/variant.h"
 #include "partitioner/coupled/coupled.h"
 #include "partitioner/predict.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
+#include "partitioner/variant.h"
 
 // --- variants -------------------------------------------------------------------------
 

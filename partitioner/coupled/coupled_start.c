@@ -15,7 +15,7 @@
 
 #include "common/number.h"
 #include "partitioner/coupled/coupled.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
 
 enum { ROUNDS = 5 };
 

@@ -8,7 +8,7 @@
 #include "common/json.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/holding_document.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
 
 #define NEWEST_VERSION 3
 #define MOST_COUNT (1 << 20)

@@ -6,7 +6,7 @@
 
 #include "common/number.h"
 #include "partitioner/predict.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
 #include "profiler/profile_reorder.h"
 
 // --- pricing --------------------------------------------------------------------------

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/arrangement/variant.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/stage_cost.h"
+#include "partitioner/variant.h"
 #include "schedules/board.h"
 
 const char *const binding_names[] = { "stage", "largest layer", "memory", "link", NULL };

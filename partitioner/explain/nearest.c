@@ -6,7 +6,7 @@
 
 #include "common/json.h"
 #include "common/number.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
 #include "profiler/profile_reorder.h"
 #include "schedules/board.h"
 #include "schedules/generators/generate.h"

@@ -12,8 +12,8 @@
 #ifndef PARTITIONER_EXPLAIN_NEAREST_H
 #define PARTITIONER_EXPLAIN_NEAREST_H
 
-#include "partitioner/explain/lone_layer.h"
 #include "partitioner/explain/what_if.h"
+#include "partitioner/search/lone_layer.h"
 
 // Units of work for each of up to about sixty plans.
 #define NEAREST_BUDGET 200000

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/arrangement/variant.h"
 #include "partitioner/explain/what_if.h"
 #include "partitioner/predict.h"
 #include "partitioner/search/interval.h"
 #include "partitioner/search/recompute.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
+#include "partitioner/variant.h"
 #include "schedules/lower.h"
 
 const char *const neighbour_kind_names[] = { "gives back", "gives on", "spares", NULL };

@@ -8,12 +8,13 @@
 #include "common/number.h"
 #include "partitioner/arrangement/arrangement.h"
 #include "partitioner/evaluate/evaluate.h"
-#include "partitioner/explain/lone_layer.h"
 #include "partitioner/orders/order_linear.h"
 #include "partitioner/orders/order_moves.h"
 #include "partitioner/orders/orders.h"
+#include "partitioner/plan_search.h"
 #include "partitioner/predict.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/lone_layer.h"
+#include "partitioner/search/search_request.h"
 #include "partitioner/search/search_telling.h"
 #include "profiler/profile_reorder.h"
 #include "schedules/board.h"
@@ -30,7 +31,7 @@ enum {
 // order_stage.c prices. All else only takes longer than that, or is searched order by order.
 static bool is_arranged(const struct search_request *request)
 {
-    return !arrangement_is_free(request) && !request->replicas && !request->variants && !request->devices;
+    return !search_is_free(request) && !request->replicas && !request->variants && !request->devices;
 }
 
 static bool is_plain(const struct search_request *request)

@@ -4,11 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/arrangement/arrangement.h"
-#include "partitioner/coupled/coupled.h"
-#include "partitioner/evaluate/evaluate.h"
-#include "partitioner/explain/infeasible.h"
 #include "partitioner/predict.h"
+#include "partitioner/search/infeasible.h"
 #include "partitioner/search/search_state.h"
 #include "schedules/lower.h"
 
@@ -291,7 +288,7 @@ static struct plan *run(struct search *search, struct error *error)
     return NULL;
 }
 
-static struct plan *pattern_search(const struct search_request *request, struct error *error)
+struct plan *search_patterns(const struct search_request *request, struct error *error)
 {
     struct search search = { .problem = problem_create(request, error) };
     struct plan *plan = search.problem && begin(&search, error) ? run(&search, error) : NULL;
@@ -300,82 +297,5 @@ static struct plan *pattern_search(const struct search_request *request, struct 
     if (search.problem)
         end(&search);
     problem_free(search.problem);
-    return plan;
-}
-
-// Whether pattern.h knows the order of the schedule.
-static bool is_pattern(const struct search_request *request, bool *known, struct error *error)
-{
-    struct pattern pattern = { 0 };
-    struct schedule *order = search_order(request, request->micro_batches, error);
-    const bool good = order && pattern_read(order, &pattern, error);
-    *known = good && pattern.is_known && !request->replicas && !request->variants;
-    pattern_clear(&pattern);
-    schedule_free(order);
-    return good;
-}
-
-// Whether the search of patterns would be wrong about the holding: an update between
-// the micro-batches of an asynchronous schedule is on none of its paths; what is
-// recomputed changes F and B where the rest goes to the host; and it sees no host that
-// several stages share.
-static bool is_beyond_patterns(const struct search_request *request, const struct generator *generator)
-{
-    const struct holding *holding = &request->holding;
-    return (generator->weights != WEIGHTS_FLUSH && !holding_is_plain(holding)) || holding->activations_on_host
-        || search_host_lacks(request, 1) > 0;
-}
-
-struct plan *search_arranged(const struct search_request *request, struct error *error)
-{
-    const struct generator *generator = generator_find(request->schedule, error);
-    bool known;
-    if (!generator || !is_pattern(request, &known, error))
-        return NULL;
-    return known && !is_beyond_patterns(request, generator) ? pattern_search(request, error)
-                                                            : coupled_search(request, error);
-}
-
-static bool holds_pins(const struct plan *plan, const struct search_request *request, struct error *error)
-{
-    for (size_t i = 0; i < request->pin_count; i++) {
-        const struct search_pin *pin = &request->pins[i];
-        const struct plan_stage *stage = &plan->stages[pin->stage];
-        if (pin->layer < stage->first || pin->layer >= stage->end)
-            return error_set_kind(error, ERROR_MACHINE,
-                                  "layer %s is not on stage %u in the plan found, which is a fault"
-                                  " of the search",
-                                  request->profile->layers[pin->layer].name, pin->stage);
-    }
-    return true;
-}
-
-struct plan *plan_search(const struct search_request *given, struct error *error)
-{
-    struct search_request request = *given;
-    const struct generator *generator = generator_find(request.schedule, error);
-    if (!generator || !search_check(&request, error))
-        return NULL;
-    if (!request.chunks)
-        request.chunks = generator->usual_chunks;
-    if (!search_check_host(&request, error))
-        return NULL;
-    if (request.pin_count > 0 && arrangement_is_free(&request)) {
-        error_set(error, "layers can be pinned to stages that are given, not to ones that the search may choose");
-        return NULL;
-    }
-    struct plan *plan = arrangement_is_free(&request) ? arrangement_search(&request, error)
-                                                      : search_arranged(&request, error);
-    // Links that are not the cluster's are no part of a plan, and evaluate.h knows plans only.
-    if (plan && !request.network && !plan_evaluate(plan, request.profile, error)) {
-        error->kind = ERROR_MACHINE;
-        error_at(error, "the plan found does not hold, which is a fault of the search");
-        plan_free(plan);
-        return NULL;
-    }
-    if (plan && !holds_pins(plan, &request, error)) {
-        plan_free(plan);
-        return NULL;
-    }
     return plan;
 }

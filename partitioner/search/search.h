@@ -83,9 +83,11 @@ struct search_request {
     struct search_shortage *shortage;
 };
 
-// The best plan found, with its certificate. NULL when there is none: the error
-// (ERROR_ANSWER) says which stage lacks how much memory and what would help.
-// For the order in which the profile has its layers; order_plan.h knows the others.
-struct plan *plan_search(const struct search_request *request, struct error *error);
+// Whether it leaves an arrangement to choose.
+static inline bool search_is_free(const struct search_request *request)
+{
+    const struct search_freedom free = request->free;
+    return free.replicas || free.devices || free.fewer || free.variants;
+}
 
 #endif

@@ -8,8 +8,7 @@
 #include "partitioner/search/pattern.h"
 #include "partitioner/search/recompute.h"
 #include "partitioner/search/recompute_bound.h"
-#include "partitioner/search/search.h"
-#include "schedules/generators/generate.h"
+#include "partitioner/search/search_request.h"
 
 // Ways to fit layers [first, end) on a stage's device, as time spent on recomputation.
 struct choices {
@@ -52,46 +51,8 @@ struct problem {
     char stopped[80];               // why the search had to end, or empty
 };
 
-// The device of a rank that is one device.
-static inline const struct cluster_device *search_device(const struct search_request *request, uint32_t rank)
-{
-    return &request->cluster->devices[request->devices ? request->devices[rank] : rank];
-}
-
-// The request's schedule for so many micro-batches, and the slots that its stages need.
-struct schedule *search_order(const struct search_request *request, uint32_t micro_batches, struct error *error);
-struct slots *search_slots(const struct search_request *request, struct error *error);
-
-// What every search asks first: whether there are devices enough, and no more actions
-// than can be planned.
-bool search_check(const struct search_request *request, struct error *error);
-
-// What all stages together leave with their hosts at least, beyond what so many hosts
-// have; and whether the cluster's hosts have it (ERROR_ANSWER if not).
-uint64_t search_host_lacks(const struct search_request *request, size_t machines);
-bool search_check_host(const struct search_request *request, struct error *error);
-
-// Whether the pins let a stage begin with this layer.
-bool search_pins_allow(const struct search_request *request, uint32_t stage, uint32_t first);
-
-// Whether there are stages that all of them allow.
-bool search_check_pins(const struct search_request *request, const bool *can_cut, uint32_t stages,
-                       struct error *error);
-
-// How much work there is between two calls of a request's `progress`.
-#define SEARCH_PROGRESS_WORK 20000
-
-// In front of which layers a model can be cut, layers + 1 of them, freed by free().
-// NULL where it cannot be cut into so many stages.
-bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error);
-
-// A plan of so many stages with all that the request says, and none of them set.
-struct plan *search_begin_plan(const struct search_request *request, size_t stages, struct error *error);
-
-// plan_search() for a request that leaves its arrangement to nobody, without its last check.
-struct plan *search_arranged(const struct search_request *request, struct error *error);
-
 // Only for orders that pattern.h knows.
+struct plan *search_patterns(const struct search_request *request, struct error *error);
 struct problem *problem_create(const struct search_request *request, struct error *error);
 void problem_free(struct problem *problem);
 

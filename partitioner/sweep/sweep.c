@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "partitioner/plan_search.h"
 #include "partitioner/sweep/sweep_order.h"
 #include "schedules/board.h"
 #include "schedules/generators/generate.h"

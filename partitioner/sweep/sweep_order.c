@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "partitioner/plan_search.h"
 #include "partitioner/stage_cost.h"
 #include "schedules/lower.h"
 #include "schedules/search/order_search.h"

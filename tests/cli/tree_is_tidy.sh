@@ -1,6 +1,7 @@
 # What holds of the tree as a whole: names of sources are unique, every folder has a
-# page about itself, every format's page is in the index, links between pages lead somewhere, and no document that
-# somebody tried a command with was left in the root.
+# page about itself, the folders of partitioner/ use each other one way, every format's page
+# is in the index, links between pages lead somewhere, and no document that somebody tried a
+# command with was left in the root.
 set -eu
 links=$PWD/links
 cd "$ROOT"
@@ -22,6 +23,14 @@ done
 for stray in $(git ls-files 2> /dev/null | grep -v / | grep -E '\.(json|svg|txt)$|^[^.]?$'); do
     fault "$stray is no part of the tree"
 done
+
+# Which of the partitioner's folders use which; files outside of them are below, but for plan_search, which dispatches.
+if ! grep -o '#include "partitioner/[^"]*"' -r partitioner --include='*.[ch]' |
+    sed 's|:#include "| |; s|"$||; s|partitioner/||g' | awk '
+        function part(file) { return file ~ /^plan_search\./ ? "plan_search" : file ~ /\// ? substr(file, 1, index(file, "/") - 1) : "." }
+        part($1) != part($2) { print part($1), part($2) }' | tsort > /dev/null 2> "$links"; then
+    fault "folders of partitioner/ use each other in a circle: $(cat "$links")"
+fi
 
 for page in docs/formats/*.md; do
     name=${page##*/}

@@ -1,5 +1,6 @@
 #include "partitioner/arrangement/arrangement.h"
 
+#include "partitioner/plan_search.h"
 #include "schedules/generators/generate.h"
 #include "tests/partitioner/arranged_twin.h"
 

@@ -1,5 +1,6 @@
 #include "partitioner/coupled/coupled.h"
 
+#include "partitioner/plan_search.h"
 #include "partitioner/predict.h"
 #include "partitioner/search/pattern.h"
 #include "partitioner/search/search_problem.h"

@@ -8,7 +8,7 @@
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/orders/order_plan.h"
 #include "partitioner/predict.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
 #include "profiler/profile_reorder.h"
 #include "tests/partitioner/small_dag.h"
 
@@ -386,7 +386,7 @@ static void draw(uint64_t *seed, struct drawn *drawn)
         .holding = draw_holding(seed, generator->weights == WEIGHTS_FLUSH),
     };
     draw_arrangement(seed, generator, drawn);
-    if (!arrangement_is_free(&drawn->request) && random_below(seed, 5) == 0) {
+    if (!search_is_free(&drawn->request) && random_below(seed, 5) == 0) {
         drawn->pin = (struct search_pin){ (uint32_t)random_below(seed, drawn->profile->layer_count),
                                           (uint32_t)random_below(seed, ranks) };
         drawn->request.pins = &drawn->pin;

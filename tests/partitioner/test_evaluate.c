@@ -1,6 +1,6 @@
 #include "partitioner/evaluate/evaluate.h"
 
-#include "partitioner/search/search.h"
+#include "partitioner/plan_search.h"
 #include "tests/partitioner/instance.h"
 
 // Everything that the search writes holds, by definitions it does not share.

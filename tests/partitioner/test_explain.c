@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "partitioner/orders/order_plan.h"
+#include "partitioner/plan_search.h"
 #include "profiler/profile_reorder.h"
 #include "tests/document.h"
 #include "tests/partitioner/instance.h"

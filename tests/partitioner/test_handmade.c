@@ -4,6 +4,7 @@
 
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/evaluate/reprice.h"
+#include "partitioner/plan_search.h"
 #include "profiler/profile_reorder.h"
 #include "tests/document.h"
 #include "tests/partitioner/instance.h"

@@ -4,8 +4,9 @@
 #include <stdio.h>
 
 #include "partitioner/evaluate/evaluate.h"
+#include "partitioner/plan_search.h"
 #include "partitioner/predict.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
 #include "tests/partitioner/small.h"
 
 enum { MOST_RANKS = 4, MOST_STAGES = 4 };

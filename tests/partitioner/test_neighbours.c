@@ -1,6 +1,7 @@
 #include "partitioner/explain/neighbours.h"
 
 #include "partitioner/explain/what_if.h"
+#include "partitioner/plan_search.h"
 #include "tests/partitioner/instance.h"
 
 // The twin: the plan with other cuts, and every way to recompute in the two stages beside

@@ -1,6 +1,7 @@
 #include "partitioner/orders/order_plan.h"
 
 #include "partitioner/orders/orders.h"
+#include "partitioner/plan_search.h"
 #include "tests/partitioner/brute_orders.h"
 
 struct instance {

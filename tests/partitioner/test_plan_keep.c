@@ -1,3 +1,4 @@
+#include "partitioner/plan_search.h"
 #include "partitioner/stability/plan_keep.h"
 
 #include <string.h>

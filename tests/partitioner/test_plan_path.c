@@ -1,6 +1,7 @@
 #include "partitioner/explain/plan_path.h"
 
 #include "partitioner/balance.h"
+#include "partitioner/plan_search.h"
 #include "tests/partitioner/instance.h"
 
 static uint64_t iteration_with(struct plan *plan, uint32_t stage, uint64_t more_ns)

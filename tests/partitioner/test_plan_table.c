@@ -1,5 +1,5 @@
 #include "partitioner/balance.h"
-#include "partitioner/search/search.h"
+#include "partitioner/plan_search.h"
 #include "tests/partitioner/small.h"
 
 static struct plan *plan_of(struct profile *profile, const char *schedule, uint32_t ranks, uint64_t memory_bytes)

@@ -1,3 +1,4 @@
+#include "partitioner/plan_search.h"
 #include "partitioner/stability/regret.h"
 
 #include <math.h>

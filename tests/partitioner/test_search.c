@@ -1,6 +1,6 @@
-#include "partitioner/search/search.h"
 
-#include "partitioner/explain/infeasible.h"
+#include "partitioner/plan_search.h"
+#include "partitioner/search/infeasible.h"
 
 #include "tests/partitioner/instance.h"
 

@@ -1,7 +1,7 @@
 #include "partitioner/evaluate/reprice.h"
+#include "partitioner/plan_search.h"
 #include "partitioner/predict.h"
 #include "partitioner/search/recompute.h"
-#include "partitioner/search/search.h"
 #include "partitioner/search/search_problem.h"
 #include "tests/partitioner/small.h"
 

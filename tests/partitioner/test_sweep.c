@@ -1,3 +1,4 @@
+#include "partitioner/plan_search.h"
 #include "partitioner/sweep/sweep.h"
 
 #include "schedules/generators/generate.h"

@@ -1,12 +1,11 @@
-#include "partitioner/explain/lone_layer.h"
+#include "partitioner/search/lone_layer.h"
 
 #include <stdlib.h>
 
-#include "partitioner/arrangement/arrangement.h"
 #include "partitioner/placement.h"
 #include "partitioner/search/interval.h"
 #include "partitioner/search/recompute.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
 
 struct fitting {
     const struct search_request *request;
@@ -89,7 +88,7 @@ bool lone_layer_find(const struct search_request *request, struct lone_layer *fo
 {
     struct fitting fitting = { .request = request };
     *found = (struct lone_layer){ .lacks_bytes = 0 };
-    if (request->variants || arrangement_is_free(request))
+    if (request->variants || search_is_free(request))
         return true;
     bool good = begin(&fitting, error);
     for (uint32_t l = 0; good && l < request->profile->layer_count; l++) {

@@ -11,8 +11,8 @@
 // communication_ns is added to F, to B and to I, and not to W. `output_bytes` stay the
 // layer's: what a layer hands on is whole on every device of the group. `devices` of the
 // variant says how large the group is.
-#ifndef PARTITIONER_ARRANGEMENT_VARIANT_H
-#define PARTITIONER_ARRANGEMENT_VARIANT_H
+#ifndef PARTITIONER_VARIANT_H
+#define PARTITIONER_VARIANT_H
 
 #include "profiler/profile.h"
 

@@ -1,4 +1,4 @@
-#include "partitioner/arrangement/variant.h"
+#include "partitioner/variant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // Why no plan fits. What would is for nearest.h.
-#ifndef PARTITIONER_EXPLAIN_INFEASIBLE_H
-#define PARTITIONER_EXPLAIN_INFEASIBLE_H
+#ifndef PARTITIONER_SEARCH_INFEASIBLE_H
+#define PARTITIONER_SEARCH_INFEASIBLE_H
 
-#include "partitioner/explain/lone_layer.h"
+#include "partitioner/search/lone_layer.h"
 #include "partitioner/search/search_problem.h"
 
 // How much is missing in the plan that misses least: more memory on its device

@@ -1,7 +1,7 @@
 // A layer that fits nowhere, whatever shares its stage and whatever is recomputed: then
 // no cut helps, and nobody needs to try any.
-#ifndef PARTITIONER_EXPLAIN_LONE_LAYER_H
-#define PARTITIONER_EXPLAIN_LONE_LAYER_H
+#ifndef PARTITIONER_SEARCH_LONE_LAYER_H
+#define PARTITIONER_SEARCH_LONE_LAYER_H
 
 #include "partitioner/search/search.h"
 

@@ -1,4 +1,4 @@
-#include "partitioner/explain/infeasible.h"
+#include "partitioner/search/infeasible.h"
 
 #include <stdlib.h>
 

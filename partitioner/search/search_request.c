@@ -1,0 +1,200 @@
+#include "partitioner/search/search_request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+
+// --- what a request must be ---------------------------------------------------------
+
+bool search_check(const struct search_request *request, struct error *error)
+{
+    const size_t devices = request->cluster->device_count;
+    if (request->ranks > devices)
+        return error_set(error, "%u ranks need as many devices, but the cluster has %zu", request->ranks, devices);
+    if (request->micro_batches > (1u << 27) / 4 / request->ranks)
+        return error_set(error, "%u micro-batches on %u ranks are more than can be planned", request->micro_batches,
+                         request->ranks);
+    const struct generator *generator = generator_find(request->schedule, error);
+    return generator && holding_check(&request->holding, request->profile, request->cluster,
+                                      generator->weights == WEIGHTS_FLUSH, error);
+}
+
+// However it is cut and shared, each layer's states are there once.
+static uint64_t least_on_hosts(const struct search_request *request)
+{
+    uint64_t bytes = 0;
+    for (uint32_t l = 0; request->holding.optimizer_on_host && l < request->profile->layer_count; l++) {
+        const uint64_t weights = round_to_256(request->profile->layers[l].parameter_bytes);
+        bytes = add_clamped(bytes, add_clamped(holding_state_bytes(&request->holding, request->profile, l),
+                                               multiply_clamped(2, weights)));
+    }
+    return bytes;
+}
+
+uint64_t search_host_lacks(const struct search_request *request, size_t machines)
+{
+    const uint64_t bytes = least_on_hosts(request);
+    const uint64_t room = multiply_clamped(machines, request->cluster->host_memory_bytes);
+    return bytes > room ? bytes - room : 0;
+}
+
+bool search_check_host(const struct search_request *request, struct error *error)
+{
+    const size_t machines = 1 + holding_machine(request->cluster, request->cluster->device_count - 1);
+    char all[NUMBER_SIZE], has[NUMBER_SIZE];
+    if (search_host_lacks(request, machines) == 0)
+        return true;
+    return error_set_kind(error, ERROR_ANSWER, "no plan fits: the optimizer's state, with room for gradients and"
+                          " weights on their way, takes %s with the hosts, and all of them have %s; what would help:"
+                          " more memory there, the optimizer on the devices, another optimizer",
+                          bytes_format(least_on_hosts(request), all),
+                          bytes_format(multiply_clamped(machines, request->cluster->host_memory_bytes), has));
+}
+
+// --- where a model can be cut ---------------------------------------------------------
+
+static void find_cuts(const struct profile *profile, bool tied_apart, bool *can_cut)
+{
+    const uint32_t layers = (uint32_t)profile->layer_count;
+    for (uint32_t l = 1; l < layers; l++)
+        can_cut[l] = profile_can_cut_after(profile, l - 1);
+    for (size_t i = 0; i < profile->tied_count && !tied_apart; i++)
+        for (uint32_t l = profile->tied[i].from + 1; l <= profile->tied[i].to; l++)
+            can_cut[l] = false;
+    can_cut[0] = can_cut[layers] = true;
+}
+
+static bool check_cuts(const struct search_request *request, const bool *can_cut, uint32_t stages, struct error *error)
+{
+    const struct profile *profile = request->profile;
+    const uint32_t layers = (uint32_t)profile->layer_count;
+    uint32_t possible = 0;
+    for (uint32_t l = 1; l <= layers; l++)
+        possible += can_cut[l];
+    if (possible >= stages)
+        return true;
+    if (stages != request->ranks)
+        return error_set_kind(error, ERROR_ANSWER,
+                              "the model can be cut into %u stage%s at most, too few for the %u that %s has on %u rank%s;"
+                              " use fewer --chunks or --ranks", possible, possible == 1 ? "" : "s", stages,
+                              request->schedule, request->ranks, request->ranks == 1 ? "" : "s");
+    if (layers < stages)
+        return error_set_kind(error, ERROR_ANSWER,
+                              "the model has %u layers, too few for a stage on each of %u ranks; use --ranks %u",
+                              layers, stages, possible);
+    const char *tied = profile->tied_count > 0 && !request->holding.tied_apart
+        ? "; tied layers must be on one stage without --tied apart" : "";
+    return error_set_kind(error, ERROR_ANSWER,
+                          "the model can be cut into %u stage%s at most, too few for %u ranks (no_cut_after forbids %zu"
+                          " cuts%s); use --ranks %u",
+                          possible, possible == 1 ? "" : "s", stages, profile->no_cut_count, tied, possible);
+}
+
+bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error)
+{
+    bool *can_cut = calloc(request->profile->layer_count + 1, sizeof can_cut[0]);
+    if (!can_cut) {
+        error_no_memory(error, "a search");
+        return NULL;
+    }
+    find_cuts(request->profile, request->holding.tied_apart, can_cut);
+    if (check_cuts(request, can_cut, stages, error))
+        return can_cut;
+    free(can_cut);
+    return NULL;
+}
+
+// --- pinned layers ----------------------------------------------------------------------
+
+bool search_pins_allow(const struct search_request *request, uint32_t stage, uint32_t first)
+{
+    for (size_t i = 0; i < request->pin_count; i++)
+        if (stage <= request->pins[i].stage ? first > request->pins[i].layer : first <= request->pins[i].layer)
+            return false;
+    return true;
+}
+
+// Each stage begins as early as it can; if that is not early enough, no other way is.
+bool search_check_pins(const struct search_request *request, const bool *can_cut, uint32_t stages,
+                       struct error *error)
+{
+    const uint32_t layers = (uint32_t)request->profile->layer_count;
+    for (size_t i = 0; i < request->pin_count; i++) {
+        const struct search_pin *pin = &request->pins[i];
+        if (pin->stage >= stages)
+            return error_set(error, "layer %s is pinned to stage %u, but %s on %u rank%s has stages 0 to %u",
+                             request->profile->layers[pin->layer].name, pin->stage, request->schedule, request->ranks,
+                             request->ranks == 1 ? "" : "s", stages - 1);
+    }
+    uint32_t first = 0;
+    for (uint32_t s = 1; s <= stages; s++) {
+        do
+            first++;
+        while (first <= layers
+               && !(can_cut[first] && (first == layers) == (s == stages) && search_pins_allow(request, s, first)));
+        if (first > layers)
+            return error_set_kind(error, ERROR_ANSWER,
+                                  "with the layers that are pinned no cut is left between stages %u and %u; pin fewer,"
+                                  " or in the order of the layers", s - 1, s);
+    }
+    return true;
+}
+
+// --- plans ------------------------------------------------------------------------------
+
+static bool set_head(const struct search_request *request, struct plan *plan, struct error *error)
+{
+    const struct generator *generator = generator_find(request->schedule, error);
+    if (!generator)
+        return false;
+    plan->ranks = request->ranks;
+    plan->chunks = request->chunks;
+    plan->micro_batches = request->micro_batches;
+    plan->holding = request->holding;
+    plan->weights = generator->weights;
+    snprintf(plan->schedule, sizeof plan->schedule, "%s", generator->name);
+    snprintf(plan->profile_hash, sizeof plan->profile_hash, "%s", request->profile->hash);
+    plan->model = strdup(request->profile->model);
+    if (!plan->model)
+        return error_no_memory(error, "a plan");
+    // The cluster as a copy of its document.
+    struct text text = { 0 };
+    cluster_write(request->cluster, &text);
+    if (text.failed)
+        return error_no_memory(error, "a plan");
+    plan->cluster = cluster_read(text.data, text.length, "the cluster", error);
+    text_clear(&text);
+    return plan->cluster != NULL;
+}
+
+struct plan *search_begin_plan(const struct search_request *request, size_t stages, struct error *error)
+{
+    struct plan *plan = plan_create(stages, error);
+    if (plan && set_head(request, plan, error))
+        return plan;
+    plan_free(plan);
+    return NULL;
+}
+
+// --- orders -----------------------------------------------------------------------------
+
+static struct generate_request order_request(const struct search_request *request, uint32_t micro_batches)
+{
+    return (struct generate_request){ .ranks = request->ranks, .chunks = request->chunks,
+                                      .micro_batches = micro_batches, .replicas = request->replicas,
+                                      .stages = request->stages };
+}
+
+struct schedule *search_order(const struct search_request *request, uint32_t micro_batches, struct error *error)
+{
+    const struct generate_request order = order_request(request, micro_batches);
+    return schedule_generate_as(request->schedule, &order, error);
+}
+
+struct slots *search_slots(const struct search_request *request, struct error *error)
+{
+    const struct generate_request order = order_request(request, request->micro_batches);
+    return predict_slots_as(request->schedule, &order, error);
+}

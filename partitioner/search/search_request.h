@@ -1,0 +1,46 @@
+// What every search needs of its request: whether it can be planned at all, its devices, its order of actions, and
+// where the model may be cut.
+#ifndef PARTITIONER_SEARCH_SEARCH_REQUEST_H
+#define PARTITIONER_SEARCH_SEARCH_REQUEST_H
+
+#include "partitioner/predict.h"
+#include "partitioner/search/search.h"
+#include "schedules/generators/generate.h"
+
+// The device of a rank that is one device.
+static inline const struct cluster_device *search_device(const struct search_request *request, uint32_t rank)
+{
+    return &request->cluster->devices[request->devices ? request->devices[rank] : rank];
+}
+
+// The request's schedule for so many micro-batches, and the slots that its stages need.
+struct schedule *search_order(const struct search_request *request, uint32_t micro_batches, struct error *error);
+struct slots *search_slots(const struct search_request *request, struct error *error);
+
+// What every search asks first: whether there are devices enough, and no more actions
+// than can be planned.
+bool search_check(const struct search_request *request, struct error *error);
+
+// What all stages together leave with their hosts at least, beyond what so many hosts
+// have; and whether the cluster's hosts have it (ERROR_ANSWER if not).
+uint64_t search_host_lacks(const struct search_request *request, size_t machines);
+bool search_check_host(const struct search_request *request, struct error *error);
+
+// Whether the pins let a stage begin with this layer.
+bool search_pins_allow(const struct search_request *request, uint32_t stage, uint32_t first);
+
+// Whether there are stages that all of them allow.
+bool search_check_pins(const struct search_request *request, const bool *can_cut, uint32_t stages,
+                       struct error *error);
+
+// How much work there is between two calls of a request's `progress`.
+#define SEARCH_PROGRESS_WORK 20000
+
+// In front of which layers a model can be cut, layers + 1 of them, freed by free().
+// NULL where it cannot be cut into so many stages.
+bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error);
+
+// A plan of so many stages with all that the request says, and none of them set.
+struct plan *search_begin_plan(const struct search_request *request, size_t stages, struct error *error);
+
+#endif
