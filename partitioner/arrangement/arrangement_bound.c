@@ -12,38 +12,17 @@
 // The least of the largest is no bound where the schedule never flushes; there it only
 // says where to look first.
 //
-// Of all arrangements at once: so many ranks as keep every stage's paths below T are not
-// enough for any T below the bound.
+// That of all arrangements at once is arrangement_floor.c's.
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/arrangement/arrangement.h"
+#include "partitioner/arrangement/arrangement_floor.h"
 #include "partitioner/search/search_problem.h"
 #include "partitioner/variant.h"
 #include "schedules/generators/generate.h"
 
 typedef unsigned __int128 wide;
-
-// Running totals of a variant's layers.
-struct totals {
-    uint64_t *forward, *backward, *weights;
-    uint64_t *through;  // F and what it must wait for on the way back: I where backwards are in two parts
-};
-
-struct arrangement_bounds {
-    const struct search_request *request;
-    const struct arrangement_names *names;
-    const struct generator *generator;
-    struct totals of[ARRANGEMENT_MOST_VARIANTS + 1];  // as `names`, then those of the request
-    size_t of_count;
-    struct totals least;   // of all of them, layer by layer
-    bool *can_cut;         // layers + 1
-    uint64_t *way;         // of a message over a cut: [level * (layers + 1) + cut]
-    uint64_t *cell[3];     // rows of stages: before, after, the largest
-    uint32_t layers;
-    bool has_backward;
-};
 
 // A stage of the arrangement that is looked at.
 struct seat {
@@ -423,157 +402,34 @@ bool arrangement_bound(struct arrangement_bounds *bounds, struct arrangement *ar
 
 // --- all arrangements -----------------------------------------------------------------------
 
-// What is the same for all stages, whichever devices they are on.
-struct every {
-    const struct arrangement_bounds *bounds;
-    uint64_t speed;             // of the fastest device
-    uint64_t rate, latency_ns;  // of the best of all levels, each for itself
-    bool is_gpipe;
-    uint64_t *rounds;           // running totals of F + B, of the least variants; layers + 1
-    uint32_t *devices;          // the least for the layers before l; layers + 1
-};
-
-// On the fastest device, rounded down.
-static uint64_t below(const struct every *every, uint64_t ns)
+// How many devices of the cluster are faster, or as fast and before it.
+static uint32_t count_faster(const struct cluster *cluster, uint32_t device)
 {
-    return every->speed == 1000 ? ns : (uint64_t)((wide)ns * 1000 / every->speed);
+    const uint64_t speed = cluster->devices[device].speed_permille;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < cluster->device_count; i++)
+        count += cluster->devices[i].speed_permille + (i < device) > speed;
+    return count;
 }
 
-static struct every see_every(const struct arrangement_bounds *bounds)
-{
-    const struct cluster *cluster = bounds->request->cluster;
-    struct every every = { .bounds = bounds, .latency_ns = UINT64_MAX,
-                           .is_gpipe = strcmp(bounds->request->schedule, "gpipe") == 0 };
-    for (size_t i = 0; i < cluster->device_count; i++)
-        every.speed = larger(every.speed, cluster->devices[i].speed_permille);
-    for (size_t i = 0; i < cluster->level_count; i++) {
-        every.rate = larger(every.rate, cluster->levels[i].bytes_per_second);
-        if (cluster->levels[i].latency_ns < every.latency_ns)
-            every.latency_ns = cluster->levels[i].latency_ns;
-    }
-    return every;
-}
-
-// A stage of these layers on so many ranks, of which no more than `left` ranks are it and
-// all behind it: the longest of its paths.
-static uint64_t path_of(const struct every *every, const struct totals *of, uint32_t first, uint32_t end,
-                        uint32_t ranks, uint32_t left)
-{
-    const struct arrangement_bounds *bounds = every->bounds;
-    const uint64_t f = below(every, of->forward[end] - of->forward[first]);
-    const uint64_t b = below(every, of->backward[end] - of->backward[first]);
-    const uint64_t rest = every->rounds[bounds->layers] - every->rounds[end], in = every->rounds[first];
-    const uint64_t own = (bounds->request->micro_batches + ranks - 1) / ranks, most_ahead = (left + ranks - 1) / ranks;
-    const uint64_t ahead = most_ahead < own && !every->is_gpipe ? most_ahead : own;
-    const uint64_t bytes = reduced(bounds, ranks, of->weights[end] - of->weights[first]);
-    const uint64_t reduce =
-        bytes == 0 || !bounds->has_backward ? 0 : transfer_ns(bytes, every->rate, every->latency_ns);
-    uint64_t most = larger(in + own * (f + b), own * (f + b) + reduce);
-    if (bounds->has_backward) {
-        const uint64_t round = f + b + rest, trips = (own + ahead - 1) / ahead;
-        most = larger(most, in + round + larger((own - ahead) * f + (own - 1) * b, (own - 1) * f + (own - ahead) * b));
-        most = larger(most, in + trips * round);
-    }
-    return most;
-}
-
-// The fewest devices with which a stage of these layers stays within the limit, behind those that are used;
-// UINT32_MAX if no number does. `is_possible`: a stage of more layers in front may.
-static uint32_t fewest_devices(const struct every *every, uint32_t first, uint32_t end, uint64_t limit_ns,
-                               uint32_t used, bool *is_possible)
-{
-    const struct arrangement_bounds *bounds = every->bounds;
-    const uint32_t m = bounds->request->micro_batches, most = bounds->request->ranks;
-    uint32_t fewest = UINT32_MAX;
-    for (size_t v = 0; v < bounds->names->count; v++) {
-        const struct totals *of = &bounds->of[v];
-        const uint32_t group = bounds->names->devices[v];
-        const uint64_t in = every->rounds[first];
-        const uint64_t round = below(every, of->forward[end] - of->forward[first])
-                             + below(every, of->backward[end] - of->backward[first]);
-        if (in + round > limit_ns)
-            continue;
-        const uint64_t own = round == 0 || (limit_ns - in) / round > m ? m : (limit_ns - in) / round;
-        uint32_t ranks = (uint32_t)((m + own - 1) / own);
-        *is_possible |= ranks * (uint64_t)group <= most;
-        while (used + (uint64_t)ranks * group <= most
-               && path_of(every, of, first, end, ranks, most - used) > limit_ns)
-            ranks++;
-        if (used + (uint64_t)ranks * group <= most && ranks * group < fewest)
-            fewest = ranks * group;
-    }
-    return fewest;
-}
-
-// Whether the devices are enough for stages that all stay within the limit.
-static bool is_within(const struct every *every, uint64_t limit_ns)
-{
-    const struct arrangement_bounds *bounds = every->bounds;
-    every->devices[0] = 0;
-    if (every->rounds[bounds->layers] > limit_ns)
-        return false;
-    for (uint32_t end = 1; end <= bounds->layers; end++) {
-        bool is_possible = true;
-        every->devices[end] = UINT32_MAX;
-        for (uint32_t first = end; first-- > 0 && bounds->can_cut[end] && is_possible;) {
-            is_possible = false;
-            const uint32_t used = every->devices[first];
-            const uint32_t before = used < UINT32_MAX ? used : 0;
-            const uint32_t own = fewest_devices(every, first, end, limit_ns, before, &is_possible);
-            if (used < UINT32_MAX && own < UINT32_MAX && used + own < every->devices[end])
-                every->devices[end] = used + own;
-        }
-    }
-    return every->devices[bounds->layers] <= bounds->request->ranks;
-}
-
+// Of the devices that are given, or of the fastest there are.
 static uint64_t work_of_all(const struct arrangement_bounds *bounds)
 {
-    const struct cluster *cluster = bounds->request->cluster;
+    const struct search_request *request = bounds->request;
+    const struct cluster *cluster = request->cluster;
     uint64_t speeds = 0, fastest = 0;
-    for (size_t i = 0; i < cluster->device_count; i++)
-        fastest = larger(fastest, cluster->devices[i].speed_permille);
-    for (uint32_t i = 0; i < bounds->request->ranks; i++) {
-        const uint32_t device = bounds->request->devices ? bounds->request->devices[i] : i;
-        speeds += bounds->request->free.devices ? fastest : cluster->devices[device].speed_permille;
+    for (uint32_t i = 0; i < cluster->device_count; i++) {
+        const uint64_t speed = cluster->devices[i].speed_permille;
+        fastest = larger(fastest, speed);
+        speeds += request->free.devices && count_faster(cluster, i) < request->ranks ? speed : 0;
     }
+    for (uint32_t i = 0; i < request->ranks && !request->free.devices; i++)
+        speeds += cluster->devices[request->devices ? request->devices[i] : i].speed_permille;
     return work_bound(bounds, speeds, fastest);
-}
-
-// The largest limit, to one part in 8192, that is known to be too low; nothing is below `low`.
-static uint64_t least_within(const struct every *every, uint64_t low)
-{
-    enum { PRECISION = 1 << 13 };
-    uint64_t high = 2 * low + 1;
-    while (!is_within(every, high) && high < UINT64_MAX / 4) {
-        low = high;
-        high *= 2;
-    }
-    while (high - low > low / PRECISION + 1) {
-        const uint64_t middle = low + (high - low) / 2;
-        if (is_within(every, middle))
-            high = middle;
-        else
-            low = middle;
-    }
-    return low;
 }
 
 bool arrangement_bound_of_all(struct arrangement_bounds *bounds, uint64_t *bound_ns, struct error *error)
 {
-    enum { MOST_LAYERS = 1200 };
     *bound_ns = bounds->generator->weights == WEIGHTS_FLUSH ? work_of_all(bounds) : 0;
-    if (*bound_ns == 0 || !bounds->generator->takes_replicas || bounds->layers > MOST_LAYERS)
-        return true;
-    struct every every = see_every(bounds);
-    every.devices = calloc((size_t)bounds->layers + 1, sizeof every.devices[0]);
-    every.rounds = calloc((size_t)bounds->layers + 1, sizeof every.rounds[0]);
-    const bool good = (every.devices && every.rounds) || error_no_memory(error, "the bounds of a plan");
-    for (uint32_t l = 0; good && l <= bounds->layers; l++)
-        every.rounds[l] = below(&every, bounds->least.forward[l] + bounds->least.backward[l]);
-    if (good)
-        *bound_ns = least_within(&every, *bound_ns);
-    free(every.devices);
-    free(every.rounds);
-    return good;
+    return *bound_ns == 0 || !bounds->generator->takes_replicas || arrangement_floor(bounds, bound_ns, error);
 }

@@ -1,0 +1,374 @@
+// What no plan of any arrangement can beat: the least T for which devices are enough for
+// stages that all have every path of theirs within T.
+//
+// A stage of layers [first, end) on r ranks, each with `own` micro-batches and a of them
+// in flight, is between two parts of the model of which, whatever they are cut into,
+// is known what one micro-batch takes in them, and on the way over the cuts at least:
+//
+//     in F --> | stage | --> out (F and B)        round = F + way + out + way + B
+//     in B <-- |       | <--
+//
+//     in F + own (F + B) + end                                                its work
+//     in F + k round + (own - k a) F + (own - 1 - (k - 1) a) B + end          k times around, and work before or
+//     in F + k round + (own - k a) B + (own - 1 - (k - 1) a) F + end          behind that; 1 <= k <= own / a, rounded up
+//
+// where end is in B, or the time in which copies add up their gradients. Paths only get
+// shorter when a stage gives up layers at either end, when there are more ranks behind
+// it, and when less is known of the ways. So of all that stages on so many devices can
+// cover, from the front or from the back, only what reaches furthest with the least
+// ways matters:
+//
+//     reach[u]     layers covered by stages on at most u devices, and the ways over their cuts
+//
+// What reaches from one side says what a stage of the other side finds behind it.
+#include "partitioner/arrangement/arrangement_floor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "partitioner/holding_cost.h"
+
+typedef unsigned __int128 wide;
+
+// So many layers can be covered, with so much spent on the ways over the cuts.
+struct reached {
+    uint32_t layers;
+    uint64_t ways;
+};
+
+// By layers, and so by ways, ascending.
+struct reach {
+    struct reached *at;
+    size_t count, capacity;
+};
+
+struct floor {
+    const struct arrangement_bounds *bounds;
+    uint64_t speed;                // of the fastest device
+    uint64_t *forward, *backward;  // running totals of the least variants on it; layers + 1
+    uint64_t *way;                 // of a message over a cut, there and back, on the best level; layers + 1
+    bool is_gpipe;
+    uint32_t most_ranks;           // of a stage
+    uint64_t limit_ns;
+    struct reach *front, *back;    // by devices used
+    bool knows_back, knows_front;
+    bool failed;
+};
+
+// On the fastest device, rounded down.
+static uint64_t below(const struct floor *floor, uint64_t ns)
+{
+    return floor->speed == 1000 ? ns : (uint64_t)((wide)ns * 1000 / floor->speed);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+// --- paths ------------------------------------------------------------------------------
+
+// A stage, and what is known of all around it.
+struct place {
+    uint32_t first, end, ranks, left;  // of the ranks, at most `left` are it and all behind it
+    uint64_t in_ways, out_ways;        // over all cuts in front of it and behind it, there and back
+};
+
+static uint64_t reduce_of(const struct floor *floor, uint32_t copies, uint64_t weights)
+{
+    const struct search_request *request = floor->bounds->request;
+    const uint64_t bytes = multiply_clamped(copies - 1, holding_reduced_bytes(&request->holding, copies, weights));
+    uint64_t least = bytes == 0 || !floor->bounds->has_backward ? 0 : UINT64_MAX;
+    for (size_t i = 0; i < request->cluster->level_count; i++) {
+        const struct cluster_level *level = &request->cluster->levels[i];
+        const uint64_t ns = transfer_ns(bytes, level->bytes_per_second, level->latency_ns);
+        least = ns < least ? ns : least;
+    }
+    return least == UINT64_MAX ? 0 : least;
+}
+
+// The longest path that goes around k times.
+static uint64_t around(uint64_t k, uint64_t round, uint64_t own, uint64_t ahead, uint64_t f, uint64_t b)
+{
+    const uint64_t more = own > k * ahead ? own - k * ahead : 0, rest = own - 1 - (k - 1) * ahead;
+    return k * round + larger(more * f + rest * b, more * b + rest * f);
+}
+
+static uint64_t path_of(const struct floor *floor, const struct totals *of, const struct place *place)
+{
+    const struct arrangement_bounds *bounds = floor->bounds;
+    const uint32_t layers = bounds->layers, m = bounds->request->micro_batches;
+    const uint64_t f = below(floor, of->forward[place->end] - of->forward[place->first]);
+    const uint64_t b = below(floor, of->backward[place->end] - of->backward[place->first]);
+    const uint64_t own = (m + place->ranks - 1) / place->ranks;
+    const uint64_t most = (place->left + place->ranks - 1) / place->ranks;
+    const uint64_t ahead = most < own && !floor->is_gpipe ? most : own;
+    uint64_t inner = own * (f + b);
+    if (!bounds->has_backward)
+        return floor->forward[place->first] + place->in_ways + inner;
+    const uint64_t round = f + b + place->out_ways + floor->forward[layers] - floor->forward[place->end]
+                         + floor->backward[layers] - floor->backward[place->end];
+    const uint64_t times = own / ahead;
+    inner = larger(inner, around(1, round, own, ahead, f, b));
+    inner = larger(inner, around(times, round, own, ahead, f, b));
+    if (times * ahead < own)
+        inner = larger(inner, around(times + 1, round, own, ahead, f, b));
+    const uint64_t before = floor->forward[place->first] + place->in_ways / 2 + inner;
+    const uint64_t end = floor->backward[place->first] + place->in_ways / 2;
+    const uint64_t until = floor->limit_ns > before ? floor->limit_ns - before : 0;
+    if (place->ranks == 1 || end > until)
+        return before + end;
+    return before + larger(end, reduce_of(floor, place->ranks, of->weights[place->end] - of->weights[place->first]));
+}
+
+// --- what can be reached ------------------------------------------------------------------
+
+// Adds it unless one that is known reaches as far with as little; those that it beats go.
+static void note(struct floor *floor, struct reach *reach, struct reached now)
+{
+    size_t at = reach->count, from;
+    while (at > 0 && reach->at[at - 1].layers >= now.layers)
+        at--;
+    if (at < reach->count && reach->at[at].ways <= now.ways)
+        return;
+    for (from = at; from > 0 && reach->at[from - 1].ways >= now.ways; from--)
+        continue;
+    const size_t end = at < reach->count && reach->at[at].layers == now.layers ? at + 1 : at;
+    if (from == end && reach->count == reach->capacity) {
+        const size_t capacity = reach->capacity ? 2 * reach->capacity : 8;
+        struct reached *room = realloc(reach->at, capacity * sizeof room[0]);
+        floor->failed |= !room;
+        if (!room)
+            return;
+        reach->at = room;
+        reach->capacity = capacity;
+    }
+    memmove(&reach->at[from + 1], &reach->at[end], (reach->count - end) * sizeof now);
+    reach->count += 1 + from - end;
+    reach->at[from] = now;
+}
+
+// The least ways of those that cover so many layers; UINT64_MAX if none does.
+static uint64_t least_ways(const struct reach *reach, uint32_t layers)
+{
+    size_t low = 0, high = reach->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (reach->at[middle].layers < layers)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < reach->count ? reach->at[low].ways : UINT64_MAX;
+}
+
+// A step of one side: from what is covered on so many devices, a stage of a variant on so many ranks.
+struct step {
+    bool from_back;
+    uint32_t used, ranks, group;
+    const struct totals *of;
+    struct reached from;
+};
+
+static struct place place_of(const struct floor *floor, const struct step *step, uint32_t covered)
+{
+    const uint32_t layers = floor->bounds->layers, most = floor->bounds->request->ranks;
+    struct place place = { .ranks = step->ranks };
+    if (step->from_back) {
+        place.first = layers - covered;
+        place.end = layers - step->from.layers;
+        place.left = step->used + step->ranks;
+        place.out_ways = step->from.ways;
+    } else {
+        place.first = step->from.layers;
+        place.end = covered;
+        place.left = most - step->used - step->ranks * step->group + step->ranks;
+        place.in_ways = step->from.ways;
+    }
+    return place;
+}
+
+// Whether the stage stays within the limit if the ways over its far cut, and all behind that, are as known.
+static bool is_within(const struct floor *floor, const struct step *step, uint32_t covered, uint64_t far_ways)
+{
+    struct place place = place_of(floor, step, covered);
+    if (step->from_back)
+        place.in_ways = far_ways;
+    else
+        place.out_ways = far_ways;
+    return path_of(floor, step->of, &place) <= floor->limit_ns;
+}
+
+// What is known of the far side's ways; UINT64_MAX: the devices left are not enough for it.
+static uint64_t far_ways_of(const struct floor *floor, const struct step *step, uint32_t covered)
+{
+    const uint32_t layers = floor->bounds->layers, left = floor->bounds->request->ranks - step->used;
+    const uint64_t own = floor->way[step->from_back ? layers - covered : covered];
+    const struct reach *far = step->from_back ? floor->front : floor->back;
+    if (step->from_back ? !floor->knows_front : !floor->knows_back)
+        return own;
+    return larger(own, least_ways(&far[left - step->ranks * step->group], layers - covered));
+}
+
+// The most layers that the step can cover whatever the ways.
+static uint32_t furthest(const struct floor *floor, const struct step *step)
+{
+    uint32_t low = step->from.layers, high = floor->bounds->layers + 1;
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (is_within(floor, step, middle, 0))
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void take_step(struct floor *floor, struct reach *side, const struct step *step)
+{
+    const uint32_t layers = floor->bounds->layers;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t covered = furthest(floor, step); covered > step->from.layers; covered--) {
+        const uint32_t cut = step->from_back ? layers - covered : covered;
+        const uint64_t ways = step->from.ways + floor->way[cut];
+        if (!floor->bounds->can_cut[cut] || ways >= least)
+            continue;
+        const uint64_t far = far_ways_of(floor, step, covered);
+        if (far == UINT64_MAX || !is_within(floor, step, covered, far))
+            continue;
+        least = ways;
+        note(floor, &side[step->used + step->ranks * step->group], (struct reached){ covered, ways });
+    }
+}
+
+// Fewer ranks do if each of them still has as many micro-batches.
+static bool is_least(const struct floor *floor, uint32_t ranks)
+{
+    const uint32_t m = floor->bounds->request->micro_batches;
+    return ranks == 1 || (m + ranks - 1) / ranks < (m + ranks - 2) / (ranks - 1);
+}
+
+static void step_from(struct floor *floor, struct reach *side, bool from_back, uint32_t used)
+{
+    const struct arrangement_bounds *bounds = floor->bounds;
+    struct step step = { .from_back = from_back, .used = used };
+    for (size_t i = 0; i < side[used].count; i++) {
+        step.from = side[used].at[i];
+        for (size_t v = 0; v < bounds->names->count; v++) {
+            step.of = &bounds->of[v];
+            step.group = bounds->names->devices[v];
+            for (step.ranks = 1; step.ranks <= floor->most_ranks; step.ranks++) {
+                if (used + (uint64_t)step.ranks * step.group > bounds->request->ranks)
+                    break;
+                if (is_least(floor, step.ranks))
+                    take_step(floor, side, &step);
+            }
+        }
+    }
+}
+
+// Whether stages within the limit can cover all layers, seen from one side.
+static bool covers(struct floor *floor, bool from_back)
+{
+    struct reach *side = from_back ? floor->back : floor->front;
+    const uint32_t most = floor->bounds->request->ranks;
+    for (uint32_t used = 0; used <= most; used++)
+        side[used].count = 0;
+    note(floor, &side[0], (struct reached){ 0, 0 });
+    for (uint32_t used = 0; used <= most; used++) {
+        for (size_t i = 0; used > 0 && i < side[used - 1].count; i++)
+            note(floor, &side[used], side[used - 1].at[i]);
+        step_from(floor, side, from_back, used);
+    }
+    *(from_back ? &floor->knows_back : &floor->knows_front) = true;
+    return least_ways(&side[most], floor->bounds->layers) < UINT64_MAX;
+}
+
+static bool is_possible(struct floor *floor, uint64_t limit_ns)
+{
+    floor->limit_ns = limit_ns;
+    floor->knows_back = floor->knows_front = false;
+    return floor->forward[floor->bounds->layers] + floor->backward[floor->bounds->layers] <= limit_ns
+        && covers(floor, true) && covers(floor, false) && covers(floor, true) && covers(floor, false);
+}
+
+// --- the bound ------------------------------------------------------------------------------
+
+// The largest limit, to one part in 4096, that is known to be too low; nothing is below `low`.
+static uint64_t least_possible(struct floor *floor, uint64_t low)
+{
+    enum { PRECISION = 1 << 12 };
+    uint64_t step = low / 8 + 1, high = low + step;
+    while (!floor->failed && !is_possible(floor, high) && high < UINT64_MAX / 4) {
+        low = high;
+        step *= 2;
+        high += step;
+    }
+    while (!floor->failed && high - low > low / PRECISION + 1) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (is_possible(floor, middle))
+            high = middle;
+        else
+            low = middle;
+    }
+    return low;
+}
+
+static void see_cluster(struct floor *floor)
+{
+    const struct arrangement_bounds *bounds = floor->bounds;
+    const struct cluster *cluster = bounds->request->cluster;
+    const size_t row = (size_t)bounds->layers + 1;
+    for (size_t i = 0; i < cluster->device_count; i++)
+        floor->speed = larger(floor->speed, cluster->devices[i].speed_permille);
+    for (uint32_t l = 0; l < row; l++) {
+        floor->forward[l] = below(floor, bounds->least.forward[l]);
+        floor->backward[l] = below(floor, bounds->least.backward[l]);
+        floor->way[l] = cluster->level_count == 0 ? 0 : UINT64_MAX;
+        for (size_t level = 0; level < cluster->level_count; level++) {
+            const uint64_t way = bounds->way[level * row + l];
+            floor->way[l] = way < floor->way[l] ? way : floor->way[l];
+        }
+        floor->way[l] *= bounds->has_backward ? 2 : 1;
+    }
+}
+
+static void clear(struct floor *floor)
+{
+    for (uint32_t used = 0; used <= floor->bounds->request->ranks; used++) {
+        if (floor->front)
+            free(floor->front[used].at);
+        if (floor->back)
+            free(floor->back[used].at);
+    }
+    free(floor->front);
+    free(floor->back);
+    free(floor->forward);
+    free(floor->backward);
+    free(floor->way);
+}
+
+bool arrangement_floor(const struct arrangement_bounds *bounds, uint64_t *bound_ns, struct error *error)
+{
+    const struct search_request *request = bounds->request;
+    const size_t row = (size_t)bounds->layers + 1;
+    const bool only_one = !request->free.replicas && !request->replicas;
+    struct floor floor = { .bounds = bounds, .is_gpipe = strcmp(request->schedule, "gpipe") == 0,
+                           .most_ranks = only_one                              ? 1
+                                       : request->ranks < request->micro_batches ? request->ranks
+                                                                                 : request->micro_batches };
+    floor.forward = calloc(row, sizeof floor.forward[0]);
+    floor.backward = calloc(row, sizeof floor.backward[0]);
+    floor.way = calloc(row, sizeof floor.way[0]);
+    floor.front = calloc((size_t)request->ranks + 1, sizeof floor.front[0]);
+    floor.back = calloc((size_t)request->ranks + 1, sizeof floor.back[0]);
+    floor.failed = !floor.forward || !floor.backward || !floor.way || !floor.front || !floor.back;
+    if (!floor.failed) {
+        see_cluster(&floor);
+        *bound_ns = least_possible(&floor, *bound_ns);
+    }
+    const bool failed = floor.failed;
+    clear(&floor);
+    return !failed || error_no_memory(error, "the bounds of a plan");
+}

@@ -1,0 +1,31 @@
+// What the bounds of arrangements know beforehand.
+#ifndef PARTITIONER_ARRANGEMENT_ARRANGEMENT_FLOOR_H
+#define PARTITIONER_ARRANGEMENT_ARRANGEMENT_FLOOR_H
+
+#include "partitioner/arrangement/arrangement.h"
+#include "schedules/generators/generate.h"
+
+// Running totals of a variant's layers.
+struct totals {
+    uint64_t *forward, *backward, *weights;
+    uint64_t *through;  // F and what it must wait for on the way back: I where backwards are in two parts
+};
+
+struct arrangement_bounds {
+    const struct search_request *request;
+    const struct arrangement_names *names;
+    const struct generator *generator;
+    struct totals of[ARRANGEMENT_MOST_VARIANTS + 1];  // as `names`, then those of the request
+    size_t of_count;
+    struct totals least;   // of all of them, layer by layer
+    bool *can_cut;         // layers + 1
+    uint64_t *way;         // of a message over a cut: [level * (layers + 1) + cut]
+    uint64_t *cell[3];     // rows of stages: before, after, the largest
+    uint32_t layers;
+    bool has_backward;
+};
+
+// Raises *bound_ns, below which nothing is, to what no plan of any arrangement can beat.
+bool arrangement_floor(const struct arrangement_bounds *bounds, uint64_t *bound_ns, struct error *error);
+
+#endif
