@@ -1,9 +1,10 @@
 // The maker of "cpu" devices: everything is done before a call returns, on the
-// caller's thread, so queues and events have nothing to remember.
+// caller's thread, so queues have nothing to remember, and events the time only.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/number.h"
 #include "device/cpu.h"
 
@@ -111,6 +112,12 @@ static void cpu_queue_nothing(struct queue *queue)
     (void)queue;
 }
 
+static bool cpu_queue_is_done(const struct queue *queue)
+{
+    (void)queue;
+    return true;
+}
+
 static bool cpu_open_event(struct event *event, struct error *error)
 {
     (void)event, (void)error;
@@ -124,7 +131,8 @@ static void cpu_close_event(struct event *event)
 
 static void cpu_record(struct event *event, struct queue *queue)
 {
-    (void)event, (void)queue;
+    (void)queue;
+    atomic_store_explicit(&event->time_ns, clock_now_ns(), memory_order_relaxed);
 }
 
 static void cpu_wait_event(struct queue *queue, struct event *event)
@@ -151,6 +159,12 @@ static void cpu_copy(struct queue *queue, void *to, const void *from, uint64_t b
         memcpy(to, from, bytes);
 }
 
+static void cpu_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes)
+{
+    (void)bytes;
+    function(queue, arguments);
+}
+
 const struct device_functions cpu_functions = {
     .open = cpu_open,
     .close = cpu_close,
@@ -159,13 +173,16 @@ const struct device_functions cpu_functions = {
     .open_queue = cpu_open_queue,
     .close_queue = cpu_queue_nothing,
     .wait = cpu_queue_nothing,
+    .is_done = cpu_queue_is_done,
     .open_event = cpu_open_event,
     .close_event = cpu_close_event,
     .record = cpu_record,
     .wait_event = cpu_wait_event,
     .event_done = cpu_event_done,
+    .event_time = event_kept_time,
     .zero = cpu_zero,
     .copy = cpu_copy,
     .upload = cpu_copy,
     .download = cpu_copy,
+    .call = cpu_call,
 };

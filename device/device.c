@@ -74,6 +74,11 @@ const char *device_description(const struct device *device)
     return device->description;
 }
 
+bool device_runs_ahead(const struct device *device)
+{
+    return device->runs_ahead;
+}
+
 // --- memory --------------------------------------------------------------------
 
 void *device_allocate(struct device *device, uint64_t bytes, struct error *error)
@@ -164,15 +169,32 @@ struct device *queue_device(const struct queue *queue)
 
 void queue_fail(struct queue *queue, const char *sentence)
 {
+    int well = QUEUE_WELL;
+    if (!atomic_compare_exchange_strong(&queue->state, &well, QUEUE_FAILING))
+        return;
     error_set_kind(&queue->error, ERROR_MACHINE, "%s", sentence);
+    atomic_store_explicit(&queue->state, QUEUE_FAILED, memory_order_release);
 }
 
 bool queue_wait(struct queue *queue, struct error *error)
 {
     queue->device->functions->wait(queue);
-    if (queue->error.kind == ERROR_NONE)
-        return true;
-    return error_set_kind(error, queue->error.kind, "%s", queue->error.text);
+    return queue_report(queue, error);
+}
+
+bool queue_is_done(const struct queue *queue)
+{
+    return queue->device->functions->is_done(queue);
+}
+
+bool queue_has_failed(const struct queue *queue)
+{
+    return !queue_is_well(queue);
+}
+
+bool queue_report(const struct queue *queue, struct error *error)
+{
+    return queue_is_well(queue) || error_set_kind(error, queue->error.kind, "%s", queue->error.text);
 }
 
 struct event *event_create(struct device *device, struct error *error)
@@ -213,12 +235,17 @@ bool event_done(const struct event *event)
     return event->device->functions->event_done(event);
 }
 
-// --- moving bytes ------------------------------------------------------------------
-
-static bool queue_is_well(const struct queue *queue)
+uint64_t event_time_ns(const struct event *event)
 {
-    return queue->error.kind == ERROR_NONE;
+    return event->device->functions->event_time(event);
 }
+
+uint64_t event_kept_time(const struct event *event)
+{
+    return atomic_load_explicit(&event->time_ns, memory_order_relaxed);
+}
+
+// --- moving bytes ------------------------------------------------------------------
 
 void queue_zero(struct queue *queue, void *memory, uint64_t bytes)
 {
@@ -242,4 +269,10 @@ void queue_download(struct queue *queue, void *host, const void *from, uint64_t 
 {
     if (bytes > 0 && queue_is_well(queue))
         queue->device->functions->download(queue, host, from, bytes);
+}
+
+void queue_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes)
+{
+    if (queue_is_well(queue))
+        queue->device->functions->call(queue, function, arguments, bytes);
 }

@@ -3,12 +3,13 @@
 // Functions that compute take a *queue* and return at once; what a queue is given
 // is done in order. An *event* marks a point of one queue that another queue, or
 // the host, can wait for. The `cpu` maker does each thing before it returns,
-// which these rules allow; a `cuda` maker returns before it is done. Memory is a
-// device address: only device functions may look behind it.
+// which these rules allow; a device that *runs ahead* returns before it is done.
+// Memory is a device address: only device functions may look behind it.
 //
 // The first thing that goes wrong in a queue stays in it, and everything given
 // to it afterwards is skipped; queue_wait() reports it. Kernels therefore return
-// nothing (kernels.h).
+// nothing (kernels.h). Events are not skipped: they come, so that nobody waits for
+// ever for a queue that has failed.
 //
 // A device counts its memory: what is allocated now, the most that ever was, and
 // how many allocations were made, so that a plan's bytes can be held against it.
@@ -32,6 +33,8 @@ struct device *device_open(const char *name, struct error *error);
 void device_close(struct device *device);
 const char *device_name(const struct device *device);         // "cpu"
 const char *device_description(const struct device *device);  // the processor's own name
+// Whether calls return before what they ask for is done.
+bool device_runs_ahead(const struct device *device);
 
 // 256-byte aligned. NULL with the size in the error.
 void *device_allocate(struct device *device, uint64_t bytes, struct error *error);
@@ -46,24 +49,38 @@ struct device_memory device_memory(const struct device *device);
 void device_memory_reset_peak(struct device *device);  // peak = current
 
 // A queue belongs to the thread that uses it; with the `cpu` maker its kernels run
-// on that thread, single-threaded.
+// on that thread, single-threaded. queue_free() waits until all is done.
 struct queue *queue_create(struct device *device, struct error *error);
 void queue_free(struct queue *queue);
 struct device *queue_device(const struct queue *queue);
 // Waits until all is done. False with the queue's first error, which stays.
 bool queue_wait(struct queue *queue, struct error *error);
-void queue_fail(struct queue *queue, const char *sentence);  // for kernels
+// The same without waiting: whether all is done, and whether something is known to have failed.
+bool queue_is_done(const struct queue *queue);
+bool queue_has_failed(const struct queue *queue);
+bool queue_report(const struct queue *queue, struct error *error);  // false with the first error, if there is one
+void queue_fail(struct queue *queue, const char *sentence);         // for kernels; any thread may
 
 struct event *event_create(struct device *device, struct error *error);
 void event_free(struct event *event);
+// An event can be recorded again and again. Who waits for it waits for what was
+// recorded last before; one that never was has come already.
 void event_record(struct event *event, struct queue *queue);
 void queue_wait_event(struct queue *queue, struct event *event);
-bool event_done(const struct event *event);  // never blocks
+bool event_done(const struct event *event);            // never blocks
+uint64_t event_time_ns(const struct event *event);     // when it came, by clock_now_ns(); once it is done
 
-// Memory movement; host memory is named as such.
+// Memory movement; host memory is named as such. What is uploaded may be changed as
+// soon as the call returns; what is downloaded is there when the queue is done.
 void queue_zero(struct queue *queue, void *memory, uint64_t bytes);
 void queue_copy(struct queue *queue, void *to, const void *from, uint64_t bytes);  // on the device
 void queue_upload(struct queue *queue, void *to, const void *host, uint64_t bytes);
 void queue_download(struct queue *queue, void *host, const void *from, uint64_t bytes);
+
+// Calls a function of the host when its turn comes, with a copy of `bytes` of
+// arguments. For layers written in plain C: only on devices whose memory the host
+// can read, which are all those of the `cpu` maker; others fail the queue.
+typedef void queue_function(struct queue *queue, const void *arguments);
+void queue_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
 
 #endif

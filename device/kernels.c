@@ -9,7 +9,7 @@
 // Gives a kernel to the queue's device, unless something went wrong before.
 #define LAUNCH(queue, kernel, ...)                                      \
     do {                                                                \
-        if ((queue)->error.kind == ERROR_NONE)                          \
+        if (queue_is_well(queue))                                       \
             (queue)->device->kernels->kernel((queue), __VA_ARGS__);     \
     } while (0)
 

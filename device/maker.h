@@ -7,12 +7,13 @@
 //         |
 //     cpu_maker.c: "cpu"     (a GPU's maker fits in beside it)
 //
-// A maker's functions are called with good arguments only, and never on a queue
-// that has failed.
+// A maker's functions are called with good arguments only. On a queue that has
+// failed only those of waiting and of events are.
 #ifndef DEVICE_MAKER_H
 #define DEVICE_MAKER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "device/device.h"
 #include "device/kernels.h"
@@ -24,25 +25,37 @@ struct device {
     const struct kernel_functions *kernels;
     const char *name;
     char description[96];
+    bool runs_ahead;
     void *own;  // the maker's
     pthread_mutex_t lock;  // guards what follows: queues of many threads share a device
     struct block *blocks;
     struct device_memory memory;
 };
 
+enum queue_state { QUEUE_WELL, QUEUE_FAILING, QUEUE_FAILED };
+
 struct queue {
     struct device *device;
-    struct error error;  // the first one; kind ERROR_NONE while all is well
+    _Atomic int state;   // who is the first to set FAILING writes the error, and only then sets FAILED
+    struct error error;  // to be read in FAILED only
     void *own;
 };
 
 struct event {
     struct device *device;
+    _Atomic uint64_t time_ns;  // for makers whose event_time() is event_kept_time()
     void *own;
 };
 
+static inline bool queue_is_well(const struct queue *queue)
+{
+    return atomic_load_explicit(&queue->state, memory_order_acquire) != QUEUE_FAILED;
+}
+
+uint64_t event_kept_time(const struct event *event);
+
 struct device_functions {
-    // Sets kernels, description and own. `detail` is what follows "NAME:", or "".
+    // Sets kernels, description, runs_ahead and own. `detail` is what follows "NAME:", or "".
     bool (*open)(struct device *device, const char *detail, struct error *error);
     void (*close)(struct device *device);
     void *(*allocate)(struct device *device, uint64_t bytes, struct error *error);
@@ -51,17 +64,20 @@ struct device_functions {
     bool (*open_queue)(struct queue *queue, struct error *error);
     void (*close_queue)(struct queue *queue);
     void (*wait)(struct queue *queue);  // trouble goes to queue_fail()
+    bool (*is_done)(const struct queue *queue);
 
     bool (*open_event)(struct event *event, struct error *error);
     void (*close_event)(struct event *event);
     void (*record)(struct event *event, struct queue *queue);
     void (*wait_event)(struct queue *queue, struct event *event);
     bool (*event_done)(const struct event *event);
+    uint64_t (*event_time)(const struct event *event);
 
     void (*zero)(struct queue *queue, void *memory, uint64_t bytes);
     void (*copy)(struct queue *queue, void *to, const void *from, uint64_t bytes);
     void (*upload)(struct queue *queue, void *to, const void *host, uint64_t bytes);
     void (*download)(struct queue *queue, void *host, const void *from, uint64_t bytes);
+    void (*call)(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
 };
 
 // One entry for each function of kernels.h, with its meaning.

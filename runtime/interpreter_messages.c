@@ -107,7 +107,7 @@ static bool post_receive(struct interpreter *in, struct action receive, struct e
     local->incoming[receive.kind == ACTION_RECV_B].posted++;
     return transport->functions->post_receive(transport, channel_of(in->needs.schedule, receive),
                                               flights_at(&in->flights, receive, class),
-                                              message_bytes(in, receive), expected,
+                                              message_bytes(in, receive), expected, NULL,
                                               receive_ticket(in, receive), error);
 }
 
@@ -147,7 +147,7 @@ bool do_send(struct interpreter *in, struct action action, struct error *error)
     outgoing->send = action;
     flight->slots[class] = NO_SLOT;  // the message's from here
     if (!transport->functions->post_send(transport, channel_of(in->needs.schedule, action), data,
-                                         message_bytes(in, action), header_of(in, action, flight->version),
+                                         message_bytes(in, action), header_of(in, action, flight->version), NULL,
                                          &outgoing->ticket, error))
         return false;
     recorder_sent(in->needs.recorder, action, outgoing->ticket.posted_ns);

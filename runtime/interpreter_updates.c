@@ -83,7 +83,7 @@ bool do_reduce(struct interpreter *in, struct action action, struct error *error
         const uint64_t newest = weight_ring_version(&local->ring, local->ring.newest);
         struct ticket *ticket = &in->reduction;
         if (!needs->transport->functions->post_reduction(needs->transport, &reduction, header_of(in, action, newest),
-                                                         ticket, error)
+                                                         NULL, ticket, error)
             || !await(in, ticket, action, error))
             return false;
         start_ns = ticket->gathered_ns;

@@ -19,6 +19,7 @@ struct post {
     void *data;
     uint64_t bytes, met_bytes;
     struct message_header header;  // sent or expected
+    struct event *after;           // what its bytes wait for, or NULL
     struct message_header met;     // of a receive: what arrived
     uint64_t done_ns, gathered_ns;
     uint32_t brought, samples;     // of a reduction

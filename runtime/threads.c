@@ -249,33 +249,37 @@ static bool post(struct end *end, const struct post *what, struct ticket *ticket
 }
 
 static bool threads_post_send(struct transport *transport, uint32_t channel, const void *data, uint64_t bytes,
-                              struct message_header header, struct ticket *ticket, struct error *error)
+                              struct message_header header, struct event *after, struct ticket *ticket,
+                              struct error *error)
 {
     struct end *end = (struct end *)transport;
     assert(channel < end->engine->lane_count && end->engine->lanes[channel].channel.from == transport->rank);
     assert(bytes <= end->engine->lanes[channel].channel.bytes);
     // A post is of any kind; the data of a send is only ever read.
     return post(end, &(struct post){ .kind = POST_SEND, .lane = channel, .data = (void *)(uintptr_t)data,
-                                     .bytes = bytes, .header = header }, ticket, error);
+                                     .bytes = bytes, .header = header, .after = after }, ticket, error);
 }
 
 static bool threads_post_receive(struct transport *transport, uint32_t channel, void *data, uint64_t bytes,
-                                 struct message_header expected, struct ticket *ticket, struct error *error)
+                                 struct message_header expected, struct event *after, struct ticket *ticket,
+                                 struct error *error)
 {
     struct end *end = (struct end *)transport;
     assert(channel < end->engine->lane_count && end->engine->lanes[channel].channel.to == transport->rank);
     return post(end, &(struct post){ .kind = POST_RECEIVE, .lane = channel, .data = data, .bytes = bytes,
-                                     .header = expected }, ticket, error);
+                                     .header = expected, .after = after }, ticket, error);
 }
 
 static bool threads_post_reduction(struct transport *transport, const struct reduction *reduction,
-                                   struct message_header header, struct ticket *ticket, struct error *error)
+                                   struct message_header header, struct event *after, struct ticket *ticket,
+                                   struct error *error)
 {
     struct end *end = (struct end *)transport;
     assert(reduction->stage < end->engine->gathering_count);
     return post(end, &(struct post){ .kind = POST_REDUCTION, .lane = reduction->stage, .data = reduction->gradients,
                                      .bytes = reduction->count * sizeof(float), .brought = reduction->brought,
-                                     .samples = reduction->samples, .header = header }, ticket, error);
+                                     .samples = reduction->samples, .header = header, .after = after },
+                ticket, error);
 }
 
 static const char *part_format(const struct message_header *header, char *buffer, size_t size)
@@ -394,9 +398,18 @@ static void threads_abandon(struct transport *transport, const struct error *err
     pthread_mutex_unlock(&engine->lock);
 }
 
+static bool threads_check(struct transport *transport, struct error *error)
+{
+    struct threads *engine = ((struct end *)transport)->engine;
+    pthread_mutex_lock(&engine->lock);
+    const bool good = !engine->failed || report(engine, error);
+    pthread_mutex_unlock(&engine->lock);
+    return good;
+}
+
 const struct transport_functions threads_functions = {
     threads_post_send, threads_post_receive, threads_post_reduction, threads_test,
-    threads_wait,      threads_cancel,       threads_abandon,
+    threads_wait,      threads_cancel,       threads_check,          threads_abandon,
 };
 
 struct transport *threads_transport(struct threads *threads, uint32_t rank)

@@ -5,6 +5,14 @@
 // posted send borrows its buffer until it is done; a posted receive owns its slot
 // from the start. Nothing blocks but transport_wait(), and that has a deadline.
 //
+// A device may run ahead of its host (device.h). So a post says which event its bytes
+// wait for, and a ticket that is done may name one that has still to come:
+//
+//     post_send(..., after)      the bytes may be read once `after` has come
+//     post_receive(..., after)   the slot may be written once `after` has come
+//     ticket->done               nothing is left for the host to do
+//     ticket->event              came when the bytes are there, or have left: to be waited for by a queue
+//
 // Each message carries its micro-batch, split and weight version; a receive that
 // meets another than it expects stops the run.
 //
@@ -23,6 +31,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "device/device.h"
 #include "schedules/network.h"
 #include "schedules/schedule.h"
 
@@ -49,24 +58,33 @@ struct reduction {
 struct ticket {  // what was posted; never moves while it is under way
     bool active;
     bool done;
+    // Of one that is done: NULL where all has come already. The transport's own; stays as it is until the ticket is
+    // posted anew.
+    struct event *event;
     struct message_header header;  // of a receive: what arrived
     uint64_t index;                // the transport's own
     uint64_t posted_ns, done_ns;   // clock_now_ns()
-    uint64_t gathered_ns;          // of a reduction: when the last copy had come
+    uint64_t gathered_ns;          // of a reduction: when the last copy had come, if the host knows;
+    struct event *gathered;        // if not, the event of that, or NULL
 };
 
+// `after` may be NULL: now. It must have been recorded, and not be again before the ticket's own event has come.
 struct transport_functions {
     bool (*post_send)(struct transport *transport, uint32_t channel, const void *data, uint64_t bytes,
-                      struct message_header header, struct ticket *ticket, struct error *error);
+                      struct message_header header, struct event *after, struct ticket *ticket, struct error *error);
     bool (*post_receive)(struct transport *transport, uint32_t channel, void *data, uint64_t bytes,
-                         struct message_header expected, struct ticket *ticket, struct error *error);
+                         struct message_header expected, struct event *after, struct ticket *ticket,
+                         struct error *error);
     bool (*post_reduction)(struct transport *transport, const struct reduction *reduction,
-                           struct message_header header, struct ticket *ticket, struct error *error);
+                           struct message_header header, struct event *after, struct ticket *ticket,
+                           struct error *error);
     // Moves things on; sets ticket->done where it is. False on failure, also of a peer.
     bool (*test)(struct transport *transport, struct ticket *ticket, struct error *error);
     // Sleeps until something may have changed, at most until the deadline (clock_now_ns).
     bool (*wait)(struct transport *transport, uint64_t deadline_ns, struct error *error);
     void (*cancel)(struct transport *transport, struct ticket *ticket);
+    // False once a rank has failed, with the reason. Never blocks: for a rank that waits for its device.
+    bool (*check)(struct transport *transport, struct error *error);
     // Tells every rank that this one has failed; their next test() reports it.
     void (*abandon)(struct transport *transport, const struct error *error);
 };

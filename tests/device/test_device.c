@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "device/kernels.h"
 #include "tests/test.h"
 
@@ -102,6 +103,29 @@ static void bytes_go_up_across_and_down(void **state)
     device_close(device);
 }
 
+static void write_three(struct queue *queue, const void *arguments)
+{
+    (void)queue;
+    **(float *const *)arguments = 3;
+}
+
+static void a_function_of_the_host_is_called_in_its_turn(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct device *device = open_cpu();
+    struct queue *queue = queue_create(device, &error);
+    float *x = device_allocate(device, 64, &error);
+    kernel_fill(queue, x, 1, 16);
+    queue_call(queue, write_three, &x, sizeof x);
+    assert_false(queue_has_failed(queue));
+    assert_good(queue_report(queue, &error) && queue_wait(queue, &error), error);
+    assert_true(x[0] == 3 && x[1] == 1);
+    device_release(device, x);
+    queue_free(queue);
+    device_close(device);
+}
+
 static void a_queue_keeps_its_first_error_and_does_nothing_after(void **state)
 {
     (void)state;
@@ -114,6 +138,8 @@ static void a_queue_keeps_its_first_error_and_does_nothing_after(void **state)
     queue_fail(queue, "the second");
     kernel_fill(queue, x, 2, 16);
     queue_zero(queue, x, 64);
+    queue_call(queue, write_three, &x, sizeof x);
+    assert_true(queue_has_failed(queue));
     assert_false(queue_wait(queue, &error));
     assert_error(error, "the first trouble");
     assert_int_equal(error.kind, ERROR_MACHINE);
@@ -134,10 +160,13 @@ static void a_recorded_event_is_done(void **state)
     struct device *device = open_cpu();
     struct queue *one = queue_create(device, &error), *two = queue_create(device, &error);
     struct event *event = event_create(device, &error);
+    const uint64_t start_ns = clock_now_ns();
     event_record(event, one);
     queue_wait_event(two, event);
     assert_good(queue_wait(two, &error), error);
     assert_true(event_done(event));
+    assert_true(event_time_ns(event) >= start_ns && event_time_ns(event) <= clock_now_ns());
+    assert_true(queue_is_done(one) && !device_runs_ahead(device));
     event_free(event);
     queue_free(one);
     queue_free(two);
@@ -182,6 +211,7 @@ int main(void)
         cmocka_unit_test(memory_counts_itself),
         cmocka_unit_test(memory_nobody_has_is_an_error),
         cmocka_unit_test(bytes_go_up_across_and_down),
+        cmocka_unit_test(a_function_of_the_host_is_called_in_its_turn),
         cmocka_unit_test(a_queue_keeps_its_first_error_and_does_nothing_after),
         cmocka_unit_test(a_recorded_event_is_done),
         cmocka_unit_test(two_threads_count_as_one),

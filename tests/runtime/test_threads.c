@@ -34,7 +34,7 @@ static struct ticket send(struct pair *pair, const char *data, uint32_t micro_ba
     struct error error = { 0 };
     struct ticket ticket;
     assert_good(pair->ends[0]->functions->post_send(pair->ends[0], 0, data, 8,
-                                                    (struct message_header){ .micro_batch = micro_batch }, &ticket,
+                                                    (struct message_header){ .micro_batch = micro_batch }, NULL, &ticket,
                                                     &error),
                 error);
     return ticket;
@@ -45,7 +45,7 @@ static struct ticket receive(struct pair *pair, char *data, uint32_t micro_batch
     struct error error = { 0 };
     struct ticket ticket;
     assert_good(pair->ends[1]->functions->post_receive(pair->ends[1], 0, data, 8,
-                                                       (struct message_header){ .micro_batch = micro_batch }, &ticket,
+                                                       (struct message_header){ .micro_batch = micro_batch }, NULL, &ticket,
                                                        &error),
                 error);
     return ticket;
@@ -268,8 +268,10 @@ static void a_rank_that_fails_ends_all_with_the_first_error(void **state)
     error_set_kind(&first, ERROR_INPUT, "rank 0: no data");
     error_set(&second, "rank 1: also no data");
     struct ticket in = receive(&pair, there, 0);
+    assert_good(pair.ends[1]->functions->check(pair.ends[1], &seen), seen);
     pair.ends[0]->functions->abandon(pair.ends[0], &first);
     pair.ends[1]->functions->abandon(pair.ends[1], &second);
+    assert_false(pair.ends[0]->functions->check(pair.ends[0], &(struct error){ 0 }));
     assert_false(pair.ends[1]->functions->test(pair.ends[1], &in, &seen));
     assert_error(seen, "rank 0: no data");
     assert_int_equal(seen.kind, ERROR_INPUT);
@@ -316,7 +318,7 @@ static bool run_member(struct member *member)
     struct ticket sends[2] = { { 0 }, { 0 } }, receive_ticket;
     for (uint32_t round = 0; round < ROUNDS; round++) {
         const struct message_header header = { .micro_batch = round };
-        if (!transport->functions->post_receive(transport, before, in, sizeof in, header, &receive_ticket,
+        if (!transport->functions->post_receive(transport, before, in, sizeof in, header, NULL, &receive_ticket,
                                                 &member->error)
             || !finish(transport, &sends[round % 2], &member->error))
             return false;
@@ -324,7 +326,7 @@ static bool run_member(struct member *member)
             out[round % 2][i] = word(rank, round, i);
         for (uint64_t yields = random_below(&member->seed, 4); yields > 0; yields--)
             sched_yield();
-        if (!transport->functions->post_send(transport, rank, out[round % 2], sizeof out[0], header,
+        if (!transport->functions->post_send(transport, rank, out[round % 2], sizeof out[0], header, NULL,
                                              &sends[round % 2], &member->error)
             || !finish(transport, &receive_ticket, &member->error))
             return false;
@@ -422,7 +424,7 @@ static bool add_once(struct adder *adder, uint64_t update)
     for (uint64_t yields = random_below(&adder->seed, 4); yields > 0; yields--)
         sched_yield();
     return adder->transport->functions->post_reduction(adder->transport, &reduction,
-                                                       (struct message_header){ .version = update }, &ticket,
+                                                       (struct message_header){ .version = update }, NULL, &ticket,
                                                        &adder->error)
         && finish(adder->transport, &ticket, &adder->error);
 }
@@ -485,7 +487,7 @@ static struct ticket post_part(struct trio *trio, uint32_t rank, float *gradient
     struct transport *transport = threads_transport(trio->threads, rank);
     const struct reduction reduction = { .gradients = gradients, .count = 4 };
     const struct message_header header = { .version = update };
-    assert_good(transport->functions->post_reduction(transport, &reduction, header, &ticket, &error), error);
+    assert_good(transport->functions->post_reduction(transport, &reduction, header, NULL, &ticket, &error), error);
     return ticket;
 }
 
