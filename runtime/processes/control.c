@@ -1,0 +1,503 @@
+#include "runtime/processes/control.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/number.h"
+#include "runtime/processes/meeting.h"
+
+enum { BEAT_MS = 500 };
+static const uint64_t usual_deadline_ns = 300u * (uint64_t)1000000000, usual_silence_ns = 30u * (uint64_t)1000000000;
+static const uint64_t most_bytes = (uint64_t)1 << 40;  // of a frame: what is longer was never sent by us
+
+// An exchange on its way. Rank 0 collects what is brought, the others wait for all of it.
+struct exchange {
+    uint64_t number;       // of the next, or the one at hand
+    uint64_t bytes;        // of one rank
+    unsigned char *all;    // NULL until something is there
+    bool *brought;         // rank 0: who has
+    uint32_t count;        // of them
+    bool is_complete;      // elsewhere: `all`, as far as this rank is to have it, is there
+};
+
+struct control {
+    struct launch launch;
+    struct control_settings settings;
+    struct peer *peers;  // by rank; rank 0 has all others, the others have rank 0
+    pthread_t thread;
+    bool has_thread;
+    int wake;  // an eventfd: the thread is to end
+
+    pthread_mutex_t sending;  // around every write to a socket, so that frames stay whole
+    pthread_mutex_t lock;     // guards what follows
+    pthread_cond_t changed;
+    struct exchange exchange;
+    struct error failure;
+    _Atomic bool has_failed;
+    _Atomic uint64_t *lines;  // by rank
+};
+
+static bool is_first(const struct control *control)
+{
+    return control->launch.rank == 0;
+}
+
+static void send_to(struct control *control, uint32_t rank, struct frame frame, const void *data)
+{
+    frame.from = control->launch.rank;
+    pthread_mutex_lock(&control->sending);
+    if (control->peers[rank].socket >= 0)
+        frame_write(control->peers[rank].socket, frame, data);  // a broken connection is found by who reads it
+    pthread_mutex_unlock(&control->sending);
+}
+
+// From rank 0 to everybody but one (rank 0 itself: nobody is left out).
+static void send_to_all_but(struct control *control, uint32_t but, struct frame frame, const void *data)
+{
+    for (uint32_t rank = 1; is_first(control) && rank < control->launch.ranks; rank++)
+        if (rank != but)
+            send_to(control, rank, frame, data);
+}
+
+// --- failures ---------------------------------------------------------------------------
+
+// The first stays. It goes on to everybody who has not told us himself.
+static void fail(struct control *control, uint32_t told_by, const struct error *reason)
+{
+    pthread_mutex_lock(&control->lock);
+    const bool is_news = control->failure.kind == ERROR_NONE;
+    if (is_news)
+        control->failure = *reason;
+    atomic_store(&control->has_failed, true);
+    pthread_cond_broadcast(&control->changed);
+    pthread_mutex_unlock(&control->lock);
+    const struct frame frame = { .kind = FRAME_FAIL, .bytes = sizeof *reason };
+    if (is_news && is_first(control))
+        send_to_all_but(control, told_by, frame, reason);
+    else if (is_news && told_by == control->launch.rank)
+        send_to(control, 0, frame, reason);
+}
+
+static void fail_of_peer(struct control *control, uint32_t rank, const char *how)
+{
+    const struct peer *peer = &control->peers[rank];
+    struct error reason = { 0 };
+    error_set_kind(&reason, ERROR_MACHINE, "rank %u (process %u on %s) %s", rank, peer->process, peer->host, how);
+    fail(control, rank, &reason);
+}
+
+bool control_is_well(struct control *control, struct error *error)
+{
+    if (!atomic_load(&control->has_failed))
+        return true;
+    pthread_mutex_lock(&control->lock);
+    const struct error failure = control->failure;
+    pthread_mutex_unlock(&control->lock);
+    return error_set_kind(error, failure.kind, "%s", failure.text);
+}
+
+void control_abandon(struct control *control, const struct error *reason)
+{
+    fail(control, control->launch.rank, reason);
+}
+
+// --- lines ------------------------------------------------------------------------------
+
+void control_tell_line(struct control *control, uint64_t line)
+{
+    atomic_store(&control->lines[control->launch.rank], line);
+}
+
+void control_lines(struct control *control, uint64_t *lines)
+{
+    for (uint32_t rank = 0; rank < control->launch.ranks; rank++)
+        lines[rank] = atomic_load(&control->lines[rank]);
+}
+
+static void beat(struct control *control)
+{
+    if (!is_first(control)) {
+        const uint64_t line = atomic_load(&control->lines[control->launch.rank]);
+        send_to(control, 0, (struct frame){ .kind = FRAME_LINE, .bytes = sizeof line }, &line);
+        return;
+    }
+    const uint64_t bytes = control->launch.ranks * sizeof(uint64_t);
+    uint64_t *lines = malloc(bytes);
+    if (!lines)
+        return;  // the next beat may have memory
+    control_lines(control, lines);
+    send_to_all_but(control, 0, (struct frame){ .kind = FRAME_LINES, .bytes = bytes }, lines);
+    free(lines);
+}
+
+static bool take_lines(struct control *control, const struct frame *frame, const void *data)
+{
+    const uint64_t *lines = data;
+    const uint32_t ranks = control->launch.ranks, own = control->launch.rank;
+    if (frame->kind == FRAME_LINE && frame->bytes == sizeof *lines)
+        atomic_store(&control->lines[frame->from], *lines);
+    else if (frame->kind == FRAME_LINES && frame->bytes == ranks * sizeof *lines)
+        for (uint32_t rank = 0; rank < ranks; rank++)
+            atomic_store(&control->lines[rank], rank == own ? atomic_load(&control->lines[rank]) : lines[rank]);
+    else
+        return false;
+    return true;
+}
+
+// --- exchanges ----------------------------------------------------------------------------
+
+// What a rank brings, on rank 0, under the lock. False where ranks are not at the same exchange.
+static bool bring(struct control *control, uint32_t rank, uint64_t number, const void *own, uint64_t bytes)
+{
+    struct exchange *exchange = &control->exchange;
+    if (!exchange->all) {
+        exchange->all = malloc(control->launch.ranks * bytes + 1);
+        exchange->bytes = bytes;
+    }
+    if (!exchange->all || number != exchange->number || bytes != exchange->bytes || exchange->brought[rank])
+        return false;
+    if (bytes > 0)
+        memcpy(exchange->all + rank * bytes, own, bytes);
+    exchange->brought[rank] = true;
+    exchange->count++;
+    pthread_cond_broadcast(&control->changed);
+    return true;
+}
+
+// The one at hand is over.
+static void next_exchange(struct control *control)
+{
+    struct exchange *exchange = &control->exchange;
+    free(exchange->all);
+    if (exchange->brought)
+        memset(exchange->brought, 0, control->launch.ranks * sizeof *exchange->brought);
+    *exchange = (struct exchange){ .number = exchange->number + 1, .brought = exchange->brought };
+}
+
+static bool is_over(const struct control *control)
+{
+    return is_first(control) ? control->exchange.count == control->launch.ranks : control->exchange.is_complete;
+}
+
+static bool nobody_brought(const struct control *control, struct error *error)
+{
+    uint32_t missing = 0;
+    while (is_first(control) && missing + 1 < control->launch.ranks && control->exchange.brought[missing])
+        missing++;
+    char limit[NUMBER_SIZE];
+    return error_set_kind(error, ERROR_MACHINE, "rank %u: rank %u has not come to where all ranks meet within %s",
+                          control->launch.rank, missing, time_format(control->settings.deadline_ns, limit));
+}
+
+// Who has said goodbye brings nothing any more.
+static bool somebody_left(const struct control *control, struct error *error)
+{
+    for (uint32_t rank = 0; rank < control->launch.ranks; rank++)
+        if (control->peers[rank].left && !(is_first(control) && control->exchange.brought[rank]))
+            return error_set_kind(error, ERROR_MACHINE, "rank %u: rank %u has ended, and all ranks were to meet",
+                                  control->launch.rank, rank);
+    return true;
+}
+
+// Until the exchange is over, under the lock.
+static bool await_exchange(struct control *control, struct error *error)
+{
+    const uint64_t deadline_ns = add_clamped(clock_now_ns(), control->settings.deadline_ns);
+    const struct timespec until = { .tv_sec = (time_t)(deadline_ns / 1000000000),
+                                    .tv_nsec = (long)(deadline_ns % 1000000000) };
+    while (!is_over(control) && control->failure.kind == ERROR_NONE) {
+        if (!somebody_left(control, error))
+            return false;
+        pthread_cond_timedwait(&control->changed, &control->lock, &until);
+        if (!is_over(control) && clock_now_ns() >= deadline_ns)
+            return nobody_brought(control, error);
+    }
+    return is_over(control) || error_set_kind(error, control->failure.kind, "%s", control->failure.text);
+}
+
+static bool exchange_on_first(struct control *control, const void *own, uint64_t bytes, bool for_all, void *all,
+                              struct error *error)
+{
+    const uint64_t whole = control->launch.ranks * bytes;
+    pthread_mutex_lock(&control->lock);
+    const uint64_t number = control->exchange.number;
+    bool good = bring(control, 0, number, own, bytes)
+             || error_set_kind(error, ERROR_MACHINE, "rank 0 brings %llu bytes to where all ranks meet, and others bring "
+                               "another number", (unsigned long long)bytes);
+    good = good && await_exchange(control, error);
+    if (good && whole > 0)
+        memcpy(all, control->exchange.all, whole);
+    if (good)
+        next_exchange(control);
+    pthread_mutex_unlock(&control->lock);
+    if (good)
+        send_to_all_but(control, 0, (struct frame){ .kind = FRAME_ALL, .number = number,
+                                                    .bytes = for_all ? whole : 0 }, all);
+    return good;
+}
+
+static bool exchange_elsewhere(struct control *control, const void *own, uint64_t bytes, bool for_all, void *all,
+                               struct error *error)
+{
+    const uint64_t whole = for_all ? control->launch.ranks * bytes : 0;
+    send_to(control, 0, (struct frame){ .kind = FRAME_BRING, .number = control->exchange.number, .bytes = bytes },
+            own);
+    pthread_mutex_lock(&control->lock);
+    bool good = await_exchange(control, error);
+    if (good && control->exchange.bytes != whole)
+        good = error_set_kind(error, ERROR_MACHINE, "rank %u expects %llu bytes where all ranks meet, and gets %llu",
+                              control->launch.rank, (unsigned long long)whole,
+                              (unsigned long long)control->exchange.bytes);
+    if (good && whole > 0)
+        memcpy(all, control->exchange.all, whole);
+    if (good)
+        next_exchange(control);
+    pthread_mutex_unlock(&control->lock);
+    return good;
+}
+
+static bool exchange(struct control *control, const void *own, uint64_t bytes, bool for_all, void *all,
+                     struct error *error)
+{
+    return is_first(control) ? exchange_on_first(control, own, bytes, for_all, all, error)
+                             : exchange_elsewhere(control, own, bytes, for_all, all, error);
+}
+
+bool control_exchange(struct control *control, const void *own, uint64_t bytes, void *all, struct error *error)
+{
+    return exchange(control, own, bytes, true, all, error);
+}
+
+bool control_gather(struct control *control, const void *own, uint64_t bytes, void *all, struct error *error)
+{
+    return exchange(control, own, bytes, false, all, error);
+}
+
+static bool take_brought(struct control *control, const struct frame *frame, const void *data)
+{
+    pthread_mutex_lock(&control->lock);
+    const bool good = is_first(control) && bring(control, frame->from, frame->number, data, frame->bytes);
+    pthread_mutex_unlock(&control->lock);
+    return good;
+}
+
+// Takes the data.
+static bool take_all(struct control *control, const struct frame *frame, unsigned char *data)
+{
+    pthread_mutex_lock(&control->lock);
+    const bool good = frame->number == control->exchange.number && !control->exchange.is_complete;
+    if (good) {
+        control->exchange.all = data;
+        control->exchange.bytes = frame->bytes;
+        control->exchange.is_complete = true;
+        pthread_cond_broadcast(&control->changed);
+    }
+    pthread_mutex_unlock(&control->lock);
+    return good;
+}
+
+// --- the thread -----------------------------------------------------------------------------
+
+static bool take_failure(struct control *control, const struct frame *frame, const void *data)
+{
+    struct error reason;
+    if (frame->bytes != sizeof reason)
+        return false;
+    memcpy(&reason, data, sizeof reason);
+    reason.text[sizeof reason.text - 1] = '\0';
+    fail(control, frame->from, &reason);
+    return true;
+}
+
+// False where it is no message of ours.
+static bool take_frame(struct control *control, const struct frame *frame, unsigned char **data)
+{
+    switch (frame->kind) {
+    case FRAME_BRING:
+        return take_brought(control, frame, *data);
+    case FRAME_ALL:
+        if (!take_all(control, frame, *data))
+            return false;
+        *data = NULL;  // the exchange's
+        return true;
+    case FRAME_LINE:
+    case FRAME_LINES:
+        return take_lines(control, frame, *data);
+    case FRAME_FAIL:
+        return take_failure(control, frame, *data);
+    case FRAME_GOODBYE:
+        pthread_mutex_lock(&control->lock);
+        control->peers[frame->from].left = true;
+        pthread_cond_broadcast(&control->changed);
+        pthread_mutex_unlock(&control->lock);
+        return true;
+    default:
+        return false;
+    }
+}
+
+// Something is to be read from a rank.
+static void listen_to(struct control *control, uint32_t rank)
+{
+    struct peer *peer = &control->peers[rank];
+    struct frame frame;
+    unsigned char *data = NULL;
+    bool good = socket_read(peer->socket, &frame, sizeof frame);
+    const bool is_open = good;
+    good = good && frame.from == rank && frame.bytes <= most_bytes && (data = malloc(frame.bytes + 1))
+        && socket_read(peer->socket, data, frame.bytes) && take_frame(control, &frame, &data);
+    free(data);
+    peer->heard_ns = clock_now_ns();
+    if (good && !peer->left)
+        return;
+    if (!peer->left)
+        fail_of_peer(control, rank, is_open ? "sent what nobody understands: its connection is lost"
+                                            : "ended without a word: it was killed, or it crashed");
+    pthread_mutex_lock(&control->sending);
+    close(peer->socket);
+    peer->socket = -1;
+    pthread_mutex_unlock(&control->sending);
+}
+
+// A rank that was stopped keeps its connection, and says nothing.
+static void judge_silence(struct control *control)
+{
+    const uint64_t now = clock_now_ns();
+    for (uint32_t rank = 0; rank < control->launch.ranks; rank++) {
+        const struct peer *peer = &control->peers[rank];
+        if (peer->socket >= 0 && now - peer->heard_ns > control->settings.silence_ns
+            && !atomic_load(&control->has_failed)) {
+            char how[100], limit[NUMBER_SIZE];
+            snprintf(how, sizeof how, "has said nothing for %s: it was stopped, or its machine is gone",
+                     time_format(control->settings.silence_ns, limit));
+            fail_of_peer(control, rank, how);
+        }
+    }
+}
+
+static void *watch(void *argument)
+{
+    struct control *control = argument;
+    const uint32_t ranks = control->launch.ranks;
+    struct pollfd *watched = calloc(ranks + 1u, sizeof *watched);
+    uint64_t last_beat_ns = 0;
+    struct error no_memory = { 0 };
+    if (!watched) {
+        error_no_memory(&no_memory, "watching other ranks");
+        fail(control, control->launch.rank, &no_memory);
+        return NULL;
+    }
+    for (;;) {
+        for (uint32_t rank = 0; rank < ranks; rank++)
+            watched[rank] = (struct pollfd){ .fd = control->peers[rank].socket, .events = POLLIN };
+        watched[ranks] = (struct pollfd){ .fd = control->wake, .events = POLLIN };
+        poll(watched, ranks + 1, BEAT_MS);
+        if (watched[ranks].revents)
+            break;
+        for (uint32_t rank = 0; rank < ranks; rank++)
+            if (watched[rank].revents)
+                listen_to(control, rank);
+        if (clock_now_ns() - last_beat_ns >= BEAT_MS * (uint64_t)1000000) {
+            judge_silence(control);
+            beat(control);
+            last_beat_ns = clock_now_ns();
+        }
+    }
+    free(watched);
+    return NULL;
+}
+
+// --- making and freeing ------------------------------------------------------------------------
+
+static bool open_locks(struct control *control)
+{
+    pthread_condattr_t monotonic;
+    pthread_mutex_init(&control->sending, NULL);
+    pthread_mutex_init(&control->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&control->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    control->wake = eventfd(0, EFD_CLOEXEC);
+    return control->wake >= 0;
+}
+
+static struct control *create(const struct launch *launch, const struct control_settings *settings,
+                              struct error *error)
+{
+    struct control *control = calloc(1, sizeof *control);
+    if (!control) {
+        error_no_memory(error, "the connection between ranks");
+        return NULL;
+    }
+    control->launch = *launch;
+    control->settings = *settings;
+    if (settings->deadline_ns == 0)
+        control->settings.deadline_ns = usual_deadline_ns;
+    if (settings->silence_ns == 0)
+        control->settings.silence_ns = usual_silence_ns;
+    control->peers = calloc(launch->ranks, sizeof *control->peers);
+    control->lines = calloc(launch->ranks, sizeof *control->lines);
+    control->exchange.brought = calloc(launch->ranks, sizeof *control->exchange.brought);
+    for (uint32_t rank = 0; control->peers && rank < launch->ranks; rank++)
+        control->peers[rank].socket = -1;
+    if (!open_locks(control) || !control->peers || !control->lines || !control->exchange.brought) {
+        error_no_memory(error, "the connection between ranks");
+        control_close(control);
+        return NULL;
+    }
+    return control;
+}
+
+struct control *control_open(const struct launch *launch, const struct control_settings *settings,
+                             struct error *error)
+{
+    struct control *control = create(launch, settings, error);
+    if (!control)
+        return NULL;
+    const uint64_t deadline_ns = add_clamped(clock_now_ns(), control->settings.deadline_ns);
+    bool good = meet(launch, settings->digest, deadline_ns, control->peers, error);
+    if (good && launch->ranks > 1) {
+        control->has_thread = pthread_create(&control->thread, NULL, watch, control) == 0;
+        good = control->has_thread
+            || error_set_kind(error, ERROR_MACHINE, "no thread could be started to watch other ranks");
+    }
+    // Rank 0 turns nobody away any more when all have come; until then it may.
+    if (!good || !control_exchange(control, NULL, 0, NULL, error)) {
+        control_close(control);
+        return NULL;
+    }
+    return control;
+}
+
+void control_close(struct control *control)
+{
+    if (!control)
+        return;
+    const uint64_t one = 1;
+    const struct frame goodbye = { .kind = FRAME_GOODBYE };
+    for (uint32_t rank = 0; control->peers && rank < control->launch.ranks; rank++)
+        send_to(control, rank, goodbye, NULL);
+    if (control->has_thread && write(control->wake, &one, sizeof one) == (ssize_t)sizeof one)
+        pthread_join(control->thread, NULL);
+    for (uint32_t rank = 0; control->peers && rank < control->launch.ranks; rank++)
+        if (control->peers[rank].socket >= 0)
+            close(control->peers[rank].socket);
+    if (control->wake >= 0)
+        close(control->wake);
+    pthread_cond_destroy(&control->changed);
+    pthread_mutex_destroy(&control->lock);
+    pthread_mutex_destroy(&control->sending);
+    free(control->exchange.all);
+    free(control->exchange.brought);
+    free((void *)control->lines);
+    free(control->peers);
+    free(control);
+}

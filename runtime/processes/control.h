@@ -1,0 +1,52 @@
+// The wire between the processes of a run: small, slow, and always there.
+//
+//     rank 1 ---+
+//     rank 2 ---+--- rank 0        a TCP connection each, watched by a thread of its own
+//     rank 3 ---+
+//
+// What moves tensors (NCCL) can neither bring processes together, nor tell that one of
+// them was killed, nor say who waits for whom. This can: it exchanges what everybody
+// has to know at the start, it passes a failure on to all ranks at once, and each rank
+// tells twice a second what it is doing (a line of whereabouts.h). A process that is
+// killed is noticed by its connection, in milliseconds; one that is stopped, or whose
+// machine is gone, by its silence.
+//
+// Messages are a frame of 24 bytes and what it says; both ends are the same program on
+// like machines, which the greeting makes sure of.
+#ifndef RUNTIME_PROCESSES_CONTROL_H
+#define RUNTIME_PROCESSES_CONTROL_H
+
+#include "runtime/processes/launched.h"
+
+struct control;
+
+struct control_settings {
+    uint64_t deadline_ns;  // of meeting, and of one exchange; 0: five minutes
+    uint64_t silence_ns;   // after which a rank is taken for dead; 0: half a minute
+    uint64_t digest;       // of all that the processes must agree on; a rank with another is refused
+};
+
+// Returns when all ranks have met, or with the reason: who has not come, or who came
+// with another plan. A single process meets nobody, and every call below is at once done.
+struct control *control_open(const struct launch *launch, const struct control_settings *settings,
+                             struct error *error);
+// Says goodbye, so that the others do not take this end for a crash.
+void control_close(struct control *control);
+
+// Each rank brings `bytes`; each gets all of them by rank. All ranks call it, in the
+// same order of calls, with the same number of bytes.
+bool control_exchange(struct control *control, const void *own, uint64_t bytes, void *all, struct error *error);
+// The same, but only rank 0 gets them; `all` may be NULL elsewhere.
+bool control_gather(struct control *control, const void *own, uint64_t bytes, void *all, struct error *error);
+
+// Whether some rank has failed, this one included: false, with the first failure that
+// was heard of. Never blocks.
+bool control_is_well(struct control *control, struct error *error);
+// Tells all ranks that this one has failed.
+void control_abandon(struct control *control, const struct error *reason);
+
+// What this rank is doing now, and what the others said last, by rank (as old as a second).
+void control_tell_line(struct control *control, uint64_t line);
+void control_lines(struct control *control, uint64_t *lines);
+
+#endif

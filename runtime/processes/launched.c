@@ -1,0 +1,138 @@
+#include "runtime/processes/launched.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+
+// What launchers call things; first who asks to be asked first.
+static const struct launcher {
+    const char *name;
+    const char *rank, *ranks, *local_rank, *local_ranks;
+} launchers[] = {
+    { "WEIR_RANK", "WEIR_RANK", "WEIR_RANKS", "WEIR_LOCAL_RANK", "WEIR_LOCAL_RANKS" },
+    { "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" },
+    { "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+      "OMPI_COMM_WORLD_LOCAL_SIZE" },
+    { "MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS" },
+    { "Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE" },
+};
+
+enum { MOST_PROCESSES = 1 << 20 };
+
+struct asked {
+    launch_lookup *lookup;
+    void *self;
+};
+
+// A variable's text, NULL where it is unset or empty.
+static const char *ask(const struct asked *asked, const char *name)
+{
+    const char *text = asked->lookup(asked->self, name);
+    return text && text[0] ? text : NULL;
+}
+
+// A number from `least` on; `usual` where nobody says it.
+static bool ask_count(const struct asked *asked, const char *name, uint64_t least, uint64_t most, uint32_t usual,
+                      uint32_t *count, struct error *error)
+{
+    const char *text = ask(asked, name);
+    uint64_t number = usual;
+    if (text && !count_parse(text, name, least, most, &number, error))
+        return false;
+    *count = (uint32_t)number;
+    return true;
+}
+
+static bool ask_ranks(const struct asked *asked, const struct launcher *launcher, struct launch *launch,
+                      struct error *error)
+{
+    if (!ask(asked, launcher->ranks))
+        return error_set(error, "%s is set, and %s is not: how many processes there are is missing", launcher->rank,
+                         launcher->ranks);
+    if (!ask_count(asked, launcher->ranks, 1, MOST_PROCESSES, 1, &launch->ranks, error)
+        || !ask_count(asked, launcher->rank, 0, MOST_PROCESSES, 0, &launch->rank, error)
+        || !ask_count(asked, launcher->local_rank, 0, MOST_PROCESSES, launch->rank, &launch->local_rank, error)
+        || !ask_count(asked, launcher->local_ranks, 1, MOST_PROCESSES, launch->ranks, &launch->local_ranks, error))
+        return false;
+    if (launch->rank >= launch->ranks)
+        return error_set(error, "%s=%u is past the last of %s=%u processes (they count from 0)", launcher->rank,
+                         launch->rank, launcher->ranks, launch->ranks);
+    return true;
+}
+
+// --- where rank 0 is -----------------------------------------------------------------
+
+// The first machine of Slurm's list: "node[03-07,9],other" is node03.
+static bool first_node(const char *list, char *name, size_t size)
+{
+    const size_t stem = strcspn(list, "[,");
+    const size_t number = list[stem] == '[' ? strcspn(list + stem + 1, "-,]") : 0;
+    const char *behind = list[stem] == '[' ? strchr(list + stem, ']') : NULL;
+    const size_t end = behind ? strcspn(behind + 1, ",") : 0;  // "rack[1-2]-node": what follows the bracket
+    if (stem + number + end >= size || stem + number == 0 || (list[stem] == '[' && !behind))
+        return false;
+    snprintf(name, size, "%.*s%.*s%.*s", (int)stem, list, (int)number, list + stem + 1, (int)end,
+             behind ? behind + 1 : "");
+    return true;
+}
+
+static bool ask_text(const struct asked *asked, const char *name, char text[LAUNCH_PLACE_SIZE], struct error *error)
+{
+    const char *given = ask(asked, name);
+    if (given && strlen(given) >= LAUNCH_PLACE_SIZE)
+        return error_set(error, "%s has %zu characters; at most %d are read", name, strlen(given),
+                         LAUNCH_PLACE_SIZE - 1);
+    if (given)
+        strcpy(text, given);
+    return true;
+}
+
+static bool ask_place(const struct asked *asked, struct launch *launch, struct error *error)
+{
+    uint32_t port;
+    if (!ask_text(asked, "WEIR_RENDEZVOUS", launch->file, error)
+        || !ask_text(asked, "MASTER_ADDR", launch->address, error)
+        || !ask_count(asked, "MASTER_PORT", 1, UINT16_MAX, LAUNCH_USUAL_PORT, &port, error))
+        return false;
+    launch->port = (uint16_t)port;
+    if (launch->file[0])
+        launch->address[0] = '\0';
+    if (launch->file[0] || launch->address[0] || launch->ranks == 1)
+        return true;
+    const char *nodes = ask(asked, "SLURM_STEP_NODELIST");
+    if (nodes && strcmp(launch->by, "Slurm") == 0)
+        return first_node(nodes, launch->address, sizeof launch->address)
+            || error_set(error, "SLURM_STEP_NODELIST=\"%.100s\" does not begin with the name of a machine; say where "
+                         "rank 0 is with MASTER_ADDR", nodes);
+    if (launch->local_ranks < launch->ranks)
+        return error_set(error, "%s started processes on several machines, and nobody says where rank 0 is: set "
+                         "MASTER_ADDR to its machine, or WEIR_RENDEZVOUS to a file that all machines see", launch->by);
+    strcpy(launch->address, "127.0.0.1");
+    return true;
+}
+
+bool launch_read(struct launch *launch, launch_lookup *lookup, void *self, struct error *error)
+{
+    const struct asked asked = { lookup, self };
+    *launch = (struct launch){ .ranks = 1, .local_ranks = 1 };
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
+        if (!ask(&asked, launchers[i].rank))
+            continue;
+        launch->by = launchers[i].name;
+        return ask_ranks(&asked, &launchers[i], launch, error) && ask_place(&asked, launch, error);
+    }
+    return true;
+}
+
+static const char *environment(void *self, const char *name)
+{
+    (void)self;
+    return getenv(name);
+}
+
+bool launch_from_environment(struct launch *launch, struct error *error)
+{
+    return launch_read(launch, environment, NULL, error);
+}

@@ -1,0 +1,40 @@
+// Which of the processes that were started together this one is, as the launcher
+// that started it has left it in the environment:
+//
+//     torchrun    RANK  WORLD_SIZE  LOCAL_RANK  MASTER_ADDR  MASTER_PORT
+//     mpirun      OMPI_COMM_WORLD_RANK ..  (Open MPI), PMI_RANK PMI_SIZE MPI_LOCALRANKID (MPICH)
+//     srun        SLURM_PROCID  SLURM_NTASKS  SLURM_LOCALID, rank 0 on the first node of SLURM_STEP_NODELIST
+//
+// The first that speaks is taken whole; WEIR_RANK and the like, before all of them,
+// serve launchers of one's own. Where rank 0 can be met is MASTER_ADDR and MASTER_PORT
+// whoever has started us, or a file that WEIR_RENDEZVOUS names, in which rank 0 says
+// where it listens (on a file system that all of them see).
+#ifndef RUNTIME_PROCESSES_LAUNCHED_H
+#define RUNTIME_PROCESSES_LAUNCHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+enum { LAUNCH_PLACE_SIZE = 256, LAUNCH_USUAL_PORT = 29400 };
+
+struct launch {
+    const char *by;  // "torchrun", "Open MPI", "MPICH", "Slurm", "WEIR_RANK"; NULL: nobody, one process alone
+    uint32_t rank, ranks;
+    uint32_t local_rank, local_ranks;     // on this machine
+    char address[LAUNCH_PLACE_SIZE];      // of rank 0; "" where `file` is given
+    uint16_t port;
+    char file[LAUNCH_PLACE_SIZE];         // rank 0 writes where it listens into it; "": none
+};
+
+// getenv() or a test's own.
+typedef const char *launch_lookup(void *self, const char *name);
+
+// Refuses what contradicts itself: a rank past the end, a count without a rank.
+bool launch_read(struct launch *launch, launch_lookup *lookup, void *self, struct error *error);
+
+// The same from the environment of this process.
+bool launch_from_environment(struct launch *launch, struct error *error);
+
+#endif

@@ -1,0 +1,395 @@
+// Processes are real here: each rank is a fork() of the test, which says by its exit
+// whether what it saw is right.
+#include "runtime/processes/control.h"
+
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "tests/test.h"
+
+enum { MOST_RANKS = 6 };
+static const uint64_t second_ns = 1000000000;
+
+// What a rank does once it has met the others (or has not); its exit status.
+typedef int rank_function(struct control *control, uint32_t rank, const struct error *error);
+
+struct world {
+    uint32_t ranks;
+    struct launch launch;  // of all, but for the rank
+    struct control_settings settings;
+    uint64_t digest_of_last;  // 0: the same
+    rank_function *does;
+    pid_t children[MOST_RANKS];
+};
+
+static struct world world_of(uint32_t ranks, rank_function *does)
+{
+    static unsigned count;
+    struct world world = { .ranks = ranks, .does = does, .settings = { .deadline_ns = 60 * second_ns, .digest = 7 } };
+    world.launch = (struct launch){ .by = "a test", .ranks = ranks, .local_ranks = ranks };
+    snprintf(world.launch.file, sizeof world.launch.file, "%s/weir-control-%d-%u",
+             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid(), count++);
+    return world;
+}
+
+static void be_rank(const struct world *world, uint32_t rank)
+{
+    struct error error = { 0 };
+    struct launch launch = world->launch;
+    struct control_settings settings = world->settings;
+    launch.rank = launch.local_rank = rank;
+    if (rank + 1 == world->ranks && world->digest_of_last)
+        settings.digest = world->digest_of_last;
+    struct control *control = control_open(&launch, &settings, &error);
+    const int status = world->does(control, rank, &error);
+    control_close(control);
+    fflush(NULL);
+    _exit(status);
+}
+
+static void start(struct world *world, uint32_t rank)
+{
+    fflush(NULL);
+    world->children[rank] = fork();
+    assert_true(world->children[rank] >= 0);
+    if (world->children[rank] == 0)
+        be_rank(world, rank);
+}
+
+static void start_all(struct world *world)
+{
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        start(world, rank);
+}
+
+// All but `dead` end well.
+static void end_all(struct world *world, uint32_t dead)
+{
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        int status;
+        assert_int_equal(waitpid(world->children[rank], &status, 0), world->children[rank]);
+        if (rank != dead && !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
+            fail_msg("rank %u ended with status %x", rank, (unsigned)status);
+    }
+}
+#define NOBODY MOST_RANKS
+
+// For the processes: says what is wrong, and ends with 1.
+#define EXPECT(condition)                                                          \
+    do {                                                                           \
+        if (!(condition)) {                                                        \
+            fprintf(stderr, "rank %u: %s is not so: %s\n", rank, #condition, error->text); \
+            return 1;                                                              \
+        }                                                                          \
+    } while (0)
+
+// --- meeting and exchanging -----------------------------------------------------------
+
+static int exchanges(struct control *control, uint32_t rank, const struct error *met)
+{
+    struct error own_error = { 0 }, *error = &own_error;
+    EXPECT(control && met->kind == ERROR_NONE);
+    for (uint64_t round = 0; round < 50; round++) {
+        uint64_t brought[3] = { rank, round, rank * round }, all[MOST_RANKS][3];
+        const bool to_all = round % 3 != 0;
+        memset(all, 0xff, sizeof all);
+        EXPECT(to_all ? control_exchange(control, brought, sizeof brought, all, error)
+                      : control_gather(control, brought, sizeof brought, rank == 0 ? all : NULL, error));
+        for (uint64_t other = 0; (to_all || rank == 0) && other < 4; other++)
+            EXPECT(all[other][0] == other && all[other][1] == round && all[other][2] == other * round);
+    }
+    EXPECT(control_exchange(control, NULL, 0, NULL, error) && control_is_well(control, error));
+    return 0;
+}
+
+static void everybody_gets_what_everybody_brings(void **state)
+{
+    (void)state;
+    struct world world = world_of(4, exchanges);
+    start_all(&world);
+    end_all(&world, NOBODY);
+    assert_int_not_equal(access(world.launch.file, F_OK), 0);  // nobody needs it any more
+}
+
+// A port that is free now.
+static uint16_t free_port(void)
+{
+    struct sockaddr_in place = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof place;
+    const int asking = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(asking, (struct sockaddr *)&place, size), 0);
+    assert_int_equal(getsockname(asking, (struct sockaddr *)&place, &size), 0);
+    close(asking);
+    return ntohs(place.sin_port);
+}
+
+static void they_meet_at_a_port_too_and_a_stranger_is_sent_away(void **state)
+{
+    (void)state;
+    struct world world = world_of(4, exchanges);
+    world.launch.file[0] = '\0';
+    strcpy(world.launch.address, "127.0.0.1");
+    world.launch.port = free_port();
+    start(&world, 0);
+    struct sockaddr_in place = { .sin_family = AF_INET, .sin_port = htons(world.launch.port),
+                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    char hello[400] = "GET / HTTP/1.1\r\n";
+    const int stranger = socket(AF_INET, SOCK_STREAM, 0);
+    while (connect(stranger, (struct sockaddr *)&place, sizeof place) != 0)
+        usleep(1000);
+    assert_int_equal(send(stranger, hello, sizeof hello, 0), (ssize_t)sizeof hello);
+    for (uint32_t rank = 1; rank < 4; rank++)
+        start(&world, rank);
+    assert_true(recv(stranger, hello, sizeof hello, 0) <= 0);
+    close(stranger);
+    end_all(&world, NOBODY);
+}
+
+static int is_alone(struct control *control, uint32_t rank, const struct error *met)
+{
+    struct error own_error = { 0 }, *error = &own_error;
+    uint64_t own = 5, all = 0;
+    EXPECT(control && met->kind == ERROR_NONE && control_exchange(control, &own, sizeof own, &all, error) && all == 5);
+    return 0;
+}
+
+static void one_process_meets_nobody(void **state)
+{
+    (void)state;
+    struct world world = world_of(1, is_alone);
+    start_all(&world);
+    end_all(&world, NOBODY);
+}
+
+static int sees_lines(struct control *control, uint32_t rank, const struct error *met)
+{
+    struct error own_error = { 0 }, *error = &own_error;
+    EXPECT(control && met->kind == ERROR_NONE);
+    control_tell_line(control, 100 + rank);
+    uint64_t lines[3] = { 0 };
+    const uint64_t until = clock_now_ns() + 30 * second_ns;
+    while (clock_now_ns() < until && !(lines[0] == 100 && lines[1] == 101 && lines[2] == 102)) {
+        usleep(10000);
+        control_lines(control, lines);
+    }
+    EXPECT(lines[0] == 100 && lines[1] == 101 && lines[2] == 102);
+    EXPECT(control_exchange(control, NULL, 0, NULL, error));  // nobody leaves before all have seen
+    return 0;
+}
+
+static void everybody_knows_what_everybody_does(void **state)
+{
+    (void)state;
+    struct world world = world_of(3, sees_lines);
+    start_all(&world);
+    end_all(&world, NOBODY);
+}
+
+// --- refusals -----------------------------------------------------------------------------
+
+static int hears_of_another_plan(struct control *control, uint32_t rank, const struct error *error)
+{
+    EXPECT(!control);
+    EXPECT(strcmp(error->text, "rank 2 has another plan, model or seed than rank 0: give all ranks the same") == 0);
+    return 0;
+}
+
+static void another_plan_is_refused_and_all_learn_why(void **state)
+{
+    (void)state;
+    struct world world = world_of(3, hears_of_another_plan);
+    world.digest_of_last = 8;
+    start(&world, 0);
+    start(&world, 1);
+    usleep(300000);  // most likely rank 1 is there by then; it learns why in either case
+    start(&world, 2);
+    for (uint32_t rank = 0; rank < 3; rank += 2) {
+        int status;
+        assert_int_equal(waitpid(world.children[rank], &status, 0), world.children[rank]);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    kill(world.children[1], SIGKILL);  // which may have come late, and waits for a rank 0 that is gone
+    waitpid(world.children[1], NULL, 0);
+}
+
+static int misses_rank_2(struct control *control, uint32_t rank, const struct error *error)
+{
+    EXPECT(!control && error->kind == ERROR_MACHINE);
+    EXPECT(strcmp(error->text, "2 of 3 ranks have come, and rank 2 has not: was it started, and can it reach rank 0?")
+           == 0);
+    return 0;
+}
+
+static void who_does_not_come_is_named(void **state)
+{
+    (void)state;
+    struct world world = world_of(3, misses_rank_2);
+    world.settings.deadline_ns = 2 * second_ns;
+    start(&world, 1);
+    start(&world, 0);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        int status;
+        assert_int_equal(waitpid(world.children[rank], &status, 0), world.children[rank]);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+}
+
+static int finds_no_rank_0(struct control *control, uint32_t rank, const struct error *error)
+{
+    EXPECT(!control && error->kind == ERROR_MACHINE);
+    EXPECT(strcmp(error->text, "rank 1 cannot reach rank 0 (nobody wrote where it listens)") == 0);
+    return 0;
+}
+
+static void a_rank_0_that_is_not_there_is_not_waited_for_forever(void **state)
+{
+    (void)state;
+    struct world world = world_of(2, finds_no_rank_0);
+    world.settings.deadline_ns = second_ns / 2;
+    start(&world, 1);
+    int status;
+    assert_int_equal(waitpid(world.children[1], &status, 0), world.children[1]);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+// --- failures ---------------------------------------------------------------------------
+
+// Until a failure is heard of; the sentence.
+static bool hears(struct control *control, struct error *error)
+{
+    const uint64_t until = clock_now_ns() + 30 * second_ns;
+    while (control_is_well(control, error) && clock_now_ns() < until)
+        usleep(1000);
+    return error->kind != ERROR_NONE;
+}
+
+static int hears_of_the_killed(struct control *control, uint32_t rank, const struct error *met)
+{
+    struct error own_error = { 0 }, *error = &own_error;
+    EXPECT(control && met->kind == ERROR_NONE);
+    if (rank == 2)
+        raise(SIGKILL);
+    EXPECT(hears(control, error) && error->kind == ERROR_MACHINE);
+    EXPECT(strncmp(error->text, "rank 2 (process ", 16) == 0);
+    EXPECT(strstr(error->text, ") ended without a word: it was killed, or it crashed"));
+    EXPECT(!control_exchange(control, NULL, 0, NULL, &(struct error){ 0 }));
+    return 0;
+}
+
+static void all_hear_of_a_rank_that_was_killed(void **state)
+{
+    (void)state;
+    struct world world = world_of(4, hears_of_the_killed);
+    start_all(&world);
+    end_all(&world, 2);
+}
+
+static int hears_that_rank_0_was_killed(struct control *control, uint32_t rank, const struct error *met)
+{
+    struct error own_error = { 0 }, *error = &own_error;
+    EXPECT(control && met->kind == ERROR_NONE);
+    if (rank == 0)
+        raise(SIGKILL);
+    EXPECT(hears(control, error) && strncmp(error->text, "rank 0 (process ", 16) == 0);
+    return 0;
+}
+
+static void all_hear_of_rank_0_too(void **state)
+{
+    (void)state;
+    struct world world = world_of(3, hears_that_rank_0_was_killed);
+    start_all(&world);
+    end_all(&world, 0);
+}
+
+static int hears_of_the_stopped(struct control *control, uint32_t rank, const struct error *met)
+{
+    struct error own_error = { 0 }, *error = &own_error;
+    EXPECT(control && met->kind == ERROR_NONE);
+    if (rank == 1)
+        raise(SIGSTOP);
+    EXPECT(hears(control, error) && strncmp(error->text, "rank 1 (process ", 16) == 0);
+    EXPECT(strstr(error->text, ") has said nothing for 3.00 s: it was stopped, or its machine is gone"));
+    return 0;
+}
+
+static void all_hear_of_a_rank_that_was_stopped(void **state)
+{
+    (void)state;
+    struct world world = world_of(3, hears_of_the_stopped);
+    world.settings.silence_ns = 3 * second_ns;
+    start_all(&world);
+    for (uint32_t rank = 0; rank < 3; rank += 2) {
+        int status;
+        assert_int_equal(waitpid(world.children[rank], &status, 0), world.children[rank]);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    kill(world.children[1], SIGKILL);
+    waitpid(world.children[1], NULL, 0);
+}
+
+static int hears_a_reason(struct control *control, uint32_t rank, const struct error *met)
+{
+    struct error own_error = { 0 }, *error = &own_error, reason = { 0 };
+    EXPECT(control && met->kind == ERROR_NONE);
+    error_set_kind(&reason, ERROR_ANSWER, "rank 1: 1B3: it does not fit");
+    if (rank == 1)
+        control_abandon(control, &reason);
+    EXPECT(hears(control, error) && error->kind == ERROR_ANSWER);
+    EXPECT(strcmp(error->text, "rank 1: 1B3: it does not fit") == 0);
+    usleep(100000);  // a goodbye does not overtake the reason
+    return 0;
+}
+
+static void who_gives_up_tells_all_why(void **state)
+{
+    (void)state;
+    struct world world = world_of(4, hears_a_reason);
+    start_all(&world);
+    end_all(&world, NOBODY);
+}
+
+static int leaves_early(struct control *control, uint32_t rank, const struct error *met)
+{
+    struct error own_error = { 0 }, *error = &own_error;
+    EXPECT(control && met->kind == ERROR_NONE);
+    if (rank == 1)
+        return 0;
+    EXPECT(!control_exchange(control, NULL, 0, NULL, error));
+    EXPECT(strcmp(error->text, rank == 0 ? "rank 0: rank 1 has ended, and all ranks were to meet"
+                                         : "rank 2: rank 0 has ended, and all ranks were to meet") == 0);
+    return 0;
+}
+
+static void who_has_left_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct world world = world_of(3, leaves_early);
+    start_all(&world);
+    end_all(&world, NOBODY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everybody_gets_what_everybody_brings),
+        cmocka_unit_test(they_meet_at_a_port_too_and_a_stranger_is_sent_away),
+        cmocka_unit_test(one_process_meets_nobody),
+        cmocka_unit_test(everybody_knows_what_everybody_does),
+        cmocka_unit_test(another_plan_is_refused_and_all_learn_why),
+        cmocka_unit_test(who_does_not_come_is_named),
+        cmocka_unit_test(a_rank_0_that_is_not_there_is_not_waited_for_forever),
+        cmocka_unit_test(all_hear_of_a_rank_that_was_killed),
+        cmocka_unit_test(all_hear_of_rank_0_too),
+        cmocka_unit_test(all_hear_of_a_rank_that_was_stopped),
+        cmocka_unit_test(who_gives_up_tells_all_why),
+        cmocka_unit_test(who_has_left_is_not_waited_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,114 @@
+#include "runtime/processes/launched.h"
+
+#include <string.h>
+
+#include "tests/test.h"
+
+enum { MOST_SET = 6 };
+
+// An environment, and what is made of it.
+struct row {
+    const char *name;
+    const char *set[MOST_SET];  // "NAME=text"
+    struct launch is;
+    const char *refused;        // the sentence, where it is refused
+};
+
+static const char *look_up(void *self, const char *name)
+{
+    const struct row *row = self;
+    for (size_t i = 0; i < MOST_SET && row->set[i]; i++)
+        if (strncmp(row->set[i], name, strlen(name)) == 0 && row->set[i][strlen(name)] == '=')
+            return row->set[i] + strlen(name) + 1;
+    return NULL;
+}
+
+static struct row rows[] = {
+    { .name = "without a launcher a process is alone", .is = { .ranks = 1, .local_ranks = 1 } },
+    { .name = "torchrun says it all",
+      .set = { "RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=node7",
+               "MASTER_PORT=1234" },
+      .is = { .by = "torchrun", .rank = 5, .ranks = 8, .local_rank = 1, .local_ranks = 4, .address = "node7",
+              .port = 1234 } },
+    { .name = "Open MPI on one machine needs no address",
+      .set = { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=1",
+               "OMPI_COMM_WORLD_LOCAL_SIZE=2" },
+      .is = { .by = "Open MPI", .rank = 1, .ranks = 2, .local_rank = 1, .local_ranks = 2, .address = "127.0.0.1",
+              .port = LAUNCH_USUAL_PORT } },
+    { .name = "Open MPI on several machines needs one",
+      .set = { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_RANK=1",
+               "OMPI_COMM_WORLD_LOCAL_SIZE=2" },
+      .refused = "Open MPI started processes on several machines, and nobody says where rank 0 is: set MASTER_ADDR to "
+                 "its machine, or WEIR_RENDEZVOUS to a file that all machines see" },
+    { .name = "a file serves them too",
+      .set = { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
+               "WEIR_RENDEZVOUS=/shared/run" },
+      .is = { .by = "Open MPI", .rank = 1, .ranks = 4, .local_rank = 1, .local_ranks = 2, .port = LAUNCH_USUAL_PORT,
+              .file = "/shared/run" } },
+    { .name = "MPICH's variables",
+      .set = { "PMI_RANK=0", "PMI_SIZE=3", "MPI_LOCALRANKID=0", "MPI_LOCALNRANKS=3" },
+      .is = { .by = "MPICH", .ranks = 3, .local_ranks = 3, .address = "127.0.0.1", .port = LAUNCH_USUAL_PORT } },
+    { .name = "Slurm's first node has rank 0",
+      .set = { "SLURM_PROCID=9", "SLURM_NTASKS=16", "SLURM_LOCALID=1", "SLURM_STEP_NODELIST=gpu[03-07,9],cpu1" },
+      .is = { .by = "Slurm", .rank = 9, .ranks = 16, .local_rank = 1, .local_ranks = 16, .address = "gpu03",
+              .port = LAUNCH_USUAL_PORT } },
+    { .name = "Slurm's nodes may be named behind the number too",
+      .set = { "SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_NODELIST=rack[2,4]-a,x" },
+      .is = { .by = "Slurm", .ranks = 2, .local_ranks = 2, .address = "rack2-a", .port = LAUNCH_USUAL_PORT } },
+    { .name = "a single node has no brackets",
+      .set = { "SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_NODELIST=one" },
+      .is = { .by = "Slurm", .ranks = 2, .local_ranks = 2, .address = "one", .port = LAUNCH_USUAL_PORT } },
+    { .name = "a list that cannot be read is named",
+      .set = { "SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_NODELIST=rack[2" },
+      .refused = "SLURM_STEP_NODELIST=\"rack[2\" does not begin with the name of a machine; say where rank 0 is with "
+                 "MASTER_ADDR" },
+    { .name = "one's own variables come first",
+      .set = { "WEIR_RANK=2", "WEIR_RANKS=3", "RANK=0", "WORLD_SIZE=1", "WEIR_RENDEZVOUS=here" },
+      .is = { .by = "WEIR_RANK", .rank = 2, .ranks = 3, .local_rank = 2, .local_ranks = 3, .port = LAUNCH_USUAL_PORT,
+              .file = "here" } },
+    { .name = "an empty variable is none",
+      .set = { "RANK=", "PMI_RANK=0", "PMI_SIZE=1" },
+      .is = { .by = "MPICH", .ranks = 1, .local_ranks = 1, .port = LAUNCH_USUAL_PORT } },
+    { .name = "a rank needs a count",
+      .set = { "RANK=0" },
+      .refused = "RANK is set, and WORLD_SIZE is not: how many processes there are is missing" },
+    { .name = "a rank past the end is refused",
+      .set = { "RANK=4", "WORLD_SIZE=4" },
+      .refused = "RANK=4 is past the last of WORLD_SIZE=4 processes (they count from 0)" },
+    { .name = "what is no number is refused",
+      .set = { "RANK=one", "WORLD_SIZE=4" },
+      .refused = "RANK: \"one\" is not a whole number" },
+    { .name = "there is no port 0",
+      .set = { "RANK=0", "WORLD_SIZE=4", "MASTER_PORT=0" },
+      .refused = "MASTER_PORT: 0 is not from 1 to 65535" },
+};
+
+static void is_read(void **state)
+{
+    const struct row *row = *state;
+    struct error error = { 0 };
+    struct launch launch;
+    if (row->refused) {
+        assert_false(launch_read(&launch, look_up, *state, &error));
+        assert_error(error, row->refused);
+        assert_int_equal(error.kind, ERROR_INPUT);
+        return;
+    }
+    assert_good(launch_read(&launch, look_up, *state, &error), error);
+    assert_true(row->is.by ? launch.by && strcmp(launch.by, row->is.by) == 0 : !launch.by);
+    assert_int_equal(launch.rank, row->is.rank);
+    assert_int_equal(launch.ranks, row->is.ranks);
+    assert_int_equal(launch.local_rank, row->is.local_rank);
+    assert_int_equal(launch.local_ranks, row->is.local_ranks);
+    assert_string_equal(launch.address, row->is.address);
+    assert_int_equal(launch.port, row->is.port);
+    assert_string_equal(launch.file, row->is.file);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[sizeof rows / sizeof rows[0]];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        tests[i] = (struct CMUnitTest)TEST_ROW(is_read, &rows[i]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
