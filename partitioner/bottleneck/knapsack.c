@@ -15,6 +15,7 @@ struct step {
     uint32_t place;     // as listed: an item's steps follow one another
     uint64_t bytes;     // more
     double saved;       // less cost
+    double ratio;       // saved per byte
 };
 
 // A choice for the items so far: undominated by bytes and cost.
@@ -131,21 +132,24 @@ static uint32_t list_steps(const struct knapsack *knapsack, uint32_t item)
     }
     for (uint32_t k = 1; k < kept; k++) {
         const struct knapsack_option *a = &options[order[k - 1]], *b = &options[order[k]];
+        const uint64_t bytes = b->bytes - a->bytes;
+        const double saved = a->cost - b->cost;
         room->steps[room->step_count] = (struct step){ item, order[k - 1], order[k], (uint32_t)room->step_count,
-                                                       b->bytes - a->bytes, a->cost - b->cost };
+                                                       bytes, saved, saved / (double)bytes };
         room->step_count++;
     }
     return order[0];
 }
 
-// What saves most per byte first; of equal ones as they were listed.
+// What saves most per byte first; of equal ones as they were listed, which is an item's own order.
+static bool is_sooner(const struct step *a, const struct step *b)
+{
+    return a->ratio != b->ratio ? a->ratio > b->ratio : a->place < b->place;
+}
+
 static int compare_steps(const void *a, const void *b)
 {
-    const struct step *left = a, *right = b;
-    const double l = left->saved * (double)right->bytes, r = right->saved * (double)left->bytes;
-    if (l != r)
-        return l > r ? -1 : 1;
-    return (left->place > right->place) - (left->place < right->place);
+    return is_sooner(b, a) - is_sooner(a, b);
 }
 
 // Takes the steps in order while they fit. The first that does not is taken in part, for
@@ -161,7 +165,7 @@ static void take_steps(struct knapsack *knapsack, uint64_t bytes, double cost)
         const struct step *step = &room->steps[s];
         if (!is_full && step->bytes > left) {
             is_full = true;
-            room->price = step->saved / (double)step->bytes;
+            room->price = step->ratio;
             room->bound -= room->price * (double)left;
         }
         if (!is_full)
@@ -174,34 +178,92 @@ static void take_steps(struct knapsack *knapsack, uint64_t bytes, double cost)
     }
 }
 
+// Every item in its option of fewest bytes, and the steps from there. False where that does not fit.
+static bool begin_small(struct knapsack *knapsack, uint64_t *bytes, double *cost)
+{
+    struct knapsack_room *room = knapsack->room;
+    *bytes = room->step_count = 0;
+    *cost = 0;
+    for (uint32_t i = 0; i < knapsack->item_count; i++) {
+        room->greedy[i] = list_steps(knapsack, i);
+        const struct knapsack_option *option = &knapsack->options[knapsack->first[i] + room->greedy[i]];
+        *bytes = add_clamped(*bytes, option->bytes);
+        *cost += option->cost;
+    }
+    return *bytes <= knapsack->capacity_bytes;
+}
+
 // False where nothing fits.
 static bool relax(struct knapsack *knapsack)
 {
     struct knapsack_room *room = knapsack->room;
-    uint64_t bytes = 0;
-    double cost = 0;
-    room->step_count = 0;
-    for (uint32_t i = 0; i < knapsack->item_count; i++) {
-        room->greedy[i] = list_steps(knapsack, i);
-        const struct knapsack_option *option = &knapsack->options[knapsack->first[i] + room->greedy[i]];
-        bytes = add_clamped(bytes, option->bytes);
-        cost += option->cost;
-    }
-    if (bytes > knapsack->capacity_bytes)
+    uint64_t bytes;
+    double cost;
+    if (!begin_small(knapsack, &bytes, &cost))
         return false;
     qsort(room->steps, room->step_count, sizeof room->steps[0], compare_steps);
     take_steps(knapsack, bytes, cost);
     return true;
 }
 
+// Puts the steps of [first, end) that are sooner than the middle one in front of it; where that stands then.
+static size_t part_steps(struct step *steps, size_t first, size_t end)
+{
+    const struct step middle = steps[first + (end - first) / 2];
+    steps[first + (end - first) / 2] = steps[end - 1];
+    size_t at = first;
+    for (size_t s = first; s + 1 < end; s++) {
+        if (!is_sooner(&steps[s], &middle))
+            continue;
+        const struct step sooner = steps[s];
+        steps[s] = steps[at];
+        steps[at++] = sooner;
+    }
+    steps[end - 1] = steps[at];
+    steps[at] = middle;
+    return at;
+}
+
+// The cost of all steps that fit, in their order, and of a part of the first that does not: which that is can be told
+// by halves, without sorting them.
+static enum knapsack_answer take_halves(struct knapsack_room *room, uint64_t left, double small, double *cost)
+{
+    *cost = small;
+    for (size_t first = 0, end = room->step_count; first < end;) {
+        const size_t middle = part_steps(room->steps, first, end);
+        const struct step *step = &room->steps[middle];
+        uint64_t bytes = 0;
+        double saved = 0;
+        for (size_t s = first; s < middle; s++) {
+            bytes = add_clamped(bytes, room->steps[s].bytes);
+            saved += room->steps[s].saved;
+        }
+        if (bytes > left) {
+            end = middle;
+            continue;
+        }
+        *cost -= saved;
+        left -= bytes;
+        if (step->bytes > left) {
+            *cost -= step->ratio * (double)left;
+            return KNAPSACK_BOUND;
+        }
+        *cost -= step->saved;
+        left -= step->bytes;
+        first = middle + 1;
+    }
+    return KNAPSACK_EXACT;
+}
+
 enum knapsack_answer knapsack_bound(struct knapsack *knapsack, double *cost)
 {
+    uint64_t bytes;
+    double small;
     if (!make_room(knapsack))
         return KNAPSACK_NO_MEMORY;
-    if (!relax(knapsack))
+    if (!begin_small(knapsack, &bytes, &small))
         return KNAPSACK_NONE;
-    *cost = knapsack->room->bound;
-    return knapsack->room->price > 0 ? KNAPSACK_BOUND : KNAPSACK_EXACT;
+    return take_halves(knapsack->room, knapsack->capacity_bytes - bytes, small, cost);
 }
 
 // --- exactly --------------------------------------------------------------------------------

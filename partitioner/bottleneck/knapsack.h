@@ -30,6 +30,7 @@ struct knapsack {
     struct knapsack_room *room;
 };
 
+// KNAPSACK_NONE: no choice fits; what was asked for stays as it was.
 enum knapsack_answer { KNAPSACK_NO_MEMORY, KNAPSACK_NONE, KNAPSACK_BOUND, KNAPSACK_EXACT };
 
 // What no choice that fits costs less than; exact where the cheapest options all fit.

@@ -9,7 +9,11 @@
 // in all. A state with more of both than another is not continued, nor is what the
 // machines left cannot do below the limit. Limits rise until there is a plan; then the
 // distance between it and what none is below is halved; in the end nothing is found below
-// the plan itself, which proves it.
+// the plan itself, which proves it. What a run has reached is an end of every plan below
+// lower limits too; joined to what the layers in front take at least, it says where no such
+// plan is cut, and the runs that follow leave that out:
+//
+//     {}   |-- at least so many machines --| cut |-- at least as many as the run took --|   all
 //
 // Which ways a stage's layers run is a knapsack where memory is short. A run takes its
 // linear relaxation, so that it misses no plan; the stages of the plan it finds are then
@@ -52,10 +56,13 @@ struct search {
     bool is_plain;       // every replica is one machine: as many of these as of those
     struct next *next;
     uint32_t *fewest;    // of each downset: machines with which it was reached
+    uint32_t *needs;     // of each downset: machines that it takes at least (close_cuts)
+    bool *is_open;       // of each downset: a plan below the last limit that was met may be cut there
     struct live *live;
     size_t live_count;
     uint32_t *divisors;  // of the micro-batches, rising: the replicas there may be
     size_t divisor_count;
+    uint32_t *largest;   // of 0 to `machines` machines, as many as a stage can be on
     struct downset_walk walk;
     double limit;
     struct path found, taken;  // the run's, and the best at exact prices
@@ -70,10 +77,25 @@ static void search_clear(struct search *search)
     downset_walk_clear(&search->walk);
     free(search->next);
     free(search->fewest);
+    free(search->needs);
+    free(search->is_open);
     free(search->live);
     free(search->divisors);
+    free(search->largest);
     free(search->found.stages);
     free(search->taken.stages);
+}
+
+// The numbers of machines that stages can have, and for the others the next smaller one.
+static void list_sizes(struct search *search)
+{
+    for (size_t t = 0; t < search->degree_count; t++)
+        for (size_t i = 0; i < search->divisor_count; i++)
+            if (search->degrees[t] * (uint64_t)search->divisors[i] <= search->machines)
+                search->largest[search->degrees[t] * search->divisors[i]] = search->degrees[t] * search->divisors[i];
+    for (uint32_t k = 1; k <= search->machines; k++)
+        if (search->largest[k] == 0)
+            search->largest[k] = search->largest[k - 1];
 }
 
 static bool fill_table(struct search *search, struct error *error)
@@ -88,17 +110,22 @@ static bool fill_table(struct search *search, struct error *error)
                          count, search->machines, search->most_replicas);
     search->next = malloc(count * search->states * sizeof search->next[0]);
     search->fewest = calloc(count, sizeof search->fewest[0]);
+    search->needs = calloc(count, sizeof search->needs[0]);
+    search->is_open = calloc(count, sizeof search->is_open[0]);
     search->live = calloc(search->states, sizeof search->live[0]);
     search->divisors = calloc(search->width, sizeof search->divisors[0]);
+    search->largest = calloc((size_t)search->machines + 1, sizeof search->largest[0]);
     search->found.stages = calloc(search->machines, sizeof search->found.stages[0]);
     search->taken.stages = calloc(search->machines, sizeof search->taken.stages[0]);
     search->taken.load = INFINITY;
-    if (!search->next || !search->fewest || !search->live || !search->divisors || !search->found.stages
-        || !search->taken.stages)
+    if (!search->next || !search->fewest || !search->needs || !search->is_open || !search->live || !search->divisors
+        || !search->largest || !search->found.stages || !search->taken.stages)
         return error_no_memory(error, "a table of stages");
+    memcpy(search->is_open, search->view.may_cut, count * sizeof search->is_open[0]);
     for (uint32_t d = 1; d <= (search->view.request->is_straight ? 1 : search->most_replicas); d++)
         if (search->micro_batches % d == 0)
             search->divisors[search->divisor_count++] = d;
+    list_sizes(search);
     return downset_walk_create(&search->walk, search->view.downsets, error);
 }
 
@@ -173,7 +200,7 @@ static bool is_below(struct search *search, struct tps_stage *stage, uint32_t in
     struct tps_price price = { 0 };
     *is = false;
     stage->in_flight = in_flight;
-    if (!(tps_floor(search->floors, stage) < search->limit))
+    if (!(tps_floor(search->floors, stage, search->limit) < search->limit))
         return true;
     if (!tps_price(search->prices, stage, &price, error))
         return false;
@@ -230,27 +257,31 @@ static bool try_stage(struct search *search, uint32_t inner, uint32_t outer, str
     return true;
 }
 
+// Whether a stage on so many machines, or fewer, might do what is between the two below the limit.
+static bool is_enough(const struct search *search, uint32_t inner, uint32_t outer, uint32_t machines)
+{
+    return work_between(search, inner, outer) < search->limit * search->largest[machines] * (1 + 0x1p-40);
+}
+
 // Whether the stage might lead to a state with fewer machines than are known, with `least` behind it. Only where a
 // replica is one machine is that all there is to say of a state.
 static bool is_useful(const struct search *search, uint32_t inner, uint32_t outer, uint32_t least)
 {
-    const double most = (double)search->fewest[inner] - 1 - least;  // that the stage may be on
-    return !search->is_plain
-        || (most >= 1 && work_between(search, inner, outer) < search->limit * most * (1 + 0x1p-40));
+    const uint32_t known = search->fewest[inner];
+    return !search->is_plain || known > search->machines
+        || (known > least + 1 && is_enough(search, inner, outer, known - 1 - least));
 }
 
 static bool try_stages(struct search *search, uint32_t outer, struct error *error)
 {
     const uint32_t least = search->live[0].machines;
-    uint32_t most = search->machines - least, inner;
-    if (search->view.request->is_straight && search->degrees[search->degree_count - 1] < most)
-        most = search->degrees[search->degree_count - 1];
+    uint32_t inner;
     downset_walk_down(&search->walk, outer);
     while (downset_walk_next(&search->walk, &inner)) {
         const struct tps_stage stage = { .inner = inner, .outer = outer, .in_flight = least > 0 ? 2 : 1 };
-        if (!(work_between(search, inner, outer) < search->limit * most * (1 + 0x1p-40)))
+        if (!is_enough(search, inner, outer, search->machines - least))
             downset_walk_prune(&search->walk);
-        else if (!search->view.may_cut[inner] || !is_useful(search, inner, outer, least)
+        else if (!search->is_open[inner] || !is_useful(search, inner, outer, least)
                  || !is_hopeful(search, inner, least + 1))
             continue;
         else if (!tps_can_fit(search->floors, stage))
@@ -276,6 +307,79 @@ static bool run(struct search *search, double limit, struct error *error)
         search->interrupted = interrupted && *interrupted;
     }
     return true;
+}
+
+// --- cuts that are left ------------------------------------------------------------------
+
+// What the stages behind a downset have at least, as the last run says: machines, and replicas in all.
+static struct live behind(const struct search *search, uint32_t outer)
+{
+    if (outer + 1 == search->view.downsets->count)
+        return (struct live){ 0, 0 };
+    return (struct live){ search->fewest[outer], search->is_plain ? search->fewest[outer] : 1 };
+}
+
+// Notes on how few machines the stage may end a plan of what is in `outer`, if there are such and the rest fits too.
+static void need_stage(struct search *search, uint32_t inner, uint32_t outer)
+{
+    struct tps_stage stage = { .inner = inner, .outer = outer };
+    const struct live live = behind(search, outer);
+    uint32_t most = search->machines - live.machines - search->needs[inner];  // machines of the stage
+    if (search->needs[outer] <= search->needs[inner] + most)
+        most = search->needs[outer] - search->needs[inner] - 1;
+    for (stage.degree = 0; stage.degree < search->degree_count; stage.degree++) {
+        const uint32_t devices = search->degrees[stage.degree];
+        if (tps_lacking(search->prices, stage.degree, outer) != tps_lacking(search->prices, stage.degree, inner))
+            continue;
+        const double time = (double)(tps_time(search->prices, stage.degree, outer)
+                                     - tps_time(search->prices, stage.degree, inner));
+        for (size_t i = 0; i < search->divisor_count && search->divisors[i] * devices <= most; i++) {
+            stage.replicas = search->divisors[i];
+            stage.in_flight = (live.replicas + 2 * stage.replicas - 1) / stage.replicas;
+            if (!(time < search->limit * stage.replicas)
+                || !(tps_floor(search->floors, &stage, search->limit) < search->limit))
+                continue;
+            most = devices * stage.replicas - 1;
+            search->needs[outer] = search->needs[inner] + most + 1;
+        }
+    }
+}
+
+// Whether a stage between the two is of interest: the run reached `outer` on few enough machines, and it might take
+// fewer in front of it than are known.
+static bool is_joined(const struct search *search, uint32_t inner, uint32_t outer)
+{
+    if (outer + 1 == search->view.downsets->count)
+        return search->needs[inner] < search->machines;
+    return search->is_open[outer] && search->fewest[outer] < search->machines - search->needs[inner]
+        && search->needs[inner] + 1 < search->needs[outer];
+}
+
+// After a run that found a plan: closes the cuts that no plan below its limit has.
+static void close_cuts(struct search *search)
+{
+    const uint32_t count = (uint32_t)search->view.downsets->count;
+    uint32_t outer;
+    for (uint32_t d = 0; d < count; d++)
+        search->needs[d] = d > 0 ? UINT32_MAX : 0;
+    for (uint32_t inner = 0; inner + 1 < count; inner++) {
+        if (search->fewest[inner] > search->machines || search->needs[inner] > search->machines - search->fewest[inner])
+            search->is_open[inner] = false;
+        if (!search->is_open[inner])
+            continue;
+        downset_walk_up(&search->walk, inner);
+        while (downset_walk_next(&search->walk, &outer)) {
+            const struct tps_stage stage = { .inner = inner, .outer = outer, .in_flight = 1 };
+            if (!is_enough(search, inner, outer, search->machines - search->needs[inner]))
+                downset_walk_prune(&search->walk);
+            else if (!is_joined(search, inner, outer))
+                continue;
+            else if (!tps_can_fit(search->floors, stage))
+                downset_walk_prune(&search->walk);
+            else
+                need_stage(search, inner, outer);
+        }
+    }
 }
 
 // The run's plan on the fewest machines.
@@ -334,8 +438,10 @@ static bool decide(struct search *search, double limit, double *bound, struct er
         }
         if (!settle_path(search, error))
             return false;
-        if (search->taken.load < limit)
+        if (search->taken.load < limit) {
+            close_cuts(search);
             return true;
+        }
     }
 }
 

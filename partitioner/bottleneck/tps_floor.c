@@ -194,24 +194,45 @@ static double between(const uint64_t *sums, const struct tps_stage *stage)
     return (double)(sums[stage->outer] - sums[stage->inner]);
 }
 
-double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage)
+// The most that any penalty says the ways take, or the first `enough` that is met. By the penalty the sums are concave
+// (but for what is cut off), so that half of those left are always the wrong ones.
+static double penalized(const struct tps_floors *floors, const struct tps_stage *stage, double lacks, double enough)
+{
+    uint64_t *const *sums = floors->sums[stage->degree].penalized;
+    const double share = lacks / stage->in_flight;
+    double most = 0;
+    for (size_t first = 0, end = floors->penalty_count; first < end && most < enough;) {
+        const size_t at = first + (end - first) / 2;
+        const double own = between(sums[at], stage) + floors->penalties[at] * share;
+        most = own > most ? own : most;
+        if (at == first || own >= enough)
+            break;
+        const double before = between(sums[at - 1], stage) + floors->penalties[at - 1] * share;
+        most = before > most ? before : most;
+        if (before > own)
+            end = at;
+        else
+            first = at;
+    }
+    return most;
+}
+
+double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage, double enough)
 {
     const struct degree_sums *sums = &floors->sums[stage->degree];
-    const double y = stage->in_flight;
+    const double reduced = floors->reduce_ns * (stage->replicas - 1) * between(sums->parameters, stage);
+    const double rest = sums->into[stage->inner] + sums->out[stage->outer] + reduced;
+    const double exact = 1 - 0x1p-30;  // what is rounded here is less by far
     double time = (double)(tps_time(floors->prices, stage->degree, stage->outer)
                            - tps_time(floors->prices, stage->degree, stage->inner));
-    if (stage->in_flight > 0) {
+    if (stage->in_flight > 0 && (time + rest) / stage->replicas * exact < enough) {
         const double lacks = between(sums->fixed, stage) - (double)floors->view->machines.memory_bytes;
-        if (lacks + y * between(sums->saved, stage) > 0)
+        if (lacks + stage->in_flight * between(sums->saved, stage) > 0)
             return INFINITY;
-        for (size_t p = 0; p < floors->penalty_count; p++) {
-            const double own = between(sums->penalized[p], stage) + floors->penalties[p] / y * lacks;
-            time = own > time ? own : time;
-        }
+        const double own = penalized(floors, stage, lacks, enough / exact * stage->replicas - rest);
+        time = own > time ? own : time;
     }
-    const double reduced = floors->reduce_ns * (stage->replicas - 1) * between(sums->parameters, stage);
-    const double moved = sums->into[stage->inner] + sums->out[stage->outer];
-    return (time + moved + reduced) / stage->replicas * (1 - 0x1p-30);  // what is rounded here is less by far
+    return (time + rest) / stage->replicas * exact;
 }
 
 bool tps_can_fit(const struct tps_floors *floors, struct tps_stage stage)

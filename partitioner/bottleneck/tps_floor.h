@@ -16,8 +16,9 @@ struct tps_floors;
 struct tps_floors *tps_floors_create(const struct cut_view *view, const struct tps_prices *prices, struct error *error);
 void tps_floors_free(struct tps_floors *floors);
 
-// With nothing in flight memory is left out. INFINITY where the stage cannot fit.
-double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage);
+// With nothing in flight memory is left out. INFINITY where the stage cannot fit, unless it
+// has been seen before that the stage loads `enough`: no more is asked then.
+double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage, double enough);
 
 // Whether it could fit by any degree; where not, no larger stage does.
 bool tps_can_fit(const struct tps_floors *floors, struct tps_stage stage);

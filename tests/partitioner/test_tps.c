@@ -291,6 +291,97 @@ static void random_graphs_have_the_least_largest_load_of_all_stages_in_all_ways(
     assert_true(answers > trials / 3 && answers < trials && with_variants > trials / 4);
 }
 
+// --- chains, by a plain dynamic program -----------------------------------------------------
+
+enum { MOST_CHAIN = 40, MOST_CHAIN_MACHINES = 12 };
+
+// What a stage of a chain loads whose layers have no other way to run.
+static double chain_load(const struct profile *profile, size_t first, size_t end, uint32_t replicas, uint32_t behind,
+                         uint32_t micro_batches, uint64_t memory_bytes)
+{
+    double time = 0, parameters = 0;
+    uint64_t bytes = 0;
+    for (size_t i = first; i < end; i++) {
+        const struct profile_layer *layer = &profile->layers[i];
+        time += (double)(layer->forward_ns + layer->backward_ns);
+        parameters += (double)layer->parameter_bytes;
+        bytes += layer->saved_bytes * ((behind + 2 * replicas - 1) / replicas) + 2 * layer->parameter_bytes;
+    }
+    const double moved = (first > 0 ? (double)profile->layers[first - 1].output_bytes : 0)
+                       + (end < profile->layer_count ? (double)profile->layers[end - 1].output_bytes : 0);
+    const double load = time + 2 * 0.5 * moved + 4 * (replicas - 1) * parameters * 0.5 / micro_batches;
+    return bytes <= memory_bytes ? load / replicas : INFINITY;
+}
+
+// The least of all chains of stages, from the last layer to the first: least[first][machines].
+static double chain_best(const struct profile *profile, uint32_t machines, uint32_t micro_batches, uint64_t memory_bytes)
+{
+    static double least[MOST_CHAIN + 1][MOST_CHAIN_MACHINES + 1];
+    const size_t layers = profile->layer_count;
+    for (size_t first = layers + 1; first-- > 0;)
+        for (uint32_t k = 0; k <= machines; k++) {
+            least[first][k] = first == layers && k == 0 ? 0 : INFINITY;
+            for (size_t end = first + 1; end <= layers; end++)
+                for (uint32_t d = 1; d <= k && k <= micro_batches; d++) {
+                    if (micro_batches % d != 0 || least[end][k - d] == INFINITY)
+                        continue;
+                    const double own = chain_load(profile, first, end, d, k - d, micro_batches, memory_bytes);
+                    least[first][k] = fmin(least[first][k], fmax(own, least[end][k - d]));
+                }
+        }
+    double best = INFINITY;
+    for (uint32_t k = 1; k <= machines; k++)
+        best = fmin(best, least[0][k]);
+    return best;
+}
+
+static struct profile *random_chain(uint64_t *seed)
+{
+    struct error error = { 0 };
+    const size_t layers = 5 + random_below(seed, MOST_CHAIN - 4);
+    struct profile *profile = profile_create("chain", "fp32", 1, layers, &error);
+    assert_good(profile, error);
+    profile->is_chain = true;
+    for (size_t i = 0; i < layers; i++) {
+        const uint64_t forward_ns = 10 + random_below(seed, 1000);
+        profile->layers[i] = (struct profile_layer){ .name = strdup("layer"), .kind = strdup(""),
+                                                     .forward_ns = forward_ns, .backward_ns = 2 * forward_ns,
+                                                     .parameter_bytes = random_below(seed, 600),
+                                                     .output_bytes = random_below(seed, 300),
+                                                     .saved_bytes = random_below(seed, 4000) };
+    }
+    return profile;
+}
+
+// Long enough that the search drops cuts after its first plans.
+static void random_chains_have_the_least_largest_load_of_a_plain_dynamic_program(void **state)
+{
+    (void)state;
+    const uint64_t trials = test_trials(60, 2000);
+    uint64_t answers = 0;
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        uint64_t seed = 0x636861696e + trial;
+        struct error error = { 0 };
+        struct profile *profile = random_chain(&seed);
+        const uint32_t machines = 1 + (uint32_t)random_below(&seed, MOST_CHAIN_MACHINES);
+        const uint32_t micro_batches = 1 + (uint32_t)random_below(&seed, 40);
+        const uint64_t memory_bytes = 5000 + random_below(&seed, 80000);
+        struct cluster *cluster = cluster_uniform(machines, memory_bytes, 0, 2000000000, &error);
+        assert_good(cluster, error);
+        const struct bottleneck_request request = ask(profile, cluster, micro_batches);
+        struct bottleneck_result *plan = bottleneck_search(&request, &error);
+        const double best = chain_best(profile, machines, micro_batches, memory_bytes);
+        if (plan ? !is_near(plan->value_ns, best) || !plan->proved : best < INFINITY || error.kind != ERROR_ANSWER)
+            fail_msg("trial %llu: found %.12g, the twin %.12g; %s", (unsigned long long)trial,
+                     plan ? plan->value_ns : INFINITY, best, plan ? "a plan" : error.text);
+        answers += plan != NULL;
+        bottleneck_free(plan);
+        cluster_free(cluster);
+        profile_free(profile);
+    }
+    assert_true(answers > trials / 3 && answers < trials);
+}
+
 // --- published values ----------------------------------------------------------------------
 
 static struct published_row {
@@ -381,6 +472,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stage_takes_its_time_its_edges_and_its_replicas_gradients),
         cmocka_unit_test(random_graphs_have_the_least_largest_load_of_all_stages_in_all_ways),
+        cmocka_unit_test(random_chains_have_the_least_largest_load_of_a_plain_dynamic_program),
         cmocka_unit_test(a_split_of_177_layers_with_recomputation_is_proved_on_8_machines),
     };
     struct CMUnitTest refused[REFUSALS], published[PUBLISHED];
