@@ -6,6 +6,15 @@
 
 #include "device/maker.h"
 
+struct cpu {  // a device's own
+    const struct kernel_functions *kernels;  // those that compute at once
+};
+
+// Which a device that runs ahead has too.
+void cpu_close(struct device *device);
+void *cpu_allocate(struct device *device, uint64_t bytes, struct error *error);
+void cpu_release(struct device *device, void *memory);
+
 extern const struct kernel_functions cpu_kernels_baseline;
 #if defined(__x86_64__)
 extern const struct kernel_functions cpu_kernels_avx2;    // and FMA

@@ -6,7 +6,7 @@
 
 #include "common/clock.h"
 #include "common/number.h"
-#include "device/cpu.h"
+#include "device/cpu_queued.h"
 
 enum { ALIGNMENT = 256 };
 
@@ -33,20 +33,44 @@ static bool processor_has(const struct instruction_set *set)
     return set->kernels == &cpu_kernels_baseline;
 }
 
-// The best set this processor has, or the one named.
-static const struct instruction_set *instruction_set_find(const char *name, struct error *error)
+// What the words behind "cpu:" ask for.
+struct wishes {
+    const struct instruction_set *set;  // NULL: the best
+    bool queued;
+};
+
+static bool take_word(struct wishes *wishes, const char *word, size_t length, struct error *error)
 {
+    if (length == strlen("queued") && memcmp(word, "queued", length) == 0) {
+        wishes->queued = true;
+        return true;
+    }
     for (size_t i = 0; i < sizeof instruction_sets / sizeof instruction_sets[0]; i++) {
         const struct instruction_set *set = &instruction_sets[i];
-        if (name[0] ? strcmp(name, set->name) != 0 : !processor_has(set))
+        if (length != strlen(set->name) || memcmp(word, set->name, length) != 0)
             continue;
-        if (processor_has(set))
-            return set;
-        error_set(error, "this processor has no %s (plain cpu takes the best it has)", name);
-        return NULL;
+        wishes->set = set;
+        return processor_has(set)
+            || error_set(error, "this processor has no %s (plain cpu takes the best it has)", set->name);
     }
-    error_set(error, "there is no device cpu:%s (cpu:baseline, cpu:avx2 and cpu:avx512 are)", name);
-    return NULL;
+    return error_set(error, "there is no device cpu:%.*s (cpu:baseline, cpu:avx2, cpu:avx512 and cpu:queued are)",
+                     (int)length, word);
+}
+
+// Words with commas between them.
+static bool read_wishes(const char *detail, struct wishes *wishes, struct error *error)
+{
+    *wishes = (struct wishes){ 0 };
+    for (const char *word = detail; detail[0] && word; ) {
+        const size_t length = strcspn(word, ",");
+        if (!take_word(wishes, word, length, error))
+            return false;
+        word = word[length] ? word + length + 1 : NULL;
+    }
+    for (size_t i = 0; !wishes->set; i++)
+        if (processor_has(&instruction_sets[i]))
+            wishes->set = &instruction_sets[i];
+    return true;
 }
 
 // The processor's own name, as the system tells it.
@@ -69,22 +93,31 @@ static void processor_name(char *name, size_t size)
 
 static bool cpu_open(struct device *device, const char *detail, struct error *error)
 {
-    const struct instruction_set *set = instruction_set_find(detail, error);
-    if (!set)
+    struct wishes wishes;
+    if (!read_wishes(detail, &wishes, error))
         return false;
-    char name[sizeof device->description - 16];
+    struct cpu *cpu = malloc(sizeof *cpu);
+    if (!cpu)
+        return error_no_memory(error, "a device");
+    char name[sizeof device->description - 24];
     processor_name(name, sizeof name);
-    snprintf(device->description, sizeof device->description, "%s, %s", name, set->name);
-    device->kernels = set->kernels;
+    snprintf(device->description, sizeof device->description, "%s, %s%s", name, wishes.set->name,
+             wishes.queued ? ", queued" : "");
+    cpu->kernels = wishes.set->kernels;
+    device->own = cpu;
+    device->kernels = wishes.queued ? &cpu_queued_kernels : cpu->kernels;
+    device->runs_ahead = wishes.queued;
+    if (wishes.queued)
+        device->functions = &cpu_queued_functions;
     return true;
 }
 
-static void cpu_close(struct device *device)
+void cpu_close(struct device *device)
 {
-    (void)device;
+    free(device->own);
 }
 
-static void *cpu_allocate(struct device *device, uint64_t bytes, struct error *error)
+void *cpu_allocate(struct device *device, uint64_t bytes, struct error *error)
 {
     // aligned_alloc() wants a multiple of the alignment, and something for nothing.
     const uint64_t whole = bytes == 0 ? ALIGNMENT : round_to_256(bytes);
@@ -95,7 +128,7 @@ static void *cpu_allocate(struct device *device, uint64_t bytes, struct error *e
     return memory;
 }
 
-static void cpu_release(struct device *device, void *memory)
+void cpu_release(struct device *device, void *memory)
 {
     (void)device;
     free(memory);

@@ -27,7 +27,8 @@ struct queue;
 struct event;
 
 // The maker by name: "cpu", which takes the best instruction set the processor has;
-// "cpu:avx2" and the like choose one. Freed by device_close(), after its queues,
+// "cpu:avx2" and the like choose one; on "cpu:queued" queues are threads and run ahead
+// of their host ("cpu:queued,avx2": both). Freed by device_close(), after its queues,
 // events and memory.
 struct device *device_open(const char *name, struct error *error);
 void device_close(struct device *device);

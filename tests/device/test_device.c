@@ -31,7 +31,9 @@ static struct name_row {
     { "an unknown device is refused", "abacus", "there is no device abacus (the devices are: cpu)" },
     { "the beginning of a name is not the name", "cp", "there is no device cp (the devices are: cpu)" },
     { "an unknown instruction set is refused", "cpu:mmx",
-      "there is no device cpu:mmx (cpu:baseline, cpu:avx2 and cpu:avx512 are)" },
+      "there is no device cpu:mmx (cpu:baseline, cpu:avx2, cpu:avx512 and cpu:queued are)" },
+    { "an empty word is refused", "cpu:queued,", "there is no device cpu: (cpu:baseline, cpu:avx2, cpu:avx512 and "
+      "cpu:queued are)" },
 };
 
 static void a_bad_name_is_refused(void **state)
@@ -208,6 +210,7 @@ int main(void)
         TEST_ROW(a_bad_name_is_refused, &name_rows[0]),
         TEST_ROW(a_bad_name_is_refused, &name_rows[1]),
         TEST_ROW(a_bad_name_is_refused, &name_rows[2]),
+        TEST_ROW(a_bad_name_is_refused, &name_rows[3]),
         cmocka_unit_test(memory_counts_itself),
         cmocka_unit_test(memory_nobody_has_is_an_error),
         cmocka_unit_test(bytes_go_up_across_and_down),
