@@ -34,6 +34,7 @@ enum {
     KEY_CLUSTER,
     KEY_MEMORY,
     KEY_JSON,
+    KEY_DEVICE,
     KEY_SUBJECT,        // where those of subject.h begin
     KEY_PICTURE = 0x180,  // where those of pictures.h begin
     KEY_HOLDING = 0x1c0,  // where those of holding_options.h begin
@@ -47,6 +48,7 @@ enum {
 #define OPTION_CLUSTER { "cluster", KEY_CLUSTER, "C", 0, "A cluster's file, or \"2 nodes x 8 devices, 80GiB, 300GB/s 3us, 25GB/s 8us\"", 0 }
 #define OPTION_MEMORY { "memory", KEY_MEMORY, "SIZE", 0, "Memory of each device, such as 80GiB", 0 }
 #define OPTION_JSON { "json", KEY_JSON, 0, 0, "Print the document instead of a table", 0 }
+#define OPTION_DEVICE { "device", KEY_DEVICE, "NAME", 0, "Where layers run (cpu): cpu:avx2, cuda, cuda:1, ...", 0 }
 #define OPTION_OUTPUT { "output", 'o', "FILE", 0, "Where the document goes (\"-\": standard output)", 0 }
 
 // Takes a shared option; ARGP_ERR_UNKNOWN for any other key. A bad value ends the

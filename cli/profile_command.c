@@ -13,7 +13,7 @@
 enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK };
 
 struct given {
-    const char *model, *lint;
+    const char *model, *lint, *device;
     struct measure_options how;
     struct shared_options shared;
 };
@@ -21,6 +21,7 @@ struct given {
 static const struct argp_option options[] = {
     OPTION_OUTPUT,
     OPTION_JSON,
+    OPTION_DEVICE,
     { "repeats", KEY_REPEATS, "N", 0, "Samples of each time (20)", 0 },
     { "clock", KEY_CLOCK, "C", 0, "cpu, the thread's own time (the default), or wall", 0 },
     { "lint", KEY_LINT, "FILE", 0, "Say what looks wrong with a profile, a line each", 0 },
@@ -40,6 +41,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
     switch (key) {
     case KEY_REPEATS:
         given->how.repeats = option_count(argument, "--repeats", 20, 100000, state);
+        break;
+    case KEY_DEVICE:
+        given->device = argument;
         break;
     case KEY_CLOCK:
         take_clock(given, argument, state);
@@ -122,7 +126,7 @@ static int measure(const struct given *given)
 {
     struct error error = { 0 };
     struct measurement *measurement = NULL;
-    struct device *device = device_open("cpu", &error);
+    struct device *device = device_open(given->device, &error);
     struct profile *profile = device ? measure_model(given->model, device, &given->how, &measurement, &error) : NULL;
     progress_end(given->how.self);
     const int code = profile ? write_result(given, profile, measurement) : command_fail(&error);
@@ -135,7 +139,7 @@ static int measure(const struct given *given)
 static int run(int count, char **arguments)
 {
     struct progress progress = { 0 };
-    struct given given = { .how = measure_usual_options() };
+    struct given given = { .how = measure_usual_options(), .device = "cpu" };
     given.how.progress = show;
     given.how.self = &progress;
     command_parse(&argp, count, arguments, &given);

@@ -18,7 +18,7 @@
 enum { KEY_PLAN = KEY_OWN, KEY_DATA, KEY_STEPS, KEY_SEED, KEY_RATE, KEY_FLUSH, KEY_OUT, KEY_PIN, KEY_EVERY, KEY_BEAT };
 
 struct given {
-    const char *model, *plan, *data, *out;
+    const char *model, *plan, *data, *out, *device;
     uint64_t steps, seed, flush_every, every;
     float rate;
     double beat;  // bits per byte below the order-1 model; NAN: not asked
@@ -35,6 +35,7 @@ static const struct argp_option options[] = {
     { "every", KEY_EVERY, "N", 0, "Print the first, the last and every N-th step (1)", 0 },
     { "beat", KEY_BEAT, "BITS", 0,
       "Exit with 1 unless the held-out text takes so many bits per byte less than the order-1 model needs", 0 },
+    OPTION_DEVICE,
     { "pin", KEY_PIN, 0, 0, "Keep each rank on a core of its own", 0 },
     { "out", KEY_OUT, "FOLDER", 0, "Where the timelines go: predicted and measured, a page of both, .svg and .trace.json of each", 0 },
     { 0 },
@@ -80,6 +81,9 @@ static error_t take_option(int key, char *argument, struct given *given, struct 
         break;
     case KEY_PIN:
         given->pin = true;
+        break;
+    case KEY_DEVICE:
+        given->device = argument;
         break;
     case KEY_OUT:
         given->out = argument;
@@ -245,6 +249,7 @@ static bool train(const struct given *given, const struct plan *plan, const stru
         .rate = given->rate,
         .flush_every = (uint32_t)given->flush_every,
         .pin = given->pin,
+        .device = given->device,
         .tell = tell,
         .self = (void *)(uintptr_t)given,
     };
@@ -264,7 +269,8 @@ static bool train(const struct given *given, const struct plan *plan, const stru
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .steps = 100, .seed = 1, .rate = 0.003f, .flush_every = 16, .every = 1, .beat = NAN };
+    struct given given = { .steps = 100, .seed = 1, .rate = 0.003f, .flush_every = 16, .every = 1, .beat = NAN,
+                           .device = "cpu" };
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };

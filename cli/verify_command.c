@@ -10,12 +10,13 @@
 enum { KEY_STEPS = KEY_OWN, KEY_SEED };
 
 struct given {
-    const char *plan;
+    const char *plan, *device;
     uint64_t steps, seed;
 };
 
 static const struct argp_option options[] = {
     { "steps", KEY_STEPS, "N", 0, "Iterations to compare (2)", 0 },
+    OPTION_DEVICE,
     { "seed", KEY_SEED, "N", 0, "Of weights, batches and dropout (1)", 0 },
     { 0 },
 };
@@ -29,6 +30,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
         break;
     case KEY_SEED:
         given->seed = option_count(argument, "--seed", 0, UINT32_MAX, state);
+        break;
+    case KEY_DEVICE:
+        given->device = argument;
         break;
     case ARGP_KEY_ARG:
         option_argument(&given->plan, argument, "plan", state);
@@ -72,14 +76,15 @@ static int print(const struct plan *plan, const struct verification *result)
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .steps = 2, .seed = 1 };
+    struct given given = { .steps = 2, .seed = 1, .device = "cpu" };
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };
     struct plan *plan = plan_load(given.plan, &error);
     struct model *model = plan ? model_from_spec(plan->model, &error) : NULL;
     struct verification result;
-    const bool good = model && verify_plan(plan, model, (uint32_t)given.steps, given.seed, &result, &error);
+    const bool good = model
+        && verify_plan(plan, model, given.device, (uint32_t)given.steps, given.seed, &result, &error);
     const int code = good ? print(plan, &result) : command_fail(&error);
     model_free(model);
     plan_free(plan);

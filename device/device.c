@@ -2,57 +2,14 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "device/maker.h"
-
-static const struct maker {
-    const char *name;
-    const struct device_functions *functions;
-} makers[] = {
-    { "cpu", &cpu_functions },
-};
 
 struct block {
     void *memory;
     uint64_t bytes;
     struct block *next;
 };
-
-// The maker that "NAME" or "NAME:detail" asks for; *detail is what follows the colon.
-static const struct maker *maker_find(const char *name, const char **detail)
-{
-    const size_t length = strcspn(name, ":");
-    *detail = name[length] ? name + length + 1 : "";
-    for (size_t i = 0; i < sizeof makers / sizeof makers[0]; i++)
-        if (strlen(makers[i].name) == length && memcmp(makers[i].name, name, length) == 0)
-            return &makers[i];
-    return NULL;
-}
-
-struct device *device_open(const char *name, struct error *error)
-{
-    const char *detail;
-    const struct maker *maker = maker_find(name, &detail);
-    if (!maker) {
-        error_set(error, "there is no device %s (the devices are: cpu)", name);
-        return NULL;
-    }
-    struct device *device = calloc(1, sizeof *device);
-    if (!device) {
-        error_no_memory(error, "a device");
-        return NULL;
-    }
-    device->name = maker->name;
-    device->functions = maker->functions;
-    pthread_mutex_init(&device->lock, NULL);
-    if (!device->functions->open(device, detail, error)) {
-        pthread_mutex_destroy(&device->lock);
-        free(device);
-        return NULL;
-    }
-    return device;
-}
 
 void device_close(struct device *device)
 {

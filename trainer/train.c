@@ -215,7 +215,7 @@ static bool prepare(struct training *training, struct error *error)
     batches.batches = BATCHES_TRAIN;
     batches.text = settings->text;
     training->samples = batches.samples;
-    training->device = device_open("cpu", error);
+    training->device = device_open(settings->device, error);
     training->layers = training->device ? model_layers_create(training->model, &batches, error) : NULL;
     if (training->layers)
         training->pipeline = pipeline_create(plan, training->layers->layers, training->layers->layer_count,

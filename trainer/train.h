@@ -25,6 +25,7 @@ struct train_settings {
     float rate;             // the highest learning rate: reached after a tenth of the steps, then a cosine to a tenth of it
     uint32_t flush_every;   // asynchronous schedules drain after so many iterations, of which steps is a multiple
     bool pin;               // each rank to a core of its own
+    const char *device;     // the name of the one that all ranks run on
     void (*tell)(void *self, const struct train_step *step);
     void *self;
 };

@@ -21,18 +21,19 @@ struct verification {
     double loss;                 // the mean over the micro-batches of the last pass of the schedule
 };
 
-// Runs `steps` iterations of both with the plan's optimizer and schedule.
+// Runs `steps` iterations of both on the device of that name with the plan's optimizer and schedule.
 // False when something could not be run; whether the two agree is in the result.
-bool verify_plan(const struct plan *plan, const struct model *model, uint32_t steps, uint64_t seed,
-                 struct verification *result, struct error *error);
+bool verify_plan(const struct plan *plan, const struct model *model, const char *device, uint32_t steps,
+                 uint64_t seed, struct verification *result, struct error *error);
 
 // The same on a lowered schedule of one's own that has the plan's stages; of the plan
 // only cuts, segments and optimizer are looked at.
 bool verify_schedule(const struct schedule *schedule, const struct plan *plan, const struct model *model,
-                     uint32_t steps, uint64_t seed, struct verification *result, struct error *error);
+                     const char *device, uint32_t steps, uint64_t seed, struct verification *result,
+                     struct error *error);
 
 // The same of any layers, given twice since both sides may run at once: `ours` for
-// the pipeline, `theirs` for the twin.
+// the pipeline, `theirs` for the twin. On a CPU.
 bool verify_layers(const struct plan *plan, const struct weir_layer *ours, const struct weir_layer *theirs,
                    size_t layer_count, uint32_t steps, struct verification *result, struct error *error);
 

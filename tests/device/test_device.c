@@ -28,8 +28,8 @@ static struct name_row {
     const char *name;
     const char *asked, *sentence;
 } name_rows[] = {
-    { "an unknown device is refused", "abacus", "there is no device abacus (the devices are: cpu)" },
-    { "the beginning of a name is not the name", "cp", "there is no device cp (the devices are: cpu)" },
+    { "an unknown device is refused", "abacus", "there is no device abacus (the devices are: cpu and cuda)" },
+    { "the beginning of a name is not the name", "cp", "there is no device cp (the devices are: cpu and cuda)" },
     { "an unknown instruction set is refused", "cpu:mmx",
       "there is no device cpu:mmx (cpu:baseline, cpu:avx2, cpu:avx512 and cpu:queued are)" },
     { "an empty word is refused", "cpu:queued,", "there is no device cpu: (cpu:baseline, cpu:avx2, cpu:avx512 and "

@@ -1,0 +1,61 @@
+// Which makers there are. Apart from device.c, so that a plug-in, which has that for
+// itself, has no other maker in it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/maker.h"
+#include "device/plugin.h"
+
+static const struct maker {
+    const char *name;
+    const struct device_functions *functions;  // NULL: those of the plug-in of that name
+} makers[] = {
+    { "cpu", &cpu_functions },
+    { "cuda", NULL },
+};
+
+// The maker that "NAME" or "NAME:detail" asks for; *detail is what follows the colon.
+static const struct maker *maker_find(const char *name, const char **detail)
+{
+    const size_t length = strcspn(name, ":");
+    *detail = name[length] ? name + length + 1 : "";
+    for (size_t i = 0; i < sizeof makers / sizeof makers[0]; i++)
+        if (strlen(makers[i].name) == length && memcmp(makers[i].name, name, length) == 0)
+            return &makers[i];
+    return NULL;
+}
+
+static const struct device_functions *functions_of(const struct maker *maker, struct error *error)
+{
+    if (maker->functions)
+        return maker->functions;
+    const struct plugin *plugin = plugin_open(maker->name, error);
+    return plugin ? plugin->device : NULL;
+}
+
+struct device *device_open(const char *name, struct error *error)
+{
+    const char *detail;
+    const struct maker *maker = maker_find(name, &detail);
+    if (!maker) {
+        error_set(error, "there is no device %s (the devices are: cpu and cuda)", name);
+        return NULL;
+    }
+    const struct device_functions *functions = functions_of(maker, error);
+    if (!functions)
+        return NULL;
+    struct device *device = calloc(1, sizeof *device);
+    if (!device) {
+        error_no_memory(error, "a device");
+        return NULL;
+    }
+    device->name = maker->name;
+    device->functions = functions;
+    pthread_mutex_init(&device->lock, NULL);
+    if (!device->functions->open(device, detail, error)) {
+        pthread_mutex_destroy(&device->lock);
+        free(device);
+        return NULL;
+    }
+    return device;
+}

@@ -1,0 +1,89 @@
+#include "device/plugin.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// The folder that a file is in; the empty string where the file has no folder.
+static void folder_of(const char *file, char folder[PATH_MAX])
+{
+    const char *slash = strrchr(file, '/');
+    snprintf(folder, PATH_MAX, "%.*s", slash ? (int)(slash - file) : 0, file);
+}
+
+static bool is_there(char path[PATH_MAX], const char *folder, const char *below, const char *name)
+{
+    return snprintf(path, PATH_MAX, "%s%s/weir-%s.so", folder, below, name) < PATH_MAX && access(path, F_OK) == 0;
+}
+
+static bool find_beside(char path[PATH_MAX], const char *file, const char *name)
+{
+    static const char *const below[] = { "/weir", "", "/../lib/weir", "/../lib" };
+    char folder[PATH_MAX];
+    folder_of(file, folder);
+    for (size_t i = 0; folder[0] && i < sizeof below / sizeof below[0]; i++)
+        if (is_there(path, folder, below[i], name))
+            return true;
+    return false;
+}
+
+static bool find(char path[PATH_MAX], const char *name, struct error *error)
+{
+    const char *given = getenv("WEIR_PLUGINS");
+    if (given) {
+        if (is_there(path, given, "", name))
+            return true;
+        return error_set_kind(error, ERROR_MACHINE, "there is no weir-%s.so in $WEIR_PLUGINS, which is \"%s\"", name,
+                              given);
+    }
+    char program[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = '\0';
+    static const char here;
+    Dl_info library;
+    if ((dladdr(&here, &library) && find_beside(path, library.dli_fname, name)) || find_beside(path, program, name))
+        return true;
+    return error_set_kind(error, ERROR_MACHINE,
+                          "weir-%s.so is not installed, in lib/weir beside the program's bin (\"scons %s=yes install\""
+                          " builds it; WEIR_PLUGINS names a folder that has it)",
+                          name, name);
+}
+
+// The function by which a plug-in tells what it is: weir_NAME_plugin().
+static const struct plugin *ask(void *object, const char *name)
+{
+    char symbol[64];
+    snprintf(symbol, sizeof symbol, "weir_%s_plugin", name);
+    const struct plugin *(*tell)(void);
+    void *found = dlsym(object, symbol);
+    memcpy(&tell, &found, sizeof tell);  // C knows no cast from an object to a function
+    return found ? tell() : NULL;
+}
+
+const struct plugin *plugin_open(const char *name, struct error *error)
+{
+    char path[PATH_MAX];
+    if (!find(path, name, error))
+        return NULL;
+    // Never closed: CUDA's libraries have threads and exit handlers of their own.
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!object) {
+        error_set_kind(error, ERROR_MACHINE, "weir-%s.so cannot be opened: %s", name, dlerror());
+        return NULL;
+    }
+    const struct plugin *plugin = ask(object, name);
+    if (!plugin)
+        error_set_kind(error, ERROR_MACHINE, "%s is no plug-in of Weir's", path);
+    else if (strcmp(plugin->version, WEIR_VERSION) != 0)
+        error_set_kind(error, ERROR_MACHINE, "%s is of Weir %s, and this is Weir %s (install both from one build)", path,
+                       plugin->version, WEIR_VERSION);
+    else if (strcmp(plugin->boundary, WEIR_BOUNDARY) != 0)
+        error_set_kind(error, ERROR_MACHINE, "%s is of another build of Weir %s (install both from one build)", path,
+                       WEIR_VERSION);
+    else
+        return plugin;
+    return NULL;
+}

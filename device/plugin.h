@@ -1,0 +1,31 @@
+// Parts of Weir that live in shared objects of their own, since they need libraries
+// that few machines have: found and opened when somebody asks for them.
+//
+//     libweir, weir                     weir-cuda.so
+//     device_open("cuda:1")  ------->   weir_cuda_plugin(), all that it exports
+//         |                                 |
+//         +-- calls through tables <--------+   struct plugin
+//
+// A plug-in has its own, hidden copy of the code it shares with the library; what
+// crosses between them are the structs of a few headers. It must therefore come from
+// the same build: the same version, and the same text of those headers, by a hash
+// that the build computes (BOUNDARY in SConstruct).
+#ifndef DEVICE_PLUGIN_H
+#define DEVICE_PLUGIN_H
+
+#include "common/error.h"
+
+struct device_functions;
+
+struct plugin {
+    const char *version;   // WEIR_VERSION, and
+    const char *boundary;  // the hash, at these places in every version
+    const struct device_functions *device;
+};
+
+// Opens weir-NAME.so. It is looked for in the folder $WEIR_PLUGINS if that is set, else in weir/, ./, ../lib/weir/ and
+// ../lib/ of the folders that hold this library and the running program. Stays open until the process ends. NULL with
+// a sentence that says what to install where it is missing, cannot be opened, or is of another build.
+const struct plugin *plugin_open(const char *name, struct error *error);
+
+#endif
