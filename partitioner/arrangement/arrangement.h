@@ -22,6 +22,7 @@
 //     arrangement_given.c   the search of one
 //     arrangement_list.c    all arrangements, where they are few
 //     arrangement_bound.c   what no plan of one, or of any, can beat
+//     arrangement_async.c   the same where the schedule never flushes
 //     arrangement_many.c    good ones, where they are many
 //     arrangement_seeds.c   which to begin with there
 #ifndef PARTITIONER_ARRANGEMENT_ARRANGEMENT_H
@@ -79,7 +80,7 @@ struct arrangement_bounds *arrangement_bounds_create(const struct search_request
                                                      const struct arrangement_names *names, struct error *error);
 void arrangement_bounds_free(struct arrangement_bounds *bounds);
 
-// Fills in estimate_ns and bound_ns. Asynchronous schedules have no bound.
+// Fills in estimate_ns and bound_ns.
 bool arrangement_bound(struct arrangement_bounds *bounds, struct arrangement *arrangement, struct error *error);
 
 // What no plan of any arrangement can beat.

@@ -9,14 +9,15 @@
 //
 // before, after: the least that one micro-batch takes in the stages on either side, with
 // the fastest of the links between them. Times are on the slowest of a stage's devices.
-// The least of the largest is no bound where the schedule never flushes; there it only
-// says where to look first.
+// The least of the largest is no bound where the schedule never flushes (arrangement_async.h
+// has one); there it only says where to look first.
 //
 // That of all arrangements at once is arrangement_floor.c's.
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/number.h"
+#include "partitioner/arrangement/arrangement_async.h"
 #include "partitioner/arrangement/arrangement_floor.h"
 #include "partitioner/search/search_problem.h"
 #include "partitioner/variant.h"
@@ -139,7 +140,10 @@ struct arrangement_bounds *arrangement_bounds_create(const struct search_request
     bounds->generator = generator_find(request->schedule, error);
     bounds->layers = (uint32_t)request->profile->layer_count;
     bounds->has_backward = strcmp(request->schedule, "forward-only") != 0;
-    if (bounds->generator && fill(bounds, error))
+    const bool flushes = bounds->generator && bounds->generator->weights == WEIGHTS_FLUSH;
+    if (bounds->generator && !flushes)
+        bounds->async = arrangement_async_create(request, names, error);
+    if (bounds->generator && (flushes || bounds->async) && fill(bounds, error))
         return bounds;
     arrangement_bounds_free(bounds);
     return NULL;
@@ -160,6 +164,7 @@ void arrangement_bounds_free(struct arrangement_bounds *bounds)
     for (size_t i = 0; i < sizeof bounds->of / sizeof bounds->of[0]; i++)
         clear_totals(&bounds->of[i]);
     clear_totals(&bounds->least);
+    arrangement_async_free(bounds->async);
     for (size_t i = 0; i < sizeof bounds->cell / sizeof bounds->cell[0]; i++)
         free(bounds->cell[i]);
     free(bounds->can_cut);
@@ -396,8 +401,8 @@ bool arrangement_bound(struct arrangement_bounds *bounds, struct arrangement *ar
         arrangement->estimate_ns = least_of_largest(bounds, seats, arrangement->stages);
         free(seats);
     }
-    arrangement->bound_ns = bounds->generator->weights == WEIGHTS_FLUSH ? arrangement->estimate_ns : 0;
-    return true;
+    arrangement->bound_ns = arrangement->estimate_ns;
+    return !bounds->async || arrangement_async_bound(bounds->async, arrangement, &arrangement->bound_ns, error);
 }
 
 // --- all arrangements -----------------------------------------------------------------------

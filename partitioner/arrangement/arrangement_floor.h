@@ -15,6 +15,7 @@ struct arrangement_bounds {
     const struct search_request *request;
     const struct arrangement_names *names;
     const struct generator *generator;
+    struct arrangement_async *async;  // where the schedule never flushes
     struct totals of[ARRANGEMENT_MOST_VARIANTS + 1];  // as `names`, then those of the request
     size_t of_count;
     struct totals least;   // of all of them, layer by layer

@@ -85,14 +85,14 @@ static bool find_leaders(struct coupled *coupled, struct error *error)
 }
 
 // Whether no link carries messages of two channels, from one rank and stage to another.
-static bool links_are_unshared(const struct coupled *coupled, struct error *error, bool *unshared)
+static bool find_shared_links(struct coupled *coupled, struct error *error)
 {
     const struct network *network = coupled->network;
     const struct schedule *order = coupled->order;
     uint64_t *channel_of = calloc(network->link_count, sizeof channel_of[0]);
     if (!channel_of)
         return error_no_memory(error, "a search");
-    *unshared = true;
+    coupled->links_unshared = true;
     for (uint32_t route = 0; route < order->route_count; route++) {
         for (uint32_t s = 0; s + 1 < order->stages; s++) {
             const uint32_t *ranks = &order->routes[(size_t)route * order->stages + s];
@@ -100,7 +100,7 @@ static bool links_are_unshared(const struct coupled *coupled, struct error *erro
                 const uint64_t pair = (uint64_t)ranks[back] * network->ranks + ranks[1 - back];
                 const uint32_t link = network->link_of[pair];
                 const uint64_t channel = 1 + back + 2 * (s + order->stages * pair);
-                *unshared &= channel_of[link] == 0 || channel_of[link] == channel;
+                coupled->links_unshared &= channel_of[link] == 0 || channel_of[link] == channel;
                 channel_of[link] = channel;
             }
         }
@@ -111,7 +111,7 @@ static bool links_are_unshared(const struct coupled *coupled, struct error *erro
 
 // Links on which bytes cost nothing, where several channels may meet: only the
 // latency is certain then.
-static struct network *least_network(const struct coupled *coupled, bool unshared, struct error *error)
+static struct network *least_network(const struct coupled *coupled, struct error *error)
 {
     const struct network *network = coupled->network;
     struct network *least = network_uniform(network->ranks, (struct link){ 0 }, error);
@@ -119,7 +119,7 @@ static struct network *least_network(const struct coupled *coupled, bool unshare
         const uint32_t link = network->link_of[pair];
         least->link_of[pair] = link;
         least->links[link] = network->links[link];
-        if (!unshared)
+        if (!coupled->links_unshared)
             least->links[link].bytes_per_second = 0;
     }
     return least;
@@ -138,7 +138,7 @@ static struct simulator *make_simulator(struct coupled *coupled, uint32_t micro_
     return simulator;
 }
 
-static bool make_simulators(struct coupled *coupled, bool unshared, struct error *error)
+static bool make_simulators(struct coupled *coupled, struct error *error)
 {
     const uint32_t m = coupled->request->micro_batches;
     if (!coupled->flushes) {
@@ -146,7 +146,7 @@ static bool make_simulators(struct coupled *coupled, bool unshared, struct error
         coupled->simulators[1] = coupled->simulators[0] ? make_simulator(coupled, 2 * m, coupled->network, error) : NULL;
         return coupled->simulators[1] != NULL;
     }
-    struct network *least = least_network(coupled, unshared, error);
+    struct network *least = least_network(coupled, error);
     if (least) {
         coupled->simulators[0] = make_simulator(coupled, m, coupled->network, error);
         coupled->bound_simulator = coupled->simulators[0] ? make_simulator(coupled, m, least, error) : NULL;
@@ -187,7 +187,6 @@ static bool check_times(const struct coupled *coupled, struct error *error)
 static bool fill(struct coupled *coupled, struct error *error)
 {
     const struct search_request *request = coupled->request;
-    bool unshared = false;
     coupled->can_cut = search_cuts(request, coupled->stages, error);
     if (!coupled->can_cut || !search_check_pins(request, coupled->can_cut, coupled->stages, error)
         || !allocate(coupled, error) || !coupled_view(coupled, error) || !coupled_sit(coupled, error))
@@ -196,10 +195,10 @@ static bool fill(struct coupled *coupled, struct error *error)
     if (!find_leaders(coupled, error))
         return false;
     coupled->slots = search_slots(request, error);
-    if (!coupled->slots || !check_times(coupled, error) || !links_are_unshared(coupled, error, &unshared)
-        || !make_simulators(coupled, unshared, error))
+    if (!coupled->slots || !check_times(coupled, error) || !find_shared_links(coupled, error)
+        || !make_simulators(coupled, error))
         return false;
-    coupled->is_monotone = coupled->flushes && unshared;
+    coupled->is_monotone = coupled->flushes && coupled->links_unshared;
     coupled->budget = request->budget ? request->budget : SEARCH_DEFAULT_BUDGET;
     coupled->deadline_ns = request->deadline_ns ? clock_now_ns() + request->deadline_ns : 0;
     return true;

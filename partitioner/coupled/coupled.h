@@ -74,6 +74,7 @@ struct coupled {
     struct placement *placement;
     uint32_t layers, stages, ranks;
     bool flushes;
+    bool links_unshared;           // each link carries the messages of one channel
     bool is_monotone;              // a longer duration never makes a shorter iteration
     struct profile **views;        // of each stage: the profile, with the numbers of its variant
     struct intervals **intervals;  // of each stage; those of the same variant share them

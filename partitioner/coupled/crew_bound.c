@@ -1,0 +1,271 @@
+#include "partitioner/coupled/crew_bound.h"
+
+#include <stdlib.h>
+
+#include "common/number.h"
+#include "partitioner/holding_cost.h"
+#include "partitioner/stage_cost.h"
+
+// Tables by stage and cut: [stage * (layers + 1) + cut].
+struct sums {
+    const struct crews *crews;
+    uint64_t *after;    // F, B and messages of one micro-batch in the stages from this one on; layers from the cut
+    uint64_t *before;   // B and messages on the way from the cut to stage 0, F and messages from stage `from` to it
+    uint64_t *largest;  // the least of the largest path of a stage before
+};
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+struct link crew_better_link(struct link a, struct link b)
+{
+    const bool free = a.bytes_per_second == 0 || b.bytes_per_second == 0;  // bytes cost nothing
+    return (struct link){ a.latency_ns < b.latency_ns ? a.latency_ns : b.latency_ns,
+                          free ? 0 : larger(a.bytes_per_second, b.bytes_per_second) };
+}
+
+static uint64_t run_of(const struct crews *crews)
+{
+    return 3 * (uint64_t)crews->micro_batches;
+}
+
+// A duration, or so little of it that no sum along a path passes 2^62.
+static uint64_t within(const struct crews *crews, uint64_t ns)
+{
+    const uint64_t most = ((uint64_t)1 << 58) / (run_of(crews) + crews->stage_count);
+    return ns < most ? ns : most;
+}
+
+static uint64_t forward_of(const struct crews *crews, uint32_t s, uint32_t first, uint32_t end)
+{
+    const struct crew_stage *stage = &crews->stages[s];
+    return within(crews, stage_scaled_ns(stage->forward[end] - stage->forward[first], stage->speed_permille));
+}
+
+static uint64_t backward_of(const struct crews *crews, uint32_t s, uint32_t first, uint32_t end)
+{
+    const struct crew_stage *stage = &crews->stages[s];
+    return within(crews, stage_scaled_ns(stage->backward[end] - stage->backward[first], stage->speed_permille));
+}
+
+static uint64_t busy_behind(const struct crews *crews, uint32_t s, uint32_t cut)
+{
+    const struct crew_stage *stage = &crews->stages[s];
+    return s + 1 < crews->stage_count ? within(crews, transfer_ns(crews->cut[cut], stage->next.bytes_per_second, 0))
+                                      : 0;
+}
+
+static uint64_t way_behind(const struct crews *crews, uint32_t s, uint32_t cut)
+{
+    const uint64_t latency = s + 1 < crews->stage_count ? within(crews, crews->stages[s].next.latency_ns) : 0;
+    return busy_behind(crews, s, cut) + latency;
+}
+
+static uint64_t reduce_of(const struct crews *crews, uint32_t s, uint32_t first, uint32_t end)
+{
+    const struct crew_stage *stage = &crews->stages[s];
+    const uint64_t bytes = holding_reduced_bytes(crews->holding, stage->copies,
+                                                 stage->weights[end] - stage->weights[first]);
+    if (stage->copies < 2 || bytes == 0)
+        return 0;
+    return within(crews, transfer_ns(multiply_clamped(stage->copies - 1, bytes), stage->among.bytes_per_second,
+                                     stage->among.latency_ns));
+}
+
+// --- how often -----------------------------------------------------------------------
+
+// What a rank of a stage still has to do when a path comes to it.
+struct rest {
+    uint64_t forwards, backwards;
+    uint64_t messages;  // that its link to the next stage still carries
+    uint64_t ahead;     // F of the micro-batch that is so many behind comes after B
+    bool is_forward;    // it comes to an F, the first of `forwards`; else to a B
+};
+
+static uint32_t copies_of(const struct crews *crews, uint32_t s)
+{
+    return crews->stages[s].copies;
+}
+
+static uint64_t up(uint64_t count, uint32_t copies)
+{
+    return (count + copies - 1) / copies;
+}
+
+// Of the rank that micro-batch i goes to, in the run of 3m.
+static uint64_t share_of(const struct crews *crews, uint32_t s, uint64_t i)
+{
+    const uint32_t copies = copies_of(crews, s);
+    return run_of(crews) / copies + (i % copies < run_of(crews) % copies);
+}
+
+static uint64_t ahead_of(const struct crews *crews, uint32_t s, uint64_t share)
+{
+    uint64_t ranks = 0;
+    for (uint32_t t = s; t < crews->stage_count; t++)
+        ranks += copies_of(crews, t);
+    const uint64_t ahead = up(ranks, copies_of(crews, s));
+    return ahead < share ? ahead : share;
+}
+
+static uint64_t divisor_of(uint64_t a, uint64_t b)
+{
+    return b == 0 ? a : divisor_of(b, a % b);
+}
+
+static struct rest rest_of(const struct crews *crews, uint32_t from, uint32_t s)
+{
+    // Updates of the run of 2m, and the first rank's next F and B behind the last of them.
+    const uint32_t copies = copies_of(crews, from), own = copies_of(crews, s);
+    const uint64_t updates = up(2 * (uint64_t)crews->micro_batches, copies), share = share_of(crews, from, 0);
+    const uint64_t forward = updates - 1 + ahead_of(crews, from, share);
+    const bool is_forward = s >= from && forward < share;
+    if (s > from && !is_forward)
+        return (struct rest){ 0 };
+    const uint64_t i = copies * (is_forward ? forward : updates);
+    if (i >= run_of(crews))
+        return (struct rest){ 0 };
+    const uint64_t all = share_of(crews, s, i), turn = i / own, left = all - turn, ahead = ahead_of(crews, s, all);
+    struct rest rest = { .ahead = ahead, .is_forward = is_forward };
+    rest.forwards = is_forward ? left : left > ahead ? left - ahead : 0;
+    rest.backwards = !is_forward ? left : left + ahead - 1 < all ? left + ahead - 1 : all;
+    if (is_forward && s + 1 < crews->stage_count) {
+        const uint32_t next = copies_of(crews, s + 1);
+        rest.messages = 1 + (run_of(crews) - 1 - i) / (own / divisor_of(own, next) * next);
+    }
+    return rest;
+}
+
+// --- paths -----------------------------------------------------------------------------
+
+static void fill_after(struct sums *sums)
+{
+    const struct crews *crews = sums->crews;
+    const size_t row = (size_t)crews->layers + 1;
+    for (size_t i = 0; i < (crews->stage_count + 1) * row; i++)
+        sums->after[i] = UINT64_MAX;
+    sums->after[crews->stage_count * row + crews->layers] = 0;
+    for (uint32_t s = crews->stage_count; s-- > 0;) {
+        for (uint32_t first = 0; first < crews->layers; first++) {
+            uint64_t least = UINT64_MAX;
+            for (uint32_t end = first + 1; end <= crews->layers && crews->can_cut[first]; end++) {
+                const uint64_t rest = sums->after[(s + 1) * row + end];
+                if (rest == UINT64_MAX)
+                    continue;
+                const uint64_t all = rest + 2 * way_behind(crews, s, end) + forward_of(crews, s, first, end)
+                                   + backward_of(crews, s, first, end);
+                least = all < least ? all : least;
+            }
+            sums->after[s * row + first] = least;
+        }
+    }
+}
+
+static void fill_before(struct sums *sums, uint32_t from)
+{
+    const struct crews *crews = sums->crews;
+    const size_t row = (size_t)crews->layers + 1;
+    for (size_t i = 0; i < (crews->stage_count + 1) * row; i++)
+        sums->before[i] = UINT64_MAX;
+    sums->before[0] = 0;
+    for (uint32_t s = 0; s < crews->stage_count; s++) {
+        for (uint32_t end = s + 1; end <= crews->layers; end++) {
+            uint64_t least = UINT64_MAX;
+            for (uint32_t first = s; first < end && crews->can_cut[end]; first++) {
+                const uint64_t rest = sums->before[s * row + first];
+                if (rest == UINT64_MAX)
+                    continue;
+                const uint64_t all = rest + backward_of(crews, s, first, end)
+                                   + (s >= from ? forward_of(crews, s, first, end) : 0);
+                least = all < least ? all : least;
+            }
+            sums->before[(s + 1) * row + end] =
+                least == UINT64_MAX ? least : least + (s >= from ? 2 : 1) * way_behind(crews, s, end);
+        }
+    }
+}
+
+// The largest path by way of stage s with these layers, out of what it has left:
+//
+//     before + all F, all B, a REDUCE between each two           all F, B and REDUCE, and no way out
+//     before + F + after + B, then the rest                      the first goes down and comes back
+//     before + all but the B behind the last F + after + B       so does the last
+//     before + (1 + (F - 1) / ahead) (F + after + B) + the rest  so does the first, whenever it can
+//     before + F + messages behind it + after + B                the link to the next stage
+static uint64_t path_of(const struct sums *sums, const struct rest *rest, uint32_t s, uint32_t first, uint32_t end)
+{
+    const struct crews *crews = sums->crews;
+    const size_t row = (size_t)crews->layers + 1;
+    const uint64_t before = sums->before[s * row + first], behind = sums->after[(s + 1) * row + end];
+    if (before == UINT64_MAX || behind == UINT64_MAX)
+        return UINT64_MAX;
+    if (rest->backwards == 0)
+        return 0;
+    const uint64_t f = forward_of(crews, s, first, end), b = backward_of(crews, s, first, end);
+    const uint64_t reduce = reduce_of(crews, s, first, end), forwards = rest->forwards, backwards = rest->backwards;
+    const uint64_t work = forwards * f + backwards * b;
+    uint64_t most = larger(before + work + (backwards - 1) * reduce, work + backwards * reduce);
+    if (!rest->is_forward)
+        return most;
+    const uint64_t ahead = rest->ahead, after = behind + 2 * way_behind(crews, s, end), round = f + after + b;
+    const uint64_t more = forwards > ahead ? forwards - ahead : 0, earlier = backwards > ahead ? backwards - ahead : 0;
+    const uint64_t trips = 1 + (forwards - 1) / ahead;
+    most = larger(most, before + round + more * f + (forwards - 1) * (b + reduce));
+    most = larger(most, before + forwards * f + earlier * (b + reduce) + after + b);
+    most = larger(most, before + trips * round + (trips - 1) * reduce
+                            + (forwards - 1 - (trips - 1) * ahead) * (b + reduce));
+    if (rest->messages > 0)
+        most = larger(most, before + round + (rest->messages - 1) * busy_behind(crews, s, end));
+    return most;
+}
+
+static uint64_t least_of_largest(struct sums *sums, uint32_t from)
+{
+    const struct crews *crews = sums->crews;
+    const size_t row = (size_t)crews->layers + 1;
+    fill_before(sums, from);
+    for (size_t i = 0; i < (crews->stage_count + 1) * row; i++)
+        sums->largest[i] = UINT64_MAX;
+    sums->largest[0] = 0;
+    for (uint32_t s = 0; s < crews->stage_count; s++) {
+        const struct rest rest = rest_of(crews, from, s);
+        for (uint32_t end = s + 1; end <= crews->layers; end++) {
+            uint64_t *best = &sums->largest[(s + 1) * row + end];
+            for (uint32_t first = end; first-- > s;) {
+                const uint64_t so_far = sums->largest[s * row + first];
+                if (so_far >= *best)
+                    continue;
+                const uint64_t most = larger(so_far, path_of(sums, &rest, s, first, end));
+                *best = most < *best ? most : *best;
+            }
+        }
+    }
+    return sums->largest[crews->stage_count * row + crews->layers];
+}
+
+bool crew_bound(const struct crews *crews, uint64_t *bound_ns, struct error *error)
+{
+    const size_t cells = ((size_t)crews->stage_count + 1) * ((size_t)crews->layers + 1);
+    struct sums sums = { .crews = crews };
+    sums.after = calloc(cells, sizeof sums.after[0]);
+    sums.before = calloc(cells, sizeof sums.before[0]);
+    sums.largest = calloc(cells, sizeof sums.largest[0]);
+    const bool good = sums.after && sums.before && sums.largest;
+    *bound_ns = 0;
+    if (good) {
+        fill_after(&sums);
+        *bound_ns = least_of_largest(&sums, 0);
+    }
+    for (uint32_t s = 1; good && s < crews->stage_count; s++) {
+        if (copies_of(crews, s) == 1 && holding_is_plain(crews->holding))
+            continue;
+        const uint64_t own = least_of_largest(&sums, s);
+        *bound_ns = own < *bound_ns ? own : *bound_ns;
+    }
+    free(sums.after);
+    free(sums.before);
+    free(sums.largest);
+    return good || error_no_memory(error, "the bounds of a plan");
+}

@@ -1,0 +1,55 @@
+// What no plan of a schedule without a flush can beat, whose stages are crews: several
+// ranks each, to which micro-batches are dealt in turns (schedules/generators/crews.c).
+//
+// The objective is T(3m) - T(2m). Take the longest path of the run of 2m and its last
+// action, of stage s. In the run of 3m all these actions are there, and in the same order
+// on each rank: that of 2m is that of 3m without the micro-batches behind 2m. So the path
+// is one of the run of 3m as well, and goes on there with whatever follows its end:
+//
+//     run of 2m   F0 ............................ B REDUCE STEP
+//     run of 3m   F0 ............................ B REDUCE STEP F B REDUCE STEP F B ......
+//                 |<----------- T(2m) ------------------------>|<-- any path of the rest -->|
+//
+//     T(3m) - T(2m)  >=  the longest path of the run of 3m that begins behind the last STEP
+//                        which s has in the run of 2m; the least of that over all s where a run can end
+//
+// A run ends with stage 0, for its last backward comes behind that of all others; with
+// another only if its REDUCE and STEP take longer than the way that B still has, so that
+// it has several ranks, or a STEP that takes time. All ranks of a crew are done with a
+// REDUCE at once, so the path may go on with any of them. It goes on with the next F of s,
+// down to a stage b, or with the next B of s, up to it; stays there for all that the rank
+// has left, or goes from there down and back up as often as it can; and returns to stage 0.
+// Sizes that are not decided yet are the least they can be: by dynamic programming over
+// the cuts the least of the largest such path, as in arrangement_bound.c.
+//
+// No lower duration makes a longer path, so every number may be less than it will be:
+// nothing is recomputed here, no holding adds anything. Links must not be shared by two
+// channels: only then is the order of what happens on them always the same.
+#ifndef PARTITIONER_COUPLED_CREW_BOUND_H
+#define PARTITIONER_COUPLED_CREW_BOUND_H
+
+#include "partitioner/holding.h"
+#include "schedules/network.h"
+
+struct crew_stage {
+    const uint64_t *forward, *backward, *weights;  // running totals of its layers; layers + 1
+    uint64_t speed_permille;  // of the slowest device
+    uint32_t copies;
+    struct link next;         // to the next stage: nothing between two of their ranks is quicker
+    struct link among;        // between two of its copies
+};
+
+struct crews {
+    const struct crew_stage *stages;
+    uint32_t stage_count, layers, micro_batches;
+    const uint64_t *cut;       // bytes of a message over the cut in front of layer l; layers + 1
+    const bool *can_cut;       // layers + 1
+    const struct holding *holding;
+};
+
+// The better of two links, in each respect.
+struct link crew_better_link(struct link a, struct link b);
+
+bool crew_bound(const struct crews *crews, uint64_t *bound_ns, struct error *error);
+
+#endif
