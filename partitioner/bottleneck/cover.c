@@ -354,11 +354,22 @@ static bool take_single(struct search *search, struct cover *cover, struct error
     return true;
 }
 
+// The next slack after one below which there was nothing: more, but not where that already takes much longer each
+// time; how far the next one goes beyond what is needed would then be felt.
+static double next_slack(double slack, uint64_t before, uint64_t spent)
+{
+    if (slack < 0x1p-6)
+        return 8 * slack;
+    return slack < 0x1p-3 || spent < 2 * before ? 2 * slack : slack;
+}
+
 // With limits that grow, up to what is known already.
 static bool search_rising(struct search *search, struct cover *cover, struct error *error)
 {
     double slack = 0x1p-12;
-    for (bool is_last = false; !is_last && !search->is_stopped; slack *= slack < 0x1p-6 ? 8 : 2) {
+    uint64_t before = 0;
+    for (bool is_last = false; !is_last && !search->is_stopped;) {
+        const uint64_t since = search->spent;
         const double limit = cover->lower_bound * (1 + slack);
         is_last = !(limit * (1 + slack) < search->ceiling) || slack > 16 || !(cover->lower_bound > 0);
         run(search, is_last ? search->ceiling : limit);
@@ -366,6 +377,8 @@ static bool search_rising(struct search *search, struct cover *cover, struct err
             return take(search, cover, error);
         if (!search->is_stopped)
             cover->lower_bound = is_last ? search->ceiling : limit;
+        slack = next_slack(slack, before, search->spent - since);
+        before = search->spent - since;
     }
     return true;
 }
