@@ -22,6 +22,11 @@ struct bench {
     uint8_t *bytes;
 };
 
+static struct values *values(float *floats)
+{
+    return (struct values *)floats;
+}
+
 static double best_ns(const struct bench *bench, void (*run)(const struct bench *))
 {
     uint64_t best = UINT64_MAX;
@@ -41,81 +46,85 @@ static void run_copy(const struct bench *b)
 
 static void run_add(const struct bench *b)
 {
-    kernel_add(b->queue, b->out, b->x, b->y, COUNT);
+    kernel_add(b->queue, values(b->out), values(b->x), values(b->y), COUNT);
 }
 
 static void run_add_branch(const struct bench *b)
 {
-    kernel_add_branch(b->queue, b->out, b->x, b->y, b->bias, ROWS, COLUMNS, (struct dropout){ 0 });
+    kernel_add_branch(b->queue, values(b->out), values(b->x), values(b->y), values(b->bias), ROWS, COLUMNS,
+                      (struct dropout){ 0 });
 }
 
 static void run_add_branch_dropout(const struct bench *b)
 {
     const struct dropout dropout = { .probability = 0.1f, .key = 7 };
-    kernel_add_branch(b->queue, b->out, b->x, b->y, b->bias, ROWS, COLUMNS, dropout);
+    kernel_add_branch(b->queue, values(b->out), values(b->x), values(b->y), values(b->bias), ROWS, COLUMNS, dropout);
 }
 
 static void run_gelu(const struct bench *b)
 {
-    kernel_gelu(b->queue, b->out, b->x, b->bias, ROWS, COLUMNS);
+    kernel_gelu(b->queue, values(b->out), values(b->x), COUNT);
 }
 
 static void run_gelu_backward(const struct bench *b)
 {
-    kernel_gelu_backward(b->queue, b->out, b->z, b->y, b->x, b->bias, ROWS, COLUMNS);
+    kernel_gelu_backward(b->queue, values(b->out), values(b->z), values(b->y), values(b->x), COUNT);
 }
 
 static void run_relu(const struct bench *b)
 {
-    kernel_relu(b->queue, b->out, b->bytes, b->x, COUNT);
+    kernel_relu(b->queue, values(b->out), b->bytes, values(b->x), COUNT);
 }
 
 static void run_softmax(const struct bench *b)
 {
-    kernel_softmax(b->queue, b->out, b->x, COUNT / 512, 512);
+    kernel_softmax(b->queue, values(b->out), values(b->x), COUNT / 512, 512);
 }
 
 static struct layer_norm norm_of(const struct bench *b)
 {
-    return (struct layer_norm){ .in = b->x, .gain = b->bias, .offset = b->bias, .rows = COUNT / 1024, .columns = 1024 };
+    return (struct layer_norm){ .in = values(b->x), .gain = values(b->bias), .offset = values(b->bias),
+                                .rows = COUNT / 1024, .columns = 1024 };
 }
 
 static void run_layer_norm(const struct bench *b)
 {
     const struct layer_norm norm = norm_of(b);
-    kernel_layer_norm(b->queue, &norm, b->out, b->z, b->z + norm.rows);
+    kernel_layer_norm(b->queue, &norm, values(b->out), b->z, b->z + norm.rows);
 }
 
 static void run_layer_norm_backward_input(const struct bench *b)
 {
     const struct layer_norm norm = norm_of(b);
-    kernel_layer_norm_backward_input(b->queue, &norm, b->out, b->y, NULL, b->z, b->z + norm.rows);
+    kernel_layer_norm_backward_input(b->queue, &norm, values(b->out), values(b->y), NULL, b->z, b->z + norm.rows);
 }
 
 static void run_layer_norm_backward_weight(const struct bench *b)
 {
     const struct layer_norm norm = norm_of(b);
-    kernel_layer_norm_backward_weight(b->queue, &norm, b->out, b->out + 1024, b->y, b->z, b->z + norm.rows);
+    kernel_layer_norm_backward_weight(b->queue, &norm, b->out, b->out + 1024, values(b->y), b->z, b->z + norm.rows);
 }
 
 static void run_sum_columns(const struct bench *b)
 {
-    kernel_sum_columns(b->queue, b->bias, b->x, ROWS, COLUMNS);
+    kernel_sum_columns(b->queue, b->bias, values(b->x), ROWS, COLUMNS);
 }
 
 static void run_cross_entropy_backward(const struct bench *b)
 {
     const struct cross_entropy loss = {
-        .logits = b->x, .targets = (const int32_t *)(const void *)b->bytes, .rows = ROWS, .columns = COLUMNS, .scale = 1
+        .logits = values(b->x), .targets = (const int32_t *)(const void *)b->bytes,
+        .rows = ROWS, .columns = COLUMNS, .scale = 1,
     };
-    kernel_cross_entropy_backward(b->queue, &loss, b->out, b->y);
+    kernel_cross_entropy_backward(b->queue, &loss, values(b->out), b->y);
 }
 
 static void run_adamw(const struct bench *b)
 {
     const struct adamw adamw = { .rate = 1e-3f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-8f, .update = 1 };
-    kernel_adamw(b->queue, &adamw, &(struct optimizer_span){ .next = b->x, .weights = b->x, .gradients = b->out,
-                                                             .first = b->y, .second = b->z, .count = COUNT });
+    kernel_adamw(b->queue, &adamw, &(struct optimizer_span){ .next = values(b->x), .weights = values(b->x),
+                                                             .gradients = b->out, .first = b->y, .second = b->z,
+                                                             .count = COUNT });
 }
 
 static void run_sum_of_squares(const struct bench *b)
@@ -132,7 +141,7 @@ static const struct pass {
     { "add", run_add, 3 },
     { "add_branch (residual and bias)", run_add_branch, 3 },
     { "  with dropout", run_add_branch_dropout, 3 },
-    { "gelu with bias", run_gelu, 2 },
+    { "gelu", run_gelu, 2 },
     { "gelu_backward, both outputs", run_gelu_backward, 4 },
     { "relu", run_relu, 2.25 },
     { "softmax of 512", run_softmax, 2 },
@@ -151,9 +160,9 @@ static void print_passes(const struct bench *bench)
     double copy = 0;
     for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
         memset(bench->bytes, 0, COUNT);
-        kernel_fill_normal(bench->queue, bench->x, 1, 1, 4 * (size_t)COUNT);  // x, y, z, out
-        kernel_fill_normal(bench->queue, bench->bias, 1, 2, COLUMNS);
-        kernel_fill(bench->queue, bench->z, 1, COUNT);
+        kernel_fill_normal(bench->queue, values(bench->x), 1, 1, 4 * (size_t)COUNT);  // x, y, z, out
+        kernel_fill_normal(bench->queue, values(bench->bias), 1, 2, COLUMNS);
+        kernel_fill(bench->queue, values(bench->z), 1, COUNT);
         const double ns = best_ns(bench, passes[i].run);
         const double rate = passes[i].passes * COUNT * sizeof(float) / ns;
         copy = i == 0 ? rate : copy;
@@ -174,8 +183,8 @@ static void print_matmuls(const struct bench *bench)
         printf("%-22s", name);
         for (int form = 0; form < 4; form++) {
             const struct matmul matmul = { .transpose_a = form & 2, .transpose_b = form & 1, .m = shape->m,
-                                           .n = shape->n, .k = shape->k, .alpha = 1, .a = bench->x, .b = bench->y,
-                                           .c = bench->out };
+                                           .n = shape->n, .k = shape->k, .a = values(bench->x),
+                                           .b = values(bench->y), .c = values(bench->out) };
             uint64_t best = UINT64_MAX;
             for (int repeat = 0; repeat < REPEATS; repeat++) {
                 const uint64_t start = clock_thread_cpu_ns();
@@ -197,12 +206,13 @@ static void print_attention(const struct bench *bench)
         const struct attention *shape = &shapes[s];
         const double half = (double)(shape->batch * shape->heads * shape->sequence * shape->sequence * shape->size);
         uint64_t forward = UINT64_MAX, backward = UINT64_MAX;
-        float *out = bench->z, *log_sums = bench->z + COUNT / 2;
+        struct values *x = values(bench->x), *out = values(bench->z);
+        float *log_sums = bench->z + COUNT / 2;
         for (int repeat = 0; repeat < 3 * REPEATS; repeat++) {
             const uint64_t start = clock_thread_cpu_ns();
-            kernel_attention(bench->queue, shape, out, log_sums, bench->x, bench->out);
+            kernel_attention(bench->queue, shape, out, log_sums, x, bench->out);
             const uint64_t middle = clock_thread_cpu_ns();
-            kernel_attention_backward(bench->queue, shape, bench->y, bench->x, out, log_sums, bench->x, bench->out);
+            kernel_attention_backward(bench->queue, shape, values(bench->y), x, out, log_sums, x, bench->out);
             const uint64_t end = clock_thread_cpu_ns();
             forward = middle - start < forward ? middle - start : forward;
             backward = end - middle < backward ? end - middle : backward;

@@ -104,7 +104,7 @@ static void write_tensors(const struct layer *layer, struct json_writer *writer)
         json_put_string(writer, "name", tensors[i].name);
         json_put_u64(writer, "rows", tensors[i].rows);
         json_put_u64(writer, "columns", tensors[i].columns);
-        json_put_u64(writer, "offset_bytes", tensors[i].offset_bytes);
+        json_put_u64(writer, "offset_bytes", tensors[i].offset * precision_bytes(layer->shape.precision));
         json_put_bool(writer, "decays", tensors[i].decays);
         json_close(writer);
     }

@@ -21,8 +21,19 @@ extern const struct kernel_functions cpu_kernels_avx2;    // and FMA
 extern const struct kernel_functions cpu_kernels_avx512;  // F, BW, DQ, VL
 #endif
 
-// Shared by all: oneDNN finds the instruction set itself.
-void cpu_matmul(struct queue *queue, const struct matmul *matmul);
+// The product alone, without its ends. Shared by all: oneDNN finds the instruction
+// set itself.
+void cpu_product(struct queue *queue, const struct matmul *matmul);
+
+// These kernels compute in float, and what they are given is float.
+static inline float *floats(struct values *values)
+{
+    return (float *)values;
+}
+static inline const float *floats_of(const struct values *values)
+{
+    return (const float *)values;
+}
 
 // Score blocks of attention: so many query rows at a time, each row padded to whole
 // vectors of any instruction set.

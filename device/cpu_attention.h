@@ -176,15 +176,15 @@ static void head_forward(const struct head *head, float *out, float *log_sums)
     }
 }
 
-static void cpu_attention(struct queue *queue, const struct attention *attention, float *out, float *log_sums,
-                          const float *qkv, void *workspace)
+static void cpu_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
+                          const struct values *qkv, void *workspace)
 {
     (void)queue;
     const struct attention *shape = attention;
     for (size_t batch = 0; batch < shape->batch; batch++)
         for (size_t which = 0; which < shape->heads; which++) {
-            const struct head head = head_at(shape, batch, which, qkv, workspace);
-            head_forward(&head, out + batch * shape->sequence * head.out_stride + which * shape->size,
+            const struct head head = head_at(shape, batch, which, floats_of(qkv), workspace);
+            head_forward(&head, floats(out) + batch * shape->sequence * head.out_stride + which * shape->size,
                          log_sums + (batch * shape->heads + which) * shape->sequence);
         }
 }
@@ -274,20 +274,21 @@ static void head_backward(const struct head *head, const struct head_gradients *
     }
 }
 
-static void cpu_attention_backward(struct queue *queue, const struct attention *attention, float *qkv_gradient,
-                                   const float *out_gradient, const float *out, const float *log_sums,
-                                   const float *qkv, void *workspace)
+static void cpu_attention_backward(struct queue *queue, const struct attention *attention,
+                                   struct values *qkv_gradient, const struct values *out_gradient,
+                                   const struct values *out, const float *log_sums, const struct values *qkv,
+                                   void *workspace)
 {
     (void)queue;
     const struct attention *shape = attention;
     for (size_t batch = 0; batch < shape->batch; batch++)
         for (size_t which = 0; which < shape->heads; which++) {
-            const struct head head = head_at(shape, batch, which, qkv, workspace);
+            const struct head head = head_at(shape, batch, which, floats_of(qkv), workspace);
             const size_t out_at = batch * shape->sequence * head.out_stride + which * shape->size;
-            float *gradient = qkv_gradient + (head.q - qkv);
+            float *gradient = floats(qkv_gradient) + (head.q - floats_of(qkv));
             head_backward(&head, &(struct head_gradients){
-                .g = out_gradient + out_at,
-                .out = out + out_at,
+                .g = floats_of(out_gradient) + out_at,
+                .out = floats_of(out) + out_at,
                 .log_sums = log_sums + (batch * shape->heads + which) * shape->sequence,
                 .q = gradient,
                 .k = gradient + head.out_stride,

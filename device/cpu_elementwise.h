@@ -2,6 +2,7 @@
 #ifndef DEVICE_CPU_ELEMENTWISE_H
 #define DEVICE_CPU_ELEMENTWISE_H
 
+#include "device/cpu.h"
 #include "device/vector.h"
 
 // Runs `body` for i = 0, LANES, .. with `left` elements still to go, the last time
@@ -9,18 +10,24 @@
 #define FOR_VECTORS(i, left, count) \
     for (size_t i = 0, left = (count); i < (count); i += LANES, left -= LANES)
 
-static void cpu_fill(struct queue *queue, float *out, float value, size_t count)
+static void cpu_fill(struct queue *queue, struct values *out, float value, size_t count)
 {
     (void)queue;
     FOR_VECTORS (i, left, count)
-        vec_store_first(out + i, vec_all(value), left);
+        vec_store_first(floats(out) + i, vec_all(value), left);
 }
 
-static void cpu_add(struct queue *queue, float *out, const float *a, const float *b, size_t count)
+static void cpu_add_floats(struct queue *queue, float *out, const float *a, const float *b, size_t count)
 {
     (void)queue;
     FOR_VECTORS (i, left, count)
         vec_store_first(out + i, vec_load_first(a + i, left, 0) + vec_load_first(b + i, left, 0), left);
+}
+
+static void cpu_add(struct queue *queue, struct values *out, const struct values *a, const struct values *b,
+                    size_t count)
+{
+    cpu_add_floats(queue, floats(out), floats_of(a), floats_of(b), count);
 }
 
 static void cpu_scale(struct queue *queue, float *out, const float *in, float factor, size_t count)
@@ -28,6 +35,24 @@ static void cpu_scale(struct queue *queue, float *out, const float *in, float fa
     (void)queue;
     FOR_VECTORS (i, left, count)
         vec_store_first(out + i, vec_load_first(in + i, left, 0) * factor, left);
+}
+
+static void cpu_copy_floats(float *out, const float *in, size_t count)
+{
+    if (out != in && count > 0)
+        memcpy(out, in, count * sizeof(float));
+}
+
+static void cpu_widen(struct queue *queue, float *out, const struct values *in, size_t count)
+{
+    (void)queue;
+    cpu_copy_floats(out, floats_of(in), count);
+}
+
+static void cpu_narrow(struct queue *queue, struct values *out, const float *in, size_t count)
+{
+    (void)queue;
+    cpu_copy_floats(floats(out), in, count);
 }
 
 // --- random numbers by counting ----------------------------------------------------
@@ -74,21 +99,23 @@ INLINE vec dropped(vec x, size_t index, struct dropping dropping)
     return (vec)((ivec)(x * dropping.factor) & stays);
 }
 
-static void cpu_dropout(struct queue *queue, float *out, const float *in, size_t count, struct dropout dropout)
+static void cpu_dropout(struct queue *queue, struct values *out, const struct values *in, size_t count,
+                        struct dropout dropout)
 {
+    const float *from = floats_of(in);
+    (void)queue;
     if (dropout.probability <= 0) {
-        if (out != in)
-            cpu_scale(queue, out, in, 1, count);
+        cpu_copy_floats(floats(out), from, count);
         return;
     }
     const struct dropping dropping = dropping_of(dropout);
     FOR_VECTORS (i, left, count)
-        vec_store_first(out + i, dropped(vec_load_first(in + i, left, 0), i, dropping), left);
+        vec_store_first(floats(out) + i, dropped(vec_load_first(from + i, left, 0), i, dropping), left);
 }
 
 // Twelve 16-bit numbers from six draws; the sum is exact, its variance one after
 // the division by 2^16, and its mean 6 short of half a unit.
-static void cpu_fill_normal(struct queue *queue, float *out, float deviation, uint64_t key, size_t count)
+static void cpu_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, size_t count)
 {
     (void)queue;
     FOR_VECTORS (i, left, count) {
@@ -99,28 +126,32 @@ static void cpu_fill_normal(struct queue *queue, float *out, float deviation, ui
             sum += (bits & 0xffffu) + (bits >> 16);
         }
         const ivec centred = (ivec)sum - (6 * 65536 - 6);
-        vec_store_first(out + i, vec_of_integers(centred) * 0x1p-16f * deviation, left);
+        vec_store_first(floats(out) + i, vec_of_integers(centred) * 0x1p-16f * deviation, left);
     }
 }
 
 // --- activations -----------------------------------------------------------------------
 
-static void cpu_relu(struct queue *queue, float *out, uint8_t *passed, const float *in, size_t count)
+static void cpu_relu(struct queue *queue, struct values *out, uint8_t *passed, const struct values *in, size_t count)
 {
+    float *to = floats(out);
+    const float *from = floats_of(in);
     (void)queue;
     for (size_t i = 0; i < count; i++) {
-        const float x = in[i];
+        const float x = from[i];
         passed[i] = !(x <= 0);  // a NaN passes
-        out[i] = x <= 0 ? 0 : x;
+        to[i] = x <= 0 ? 0 : x;
     }
 }
 
-static void cpu_relu_backward(struct queue *queue, float *in_gradient, const float *out_gradient, const uint8_t *passed,
-                              size_t count)
+static void cpu_relu_backward(struct queue *queue, struct values *in_gradient, const struct values *out_gradient,
+                              const uint8_t *passed, size_t count)
 {
+    float *to = floats(in_gradient);
+    const float *from = floats_of(out_gradient);
     (void)queue;
     for (size_t i = 0; i < count; i++)
-        in_gradient[i] = passed[i] ? out_gradient[i] : 0;
+        to[i] = passed[i] ? from[i] : 0;
 }
 
 // GELU by tanh is x * s with s = (1 + tanh u) / 2 = 1 / (1 + e^(-2u)) and
@@ -144,54 +175,65 @@ INLINE struct gelu gelu(vec x)
     };
 }
 
-static void cpu_gelu(struct queue *queue, float *out, const float *in, const float *bias, size_t rows, size_t columns)
+static void cpu_gelu(struct queue *queue, struct values *out, const struct values *in, size_t count)
 {
     (void)queue;
-    for (size_t row = 0; row < rows; row++, out += columns, in += columns)
-        FOR_VECTORS (i, left, columns) {
-            const vec x = vec_load_first(in + i, left, 0);
-            const vec moved = bias ? x + vec_load_first(bias + i, left, 0) : x;
-            vec_store_first(out + i, gelu(moved).output, left);
-        }
+    FOR_VECTORS (i, left, count)
+        vec_store_first(floats(out) + i, gelu(vec_load_first(floats_of(in) + i, left, 0)).output, left);
 }
 
-static void cpu_gelu_backward(struct queue *queue, float *in_gradient, float *out, const float *out_gradient,
-                              const float *in, const float *bias, size_t rows, size_t columns)
+static void cpu_gelu_backward(struct queue *queue, struct values *in_gradient, struct values *out,
+                              const struct values *out_gradient, const struct values *in, size_t count)
 {
     (void)queue;
-    for (size_t row = 0; row < rows; row++)
-        FOR_VECTORS (i, left, columns) {
-            const size_t at = row * columns + i;
-            const vec x = vec_load_first(in + at, left, 0);
-            const struct gelu y = gelu(bias ? x + vec_load_first(bias + i, left, 0) : x);
-            const vec slope = y.slope * vec_load_first(out_gradient + at, left, 0);
-            if (out)
-                vec_store_first(out + at, y.output, left);
-            vec_store_first(in_gradient + at, slope, left);
-        }
+    FOR_VECTORS (i, left, count) {
+        const struct gelu y = gelu(vec_load_first(floats_of(in) + i, left, 0));
+        const vec slope = y.slope * vec_load_first(floats_of(out_gradient) + i, left, 0);
+        if (out)
+            vec_store_first(floats(out) + i, y.output, left);
+        vec_store_first(floats(in_gradient) + i, slope, left);
+    }
 }
 
-// --- biases and residuals -------------------------------------------------------------
+// --- the ends of matrix products, and residuals ------------------------------------------
 
-static void cpu_add_bias(struct queue *queue, float *out, const float *in, const float *bias, size_t rows,
-                         size_t columns)
+// One row of a product: + bias, and GELU where what was there before it is kept.
+INLINE void end_row(float *c, float *before_gelu, const float *bias, size_t columns)
 {
-    for (size_t row = 0; row < rows; row++)
-        cpu_add(queue, out + row * columns, in + row * columns, bias, columns);
+    FOR_VECTORS (i, left, columns) {
+        const vec product = vec_load_first(c + i, left, 0);
+        const vec x = bias ? product + vec_load_first(bias + i, left, 0) : product;
+        if (before_gelu)
+            vec_store_first(before_gelu + i, x, left);
+        vec_store_first(c + i, before_gelu ? gelu(x).output : x, left);
+    }
 }
 
-static void cpu_add_branch(struct queue *queue, float *out, const float *trunk, const float *branch, const float *bias,
-                           size_t rows, size_t columns, struct dropout dropout)
+static void cpu_matmul(struct queue *queue, const struct matmul *matmul)
 {
-    (void)queue;
+    cpu_product(queue, matmul);
+    if (!matmul->bias && !matmul->before_gelu)
+        return;
+    float *before = floats(matmul->before_gelu);
+    for (size_t row = 0; row < matmul->m; row++)
+        end_row(floats(matmul->c) + row * matmul->ldc, before ? before + row * matmul->ldc : NULL,
+                floats_of(matmul->bias), matmul->n);
+}
+
+static void cpu_add_branch(struct queue *queue, struct values *out, const struct values *trunk,
+                           const struct values *branch, const struct values *bias, size_t rows, size_t columns,
+                           struct dropout dropout)
+{
     const bool drops = dropout.probability > 0;
     const struct dropping dropping = dropping_of(dropout);
+    const float *from = floats_of(branch), *biases = floats_of(bias);
+    (void)queue;
     for (size_t row = 0; row < rows; row++)
         FOR_VECTORS (i, left, columns) {
             const size_t at = row * columns + i;
-            const vec x = vec_load_first(branch + at, left, 0) + vec_load_first(bias + i, left, 0);
+            const vec x = vec_load_first(from + at, left, 0) + vec_load_first(biases + i, left, 0);
             const vec added = drops ? dropped(x, at, dropping) : x;
-            vec_store_first(out + at, vec_load_first(trunk + at, left, 0) + added, left);
+            vec_store_first(floats(out) + at, vec_load_first(floats_of(trunk) + at, left, 0) + added, left);
         }
 }
 

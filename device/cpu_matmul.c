@@ -9,7 +9,7 @@ extern void omp_set_num_threads(int threads);
 
 // The number of threads is a setting of the calling thread: one while we compute,
 // and the caller's own again after.
-void cpu_matmul(struct queue *queue, const struct matmul *matmul)
+void cpu_product(struct queue *queue, const struct matmul *matmul)
 {
     const struct matmul *x = matmul;
     const int threads = omp_get_max_threads();
@@ -17,8 +17,8 @@ void cpu_matmul(struct queue *queue, const struct matmul *matmul)
         omp_set_num_threads(1);
     const dnnl_status_t status
         = dnnl_sgemm(x->transpose_a ? 'T' : 'N', x->transpose_b ? 'T' : 'N', (dnnl_dim_t)x->m, (dnnl_dim_t)x->n,
-                     (dnnl_dim_t)x->k, x->alpha, x->a, (dnnl_dim_t)x->lda, x->b, (dnnl_dim_t)x->ldb, x->beta, x->c,
-                     (dnnl_dim_t)x->ldc);
+                     (dnnl_dim_t)x->k, 1, floats_of(x->a), (dnnl_dim_t)x->lda, floats_of(x->b), (dnnl_dim_t)x->ldb,
+                     x->sums ? 1 : 0, x->sums ? x->sums : floats(x->c), (dnnl_dim_t)x->ldc);
     if (threads != 1)
         omp_set_num_threads(threads);
     if (status == dnnl_out_of_memory)

@@ -29,114 +29,124 @@ QUEUED(matmul, (struct queue *queue, const struct matmul *matmul),
        struct matmul matmul;,
        LIST(*matmul),
        (queue, &x->matmul))
-QUEUED(fill, (struct queue *queue, float *out, float value, size_t count),
-       float *out; float value; size_t count;,
+QUEUED(fill, (struct queue *queue, struct values *out, float value, size_t count),
+       struct values *out; float value; size_t count;,
        LIST(out, value, count),
        (queue, x->out, x->value, x->count))
-QUEUED(fill_normal, (struct queue *queue, float *out, float deviation, uint64_t key, size_t count),
-       float *out; float deviation; uint64_t key; size_t count;,
+QUEUED(fill_normal, (struct queue *queue, struct values *out, float deviation, uint64_t key, size_t count),
+       struct values *out; float deviation; uint64_t key; size_t count;,
        LIST(out, deviation, key, count),
        (queue, x->out, x->deviation, x->key, x->count))
-QUEUED(add, (struct queue *queue, float *out, const float *a, const float *b, size_t count),
-       float *out; const float *a; const float *b; size_t count;,
+QUEUED(add, (struct queue *queue, struct values *out, const struct values *a, const struct values *b, size_t count),
+       struct values *out; const struct values *a; const struct values *b; size_t count;,
        LIST(out, a, b, count),
        (queue, x->out, x->a, x->b, x->count))
 QUEUED(scale, (struct queue *queue, float *out, const float *in, float factor, size_t count),
        float *out; const float *in; float factor; size_t count;,
        LIST(out, in, factor, count),
        (queue, x->out, x->in, x->factor, x->count))
-QUEUED(dropout, (struct queue *queue, float *out, const float *in, size_t count, struct dropout dropout),
-       float *out; const float *in; size_t count; struct dropout dropout;,
+QUEUED(add_floats, (struct queue *queue, float *out, const float *a, const float *b, size_t count),
+       float *out; const float *a; const float *b; size_t count;,
+       LIST(out, a, b, count),
+       (queue, x->out, x->a, x->b, x->count))
+QUEUED(widen, (struct queue *queue, float *out, const struct values *in, size_t count),
+       float *out; const struct values *in; size_t count;,
+       LIST(out, in, count),
+       (queue, x->out, x->in, x->count))
+QUEUED(narrow, (struct queue *queue, struct values *out, const float *in, size_t count),
+       struct values *out; const float *in; size_t count;,
+       LIST(out, in, count),
+       (queue, x->out, x->in, x->count))
+QUEUED(dropout, (struct queue *queue, struct values *out, const struct values *in, size_t count,
+                 struct dropout dropout),
+       struct values *out; const struct values *in; size_t count; struct dropout dropout;,
        LIST(out, in, count, dropout),
        (queue, x->out, x->in, x->count, x->dropout))
-QUEUED(relu, (struct queue *queue, float *out, uint8_t *passed, const float *in, size_t count),
-       float *out; uint8_t *passed; const float *in; size_t count;,
+QUEUED(relu, (struct queue *queue, struct values *out, uint8_t *passed, const struct values *in, size_t count),
+       struct values *out; uint8_t *passed; const struct values *in; size_t count;,
        LIST(out, passed, in, count),
        (queue, x->out, x->passed, x->in, x->count))
-QUEUED(relu_backward, (struct queue *queue, float *in_gradient, const float *out_gradient, const uint8_t *passed,
-                       size_t count),
-       float *in_gradient; const float *out_gradient; const uint8_t *passed; size_t count;,
+QUEUED(relu_backward, (struct queue *queue, struct values *in_gradient, const struct values *out_gradient,
+                       const uint8_t *passed, size_t count),
+       struct values *in_gradient; const struct values *out_gradient; const uint8_t *passed; size_t count;,
        LIST(in_gradient, out_gradient, passed, count),
        (queue, x->in_gradient, x->out_gradient, x->passed, x->count))
-QUEUED(add_bias, (struct queue *queue, float *out, const float *in, const float *bias, size_t rows, size_t columns),
-       float *out; const float *in; const float *bias; size_t rows; size_t columns;,
-       LIST(out, in, bias, rows, columns),
-       (queue, x->out, x->in, x->bias, x->rows, x->columns))
-QUEUED(add_branch, (struct queue *queue, float *out, const float *trunk, const float *branch, const float *bias,
-                    size_t rows, size_t columns, struct dropout dropout),
-       float *out; const float *trunk; const float *branch; const float *bias; size_t rows; size_t columns;
-       struct dropout dropout;,
+QUEUED(add_branch, (struct queue *queue, struct values *out, const struct values *trunk, const struct values *branch,
+                    const struct values *bias, size_t rows, size_t columns, struct dropout dropout),
+       struct values *out; const struct values *trunk; const struct values *branch; const struct values *bias;
+       size_t rows; size_t columns; struct dropout dropout;,
        LIST(out, trunk, branch, bias, rows, columns, dropout),
        (queue, x->out, x->trunk, x->branch, x->bias, x->rows, x->columns, x->dropout))
-QUEUED(sum_columns, (struct queue *queue, float *sums, const float *in, size_t rows, size_t columns),
-       float *sums; const float *in; size_t rows; size_t columns;,
+QUEUED(sum_columns, (struct queue *queue, float *sums, const struct values *in, size_t rows, size_t columns),
+       float *sums; const struct values *in; size_t rows; size_t columns;,
        LIST(sums, in, rows, columns),
        (queue, x->sums, x->in, x->rows, x->columns))
-QUEUED(gelu, (struct queue *queue, float *out, const float *in, const float *bias, size_t rows, size_t columns),
-       float *out; const float *in; const float *bias; size_t rows; size_t columns;,
-       LIST(out, in, bias, rows, columns),
-       (queue, x->out, x->in, x->bias, x->rows, x->columns))
-QUEUED(gelu_backward, (struct queue *queue, float *in_gradient, float *out, const float *out_gradient, const float *in,
-                       const float *bias, size_t rows, size_t columns),
-       float *in_gradient; float *out; const float *out_gradient; const float *in; const float *bias; size_t rows;
-       size_t columns;,
-       LIST(in_gradient, out, out_gradient, in, bias, rows, columns),
-       (queue, x->in_gradient, x->out, x->out_gradient, x->in, x->bias, x->rows, x->columns))
-QUEUED(softmax, (struct queue *queue, float *out, const float *in, size_t rows, size_t columns),
-       float *out; const float *in; size_t rows; size_t columns;,
+QUEUED(gelu, (struct queue *queue, struct values *out, const struct values *in, size_t count),
+       struct values *out; const struct values *in; size_t count;,
+       LIST(out, in, count),
+       (queue, x->out, x->in, x->count))
+QUEUED(gelu_backward, (struct queue *queue, struct values *in_gradient, struct values *out,
+                       const struct values *out_gradient, const struct values *in, size_t count),
+       struct values *in_gradient; struct values *out; const struct values *out_gradient; const struct values *in;
+       size_t count;,
+       LIST(in_gradient, out, out_gradient, in, count),
+       (queue, x->in_gradient, x->out, x->out_gradient, x->in, x->count))
+QUEUED(softmax, (struct queue *queue, struct values *out, const struct values *in, size_t rows, size_t columns),
+       struct values *out; const struct values *in; size_t rows; size_t columns;,
        LIST(out, in, rows, columns),
        (queue, x->out, x->in, x->rows, x->columns))
-QUEUED(layer_norm, (struct queue *queue, const struct layer_norm *norm, float *out, float *mean, float *rstd),
-       struct layer_norm norm; float *out; float *mean; float *rstd;,
+QUEUED(layer_norm, (struct queue *queue, const struct layer_norm *norm, struct values *out, float *mean, float *rstd),
+       struct layer_norm norm; struct values *out; float *mean; float *rstd;,
        LIST(*norm, out, mean, rstd),
        (queue, &x->norm, x->out, x->mean, x->rstd))
-QUEUED(layer_norm_again, (struct queue *queue, const struct layer_norm *norm, float *out, const float *mean,
+QUEUED(layer_norm_again, (struct queue *queue, const struct layer_norm *norm, struct values *out, const float *mean,
                           const float *rstd),
-       struct layer_norm norm; float *out; const float *mean; const float *rstd;,
+       struct layer_norm norm; struct values *out; const float *mean; const float *rstd;,
        LIST(*norm, out, mean, rstd),
        (queue, &x->norm, x->out, x->mean, x->rstd))
-QUEUED(layer_norm_backward_input, (struct queue *queue, const struct layer_norm *norm, float *in_gradient,
-                                   const float *out_gradient, const float *add, const float *mean, const float *rstd),
-       struct layer_norm norm; float *in_gradient; const float *out_gradient; const float *add; const float *mean;
-       const float *rstd;,
+QUEUED(layer_norm_backward_input, (struct queue *queue, const struct layer_norm *norm, struct values *in_gradient,
+                                   const struct values *out_gradient, const struct values *add, const float *mean,
+                                   const float *rstd),
+       struct layer_norm norm; struct values *in_gradient; const struct values *out_gradient; const struct values *add;
+       const float *mean; const float *rstd;,
        LIST(*norm, in_gradient, out_gradient, add, mean, rstd),
        (queue, &x->norm, x->in_gradient, x->out_gradient, x->add, x->mean, x->rstd))
 QUEUED(layer_norm_backward_weight, (struct queue *queue, const struct layer_norm *norm, float *gain_gradient,
-                                    float *offset_gradient, const float *out_gradient, const float *mean,
+                                    float *offset_gradient, const struct values *out_gradient, const float *mean,
                                     const float *rstd),
-       struct layer_norm norm; float *gain_gradient; float *offset_gradient; const float *out_gradient;
+       struct layer_norm norm; float *gain_gradient; float *offset_gradient; const struct values *out_gradient;
        const float *mean; const float *rstd;,
        LIST(*norm, gain_gradient, offset_gradient, out_gradient, mean, rstd),
        (queue, &x->norm, x->gain_gradient, x->offset_gradient, x->out_gradient, x->mean, x->rstd))
-QUEUED(embedding, (struct queue *queue, const struct embedding *embedding, float *out, const float *words,
-                   const float *positions),
-       struct embedding embedding; float *out; const float *words; const float *positions;,
+QUEUED(embedding, (struct queue *queue, const struct embedding *embedding, struct values *out,
+                   const struct values *words, const struct values *positions),
+       struct embedding embedding; struct values *out; const struct values *words; const struct values *positions;,
        LIST(*embedding, out, words, positions),
        (queue, &x->embedding, x->out, x->words, x->positions))
 QUEUED(embedding_backward, (struct queue *queue, const struct embedding *embedding, float *words_gradient,
-                            float *positions_gradient, const float *out_gradient),
-       struct embedding embedding; float *words_gradient; float *positions_gradient; const float *out_gradient;,
+                            float *positions_gradient, const struct values *out_gradient),
+       struct embedding embedding; float *words_gradient; float *positions_gradient; const struct values *out_gradient;,
        LIST(*embedding, words_gradient, positions_gradient, out_gradient),
        (queue, &x->embedding, x->words_gradient, x->positions_gradient, x->out_gradient))
-QUEUED(attention, (struct queue *queue, const struct attention *attention, float *out, float *log_sums,
-                   const float *qkv, void *workspace),
-       struct attention attention; float *out; float *log_sums; const float *qkv; void *workspace;,
+QUEUED(attention, (struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
+                   const struct values *qkv, void *workspace),
+       struct attention attention; struct values *out; float *log_sums; const struct values *qkv; void *workspace;,
        LIST(*attention, out, log_sums, qkv, workspace),
        (queue, &x->attention, x->out, x->log_sums, x->qkv, x->workspace))
-QUEUED(attention_backward, (struct queue *queue, const struct attention *attention, float *qkv_gradient,
-                            const float *out_gradient, const float *out, const float *log_sums, const float *qkv,
-                            void *workspace),
-       struct attention attention; float *qkv_gradient; const float *out_gradient; const float *out;
-       const float *log_sums; const float *qkv; void *workspace;,
+QUEUED(attention_backward, (struct queue *queue, const struct attention *attention, struct values *qkv_gradient,
+                            const struct values *out_gradient, const struct values *out, const float *log_sums,
+                            const struct values *qkv, void *workspace),
+       struct attention attention; struct values *qkv_gradient; const struct values *out_gradient;
+       const struct values *out; const float *log_sums; const struct values *qkv; void *workspace;,
        LIST(*attention, qkv_gradient, out_gradient, out, log_sums, qkv, workspace),
        (queue, &x->attention, x->qkv_gradient, x->out_gradient, x->out, x->log_sums, x->qkv, x->workspace))
 QUEUED(cross_entropy, (struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums),
        struct cross_entropy loss; float *sum; float *log_sums;,
        LIST(*loss, sum, log_sums),
        (queue, &x->loss, x->sum, x->log_sums))
-QUEUED(cross_entropy_backward, (struct queue *queue, const struct cross_entropy *loss, float *logits_gradient,
+QUEUED(cross_entropy_backward, (struct queue *queue, const struct cross_entropy *loss, struct values *logits_gradient,
                                 const float *log_sums),
-       struct cross_entropy loss; float *logits_gradient; const float *log_sums;,
+       struct cross_entropy loss; struct values *logits_gradient; const float *log_sums;,
        LIST(*loss, logits_gradient, log_sums),
        (queue, &x->loss, x->logits_gradient, x->log_sums))
 QUEUED(adamw, (struct queue *queue, const struct adamw *adamw, const struct optimizer_span *span),
@@ -158,10 +168,12 @@ const struct kernel_functions cpu_queued_kernels = {
     .fill_normal = give_fill_normal,
     .add = give_add,
     .scale = give_scale,
+    .add_floats = give_add_floats,
+    .widen = give_widen,
+    .narrow = give_narrow,
     .dropout = give_dropout,
     .relu = give_relu,
     .relu_backward = give_relu_backward,
-    .add_bias = give_add_bias,
     .add_branch = give_add_branch,
     .sum_columns = give_sum_columns,
     .gelu = give_gelu,

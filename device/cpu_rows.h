@@ -35,11 +35,13 @@ INLINE float row_exp_sum(const float *in, size_t count, float shift)
     return vec_sum(sum);
 }
 
-static void cpu_softmax(struct queue *queue, float *out, const float *in, size_t rows, size_t columns)
+static void cpu_softmax(struct queue *queue, struct values *out, const struct values *in, size_t rows, size_t columns)
 {
-    for (size_t row = 0; row < rows; row++, out += columns, in += columns) {
-        const float sum = row_exp(out, in, columns, 1, row_largest(in, columns));
-        cpu_scale(queue, out, out, 1 / sum, columns);
+    for (size_t row = 0; row < rows; row++) {
+        float *to = floats(out) + row * columns;
+        const float *from = floats_of(in) + row * columns;
+        const float sum = row_exp(to, from, columns, 1, row_largest(from, columns));
+        cpu_scale(queue, to, to, 1 / sum, columns);
     }
 }
 
@@ -65,31 +67,34 @@ INLINE float row_squares_about(const float *in, size_t count, float mean)
 
 INLINE void row_norm(const struct layer_norm *norm, float *out, const float *in, float mean, float rstd)
 {
+    const float *gains = floats_of(norm->gain), *offsets = floats_of(norm->offset);
     FOR_VECTORS (i, left, norm->columns) {
         const vec x = (vec_load_first(in + i, left, 0) - mean) * rstd;
-        const vec gain = vec_load_first(norm->gain + i, left, 0), offset = vec_load_first(norm->offset + i, left, 0);
+        const vec gain = vec_load_first(gains + i, left, 0), offset = vec_load_first(offsets + i, left, 0);
         vec_store_first(out + i, x * gain + offset, left);
     }
 }
 
-static void cpu_layer_norm(struct queue *queue, const struct layer_norm *norm, float *out, float *mean, float *rstd)
+static void cpu_layer_norm(struct queue *queue, const struct layer_norm *norm, struct values *out, float *mean,
+                           float *rstd)
 {
     (void)queue;
     const size_t columns = norm->columns;
     for (size_t row = 0; row < norm->rows; row++) {
-        const float *in = norm->in + row * columns;
+        const float *in = floats_of(norm->in) + row * columns;
         mean[row] = row_sum(in, columns) / (float)columns;
         rstd[row] = 1 / sqrtf(row_squares_about(in, columns, mean[row]) / (float)columns + 1e-5f);
-        row_norm(norm, out + row * columns, in, mean[row], rstd[row]);
+        row_norm(norm, floats(out) + row * columns, in, mean[row], rstd[row]);
     }
 }
 
-static void cpu_layer_norm_again(struct queue *queue, const struct layer_norm *norm, float *out, const float *mean,
-                                 const float *rstd)
+static void cpu_layer_norm_again(struct queue *queue, const struct layer_norm *norm, struct values *out,
+                                 const float *mean, const float *rstd)
 {
     (void)queue;
     for (size_t row = 0; row < norm->rows; row++)
-        row_norm(norm, out + row * norm->columns, norm->in + row * norm->columns, mean[row], rstd[row]);
+        row_norm(norm, floats(out) + row * norm->columns, floats_of(norm->in) + row * norm->columns, mean[row],
+                 rstd[row]);
 }
 
 // With h = the normed input and g = gradient * gain:
@@ -97,30 +102,31 @@ static void cpu_layer_norm_again(struct queue *queue, const struct layer_norm *n
 INLINE void row_norm_backward(const struct layer_norm *norm, float *in_gradient, const float *gradient,
                               const float *add, const float *in, float mean, float rstd)
 {
+    const float *gain = floats_of(norm->gain);
     vec sum = vec_all(0), sum_h = vec_all(0);
     FOR_VECTORS (i, left, norm->columns) {
-        const vec g = vec_load_first(gradient + i, left, 0) * vec_load_first(norm->gain + i, left, 0);
+        const vec g = vec_load_first(gradient + i, left, 0) * vec_load_first(gain + i, left, 0);
         sum += g;
         sum_h += g * ((vec_load_first(in + i, left, mean) - mean) * rstd);
     }
     const float mean_g = vec_sum(sum) / (float)norm->columns, mean_gh = vec_sum(sum_h) / (float)norm->columns;
     FOR_VECTORS (i, left, norm->columns) {
-        const vec g = vec_load_first(gradient + i, left, 0) * vec_load_first(norm->gain + i, left, 0);
+        const vec g = vec_load_first(gradient + i, left, 0) * vec_load_first(gain + i, left, 0);
         const vec h = (vec_load_first(in + i, left, mean) - mean) * rstd;
         const vec x = rstd * (g - mean_g - h * mean_gh);
         vec_store_first(in_gradient + i, add ? x + vec_load_first(add + i, left, 0) : x, left);
     }
 }
 
-static void cpu_layer_norm_backward_input(struct queue *queue, const struct layer_norm *norm, float *in_gradient,
-                                          const float *out_gradient, const float *add, const float *mean,
-                                          const float *rstd)
+static void cpu_layer_norm_backward_input(struct queue *queue, const struct layer_norm *norm,
+                                          struct values *in_gradient, const struct values *out_gradient,
+                                          const struct values *add, const float *mean, const float *rstd)
 {
     (void)queue;
     for (size_t row = 0; row < norm->rows; row++) {
         const size_t at = row * norm->columns;
-        row_norm_backward(norm, in_gradient + at, out_gradient + at, add ? add + at : NULL, norm->in + at, mean[row],
-                          rstd[row]);
+        row_norm_backward(norm, floats(in_gradient) + at, floats_of(out_gradient) + at,
+                          add ? floats_of(add) + at : NULL, floats_of(norm->in) + at, mean[row], rstd[row]);
     }
 }
 
@@ -156,16 +162,17 @@ INLINE void norm_columns(const struct layer_norm *norm, float *gain_gradient, fl
 }
 
 static void cpu_layer_norm_backward_weight(struct queue *queue, const struct layer_norm *norm, float *gain_gradient,
-                                           float *offset_gradient, const float *out_gradient, const float *mean,
-                                           const float *rstd)
+                                           float *offset_gradient, const struct values *out_gradient,
+                                           const float *mean, const float *rstd)
 {
-    (void)queue;
+    const float *gradient = floats_of(out_gradient), *in = floats_of(norm->in);
     size_t i = 0;
+    (void)queue;
     for (; i + COLUMN_VECTORS * LANES <= norm->columns; i += COLUMN_VECTORS * LANES)
-        norm_columns(norm, gain_gradient + i, offset_gradient + i, out_gradient + i, norm->in + i, mean, rstd,
-                     COLUMN_VECTORS, LANES);
+        norm_columns(norm, gain_gradient + i, offset_gradient + i, gradient + i, in + i, mean, rstd, COLUMN_VECTORS,
+                     LANES);
     for (; i < norm->columns; i += LANES)
-        norm_columns(norm, gain_gradient + i, offset_gradient + i, out_gradient + i, norm->in + i, mean, rstd, 1,
+        norm_columns(norm, gain_gradient + i, offset_gradient + i, gradient + i, in + i, mean, rstd, 1,
                      norm->columns - i);
 }
 
@@ -180,14 +187,15 @@ INLINE void sum_some_columns(float *sums, const float *in, size_t rows, size_t c
         vec_store_first(sums + v * LANES, vec_load_first(sums + v * LANES, left, 0) + sum[v], left);
 }
 
-static void cpu_sum_columns(struct queue *queue, float *sums, const float *in, size_t rows, size_t columns)
+static void cpu_sum_columns(struct queue *queue, float *sums, const struct values *in, size_t rows, size_t columns)
 {
-    (void)queue;
+    const float *from = floats_of(in);
     size_t i = 0;
+    (void)queue;
     for (; i + COLUMN_VECTORS * LANES <= columns; i += COLUMN_VECTORS * LANES)
-        sum_some_columns(sums + i, in + i, rows, columns, COLUMN_VECTORS, LANES);
+        sum_some_columns(sums + i, from + i, rows, columns, COLUMN_VECTORS, LANES);
     for (; i < columns; i += LANES)
-        sum_some_columns(sums + i, in + i, rows, columns, 1, columns - i);
+        sum_some_columns(sums + i, from + i, rows, columns, 1, columns - i);
 }
 
 // --- words and loss -----------------------------------------------------------------
@@ -203,29 +211,30 @@ static bool tokens_are_in(struct queue *queue, const int32_t *tokens, size_t row
     return true;
 }
 
-static void cpu_embedding(struct queue *queue, const struct embedding *embedding, float *out, const float *words,
-                          const float *positions)
+static void cpu_embedding(struct queue *queue, const struct embedding *embedding, struct values *out,
+                          const struct values *words, const struct values *positions)
 {
     const struct embedding *e = embedding;
     if (!tokens_are_in(queue, e->tokens, e->rows, e->vocabulary, "a token is outside the vocabulary"))
         return;
     for (size_t row = 0; row < e->rows; row++)
-        cpu_add(queue, out + row * e->columns, words + (size_t)e->tokens[row] * e->columns,
-                positions + row % e->sequence * e->columns, e->columns);
+        cpu_add_floats(queue, floats(out) + row * e->columns,
+                       floats_of(words) + (size_t)e->tokens[row] * e->columns,
+                       floats_of(positions) + row % e->sequence * e->columns, e->columns);
 }
 
 static void cpu_embedding_backward(struct queue *queue, const struct embedding *embedding, float *words_gradient,
-                                   float *positions_gradient, const float *out_gradient)
+                                   float *positions_gradient, const struct values *out_gradient)
 {
     const struct embedding *e = embedding;
     if (!tokens_are_in(queue, e->tokens, e->rows, e->vocabulary, "a token is outside the vocabulary"))
         return;
     for (size_t row = 0; row < e->rows; row++) {
-        const float *gradient = out_gradient + row * e->columns;
+        const float *gradient = floats_of(out_gradient) + row * e->columns;
         float *word = words_gradient + (size_t)e->tokens[row] * e->columns;
         float *position = positions_gradient + row % e->sequence * e->columns;
-        cpu_add(queue, word, word, gradient, e->columns);
-        cpu_add(queue, position, position, gradient, e->columns);
+        cpu_add_floats(queue, word, word, gradient, e->columns);
+        cpu_add_floats(queue, position, position, gradient, e->columns);
     }
 }
 
@@ -235,7 +244,7 @@ static void cpu_cross_entropy(struct queue *queue, const struct cross_entropy *l
         return;
     double total = 0;
     for (size_t row = 0; row < loss->rows; row++) {
-        const float *logits = loss->logits + row * loss->columns;
+        const float *logits = floats_of(loss->logits) + row * loss->columns;
         const float largest = row_largest(logits, loss->columns);
         log_sums[row] = largest + logf(row_exp_sum(logits, loss->columns, largest));
         total += (double)log_sums[row] - (double)logits[loss->targets[row]];
@@ -243,14 +252,14 @@ static void cpu_cross_entropy(struct queue *queue, const struct cross_entropy *l
     *sum = (float)(total * (double)loss->scale);
 }
 
-static void cpu_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss, float *logits_gradient,
-                                       const float *log_sums)
+static void cpu_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
+                                       struct values *logits_gradient, const float *log_sums)
 {
     if (!tokens_are_in(queue, loss->targets, loss->rows, loss->columns, "a target is outside the vocabulary"))
         return;
     for (size_t row = 0; row < loss->rows; row++) {
-        float *gradient = logits_gradient + row * loss->columns;
-        row_exp(gradient, loss->logits + row * loss->columns, loss->columns, 1, log_sums[row]);
+        float *gradient = floats(logits_gradient) + row * loss->columns;
+        row_exp(gradient, floats_of(loss->logits) + row * loss->columns, loss->columns, 1, log_sums[row]);
         gradient[loss->targets[row]] -= 1;
         cpu_scale(queue, gradient, gradient, loss->scale, loss->columns);
     }

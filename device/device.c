@@ -36,6 +36,16 @@ bool device_runs_ahead(const struct device *device)
     return device->runs_ahead;
 }
 
+enum precision device_precision(const struct device *device)
+{
+    return device->precision;
+}
+
+const char *precision_name(enum precision precision)
+{
+    return precision == PRECISION_BF16 ? "bf16" : "fp32";
+}
+
 // --- memory --------------------------------------------------------------------
 
 void *device_allocate(struct device *device, uint64_t bytes, struct error *error)

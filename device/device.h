@@ -37,6 +37,15 @@ const char *device_description(const struct device *device);  // the processor's
 // Whether calls return before what they ask for is done.
 bool device_runs_ahead(const struct device *device);
 
+// What its layers compute with: the type of the numbers that kernels.h calls values.
+enum precision { PRECISION_FP32, PRECISION_BF16 };
+enum precision device_precision(const struct device *device);
+const char *precision_name(enum precision precision);  // "fp32" or "bf16", as a profile's dtype
+static inline size_t precision_bytes(enum precision precision)  // of one number
+{
+    return precision == PRECISION_BF16 ? 2 : 4;
+}
+
 // 256-byte aligned. NULL with the size in the error.
 void *device_allocate(struct device *device, uint64_t bytes, struct error *error);
 void device_release(struct device *device, void *memory);

@@ -16,6 +16,8 @@
 void kernel_matmul(struct queue *queue, const struct matmul *matmul)
 {
     struct matmul packed = *matmul;
+    assert((matmul->c != NULL) != (matmul->sums != NULL));
+    assert(matmul->c || (!matmul->bias && !matmul->before_gelu));
     if (packed.lda == 0)
         packed.lda = packed.transpose_a ? packed.m : packed.k;
     if (packed.ldb == 0)
@@ -25,17 +27,18 @@ void kernel_matmul(struct queue *queue, const struct matmul *matmul)
     LAUNCH(queue, matmul, &packed);
 }
 
-void kernel_fill(struct queue *queue, float *out, float value, size_t count)
+void kernel_fill(struct queue *queue, struct values *out, float value, size_t count)
 {
     LAUNCH(queue, fill, out, value, count);
 }
 
-void kernel_fill_normal(struct queue *queue, float *out, float deviation, uint64_t key, size_t count)
+void kernel_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, size_t count)
 {
     LAUNCH(queue, fill_normal, out, deviation, key, count);
 }
 
-void kernel_add(struct queue *queue, float *out, const float *a, const float *b, size_t count)
+void kernel_add(struct queue *queue, struct values *out, const struct values *a, const struct values *b,
+                size_t count)
 {
     LAUNCH(queue, add, out, a, b, count);
 }
@@ -43,6 +46,21 @@ void kernel_add(struct queue *queue, float *out, const float *a, const float *b,
 void kernel_scale(struct queue *queue, float *out, const float *in, float factor, size_t count)
 {
     LAUNCH(queue, scale, out, in, factor, count);
+}
+
+void kernel_add_floats(struct queue *queue, float *out, const float *a, const float *b, size_t count)
+{
+    LAUNCH(queue, add_floats, out, a, b, count);
+}
+
+void kernel_widen(struct queue *queue, float *out, const struct values *in, size_t count)
+{
+    LAUNCH(queue, widen, out, in, count);
+}
+
+void kernel_narrow(struct queue *queue, struct values *out, const float *in, size_t count)
+{
+    LAUNCH(queue, narrow, out, in, count);
 }
 
 uint64_t dropout_key(uint64_t seed, uint64_t step, uint32_t micro_batch, uint32_t layer)
@@ -53,89 +71,87 @@ uint64_t dropout_key(uint64_t seed, uint64_t step, uint32_t micro_batch, uint32_
     return random_next(&key);
 }
 
-void kernel_dropout(struct queue *queue, float *out, const float *in, size_t count, struct dropout dropout)
+void kernel_dropout(struct queue *queue, struct values *out, const struct values *in, size_t count,
+                    struct dropout dropout)
 {
     assert(dropout.probability >= 0 && dropout.probability < 1 && count <= UINT32_MAX);
     LAUNCH(queue, dropout, out, in, count, dropout);
 }
 
-void kernel_relu(struct queue *queue, float *out, uint8_t *passed, const float *in, size_t count)
+void kernel_relu(struct queue *queue, struct values *out, uint8_t *passed, const struct values *in, size_t count)
 {
     LAUNCH(queue, relu, out, passed, in, count);
 }
 
-void kernel_relu_backward(struct queue *queue, float *in_gradient, const float *out_gradient, const uint8_t *passed,
-                          size_t count)
+void kernel_relu_backward(struct queue *queue, struct values *in_gradient, const struct values *out_gradient,
+                          const uint8_t *passed, size_t count)
 {
     LAUNCH(queue, relu_backward, in_gradient, out_gradient, passed, count);
 }
 
-void kernel_add_bias(struct queue *queue, float *out, const float *in, const float *bias, size_t rows, size_t columns)
-{
-    LAUNCH(queue, add_bias, out, in, bias, rows, columns);
-}
-
-void kernel_add_branch(struct queue *queue, float *out, const float *trunk, const float *branch, const float *bias,
-                       size_t rows, size_t columns, struct dropout dropout)
+void kernel_add_branch(struct queue *queue, struct values *out, const struct values *trunk,
+                       const struct values *branch, const struct values *bias, size_t rows, size_t columns,
+                       struct dropout dropout)
 {
     assert(dropout.probability >= 0 && dropout.probability < 1 && rows * columns <= UINT32_MAX);
     LAUNCH(queue, add_branch, out, trunk, branch, bias, rows, columns, dropout);
 }
 
-void kernel_sum_columns(struct queue *queue, float *sums, const float *in, size_t rows, size_t columns)
+void kernel_sum_columns(struct queue *queue, float *sums, const struct values *in, size_t rows, size_t columns)
 {
     LAUNCH(queue, sum_columns, sums, in, rows, columns);
 }
 
-void kernel_gelu(struct queue *queue, float *out, const float *in, const float *bias, size_t rows, size_t columns)
+void kernel_gelu(struct queue *queue, struct values *out, const struct values *in, size_t count)
 {
-    LAUNCH(queue, gelu, out, in, bias, rows, columns);
+    LAUNCH(queue, gelu, out, in, count);
 }
 
-void kernel_gelu_backward(struct queue *queue, float *in_gradient, float *out, const float *out_gradient,
-                          const float *in, const float *bias, size_t rows, size_t columns)
+void kernel_gelu_backward(struct queue *queue, struct values *in_gradient, struct values *out,
+                          const struct values *out_gradient, const struct values *in, size_t count)
 {
-    LAUNCH(queue, gelu_backward, in_gradient, out, out_gradient, in, bias, rows, columns);
+    LAUNCH(queue, gelu_backward, in_gradient, out, out_gradient, in, count);
 }
 
-void kernel_softmax(struct queue *queue, float *out, const float *in, size_t rows, size_t columns)
+void kernel_softmax(struct queue *queue, struct values *out, const struct values *in, size_t rows, size_t columns)
 {
     LAUNCH(queue, softmax, out, in, rows, columns);
 }
 
-void kernel_layer_norm(struct queue *queue, const struct layer_norm *norm, float *out, float *mean, float *rstd)
+void kernel_layer_norm(struct queue *queue, const struct layer_norm *norm, struct values *out, float *mean,
+                       float *rstd)
 {
     LAUNCH(queue, layer_norm, norm, out, mean, rstd);
 }
 
-void kernel_layer_norm_again(struct queue *queue, const struct layer_norm *norm, float *out, const float *mean,
-                             const float *rstd)
+void kernel_layer_norm_again(struct queue *queue, const struct layer_norm *norm, struct values *out,
+                             const float *mean, const float *rstd)
 {
     LAUNCH(queue, layer_norm_again, norm, out, mean, rstd);
 }
 
-void kernel_layer_norm_backward_input(struct queue *queue, const struct layer_norm *norm, float *in_gradient,
-                                      const float *out_gradient, const float *add, const float *mean,
+void kernel_layer_norm_backward_input(struct queue *queue, const struct layer_norm *norm, struct values *in_gradient,
+                                      const struct values *out_gradient, const struct values *add, const float *mean,
                                       const float *rstd)
 {
     LAUNCH(queue, layer_norm_backward_input, norm, in_gradient, out_gradient, add, mean, rstd);
 }
 
 void kernel_layer_norm_backward_weight(struct queue *queue, const struct layer_norm *norm, float *gain_gradient,
-                                       float *offset_gradient, const float *out_gradient, const float *mean,
+                                       float *offset_gradient, const struct values *out_gradient, const float *mean,
                                        const float *rstd)
 {
     LAUNCH(queue, layer_norm_backward_weight, norm, gain_gradient, offset_gradient, out_gradient, mean, rstd);
 }
 
-void kernel_embedding(struct queue *queue, const struct embedding *embedding, float *out, const float *words,
-                      const float *positions)
+void kernel_embedding(struct queue *queue, const struct embedding *embedding, struct values *out,
+                      const struct values *words, const struct values *positions)
 {
     LAUNCH(queue, embedding, embedding, out, words, positions);
 }
 
 void kernel_embedding_backward(struct queue *queue, const struct embedding *embedding, float *words_gradient,
-                               float *positions_gradient, const float *out_gradient)
+                               float *positions_gradient, const struct values *out_gradient)
 {
     LAUNCH(queue, embedding_backward, embedding, words_gradient, positions_gradient, out_gradient);
 }
@@ -149,15 +165,15 @@ uint64_t attention_workspace_bytes(const struct attention *attention)
     return round_to_256((2 * attention->size + 2 * ATTENTION_ROWS) * across * sizeof(float));
 }
 
-void kernel_attention(struct queue *queue, const struct attention *attention, float *out, float *log_sums,
-                      const float *qkv, void *workspace)
+void kernel_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
+                      const struct values *qkv, void *workspace)
 {
     LAUNCH(queue, attention, attention, out, log_sums, qkv, workspace);
 }
 
-void kernel_attention_backward(struct queue *queue, const struct attention *attention, float *qkv_gradient,
-                               const float *out_gradient, const float *out, const float *log_sums, const float *qkv,
-                               void *workspace)
+void kernel_attention_backward(struct queue *queue, const struct attention *attention, struct values *qkv_gradient,
+                               const struct values *out_gradient, const struct values *out, const float *log_sums,
+                               const struct values *qkv, void *workspace)
 {
     LAUNCH(queue, attention_backward, attention, qkv_gradient, out_gradient, out, log_sums, qkv, workspace);
 }
@@ -167,8 +183,8 @@ void kernel_cross_entropy(struct queue *queue, const struct cross_entropy *loss,
     LAUNCH(queue, cross_entropy, loss, sum, log_sums);
 }
 
-void kernel_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss, float *logits_gradient,
-                                   const float *log_sums)
+void kernel_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
+                                   struct values *logits_gradient, const float *log_sums)
 {
     LAUNCH(queue, cross_entropy_backward, loss, logits_gradient, log_sums);
 }
@@ -176,11 +192,13 @@ void kernel_cross_entropy_backward(struct queue *queue, const struct cross_entro
 void kernel_adamw(struct queue *queue, const struct adamw *adamw, const struct optimizer_span *span)
 {
     assert(adamw->update > 0);
+    assert((span->master != NULL) == (queue->device->precision != PRECISION_FP32));
     LAUNCH(queue, adamw, adamw, span);
 }
 
 void kernel_sgd(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span)
 {
+    assert((span->master != NULL) == (queue->device->precision != PRECISION_FP32));
     LAUNCH(queue, sgd, sgd, span);
 }
 

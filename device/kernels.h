@@ -3,7 +3,13 @@
 // Every function takes the queue first and device addresses after it, gives the
 // work to the queue and returns at once: outputs before inputs, sizes last.
 // Matrices are row-major and tightly packed (`columns` numbers a row) unless a
-// leading dimension says otherwise. Numbers are float. Outputs are overwritten,
+// leading dimension says otherwise.
+//
+// `struct values` are numbers in the device's precision (device.h): float, or
+// bfloat16. Activations, their gradients and the weights that layers read are. What
+// adds up over rows or micro-batches is float on every device: gradients of
+// parameters, means, logs of sums, losses, what optimizers keep. A kernel computes in
+// float and rounds once, to nearest even, where it writes values. Outputs are overwritten,
 // whatever they held, except where a sentence says *added to*: gradients of
 // parameters are, since they are sums over micro-batches. An output may be one of
 // the inputs of the same shape, but may not overlap one otherwise.
@@ -18,30 +24,54 @@
 
 #include "device/device.h"
 
-// c = alpha * op(a) * op(b) + beta * c, where op(a) is m by k, op(b) is k by n,
-// c is m by n, and op transposes where asked. A leading dimension of 0 stands for
-// tightly packed. With beta = 0 what c held does not matter, not even a NaN.
+// The numbers of a device's precision; where number i is, is values_at(). Only
+// kernels look inside.
+struct values;
+static inline struct values *values_at(const struct values *values, enum precision precision, size_t i)
+{
+    return (struct values *)((uintptr_t)values + i * precision_bytes(precision));
+}
+
+// c = op(a) * op(b), where op(a) is m by k, op(b) is k by n, c is m by n, and op
+// transposes where asked. A leading dimension of 0 stands for tightly packed.
+// Either `c` is given, and overwritten, or `sums`, floats that the product is
+// *added to* (the gradient of a matrix).
+//
+// What is done to c before it is written, the ends that matrix products have:
+//
+//     c = op(a) op(b)          + bias of the column, where it is not NULL
+//     before_gelu = that, and c = GELU of it, where before_gelu is not NULL
 struct matmul {
     bool transpose_a, transpose_b;
     size_t m, n, k;
-    float alpha, beta;
-    const float *a, *b;
-    float *c;
+    const struct values *a, *b;
+    struct values *c;
+    float *sums;
     size_t lda, ldb, ldc;
+    const struct values *bias;   // n of them; only with c
+    struct values *before_gelu;  // m by n, as c; only with c
 };
 void kernel_matmul(struct queue *queue, const struct matmul *matmul);
 
 // --- element by element --------------------------------------------------------
 
-void kernel_fill(struct queue *queue, float *out, float value, size_t count);
+void kernel_fill(struct queue *queue, struct values *out, float value, size_t count);
 
 // Nearly normal random numbers (the sum of twelve uniform ones, so within six
 // deviations): number i depends on `key` and i alone, and has the same bits on
 // every machine.
-void kernel_fill_normal(struct queue *queue, float *out, float deviation, uint64_t key, size_t count);
+void kernel_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, size_t count);
 
-void kernel_add(struct queue *queue, float *out, const float *a, const float *b, size_t count);
+void kernel_add(struct queue *queue, struct values *out, const struct values *a, const struct values *b,
+                size_t count);
+
+// Of floats, whatever the precision: gradients of parameters.
 void kernel_scale(struct queue *queue, float *out, const float *in, float factor, size_t count);
+void kernel_add_floats(struct queue *queue, float *out, const float *a, const float *b, size_t count);
+
+// From one to the other: exact, and rounded to nearest even.
+void kernel_widen(struct queue *queue, float *out, const struct values *in, size_t count);
+void kernel_narrow(struct queue *queue, struct values *out, const float *in, size_t count);
 
 // Which elements are dropped is a hash of the key and the element's index, so that
 // a backward finds the same ones without anything being kept, wherever it runs.
@@ -53,51 +83,52 @@ struct dropout {
 uint64_t dropout_key(uint64_t seed, uint64_t step, uint32_t micro_batch, uint32_t layer);
 
 // Its own backward: called with the gradient.
-void kernel_dropout(struct queue *queue, float *out, const float *in, size_t count, struct dropout dropout);
+void kernel_dropout(struct queue *queue, struct values *out, const struct values *in, size_t count,
+                    struct dropout dropout);
 
 // `passed`, a byte each, is what the backward needs.
-void kernel_relu(struct queue *queue, float *out, uint8_t *passed, const float *in, size_t count);
-void kernel_relu_backward(struct queue *queue, float *in_gradient, const float *out_gradient, const uint8_t *passed,
-                          size_t count);
+void kernel_relu(struct queue *queue, struct values *out, uint8_t *passed, const struct values *in, size_t count);
+void kernel_relu_backward(struct queue *queue, struct values *in_gradient, const struct values *out_gradient,
+                          const uint8_t *passed, size_t count);
 
 // --- rows and columns ------------------------------------------------------------
 
-void kernel_add_bias(struct queue *queue, float *out, const float *in, const float *bias, size_t rows, size_t columns);
-
 // The end of a residual branch: out = trunk + dropout(branch + bias).
-void kernel_add_branch(struct queue *queue, float *out, const float *trunk, const float *branch, const float *bias,
-                       size_t rows, size_t columns, struct dropout dropout);
+void kernel_add_branch(struct queue *queue, struct values *out, const struct values *trunk,
+                       const struct values *branch, const struct values *bias, size_t rows, size_t columns,
+                       struct dropout dropout);
 
 // The backward of a bias: the sum of each column is added to `sums`.
-void kernel_sum_columns(struct queue *queue, float *sums, const float *in, size_t rows, size_t columns);
+void kernel_sum_columns(struct queue *queue, float *sums, const struct values *in, size_t rows, size_t columns);
 
-// GELU by the hyperbolic tangent, of in + bias; bias may be NULL.
-void kernel_gelu(struct queue *queue, float *out, const float *in, const float *bias, size_t rows, size_t columns);
+// GELU by the hyperbolic tangent.
+void kernel_gelu(struct queue *queue, struct values *out, const struct values *in, size_t count);
 // Also writes the forward's output again where `out` is not NULL: one pass gives
 // the next matrix product both it needs.
-void kernel_gelu_backward(struct queue *queue, float *in_gradient, float *out, const float *out_gradient,
-                          const float *in, const float *bias, size_t rows, size_t columns);
+void kernel_gelu_backward(struct queue *queue, struct values *in_gradient, struct values *out,
+                          const struct values *out_gradient, const struct values *in, size_t count);
 
-void kernel_softmax(struct queue *queue, float *out, const float *in, size_t rows, size_t columns);
+void kernel_softmax(struct queue *queue, struct values *out, const struct values *in, size_t rows, size_t columns);
 
 // out = (in - mean) * rstd * gain + offset, where mean and rstd = 1 / sqrt(variance
 // + 1e-5) are of the row and are kept (one number per row each).
 struct layer_norm {
-    const float *in;
-    const float *gain, *offset;
+    const struct values *in;
+    const struct values *gain, *offset;
     size_t rows, columns;
 };
-void kernel_layer_norm(struct queue *queue, const struct layer_norm *norm, float *out, float *mean, float *rstd);
+void kernel_layer_norm(struct queue *queue, const struct layer_norm *norm, struct values *out, float *mean,
+                       float *rstd);
 // The same output from what was kept.
-void kernel_layer_norm_again(struct queue *queue, const struct layer_norm *norm, float *out, const float *mean,
-                             const float *rstd);
+void kernel_layer_norm_again(struct queue *queue, const struct layer_norm *norm, struct values *out,
+                             const float *mean, const float *rstd);
 // The gradient of `in`, plus `add` (the gradient past the norm, of a residual) where that is not NULL.
-void kernel_layer_norm_backward_input(struct queue *queue, const struct layer_norm *norm, float *in_gradient,
-                                      const float *out_gradient, const float *add, const float *mean,
+void kernel_layer_norm_backward_input(struct queue *queue, const struct layer_norm *norm, struct values *in_gradient,
+                                      const struct values *out_gradient, const struct values *add, const float *mean,
                                       const float *rstd);
 // Added to both gradients.
 void kernel_layer_norm_backward_weight(struct queue *queue, const struct layer_norm *norm, float *gain_gradient,
-                                       float *offset_gradient, const float *out_gradient, const float *mean,
+                                       float *offset_gradient, const struct values *out_gradient, const float *mean,
                                        const float *rstd);
 
 // --- words, attention, loss --------------------------------------------------------
@@ -108,11 +139,11 @@ struct embedding {
     const int32_t *tokens;  // one per row
     size_t rows, sequence, columns, vocabulary;
 };
-void kernel_embedding(struct queue *queue, const struct embedding *embedding, float *out, const float *words,
-                      const float *positions);
+void kernel_embedding(struct queue *queue, const struct embedding *embedding, struct values *out,
+                      const struct values *words, const struct values *positions);
 // Added to both gradients.
 void kernel_embedding_backward(struct queue *queue, const struct embedding *embedding, float *words_gradient,
-                               float *positions_gradient, const float *out_gradient);
+                               float *positions_gradient, const struct values *out_gradient);
 
 // Causal multi-head attention. qkv is [batch][sequence][3][heads][size], out is
 // [batch][sequence][heads][size]:
@@ -126,25 +157,25 @@ struct attention {
     size_t batch, sequence, heads, size;
 };
 uint64_t attention_workspace_bytes(const struct attention *attention);  // of either direction
-void kernel_attention(struct queue *queue, const struct attention *attention, float *out, float *log_sums,
-                      const float *qkv, void *workspace);
-void kernel_attention_backward(struct queue *queue, const struct attention *attention, float *qkv_gradient,
-                               const float *out_gradient, const float *out, const float *log_sums, const float *qkv,
-                               void *workspace);
+void kernel_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
+                      const struct values *qkv, void *workspace);
+void kernel_attention_backward(struct queue *queue, const struct attention *attention, struct values *qkv_gradient,
+                               const struct values *out_gradient, const struct values *out, const float *log_sums,
+                               const struct values *qkv, void *workspace);
 
 // sum = scale * the sum over rows of (log_sums[row] - logits[row][target]), where
 // log_sums[row] = log of the sum of exp(logits[row][..]). The caller's scale is one
 // over the true number of samples, so loss and gradients are divided once. A
 // target outside the row fails the queue.
 struct cross_entropy {
-    const float *logits;
+    const struct values *logits;
     const int32_t *targets;  // one per row
     size_t rows, columns;
     float scale;
 };
 void kernel_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums);
-void kernel_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss, float *logits_gradient,
-                                   const float *log_sums);
+void kernel_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
+                                   struct values *logits_gradient, const float *log_sums);
 
 // --- optimizers --------------------------------------------------------------------
 
@@ -152,8 +183,9 @@ void kernel_cross_entropy_backward(struct queue *queue, const struct cross_entro
 // the update of version t writes version t + 1 wherever that is to live. Elements
 // are independent, so any cut into spans gives the same bits.
 struct optimizer_span {
-    float *next;
-    const float *weights;
+    struct values *next;
+    const struct values *weights;
+    float *master;  // of bfloat16: the weights in full, read and written; `next` is rounded from it. Otherwise NULL
     const float *gradients;
     float *first;   // moment: of AdamW; the momentum of SGD, NULL without. Zero before the first update
     float *second;  // moment, of AdamW only

@@ -24,6 +24,7 @@ struct device {
     const struct device_functions *functions;
     const struct kernel_functions *kernels;
     const char *name;
+    enum precision precision;
     char description[96];
     bool runs_ahead;
     void *own;  // the maker's
@@ -55,7 +56,7 @@ static inline bool queue_is_well(const struct queue *queue)
 uint64_t event_kept_time(const struct event *event);
 
 struct device_functions {
-    // Sets kernels, description, runs_ahead and own. `detail` is what follows "NAME:", or "".
+    // Sets kernels, description, precision, runs_ahead and own. `detail` is what follows "NAME:", or "".
     bool (*open)(struct device *device, const char *detail, struct error *error);
     void (*close)(struct device *device);
     void *(*allocate)(struct device *device, uint64_t bytes, struct error *error);
@@ -84,48 +85,52 @@ struct device_functions {
 struct kernel_functions {
     void (*matmul)(struct queue *queue, const struct matmul *matmul);
 
-    void (*fill)(struct queue *queue, float *out, float value, size_t count);
-    void (*fill_normal)(struct queue *queue, float *out, float deviation, uint64_t key, size_t count);
-    void (*add)(struct queue *queue, float *out, const float *a, const float *b, size_t count);
+    void (*fill)(struct queue *queue, struct values *out, float value, size_t count);
+    void (*fill_normal)(struct queue *queue, struct values *out, float deviation, uint64_t key, size_t count);
+    void (*add)(struct queue *queue, struct values *out, const struct values *a, const struct values *b, size_t count);
     void (*scale)(struct queue *queue, float *out, const float *in, float factor, size_t count);
-    void (*dropout)(struct queue *queue, float *out, const float *in, size_t count, struct dropout dropout);
-    void (*relu)(struct queue *queue, float *out, uint8_t *passed, const float *in, size_t count);
-    void (*relu_backward)(struct queue *queue, float *in_gradient, const float *out_gradient, const uint8_t *passed,
-                          size_t count);
+    void (*add_floats)(struct queue *queue, float *out, const float *a, const float *b, size_t count);
+    void (*widen)(struct queue *queue, float *out, const struct values *in, size_t count);
+    void (*narrow)(struct queue *queue, struct values *out, const float *in, size_t count);
+    void (*dropout)(struct queue *queue, struct values *out, const struct values *in, size_t count,
+                    struct dropout dropout);
+    void (*relu)(struct queue *queue, struct values *out, uint8_t *passed, const struct values *in, size_t count);
+    void (*relu_backward)(struct queue *queue, struct values *in_gradient, const struct values *out_gradient,
+                          const uint8_t *passed, size_t count);
+    void (*add_branch)(struct queue *queue, struct values *out, const struct values *trunk, const struct values *branch,
+                       const struct values *bias, size_t rows, size_t columns, struct dropout dropout);
 
-    void (*add_bias)(struct queue *queue, float *out, const float *in, const float *bias, size_t rows, size_t columns);
-    void (*add_branch)(struct queue *queue, float *out, const float *trunk, const float *branch, const float *bias,
-                       size_t rows, size_t columns, struct dropout dropout);
-    void (*sum_columns)(struct queue *queue, float *sums, const float *in, size_t rows, size_t columns);
-    void (*gelu)(struct queue *queue, float *out, const float *in, const float *bias, size_t rows, size_t columns);
-    void (*gelu_backward)(struct queue *queue, float *in_gradient, float *out, const float *out_gradient,
-                          const float *in, const float *bias, size_t rows, size_t columns);
-    void (*softmax)(struct queue *queue, float *out, const float *in, size_t rows, size_t columns);
+    void (*sum_columns)(struct queue *queue, float *sums, const struct values *in, size_t rows, size_t columns);
+    void (*gelu)(struct queue *queue, struct values *out, const struct values *in, size_t count);
+    void (*gelu_backward)(struct queue *queue, struct values *in_gradient, struct values *out,
+                          const struct values *out_gradient, const struct values *in, size_t count);
+    void (*softmax)(struct queue *queue, struct values *out, const struct values *in, size_t rows, size_t columns);
 
-    void (*layer_norm)(struct queue *queue, const struct layer_norm *norm, float *out, float *mean, float *rstd);
-    void (*layer_norm_again)(struct queue *queue, const struct layer_norm *norm, float *out, const float *mean,
+    void (*layer_norm)(struct queue *queue, const struct layer_norm *norm, struct values *out, float *mean,
+                       float *rstd);
+    void (*layer_norm_again)(struct queue *queue, const struct layer_norm *norm, struct values *out, const float *mean,
                              const float *rstd);
-    void (*layer_norm_backward_input)(struct queue *queue, const struct layer_norm *norm, float *in_gradient,
-                                      const float *out_gradient, const float *add, const float *mean,
+    void (*layer_norm_backward_input)(struct queue *queue, const struct layer_norm *norm, struct values *in_gradient,
+                                      const struct values *out_gradient, const struct values *add, const float *mean,
                                       const float *rstd);
     void (*layer_norm_backward_weight)(struct queue *queue, const struct layer_norm *norm, float *gain_gradient,
-                                       float *offset_gradient, const float *out_gradient, const float *mean,
+                                       float *offset_gradient, const struct values *out_gradient, const float *mean,
                                        const float *rstd);
 
-    void (*embedding)(struct queue *queue, const struct embedding *embedding, float *out, const float *words,
-                      const float *positions);
+    void (*embedding)(struct queue *queue, const struct embedding *embedding, struct values *out,
+                      const struct values *words, const struct values *positions);
     void (*embedding_backward)(struct queue *queue, const struct embedding *embedding, float *words_gradient,
-                               float *positions_gradient, const float *out_gradient);
+                               float *positions_gradient, const struct values *out_gradient);
 
-    void (*attention)(struct queue *queue, const struct attention *attention, float *out, float *log_sums,
-                      const float *qkv, void *workspace);
-    void (*attention_backward)(struct queue *queue, const struct attention *attention, float *qkv_gradient,
-                               const float *out_gradient, const float *out, const float *log_sums, const float *qkv,
-                               void *workspace);
+    void (*attention)(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
+                      const struct values *qkv, void *workspace);
+    void (*attention_backward)(struct queue *queue, const struct attention *attention, struct values *qkv_gradient,
+                               const struct values *out_gradient, const struct values *out, const float *log_sums,
+                               const struct values *qkv, void *workspace);
 
     void (*cross_entropy)(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums);
-    void (*cross_entropy_backward)(struct queue *queue, const struct cross_entropy *loss, float *logits_gradient,
-                                   const float *log_sums);
+    void (*cross_entropy_backward)(struct queue *queue, const struct cross_entropy *loss,
+                                   struct values *logits_gradient, const float *log_sums);
 
     void (*adamw)(struct queue *queue, const struct adamw *adamw, const struct optimizer_span *span);
     void (*sgd)(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span);

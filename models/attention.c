@@ -33,7 +33,8 @@ static struct attention attention_of(const struct layer *layer)
 }
 
 struct attention_saved {
-    float *mean, *rstd, *qkv, *mixed, *log_sums;
+    float *mean, *rstd, *log_sums;
+    struct values *qkv, *mixed;
 };
 
 static struct attention_saved attention_saved(const struct layer *layer, struct walk *walk)
@@ -42,15 +43,16 @@ static struct attention_saved attention_saved(const struct layer *layer, struct 
     struct attention_saved saved;
     saved.mean = walk_floats(walk, rows);
     saved.rstd = walk_floats(walk, rows);
-    saved.qkv = walk_floats(walk, rows * 3 * width);
-    saved.mixed = walk_floats(walk, rows * width);
+    saved.qkv = walk_values(walk, layer, rows * 3 * width);
+    saved.mixed = walk_values(walk, layer, rows * width);
     saved.log_sums = walk_floats(walk, rows * layer->shape.heads);
     return saved;
 }
 
 // For W: of the two products in and out of attention, their inputs and gradients.
 struct attention_held {
-    float *mean, *rstd, *mixed, *qkv_gradient, *normed_gradient;
+    float *mean, *rstd;
+    struct values *mixed, *qkv_gradient, *normed_gradient;
 };
 
 static struct attention_held attention_held(const struct layer *layer, struct walk *walk)
@@ -59,16 +61,16 @@ static struct attention_held attention_held(const struct layer *layer, struct wa
     struct attention_held held;
     held.mean = walk_floats(walk, rows);
     held.rstd = walk_floats(walk, rows);
-    held.mixed = walk_floats(walk, rows * width);
-    held.qkv_gradient = walk_floats(walk, rows * 3 * width);
-    held.normed_gradient = walk_floats(walk, rows * width);
+    held.mixed = walk_values(walk, layer, rows * width);
+    held.qkv_gradient = walk_values(walk, layer, rows * 3 * width);
+    held.normed_gradient = walk_values(walk, layer, rows * width);
     return held;
 }
 
 static struct kind_sizes attention_sizes(const struct layer *layer)
 {
     const uint64_t rows = layer_rows(layer), width = layer->shape.out;
-    const uint64_t tensor = round_to_256(rows * width * sizeof(float));
+    const uint64_t tensor = layer_bytes(layer, rows * width);
     const struct attention attention = attention_of(layer);
     const uint64_t inner = attention_workspace_bytes(&attention);
     struct walk saved = { 0 }, held = { 0 };
@@ -88,7 +90,7 @@ static struct kind_sizes attention_sizes(const struct layer *layer)
 
 static struct layer_norm attention_norm(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->parameters);
     return (struct layer_norm){
         .in = pass->input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
         .rows = layer_rows(layer), .columns = layer->shape.out,
@@ -99,19 +101,18 @@ static void attention_forward(const struct layer *layer, const struct layer_pass
 {
     struct queue *queue = pass->queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out;
-    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->parameters);
     const struct layer_norm norm = attention_norm(layer, pass);
     const struct attention attention = attention_of(layer);
     const struct attention_saved saved = attention_saved(layer, &(struct walk){ pass->saved, 0 });
     struct walk work = { pass->workspace, 0 };
-    float *normed = walk_floats(&work, rows * width), *branch = normed;
+    struct values *normed = walk_values(&work, layer, rows * width), *branch = normed;
     void *inner = walk_bytes(&work, attention_workspace_bytes(&attention));
 
     kernel_layer_norm(queue, &norm, normed, saved.mean, saved.rstd);
-    project(queue, saved.qkv, normed, weights.at[QKV], rows, width, 3 * width);
-    kernel_add_bias(queue, saved.qkv, saved.qkv, weights.at[QKV_BIAS], rows, 3 * width);
+    project(queue, saved.qkv, normed, weights.at[QKV], weights.at[QKV_BIAS], rows, width, 3 * width);
     kernel_attention(queue, &attention, saved.mixed, saved.log_sums, saved.qkv, inner);
-    project(queue, branch, saved.mixed, weights.at[OUT], rows, width, width);
+    project(queue, branch, saved.mixed, weights.at[OUT], NULL, rows, width, width);
     kernel_add_branch(queue, pass->output, pass->input, branch, weights.at[OUT_BIAS], rows, width,
                       layer_dropout(layer, pass));
 }
@@ -120,16 +121,16 @@ static void attention_backward_input(const struct layer *layer, const struct lay
 {
     struct queue *queue = pass->queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out;
-    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->parameters);
     const struct layer_norm norm = attention_norm(layer, pass);
     const struct attention attention = attention_of(layer);
     const struct attention_saved saved = attention_saved(layer, &(struct walk){ pass->saved, 0 });
     const struct attention_held held = attention_held(layer, &(struct walk){ pass->held, 0 });
     struct walk work = { pass->workspace, 0 };
-    float *mixed_gradient = walk_floats(&work, rows * width);
+    struct values *mixed_gradient = walk_values(&work, layer, rows * width);
     void *inner = walk_bytes(&work, attention_workspace_bytes(&attention));
-    const float *gradient
-        = gradient_behind_dropout(layer, pass, layer->shape.dropout > 0 ? walk_floats(&work, rows * width) : NULL);
+    struct values *place = layer->shape.dropout > 0 ? walk_values(&work, layer, rows * width) : NULL;
+    const struct values *gradient = gradient_behind_dropout(layer, pass, place);
 
     project_back(queue, mixed_gradient, gradient, weights.at[OUT], rows, width, width);
     kernel_attention_backward(queue, &attention, held.qkv_gradient, mixed_gradient, saved.mixed, saved.log_sums,
@@ -139,21 +140,21 @@ static void attention_backward_input(const struct layer *layer, const struct lay
                                      saved.mean, saved.rstd);
     queue_copy(queue, held.mean, saved.mean, rows * sizeof(float));
     queue_copy(queue, held.rstd, saved.rstd, rows * sizeof(float));
-    queue_copy(queue, held.mixed, saved.mixed, rows * width * sizeof(float));
+    queue_copy(queue, held.mixed, saved.mixed, rows * width * precision_bytes(layer->shape.precision));
 }
 
 static void attention_backward_weight(const struct layer *layer, const struct layer_pass *pass)
 {
     struct queue *queue = pass->queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out;
-    const struct tensor_places gradients = tensor_places(layer, pass->gradients);
+    const struct gradients gradients = layer_gradients(layer, pass->gradients);
     const struct layer_norm norm = attention_norm(layer, pass);
     const struct attention_held held = attention_held(layer, &(struct walk){ pass->held, 0 });
-    const float *gradient = gradient_behind_dropout(layer, pass, pass->workspace);
+    const struct values *gradient = gradient_behind_dropout(layer, pass, pass->workspace);
 
     project_weight(queue, gradients.at[OUT], held.mixed, gradient, rows, width, width);
     kernel_sum_columns(queue, gradients.at[OUT_BIAS], gradient, rows, width);
-    float *normed = pass->workspace;  // the gradient behind the dropout is not needed any more
+    struct values *normed = pass->workspace;  // the gradient behind the dropout is not needed any more
     kernel_layer_norm_again(queue, &norm, normed, held.mean, held.rstd);
     project_weight(queue, gradients.at[QKV], normed, held.qkv_gradient, rows, width, 3 * width);
     kernel_sum_columns(queue, gradients.at[QKV_BIAS], held.qkv_gradient, rows, 3 * width);

@@ -15,7 +15,7 @@ static void embedding_tensors(const struct layer *layer, struct tensor *tensors,
 static struct kind_sizes embedding_sizes(const struct layer *layer)
 {
     const uint64_t tokens = round_to_256(layer_rows(layer) * sizeof(int32_t));
-    const uint64_t output = round_to_256(layer_rows(layer) * layer->shape.out * sizeof(float));
+    const uint64_t output = layer_bytes(layer, layer_rows(layer) * layer->shape.out);
     return (struct kind_sizes){
         .output_bytes = output,
         .saved_bytes = tokens,
@@ -38,7 +38,7 @@ static struct embedding embedding_of(const struct layer *layer, const void *toke
 
 static void embedding_forward(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->parameters);
     const struct embedding embedding = embedding_of(layer, pass->tokens);
     queue_copy(pass->queue, pass->saved, pass->tokens, embedding.rows * sizeof(int32_t));
     kernel_embedding(pass->queue, &embedding, pass->output, weights.at[WORDS], weights.at[POSITIONS]);
@@ -54,9 +54,9 @@ static void embedding_backward_input(const struct layer *layer, const struct lay
 
 static void embedding_backward_weight(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct tensor_places gradients = tensor_places(layer, pass->gradients);
+    const struct gradients gradients = layer_gradients(layer, pass->gradients);
     const struct embedding embedding = embedding_of(layer, pass->held);
-    const float *gradient = gradient_behind_dropout(layer, pass, pass->workspace);
+    const struct values *gradient = gradient_behind_dropout(layer, pass, pass->workspace);
     kernel_embedding_backward(pass->queue, &embedding, gradients.at[WORDS], gradients.at[POSITIONS], gradient);
 }
 

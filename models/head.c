@@ -15,7 +15,8 @@ static void head_tensors(const struct layer *layer, struct tensor *tensors, size
 
 struct head_saved {
     int32_t *targets;
-    float *mean, *rstd, *logits, *log_sums, *loss;
+    float *mean, *rstd, *log_sums, *loss;
+    struct values *logits;
 };
 
 static struct head_saved head_saved(const struct layer *layer, struct walk *walk)
@@ -25,14 +26,15 @@ static struct head_saved head_saved(const struct layer *layer, struct walk *walk
     saved.targets = walk_bytes(walk, rows * sizeof(int32_t));
     saved.mean = walk_floats(walk, rows);
     saved.rstd = walk_floats(walk, rows);
-    saved.logits = walk_floats(walk, rows * layer->shape.vocabulary);
+    saved.logits = walk_values(walk, layer, rows * layer->shape.vocabulary);
     saved.log_sums = walk_floats(walk, rows);
     saved.loss = walk_floats(walk, 1);
     return saved;
 }
 
 struct head_held {
-    float *mean, *rstd, *logits_gradient, *normed_gradient;
+    float *mean, *rstd;
+    struct values *logits_gradient, *normed_gradient;
 };
 
 static struct head_held head_held(const struct layer *layer, struct walk *walk)
@@ -41,15 +43,15 @@ static struct head_held head_held(const struct layer *layer, struct walk *walk)
     struct head_held held;
     held.mean = walk_floats(walk, rows);
     held.rstd = walk_floats(walk, rows);
-    held.logits_gradient = walk_floats(walk, rows * layer->shape.vocabulary);
-    held.normed_gradient = walk_floats(walk, rows * layer->shape.in);
+    held.logits_gradient = walk_values(walk, layer, rows * layer->shape.vocabulary);
+    held.normed_gradient = walk_values(walk, layer, rows * layer->shape.in);
     return held;
 }
 
 static struct kind_sizes head_sizes(const struct layer *layer)
 {
     const uint64_t rows = layer_rows(layer), width = layer->shape.in;
-    const uint64_t normed = round_to_256(rows * width * sizeof(float));
+    const uint64_t normed = layer_bytes(layer, rows * width);
     struct walk saved = { 0 }, held = { 0 };
     head_saved(layer, &saved);
     head_held(layer, &held);
@@ -65,7 +67,7 @@ static struct kind_sizes head_sizes(const struct layer *layer)
 
 static struct layer_norm head_norm(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->parameters);
     return (struct layer_norm){
         .in = pass->input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
         .rows = layer_rows(layer), .columns = layer->shape.in,
@@ -85,15 +87,15 @@ static void head_forward(const struct layer *layer, const struct layer_pass *pas
 {
     struct queue *queue = pass->queue;
     const size_t rows = layer_rows(layer), width = layer->shape.in;
-    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->parameters);
     const struct layer_norm norm = head_norm(layer, pass);
     const struct head_saved saved = head_saved(layer, &(struct walk){ pass->saved, 0 });
     const struct cross_entropy loss = head_loss(layer, pass, &saved);
-    float *normed = pass->workspace;
+    struct values *normed = pass->workspace;
 
     queue_copy(queue, saved.targets, pass->targets, rows * sizeof(int32_t));
     kernel_layer_norm(queue, &norm, normed, saved.mean, saved.rstd);
-    project(queue, saved.logits, normed, weights.at[WORDS], rows, width, layer->shape.vocabulary);
+    project(queue, saved.logits, normed, weights.at[WORDS], NULL, rows, width, layer->shape.vocabulary);
     kernel_cross_entropy(queue, &loss, saved.loss, saved.log_sums);
     if (pass->loss)
         queue_download(queue, pass->loss, saved.loss, sizeof(float));
@@ -103,7 +105,7 @@ static void head_backward_input(const struct layer *layer, const struct layer_pa
 {
     struct queue *queue = pass->queue;
     const size_t rows = layer_rows(layer), width = layer->shape.in;
-    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->parameters);
     const struct layer_norm norm = head_norm(layer, pass);
     const struct head_saved saved = head_saved(layer, &(struct walk){ pass->saved, 0 });
     const struct head_held held = head_held(layer, &(struct walk){ pass->held, 0 });
@@ -122,10 +124,10 @@ static void head_backward_weight(const struct layer *layer, const struct layer_p
 {
     struct queue *queue = pass->queue;
     const size_t rows = layer_rows(layer), width = layer->shape.in;
-    const struct tensor_places gradients = tensor_places(layer, pass->gradients);
+    const struct gradients gradients = layer_gradients(layer, pass->gradients);
     const struct layer_norm norm = head_norm(layer, pass);
     const struct head_held held = head_held(layer, &(struct walk){ pass->held, 0 });
-    float *normed = pass->workspace;
+    struct values *normed = pass->workspace;
 
     kernel_layer_norm_again(queue, &norm, normed, held.mean, held.rstd);
     project_weight(queue, gradients.at[WORDS], normed, held.logits_gradient, rows, width, layer->shape.vocabulary);

@@ -15,6 +15,13 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+// Every tensor begins at a multiple of 256 bytes, and its gradient at one of as many or more.
+static uint64_t tensor_end(const struct layer *layer, const struct tensor *tensor)
+{
+    const uint64_t bytes = layer_bytes(layer, tensor->rows * tensor->columns);
+    return tensor->offset + bytes / precision_bytes(layer->shape.precision);
+}
+
 struct layer_sizes layer_sizes(const struct layer *layer)
 {
     const struct kind_sizes kind = layer->kind->sizes(layer);
@@ -31,8 +38,9 @@ struct layer_sizes layer_sizes(const struct layer *layer)
     if (layer->kind->backward_weight)
         sizes.held_for_weight_bytes = kind.output_bytes + kind.held_bytes;
     const size_t count = layer_tensors(layer, tensors);
-    for (size_t i = 0; i < count; i++)
-        sizes.parameter_bytes += round_to_256(tensors[i].rows * tensors[i].columns * sizeof(float));
+    const uint64_t numbers = count > 0 ? tensor_end(layer, &tensors[count - 1]) : 0;
+    sizes.parameter_bytes = numbers * precision_bytes(layer->shape.precision);
+    sizes.gradient_bytes = numbers * sizeof(float);
     return sizes;
 }
 
@@ -86,11 +94,6 @@ void layer_backward_weight(const struct layer *layer, const struct layer_pass *p
 void tensor_add(struct tensor *tensors, size_t *count, struct tensor tensor)
 {
     assert(*count < LAYER_TENSORS);
-    tensor.offset_bytes = 0;
-    if (*count > 0) {
-        const struct tensor *last = &tensors[*count - 1];
-        tensor.offset_bytes = last->offset_bytes + round_to_256(last->rows * last->columns * sizeof(float));
-    }
     tensors[(*count)++] = tensor;
 }
 
@@ -99,17 +102,29 @@ size_t layer_tensors(const struct layer *layer, struct tensor tensors[LAYER_TENS
     size_t count = 0;
     if (layer->kind->tensors)
         layer->kind->tensors(layer, tensors, &count);
+    for (size_t i = 0; i < count; i++)
+        tensors[i].offset = i > 0 ? tensor_end(layer, &tensors[i - 1]) : 0;
     return count;
 }
 
-struct tensor_places tensor_places(const struct layer *layer, const void *parameters)
+struct parameters layer_parameters(const struct layer *layer, const void *parameters)
 {
     struct tensor tensors[LAYER_TENSORS];
-    struct tensor_places places = { { NULL } };
+    struct parameters found = { { NULL } };
     const size_t count = layer_tensors(layer, tensors);
     for (size_t i = 0; i < count; i++)
-        places.at[i] = (float *)(void *)((char *)parameters + tensors[i].offset_bytes);
-    return places;
+        found.at[i] = values_at(parameters, layer->shape.precision, tensors[i].offset);
+    return found;
+}
+
+struct gradients layer_gradients(const struct layer *layer, void *gradients)
+{
+    struct tensor tensors[LAYER_TENSORS];
+    struct gradients found = { { NULL } };
+    const size_t count = layer_tensors(layer, tensors);
+    for (size_t i = 0; i < count; i++)
+        found.at[i] = (float *)gradients + tensors[i].offset;
+    return found;
 }
 
 uint64_t layer_parameter_count(const struct layer *layer)
@@ -133,14 +148,14 @@ void layer_initialize(const struct layer *layer, struct queue *queue, void *para
 {
     struct tensor tensors[LAYER_TENSORS];
     const size_t count = layer_tensors(layer, tensors);
-    const struct tensor_places places = tensor_places(layer, parameters);
     queue_zero(queue, parameters, layer_sizes(layer).parameter_bytes);
     for (size_t i = 0; i < count; i++) {
         const size_t elements = tensors[i].rows * tensors[i].columns;
+        struct values *place = values_at(parameters, layer->shape.precision, tensors[i].offset);
         if (tensors[i].start == START_ONE)
-            kernel_fill(queue, places.at[i], 1, elements);
+            kernel_fill(queue, place, 1, elements);
         else if (tensors[i].start == START_NORMAL)
-            kernel_fill_normal(queue, places.at[i], tensors[i].deviation, tensor_key(seed, layer->index, i), elements);
+            kernel_fill_normal(queue, place, tensors[i].deviation, tensor_key(seed, layer->index, i), elements);
     }
 }
 
@@ -154,7 +169,8 @@ struct dropout layer_dropout(const struct layer *layer, const struct layer_pass 
     };
 }
 
-const float *gradient_behind_dropout(const struct layer *layer, const struct layer_pass *pass, float *place)
+const struct values *gradient_behind_dropout(const struct layer *layer, const struct layer_pass *pass,
+                                             struct values *place)
 {
     const struct dropout dropout = layer_dropout(layer, pass);
     if (dropout.probability <= 0)
@@ -163,28 +179,28 @@ const float *gradient_behind_dropout(const struct layer *layer, const struct lay
     return place;
 }
 
-void project(struct queue *queue, float *out, const float *in, const float *weight, size_t rows, size_t in_width,
-             size_t out_width)
+void project(struct queue *queue, struct values *out, const struct values *in, const struct values *weight,
+             const struct values *bias, size_t rows, size_t in_width, size_t out_width)
 {
     kernel_matmul(queue, &(struct matmul){
-        .m = rows, .n = out_width, .k = in_width, .alpha = 1, .a = in, .b = weight, .c = out,
+        .m = rows, .n = out_width, .k = in_width, .a = in, .b = weight, .c = out, .bias = bias,
     });
 }
 
-void project_back(struct queue *queue, float *in_gradient, const float *out_gradient, const float *weight, size_t rows,
-                  size_t in_width, size_t out_width)
+void project_back(struct queue *queue, struct values *in_gradient, const struct values *out_gradient,
+                  const struct values *weight, size_t rows, size_t in_width, size_t out_width)
 {
     kernel_matmul(queue, &(struct matmul){
         .m = rows, .n = in_width, .k = out_width, .transpose_b = true,
-        .alpha = 1, .a = out_gradient, .b = weight, .c = in_gradient,
+        .a = out_gradient, .b = weight, .c = in_gradient,
     });
 }
 
-void project_weight(struct queue *queue, float *weight_gradient, const float *in, const float *out_gradient,
-                    size_t rows, size_t in_width, size_t out_width)
+void project_weight(struct queue *queue, float *weight_gradient, const struct values *in,
+                    const struct values *out_gradient, size_t rows, size_t in_width, size_t out_width)
 {
     kernel_matmul(queue, &(struct matmul){
         .m = in_width, .n = out_width, .k = rows, .transpose_a = true,
-        .alpha = 1, .beta = 1, .a = in, .b = out_gradient, .c = weight_gradient,
+        .a = in, .b = out_gradient, .sums = weight_gradient,
     });
 }

@@ -18,7 +18,9 @@
 // lying in its workspace. Every tensor begins at a multiple of 256 bytes, and
 // sizes are sums of such tensors.
 //
-// Tensors of activations are [batch][sequence][width] floats.
+// Tensors of activations are [batch][sequence][width] numbers of the precision that
+// the shape names, as are parameters. Gradients of parameters are floats always:
+// number i of the parameters has its gradient in float i.
 #ifndef MODELS_LAYER_H
 #define MODELS_LAYER_H
 
@@ -35,6 +37,7 @@ struct layer_shape {
     size_t vocabulary;        // of embedding and head
     size_t branches;          // residual branches in the model: their ends start smaller by its root
     float dropout;            // of embedding and branches
+    enum precision precision; // of the device that it is to run on
 };
 
 enum { LAYER_NAME_SIZE = 32, LAYER_TENSORS = 8 };
@@ -57,7 +60,8 @@ enum layer_input { INPUT_NEVER, INPUT_FOR_WEIGHT, INPUT_FOR_BOTH };
 
 struct layer_sizes {
     uint64_t parameter_bytes;
-    uint64_t output_bytes;  // 0 of a head
+    uint64_t gradient_bytes;  // of the parameters
+    uint64_t output_bytes;    // 0 of a head
     uint64_t saved_bytes;   // kept from F until B or I, without the input
     enum layer_input input;
     uint64_t held_for_weight_bytes;     // between I and W, the output's gradient first; 0: there is no W to do
@@ -103,7 +107,7 @@ enum tensor_start { START_ZERO, START_ONE, START_NORMAL };
 struct tensor {
     const char *name;  // "qkv.weight"
     size_t rows, columns;
-    uint64_t offset_bytes;  // in the layer's parameters
+    uint64_t offset;  // of its first number among the layer's parameters
     enum tensor_start start;
     float deviation;  // of START_NORMAL
     bool decays;      // matrices do; biases and norms do not

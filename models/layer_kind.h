@@ -56,16 +56,32 @@ static inline float *walk_floats(struct walk *walk, uint64_t count)
     return walk_bytes(walk, count * sizeof(float));
 }
 
+// Bytes of so many numbers in the layer's precision.
+static inline uint64_t layer_bytes(const struct layer *layer, uint64_t count)
+{
+    return round_to_256(count * precision_bytes(layer->shape.precision));
+}
+
+static inline struct values *walk_values(struct walk *walk, const struct layer *layer, uint64_t count)
+{
+    return walk_bytes(walk, layer_bytes(layer, count));
+}
+
 // --- parameters ------------------------------------------------------------------
 
 // Adds a tensor behind those already there.
 void tensor_add(struct tensor *tensors, size_t *count, struct tensor tensor);
 
-// Where a layer's tensors lie in its parameters or gradients, in their order.
-struct tensor_places {
+// Where a layer's tensors lie in its parameters, and in their gradients, in their order.
+struct parameters {
+    const struct values *at[LAYER_TENSORS];
+};
+struct parameters layer_parameters(const struct layer *layer, const void *parameters);
+
+struct gradients {
     float *at[LAYER_TENSORS];
 };
-struct tensor_places tensor_places(const struct layer *layer, const void *parameters);
+struct gradients layer_gradients(const struct layer *layer, void *gradients);
 
 // --- what several kinds do -----------------------------------------------------------
 
@@ -73,16 +89,17 @@ struct tensor_places tensor_places(const struct layer *layer, const void *parame
 struct dropout layer_dropout(const struct layer *layer, const struct layer_pass *pass);
 
 // The gradient behind the dropout: the output's own, or a copy with zeros in `place`.
-const float *gradient_behind_dropout(const struct layer *layer, const struct layer_pass *pass, float *place);
+const struct values *gradient_behind_dropout(const struct layer *layer, const struct layer_pass *pass,
+                                             struct values *place);
 
-// out = in weight; weight is [in_width][out_width].
-void project(struct queue *queue, float *out, const float *in, const float *weight, size_t rows, size_t in_width,
-             size_t out_width);
+// out = in weight + bias; weight is [in_width][out_width], bias may be NULL.
+void project(struct queue *queue, struct values *out, const struct values *in, const struct values *weight,
+             const struct values *bias, size_t rows, size_t in_width, size_t out_width);
 // in_gradient = out_gradient weight^T.
-void project_back(struct queue *queue, float *in_gradient, const float *out_gradient, const float *weight, size_t rows,
-                  size_t in_width, size_t out_width);
+void project_back(struct queue *queue, struct values *in_gradient, const struct values *out_gradient,
+                  const struct values *weight, size_t rows, size_t in_width, size_t out_width);
 // weight_gradient += in^T out_gradient.
-void project_weight(struct queue *queue, float *weight_gradient, const float *in, const float *out_gradient,
-                    size_t rows, size_t in_width, size_t out_width);
+void project_weight(struct queue *queue, float *weight_gradient, const struct values *in,
+                    const struct values *out_gradient, size_t rows, size_t in_width, size_t out_width);
 
 #endif

@@ -18,7 +18,7 @@ static struct kind_sizes linear_sizes(const struct layer *layer)
 {
     const uint64_t rows = layer_rows(layer);
     return (struct kind_sizes){
-        .output_bytes = round_to_256(rows * layer->shape.out * sizeof(float)),
+        .output_bytes = layer_bytes(layer, rows * layer->shape.out),
         .input = INPUT_FOR_WEIGHT,
         .flops = 2 * rows * layer->shape.in * layer->shape.out,
     };
@@ -26,22 +26,21 @@ static struct kind_sizes linear_sizes(const struct layer *layer)
 
 static void linear_forward(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->parameters);
     const size_t rows = layer_rows(layer), in = layer->shape.in, out = layer->shape.out;
-    project(pass->queue, pass->output, pass->input, weights.at[WEIGHT], rows, in, out);
-    kernel_add_bias(pass->queue, pass->output, pass->output, weights.at[BIAS], rows, out);
+    project(pass->queue, pass->output, pass->input, weights.at[WEIGHT], weights.at[BIAS], rows, in, out);
 }
 
 static void linear_backward_input(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->parameters);
     project_back(pass->queue, pass->input_gradient, pass->output_gradient, weights.at[WEIGHT], layer_rows(layer),
                  layer->shape.in, layer->shape.out);
 }
 
 static void linear_backward_weight(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct tensor_places gradients = tensor_places(layer, pass->gradients);
+    const struct gradients gradients = layer_gradients(layer, pass->gradients);
     const size_t rows = layer_rows(layer), in = layer->shape.in, out = layer->shape.out;
     project_weight(pass->queue, gradients.at[WEIGHT], pass->input, pass->output_gradient, rows, in, out);
     kernel_sum_columns(pass->queue, gradients.at[BIAS], pass->output_gradient, rows, out);
@@ -66,7 +65,7 @@ static size_t relu_count(const struct layer *layer)
 static struct kind_sizes relu_sizes(const struct layer *layer)
 {
     return (struct kind_sizes){
-        .output_bytes = round_to_256(relu_count(layer) * sizeof(float)),
+        .output_bytes = layer_bytes(layer, relu_count(layer)),
         .saved_bytes = round_to_256(relu_count(layer)),
         .input = INPUT_NEVER,
     };

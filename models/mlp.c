@@ -2,8 +2,8 @@
 //
 //     output = input + dropout(gelu(norm(input) UP + bias) DOWN + bias)
 //
-// Kept is the wide tensor before its bias and GELU; the GELU is made again in the
-// same pass that gives its slope.
+// Kept is the wide tensor before its GELU, which is made again in the same pass that
+// gives its slope.
 #include <math.h>
 
 #include "models/layer_kind.h"
@@ -25,7 +25,8 @@ static void mlp_tensors(const struct layer *layer, struct tensor *tensors, size_
 }
 
 struct mlp_saved {
-    float *mean, *rstd, *wide;
+    float *mean, *rstd;
+    struct values *wide;
 };
 
 static struct mlp_saved mlp_saved(const struct layer *layer, struct walk *walk)
@@ -34,13 +35,14 @@ static struct mlp_saved mlp_saved(const struct layer *layer, struct walk *walk)
     struct mlp_saved saved;
     saved.mean = walk_floats(walk, rows);
     saved.rstd = walk_floats(walk, rows);
-    saved.wide = walk_floats(walk, rows * 4 * width);
+    saved.wide = walk_values(walk, layer, rows * 4 * width);
     return saved;
 }
 
 // For W: of the two products, their inputs and gradients.
 struct mlp_held {
-    float *mean, *rstd, *bent, *wide_gradient, *normed_gradient;
+    float *mean, *rstd;
+    struct values *bent, *wide_gradient, *normed_gradient;
 };
 
 static struct mlp_held mlp_held(const struct layer *layer, struct walk *walk)
@@ -49,17 +51,17 @@ static struct mlp_held mlp_held(const struct layer *layer, struct walk *walk)
     struct mlp_held held;
     held.mean = walk_floats(walk, rows);
     held.rstd = walk_floats(walk, rows);
-    held.bent = walk_floats(walk, rows * 4 * width);
-    held.wide_gradient = walk_floats(walk, rows * 4 * width);
-    held.normed_gradient = walk_floats(walk, rows * width);
+    held.bent = walk_values(walk, layer, rows * 4 * width);
+    held.wide_gradient = walk_values(walk, layer, rows * 4 * width);
+    held.normed_gradient = walk_values(walk, layer, rows * width);
     return held;
 }
 
 static struct kind_sizes mlp_sizes(const struct layer *layer)
 {
     const uint64_t rows = layer_rows(layer), width = layer->shape.out;
-    const uint64_t tensor = round_to_256(rows * width * sizeof(float));
-    const uint64_t wide = round_to_256(rows * 4 * width * sizeof(float));
+    const uint64_t tensor = layer_bytes(layer, rows * width);
+    const uint64_t wide = layer_bytes(layer, rows * 4 * width);
     struct walk saved = { 0 }, held = { 0 };
     mlp_saved(layer, &saved);
     mlp_held(layer, &held);
@@ -77,7 +79,7 @@ static struct kind_sizes mlp_sizes(const struct layer *layer)
 
 static struct layer_norm mlp_norm(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->parameters);
     return (struct layer_norm){
         .in = pass->input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
         .rows = layer_rows(layer), .columns = layer->shape.out,
@@ -88,17 +90,19 @@ static void mlp_forward(const struct layer *layer, const struct layer_pass *pass
 {
     struct queue *queue = pass->queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out;
-    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->parameters);
     const struct layer_norm norm = mlp_norm(layer, pass);
     const struct mlp_saved saved = mlp_saved(layer, &(struct walk){ pass->saved, 0 });
     struct walk work = { pass->workspace, 0 };
-    float *normed = walk_floats(&work, rows * width), *branch = normed;
-    float *bent = walk_floats(&work, rows * 4 * width);
+    struct values *normed = walk_values(&work, layer, rows * width), *branch = normed;
+    struct values *bent = walk_values(&work, layer, rows * 4 * width);
 
     kernel_layer_norm(queue, &norm, normed, saved.mean, saved.rstd);
-    project(queue, saved.wide, normed, weights.at[UP], rows, width, 4 * width);
-    kernel_gelu(queue, bent, saved.wide, weights.at[UP_BIAS], rows, 4 * width);
-    project(queue, branch, bent, weights.at[DOWN], rows, 4 * width, width);
+    kernel_matmul(queue, &(struct matmul){
+        .m = rows, .n = 4 * width, .k = width, .a = normed, .b = weights.at[UP], .c = bent,
+        .bias = weights.at[UP_BIAS], .before_gelu = saved.wide,
+    });
+    project(queue, branch, bent, weights.at[DOWN], NULL, rows, 4 * width, width);
     kernel_add_branch(queue, pass->output, pass->input, branch, weights.at[DOWN_BIAS], rows, width,
                       layer_dropout(layer, pass));
 }
@@ -107,15 +111,14 @@ static void mlp_backward_input(const struct layer *layer, const struct layer_pas
 {
     struct queue *queue = pass->queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out;
-    const struct tensor_places weights = tensor_places(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->parameters);
     const struct layer_norm norm = mlp_norm(layer, pass);
     const struct mlp_saved saved = mlp_saved(layer, &(struct walk){ pass->saved, 0 });
     const struct mlp_held held = mlp_held(layer, &(struct walk){ pass->held, 0 });
-    const float *gradient = gradient_behind_dropout(layer, pass, pass->workspace);
+    const struct values *gradient = gradient_behind_dropout(layer, pass, pass->workspace);
 
     project_back(queue, held.wide_gradient, gradient, weights.at[DOWN], rows, 4 * width, width);
-    kernel_gelu_backward(queue, held.wide_gradient, held.bent, held.wide_gradient, saved.wide, weights.at[UP_BIAS],
-                         rows, 4 * width);
+    kernel_gelu_backward(queue, held.wide_gradient, held.bent, held.wide_gradient, saved.wide, rows * 4 * width);
     project_back(queue, held.normed_gradient, held.wide_gradient, weights.at[UP], rows, width, 4 * width);
     kernel_layer_norm_backward_input(queue, &norm, pass->input_gradient, held.normed_gradient, pass->output_gradient,
                                      saved.mean, saved.rstd);
@@ -127,14 +130,14 @@ static void mlp_backward_weight(const struct layer *layer, const struct layer_pa
 {
     struct queue *queue = pass->queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out;
-    const struct tensor_places gradients = tensor_places(layer, pass->gradients);
+    const struct gradients gradients = layer_gradients(layer, pass->gradients);
     const struct layer_norm norm = mlp_norm(layer, pass);
     const struct mlp_held held = mlp_held(layer, &(struct walk){ pass->held, 0 });
-    const float *gradient = gradient_behind_dropout(layer, pass, pass->workspace);
+    const struct values *gradient = gradient_behind_dropout(layer, pass, pass->workspace);
 
     project_weight(queue, gradients.at[DOWN], held.bent, gradient, rows, 4 * width, width);
     kernel_sum_columns(queue, gradients.at[DOWN_BIAS], gradient, rows, width);
-    float *normed = pass->workspace;  // the gradient behind the dropout is not needed any more
+    struct values *normed = pass->workspace;  // the gradient behind the dropout is not needed any more
     kernel_layer_norm_again(queue, &norm, normed, held.mean, held.rstd);
     project_weight(queue, gradients.at[UP], normed, held.wide_gradient, rows, width, 4 * width);
     kernel_sum_columns(queue, gradients.at[UP_BIAS], held.wide_gradient, rows, 4 * width);

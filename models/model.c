@@ -50,6 +50,7 @@ static bool sizes_choose(const struct model_kind *kind, const struct model_sizes
         .blocks = chosen(asked->blocks, kind->sizes.blocks),
         .heads = chosen(asked->heads, kind->sizes.heads),
         .dropout = asked->dropout,
+        .precision = asked->precision,
     };
     if (!size_is_good("micro-batch", sizes->micro_batch, 1024, error)
         || !size_is_good("sequence", sizes->sequence, 8192, error)
@@ -78,7 +79,7 @@ static void layer_add(struct model *model, const struct layer_kind *kind, const 
         .shape = {
             .batch = sizes->micro_batch, .sequence = sizes->sequence, .in = sizes->width, .out = sizes->width,
             .heads = sizes->heads, .vocabulary = model->vocabulary, .branches = 2 * sizes->blocks,
-            .dropout = sizes->dropout,
+            .dropout = sizes->dropout, .precision = sizes->precision,
         },
     };
     if (block < 0)
@@ -130,6 +131,14 @@ uint64_t model_parameter_bytes(const struct model *model)
     uint64_t sum = 0;
     for (size_t i = 0; i < model->layer_count; i++)
         sum += layer_sizes(&model->layers[i]).parameter_bytes;
+    return sum;
+}
+
+uint64_t model_gradient_bytes(const struct model *model)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < model->layer_count; i++)
+        sum += layer_sizes(&model->layers[i]).gradient_bytes;
     return sum;
 }
 

@@ -17,6 +17,7 @@ struct model_sizes {  // 0: the model's own
     size_t blocks;
     size_t heads;
     float dropout;
+    enum precision precision;  // of the device that the model is to run on
 };
 
 struct model {
@@ -44,5 +45,6 @@ uint64_t model_parameter_count(const struct model *model);
 uint64_t model_flops(const struct model *model);            // of a micro-batch's forward
 size_t model_tokens(const struct model *model);             // of a micro-batch
 uint64_t model_parameter_bytes(const struct model *model);  // of all layers one behind the other
+uint64_t model_gradient_bytes(const struct model *model);   // of all parameters: floats
 
 #endif

@@ -6,7 +6,7 @@
 
 // Where a layer finds its things; offsets into flat buffers of all layers.
 struct station {
-    uint64_t parameters;  // offset
+    uint64_t first;  // of its parameters: gradient and state of number i are float i
     void *saved;
     void *output;
 };
@@ -19,7 +19,8 @@ struct sequential {
     uint64_t seed;
     uint64_t updates;  // done so far
     void *memory;
-    char *weights, *gradients, *first, *second;  // all layers' parameters
+    struct values *weights;                      // all layers' parameters,
+    float *gradients, *first, *second, *master;  // and of each number: `master` of bfloat16, NULL of float
     void *gradient[2];  // of what layers hand on: one read while the other is written
     void *workspace;
     int32_t *tokens, *targets;
@@ -35,19 +36,20 @@ static uint64_t larger(uint64_t a, uint64_t b)
 static uint64_t lay_out(struct sequential *s, void *base)
 {
     const struct model *model = s->model;
-    const uint64_t parameters = model_parameter_bytes(model);
+    const uint64_t floats = model_gradient_bytes(model);
     struct walk walk = { base, 0 };
-    uint64_t offset = 0, output = 0, workspace = 0;
-    s->weights = walk_bytes(&walk, parameters);
-    s->gradients = walk_bytes(&walk, parameters);
-    s->first = walk_bytes(&walk, parameters);
-    s->second = walk_bytes(&walk, parameters);
+    uint64_t first = 0, output = 0, workspace = 0;
+    s->weights = walk_bytes(&walk, model_parameter_bytes(model));
+    s->gradients = walk_bytes(&walk, floats);
+    s->first = walk_bytes(&walk, floats);
+    s->second = walk_bytes(&walk, floats);
+    s->master = model->sizes.precision == PRECISION_FP32 ? NULL : walk_bytes(&walk, floats);
     for (size_t i = 0; i < model->layer_count; i++) {
         const struct layer_sizes sizes = layer_sizes(&model->layers[i]);
-        s->stations[i].parameters = offset;
+        s->stations[i].first = first;
         s->stations[i].saved = walk_bytes(&walk, sizes.saved_bytes);
         s->stations[i].output = walk_bytes(&walk, sizes.output_bytes);
-        offset += sizes.parameter_bytes;
+        first += sizes.gradient_bytes / sizeof(float);
         output = larger(output, sizes.output_bytes);
         workspace = larger(workspace, larger(sizes.workspace_bytes, sizes.backward_workspace_bytes));
     }
@@ -57,6 +59,22 @@ static uint64_t lay_out(struct sequential *s, void *base)
     s->tokens = walk_bytes(&walk, model_tokens(model) * sizeof(int32_t));
     s->targets = walk_bytes(&walk, model_tokens(model) * sizeof(int32_t));
     return walk.bytes;
+}
+
+static struct values *parameters_of(const struct sequential *s, size_t layer)
+{
+    return values_at(s->weights, s->model->sizes.precision, s->stations[layer].first);
+}
+
+static void initialize(struct sequential *s)
+{
+    const uint64_t floats = model_gradient_bytes(s->model);
+    queue_zero(s->queue, s->first, floats);
+    queue_zero(s->queue, s->second, floats);
+    for (size_t i = 0; i < s->model->layer_count; i++)
+        layer_initialize(&s->model->layers[i], s->queue, parameters_of(s, i), s->seed);
+    if (s->master)
+        kernel_widen(s->queue, s->master, s->weights, floats / sizeof(float));
 }
 
 struct sequential *sequential_create(struct device *device, const struct model *model, uint32_t micro_batches,
@@ -78,10 +96,7 @@ struct sequential *sequential_create(struct device *device, const struct model *
         return NULL;
     }
     lay_out(s, s->memory);
-    queue_zero(s->queue, s->first, model_parameter_bytes(model));
-    queue_zero(s->queue, s->second, model_parameter_bytes(model));
-    for (size_t i = 0; i < model->layer_count; i++)
-        layer_initialize(&model->layers[i], s->queue, s->weights + s->stations[i].parameters, seed);
+    initialize(s);
     return s;
 }
 
@@ -99,8 +114,8 @@ static struct layer_pass pass_of(const struct sequential *s, size_t i, uint32_t 
 {
     return (struct layer_pass){
         .queue = s->queue,
-        .parameters = s->weights + s->stations[i].parameters,
-        .gradients = s->gradients + s->stations[i].parameters,
+        .parameters = parameters_of(s, i),
+        .gradients = s->gradients + s->stations[i].first,
         .input = i > 0 ? s->stations[i - 1].output : NULL,
         .output = s->stations[i].output,
         .saved = s->stations[i].saved,
@@ -145,13 +160,15 @@ static void update_layer(struct sequential *s, size_t i, const struct sequential
     struct tensor tensors[LAYER_TENSORS];
     const size_t count = layer_tensors(&s->model->layers[i], tensors);
     for (size_t t = 0; t < count; t++) {
-        const uint64_t at = s->stations[i].parameters + tensors[t].offset_bytes;
+        const uint64_t at = s->stations[i].first + tensors[t].offset;
+        struct values *weights = values_at(s->weights, s->model->sizes.precision, at);
         const struct optimizer_span span = {
-            .next = (float *)(void *)(s->weights + at),
-            .weights = (float *)(void *)(s->weights + at),
-            .gradients = (float *)(void *)(s->gradients + at),
-            .first = (float *)(void *)(s->first + at),
-            .second = (float *)(void *)(s->second + at),
+            .next = weights,
+            .weights = weights,
+            .master = s->master ? s->master + at : NULL,
+            .gradients = s->gradients + at,
+            .first = s->first + at,
+            .second = s->second + at,
             .count = tensors[t].rows * tensors[t].columns,
         };
         struct adamw adamw = update->adamw;
@@ -171,7 +188,7 @@ bool sequential_step(struct sequential *s, const int32_t *tokens, const int32_t 
 {
     const float loss_scale = (float)(1.0 / ((double)s->micro_batches * (double)model_tokens(s->model)));
     *loss = 0;
-    queue_zero(s->queue, s->gradients, model_parameter_bytes(s->model));
+    queue_zero(s->queue, s->gradients, model_gradient_bytes(s->model));
     for (uint32_t micro_batch = 0; micro_batch < s->micro_batches; micro_batch++) {
         float part = 0;
         forward(s, tokens, targets, micro_batch, true, loss_scale, &part);
@@ -203,12 +220,12 @@ bool sequential_evaluate(struct sequential *s, const int32_t *tokens, const int3
 
 const void *sequential_parameters(const struct sequential *s, size_t layer)
 {
-    return s->weights + s->stations[layer].parameters;
+    return parameters_of(s, layer);
 }
 
-const void *sequential_gradients(const struct sequential *s, size_t layer)
+const float *sequential_gradients(const struct sequential *s, size_t layer)
 {
-    return s->gradients + s->stations[layer].parameters;
+    return s->gradients + s->stations[layer].first;
 }
 
 struct queue *sequential_queue(const struct sequential *s)

@@ -17,8 +17,8 @@
 
 struct sequential;
 
-// Weights initialized from the seed, which dropout is keyed by too. The model is
-// borrowed; the device, too.
+// Weights initialized from the seed, which dropout is keyed by too. Borrows the model,
+// and the device, which has the precision that the model's sizes name.
 struct sequential *sequential_create(struct device *device, const struct model *model, uint32_t micro_batches,
                                      uint64_t seed, struct error *error);
 void sequential_free(struct sequential *sequential);
@@ -41,9 +41,9 @@ bool sequential_step(struct sequential *sequential, const int32_t *tokens, const
 bool sequential_evaluate(struct sequential *sequential, const int32_t *tokens, const int32_t *targets,
                          uint32_t micro_batches, double *loss, struct error *error);
 
-// A layer's parameters on the device, as of the last step, and its gradients.
+// A layer's parameters on the device, as of the last step, and their gradients.
 const void *sequential_parameters(const struct sequential *sequential, size_t layer);
-const void *sequential_gradients(const struct sequential *sequential, size_t layer);
+const float *sequential_gradients(const struct sequential *sequential, size_t layer);
 struct queue *sequential_queue(const struct sequential *sequential);
 
 #endif

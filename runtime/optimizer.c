@@ -2,8 +2,6 @@
 
 #include <assert.h>
 
-#include "device/kernels.h"
-
 struct optimizer optimizer_default(enum optimizer_kind kind)
 {
     return (struct optimizer){ .kind = kind, .rate = 1e-3f, .momentum = kind == OPTIMIZER_MOMENTUM ? 0.9f : 0.0f,
@@ -21,9 +19,10 @@ static void update_span(const struct optimizer *optimizer, uint64_t update, stru
 {
     float *state = buffers->state;
     const uint64_t copies = optimizer_copies(optimizer->kind);
+    const enum precision precision = device_precision(queue_device(queue));
     const struct optimizer_span span = {
-        .next = buffers->next + first,
-        .weights = buffers->weights + first,
+        .next = values_at(buffers->next, precision, first),
+        .weights = values_at(buffers->weights, precision, first),
         .gradients = buffers->gradients + first,
         .first = copies > 0 ? state + first : NULL,
         .second = copies > 1 ? state + buffers->count + first : NULL,

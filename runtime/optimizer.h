@@ -7,7 +7,7 @@
 #ifndef RUNTIME_OPTIMIZER_H
 #define RUNTIME_OPTIMIZER_H
 
-#include "device/device.h"
+#include "device/kernels.h"
 #include "partitioner/plan.h"
 #include "runtime/stage.h"
 
@@ -23,8 +23,8 @@ struct optimizer {
 struct optimizer optimizer_default(enum optimizer_kind kind);
 
 struct optimizer_buffers {
-    float *next;  // may be `weights`
-    const float *weights;
+    struct values *next;  // may be `weights`
+    const struct values *weights;
     const float *gradients;
     void *state;  // optimizer_copies() times `count` floats, zero before the first update
     uint64_t count;

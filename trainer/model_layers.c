@@ -123,10 +123,10 @@ static size_t find_undecayed(struct layer_binding *binding)
     const size_t count = layer_tensors(binding->layer, tensors);
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
-        const uint64_t first = tensors[i].offset_bytes;
+        const uint64_t size = precision_bytes(binding->layer->shape.precision), first = tensors[i].offset * size;
         if (!tensors[i].decays)
             binding->undecayed[found++] =
-                (struct weir_range){ first, first + tensors[i].rows * tensors[i].columns * sizeof(float) };
+                (struct weir_range){ first, first + tensors[i].rows * tensors[i].columns * size };
     }
     return found;
 }

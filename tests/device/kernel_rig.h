@@ -1,5 +1,8 @@
 // A bench for trying kernels: buffers with guards behind them, outputs poisoned
 // with NaN, every check run twice on every instruction set this machine has.
+//
+// A check sees floats; rig_values() is where a kernel finds them in the device's
+// precision.
 #ifndef TESTS_KERNEL_RIG_H
 #define TESTS_KERNEL_RIG_H
 
@@ -45,6 +48,11 @@ static inline float *rig_buffer(struct rig *rig, size_t count, bool is_output)
 static inline float *rig_output(struct rig *rig, size_t count)
 {
     return rig_buffer(rig, count, true);
+}
+
+static inline struct values *rig_values(const float *data)
+{
+    return (struct values *)(uintptr_t)data;
 }
 
 // Uniform in [-spread, spread).

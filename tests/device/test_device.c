@@ -118,7 +118,7 @@ static void a_function_of_the_host_is_called_in_its_turn(void **state)
     struct device *device = open_cpu();
     struct queue *queue = queue_create(device, &error);
     float *x = device_allocate(device, 64, &error);
-    kernel_fill(queue, x, 1, 16);
+    kernel_fill(queue, (struct values *)x, 1, 16);
     queue_call(queue, write_three, &x, sizeof x);
     assert_false(queue_has_failed(queue));
     assert_good(queue_report(queue, &error) && queue_wait(queue, &error), error);
@@ -135,10 +135,10 @@ static void a_queue_keeps_its_first_error_and_does_nothing_after(void **state)
     struct device *device = open_cpu();
     struct queue *queue = queue_create(device, &error);
     float *x = device_allocate(device, 64, &error);
-    kernel_fill(queue, x, 1, 16);
+    kernel_fill(queue, (struct values *)x, 1, 16);
     queue_fail(queue, "the first trouble");
     queue_fail(queue, "the second");
-    kernel_fill(queue, x, 2, 16);
+    kernel_fill(queue, (struct values *)x, 2, 16);
     queue_zero(queue, x, 64);
     queue_call(queue, write_three, &x, sizeof x);
     assert_true(queue_has_failed(queue));

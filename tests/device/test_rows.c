@@ -5,7 +5,7 @@ static void check_softmax(struct rig *rig, uint64_t trial)
     const size_t rows = 1 + trial % 3, columns = rig_size(rig, 200);
     const float *in = rig_numbers(rig, rows * columns, 1 + (double)(trial % 30));
     float *out = rig_output(rig, rows * columns);
-    kernel_softmax(rig->queue, out, in, rows, columns);
+    kernel_softmax(rig->queue, rig_values(out), rig_values(in), rows, columns);
     for (size_t row = 0; row < rows; row++) {
         double sum = 0;
         for (size_t c = 0; c < columns; c++)
@@ -30,7 +30,7 @@ static void check_softmax_ends(struct rig *rig, uint64_t trial)
     in[74 + 3] = 3e38f;       // row 2: that one always is
     for (size_t c = 0; c < 37; c++)
         in[111 + c] = c < 36 ? -3e38f : -2.9e38f;  // row 3: only differences count
-    kernel_softmax(rig->queue, out, in, 4, 37);
+    kernel_softmax(rig->queue, rig_values(out), rig_values(in), 4, 37);
     for (size_t c = 0; c < 37; c++) {
         assert_true(isnan(out[c]));
         assert_true(c == 20 ? out[37 + c] == 0 : out[37 + c] > 0);
@@ -65,19 +65,20 @@ static void check_layer_norm(struct rig *rig, uint64_t trial)
 {
     struct layer_norm norm = { .rows = 1 + trial % 7, .columns = 1 + rig_size(rig, 200) };
     const size_t count = norm.rows * norm.columns, columns = norm.columns;
-    norm.in = rig_numbers(rig, count, 3);
-    norm.gain = rig_numbers(rig, columns, 2), norm.offset = rig_numbers(rig, columns, 2);
+    const float *in = rig_numbers(rig, count, 3);
+    const float *gains = rig_numbers(rig, columns, 2), *offsets = rig_numbers(rig, columns, 2);
+    norm.in = rig_values(in), norm.gain = rig_values(gains), norm.offset = rig_values(offsets);
     float *out = rig_output(rig, count), *again = rig_output(rig, count);
     float *mean = rig_output(rig, norm.rows), *rstd = rig_output(rig, norm.rows);
-    kernel_layer_norm(rig->queue, &norm, out, mean, rstd);
-    kernel_layer_norm_again(rig->queue, &norm, again, mean, rstd);
+    kernel_layer_norm(rig->queue, &norm, rig_values(out), mean, rstd);
+    kernel_layer_norm_again(rig->queue, &norm, rig_values(again), mean, rstd);
     assert_memory_equal(out, again, count * sizeof(float));
     for (size_t i = 0; i < count; i++) {
-        const struct moments m = moments_of(norm.in + i / columns * columns, columns);
+        const struct moments m = moments_of(in + i / columns * columns, columns);
         rig_close_to(mean[i / columns], m.mean, 1e-5, "mean", i / columns);
         rig_close_to(rstd[i / columns], m.rstd, 1e-5, "rstd", i / columns);
-        const double h = ((double)norm.in[i] - m.mean) * m.rstd;
-        rig_close_to(out[i], h * (double)norm.gain[i % columns] + (double)norm.offset[i % columns], 1e-4, "norm", i);
+        const double h = ((double)in[i] - m.mean) * m.rstd;
+        rig_close_to(out[i], h * (double)gains[i % columns] + (double)offsets[i % columns], 1e-4, "norm", i);
     }
 }
 
@@ -91,41 +92,43 @@ static void check_norm_backward(struct rig *rig, uint64_t trial)
 {
     struct layer_norm norm = { .rows = 1 + trial % 9, .columns = 2 + rig_size(rig, 150) };
     const size_t rows = norm.rows, columns = norm.columns, count = rows * columns;
-    norm.in = rig_numbers(rig, count, 3);
-    norm.gain = rig_numbers(rig, columns, 2), norm.offset = rig_numbers(rig, columns, 2);
+    const float *in = rig_numbers(rig, count, 3);
+    const float *gains = rig_numbers(rig, columns, 2), *offsets = rig_numbers(rig, columns, 2);
+    norm.in = rig_values(in), norm.gain = rig_values(gains), norm.offset = rig_values(offsets);
     const float *gradient = rig_numbers(rig, count, 2), *add = trial % 2 ? rig_numbers(rig, count, 2) : NULL;
     float *mean = rig_numbers(rig, rows, 1), *rstd = rig_numbers(rig, rows, 1);
     for (size_t row = 0; row < rows; row++) {
-        const struct moments m = moments_of(norm.in + row * columns, columns);
+        const struct moments m = moments_of(in + row * columns, columns);
         mean[row] = (float)m.mean, rstd[row] = (float)m.rstd;
     }
     float *gain_before, *offset_before, *in_gradient = rig_output(rig, count);
     float *gain = rig_sums(rig, columns, &gain_before), *offset = rig_sums(rig, columns, &offset_before);
-    kernel_layer_norm_backward_input(rig->queue, &norm, in_gradient, gradient, add, mean, rstd);
-    kernel_layer_norm_backward_weight(rig->queue, &norm, gain, offset, gradient, mean, rstd);
+    kernel_layer_norm_backward_input(rig->queue, &norm, rig_values(in_gradient), rig_values(gradient), rig_values(add),
+                                     mean, rstd);
+    kernel_layer_norm_backward_weight(rig->queue, &norm, gain, offset, rig_values(gradient), mean, rstd);
 
     for (size_t c = 0; c < columns; c++) {
         double gain_sum = (double)gain_before[c], offset_sum = (double)offset_before[c];
         for (size_t row = 0; row < rows; row++) {
-            const struct moments m = moments_of(norm.in + row * columns, columns);
+            const struct moments m = moments_of(in + row * columns, columns);
             const size_t at = row * columns + c;
-            gain_sum += (double)gradient[at] * ((double)norm.in[at] - m.mean) * m.rstd;
+            gain_sum += (double)gradient[at] * ((double)in[at] - m.mean) * m.rstd;
             offset_sum += (double)gradient[at];
         }
         rig_close_to(gain[c], gain_sum, 1e-4, "gain's gradient", c);
         rig_close_to(offset[c], offset_sum, 1e-4, "offset's gradient", c);
     }
     for (size_t row = 0; row < rows; row++) {
-        const struct moments m = moments_of(norm.in + row * columns, columns);
+        const struct moments m = moments_of(in + row * columns, columns);
         double sum = 0, sum_h = 0;
         for (size_t at = row * columns; at < (row + 1) * columns; at++) {
-            const double g = (double)gradient[at] * (double)norm.gain[at % columns];
+            const double g = (double)gradient[at] * (double)gains[at % columns];
             sum += g / (double)columns;
-            sum_h += g * ((double)norm.in[at] - m.mean) * m.rstd / (double)columns;
+            sum_h += g * ((double)in[at] - m.mean) * m.rstd / (double)columns;
         }
         for (size_t at = row * columns; at < (row + 1) * columns; at++) {
-            const double g = (double)gradient[at] * (double)norm.gain[at % columns];
-            const double h = ((double)norm.in[at] - m.mean) * m.rstd;
+            const double g = (double)gradient[at] * (double)gains[at % columns];
+            const double h = ((double)in[at] - m.mean) * m.rstd;
             const double want = m.rstd * (g - sum - h * sum_h) + (add ? (double)add[at] : 0);
             rig_close_to(in_gradient[at], want, 1e-4, "in's gradient", at);
         }
@@ -143,7 +146,7 @@ static void check_sum_columns(struct rig *rig, uint64_t trial)
     const size_t rows = 1 + trial % 50, columns = rig_size(rig, 300);
     const float *in = rig_numbers(rig, rows * columns, 1);
     float *before, *sums = rig_sums(rig, columns, &before);
-    kernel_sum_columns(rig->queue, sums, in, rows, columns);
+    kernel_sum_columns(rig->queue, sums, rig_values(in), rows, columns);
     for (size_t c = 0; c < columns; c++) {
         double want = (double)before[c];
         for (size_t row = 0; row < rows; row++)
@@ -172,8 +175,8 @@ static void check_embedding(struct rig *rig, uint64_t trial)
     float *words_before, *positions_before, *out = rig_output(rig, e.rows * e.columns);
     float *words_gradient = rig_sums(rig, e.vocabulary * e.columns, &words_before);
     float *positions_gradient = rig_sums(rig, sequence * e.columns, &positions_before);
-    kernel_embedding(rig->queue, &e, out, words, positions);
-    kernel_embedding_backward(rig->queue, &e, words_gradient, positions_gradient, gradient);
+    kernel_embedding(rig->queue, &e, rig_values(out), rig_values(words), rig_values(positions));
+    kernel_embedding_backward(rig->queue, &e, words_gradient, positions_gradient, rig_values(gradient));
     for (size_t i = 0; i < e.rows * e.columns; i++) {
         const size_t row = i / e.columns, c = i % e.columns;
         assert_true(out[i] == words[(size_t)e.tokens[row] * e.columns + c] + positions[row % sequence * e.columns + c]);
@@ -194,21 +197,22 @@ static void check_cross_entropy(struct rig *rig, uint64_t trial)
 {
     struct cross_entropy loss = { .rows = 1 + trial % 20, .columns = rig_size(rig, 300), .scale = 1.0f / 7 };
     const size_t count = loss.rows * loss.columns;
-    loss.logits = rig_numbers(rig, count, 1 + (double)(trial % 40));
+    const float *logits = rig_numbers(rig, count, 1 + (double)(trial % 40));
+    loss.logits = rig_values(logits);
     loss.targets = rig_tokens(rig, loss.rows, loss.columns);
     float *sum = rig_output(rig, 1), *log_sums = rig_output(rig, loss.rows), *gradient = rig_output(rig, count);
     kernel_cross_entropy(rig->queue, &loss, sum, log_sums);
-    kernel_cross_entropy_backward(rig->queue, &loss, gradient, log_sums);
+    kernel_cross_entropy_backward(rig->queue, &loss, rig_values(gradient), log_sums);
     double want = 0;
     for (size_t row = 0; row < loss.rows; row++) {
         double exps = 0;
         for (size_t c = 0; c < loss.columns; c++)
-            exps += exp((double)loss.logits[row * loss.columns + c]);
+            exps += exp((double)logits[row * loss.columns + c]);
         rig_close_to(log_sums[row], log(exps), 2e-6, "log sum", row);
         const size_t target = (size_t)loss.targets[row];
-        want += (log(exps) - (double)loss.logits[row * loss.columns + target]) / 7;
+        want += (log(exps) - (double)logits[row * loss.columns + target]) / 7;
         for (size_t c = 0; c < loss.columns; c++) {
-            const double p = exp((double)loss.logits[row * loss.columns + c]) / exps;
+            const double p = exp((double)logits[row * loss.columns + c]) / exps;
             rig_close_to(gradient[row * loss.columns + c], (p - (c == target)) / 7, 4e-6, "gradient", c);
         }
     }
@@ -240,11 +244,11 @@ static void what_is_outside_the_vocabulary_fails_the_queue(void **state)
     struct queue *queue = queue_create(device, &error);
     float words[10] = { 0 }, out[10] = { 0 };
     const struct embedding embedding = { &row->token, 1, 1, 1, 10 };
-    const struct cross_entropy loss = { .logits = words, .targets = &row->token, .rows = 1, .columns = 10 };
+    const struct cross_entropy loss = { .logits = rig_values(words), .targets = &row->token, .rows = 1, .columns = 10 };
     if (row->target)
         kernel_cross_entropy(queue, &loss, out, out);
     else
-        kernel_embedding(queue, &embedding, out, words, words);
+        kernel_embedding(queue, &embedding, rig_values(out), rig_values(words), rig_values(words));
     assert_false(queue_wait(queue, &error));
     assert_error(error, row->sentence);
     queue_free(queue);

@@ -75,7 +75,7 @@ static struct stand stand_up(struct rig *rig, const struct layer *layer)
     s.parameters = exactly(rig, s.sizes.parameter_bytes);
     for (size_t t = 0; t < s.tensor_count; t++)
         for (size_t i = 0; i < s.tensors[t].rows * s.tensors[t].columns; i++)
-            s.parameters[s.tensors[t].offset_bytes / sizeof(float) + i] = (float)(2 * random_unit(&rig->seed) - 1);
+            s.parameters[s.tensors[t].offset + i] = (float)(2 * random_unit(&rig->seed) - 1);
     s.input = numbers_in(rig, (s.in_count * sizeof(float) + 255) / 256 * 256, s.in_count, 1);
     s.output_gradient = numbers_in(rig, s.sizes.output_bytes, s.out_count, 1);
     s.pass = (struct layer_pass){
@@ -135,16 +135,16 @@ static struct numeric numeric_of(struct rig *rig, const struct stand *s)
         const size_t count = s->tensors[t].rows * s->tensors[t].columns;
         n.tensors[t] = slow_zeros(count);
         for (size_t i = 0; i < count; i++)
-            n.tensors[t][i] = (double)s->parameters[s->tensors[t].offset_bytes / sizeof(float) + i];
+            n.tensors[t][i] = (double)s->parameters[s->tensors[t].offset + i];
     }
     n.input = slow_zeros(s->in_count + 1);
     for (size_t i = 0; i < s->in_count; i++)
         n.input[i] = (double)s->input[i];
     double *kept = slow_zeros(s->out_count + 1), *weighting = slow_zeros(s->out_count + 1);
     float *ones = rig_buffer(rig, s->out_count, false);
-    kernel_fill(rig->queue, ones, 1, s->out_count);
+    kernel_fill(rig->queue, rig_values(ones), 1, s->out_count);
     const struct dropout dropout = { s->layer.shape.dropout, dropout_key(5, 6, 7, s->layer.index) };
-    kernel_dropout(rig->queue, ones, ones, s->out_count, dropout);
+    kernel_dropout(rig->queue, rig_values(ones), rig_values(ones), s->out_count, dropout);
     for (size_t i = 0; i < s->out_count; i++)
         kept[i] = (double)ones[i], weighting[i] = (double)s->output_gradient[i];
     n.slow.kept = kept, n.slow.weighting = weighting;
@@ -194,7 +194,7 @@ static void check_gradients(struct rig *rig, uint64_t trial)
     for (size_t t = 0; t < s.tensor_count; t++)
         for (size_t i = 0, count = s.tensors[t].rows * s.tensors[t].columns; i < count;
              i += 1 + (step ? count / step : 0)) {
-            const size_t at = s.tensors[t].offset_bytes / sizeof(float) + i;
+            const size_t at = s.tensors[t].offset + i;
             const double want = (double)(at % 5) + slope_at(&n, &n.tensors[t][i]);
             rig_close_to(gradients[at], want, 1e-4, s.tensors[t].name, i);
         }
@@ -310,7 +310,7 @@ static void check_start(struct rig *rig, uint64_t trial)
     layer_initialize(&layer, rig->queue, other, trial);
     size_t next = 0;
     for (size_t t = 0; t < count; t++) {
-        const size_t first = tensors[t].offset_bytes / sizeof(float);
+        const size_t first = tensors[t].offset;
         const size_t end = first + tensors[t].rows * tensors[t].columns;
         for (; next < first; next++)
             assert_true(parameters[next] == 0);

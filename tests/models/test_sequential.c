@@ -189,7 +189,7 @@ static void only_matrices_decay(void **state)
         const float *b = sequential_parameters(two.sequential, layer);
         for (size_t t = 0; t < count; t++)
             for (size_t i = 0; i < tensors[t].rows * tensors[t].columns; i++) {
-                const size_t at = tensors[t].offset_bytes / sizeof(float) + i;
+                const size_t at = tensors[t].offset + i;
                 const float rate = plain->is_sgd ? plain->sgd.rate : plain->adamw.rate;
                 const float want = tensors[t].decays ? -rate * 0.5f * w[at] : 0;
                 if (!(fabsf(b[at] - a[at] - want) <= 2e-7f))
