@@ -12,7 +12,8 @@ said() {  # exit code and sentence
 echo "# without the plug-in"
 mkdir nothing
 export WEIR_PLUGINS=$PWD/nothing
-said weir train mlp,width=32,blocks=1 --plan plan.json --data plan.json --steps 1 --device cuda
+seq 20000 > data.txt
+said weir train mlp,width=32,blocks=1 --plan plan.json --data data.txt --steps 1 --device cuda
 said weir verify plan.json --device cuda:1
 said weir profile gpt-nano --device cuda:bf16
 said weir verify plan.json --device abacus
