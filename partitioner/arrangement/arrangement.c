@@ -230,7 +230,8 @@ static bool choose(struct choosing *choosing, struct arrangements *all, struct e
         return false;
     choosing->names = &names;
     choosing->bounds = arrangement_bounds_create(choosing->request, &names, error);
-    bool good = choosing->bounds && arrangement_bound_of_all(choosing->bounds, &choosing->bound_ns, error)
+    bool good = choosing->bounds
+             && arrangement_bound_of_all(choosing->bounds, &choosing->bound_ns, &choosing->reached, error)
              && arrangements_list(choosing->request, &names, MOST, all, error);
     choosing->is_listed = all->complete;
     if (good && all->complete) {
@@ -264,6 +265,7 @@ struct plan *arrangement_search(const struct search_request *given, struct error
         *request->least_ns = choosing.bound_ns < choosing.best_ns ? choosing.bound_ns : choosing.best_ns;
     arrangements_clear(&all);
     arrangements_clear(&choosing.nearest);
+    arrangement_clear(&choosing.reached);
     if (!good) {
         plan_free(choosing.best);
         return NULL;

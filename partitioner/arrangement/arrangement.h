@@ -21,10 +21,13 @@
 //     arrangement.c         the whole, and what is claimed
 //     arrangement_given.c   the search of one
 //     arrangement_list.c    all arrangements, where they are few
-//     arrangement_bound.c   what no plan of one, or of any, can beat
+//     arrangement_bound.c   what no plan of one can beat
+//     arrangement_floor.c   or of any
 //     arrangement_async.c   the same where the schedule never flushes
+//     crew_time.c           how long stages of several ranks take, quickly
 //     arrangement_many.c    good ones, where they are many
 //     arrangement_seeds.c   which to begin with there
+//     crewing.c             and with which cuts
 #ifndef PARTITIONER_ARRANGEMENT_ARRANGEMENT_H
 #define PARTITIONER_ARRANGEMENT_ARRANGEMENT_H
 
@@ -37,6 +40,7 @@ struct arrangement {
     uint32_t *replicas;     // of each stage; NULL: the schedule says which ranks hold it
     const char **variants;  // of each stage, NULL for none; their names are the profile's
     uint32_t *devices;      // of each rank's group, one after the other
+    uint32_t *cuts;         // to begin with: stage s is layers [cuts[s], cuts[s + 1]); NULL: any
     uint64_t estimate_ns;   // about what its best plan takes
     uint64_t bound_ns;      // what no plan of it can beat
     unsigned visits;        // how often it was searched
@@ -56,6 +60,7 @@ struct plan *arrangement_search_given(const struct search_request *request, stru
 
 // Adds a copy.
 bool arrangement_add(struct arrangements *arrangements, const struct arrangement *arrangement, struct error *error);
+void arrangement_clear(struct arrangement *arrangement);  // all but itself
 void arrangements_clear(struct arrangements *arrangements);
 
 // The request for the plans of one.
@@ -83,7 +88,8 @@ void arrangement_bounds_free(struct arrangement_bounds *bounds);
 // Fills in estimate_ns and bound_ns.
 bool arrangement_bound(struct arrangement_bounds *bounds, struct arrangement *arrangement, struct error *error);
 
-// What no plan of any arrangement can beat.
-bool arrangement_bound_of_all(struct arrangement_bounds *bounds, uint64_t *bound_ns, struct error *error);
+// What no plan of any arrangement can beat, and stages to begin with (arrangement_floor.h), if there is such a bound.
+bool arrangement_bound_of_all(struct arrangement_bounds *bounds, uint64_t *bound_ns, struct arrangement *reached,
+                              struct error *error);
 
 #endif

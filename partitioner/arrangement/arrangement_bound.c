@@ -4,10 +4,10 @@
 //
 //     before + own (F + B)                                    the way in and out, and its work
 //     own (F + B) + reduce                                    its work, and adding up
-//     before + F + after + B + (own - w) F + (own - 1) B      the first micro-batch goes on and comes back
-//     before + own / w (F + after + B)                        so does every w-th, each before the next leaves
+//     before + round + (own - w) F + (own - 1) B              the first micro-batch goes on and comes back
+//     before + k round + (own - 1 - (k - 1) w) (F + B)        so do the last, and others; work between
 //
-// before, after: the least that one micro-batch takes in the stages on either side, with
+// round: F + after + B. before, after: the least that one micro-batch takes in the stages on either side, with
 // the fastest of the links between them. Times are on the slowest of a stage's devices.
 // The least of the largest is no bound where the schedule never flushes (arrangement_async.h
 // has one); there it only says where to look first.
@@ -341,10 +341,12 @@ static uint64_t stage_bound(const struct arrangement_bounds *bounds, const struc
     uint64_t most = larger(before + work, work + reduce);
     if (bounds->has_backward) {
         const uint64_t round = f + round_over(bounds, seat, end) + after + b;
-        const uint64_t f_left = seat->own - seat->ahead, b_left = seat->own - 1;
-        const uint64_t trips = (seat->own + seat->ahead - 1) / seat->ahead;
+        const uint64_t f_left = seat->own - seat->ahead, b_left = seat->own - 1, trips = b_left / seat->ahead + 1;
         most = larger(most, before + round + larger(f_left * f + b_left * b, b_left * f + f_left * b));
-        most = larger(most, before + trips * round + (b_left - (trips - 1) * seat->ahead) * larger(f, b));
+        if (trips > 1) {
+            most = larger(most, before + 2 * round + (b_left - seat->ahead) * (f + b));
+            most = larger(most, before + trips * round + (b_left - (trips - 1) * seat->ahead) * (f + b));
+        }
     }
     return most;
 }
@@ -433,8 +435,9 @@ static uint64_t work_of_all(const struct arrangement_bounds *bounds)
     return work_bound(bounds, speeds, fastest);
 }
 
-bool arrangement_bound_of_all(struct arrangement_bounds *bounds, uint64_t *bound_ns, struct error *error)
+bool arrangement_bound_of_all(struct arrangement_bounds *bounds, uint64_t *bound_ns, struct arrangement *reached,
+                              struct error *error)
 {
     *bound_ns = bounds->generator->weights == WEIGHTS_FLUSH ? work_of_all(bounds) : 0;
-    return *bound_ns == 0 || !bounds->generator->takes_replicas || arrangement_floor(bounds, bound_ns, error);
+    return *bound_ns == 0 || !bounds->generator->takes_replicas || arrangement_floor(bounds, bound_ns, reached, error);
 }

@@ -8,9 +8,10 @@
 //     in F --> | stage | --> out (F and B)        round = F + way + out + way + B
 //     in B <-- |       | <--
 //
-//     in F + own (F + B) + end                                                its work
-//     in F + k round + (own - k a) F + (own - 1 - (k - 1) a) B + end          k times around, and work before or
-//     in F + k round + (own - k a) B + (own - 1 - (k - 1) a) F + end          behind that; 1 <= k <= own / a, rounded up
+//     in F + own (F + B) + end                                     its work
+//     in F + round + (own - a) F + (own - 1) B + end               once around, and work behind it; or before it,
+//     in F + round + (own - 1) F + (own - a) B + end
+//     in F + k round + (own - 1 - (k - 1) a) (F + B) + end         the first and the last around, and others; work between
 //
 // where end is in B, or the time in which copies add up their gradients. Paths only get
 // shorter when a stage gives up layers at either end, when there are more ranks behind
@@ -31,10 +32,12 @@
 
 typedef unsigned __int128 wide;
 
-// So many layers can be covered, with so much spent on the ways over the cuts.
+// So many layers can be covered, with so much spent on the ways over the cuts; and the step that does it.
 struct reached {
     uint32_t layers;
     uint64_t ways;
+    uint32_t from_layers, from_used, ranks;
+    uint8_t variant;
 };
 
 // By layers, and so by ways, ascending.
@@ -88,11 +91,14 @@ static uint64_t reduce_of(const struct floor *floor, uint32_t copies, uint64_t w
     return least == UINT64_MAX ? 0 : least;
 }
 
-// The longest path that goes around k times.
-static uint64_t around(uint64_t k, uint64_t round, uint64_t own, uint64_t ahead, uint64_t f, uint64_t b)
+// The longest path that goes around once, twice, or as often as it can.
+static uint64_t around(uint64_t round, uint64_t own, uint64_t ahead, uint64_t f, uint64_t b)
 {
-    const uint64_t more = own > k * ahead ? own - k * ahead : 0, rest = own - 1 - (k - 1) * ahead;
-    return k * round + larger(more * f + rest * b, more * b + rest * f);
+    const uint64_t once = round + larger((own - ahead) * f + (own - 1) * b, (own - 1) * f + (own - ahead) * b);
+    if (own == ahead)
+        return once;
+    const uint64_t most = (own - 1) / ahead + 1, twice = 2 * round + (own - 1 - ahead) * (f + b);
+    return larger(larger(once, twice), most * round + (own - 1 - (most - 1) * ahead) * (f + b));
 }
 
 static uint64_t path_of(const struct floor *floor, const struct totals *of, const struct place *place)
@@ -109,11 +115,7 @@ static uint64_t path_of(const struct floor *floor, const struct totals *of, cons
         return floor->forward[place->first] + place->in_ways + inner;
     const uint64_t round = f + b + place->out_ways + floor->forward[layers] - floor->forward[place->end]
                          + floor->backward[layers] - floor->backward[place->end];
-    const uint64_t times = own / ahead;
-    inner = larger(inner, around(1, round, own, ahead, f, b));
-    inner = larger(inner, around(times, round, own, ahead, f, b));
-    if (times * ahead < own)
-        inner = larger(inner, around(times + 1, round, own, ahead, f, b));
+    inner = larger(inner, around(round, own, ahead, f, b));
     const uint64_t before = floor->forward[place->first] + place->in_ways / 2 + inner;
     const uint64_t end = floor->backward[place->first] + place->in_ways / 2;
     const uint64_t until = floor->limit_ns > before ? floor->limit_ns - before : 0;
@@ -167,6 +169,7 @@ static uint64_t least_ways(const struct reach *reach, uint32_t layers)
 struct step {
     bool from_back;
     uint32_t used, ranks, group;
+    uint8_t variant;
     const struct totals *of;
     struct reached from;
 };
@@ -238,7 +241,8 @@ static void take_step(struct floor *floor, struct reach *side, const struct step
         if (far == UINT64_MAX || !is_within(floor, step, covered, far))
             continue;
         least = ways;
-        note(floor, &side[step->used + step->ranks * step->group], (struct reached){ covered, ways });
+        note(floor, &side[step->used + step->ranks * step->group],
+             (struct reached){ covered, ways, step->from.layers, step->used, step->ranks, step->variant });
     }
 }
 
@@ -256,6 +260,7 @@ static void step_from(struct floor *floor, struct reach *side, bool from_back, u
     for (size_t i = 0; i < side[used].count; i++) {
         step.from = side[used].at[i];
         for (size_t v = 0; v < bounds->names->count; v++) {
+            step.variant = (uint8_t)v;
             step.of = &bounds->of[v];
             step.group = bounds->names->devices[v];
             for (step.ranks = 1; step.ranks <= floor->most_ranks; step.ranks++) {
@@ -275,7 +280,7 @@ static bool covers(struct floor *floor, bool from_back)
     const uint32_t most = floor->bounds->request->ranks;
     for (uint32_t used = 0; used <= most; used++)
         side[used].count = 0;
-    note(floor, &side[0], (struct reached){ 0, 0 });
+    note(floor, &side[0], (struct reached){ 0 });
     for (uint32_t used = 0; used <= most; used++) {
         for (size_t i = 0; used > 0 && i < side[used - 1].count; i++)
             note(floor, &side[used], side[used - 1].at[i]);
@@ -312,6 +317,7 @@ static uint64_t least_possible(struct floor *floor, uint64_t low)
         else
             low = middle;
     }
+    floor->failed |= !is_possible(floor, high);
     return low;
 }
 
@@ -349,7 +355,41 @@ static void clear(struct floor *floor)
     free(floor->way);
 }
 
-bool arrangement_floor(const struct arrangement_bounds *bounds, uint64_t *bound_ns, struct error *error)
+// The first that covers so many layers.
+static const struct reached *find(const struct reach *reach, uint32_t layers)
+{
+    size_t at = 0;
+    while (reach->at[at].layers < layers)
+        at++;
+    return &reach->at[at];
+}
+
+// The stages that cover all layers from the front, read backwards.
+static bool read_stages(const struct floor *floor, struct arrangement *to)
+{
+    const struct arrangement_names *names = floor->bounds->names;
+    const uint32_t most = floor->bounds->request->ranks;
+    const struct reached *at = find(&floor->front[most], floor->bounds->layers);
+    for (const struct reached *now = at; now->layers > 0; to->stages++)
+        now = find(&floor->front[now->from_used], now->from_layers);
+    to->replicas = calloc((size_t)to->stages + 1, sizeof to->replicas[0]);
+    to->variants = calloc((size_t)to->stages + 1, sizeof to->variants[0]);
+    to->cuts = calloc((size_t)to->stages + 1, sizeof to->cuts[0]);
+    to->devices = calloc((size_t)most + 1, sizeof to->devices[0]);
+    if (!to->replicas || !to->variants || !to->cuts || !to->devices)
+        return false;
+    for (uint32_t s = to->stages; s-- > 0; at = find(&floor->front[at->from_used], at->from_layers)) {
+        to->replicas[s] = at->ranks;
+        to->variants[s] = names->names[at->variant];
+        to->cuts[s + 1] = at->layers;
+        to->ranks += at->ranks;
+        to->device_count += at->ranks * names->devices[at->variant];
+    }
+    return true;
+}
+
+bool arrangement_floor(const struct arrangement_bounds *bounds, uint64_t *bound_ns, struct arrangement *reached,
+                       struct error *error)
 {
     const struct search_request *request = bounds->request;
     const size_t row = (size_t)bounds->layers + 1;
@@ -367,6 +407,7 @@ bool arrangement_floor(const struct arrangement_bounds *bounds, uint64_t *bound_
     if (!floor.failed) {
         see_cluster(&floor);
         *bound_ns = least_possible(&floor, *bound_ns);
+        floor.failed = floor.failed || !read_stages(&floor, reached);
     }
     const bool failed = floor.failed;
     clear(&floor);

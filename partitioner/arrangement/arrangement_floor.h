@@ -26,7 +26,9 @@ struct arrangement_bounds {
     bool has_backward;
 };
 
-// Raises *bound_ns, below which nothing is, to what no plan of any arrangement can beat.
-bool arrangement_floor(const struct arrangement_bounds *bounds, uint64_t *bound_ns, struct error *error);
+// Raises *bound_ns, below which nothing is, to what no plan of any arrangement can beat. `reached`, empty, becomes
+// stages, with their cuts, that are that quick as far as the bound knows; where its devices are is left open.
+bool arrangement_floor(const struct arrangement_bounds *bounds, uint64_t *bound_ns, struct arrangement *reached,
+                       struct error *error);
 
 #endif

@@ -32,17 +32,19 @@ struct listing {
 
 // --- arrangements ---------------------------------------------------------------------
 
-static void clear(struct arrangement *arrangement)
+void arrangement_clear(struct arrangement *arrangement)
 {
+    free(arrangement->cuts);
     free(arrangement->replicas);
     free(arrangement->variants);
     free(arrangement->devices);
+    *arrangement = (struct arrangement){ 0 };
 }
 
 void arrangements_clear(struct arrangements *arrangements)
 {
     for (size_t i = 0; i < arrangements->count; i++)
-        clear(&arrangements->at[i]);
+        arrangement_clear(&arrangements->at[i]);
     free(arrangements->at);
     *arrangements = (struct arrangements){ 0 };
 }
@@ -76,9 +78,11 @@ bool arrangement_add(struct arrangements *arrangements, const struct arrangement
         copy.replicas = copy_of(arrangement->replicas, arrangement->stages, sizeof copy.replicas[0]);
     if (arrangement->variants)
         copy.variants = copy_of(arrangement->variants, arrangement->stages, sizeof copy.variants[0]);
-    if (!copy.devices || (arrangement->replicas && !copy.replicas) || (arrangement->variants && !copy.variants)
+    if (arrangement->cuts)
+        copy.cuts = copy_of(arrangement->cuts, (size_t)arrangement->stages + 1, sizeof copy.cuts[0]);
+    if (!copy.devices || (arrangement->cuts && !copy.cuts) || (arrangement->replicas && !copy.replicas) || (arrangement->variants && !copy.variants)
         || !grow(arrangements)) {
-        clear(&copy);
+        arrangement_clear(&copy);
         return error_no_memory(error, "the arrangements of a plan");
     }
     arrangements->at[arrangements->count++] = copy;
@@ -99,6 +103,7 @@ struct search_request arrangement_request(const struct search_request *request, 
     of.stages = has_replicas || has_variants ? arrangement->stages : 0;
     of.variants = has_variants ? arrangement->variants : NULL;
     of.devices = arrangement->devices;
+    of.begin = has_replicas || has_variants ? arrangement->cuts : NULL;
     return of;
 }
 
@@ -340,6 +345,6 @@ bool arrangements_list(const struct search_request *request, const struct arrang
         choose_stages(&listing);
     else if (listing.generator)
         choose_ranks(&listing);
-    clear(&listing.now);
+    arrangement_clear(&listing.now);
     return error->kind == ERROR_NONE;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "partitioner/arrangement/arrangement_many.h"
+#include "partitioner/arrangement/crewing.h"
 #include "partitioner/search/search_request.h"
 #include "partitioner/variant.h"
 #include "schedules/generators/generate.h"
@@ -48,16 +49,35 @@ static bool try_one(struct many *many, struct arrangement *arrangement, unsigned
     return choosing_search(choosing, arrangement, budget < rest ? budget : rest, error);
 }
 
+// Those with cuts first.
 static int compare(const void *left, const void *right)
 {
     const struct arrangement *a = left, *b = right;
+    if ((a->cuts != NULL) != (b->cuts != NULL))
+        return a->cuts ? -1 : 1;
     return a->estimate_ns < b->estimate_ns ? -1 : a->estimate_ns > b->estimate_ns;
+}
+
+// Puts the best crewings in front of the seeds.
+static bool add_crewings(struct many *many, struct error *error)
+{
+    enum { MOST = 3 };
+    struct arrangements found = { 0 };
+    bool good = !crewings_are_known(many) || crewings_find(many, &found, error);
+    for (size_t i = 0; good && i < found.count && i < MOST; i++) {
+        struct arrangement *now = &found.at[i];
+        good = many_look_at(many, now, error) && arrangement_add(&many->seeds, now, error);
+    }
+    arrangements_clear(&found);
+    return good;
 }
 
 // The best of the seeds; SIZE_MAX if none has a plan.
 static bool try_seeds(struct many *many, size_t *best, struct error *error)
 {
     *best = SIZE_MAX;
+    if (!add_crewings(many, error))
+        return false;
     qsort(many->seeds.at, many->seeds.count, sizeof many->seeds.at[0], compare);
     for (size_t i = 0; i < many->seeds.count; i++) {
         const uint64_t before = many->choosing->best_ns;

@@ -29,6 +29,9 @@ bool many_knows(const struct arrangements *among, const struct arrangement *arra
 // What is known of an arrangement before it is searched, where that is quickly worked out.
 bool many_look_at(const struct many *many, struct arrangement *arrangement, struct error *error);
 
+// What copies that stand beside each other take to add up their gradients.
+uint64_t many_reduce_ns(const struct many *many, uint64_t weights, uint32_t copies);
+
 // Fills in the seeds, none of which has been searched.
 bool many_make_seeds(struct many *many, struct error *error);
 

@@ -8,6 +8,7 @@ struct choosing {
     const struct search_request *request;
     const struct arrangement_names *names;
     struct arrangement_bounds *bounds;
+    struct arrangement reached;  // stages to begin with; empty: none are known
     struct plan *best;
     uint64_t best_ns;       // UINT64_MAX: none yet
     uint64_t bound_ns;      // what no plan of any arrangement can beat

@@ -19,8 +19,7 @@
 
 enum { STEPS = 14 };  // how many values of T
 
-// What copies that stand beside each other take to add up their gradients.
-static uint64_t reduce_of(const struct many *many, uint64_t weights, uint32_t copies)
+uint64_t many_reduce_ns(const struct many *many, uint64_t weights, uint32_t copies)
 {
     const struct cluster *cluster = many->request->cluster;
     size_t level = 0, span = cluster->level_count ? cluster->levels[0].size : 1;
@@ -47,7 +46,7 @@ static uint64_t load_of(const struct many *many, size_t v, uint32_t first, uint3
     uint64_t again = 0;
     if (fixed > many->memory)
         return 0;
-    const uint64_t reduce = reduce_of(many, of->weights[end] - of->weights[first], ranks);
+    const uint64_t reduce = many_reduce_ns(many, of->weights[end] - of->weights[first], ranks);
     if (kept > many->memory - fixed) {
         const uint64_t lacks = kept - (many->memory - fixed);
         again = lacks >= kept ? 2 * forward : (uint64_t)((unsigned __int128)forward * lacks / kept);

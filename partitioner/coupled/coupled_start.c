@@ -206,6 +206,24 @@ static bool run_rounds(struct start *start, struct coupled_state *best, struct e
     return true;
 }
 
+// The cuts that the request begins with, if they are better and no pin is against them.
+static bool try_given(struct start *start, struct coupled_state *best, struct error *error)
+{
+    struct coupled *coupled = start->coupled;
+    const uint32_t *given = coupled->request->begin;
+    for (uint32_t s = 1; given && s < coupled->stages; s++)
+        if (!search_pins_allow(coupled->request, s, given[s]))
+            return true;
+    if (!given)
+        return true;
+    memcpy(start->state.decision.cuts, given, ((size_t)coupled->stages + 1) * sizeof given[0]);
+    if (!coupled_complete(coupled, &start->state, 0, coupled->stages, error))
+        return false;
+    if (coupled_is_better(&start->state, best))
+        coupled_state_copy(best, &start->state, coupled);
+    return true;
+}
+
 bool coupled_start(struct coupled *coupled, struct coupled_state *best, struct error *error)
 {
     const size_t cells = ((size_t)coupled->stages + 1) * ((size_t)coupled->layers + 1);
@@ -217,7 +235,8 @@ bool coupled_start(struct coupled *coupled, struct coupled_state *best, struct e
     bool good = start.share && start.company && start.cost && start.from;
     if (!good)
         error_no_memory(error, "a search");
-    good = good && coupled_state_create(&start.state, coupled, error) && run_rounds(&start, best, error);
+    good = good && coupled_state_create(&start.state, coupled, error) && run_rounds(&start, best, error)
+        && try_given(&start, best, error);
     free(start.share);
     free(start.company);
     free(start.cost);

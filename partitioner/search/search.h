@@ -66,6 +66,7 @@ struct search_request {
     uint32_t stages;
     const uint32_t *devices;      // of each rank; the groups of ranks whose variant takes several, one after the other
     const char *const *variants;  // of each stage; NULL: none
+    const uint32_t *begin;        // where replicas are given: cuts to begin with, stages + 1 of them; NULL: any
     struct holding holding;
     struct search_freedom free;
     const struct search_pin *pins;  // `pin_count` of them
