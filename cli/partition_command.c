@@ -64,7 +64,7 @@ static void check_by_hand(const struct given *given, struct argp_state *state)
                           " --devices go with --cuts");
 }
 
-// Another planner's model, which knows neither schedules nor time limits.
+// Another planner's model, which knows no schedules.
 static void check_model(const struct given *given, struct argp_state *state)
 {
     const struct plan_options *plan = &given->plan;
@@ -74,8 +74,6 @@ static void check_model(const struct given *given, struct argp_state *state)
         || given->by_hand.recompute || given->second_opinion)
         argp_error(state, "--pin, --chunks, --devices, --variants, --recompute and --second-opinion are for plans by"
                           " simulated time, not for --model");
-    if (plan->deadline_ns > 0 && !given->model.is_scattered)
-        argp_error(state, "--deadline is for plans by simulated time and --scattered; --budget ends other searches");
     if (given_plan_is_asked(&given->by_hand) && (given->output.json || given->output.output))
         argp_error(state,
                    "--json and -o are for plans that --model searches for; one that is given is priced in a table");
@@ -153,7 +151,8 @@ static int print_second_opinion(const struct search_request *request, const stru
                                 const struct shared_options *output, struct error *error)
 {
     struct second_opinion opinion;
-    if (!second_opinion_ask(request, plan, (struct integer_limits){ 60, (uint64_t)4 << 30 }, &opinion, error))
+    const struct integer_limits limits = { 60, (uint64_t)4 << 30, request->interrupted, 0 };
+    if (!second_opinion_ask(request, plan, limits, &opinion, error))
         return command_fail(error);
     struct text text = { 0 };
     second_opinion_print(&opinion, &text);

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "common/clock.h"
 #include "common/json.h"
+#include "common/number.h"
 #include "partitioner/bottleneck/bottleneck_plan.h"
 #include "partitioner/bottleneck/loads_document.h"
 #include "partitioner/bottleneck/scattered.h"
@@ -215,11 +217,12 @@ static struct bottleneck_request make_request(const struct model_options *given,
         .counts_activations = given->counts_activations,
         .cpus = (uint32_t)given->cpus,
         .budget = given->options->budget,
+        .until_ns = given->options->deadline_ns ? add_clamped(clock_now_ns(), given->options->deadline_ns) : 0,
         .interrupted = loaded->request.interrupted,
     };
 }
 
-// GLPK gets a minute, or the --deadline, and 4 GiB.
+// GLPK gets a minute, or what the search for its start leaves of the --deadline, and 4 GiB.
 static int run_scattered(const struct model_options *given, const struct bottleneck_request *request,
                          const struct shared_options *output, struct error *error)
 {
@@ -228,7 +231,8 @@ static int run_scattered(const struct model_options *given, const struct bottlen
         return command_fail(error);
     }
     const uint64_t seconds = given->options->deadline_ns / 1000000000 + (given->options->deadline_ns % 1000000000 > 0);
-    const struct integer_limits limits = { seconds ? seconds : 60, (uint64_t)4 << 30 };
+    const struct integer_limits limits = { seconds ? seconds : 60, (uint64_t)4 << 30, request->interrupted,
+                                           request->until_ns };
     struct scattered scattered;
     if (!scattered_search(request, limits, &scattered, error))
         return command_fail(error);

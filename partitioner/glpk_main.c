@@ -3,7 +3,8 @@
 // Solves an integer program in CPLEX LP form with GLPK, within limits on time and
 // memory, and prints one "weir.integer" document. `relax` solves it without the
 // integrality, and adds the duals of its rows. START is a file with a good answer to
-// begin with, `name value` on each line; what it does not name is 0.
+// begin with, `name value` on each line; what it does not name is 0. SIGTERM and SIGINT
+// end the search with the best answer so far; before it begins they end the program.
 //
 // A program of its own because GLPK calls abort() on errors, and because it is GPL-3:
 // nothing else of Weir is linked with it.
@@ -11,6 +12,7 @@
 #include <glpk.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +42,14 @@ static void limit(uint64_t seconds, uint64_t bytes)
     glp_mem_limit(mebibytes > INT_MAX ? INT_MAX : mebibytes < 1 ? 1 : (int)mebibytes);
 }
 
+static volatile sig_atomic_t is_told_to_end;
+
+static void end(int signal)
+{
+    (void)signal;
+    is_told_to_end = 1;
+}
+
 // What the search is told and asked while it runs: the bound cannot be had later, and
 // there is no other way to begin with a known answer.
 struct talk {
@@ -50,6 +60,8 @@ struct talk {
 static void talk(glp_tree *tree, void *info)
 {
     struct talk *with = info;
+    if (is_told_to_end)
+        glp_ios_terminate(tree);
     const int best = glp_ios_best_node(tree);
     const double bound = best != 0 ? glp_ios_node_bound(tree, best) : -INFINITY;
     with->bound = (bound > with->bound) == (glp_get_obj_dir(glp_ios_get_prob(tree)) == GLP_MIN) ? bound : with->bound;
@@ -218,6 +230,9 @@ static bool judge_relaxed(glp_prob *problem, int code, bool wanted, struct outco
 
 static void search(glp_prob *problem, struct talk *with, uint64_t seconds, struct outcome *outcome)
 {
+    const struct sigaction action = { .sa_handler = end };
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
     with->bound = glp_get_obj_val(problem);
     const int code = solve(problem, with, seconds), status = glp_mip_status(problem);
     outcome->bound = with->bound / outcome->scale;
@@ -229,7 +244,7 @@ static void search(glp_prob *problem, struct talk *with, uint64_t seconds, struc
     } else {
         outcome->status = status == GLP_FEAS ? "feasible"
                         : code == GLP_ENOPFS || (code == 0 && status == GLP_NOFEAS) ? "infeasible"
-                        : code == GLP_ETMLIM || code == 0 ? "stopped" : NULL;
+                        : code == GLP_ETMLIM || code == GLP_ESTOP || code == 0 ? "stopped" : NULL;
     }
 }
 

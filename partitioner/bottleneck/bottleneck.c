@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/number.h"
 
 const char *const bottleneck_names[] = { "pipedream", "max-load", "tps", NULL };
@@ -78,6 +79,29 @@ struct bottleneck_result *bottleneck_search(const struct bottleneck_request *req
 bool bottleneck_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error)
 {
     return models[request->model].value(request, plan, error);
+}
+
+// --- an end before the end ---------------------------------------------------------
+
+static bool is_interrupted(const struct bottleneck_request *request)
+{
+    return request->interrupted && *request->interrupted;
+}
+
+bool bottleneck_must_end(const struct bottleneck_request *request)
+{
+    return is_interrupted(request) || (request->until_ns > 0 && clock_now_ns() >= request->until_ns);
+}
+
+const char *bottleneck_why_ended(const struct bottleneck_request *request)
+{
+    return is_interrupted(request) ? "interrupted" : "the deadline has passed";
+}
+
+void bottleneck_end_without(const struct bottleneck_request *request, double bound_ns, struct error *error)
+{
+    error_set_kind(error, ERROR_ANSWER, "%s before any plan was found; %.9g s is a bound of all",
+                   bottleneck_why_ended(request), bound_ns * 1e-9);
 }
 
 // --- the table -------------------------------------------------------------------

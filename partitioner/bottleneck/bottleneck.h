@@ -35,7 +35,8 @@ struct bottleneck_request {
     uint32_t cpus;                  // max-load: machines of the host that may take layers
     size_t most_downsets;           // 0: the usual
     uint64_t budget;                // units of a model's own work; 0: the usual
-    const volatile sig_atomic_t *interrupted;  // or NULL
+    uint64_t until_ns;                         // of clock_now_ns(), when the search ends; 0: never
+    const volatile sig_atomic_t *interrupted;  // ends it once it is not 0; or NULL
 };
 
 struct bottleneck_stage {
@@ -64,13 +65,20 @@ struct bottleneck_result {
 };
 
 // The best plan there is in the model; of equal ones always the same. NULL, of kind
-// ERROR_ANSWER, where nothing is allowed.
+// ERROR_ANSWER, where nothing is allowed, or where the search was ended before any was found.
 struct bottleneck_result *bottleneck_search(const struct bottleneck_request *request, struct error *error);
 
 // What a plan is worth in the model, whoever made it: fills in the stages' loads and the
 // value, from the layers alone. Reads order, stages (but load_ns) and variants. False
 // where the model does not allow it, naming the stage.
 bool bottleneck_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error);
+
+// Whether somebody, or the clock, ends the search; and which it was, as a sentence's part.
+bool bottleneck_must_end(const struct bottleneck_request *request);
+const char *bottleneck_why_ended(const struct bottleneck_request *request);
+
+// The error of a search that was ended before it found any plan, none being below `bound_ns`.
+void bottleneck_end_without(const struct bottleneck_request *request, double bound_ns, struct error *error);
 
 // An answer of so many stages, zeroed, its order that of the profile.
 struct bottleneck_result *bottleneck_create(const struct bottleneck_request *request, size_t stage_count,

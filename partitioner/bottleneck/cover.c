@@ -269,7 +269,7 @@ static void run(struct search *search, double below)
         if (first < end)
             try_stages(search, outer, first, end);
         see_plans(search);
-        search->is_stopped |= problem->interrupted && *problem->interrupted;
+        search->is_stopped |= problem->must_end && problem->must_end(problem->self);
     }
 }
 

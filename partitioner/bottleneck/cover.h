@@ -18,8 +18,6 @@
 #ifndef PARTITIONER_BOTTLENECK_COVER_H
 #define PARTITIONER_BOTTLENECK_COVER_H
 
-#include <signal.h>
-
 #include "partitioner/bottleneck/downsets.h"
 
 struct cover_problem {
@@ -41,7 +39,7 @@ struct cover_problem {
     void *self;
     double below;           // only plans whose load is below are wanted; INFINITY for any
     uint64_t budget;        // units of work, a few ns each: pairs of downsets, and more for many machines; 0: no end
-    const volatile sig_atomic_t *interrupted;  // or NULL
+    bool (*must_end)(void *self);  // asked now and then; or NULL
 };
 
 struct cover_stage {

@@ -46,7 +46,7 @@ struct search {
     size_t passing_count;
     struct downset_walk walk;
     uint64_t limit;
-    bool interrupted;
+    bool is_ended;
 };
 
 static void search_clear(struct search *search)
@@ -331,7 +331,7 @@ static void run(struct search *search)
 {
     const struct cut_view *view = &search->view;
     begin(search);
-    for (uint32_t inner = 0; inner + 1 < view->downsets->count && !search->interrupted; inner++) {
+    for (uint32_t inner = 0; inner + 1 < view->downsets->count && !search->is_ended; inner++) {
         if (!view->may_cut[inner] || !is_reached(search, inner))
             continue;
         list_passing(search, inner);
@@ -344,7 +344,7 @@ static void run(struct search *search)
             else if (view->may_cut[outer])
                 try_stage(search, inner, outer);
         }
-        search->interrupted = view->request->interrupted && *view->request->interrupted;
+        search->is_ended = bottleneck_must_end(view->request);
     }
 }
 
@@ -422,21 +422,23 @@ static struct bottleneck_result *answer(const struct search *search, size_t stat
         return NULL;
     }
     result->downset_count = search->view.downsets->count;
-    result->proved = search->view.has_all_downsets && !search->interrupted;
+    result->proved = search->view.has_all_downsets && !search->is_ended;
     result->lower_bound_ns = result->proved ? result->value_ns : bound;
-    if (search->interrupted)
-        snprintf(result->stopped, sizeof result->stopped, "interrupted");
+    if (search->is_ended)
+        snprintf(result->stopped, sizeof result->stopped, "%s", bottleneck_why_ended(request));
     else if (!result->proved)
         snprintf(result->stopped, sizeof result->stopped, "too many ways to cut the graph; its own order was cut");
     return result;
 }
 
-static bool refuse(const struct search *search, struct error *error)
+static bool refuse(const struct search *search, double bound, struct error *error)
 {
     const struct profile *profile = search->view.request->profile;
     const struct cut_machines *machines = &search->view.machines;
-    if (search->interrupted)
-        return error_set_kind(error, ERROR_ANSWER, "interrupted before any plan was found");
+    if (search->is_ended) {
+        bottleneck_end_without(search->view.request, bound, error);
+        return false;
+    }
     for (size_t i = 0; i < profile->layer_count; i++) {
         const struct profile_layer *layer = &profile->layers[i];
         const uint64_t bytes = layer->parameter_bytes + layer->saved_bytes;
@@ -466,17 +468,17 @@ static struct bottleneck_result *plan(struct search *search, struct error *error
     double bound = least_load(search), slack = 0x1p-9;
     const double whole = bound;
     size_t state = search->states;
-    for (bool is_last = false; !is_last && state == search->states && !search->interrupted; slack *= 4) {
+    for (bool is_last = false; !is_last && state == search->states && !search->is_ended; slack *= 4) {
         is_last = !(bound > 0) || slack > 64;
         search->limit = is_last ? UINT64_MAX : (uint64_t)(whole * (1 + slack)) + 1;
         run(search);
         state = find_end(search);
-        if (state == search->states && !search->interrupted && search->view.has_all_downsets)
+        if (state == search->states && !search->is_ended && search->view.has_all_downsets)
             bound = (double)search->limit;
     }
     if (state < search->states)
         return answer(search, state, bound, error);
-    refuse(search, error);
+    refuse(search, bound, error);
     return NULL;
 }
 

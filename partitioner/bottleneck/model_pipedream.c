@@ -50,6 +50,12 @@ static double heed_memory(void *self, uint32_t inner, uint32_t outer, uint32_t r
     return pipedream_fits(&planner->view, inner, outer, replicas, later) ? load : INFINITY;
 }
 
+static bool must_end(void *self)
+{
+    const struct planner *planner = self;
+    return bottleneck_must_end(planner->view.request);
+}
+
 static bool cover(struct planner *planner, double below, struct cover *cover, struct error *error)
 {
     const struct pipedream_view *view = &planner->view;
@@ -66,7 +72,7 @@ static bool cover(struct planner *planner, double below, struct cover *cover, st
         .self = planner,
         .below = below,
         .budget = view->request->budget ? view->request->budget : USUAL_BUDGET,
-        .interrupted = view->request->interrupted,
+        .must_end = must_end,
     };
     return cover_search(&problem, cover, error);
 }
@@ -169,7 +175,7 @@ struct knowledge {
     double lower_bound;
     size_t downset_count;              // 0: they are too many
     bool is_exhausted;                 // over all downsets
-    bool is_stopped, is_interrupted;   // before the end; by the user
+    bool is_stopped, is_ended;         // before the end; by the user or the clock
 };
 
 static bool learn(struct planner *planner, struct knowledge *known, struct error *error)
@@ -189,9 +195,8 @@ static bool learn(struct planner *planner, struct knowledge *known, struct error
         known->is_exhausted = found.is_complete;
         known->lower_bound = found.lower_bound;
     }
-    const volatile sig_atomic_t *interrupted = planner->view.request->interrupted;
     known->is_stopped = !found.is_complete;
-    known->is_interrupted |= interrupted && *interrupted;
+    known->is_ended |= known->is_stopped && must_end(planner);
     cover_clear(&found);
     return good;
 }
@@ -231,7 +236,9 @@ static void refuse(const struct bottleneck_request *request, const struct knowle
 {
     const size_t machines = request->machines ? request->machines : request->cluster->device_count;
     const char *fewer = request->may_use_fewer ? "" : "; fewer were not asked for";
-    if (known->is_stopped)
+    if (known->is_ended)
+        bottleneck_end_without(request, known->lower_bound, error);
+    else if (known->is_stopped)
         error_set_kind(error, ERROR_ANSWER, "the search was ended before any plan was found");
     else if (request->heed_memory)
         error_set_kind(error, ERROR_ANSWER, "no stages on %zu machines pass PipeDream's memory check%s", machines,
@@ -241,17 +248,18 @@ static void refuse(const struct bottleneck_request *request, const struct knowle
                        request->profile->layer_count, machines, fewer);
 }
 
-static void certify(struct knowledge *known)
+static void certify(const struct bottleneck_request *request, struct knowledge *known)
 {
     struct bottleneck_result *result = known->result;
     result->downset_count = known->downset_count;
     result->proved = known->is_exhausted;
     result->lower_bound_ns = known->is_exhausted ? result->value_ns : known->lower_bound;
-    if (known->downset_count == 0)
+    if (known->is_ended)
+        snprintf(result->stopped, sizeof result->stopped, "%s", bottleneck_why_ended(request));
+    else if (known->downset_count == 0)
         snprintf(result->stopped, sizeof result->stopped, "too many ways to cut the graph: only its own order was cut");
     else if (!known->is_exhausted)
-        snprintf(result->stopped, sizeof result->stopped,
-                 known->is_interrupted ? "interrupted" : "the budget was spent");
+        snprintf(result->stopped, sizeof result->stopped, "the budget was spent");
 }
 
 // The profile's own order first: what it gives, all others must be below.
@@ -259,9 +267,9 @@ struct bottleneck_result *pipedream_search(const struct bottleneck_request *requ
 {
     struct knowledge known = { .value = INFINITY };
     if (search_over(request, true, &known, error)
-        && (known.downset_count > 0 || search_over(request, false, &known, error))) {
+        && (known.downset_count > 0 || known.is_ended || search_over(request, false, &known, error))) {
         if (known.result)
-            certify(&known);
+            certify(request, &known);
         else
             refuse(request, &known, error);
         return known.result;

@@ -66,7 +66,7 @@ struct search {
     struct downset_walk walk;
     double limit;
     struct path found, taken;  // the run's, and the best at exact prices
-    bool interrupted, gave_up;
+    bool is_ended, gave_up;
 };
 
 static void search_clear(struct search *search)
@@ -295,16 +295,15 @@ static bool try_stages(struct search *search, uint32_t outer, struct error *erro
 static bool run(struct search *search, double limit, struct error *error)
 {
     const size_t count = search->view.downsets->count;
-    const volatile sig_atomic_t *interrupted = search->view.request->interrupted;
     search->limit = limit;
     memset(search->next, 0, count * search->states * sizeof search->next[0]);
     for (size_t d = 0; d < count; d++)
         search->fewest[d] = UINT32_MAX;
-    for (uint32_t outer = (uint32_t)count; outer-- > 1 && !search->interrupted;) {
+    for (uint32_t outer = (uint32_t)count; outer-- > 1 && !search->is_ended;) {
         list_live(search, outer);
         if (search->live_count > 0 && !try_stages(search, outer, error))
             return false;
-        search->interrupted = interrupted && *interrupted;
+        search->is_ended = bottleneck_must_end(search->view.request);
     }
     return true;
 }
@@ -430,7 +429,7 @@ static bool decide(struct search *search, double limit, double *bound, struct er
     for (;;) {
         if (!run(search, limit, error))
             return false;
-        if (search->interrupted)
+        if (search->is_ended)
             return true;
         if (!find_path(search)) {
             *bound = limit;
@@ -480,10 +479,10 @@ static struct bottleneck_result *answer(struct search *search, double bound, str
         return NULL;
     }
     result->downset_count = search->view.downsets->count;
-    result->proved = search->view.has_all_downsets && !search->interrupted && !search->gave_up;
+    result->proved = search->view.has_all_downsets && !search->is_ended && !search->gave_up;
     result->lower_bound_ns = result->proved || bound > result->value_ns ? result->value_ns : bound;
-    if (search->interrupted)
-        snprintf(result->stopped, sizeof result->stopped, "interrupted");
+    if (search->is_ended)
+        snprintf(result->stopped, sizeof result->stopped, "%s", bottleneck_why_ended(request));
     else if (search->gave_up)
         snprintf(result->stopped, sizeof result->stopped, "a stage's layers have too many ways to run");
     else if (!result->proved)
@@ -504,12 +503,14 @@ static uint64_t fewest_bytes(const struct search *search, const struct profile_l
     return fewest;
 }
 
-static bool refuse(const struct search *search, struct error *error)
+static bool refuse(const struct search *search, double bound, struct error *error)
 {
     const struct profile *profile = search->view.request->profile;
     const unsigned long long memory = search->view.machines.memory_bytes;
-    if (search->interrupted)
-        return error_set_kind(error, ERROR_ANSWER, "interrupted before any plan was found");
+    if (search->is_ended) {
+        bottleneck_end_without(search->view.request, bound, error);
+        return false;
+    }
     for (size_t i = 0; i < profile->layer_count; i++) {
         const uint64_t bytes = fewest_bytes(search, &profile->layers[i]);
         if (bytes > memory)
@@ -533,7 +534,7 @@ static bool find_any(struct search *search, double *bound, struct error *error)
 {
     const double whole = *bound;
     double slack = 0x1p-9;
-    while (search->taken.load == INFINITY && *bound < INFINITY && !search->interrupted) {
+    while (search->taken.load == INFINITY && *bound < INFINITY && !search->is_ended) {
         if (!decide(search, whole > 0 && slack < 64 ? whole * (1 + slack) : INFINITY, bound, error))
             return false;
         slack *= slack < 0x1p-5 ? 4 : 1.5;
@@ -544,7 +545,7 @@ static bool find_any(struct search *search, double *bound, struct error *error)
 // Halves the distance, and asks in between whether anything is below the plan itself.
 static bool find_best(struct search *search, double *bound, struct error *error)
 {
-    for (bool halve = true; *bound < search->taken.load && !search->interrupted; halve = !halve) {
+    for (bool halve = true; *bound < search->taken.load && !search->is_ended; halve = !halve) {
         const double load = search->taken.load;
         if (load - *bound > NEAR * load)
             halve = true;
@@ -563,7 +564,7 @@ static struct bottleneck_result *plan(struct search *search, struct error *error
     // Over one order, or with choices that were not decided, only even spreading is certain.
     if (search->taken.load < INFINITY)
         return answer(search, search->view.has_all_downsets && !search->gave_up ? bound : whole, error);
-    refuse(search, error);
+    refuse(search, bound, error);
     return NULL;
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/json.h"
 
 const char *const integer_status_names[] = { "optimal", "feasible", "infeasible", "stopped", NULL };
@@ -67,9 +69,57 @@ struct files {
 
 enum { START_FILE = 3 };  // where the solver finds it
 
-// Ctrl-C reaches the solver as well as us; it then ends without an answer, which is no fault.
-static bool spawn_and_wait(const char *path, struct integer_limits limits, bool relaxed, struct files with,
-                           bool *interrupted, struct error *error)
+// --- the solver's process -------------------------------------------------------------
+
+// How long at most nobody looks for an interrupt, and what a solver that is told to end may take.
+#define LOOK_MS 20
+#define FAREWELL_NS 300000000u
+
+static bool must_end(struct integer_limits limits)
+{
+    return (limits.interrupted && *limits.interrupted) || (limits.until_ns > 0 && clock_now_ns() >= limits.until_ns);
+}
+
+// Told to end it prints the best it has where it can; within the relaxation it hears nothing, and is killed. A signal
+// that comes just before a wait would not end it, so no wait is long.
+static pid_t wait_or_tell(pid_t child, struct integer_limits limits, int *status, bool *was_told)
+{
+    const bool may_be_told = limits.interrupted || limits.until_ns > 0;
+    uint64_t kill_ns = 0;
+    pid_t ended;
+    for (int ms = 1; (ended = waitpid(child, status, may_be_told ? WNOHANG : 0)) == 0;) {
+        if (!*was_told && must_end(limits)) {
+            *was_told = true;
+            kill_ns = clock_now_ns() + FAREWELL_NS;
+            kill(child, SIGTERM);
+        } else if (*was_told && clock_now_ns() > kill_ns) {
+            kill(child, SIGKILL);
+        }
+        poll(NULL, 0, ms);
+        ms = 2 * ms < LOOK_MS ? 2 * ms : LOOK_MS;
+    }
+    return ended;
+}
+
+// Whether it ended well, or without an answer because of a signal to both of us (Ctrl-C) or to us: no fault of its.
+static bool judge_end(int status, struct integer_limits limits, bool was_told, bool *interrupted, struct error *error)
+{
+    *interrupted = WIFSIGNALED(status) && (was_told || WTERMSIG(status) == SIGINT);
+    if (*interrupted)
+        return true;
+    if (WIFSIGNALED(status))
+        return error_set_kind(error, ERROR_MACHINE,
+                              "weir-glpk was ended by signal %d (%s) within %llu s and %llu bytes", WTERMSIG(status),
+                              strsignal(WTERMSIG(status)), (unsigned long long)limits.seconds,
+                              (unsigned long long)limits.memory_bytes);
+    // 2: it did not understand the model, which its answer says.
+    if (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 2)
+        return error_set_kind(error, ERROR_MACHINE, "weir-glpk ended with exit code %d", WEXITSTATUS(status));
+    return true;
+}
+
+static bool start_solver(const char *path, struct integer_limits limits, bool relaxed, struct files with,
+                         pid_t *child, struct error *error)
 {
     char seconds[32], memory[32];
     snprintf(seconds, sizeof seconds, "%llu", (unsigned long long)limits.seconds);
@@ -87,27 +137,26 @@ static bool spawn_and_wait(const char *path, struct integer_limits limits, bool 
     posix_spawn_file_actions_adddup2(&files, with.out, STDOUT_FILENO);
     if (with.start >= 0)
         posix_spawn_file_actions_adddup2(&files, with.start, START_FILE);
-    pid_t child;
-    const int failed = posix_spawn(&child, path, &files, NULL, arguments, environ);
+    const int failed = posix_spawn(child, path, &files, NULL, arguments, environ);
     posix_spawn_file_actions_destroy(&files);
-    if (failed)
-        return error_set_kind(error, ERROR_MACHINE, "%s cannot be started: %s", path, strerror(failed));
+    return failed ? error_set_kind(error, ERROR_MACHINE, "%s cannot be started: %s", path, strerror(failed)) : true;
+}
 
+static bool spawn_and_wait(const char *path, struct integer_limits limits, bool relaxed, struct files with,
+                           bool *interrupted, struct error *error)
+{
+    pid_t child;
+    if (!start_solver(path, limits, relaxed, with, &child, error))
+        return false;
     int status;
-    while (waitpid(child, &status, 0) < 0)
+    bool was_told = false;
+    while (wait_or_tell(child, limits, &status, &was_told) < 0)
         if (errno != EINTR)
             return error_set_kind(error, ERROR_MACHINE, "weir-glpk was lost: %s", strerror(errno));
-    *interrupted = WIFSIGNALED(status) && WTERMSIG(status) == SIGINT;
-    if (*interrupted)
-        return true;
-    if (WIFSIGNALED(status))
-        return error_set_kind(error, ERROR_MACHINE, "weir-glpk was ended by signal %d (%s) within %s s and %s bytes",
-                              WTERMSIG(status), strsignal(WTERMSIG(status)), seconds, memory);
-    // 2: it did not understand the model, which its answer says.
-    if (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 2)
-        return error_set_kind(error, ERROR_MACHINE, "weir-glpk ended with exit code %d", WEXITSTATUS(status));
-    return true;
+    return judge_end(status, limits, was_told, interrupted, error);
 }
+
+// --- its answer -----------------------------------------------------------------------
 
 static bool read_values(struct json *root, const char *key, struct integer_value **to, size_t *count,
                         struct error *error)

@@ -11,6 +11,7 @@
 #ifndef PARTITIONER_INTEGER_INTEGER_H
 #define PARTITIONER_INTEGER_INTEGER_H
 
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,9 +20,9 @@
 
 enum integer_status {
     INTEGER_OPTIMAL,     // so the solver says
-    INTEGER_FEASIBLE,    // a limit ended the search; this is the best found
+    INTEGER_FEASIBLE,    // a limit or a signal ended the search; this is the best found
     INTEGER_INFEASIBLE,  // there is no answer, so the solver says
-    INTEGER_STOPPED,     // a limit or Ctrl-C ended the search before any answer
+    INTEGER_STOPPED,     // that was before any answer
 };
 extern const char *const integer_status_names[];  // "optimal", "feasible", "infeasible", "stopped", NULL
 
@@ -49,6 +50,8 @@ struct integer_question {
 struct integer_limits {
     uint64_t seconds;
     uint64_t memory_bytes;
+    const volatile sig_atomic_t *interrupted;  // the solver is told to end once it is not 0; or NULL
+    uint64_t until_ns;                         // or when clock_now_ns() has passed this; 0: never
 };
 
 // False when weir-glpk is missing (the error says how to get it), ended badly, or

@@ -24,4 +24,8 @@ weir partition piper.profile.json --model tps --cluster piper.cluster.json --str
 weir partition piper.profile.json --model max-load --cluster piper.cluster.json --evaluate loads.json; echo "exit $?"
 echo "--- one byte"
 weir partition piper.profile.json --model tps --cluster piper.cluster.json --memory 1B; echo "exit $?"
-exit 0
+echo "--- no time"
+weir partition dnn-partitioning.profile.json --model max-load --cluster dnn-partitioning.cluster.json --deadline 1ns; echo "exit $?"
+weir partition piper.profile.json --model tps --cluster piper.cluster.json --deadline 1ns; echo "exit $?"
+weir partition piper.profile.json --model pipedream --cluster piper.cluster.json --deadline 1ns; echo "exit $?"
+weir partition piper.profile.json --model tps --cluster piper.cluster.json --micro-batches 64 --deadline 600s | tail -1

@@ -37,7 +37,6 @@ refuse on --model pipedream --pin node1=0
 refuse on --model pipedream --cuts 3,3 --recompute 1,1
 refuse on --model pipedream --cuts 3,3 --replicas auto
 refuse on --model pipedream --cuts 3,3 -o priced.json
-refuse on --model pipedream --deadline 5s
 refuse on --model max-load --activation-traffic
 refuse on --model tps --cpus 1
 refuse weir partition six.json --cluster '4 devices, 1GiB, 10GB/s 10us' --model pipedream --evaluate six.json

@@ -21,3 +21,16 @@ mkdir ended
 printf '#!/bin/sh\nkill -INT $$\n' > ended/weir-glpk
 chmod +x ended/weir-glpk
 WEIR_LIBEXEC=$PWD/ended weir partition profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered; echo "exit $?"
+
+echo "# a signal to weir alone ends a solver that does not listen, too"
+mkdir deaf
+printf '#!/bin/sh\ntrap "" TERM INT\n: > began\nexec sleep 1000\n' > deaf/weir-glpk
+chmod +x deaf/weir-glpk
+WEIR_LIBEXEC=$PWD/deaf weir partition profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered > alone.txt 2>&1 &
+while [ ! -e began ]; do sleep 0.05; done
+kill -INT $!
+wait $!; echo "exit $?"
+tail -1 alone.txt
+
+echo "# and so does the deadline"
+WEIR_LIBEXEC=$PWD/deaf weir partition profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered --deadline 100ms | tail -1

@@ -7,7 +7,7 @@
 #include "tests/partitioner/solver.h"
 #include "tests/test.h"
 
-static const struct integer_limits limits = { 60, (uint64_t)2 << 30 };
+static const struct integer_limits limits = { .seconds = 60, .memory_bytes = (uint64_t)2 << 30 };
 
 enum { MOST_LAYERS = 7, MOST_DEVICES = 3, MOST_EDGES = MOST_LAYERS * MOST_LAYERS };
 

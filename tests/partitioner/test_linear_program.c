@@ -10,7 +10,7 @@
 #include "tests/partitioner/solver.h"
 #include "tests/test.h"
 
-static const struct integer_limits limits = { 20, (uint64_t)2 << 30 };
+static const struct integer_limits limits = { .seconds = 20, .memory_bytes = (uint64_t)2 << 30 };
 
 enum { MOST_COLUMNS = 8 };
 
@@ -137,7 +137,7 @@ static void a_limit_on_time_leaves_what_was_known_to_begin_with(void **state)
         all[j] = 1;
     struct error error = { 0 };
     struct linear_solution solution;
-    assert_good(linear_solve(&model, all, false, (struct integer_limits){ 1, (uint64_t)2 << 30 }, &solution, &error),
+    assert_good(linear_solve(&model, all, false, (struct integer_limits){ .seconds = 1, .memory_bytes = (uint64_t)2 << 30 }, &solution, &error),
                 error);
     assert_int_equal(solution.status, INTEGER_FEASIBLE);
     assert_true(solution.values && solution.bound > 0 && solution.bound <= solution.claimed);

@@ -8,7 +8,7 @@
 #include "tests/partitioner/solver.h"
 #include "tests/test.h"
 
-static const struct integer_limits limits = { 20, (uint64_t)2 << 30 };
+static const struct integer_limits limits = { .seconds = 20, .memory_bytes = (uint64_t)2 << 30 };
 
 enum { MOST_LAYERS = 6, MOST_DEVICES = 3 };
 

@@ -6,7 +6,7 @@
 #include "tests/partitioner/instance.h"
 #include "tests/partitioner/solver.h"
 
-static const struct integer_limits limits = { 20, (uint64_t)2 << 30 };
+static const struct integer_limits limits = { .seconds = 20, .memory_bytes = (uint64_t)2 << 30 };
 
 static void both_find_the_same_least_bound(void **state)
 {
