@@ -1,0 +1,309 @@
+// Words and positions, and their gradients.
+//
+// A word's gradient is the sum over the rows that hold it. The rows are first put in
+// the order of their tokens, equal ones in the order of the rows, so that each word's
+// rows lie side by side and every sum has an order of its own: no atomics.
+//
+//     tokens        7 2 7 | 2 9 2       (CHUNK rows each; here 3)
+//     1. ranked     2 7 7 | 2 2 9       each chunk by itself: a row's place is the
+//        rows       1 0 2 | 3 5 4       number of rows that go before it
+//     2. merged     2 2 2 7 7 9         a row's place grows by how many of each other
+//        rows       1 3 5 0 2 4         chunk go before it, found by bisection
+//     3. summed     a warp for each run of equal tokens; long runs by the whole block
+//
+// More rows than PART are done in parts, one after the other.
+#include "device/cuda/reduce.cuh"
+
+constexpr uint32_t CHUNK = 1024, PART = 1 << 20, WARPS = BLOCK / WARP;
+
+// --- forward ---------------------------------------------------------------------------
+
+template <class T>
+struct words_body {
+    struct embedding e;
+    T *out;
+    const T *words, *positions;
+    uint32_t *failure;
+
+    template <int N>
+    __device__ void at(size_t i) const
+    {
+        const size_t row = (i | e.columns) >> 32 ? i / e.columns : (uint32_t)i / (uint32_t)e.columns;
+        const size_t column = i - row * e.columns;
+        const int32_t token = e.tokens[row];
+        if (token < 0 || (size_t)token >= e.vocabulary) {
+            *failure = CUDA_FAILURE_TOKEN;
+            return;
+        }
+        const pack<N> x = load<N>(words + (size_t)token * e.columns + column);
+        const pack<N> y = load<N>(positions + row % e.sequence * e.columns + column);
+        store<N>(out + i, each<N>([&](int k) { return x.at[k] + y.at[k]; }));
+    }
+};
+
+template <class T>
+static cudaError_t embed(const struct cuda_launch *launch, const struct embedding *e, T *out, const T *words,
+                         const T *positions)
+{
+    const size_t count = e->rows * e->columns;
+    return launch_each<pack_of<T>>(launch, words_body<T>{ *e, out, words, positions, launch->failure }, count,
+                                   head_of_rows<pack_of<T>>(e->columns, count, out, words, positions));
+}
+
+cudaError_t cuda_embedding(const struct cuda_launch *launch, const struct embedding *embedding, struct values *out,
+                           const struct values *words, const struct values *positions)
+{
+    WITH_NUMBERS(launch, embed(launch, embedding, (T *)out, (const T *)words, (const T *)positions));
+}
+
+// --- the order of the rows --------------------------------------------------------------
+
+// Tokens outside the vocabulary go last and have no gradient.
+constexpr uint32_t NO_TOKEN = 0xffffffffu;
+
+struct sorting {
+    const int32_t *tokens;
+    uint32_t rows, vocabulary;  // a vocabulary past 2^31 has no more tokens than that
+    uint32_t *ranked_tokens, *ranked_rows;  // by chunk
+    uint32_t *sorted_tokens, *sorted_rows;
+};
+
+__device__ inline uint32_t token_of(const sorting &sort, uint32_t row, uint32_t *failure)
+{
+    const int32_t token = sort.tokens[row];
+    if (token >= 0 && (uint32_t)token < sort.vocabulary)
+        return (uint32_t)token;
+    *failure = CUDA_FAILURE_TOKEN;
+    return NO_TOKEN;
+}
+
+static __global__ void __launch_bounds__(CHUNK) rank_kernel(const sorting sort, uint32_t *failure)
+{
+    SHARED(uint32_t, tokens, [CHUNK]);
+    const uint32_t start = blockIdx.x * CHUNK, row = start + threadIdx.x;
+    const uint32_t count = sort.rows - start < CHUNK ? sort.rows - start : CHUNK;
+    const uint32_t token = row < sort.rows ? token_of(sort, row, failure) : NO_TOKEN;
+    tokens[threadIdx.x] = token;
+    __syncthreads();
+    if (row >= sort.rows)
+        return;
+    uint32_t place = 0;
+#pragma unroll 4
+    for (uint32_t i = 0; i < count; i++)
+        place += tokens[i] < token || (tokens[i] == token && i < threadIdx.x);
+    sort.ranked_tokens[start + place] = token;
+    sort.ranked_rows[start + place] = row;
+}
+
+// How many of `count` ascending tokens are below `token`.
+__device__ inline uint32_t how_many_below(const uint32_t *tokens, uint32_t count, uint64_t token)
+{
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        const uint32_t middle = (low + high) / 2;
+        if (tokens[middle] < token)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static __global__ void __launch_bounds__(CHUNK) merge_kernel(const sorting sort)
+{
+    SHARED(uint32_t, tokens, [CHUNK]);
+    const uint32_t start = blockIdx.x * CHUNK, i = start + threadIdx.x;
+    const bool mine = i < sort.rows;
+    const uint32_t token = mine ? sort.ranked_tokens[i] : NO_TOKEN;
+    uint32_t place = threadIdx.x;
+    for (uint32_t other = 0; other < sort.rows; other += CHUNK) {
+        if (other == start)
+            continue;
+        const uint32_t count = sort.rows - other < CHUNK ? sort.rows - other : CHUNK;
+        if (threadIdx.x < count)
+            tokens[threadIdx.x] = sort.ranked_tokens[other + threadIdx.x];
+        __syncthreads();
+        // Of equal tokens those of earlier chunks go first.
+        place += how_many_below(tokens, count, (uint64_t)token + (other < start));
+        __syncthreads();
+    }
+    if (mine) {
+        sort.sorted_tokens[place] = token;
+        sort.sorted_rows[place] = sort.ranked_rows[i];
+    }
+}
+
+static cudaError_t sort_rows(const struct cuda_launch *launch, const sorting &sort)
+{
+    const size_t chunks = blocks_for(sort.rows, CHUNK);
+    const cudaError_t status = launch_blocks(launch, rank_kernel, chunks, CHUNK, 0, sort, launch->failure);
+    if (status != cudaSuccess || chunks == 1)
+        return status;
+    return launch_blocks(launch, merge_kernel, chunks, CHUNK, 0, sort);
+}
+
+// --- sums of runs ---------------------------------------------------------------------------
+
+// Runs longer than this are shared by the warps of a block.
+constexpr uint32_t LONG_RUN = 64;
+
+template <class T>
+struct run_sums {
+    const uint32_t *tokens, *rows;  // sorted
+    uint32_t count;
+    size_t columns;
+    const T *gradient;
+    float *words;
+};
+
+// Adds the rows of [first, end), in order.
+template <int PACK, class T>
+__device__ inline pack<PACK> sum_run(const run_sums<T> &runs, size_t column, uint32_t first, uint32_t end)
+{
+    pack<PACK> sum = {};
+#pragma unroll 4
+    for (uint32_t i = first; i < end; i++) {
+        const pack<PACK> x = load<PACK>(runs.gradient + runs.rows[i] * runs.columns + column);
+#pragma unroll
+        for (int k = 0; k < PACK; k++)
+            sum.at[k] += x.at[k];
+    }
+    return sum;
+}
+
+template <int PACK, class T>
+__device__ inline void add_to_word(const run_sums<T> &runs, size_t column, uint32_t token, const pack<PACK> &sum)
+{
+    float *to = runs.words + token * runs.columns + column;
+    const pack<PACK> before = load<PACK>(to);
+    store<PACK>(to, each<PACK>([&](int k) { return before.at[k] + sum.at[k]; }));
+}
+
+// The end of the run that begins at `first`; `first` itself where none begins there.
+template <class T>
+__device__ inline uint32_t end_of_run(const run_sums<T> &runs, uint32_t first)
+{
+    if (first >= runs.count)
+        return first;
+    const uint32_t token = runs.tokens[first];
+    if (token == NO_TOKEN || (first > 0 && runs.tokens[first - 1] == token))
+        return first;
+    uint32_t within = 1;  // most runs are short: look twice as far each time, then back
+    while (within < runs.count - first && runs.tokens[first + within] == token)
+        within *= 2;
+    const uint32_t most = within < runs.count - first ? within : runs.count - first;
+    return first + within / 2 + how_many_below(runs.tokens + first + within / 2, most - within / 2, (uint64_t)token + 1);
+}
+
+// Block (x, y): the runs that begin at the WARPS places from x on, and PACK columns
+// for each lane of a warp.
+template <int PACK, class T>
+static __global__ void __launch_bounds__(BLOCK) runs_kernel(const run_sums<T> runs, size_t tiles)
+{
+    SHARED(uint32_t, ends, [WARPS]);
+    SHARED(float, partial, [WARPS][PACK][WARP]);
+    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const size_t column = (blockIdx.x % tiles * WARP + lane) * PACK;
+    const uint32_t start = (uint32_t)(blockIdx.x / tiles) * WARPS;
+    const bool inside = column < runs.columns;
+    if (lane == 0)
+        ends[warp] = end_of_run(runs, start + warp);
+    __syncthreads();
+    const uint32_t first = start + warp, end = ends[warp];
+    if (inside && end > first && end - first <= LONG_RUN)
+        add_to_word<PACK>(runs, column, runs.tokens[first], sum_run<PACK>(runs, column, first, end));
+    for (unsigned run = 0; run < WARPS; run++) {
+        const uint32_t length = ends[run] - (start + run);
+        if (length <= LONG_RUN)
+            continue;
+        const uint32_t each_warp = (length + WARPS - 1) / WARPS;
+        const uint32_t from = warp * each_warp < length ? warp * each_warp : length;
+        const uint32_t to = from + each_warp < length ? from + each_warp : length;
+        pack<PACK> sum = {};
+        if (inside)
+            sum = sum_run<PACK>(runs, column, start + run + from, start + run + to);
+#pragma unroll
+        for (int k = 0; k < PACK; k++)
+            partial[warp][k][lane] = sum.at[k];
+        __syncthreads();
+        if (warp == 0 && inside) {
+#pragma unroll
+            for (unsigned other = 1; other < WARPS; other++)
+#pragma unroll
+                for (int k = 0; k < PACK; k++)
+                    sum.at[k] += partial[other][k][lane];
+            add_to_word<PACK>(runs, column, runs.tokens[start + run], sum);
+        }
+        __syncthreads();
+    }
+}
+
+// Every position of the sequence is in each sequence of the batch once.
+template <class T>
+struct positions_body {
+    float *positions;
+    const T *gradient;
+    size_t rows, sequence, columns;
+
+    template <int N>
+    __device__ void at(size_t i) const
+    {
+        const size_t step = sequence * columns;
+        pack<N> sum = {};
+#pragma unroll 4
+        for (size_t at = i; at < rows * columns; at += step) {
+            const pack<N> x = load<N>(gradient + at);
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                sum.at[k] += x.at[k];
+        }
+        const pack<N> before = load<N>(positions + i);
+        store<N>(positions + i, each<N>([&](int k) { return before.at[k] + sum.at[k]; }));
+    }
+};
+
+template <int PACK, class T>
+static cudaError_t add_rows(const struct cuda_launch *launch, const struct embedding *e, float *words,
+                            float *positions, const T *gradient)
+{
+    uint32_t *const scratch = (uint32_t *)launch->scratch;
+    static_assert(4 * PART * sizeof *scratch <= CUDA_SCRATCH_BYTES, "a part is sorted in the scratch");
+    const size_t tiles = blocks_for(e->columns, WARP * PACK);
+    const uint32_t vocabulary = e->vocabulary < NO_TOKEN ? (uint32_t)e->vocabulary : NO_TOKEN;
+    for (size_t start = 0; start < e->rows; start += PART) {
+        const uint32_t rows = (uint32_t)(e->rows - start < PART ? e->rows - start : PART);
+        const bool one_chunk = rows <= CHUNK;
+        const sorting sort = { e->tokens + start, rows, vocabulary, scratch, scratch + PART, scratch + 2 * PART,
+                               scratch + 3 * PART };
+        const run_sums<T> runs = { one_chunk ? sort.ranked_tokens : sort.sorted_tokens,
+                                   one_chunk ? sort.ranked_rows : sort.sorted_rows, rows, e->columns,
+                                   gradient + start * e->columns, words };
+        cudaError_t status = sort_rows(launch, sort);
+        if (status == cudaSuccess)
+            status = launch_blocks(launch, runs_kernel<PACK, T>, blocks_for(rows, WARPS) * tiles, BLOCK, 0, runs,
+                                   tiles);
+        if (status != cudaSuccess)
+            return status;
+    }
+    const positions_body<T> body = { positions, gradient, e->rows, e->sequence, e->columns };
+    const size_t count = (e->rows < e->sequence ? e->rows : e->sequence) * e->columns;
+    return launch_each<PACK>(launch, body, count, PACK == 1 ? count : 0);
+}
+
+template <class T>
+static cudaError_t embed_backward(const struct cuda_launch *launch, const struct embedding *e, float *words,
+                                  float *positions, const T *gradient)
+{
+    // The sums are floats: four at a time fill 16 bytes of those.
+    if (head_of_rows<4>(e->columns, e->columns, words, positions, gradient) == 0)
+        return add_rows<4>(launch, e, words, positions, gradient);
+    return add_rows<1>(launch, e, words, positions, gradient);
+}
+
+cudaError_t cuda_embedding_backward(const struct cuda_launch *launch, const struct embedding *embedding,
+                                    float *words_gradient, float *positions_gradient,
+                                    const struct values *out_gradient)
+{
+    WITH_NUMBERS(launch, embed_backward(launch, embedding, words_gradient, positions_gradient,
+                                        (const T *)out_gradient));
+}

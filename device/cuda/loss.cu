@@ -1,0 +1,109 @@
+// Cross-entropy: a block, or a warp, for each row of logits, which is read once
+// forward (the target's own number again), and read once and written once backward.
+#include "device/cuda/reduce.cuh"
+
+// The target of a row, or a place in the row that may be read where there is no such target.
+__device__ inline size_t target_of(const int32_t *targets, size_t row, size_t columns, uint32_t *failure)
+{
+    const int32_t target = targets[row];
+    if (target >= 0 && (size_t)target < columns)
+        return (size_t)target;
+    *failure = CUDA_FAILURE_TARGET;
+    return 0;
+}
+
+template <class T, int GROUP>
+static __global__ void __launch_bounds__(BLOCK) log_sums_kernel(float *log_sums, const T *logits, size_t rows,
+                                                                size_t columns)
+{
+    const size_t row = row_of_group<GROUP>();
+    if (row >= rows)
+        return;
+    logits += row * columns;
+    log_sum total = { LEAST_FLOAT, 0 };
+    walk_row<pack_of<T>, GROUP>(columns, head_in_row<pack_of<T>>(columns, logits), [&](auto width, size_t i) {
+        total.add<T>(load<decltype(width)::value>(logits + i));
+    });
+    total.finish<T, GROUP>();
+    if (threadIdx.x % GROUP == 0)
+        log_sums[row] = total.shift + logf(total.sum);
+}
+
+template <class T>
+static __global__ void __launch_bounds__(BLOCK) loss_kernel(double *sums, const float *log_sums, const T *logits,
+                                                            const int32_t *targets, size_t rows, size_t columns,
+                                                            uint32_t *failure)
+{
+    double total = 0;
+    for (size_t row = (size_t)blockIdx.x * BLOCK + threadIdx.x; row < rows; row += (size_t)gridDim.x * BLOCK) {
+        const size_t target = target_of(targets, row, columns, failure);
+        total += (double)log_sums[row] - (double)load<1>(logits + row * columns + target).at[0];
+    }
+    total = over_group<BLOCK>(total, added());
+    if (threadIdx.x == 0)
+        sums[blockIdx.x] = total;
+}
+
+template <class T>
+static cudaError_t cross_entropy(const struct cuda_launch *launch, const struct cross_entropy *loss, float *sum,
+                                 float *log_sums)
+{
+    const T *logits = (const T *)loss->logits;
+    const size_t blocks = blocks_of_sum(loss->rows, BLOCK);
+    double *const sums = (double *)launch->scratch;
+    cudaError_t status = launch_rows(launch, loss->rows, loss->columns, log_sums_kernel<T, WARP>,
+                                     log_sums_kernel<T, BLOCK>, log_sums, logits, loss->rows, loss->columns);
+    if (status == cudaSuccess)
+        status = launch_blocks(launch, loss_kernel<T>, blocks, BLOCK, 0, sums, log_sums, logits, loss->targets,
+                               loss->rows, loss->columns, launch->failure);
+    if (status == cudaSuccess)
+        status = launch_blocks(launch, sums_kernel<float>, 1, BLOCK, 0, sum, sums, blocks, (double)loss->scale);
+    return status;
+}
+
+cudaError_t cuda_cross_entropy(const struct cuda_launch *launch, const struct cross_entropy *loss, float *sum,
+                               float *log_sums)
+{
+    WITH_NUMBERS(launch, cross_entropy<T>(launch, loss, sum, log_sums));
+}
+
+// gradient = scale * (exp(logit - log_sum) - (1 at the target)); may be written over the logits.
+template <class T, int GROUP>
+static __global__ void __launch_bounds__(BLOCK) loss_backward_kernel(T *gradient, const T *logits,
+                                                                     const float *log_sums, const int32_t *targets,
+                                                                     size_t rows, size_t columns, float scale,
+                                                                     bool alike, uint32_t *failure)
+{
+    const size_t row = row_of_group<GROUP>();
+    if (row >= rows)
+        return;
+    const size_t target = target_of(targets, row, columns, failure);
+    const float log_sum = log_sums[row];
+    logits += row * columns;
+    gradient += row * columns;
+    const size_t head = alike ? head_in_row<pack_of<T>>(columns, logits) : columns;
+    walk_row<pack_of<T>, GROUP>(columns, head, [&](auto width, size_t i) {
+        constexpr int N = decltype(width)::value;
+        const pack<N> x = load<N>(logits + i);
+        store<N>(gradient + i, each<N>([&](int k) {
+                     const float share = exponential<T>(x.at[k] - log_sum);
+                     return (i + k == target ? share - 1 : share) * scale;
+                 }));
+    });
+}
+
+template <class T>
+static cudaError_t cross_entropy_backward(const struct cuda_launch *launch, const struct cross_entropy *loss,
+                                          T *gradient, const float *log_sums)
+{
+    const T *logits = (const T *)loss->logits;
+    return launch_rows(launch, loss->rows, loss->columns, loss_backward_kernel<T, WARP>,
+                       loss_backward_kernel<T, BLOCK>, gradient, logits, log_sums, loss->targets, loss->rows,
+                       loss->columns, loss->scale, begin_alike(gradient, logits), launch->failure);
+}
+
+cudaError_t cuda_cross_entropy_backward(const struct cuda_launch *launch, const struct cross_entropy *loss,
+                                        struct values *logits_gradient, const float *log_sums)
+{
+    WITH_NUMBERS(launch, cross_entropy_backward(launch, loss, (T *)logits_gradient, log_sums));
+}

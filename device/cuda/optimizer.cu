@@ -1,0 +1,164 @@
+// Updates over flat spans, and sums of squares. A span may begin at any number: its
+// packs begin where all its addresses allow it. The arithmetic is spelled out, so
+// that a number gets the same bits in a pack as alone.
+#include "device/cuda/reduce.cuh"
+
+// What both optimizers read and write first of a weight: `master`, where there is one.
+template <class T>
+struct weights {
+    T *next;
+    const T *now;
+    float *master;
+
+    template <int N>
+    __device__ pack<N> read(size_t i) const
+    {
+        return master ? load<N>(master + i) : load<N>(now + i);
+    }
+
+    template <int N>
+    __device__ void write(size_t i, const pack<N> &w) const
+    {
+        if (master)
+            store<N>(master + i, w);
+        store<N>(next + i, w);
+    }
+};
+
+template <class T>
+static weights<T> weights_of(const struct optimizer_span *span)
+{
+    return { (T *)span->next, (const T *)span->weights, span->master };
+}
+
+// Everything but `next` is floats, or nearly: four at a time fill 16 bytes of those.
+enum { UPDATE_PACK = 4 };
+
+template <class T>
+static size_t head_of_span(const struct optimizer_span *span)
+{
+    const weights<T> w = weights_of<T>(span);
+    const T *now = w.master ? NULL : w.now;
+    return head_of<UPDATE_PACK>(span->count, w.next, now, w.master, span->gradients, span->first, span->second);
+}
+
+template <class T>
+struct adamw_body {
+    weights<T> weight;
+    const float *gradients;
+    float *first, *second;
+    float beta1, rest1, beta2, rest2, epsilon, shrink, step, second_factor;
+
+    template <int N>
+    __device__ void at(size_t i) const
+    {
+        const pack<N> g = load<N>(gradients + i);
+        pack<N> m = load<N>(first + i), v = load<N>(second + i), w = weight.template read<N>(i);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            m.at[k] = __fmaf_rn(beta1, m.at[k], __fmul_rn(rest1, g.at[k]));
+            v.at[k] = __fmaf_rn(beta2, v.at[k], __fmul_rn(__fmul_rn(rest2, g.at[k]), g.at[k]));
+            const float scale = __fmaf_rn(sqrtf(v.at[k]), second_factor, epsilon);
+            w.at[k] = __fadd_rn(__fmul_rn(shrink, w.at[k]), -(__fmul_rn(step, m.at[k]) / scale));
+        }
+        store<N>(first + i, m);
+        store<N>(second + i, v);
+        weight.template write<N>(i, w);
+    }
+};
+
+template <class T>
+static cudaError_t adamw_of(const struct cuda_launch *launch, const struct adamw *adamw,
+                            const struct optimizer_span *span)
+{
+    const double update = (double)adamw->update;
+    adamw_body<T> body;
+    body.weight = weights_of<T>(span);
+    body.gradients = span->gradients, body.first = span->first, body.second = span->second;
+    body.beta1 = adamw->beta1, body.rest1 = 1 - adamw->beta1;
+    body.beta2 = adamw->beta2, body.rest2 = 1 - adamw->beta2;
+    body.epsilon = adamw->epsilon;
+    body.shrink = 1 - adamw->rate * adamw->decay;
+    body.step = (float)((double)adamw->rate / (1 - pow((double)adamw->beta1, update)));
+    body.second_factor = (float)(1 / sqrt(1 - pow((double)adamw->beta2, update)));
+    return launch_each<UPDATE_PACK>(launch, body, span->count, head_of_span<T>(span));
+}
+
+cudaError_t cuda_adamw(const struct cuda_launch *launch, const struct adamw *adamw, const struct optimizer_span *span)
+{
+    WITH_NUMBERS(launch, adamw_of<T>(launch, adamw, span));
+}
+
+template <class T>
+struct sgd_body {
+    weights<T> weight;
+    const float *gradients;
+    float *first;  // NULL: no momentum
+    float rate, momentum, decay;
+
+    template <int N>
+    __device__ void at(size_t i) const
+    {
+        pack<N> m = load<N>(gradients + i), w = weight.template read<N>(i), before = {};
+        if (first)
+            before = load<N>(first + i);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            m.at[k] = __fmaf_rn(momentum, before.at[k], __fmaf_rn(decay, w.at[k], m.at[k]));
+            w.at[k] = __fmaf_rn(-rate, m.at[k], w.at[k]);
+        }
+        if (first)
+            store<N>(first + i, m);
+        weight.template write<N>(i, w);
+    }
+};
+
+template <class T>
+static cudaError_t sgd_of(const struct cuda_launch *launch, const struct sgd *sgd, const struct optimizer_span *span)
+{
+    const float momentum = span->first ? sgd->momentum : 0;
+    const sgd_body<T> body = { weights_of<T>(span), span->gradients, span->first, sgd->rate, momentum, sgd->decay };
+    return launch_each<UPDATE_PACK>(launch, body, span->count, head_of_span<T>(span));
+}
+
+cudaError_t cuda_sgd(const struct cuda_launch *launch, const struct sgd *sgd, const struct optimizer_span *span)
+{
+    WITH_NUMBERS(launch, sgd_of<T>(launch, sgd, span));
+}
+
+// --- sums of squares -------------------------------------------------------------------
+
+// Each block sums the squares that fall to it, in double; one block sums those sums.
+static __device__ inline double square(float x)
+{
+    return (double)x * (double)x;
+}
+
+static __global__ void __launch_bounds__(BLOCK) squares_kernel(double *sums, const float *in, size_t count,
+                                                               size_t head)
+{
+    const size_t first = (size_t)blockIdx.x * BLOCK + threadIdx.x, step = (size_t)gridDim.x * BLOCK;
+    const size_t packs = (count - head) / 4, rest = count - packs * 4;
+    double sum = 0;
+#pragma unroll 4
+    for (size_t i = first; i < packs; i += step) {
+        const pack<4> x = load<4>(in + head + i * 4);
+        sum += square(x.at[0]) + square(x.at[1]) + (square(x.at[2]) + square(x.at[3]));
+    }
+    for (size_t i = first; i < rest; i += step)
+        sum += square(in[i < head ? i : i + packs * 4]);
+    sum = over_group<BLOCK>(sum, added());
+    if (threadIdx.x == 0)
+        sums[blockIdx.x] = sum;
+}
+
+cudaError_t cuda_sum_of_squares(const struct cuda_launch *launch, double *sum, const float *in, size_t count)
+{
+    const size_t blocks = blocks_of_sum(count, 16 * BLOCK);
+    double *const sums = (double *)launch->scratch;
+    const cudaError_t status = launch_blocks(launch, squares_kernel, blocks, BLOCK, 0, sums, in, count,
+                                             head_of<4>(count, in));
+    if (status != cudaSuccess)
+        return status;
+    return launch_blocks(launch, sums_kernel<double>, 1, BLOCK, 0, sum, sums, blocks, 1);
+}

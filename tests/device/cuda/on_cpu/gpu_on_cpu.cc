@@ -1,0 +1,306 @@
+#include "gpu_on_cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include "common/random.h"
+#include "cuda_runtime.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+struct dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+enum { MOST_THREADS = 1024, STACK_BYTES = 256 << 10, MOST_KERNELS = 64, MOST_SHARED = 16 };
+enum state { READY, AT_BARRIER, AT_EXCHANGE, ENDED };
+
+struct fiber {
+    ucontext_t context;
+    void *stack;
+    enum state state;
+    int line;            // where it waits
+    uint64_t passed[2];  // of its exchanges, the even and the odd ones: nobody is two ahead of another
+    unsigned exchanges;
+};
+
+static struct gpu {
+    enum gpu_order order;
+    uint64_t seed;
+    char trouble[200];
+
+    struct fiber fibers[MOST_THREADS];
+    struct fiber *running;
+    ucontext_t host;
+    const void *host_stack;  // what the sanitizer knows the host's stack by
+    size_t host_stack_bytes;
+    void (*call)(void *argument);
+    void *argument;
+
+    unsigned threads, at_barrier, ended;
+    unsigned at_exchange[MOST_THREADS / 32];
+    const void *seen[MOST_SHARED];  // shared memory of this block that is filled already
+    unsigned seen_count;
+    void *dynamic_shared;
+
+    struct {
+        const void *kernel;
+        size_t bytes;
+    } allowed[MOST_KERNELS];
+    unsigned allowed_count;
+} gpu;
+
+extern "C" void gpu_set_order(enum gpu_order order, uint64_t seed)
+{
+    gpu.order = order;
+    gpu.seed = seed;
+}
+
+extern "C" const char *gpu_trouble(void)
+{
+    return gpu.trouble[0] ? gpu.trouble : NULL;
+}
+
+extern "C" void gpu_forget_trouble(void)
+{
+    gpu.trouble[0] = '\0';
+}
+
+extern "C" void gpu_fail(const char *sentence)
+{
+    if (!gpu.trouble[0])
+        snprintf(gpu.trouble, sizeof gpu.trouble, "%s", sentence);
+}
+
+// --- fibers --------------------------------------------------------------------------------
+
+// The sanitizer must be told of every change of stack.
+static void leave_to(void **fake, const void *stack, size_t bytes)
+{
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_start_switch_fiber(fake, stack, bytes);
+#else
+    (void)fake, (void)stack, (void)bytes;
+#endif
+}
+
+static void arrived(void *fake, const void **stack, size_t *bytes)
+{
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_finish_switch_fiber(fake, stack, bytes);
+#else
+    (void)fake, (void)stack, (void)bytes;
+#endif
+}
+
+static void to_host(void)
+{
+    void *fake = NULL;
+    struct fiber *me = gpu.running;
+    leave_to(&fake, gpu.host_stack, gpu.host_stack_bytes);
+    swapcontext(&me->context, &gpu.host);
+    arrived(fake, &gpu.host_stack, &gpu.host_stack_bytes);
+}
+
+// A fiber serves one thread after the other.
+static void fiber_main(void)
+{
+    arrived(NULL, &gpu.host_stack, &gpu.host_stack_bytes);
+    for (;;) {
+        gpu.call(gpu.argument);
+        gpu.running->state = ENDED;
+        gpu.ended++;
+        to_host();
+    }
+}
+
+static void start_fiber(struct fiber *fiber)
+{
+    if (!fiber->stack)
+        fiber->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (fiber->stack == MAP_FAILED)
+        abort();
+    getcontext(&fiber->context);
+    fiber->context.uc_stack.ss_sp = fiber->stack;
+    fiber->context.uc_stack.ss_size = STACK_BYTES;
+    makecontext(&fiber->context, fiber_main, 0);
+}
+
+static void run(unsigned thread)
+{
+    struct fiber *fiber = &gpu.fibers[thread];
+    void *fake = NULL;
+    gpu.running = fiber;
+    threadIdx.x = thread;
+    leave_to(&fake, fiber->stack, STACK_BYTES);
+    swapcontext(&gpu.host, &fiber->context);
+    arrived(fake, NULL, NULL);
+    gpu.running = NULL;
+}
+
+extern "C" void gpu_close(void)
+{
+    for (struct fiber &fiber : gpu.fibers)
+        if (fiber.stack) {
+            munmap(fiber.stack, STACK_BYTES);
+            fiber.stack = NULL;
+        }
+}
+
+// --- waiting ----------------------------------------------------------------------------------
+
+static void trouble_at(const char *what, int line, int other)
+{
+    char text[160];
+    snprintf(text, sizeof text, "%s: block %u waits at line %d and at line %d", what, blockIdx.x, line, other);
+    gpu_fail(text);
+}
+
+// The last of `count` fibers came: all go on, if all wait at one line.
+static void let_go(struct fiber *fibers, unsigned count, const char *what)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (fibers[i].line != fibers[0].line)
+            trouble_at(what, fibers[0].line, fibers[i].line);
+        fibers[i].state = READY;
+    }
+}
+
+extern "C" void gpu_wait_for_block(int line)
+{
+    gpu.running->state = AT_BARRIER;
+    gpu.running->line = line;
+    if (++gpu.at_barrier == gpu.threads) {
+        gpu.at_barrier = 0;
+        let_go(gpu.fibers, gpu.threads, "a barrier");
+    }
+    to_host();
+}
+
+extern "C" uint64_t gpu_exchange(uint64_t bits, unsigned from, int line)
+{
+    struct fiber *me = gpu.running;
+    const unsigned warp = threadIdx.x / 32, turn = me->exchanges++ & 1;
+    me->passed[turn] = bits;
+    me->state = AT_EXCHANGE;
+    me->line = line;
+    if (++gpu.at_exchange[warp] == 32) {
+        gpu.at_exchange[warp] = 0;
+        let_go(&gpu.fibers[warp * 32], 32, "a shuffle");
+    }
+    to_host();
+    return gpu.fibers[warp * 32 + from].passed[turn];
+}
+
+// --- blocks ---------------------------------------------------------------------------------------
+
+extern "C" void gpu_shared(void *memory, size_t bytes)
+{
+    for (unsigned i = 0; i < gpu.seen_count; i++)
+        if (gpu.seen[i] == memory)
+            return;
+    if (gpu.seen_count == MOST_SHARED)
+        abort();
+    gpu.seen[gpu.seen_count++] = memory;
+    memset(memory, 0xff, bytes);
+}
+
+extern "C" void *gpu_dynamic_shared(void)
+{
+    return gpu.dynamic_shared;
+}
+
+// 0, 1, 2 .. in the order asked for.
+static void put_in_order(unsigned *order, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        order[i] = gpu.order == GPU_BACKWARD ? count - 1 - i : i;
+    if (gpu.order == GPU_SHUFFLED)
+        for (unsigned i = count; i > 1; i--) {
+            const unsigned other = (unsigned)random_below(&gpu.seed, i), kept = order[i - 1];
+            order[i - 1] = order[other];
+            order[other] = kept;
+        }
+}
+
+static void run_block(size_t shared_bytes)
+{
+    unsigned order[MOST_THREADS];
+    gpu.at_barrier = gpu.ended = gpu.seen_count = 0;
+    memset(gpu.at_exchange, 0, sizeof gpu.at_exchange);
+    if (shared_bytes)
+        memset(gpu.dynamic_shared, 0xff, shared_bytes);
+    for (unsigned i = 0; i < gpu.threads; i++) {
+        gpu.fibers[i].state = READY;
+        gpu.fibers[i].exchanges = 0;
+    }
+    for (bool moved = true; moved && gpu.ended < gpu.threads;) {
+        moved = false;
+        put_in_order(order, gpu.threads);
+        for (unsigned i = 0; i < gpu.threads; i++)
+            if (gpu.fibers[order[i]].state == READY) {
+                moved = true;
+                run(order[i]);
+            }
+    }
+    if (gpu.ended < gpu.threads)
+        gpu_fail("threads of a block wait for others that ended or wait elsewhere");
+}
+
+static size_t allowed_for(const void *kernel)
+{
+    for (unsigned i = 0; i < gpu.allowed_count; i++)
+        if (gpu.allowed[i].kernel == kernel)
+            return gpu.allowed[i].bytes;
+    return 48 << 10;
+}
+
+extern "C" cudaError_t gpu_allow_shared(const void *kernel, size_t bytes)
+{
+    if (bytes > 99 << 10)
+        return cudaErrorInvalidValue;
+    unsigned i = 0;
+    while (i < gpu.allowed_count && gpu.allowed[i].kernel != kernel)
+        i++;
+    if (i == MOST_KERNELS)
+        abort();
+    if (i == gpu.allowed_count)
+        gpu.allowed_count++;
+    gpu.allowed[i] = { kernel, bytes };
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t gpu_launch(unsigned blocks, unsigned threads, size_t shared_bytes, const void *kernel,
+                                  void (*call)(void *argument), void *argument)
+{
+    if (blocks == 0 || blocks > INT32_MAX || threads == 0 || threads > MOST_THREADS || threads % 32 != 0
+        || shared_bytes > allowed_for(kernel)) {
+        gpu_fail("a launch of a shape that no GPU takes");
+        return cudaErrorInvalidConfiguration;
+    }
+    unsigned *order = (unsigned *)malloc(blocks * sizeof *order);
+    gpu.dynamic_shared = malloc(shared_bytes);
+    gpu.call = call;
+    gpu.argument = argument;
+    gpu.threads = threads;
+    gridDim = dim3(blocks);
+    blockDim = dim3(threads);
+    threadIdx = dim3(0, 0, 0);
+    put_in_order(order, blocks);
+    for (unsigned i = 0; i < threads; i++)
+        start_fiber(&gpu.fibers[i]);
+    for (unsigned i = 0; i < blocks && !gpu.trouble[0]; i++) {
+        blockIdx = dim3(order[i], 0, 0);
+        run_block(shared_bytes);
+    }
+    free(gpu.dynamic_shared);
+    free(order);
+    return gpu.trouble[0] ? cudaErrorLaunchFailure : cudaSuccess;
+}

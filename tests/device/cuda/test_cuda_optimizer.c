@@ -1,0 +1,157 @@
+#include "tests/device/cuda/cuda_rig.h"
+
+// A span that begins anywhere in its tensors, as the cuts of a flat buffer do.
+struct some_span {
+    struct optimizer_span span;
+    struct values *now;
+    float *master_before, *first_before, *second_before;
+};
+
+static struct some_span cut_span(struct cuda_rig *rig, bool with_first, bool with_second)
+{
+    struct some_span s = { .span.count = some_size(rig, 3000) };
+    const size_t count = s.span.count;
+    s.now = some_values(rig, count, 1);
+    s.span.weights = s.now;
+    s.span.next = out_values(rig, count);
+    s.span.gradients = some_floats(rig, count, 1);
+    if (rig->precision == PRECISION_BF16)
+        s.span.master = some_sums(rig, count, &s.master_before);
+    if (with_first)
+        s.span.first = some_sums(rig, count, &s.first_before);
+    if (with_second)
+        s.span.second = some_sums(rig, count, &s.second_before);
+    for (size_t i = 0; with_second && i < count; i++)
+        s.span.second[i] = s.second_before[i] = fabsf(s.second_before[i]);
+    return s;
+}
+
+static double weight_before(const struct cuda_rig *rig, const struct some_span *s, size_t i)
+{
+    return (double)(s->span.master ? s->master_before[i] : value_at(rig, s->now, i));
+}
+
+// The weight in full is right, and what layers read is that, rounded.
+static void must_be_weight(const struct cuda_rig *rig, const struct some_span *s, size_t i, double want)
+{
+    const float next = value_at(rig, s->span.next, i);
+    const double full = (double)(s->span.master ? s->span.master[i] : next);
+    if (!(fabs(full - want) <= 2e-6 * (1 + fabs(want))))
+        fail_msg("weight[%zu] is %.9g, should be %.9g", i, full, want);
+    must_equal(next, rounded_to(rig->precision, (float)full), "next", i);
+}
+
+static void check_adamw(struct cuda_rig *rig, uint64_t trial)
+{
+    const struct adamw adamw = { .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-6f, .decay = 0.1f,
+                                 .update = 1 + trial };
+    const struct some_span s = cut_span(rig, true, true);
+    must_launch(cuda_adamw(&rig->launch, &adamw, &s.span));
+    const double beta1 = (double)adamw.beta1, beta2 = (double)adamw.beta2;
+    for (size_t i = 0; i < s.span.count; i++) {
+        const double g = (double)s.span.gradients[i], w = weight_before(rig, &s, i);
+        const double m = beta1 * (double)s.first_before[i] + (1 - beta1) * g;
+        const double v = beta2 * (double)s.second_before[i] + (1 - beta2) * g * g;
+        const double near_m = m / (1 - pow(beta1, (double)adamw.update)), near_v = v / (1 - pow(beta2, (double)adamw.update));
+        assert_true(fabs((double)s.span.first[i] - m) <= 1e-6 && fabs((double)s.span.second[i] - v) <= 1e-6);
+        must_be_weight(rig, &s, i, w - (double)adamw.rate * ((double)adamw.decay * w + near_m / (sqrt(near_v) + (double)adamw.epsilon)));
+    }
+}
+
+static void adamw_equals_its_formula(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_adamw, test_trials(12, 300));
+}
+
+static void check_sgd(struct cuda_rig *rig, uint64_t trial)
+{
+    const struct sgd sgd = { .rate = 0.1f, .momentum = trial % 2 ? 0.9f : 0, .decay = 0.01f };
+    const struct some_span s = cut_span(rig, trial % 2, false);
+    must_launch(cuda_sgd(&rig->launch, &sgd, &s.span));
+    for (size_t i = 0; i < s.span.count; i++) {
+        const double w = weight_before(rig, &s, i);
+        double m = (double)s.span.gradients[i] + (double)sgd.decay * w;
+        if (s.span.first) {
+            m += (double)sgd.momentum * (double)s.first_before[i];
+            assert_true(fabs((double)s.span.first[i] - m) <= 1e-6);
+        }
+        must_be_weight(rig, &s, i, w - (double)sgd.rate * m);
+    }
+}
+
+static void sgd_equals_its_formula(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_sgd, test_trials(12, 300));
+}
+
+// The part of a span from number `cut` on, or before it.
+static struct optimizer_span part(const struct cuda_rig *rig, struct optimizer_span span, size_t from, size_t end)
+{
+    span.next = values_at(span.next, rig->precision, from);
+    span.weights = values_at(span.weights, rig->precision, from);
+    span.master = span.master ? span.master + from : NULL;
+    span.gradients += from, span.first += from, span.second += from;
+    span.count = end - from;
+    return span;
+}
+
+static void check_cuts(struct cuda_rig *rig, uint64_t trial)
+{
+    const struct adamw adamw = { .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-6f, .decay = 0.1f,
+                                 .update = 1 + trial };
+    const struct some_span s = cut_span(rig, true, true);
+    struct optimizer_span other = s.span;
+    const size_t count = s.span.count, cut = random_below(&rig->seed, count + 1);
+    other.next = out_values(rig, count);
+    other.first = out_floats(rig, count), other.second = out_floats(rig, count);
+    memcpy(other.first, s.span.first, count * sizeof(float));
+    memcpy(other.second, s.span.second, count * sizeof(float));
+    if (s.span.master) {
+        other.master = out_floats(rig, count);
+        memcpy(other.master, s.span.master, count * sizeof(float));
+    }
+    const struct optimizer_span before = part(rig, other, 0, cut), after = part(rig, other, cut, count);
+    must_launch(cuda_adamw(&rig->launch, &adamw, &s.span));
+    must_launch(cuda_adamw(&rig->launch, &adamw, &after));
+    must_launch(cuda_adamw(&rig->launch, &adamw, &before));
+    assert_memory_equal(other.next, s.span.next, count * precision_bytes(rig->precision));
+    assert_memory_equal(other.second, s.span.second, count * sizeof(float));
+}
+
+static void any_cut_into_spans_gives_the_same_bits(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_cuts, test_trials(12, 300));
+}
+
+static void check_squares(struct cuda_rig *rig, uint64_t trial)
+{
+    const size_t count = trial % 3 ? some_size(rig, 3000) : 5000 + random_below(&rig->seed, 20000);
+    const float *in = some_floats(rig, count, 2);
+    double *sum = cuda_rig_bytes(rig, 2, sizeof(double), true);
+    must_launch(cuda_sum_of_squares(&rig->launch, sum, in, count));
+    double want = 0;
+    for (size_t i = 0; i < count; i++)
+        want += (double)in[i] * (double)in[i];
+    if (!(fabs(*sum - want) <= 1e-13 * want))
+        fail_msg("%zu squares sum to %.17g, should be %.17g", count, *sum, want);
+}
+
+static void squares_are_summed_in_double(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_squares, test_trials(12, 200));
+}
+
+int main(void)
+{
+    const struct CMUnitTest cuda_optimizer[] = {
+        cmocka_unit_test(adamw_equals_its_formula),
+        cmocka_unit_test(sgd_equals_its_formula),
+        cmocka_unit_test(any_cut_into_spans_gives_the_same_bits),
+        cmocka_unit_test(squares_are_summed_in_double),
+    };
+    return cmocka_run_group_tests(cuda_optimizer, NULL, NULL);
+}

@@ -1,0 +1,283 @@
+#include "tests/device/cuda/cuda_rig.h"
+
+// Columns that one warp takes, or, now and then, a block.
+static size_t some_columns(struct cuda_rig *rig, uint64_t trial)
+{
+    const size_t columns = trial % 6 == 5 ? 2049 + random_below(&rig->seed, 3000) : 2 + some_size(rig, 700);
+    return trial % 2 ? columns / 8 * 8 + 8 : columns;
+}
+
+static void check_softmax(struct cuda_rig *rig, uint64_t trial)
+{
+    const size_t rows = some_size(rig, 12), columns = some_columns(rig, trial);
+    const struct values *in = some_values(rig, rows * columns, 1 + (double)(trial % 30));
+    struct values *out = out_values(rig, rows * columns);
+    must_launch(cuda_softmax(&rig->launch, out, in, rows, columns));
+    for (size_t row = 0; row < rows; row++) {
+        double sum = 0;
+        for (size_t i = row * columns; i < (row + 1) * columns; i++)
+            sum += exp((double)value_at(rig, in, i));
+        for (size_t i = row * columns; i < (row + 1) * columns; i++)
+            must_be_near(rig, value_at(rig, out, i), exp((double)value_at(rig, in, i)) / sum, 2e-6, "softmax", i);
+    }
+}
+
+static void softmax_equals_its_formula(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_softmax, test_trials(18, 300));
+}
+
+static void check_softmax_ends(struct cuda_rig *rig, uint64_t trial)
+{
+    (void)trial;
+    struct values *in = some_values(rig, 4 * 37, 1), *out = out_values(rig, 4 * 37);
+    set_value(rig, in, 5, NAN);              // row 0: not a number anywhere
+    set_value(rig, in, 37 + 20, -INFINITY);  // row 1: that one is never chosen
+    set_value(rig, in, 74 + 3, 3e38f);       // row 2: that one always is
+    for (size_t c = 0; c < 37; c++)
+        set_value(rig, in, 111 + c, c < 36 ? -3e38f : -2.5e38f);  // row 3: only differences count
+    must_launch(cuda_softmax(&rig->launch, out, in, 4, 37));
+    for (size_t c = 0; c < 37; c++) {
+        assert_true(isnan(value_at(rig, out, c)));
+        assert_true(c == 20 ? value_at(rig, out, 37 + c) == 0 : value_at(rig, out, 37 + c) > 0);
+        assert_true(value_at(rig, out, 74 + c) == (c == 3 ? 1.0f : 0.0f));
+        assert_true(value_at(rig, out, 111 + c) == (c == 36 ? 1.0f : 0.0f));
+    }
+}
+
+static void softmax_takes_nan_and_infinities_to_their_limits(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_softmax_ends, 3);
+}
+
+// --- layer norm --------------------------------------------------------------------
+
+struct moments {
+    double mean, rstd;
+};
+
+static struct moments moments_of(const struct cuda_rig *rig, const struct values *in, size_t row, size_t columns)
+{
+    double mean = 0, squares = 0;
+    for (size_t i = row * columns; i < (row + 1) * columns; i++)
+        mean += (double)value_at(rig, in, i) / (double)columns;
+    for (size_t i = row * columns; i < (row + 1) * columns; i++)
+        squares += ((double)value_at(rig, in, i) - mean) * ((double)value_at(rig, in, i) - mean);
+    return (struct moments){ mean, 1 / sqrt(squares / (double)columns + 1e-5) };
+}
+
+static struct layer_norm some_norm(struct cuda_rig *rig, uint64_t trial)
+{
+    struct layer_norm norm = { .rows = some_size(rig, 20), .columns = some_columns(rig, trial) };
+    norm.in = some_values(rig, norm.rows * norm.columns, 3);
+    norm.gain = some_values(rig, norm.columns, 2);
+    norm.offset = some_values(rig, norm.columns, 2);
+    return norm;
+}
+
+static void check_layer_norm(struct cuda_rig *rig, uint64_t trial)
+{
+    const struct layer_norm norm = some_norm(rig, trial);
+    const size_t columns = norm.columns, count = norm.rows * columns;
+    struct values *out = out_values(rig, count), *again = out_values(rig, count);
+    float *mean = out_floats(rig, norm.rows), *rstd = out_floats(rig, norm.rows);
+    must_launch(cuda_layer_norm(&rig->launch, &norm, out, mean, rstd));
+    must_launch(cuda_layer_norm_again(&rig->launch, &norm, again, mean, rstd));
+    assert_memory_equal(out, again, count * precision_bytes(rig->precision));
+    for (size_t row = 0; row < norm.rows; row++) {
+        const struct moments m = moments_of(rig, norm.in, row, columns);
+        assert_true(fabs((double)mean[row] - m.mean) <= 1e-6 && fabs((double)rstd[row] - m.rstd) <= 2e-6 * m.rstd);
+        for (size_t c = 0; c < columns; c++) {
+            const double h = ((double)value_at(rig, norm.in, row * columns + c) - m.mean) * m.rstd;
+            must_be_near(rig, value_at(rig, out, row * columns + c),
+                         h * (double)value_at(rig, norm.gain, c) + (double)value_at(rig, norm.offset, c), 1e-5, "norm",
+                         row * columns + c);
+        }
+    }
+}
+
+static void layer_norm_equals_its_formula_and_its_repetition(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_layer_norm, test_trials(12, 300));
+}
+
+static void keep_moments(struct cuda_rig *rig, const struct layer_norm *norm, float *mean, float *rstd)
+{
+    for (size_t row = 0; row < norm->rows; row++) {
+        const struct moments m = moments_of(rig, norm->in, row, norm->columns);
+        mean[row] = (float)m.mean, rstd[row] = (float)m.rstd;
+    }
+}
+
+static void check_norm_input(struct cuda_rig *rig, uint64_t trial)
+{
+    const struct layer_norm norm = some_norm(rig, trial);
+    const size_t columns = norm.columns, count = norm.rows * columns;
+    const struct values *gradient = some_values(rig, count, 2), *add = trial % 3 ? some_values(rig, count, 2) : NULL;
+    float *mean = some_floats(rig, norm.rows, 1), *rstd = some_floats(rig, norm.rows, 1);
+    struct values *in_gradient = out_values(rig, count);
+    keep_moments(rig, &norm, mean, rstd);
+    must_launch(cuda_layer_norm_backward_input(&rig->launch, &norm, in_gradient, gradient, add, mean, rstd));
+    for (size_t row = 0; row < norm.rows; row++) {
+        const struct moments m = moments_of(rig, norm.in, row, columns);
+        double sum = 0, sum_h = 0;
+        for (size_t i = row * columns; i < (row + 1) * columns; i++) {
+            const double g = (double)value_at(rig, gradient, i) * (double)value_at(rig, norm.gain, i % columns);
+            sum += g / (double)columns;
+            sum_h += g * ((double)value_at(rig, norm.in, i) - m.mean) * m.rstd / (double)columns;
+        }
+        for (size_t i = row * columns; i < (row + 1) * columns; i++) {
+            const double g = (double)value_at(rig, gradient, i) * (double)value_at(rig, norm.gain, i % columns);
+            const double h = ((double)value_at(rig, norm.in, i) - m.mean) * m.rstd;
+            const double want = m.rstd * (g - sum - h * sum_h) + (add ? (double)value_at(rig, add, i) : 0);
+            must_be_near(rig, value_at(rig, in_gradient, i), want, 1e-5, "in's gradient", i);
+        }
+    }
+}
+
+static void layer_norm_gives_its_input_the_gradient_of_its_formula(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_norm_input, test_trials(12, 300));
+}
+
+// --- columns ---------------------------------------------------------------------------
+
+// Few rows, or enough for several tiles down.
+static size_t some_rows(struct cuda_rig *rig, uint64_t trial)
+{
+    return trial % 3 == 2 ? 100 + random_below(&rig->seed, 400) : some_size(rig, 60);
+}
+
+static void check_norm_weight(struct cuda_rig *rig, uint64_t trial)
+{
+    struct layer_norm norm = { .rows = some_rows(rig, trial), .columns = 1 + some_size(rig, 90) };
+    const size_t count = norm.rows * norm.columns;
+    norm.in = some_values(rig, count, 3);
+    const struct values *gradient = some_values(rig, count, 2);
+    const float *mean = some_floats(rig, norm.rows, 1), *rstd = some_floats(rig, norm.rows, 2);
+    float *gain_before, *gain = some_sums(rig, norm.columns, &gain_before);
+    float *offset_before, *offset = some_sums(rig, norm.columns, &offset_before);
+    must_launch(cuda_layer_norm_backward_weight(&rig->launch, &norm, gain, offset, gradient, mean, rstd));
+    for (size_t c = 0; c < norm.columns; c++) {
+        double gain_sum = (double)gain_before[c], offset_sum = (double)offset_before[c], size = 1;
+        for (size_t row = 0; row < norm.rows; row++) {
+            const double g = (double)value_at(rig, gradient, row * norm.columns + c);
+            const double x = (double)value_at(rig, norm.in, row * norm.columns + c);
+            gain_sum += g * (x - (double)mean[row]) * (double)rstd[row];
+            size += fabs(g * (x - (double)mean[row]) * (double)rstd[row]);
+            offset_sum += g;
+        }
+        assert_true(fabs((double)gain[c] - gain_sum) <= 2e-6 * size);
+        assert_true(fabs((double)offset[c] - offset_sum) <= 2e-6 * size + 1e-4);
+    }
+}
+
+static void layer_norm_adds_to_the_gradients_of_its_weights(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_norm_weight, test_trials(12, 300));
+}
+
+static void check_sum_columns(struct cuda_rig *rig, uint64_t trial)
+{
+    const size_t rows = some_rows(rig, trial), columns = 1 + some_size(rig, 400);
+    const struct values *in = some_values(rig, rows * columns, 1);
+    float *before, *sums = some_sums(rig, columns, &before);
+    must_launch(cuda_sum_columns(&rig->launch, sums, in, rows, columns));
+    for (size_t c = 0; c < columns; c++) {
+        double want = (double)before[c], size = 1;
+        for (size_t row = 0; row < rows; row++) {
+            want += (double)value_at(rig, in, row * columns + c);
+            size += fabs((double)value_at(rig, in, row * columns + c));
+        }
+        assert_true(fabs((double)sums[c] - want) <= 1e-6 * size);
+    }
+}
+
+static void columns_are_added_to_what_is_there(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_sum_columns, test_trials(15, 300));
+}
+
+// --- loss -----------------------------------------------------------------------------
+
+static void check_cross_entropy(struct cuda_rig *rig, uint64_t trial)
+{
+    struct cross_entropy loss = { .rows = some_size(rig, 20), .columns = some_columns(rig, trial), .scale = 1.0f / 7 };
+    const size_t columns = loss.columns, count = loss.rows * columns;
+    struct values *gradient = out_values(rig, count);
+    const struct values *logits = some_values(rig, count, 1 + (double)(trial % 40));
+    loss.logits = logits;
+    loss.targets = some_tokens(rig, loss.rows, columns);
+    float *sum = out_floats(rig, 1), *log_sums = out_floats(rig, loss.rows);
+    must_launch(cuda_cross_entropy(&rig->launch, &loss, sum, log_sums));
+    if (trial % 2) {  // over the logits, as the models do
+        memcpy(gradient, logits, count * precision_bytes(rig->precision));
+        loss.logits = gradient;
+    }
+    must_launch(cuda_cross_entropy_backward(&rig->launch, &loss, gradient, log_sums));
+    assert_int_equal(rig->failure, CUDA_FAILURE_NONE);
+    double want = 0;
+    for (size_t row = 0; row < loss.rows; row++) {
+        double total = 0;
+        for (size_t c = 0; c < columns; c++)
+            total += exp((double)value_at(rig, logits, row * columns + c));
+        assert_true(fabs((double)log_sums[row] - log(total)) <= 1e-5 * (1 + fabs(log(total))));
+        want += log(total) - (double)value_at(rig, logits, row * columns + (size_t)loss.targets[row]);
+        for (size_t c = 0; c < columns; c++) {
+            const double share = exp((double)value_at(rig, logits, row * columns + c)) / total;
+            must_be_near(rig, value_at(rig, gradient, row * columns + c),
+                         (share - (c == (size_t)loss.targets[row])) * (double)loss.scale, 1e-5, "logits' gradient",
+                         row * columns + c);
+        }
+    }
+    assert_true(fabs((double)*sum - want / 7) <= 1e-5 * (1 + fabs(want)));
+}
+
+static void cross_entropy_equals_its_formula(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_cross_entropy, test_trials(18, 300));
+}
+
+static void check_wrong_target(struct cuda_rig *rig, uint64_t trial)
+{
+    struct cross_entropy loss = { .rows = 9, .columns = 40, .scale = 1 };
+    loss.logits = some_values(rig, 9 * 40, 1);
+    int32_t *targets = some_tokens(rig, 9, 40);
+    targets[random_below(&rig->seed, 9)] = trial % 2 ? 40 : -1;
+    loss.targets = targets;
+    float *sum = out_floats(rig, 1), *log_sums = out_floats(rig, 9);
+    struct values *gradient = out_values(rig, 9 * 40);
+    must_launch(cuda_cross_entropy(&rig->launch, &loss, sum, log_sums));
+    assert_int_equal(rig->failure, CUDA_FAILURE_TARGET);
+    rig->failure = CUDA_FAILURE_NONE;
+    must_launch(cuda_cross_entropy_backward(&rig->launch, &loss, gradient, log_sums));
+    assert_int_equal(rig->failure, CUDA_FAILURE_TARGET);
+}
+
+static void a_target_outside_the_row_is_told_and_nothing_outside_is_read(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_wrong_target, 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest cuda_rows[] = {
+        cmocka_unit_test(softmax_equals_its_formula),
+        cmocka_unit_test(softmax_takes_nan_and_infinities_to_their_limits),
+        cmocka_unit_test(layer_norm_equals_its_formula_and_its_repetition),
+        cmocka_unit_test(layer_norm_gives_its_input_the_gradient_of_its_formula),
+        cmocka_unit_test(layer_norm_adds_to_the_gradients_of_its_weights),
+        cmocka_unit_test(columns_are_added_to_what_is_there),
+        cmocka_unit_test(cross_entropy_equals_its_formula),
+        cmocka_unit_test(a_target_outside_the_row_is_told_and_nothing_outside_is_read),
+    };
+    return cmocka_run_group_tests(cuda_rows, NULL, NULL);
+}
