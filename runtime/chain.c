@@ -326,7 +326,7 @@ static bool run_again(const struct descent *descent, const struct segment *segme
 {
     const uint64_t start_ns = clock_now_ns();
     const bool good = run_segment(descent, segment, scratch, error);
-    if (descent->pass->recompute_ns)
+    if (descent->pass->recompute_ns && !device_runs_ahead(queue_device(descent->pass->queue)))
         *descent->pass->recompute_ns += clock_now_ns() - start_ns;
     return good;
 }

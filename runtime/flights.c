@@ -47,24 +47,43 @@ bool flights_take(const struct flights *flights, struct action action, enum slab
                           class_names[class]);
 }
 
-void flights_give(const struct flights *flights, struct action action, enum slab_class class)
+void flights_give(const struct flights *flights, struct action action, enum slab_class class, struct event *used)
 {
     struct flight *flight = flights_flight(flights, action);
     if (flight->slots[class] != NO_SLOT)
-        row_give(&flights_local(flights, action)->memory->rows[class], flight->slots[class]);
+        row_give(&flights_local(flights, action)->memory->rows[class], flight->slots[class], used);
     flight->slots[class] = NO_SLOT;
 }
 
-void flights_give_above(const struct flights *flights, struct action action)
+static struct event **used_of(const struct flights *flights, struct action action, enum slab_class class)
 {
-    if (flights_has_above(flights, action))
-        flights_give(flights, above(action), SLAB_INPUT_GRADIENT);
+    const uint32_t slot = flights_flight(flights, action)->slots[class];
+    return slot == NO_SLOT ? NULL : &flights_local(flights, action)->memory->rows[class].used[slot];
 }
 
-void flights_give_below(const struct flights *flights, struct action action)
+struct event *flights_used(const struct flights *flights, struct action action, enum slab_class class)
+{
+    struct event **used = used_of(flights, action, class);
+    return used ? *used : NULL;
+}
+
+void flights_use(const struct flights *flights, struct action action, enum slab_class class, struct event *used)
+{
+    struct event **at = used_of(flights, action, class);
+    if (at)
+        *at = used;
+}
+
+void flights_give_above(const struct flights *flights, struct action action, struct event *used)
+{
+    if (flights_has_above(flights, action))
+        flights_give(flights, above(action), SLAB_INPUT_GRADIENT, used);
+}
+
+void flights_give_below(const struct flights *flights, struct action action, struct event *used)
 {
     if (flights_has_below(flights, action))
-        flights_give(flights, below(action), SLAB_OUTPUT);
+        flights_give(flights, below(action), SLAB_OUTPUT, used);
 }
 
 void *flights_at(const struct flights *flights, struct action action, enum slab_class class)

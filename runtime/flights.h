@@ -77,14 +77,19 @@ bool flights_has_below(const struct flights *flights, struct action action);
 bool flights_has_above(const struct flights *flights, struct action action);
 
 // Takes the lowest free slot of a class for a micro-batch, and gives it back
-// (nothing happens where it has none).
+// (nothing happens where it has none), with the event behind its last use.
 bool flights_take(const struct flights *flights, struct action action, enum slab_class class, struct error *error);
-void flights_give(const struct flights *flights, struct action action, enum slab_class class);
+void flights_give(const struct flights *flights, struct action action, enum slab_class class, struct event *used);
+
+// The event behind the last use of a slot that is taken, which may be NULL: of who had it before, or since flights_use()
+// of who has it now.
+struct event *flights_used(const struct flights *flights, struct action action, enum slab_class class);
+void flights_use(const struct flights *flights, struct action action, enum slab_class class, struct event *used);
 
 // Gives back what the neighbours on this rank have held for this micro-batch:
 // after B or I, the gradient from above; after B or W, the output from below.
-void flights_give_above(const struct flights *flights, struct action action);
-void flights_give_below(const struct flights *flights, struct action action);
+void flights_give_above(const struct flights *flights, struct action action, struct event *used);
+void flights_give_below(const struct flights *flights, struct action action, struct event *used);
 
 // Where an action finds its data; NULL where there is none.
 void *flights_at(const struct flights *flights, struct action action, enum slab_class class);

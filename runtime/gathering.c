@@ -59,13 +59,13 @@ bool gathering_agrees(const struct gathering *gathering, struct error *error)
     return true;
 }
 
-static float divisor_of(const struct gathering *gathering)
+float gathering_factor(const struct gathering *gathering)
 {
     uint32_t brought = 0;
     for (uint32_t copy = 0; copy < gathering->count; copy++)
         brought += gathering->posts[copy]->brought;
     const uint32_t samples = gathering->posts[0]->samples;
-    return samples > 0 && brought > 0 ? (float)brought / (float)samples : 1.0f;
+    return samples > 0 && brought > 0 ? (float)samples / (float)brought : 1.0f;
 }
 
 void gathering_add(const struct gathering *gathering, const struct post *post)
@@ -78,9 +78,9 @@ void gathering_add(const struct gathering *gathering, const struct post *post)
         for (uint64_t i = first; i < end; i++)
             sum[i] += other[i];
     }
-    const float divisor = divisor_of(gathering);
-    for (uint64_t i = first; divisor != 1.0f && i < end; i++)
-        sum[i] /= divisor;
+    const float factor = gathering_factor(gathering);
+    for (uint64_t i = first; factor != 1.0f && i < end; i++)
+        sum[i] *= factor;
     for (uint32_t copy = 1; copy < gathering->count && end > first; copy++)
         memcpy((float *)gathering->posts[copy]->data + first, sum + first, (end - first) * sizeof *sum);
 }

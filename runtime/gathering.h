@@ -7,6 +7,8 @@
 //
 // No memory beside the gradients is needed, and no two threads touch the same
 // element. All is guarded by the engine's lock but gathering_add().
+//
+// On a device that runs ahead the thread that comes last gives the whole sum to a queue.
 #ifndef RUNTIME_GATHERING_H
 #define RUNTIME_GATHERING_H
 
@@ -17,6 +19,9 @@ struct gathering {
     const uint32_t *ranks;  // theirs
     struct post **posts;   // by copy; NULL until it has come
     uint32_t come, added;
+    // On a device that runs ahead: what adds, and the events of when all have come and when it is done.
+    struct queue *queue;
+    struct event *gathered, *summed;
 };
 
 bool gathering_open(struct gathering *gathering, const uint32_t *ranks, uint32_t count);  // false without memory
@@ -29,6 +34,9 @@ bool gathering_is_full(const struct gathering *gathering);
 
 // Whether what has come belongs together: same update, same number of bytes.
 bool gathering_agrees(const struct gathering *gathering, struct error *error);
+
+// By what the sum is multiplied: 1 unless a mean is wanted.
+float gathering_factor(const struct gathering *gathering);
 
 // Adds the share of `post`, of a full gathering. Outside the lock.
 void gathering_add(const struct gathering *gathering, const struct post *post);

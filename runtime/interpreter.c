@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "common/clock.h"
 #include "runtime/interpreting.h"
 
 // --- computing -----------------------------------------------------------------------
@@ -14,7 +13,7 @@ struct group {
     size_t size;
 };
 
-static struct stage_pass pass_of(struct interpreter *in, struct action action, struct group group)
+static struct stage_pass pass_of(struct interpreter *in, struct action action, struct group group, struct span *span)
 {
     const struct flights *flights = &in->flights;
     const struct local *local = flights_local(flights, action);
@@ -38,7 +37,7 @@ static struct stage_pass pass_of(struct interpreter *in, struct action action, s
         .input_gradient = flights_at(flights, action, SLAB_INPUT_GRADIENT),
         .workspace = memory->bytes.transient > 0 ? in->needs.slab->workspace : NULL,
         .loss = action.kind == ACTION_F ? &in->needs.losses[action.micro_batch] : NULL,
-        .recompute_ns = &in->recompute_ns,
+        .recompute_ns = &span->recompute_ns,
         .was_recomputed = flight->was_recomputed,
         .together = group.at,
         .together_count = group.size,
@@ -91,39 +90,44 @@ static bool begin_forward(struct interpreter *in, struct action action, struct e
         && meet_weights(in, action, error);
 }
 
-static void end_backward_input(struct interpreter *in, struct action action)
+// What follows gives back slots when their last use has been given to the queue; `used`
+// is the event behind it.
+
+static void end_backward_input(struct interpreter *in, struct action action, struct event *used)
 {
-    flights_give(&in->flights, action, SLAB_KEPT);
-    flights_give(&in->flights, action, SLAB_OUTPUT_GRADIENT);
-    flights_give_above(&in->flights, action);
+    flights_use(&in->flights, action, SLAB_INPUT_GRADIENT, used);
+    flights_give(&in->flights, action, SLAB_KEPT, used);
+    flights_give(&in->flights, action, SLAB_OUTPUT_GRADIENT, used);
+    flights_give_above(&in->flights, action, used);
     if (flights_local(&in->flights, action)->does->bytes.input_life == INPUT_UNTIL_I)
-        flights_give(&in->flights, action, SLAB_INPUT);
+        flights_give(&in->flights, action, SLAB_INPUT, used);
 }
 
-static void end_backward_weight(struct interpreter *in, struct action action)
+static void end_backward_weight(struct interpreter *in, struct action action, struct event *used)
 {
-    flights_give(&in->flights, action, SLAB_HELD);
-    flights_give(&in->flights, action, SLAB_KEPT_THROUGH);
-    flights_give(&in->flights, action, SLAB_INPUT);
-    flights_give_below(&in->flights, action);
+    flights_give(&in->flights, action, SLAB_HELD, used);
+    flights_give(&in->flights, action, SLAB_KEPT_THROUGH, used);
+    flights_give(&in->flights, action, SLAB_INPUT, used);
+    flights_give_below(&in->flights, action, used);
     struct local *local = flights_local(&in->flights, action);
     weight_ring_drop(&local->ring, flights_flight(&in->flights, action)->weights);
     local->brought++;
 }
 
-static void end_backward(struct interpreter *in, struct action action)
+static void end_backward(struct interpreter *in, struct action action, struct event *used)
 {
-    end_backward_input(in, action);
-    end_backward_weight(in, action);
+    end_backward_input(in, action, used);
+    end_backward_weight(in, action, used);
 }
 
 // Where nothing goes back, nothing is kept.
-static void end_forward(struct interpreter *in, struct action action)
+static void end_forward(struct interpreter *in, struct action action, struct event *used)
 {
+    flights_use(&in->flights, action, SLAB_OUTPUT, used);
     if (!in->needs.weight_plan->has_backward)
-        end_backward(in, action);
+        end_backward(in, action, used);
     else if (flights_local(&in->flights, action)->does->bytes.input_life == INPUT_UNTIL_F)
-        flights_give(&in->flights, action, SLAB_INPUT);
+        flights_give(&in->flights, action, SLAB_INPUT, used);
 }
 
 // The version of a backward is that of its forward.
@@ -151,8 +155,9 @@ static bool begin_backward_input(struct interpreter *in, struct action action, s
     return begin_backward(in, action, error) && take(in, action, SLAB_HELD, error);
 }
 
-static void end_recompute(struct interpreter *in, struct action action)
+static void end_recompute(struct interpreter *in, struct action action, struct event *used)
 {
+    (void)used;
     flights_flight(&in->flights, action)->was_recomputed = true;
 }
 
@@ -177,7 +182,7 @@ static stage_function *function_of(const struct stage_functions *functions, enum
 // What each kind needs before it can be done, and gives back when it is.
 static const struct {
     bool (*begin)(struct interpreter *in, struct action action, struct error *error);
-    void (*end)(struct interpreter *in, struct action action);
+    void (*end)(struct interpreter *in, struct action action, struct event *used);
 } computing[ACTION_KINDS] = {
     [ACTION_F] = { begin_forward, end_forward },
     [ACTION_B] = { begin_backward, end_backward },
@@ -186,17 +191,19 @@ static const struct {
     [ACTION_R] = { has_its_version, end_recompute },
 };
 
-static bool compute(struct interpreter *in, struct action action, struct group group, struct error *error)
+static bool compute(struct interpreter *in, struct action action, struct group group, struct span *span,
+                    struct error *error)
 {
     const struct stage *does = flights_local(&in->flights, action)->does;
-    const struct stage_pass pass = pass_of(in, action, group);
+    const struct stage_pass pass = pass_of(in, action, group, span);
     whereabouts_act(in->needs.whereabouts, in->needs.rank, action);
-    return (function_of(does->functions, action.kind)(does->self, &pass, error) && queue_wait(in->needs.queue, error))
-        || at_action(in, action, error);
+    if (!function_of(does->functions, action.kind)(does->self, &pass, error))
+        return at_action(in, action, error);
+    return is_well(in, action, error);
 }
 
-// Begins when all that its members need is there, does them one after the other,
-// and ends for all at once.
+// Begins when all that its members need is there (or the queue has been told to wait
+// for it), does them one after the other, and ends for all at once.
 static bool do_computing(struct interpreter *in, struct group group, struct error *error)
 {
     for (size_t i = 0; i < group.size; i++)
@@ -204,20 +211,15 @@ static bool do_computing(struct interpreter *in, struct group group, struct erro
             return false;
     if (!post_ahead(in, error))
         return false;
-    uint64_t recompute_ns[MOST_JOINED];
-    const uint64_t start_ns = clock_now_ns();
-    for (size_t i = 0; i < group.size; i++) {
-        in->recompute_ns = 0;
-        if (!compute(in, group.at[i], group, error))
+    struct span *spans;
+    const struct span_events events = begin_span(in, group.at, group.size, &spans);
+    event_record(events.begin, in->needs.queue);
+    for (size_t i = 0; i < group.size; i++)
+        if (!compute(in, group.at[i], group, &spans[i], error))
             return false;
-        recompute_ns[i] = in->recompute_ns;
-    }
-    const uint64_t end_ns = clock_now_ns();
-    for (size_t i = 0; i < group.size; i++) {
-        computing[group.at[i].kind].end(in, group.at[i]);
-        recorder_span(in->needs.recorder,
-                      (struct span){ in->needs.rank, group.at[i], start_ns, end_ns, recompute_ns[i] });
-    }
+    end_span(in, events);
+    for (size_t i = 0; i < group.size; i++)
+        computing[group.at[i].kind].end(in, group.at[i], events.end);
     return true;
 }
 
@@ -233,6 +235,9 @@ static action_function *const does[ACTION_KINDS] = {
 
 static void begin_pass(struct interpreter *in)
 {
+    slab_forget_uses(in->needs.slab);
+    in->latest = NULL;
+    in->ended = in->well = 0;
     for (uint32_t l = 0; l < in->flights.local_count; l++) {
         struct local *local = &in->flights.locals[l];
         const uint32_t stage = (uint32_t)(local->does - in->needs.stages);
@@ -259,7 +264,7 @@ bool interpreter_run(struct interpreter *in, uint64_t step, struct error *error)
 {
     struct error reason = { 0 };
     in->step = step;
-    const bool good = run_list(in, &reason) && await_all_outgoing(in, &reason);
+    const bool good = run_list(in, &reason) && await_all_outgoing(in, &reason) && await_device(in, &reason);
     whereabouts_idle(in->needs.whereabouts, in->needs.rank);
     in->passes++;
     if (good)
@@ -345,7 +350,7 @@ bool interpreter_initialize(struct interpreter *in, struct error *error)
         if (weights && !local->does->functions->initialize(local->does->self, in->needs.queue, weights, error))
             return error_at(error, "rank %u", in->needs.rank);
     }
-    return queue_wait(in->needs.queue, error);
+    return await_device(in, error);
 }
 
 const void *interpreter_weights(const struct interpreter *in, uint32_t stage)

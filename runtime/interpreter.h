@@ -9,7 +9,10 @@
 //
 // Actions in brackets are begun together, once all that they need is there, and done
 // one after the other: a processor has no better way. REDUCE waits for the other
-// copies of its stage. VALIDATE finds nothing to judge: an optimizer here needs
+// copies of its stage. None of this waits for computing: actions are given to the rank's
+// queue, which a device may do later, and what one needs of another queue it is ordered
+// behind by events (docs/decisions/043-events-by-slot.md); only at the end of the pass
+// does the rank wait for its queue. VALIDATE finds nothing to judge: an optimizer here needs
 // nothing of other stages (no norm over all of them), so no update is made too early
 // and none is ever taken back.
 //

@@ -10,7 +10,7 @@ bool at_action(const struct interpreter *in, struct action action, struct error 
 
 // --- waiting -------------------------------------------------------------------
 
-static bool deadline_missed(struct interpreter *in, struct error *error)
+bool deadline_missed(struct interpreter *in, struct error *error)
 {
     char limit[NUMBER_SIZE];
     whereabouts_report(in->needs.whereabouts, error);
@@ -44,8 +44,10 @@ bool await_message(struct interpreter *in, struct ticket *ticket, struct action 
     const bool is_new = ticket->active;
     if (!await(in, ticket, receive, error))
         return false;
-    if (is_new)
-        recorder_arrived(in->needs.recorder, receive, ticket->done_ns);
+    if (is_new) {
+        queue_behind(in, ticket->event);
+        recorder_arrived(in->needs.recorder, receive, (struct moment){ ticket->event, ticket->done_ns });
+    }
     return true;
 }
 
@@ -55,7 +57,8 @@ static bool await_outgoing(struct interpreter *in, struct local *local, enum dir
 {
     if (!await(in, &outgoing->ticket, outgoing->send, error))
         return false;
-    row_give(outgoing_row(local, direction), (uint32_t)(outgoing - local->outgoing[direction]));
+    row_give(outgoing_row(local, direction), (uint32_t)(outgoing - local->outgoing[direction]),
+             outgoing->ticket.event);
     return true;
 }
 
@@ -68,6 +71,9 @@ bool await_all_outgoing(struct interpreter *in, struct error *error)
             while ((oldest = outgoing_oldest(local, direction)))
                 if (!await_outgoing(in, local, direction, oldest, error))
                     return false;
+            const struct slab_row *row = outgoing_row(local, direction);
+            for (uint32_t slot = 0; slot < row->count; slot++)
+                queue_behind(in, row->used[slot]);
         }
     }
     return true;
@@ -107,7 +113,8 @@ static bool post_receive(struct interpreter *in, struct action receive, struct e
     local->incoming[receive.kind == ACTION_RECV_B].posted++;
     return transport->functions->post_receive(transport, channel_of(in->needs.schedule, receive),
                                               flights_at(&in->flights, receive, class),
-                                              message_bytes(in, receive), expected, NULL,
+                                              message_bytes(in, receive), expected,
+                                              flights_used(&in->flights, receive, class),
                                               receive_ticket(in, receive), error);
 }
 
@@ -144,13 +151,14 @@ bool do_send(struct interpreter *in, struct action action, struct error *error)
     struct flight *flight = flights_flight(&in->flights, action);
     struct outgoing *outgoing = &local->outgoing[direction][flight->slots[class]];
     const void *data = flights_at(&in->flights, action, class);
+    struct event *made = flights_used(&in->flights, action, class);
     outgoing->send = action;
     flight->slots[class] = NO_SLOT;  // the message's from here
     if (!transport->functions->post_send(transport, channel_of(in->needs.schedule, action), data,
-                                         message_bytes(in, action), header_of(in, action, flight->version), NULL,
+                                         message_bytes(in, action), header_of(in, action, flight->version), made,
                                          &outgoing->ticket, error))
         return false;
-    recorder_sent(in->needs.recorder, action, outgoing->ticket.posted_ns);
+    recorder_sent(in->needs.recorder, action, (struct moment){ made, outgoing->ticket.posted_ns });
     return in->needs.waiting == WAIT_AT_USE || await_outgoing(in, local, direction, outgoing, error);
 }
 
@@ -170,5 +178,6 @@ bool take_outgoing(struct interpreter *in, struct action action, enum direction 
         if (!await_outgoing(in, local, direction, oldest, error))
             return false;
     }
+    queue_behind(in, row->used[*slot]);
     return true;
 }

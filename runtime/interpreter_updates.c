@@ -1,14 +1,15 @@
-#include "common/clock.h"
 #include "device/kernels.h"
 #include "runtime/interpreting.h"
 
-// What a STEP or REDUCE takes besides, and when it was.
-static void finish(struct interpreter *in, struct action action, uint64_t start_ns)
+// What a STEP or REDUCE takes besides, and when all of it is done.
+static bool finish(struct interpreter *in, struct span *span, struct span_events events, struct error *error)
 {
-    const struct stage *does = flights_local(&in->flights, action)->does;
+    const struct stage *does = flights_local(&in->flights, span->action)->does;
+    const struct span_start start = { events.begin, span->start_ns };
     if (does->functions->linger)
-        does->functions->linger(does->self, action.kind, start_ns);
-    recorder_span(in->needs.recorder, (struct span){ in->needs.rank, action, start_ns, clock_now_ns(), 0 });
+        does->functions->linger(does->self, in->needs.queue, span->action.kind, start);
+    end_span(in, events);
+    return is_well(in, span->action, error);
 }
 
 // Without a flush, the last update of a run may have fewer micro-batches than the
@@ -51,16 +52,15 @@ static void update(struct interpreter *in, struct local *local, uint32_t next)
 bool do_step(struct interpreter *in, struct action action, struct error *error)
 {
     struct local *local = flights_local(&in->flights, action);
-    const uint64_t start_ns = clock_now_ns();
+    struct span *span;
     uint32_t next;
     whereabouts_act(in->needs.whereabouts, in->needs.rank, action);
     if (!weight_ring_next(&local->ring, &next, error))
         return at_action(in, action, error);
+    const struct span_events events = begin_span(in, &action, 1, &span);
+    event_record(events.begin, in->needs.queue);
     update(in, local, next);
-    if (!queue_wait(in->needs.queue, error))
-        return at_action(in, action, error);
-    finish(in, action, start_ns);
-    return true;
+    return finish(in, span, events, error);
 }
 
 // Adds up the gradients of all copies. With a flush each micro-batch's share of the
@@ -78,25 +78,31 @@ bool do_reduce(struct interpreter *in, struct action action, struct error *error
         .brought = local->brought / needs->schedule->splits,
         .samples = needs->schedule->weights != WEIGHTS_FLUSH ? needs->weight_plan->samples : 0,
     };
-    uint64_t start_ns = clock_now_ns();
+    const uint64_t newest = weight_ring_version(&local->ring, local->ring.newest);
+    struct ticket *ticket = &in->reduction;
+    if (copies > 1
+        && (!needs->transport->functions->post_reduction(needs->transport, &reduction, header_of(in, action, newest),
+                                                         in->latest, ticket, error)
+            || !await(in, ticket, action, error)))
+        return false;
+    struct span *span;
+    const struct span_events events = begin_span(in, &action, 1, &span);
     if (copies > 1) {
-        const uint64_t newest = weight_ring_version(&local->ring, local->ring.newest);
-        struct ticket *ticket = &in->reduction;
-        if (!needs->transport->functions->post_reduction(needs->transport, &reduction, header_of(in, action, newest),
-                                                         NULL, ticket, error)
-            || !await(in, ticket, action, error))
-            return false;
-        start_ns = ticket->gathered_ns;
+        span->start_ns = ticket->gathered_ns;
+        queue_behind(in, ticket->gathered);
     }
-    finish(in, action, start_ns);
-    return true;
+    event_record(events.begin, needs->queue);
+    if (copies > 1)
+        queue_behind(in, ticket->event);
+    return finish(in, span, events, error);
 }
 
 // No update here waits for a judgement over all stages, hence none is ever undone.
 bool do_validate(struct interpreter *in, struct action action, struct error *error)
 {
-    (void)error;
-    const uint64_t now = clock_now_ns();
-    recorder_span(in->needs.recorder, (struct span){ in->needs.rank, action, now, now, 0 });
-    return true;
+    struct span *span;
+    const struct span_events events = begin_span(in, &action, 1, &span);
+    event_record(events.begin, in->needs.queue);
+    end_span(in, events);
+    return is_well(in, action, error);
 }

@@ -1,6 +1,7 @@
-// An interpreter's insides, for the files that share them: messages and waiting in
-// interpreter_messages.c, STEP and REDUCE in interpreter_updates.c, computing and the
-// list in interpreter.c.
+// An interpreter's insides, for the files that share them: messages and waiting for
+// other ranks in interpreter_messages.c, waiting for the rank's own queue in
+// interpreter_device.c, STEP and REDUCE in interpreter_updates.c, computing and the list
+// in interpreter.c.
 #ifndef RUNTIME_INTERPRETING_H
 #define RUNTIME_INTERPRETING_H
 
@@ -11,8 +12,10 @@ struct interpreter {
     struct interpreter_needs needs;
     struct flights flights;
     uint64_t step;
-    uint64_t passes;        // that have been run
-    uint64_t recompute_ns;  // of the action at hand
+    uint64_t passes;         // that have been run
+    struct event *latest;    // behind all that the queue was given in this pass; NULL at first
+    size_t ended;            // as many spans of this pass have their events recorded,
+    size_t well;             // and as many are known to have been done well
     struct ticket reduction;
 };
 
@@ -20,11 +23,28 @@ struct interpreter {
 // reports of others names its place already.) Returns false.
 bool at_action(const struct interpreter *in, struct action action, struct error *error);
 
+// The two events around what is given to the queue for actions: begin_span() has chosen
+// them and made room for the times, whoever does the actions records the first, and
+// end_span() the second.
+struct span_events begin_span(struct interpreter *in, const struct action *actions, size_t count,
+                              struct span **spans);
+void end_span(struct interpreter *in, struct span_events events);
+
+// Whether the queue knows of no failure once it was given an action. If it does, the
+// sentence names the actions that it can have been.
+bool is_well(struct interpreter *in, struct action action, struct error *error);
+
+// Has the queue wait for an event, which may be NULL.
+void queue_behind(struct interpreter *in, struct event *event);
+// Until the queue is done, looking rather than blocking.
+bool await_device(struct interpreter *in, struct error *error);
+
 // Until the ticket is done, which `what` has posted.
 bool await(struct interpreter *in, struct ticket *ticket, struct action what, struct error *error);
-// Until the message of a RECV is there; at once where none was posted.
+bool deadline_missed(struct interpreter *in, struct error *error);
+// Until the message of a RECV is there, for the queue at the latest; at once where none was posted.
 bool await_message(struct interpreter *in, struct ticket *ticket, struct action receive, struct error *error);
-// The last messages are still under way when the list is done.
+// The last messages are still under way when the list is done. The queue waits for them, too.
 bool await_all_outgoing(struct interpreter *in, struct error *error);
 
 struct message_header header_of(const struct interpreter *in, struct action action, uint64_t version);

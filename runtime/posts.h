@@ -20,6 +20,8 @@ struct post {
     uint64_t bytes, met_bytes;
     struct message_header header;  // sent or expected
     struct event *after;           // what its bytes wait for, or NULL
+    struct event *event;           // when done: what comes when they are there, or NULL
+    struct event *gathered;        // of a reduction: likewise, when the last copy had come
     struct message_header met;     // of a receive: what arrived
     uint64_t done_ns, gathered_ns;
     uint32_t brought, samples;     // of a reduction

@@ -11,31 +11,63 @@ static size_t message_places(const struct schedule *schedule)
     return channel_count(schedule) * parts_of(schedule);
 }
 
-bool recorder_open(struct recorder *recorder, const struct schedule *lowered, struct error *error)
+static bool is_message(struct action action)
+{
+    return action.kind >= ACTION_SEND_F && action.kind <= ACTION_RECV_B;
+}
+
+static bool rank_open(struct rank_record *record, const struct action_list *list, struct device *device,
+                      struct error *error)
+{
+    for (size_t i = 0; i < list->count; i++)
+        record->most_spans += !is_message(list->at[i]);
+    record->spans = calloc(record->most_spans + 1, sizeof *record->spans);
+    record->events = calloc(record->most_spans + 1, sizeof *record->events);
+    record->own = calloc(record->most_spans + 1, sizeof *record->own);
+    if (!record->spans || !record->events || !record->own)
+        return error_no_memory(error, "the times of a schedule's actions");
+    for (size_t i = 0; i < record->most_spans; i++)
+        if (!(record->own[i].begin = event_create(device, error))
+            || !(record->own[i].end = event_create(device, error)))
+            return false;
+    return true;
+}
+
+static void rank_close(struct rank_record *record)
+{
+    for (size_t i = 0; record->own && i < record->most_spans; i++) {
+        event_free(record->own[i].begin);
+        event_free(record->own[i].end);
+    }
+    free(record->spans);
+    free(record->events);
+    free(record->own);
+}
+
+bool recorder_open(struct recorder *recorder, const struct schedule *lowered, struct device *device,
+                   struct error *error)
 {
     *recorder = (struct recorder){ .schedule = lowered };
     recorder->ranks = calloc(lowered->ranks, sizeof *recorder->ranks);
-    recorder->sent_ns = calloc(message_places(lowered) + 1, sizeof *recorder->sent_ns);
-    recorder->arrived_ns = calloc(message_places(lowered) + 1, sizeof *recorder->arrived_ns);
-    bool good = recorder->ranks && recorder->sent_ns && recorder->arrived_ns;
-    for (uint32_t rank = 0; good && rank < lowered->ranks; rank++) {
-        recorder->ranks[rank].spans = calloc(lowered->lists[rank].count + 1, sizeof(struct span));
-        good = recorder->ranks[rank].spans != NULL;
-    }
-    if (!good) {
+    recorder->sent = calloc(message_places(lowered) + 1, sizeof *recorder->sent);
+    recorder->arrived = calloc(message_places(lowered) + 1, sizeof *recorder->arrived);
+    bool good = recorder->ranks && recorder->sent && recorder->arrived;
+    if (!good)
+        error_no_memory(error, "the times of a schedule's actions");
+    for (uint32_t rank = 0; good && rank < lowered->ranks; rank++)
+        good = rank_open(&recorder->ranks[rank], &lowered->lists[rank], device, error);
+    if (!good)
         recorder_close(recorder);
-        return error_no_memory(error, "the times of a schedule's actions");
-    }
-    return true;
+    return good;
 }
 
 void recorder_close(struct recorder *recorder)
 {
     for (uint32_t rank = 0; recorder->ranks && rank < recorder->schedule->ranks; rank++)
-        free(recorder->ranks[rank].spans);
+        rank_close(&recorder->ranks[rank]);
     free(recorder->ranks);
-    free(recorder->sent_ns);
-    free(recorder->arrived_ns);
+    free(recorder->sent);
+    free(recorder->arrived);
     *recorder = (struct recorder){ 0 };
 }
 
@@ -46,15 +78,24 @@ void recorder_begin(struct recorder *recorder)
         recorder->ranks[rank].waited_ns = 0;
     }
     const size_t places = message_places(recorder->schedule);
-    memset(recorder->sent_ns, 0, places * sizeof *recorder->sent_ns);
-    memset(recorder->arrived_ns, 0, places * sizeof *recorder->arrived_ns);
+    memset(recorder->sent, 0, places * sizeof *recorder->sent);
+    memset(recorder->arrived, 0, places * sizeof *recorder->arrived);
     recorder->start_ns = clock_now_ns();
 }
 
-void recorder_span(struct recorder *recorder, struct span span)
+// --- while ranks run ---------------------------------------------------------------
+
+struct span_events recorder_add(struct recorder *recorder, uint32_t rank, const struct action *actions, size_t count,
+                                struct span **spans)
 {
-    struct rank_record *record = &recorder->ranks[span.rank];
-    record->spans[record->span_count++] = span;
+    struct rank_record *record = &recorder->ranks[rank];
+    const struct span_events events = record->own[record->span_count];
+    *spans = &record->spans[record->span_count];
+    for (size_t i = 0; i < count; i++) {
+        (*spans)[i] = (struct span){ .rank = rank, .action = actions[i] };
+        record->events[record->span_count++] = events;
+    }
+    return events;
 }
 
 static size_t message_place(const struct recorder *recorder, struct action action)
@@ -63,14 +104,43 @@ static size_t message_place(const struct recorder *recorder, struct action actio
     return channel_of(schedule, action) * parts_of(schedule) + part_place(schedule, action);
 }
 
-void recorder_sent(struct recorder *recorder, struct action send, uint64_t at_ns)
+void recorder_sent(struct recorder *recorder, struct action send, struct moment at)
 {
-    recorder->sent_ns[message_place(recorder, send)] = at_ns;
+    recorder->sent[message_place(recorder, send)] = at;
 }
 
-void recorder_arrived(struct recorder *recorder, struct action receive, uint64_t at_ns)
+void recorder_arrived(struct recorder *recorder, struct action receive, struct moment at)
 {
-    recorder->arrived_ns[message_place(recorder, receive)] = at_ns;
+    recorder->arrived[message_place(recorder, receive)] = at;
+}
+
+// --- afterwards --------------------------------------------------------------------
+
+static void read_moment(struct moment *moment)
+{
+    const uint64_t event_ns = moment->event ? event_time_ns(moment->event) : 0;
+    *moment = (struct moment){ NULL, event_ns > moment->ns ? event_ns : moment->ns };
+}
+
+static void read_spans(struct rank_record *record)
+{
+    for (size_t i = 0; i < record->span_count; i++) {
+        struct span *span = &record->spans[i];
+        if (span->start_ns == 0)
+            span->start_ns = event_time_ns(record->events[i].begin);
+        span->end_ns = event_time_ns(record->events[i].end);
+    }
+}
+
+void recorder_end(struct recorder *recorder)
+{
+    const size_t places = message_places(recorder->schedule);
+    for (uint32_t rank = 0; rank < recorder->schedule->ranks; rank++)
+        read_spans(&recorder->ranks[rank]);
+    for (size_t place = 0; place < places; place++) {
+        read_moment(&recorder->sent[place]);
+        read_moment(&recorder->arrived[place]);
+    }
 }
 
 // The start of the first action anywhere.
@@ -104,7 +174,7 @@ static bool add_messages(const struct recorder *recorder, uint32_t rank, uint64_
         if (action.kind != ACTION_SEND_F && action.kind != ACTION_SEND_B)
             continue;
         const size_t place = message_place(recorder, action);
-        const uint64_t sent = recorder->sent_ns[place], arrived = recorder->arrived_ns[place];
+        const uint64_t sent = recorder->sent[place].ns, arrived = recorder->arrived[place].ns;
         if (arrived < sent || sent < zero)  // the pass ended before it was there
             continue;
         if (!timeline_add_message(timeline, (struct message){ action, rank, channel_peer(recorder->schedule, action),

@@ -161,7 +161,7 @@ static bool open_shared(struct session *session, const struct session_settings *
     if (!(session->placement = placement_read(schedule, error))
         || !weight_plan_open(&session->weight_plan, schedule, session->placement, error)
         || !whereabouts_open(&session->whereabouts, schedule, session->placement, error)
-        || !recorder_open(&session->recorder, schedule, error))
+        || !recorder_open(&session->recorder, schedule, session->device, error))
         return false;
     struct channel *channels = channels_create(schedule, session->stages, error);
     if (!channels)
@@ -170,6 +170,7 @@ static bool open_shared(struct session *session, const struct session_settings *
         .capacity = settings->capacity,
         .network = settings->network,
         .placement = session->placement,
+        .device = session->device,
         .explain = explain,
         .self = &session->whereabouts,
     };
@@ -324,12 +325,14 @@ void session_free(struct session *session)
     if (!session)
         return;
     stop_threads(session);
+    // All that queues still have to do is done before anything it needs goes.
+    for (uint32_t rank = 0; session->workers && rank < session->schedule->ranks; rank++)
+        queue_free(session->workers[rank].queue);
+    threads_free(session->threads);
     for (uint32_t rank = 0; session->workers && rank < session->schedule->ranks; rank++) {
         interpreter_free(session->workers[rank].interpreter);
         slab_close(&session->workers[rank].slab);
-        queue_free(session->workers[rank].queue);
     }
-    threads_free(session->threads);
     whereabouts_close(&session->whereabouts);
     recorder_close(&session->recorder);
     weight_plan_close(&session->weight_plan);
@@ -364,6 +367,7 @@ static uint32_t slowest_stage(const struct session *session)
 static void sum_up(struct session *session)
 {
     struct session_result *last = &session->last;
+    recorder_end(&session->recorder);
     recorder_results(&session->recorder, session->per_rank, &last->iteration_ns);
     for (uint32_t rank = 0; rank < last->ranks; rank++) {
         session->waited_ns[rank] = session->recorder.ranks[rank].waited_ns;

@@ -68,7 +68,8 @@ static bool place_row(struct slab_row *row, unsigned char **next)
 {
     row->base = place(next, row_size(row));
     row->taken = calloc(row->count + 1, sizeof *row->taken);
-    return row->taken != NULL;
+    row->used = calloc(row->count + 1, sizeof(struct event *));
+    return row->taken && row->used;
 }
 
 static bool place_stage(struct slab_stage *stage, unsigned char **next)
@@ -110,12 +111,18 @@ bool slab_open(struct slab *slab, struct device *device, const struct stage_byte
     return true;
 }
 
+static void row_close(struct slab_row *row)
+{
+    free(row->taken);
+    free(row->used);
+}
+
 void slab_close(struct slab *slab)
 {
     for (uint32_t s = 0; slab->stages && s < slab->stage_count; s++) {
-        free(slab->stages[s].weights.taken);
+        row_close(&slab->stages[s].weights);
         for (int class = 0; class < SLAB_CLASSES; class++)
-            free(slab->stages[s].rows[class].taken);
+            row_close(&slab->stages[s].rows[class]);
     }
     free(slab->stages);
     if (slab->memory)
@@ -142,10 +149,18 @@ bool row_has_free(const struct slab_row *row)
     return false;
 }
 
-void row_give(struct slab_row *row, uint32_t slot)
+void row_give(struct slab_row *row, uint32_t slot, struct event *used)
 {
     assert(slot < row->count && row->taken[slot]);
     row->taken[slot] = false;
+    row->used[slot] = used;
+}
+
+void slab_forget_uses(struct slab *slab)
+{
+    for (uint32_t s = 0; s < slab->stage_count; s++)
+        for (int class = 0; class < SLAB_CLASSES; class++)
+            memset(slab->stages[s].rows[class].used, 0, slab->stages[s].rows[class].count * sizeof(struct event *));
 }
 
 void *row_at(const struct slab_row *row, uint32_t slot)

@@ -6,7 +6,9 @@
 //     workspace, one for all: a rank does one action at a time
 //
 // Each class is a row of equal slots; whoever needs one takes the lowest that is
-// free. Nothing is allocated later, so memory can neither run out nor fragment
+// free. A slot is given back as soon as its last use has been given to a queue, with
+// the event behind that use: who takes it next waits for that on the device, not on
+// the host (docs/decisions/043-events-by-slot.md). Nothing is allocated later, so memory can neither run out nor fragment
 // half-way, and the size is known to the byte before anything runs.
 #ifndef RUNTIME_SLAB_H
 #define RUNTIME_SLAB_H
@@ -33,6 +35,7 @@ struct slab_row {  // the slots of one class
     uint64_t bytes;  // of one
     uint32_t count;
     bool *taken;
+    struct event **used;  // by slot: the event behind its last use, NULL where that is long past
 };
 
 struct slab_stage {
@@ -64,7 +67,10 @@ void slab_close(struct slab *slab);
 // The lowest free slot of a row, NO_SLOT if none is.
 uint32_t row_take(struct slab_row *row);
 bool row_has_free(const struct slab_row *row);
-void row_give(struct slab_row *row, uint32_t slot);
+void row_give(struct slab_row *row, uint32_t slot, struct event *used);
+
+// All that was given to any queue is done: no slot has to be waited for.
+void slab_forget_uses(struct slab *slab);
 
 // Where a slot is; NULL for NO_SLOT and where the class has no bytes.
 void *row_at(const struct slab_row *row, uint32_t slot);

@@ -1,8 +1,9 @@
 // What a stage does, as the interpreter sees it: a few functions and their sizes.
 //
 // The interpreter owns all memory and hands each call the places it may use; a
-// stage computes and returns at once (work goes to the queue). Nothing here
-// allocates, blocks or talks to another rank.
+// stage computes and returns at once: work goes to the queue, and so must all that
+// reads or writes this memory, since a device may run ahead (queue_call() for what is
+// done in plain C). Nothing here allocates, blocks or talks to another rank.
 #ifndef RUNTIME_STAGE_H
 #define RUNTIME_STAGE_H
 
@@ -30,12 +31,19 @@ struct stage_pass {
     void *input_gradient;         // NULL on stage 0
     void *workspace;              // bytes.transient of it
     float *loss;                  // F of the stage that computes it: where the micro-batch's loss goes (host memory)
-    uint64_t *recompute_ns;       // B and I: add what was spent on running forwards again, as the host sees it; or NULL
+    uint64_t *recompute_ns;       // B and I: add what was spent on running forwards again, where that is known by the
+                                  // time the queue is done; or NULL
     bool was_recomputed;          // B and I: an R of its own has run forwards again already
     uint32_t split, splits;       // which part of the sequence, of how many
     uint32_t copy;                // of the stage: several copies may be called at a time
     const struct action *together;  // what is done at the same time, this action included; each is called by itself
     size_t together_count;
+};
+
+// When an action began: at `known_ns`, or where that is 0 when the event came.
+struct span_start {
+    const struct event *event;
+    uint64_t known_ns;
 };
 
 struct stage_functions {
@@ -47,8 +55,8 @@ struct stage_functions {
     bool (*initialize)(void *self, struct queue *queue, void *weights, struct error *error);
     // Runs forwards again ahead of B or I. NULL: they do so themselves, and an R is refused.
     bool (*recompute)(void *self, const struct stage_pass *pass, struct error *error);
-    // What a STEP or REDUCE that began at `start_ns` takes besides the work that is the runtime's own. NULL: nothing.
-    void (*linger)(void *self, enum action_kind kind, uint64_t start_ns);
+    // What a STEP or REDUCE takes besides the work that is the runtime's own. NULL: nothing.
+    void (*linger)(void *self, struct queue *queue, enum action_kind kind, struct span_start start);
 };
 
 // Elements [first, end) of a stage's weights that no optimizer decays (biases, norms).

@@ -113,9 +113,8 @@ static bool has_input(const struct synthetic *self, const struct stage_pass *pas
                        error);
 }
 
-static bool forward(void *itself, const struct stage_pass *pass, struct error *error)
+static bool do_forward(const struct synthetic *self, const struct stage_pass *pass, struct error *error)
 {
-    const struct synthetic *self = itself;
     const uint64_t start_ns = clock_now_ns();
     if (!has_input(self, pass, error))
         return false;
@@ -158,7 +157,7 @@ static bool add_gradient(const struct synthetic *self, const struct stage_pass *
 }
 
 // What B and I run again, where no R has done so.
-static uint64_t recompute(const struct synthetic *self, const struct stage_pass *pass)
+static uint64_t recompute_again(const struct synthetic *self, const struct stage_pass *pass)
 {
     if (pass->was_recomputed)
         return 0;
@@ -167,32 +166,29 @@ static uint64_t recompute(const struct synthetic *self, const struct stage_pass 
     return again_ns;
 }
 
-static bool backward(void *itself, const struct stage_pass *pass, struct error *error)
+static bool do_backward(const struct synthetic *self, const struct stage_pass *pass, struct error *error)
 {
-    const struct synthetic *self = itself;
     const uint64_t start_ns = clock_now_ns();
     if (!go_back(self, pass, error) || !add_gradient(self, pass, error))
         return false;
-    const uint64_t again_ns = recompute(self, pass);
+    const uint64_t again_ns = recompute_again(self, pass);
     sleep_until(start_ns + time_of(self, pass, ACTION_B, self->costs.backward_ns) + again_ns);
     return true;
 }
 
-static bool backward_input(void *itself, const struct stage_pass *pass, struct error *error)
+static bool do_backward_input(const struct synthetic *self, const struct stage_pass *pass, struct error *error)
 {
-    const struct synthetic *self = itself;
     const uint64_t start_ns = clock_now_ns();
     if (!go_back(self, pass, error))
         return false;
     stamp_bytes(pass->held, part_bytes(pass, self->bytes.held), own_stamp(self, pass, MADE_HELD));
-    const uint64_t again_ns = recompute(self, pass);
+    const uint64_t again_ns = recompute_again(self, pass);
     sleep_until(start_ns + time_of(self, pass, ACTION_I, self->costs.backward_input_ns) + again_ns);
     return true;
 }
 
-static bool backward_weight(void *itself, const struct stage_pass *pass, struct error *error)
+static bool do_backward_weight(const struct synthetic *self, const struct stage_pass *pass, struct error *error)
 {
-    const struct synthetic *self = itself;
     const uint64_t start_ns = clock_now_ns();
     if (!bears_stamp(pass->held, part_bytes(pass, self->bytes.held), own_stamp(self, pass, MADE_HELD), error)
         || !add_gradient(self, pass, error))
@@ -201,20 +197,88 @@ static bool backward_weight(void *itself, const struct stage_pass *pass, struct 
     return true;
 }
 
-static bool run_again(void *itself, const struct stage_pass *pass, struct error *error)
+static bool do_recompute(const struct synthetic *self, const struct stage_pass *pass, struct error *error)
 {
-    const struct synthetic *self = itself;
     const uint64_t start_ns = clock_now_ns();
     if (self->bytes.input_life != INPUT_UNTIL_F && !has_input(self, pass, error))
         return false;
-    sleep_until(start_ns + recompute(self, pass));
+    sleep_until(start_ns + recompute_again(self, pass));
     return true;
 }
 
-static void linger(void *itself, enum action_kind kind, uint64_t start_ns)
+// --- in the queue's turn -------------------------------------------------------------
+
+typedef bool synthetic_function(const struct synthetic *self, const struct stage_pass *pass, struct error *error);
+
+struct turn {
+    synthetic_function *function;
+    const struct synthetic *self;
+    struct stage_pass pass;
+};
+
+static void take_turn(struct queue *queue, const void *arguments)
+{
+    const struct turn *turn = arguments;
+    struct error error = { 0 };
+    if (!turn->function(turn->self, &turn->pass, &error))
+        queue_fail(queue, error.text);
+}
+
+static bool in_turn(synthetic_function *function, void *itself, const struct stage_pass *pass)
+{
+    const struct turn turn = { function, itself, *pass };
+    queue_call(pass->queue, take_turn, &turn, sizeof turn);
+    return true;
+}
+
+static bool forward(void *itself, const struct stage_pass *pass, struct error *error)
+{
+    (void)error;
+    return in_turn(do_forward, itself, pass);
+}
+
+static bool backward(void *itself, const struct stage_pass *pass, struct error *error)
+{
+    (void)error;
+    return in_turn(do_backward, itself, pass);
+}
+
+static bool backward_input(void *itself, const struct stage_pass *pass, struct error *error)
+{
+    (void)error;
+    return in_turn(do_backward_input, itself, pass);
+}
+
+static bool backward_weight(void *itself, const struct stage_pass *pass, struct error *error)
+{
+    (void)error;
+    return in_turn(do_backward_weight, itself, pass);
+}
+
+static bool recompute(void *itself, const struct stage_pass *pass, struct error *error)
+{
+    (void)error;
+    return in_turn(do_recompute, itself, pass);
+}
+
+struct lingering {
+    struct span_start start;
+    uint64_t ns;
+};
+
+static void sleep_on(struct queue *queue, const void *arguments)
+{
+    (void)queue;
+    const struct lingering *lingering = arguments;
+    const struct span_start *start = &lingering->start;
+    sleep_until((start->known_ns > 0 ? start->known_ns : event_time_ns(start->event)) + lingering->ns);
+}
+
+static void linger(void *itself, struct queue *queue, enum action_kind kind, struct span_start start)
 {
     const struct synthetic *self = itself;
-    sleep_until(start_ns + (kind == ACTION_STEP ? self->costs.step_ns : self->costs.reduce_ns));
+    const struct lingering lingering = { start, kind == ACTION_STEP ? self->costs.step_ns : self->costs.reduce_ns };
+    queue_call(queue, sleep_on, &lingering, sizeof lingering);
 }
 
 static bool initialize(void *itself, struct queue *queue, void *weights, struct error *error)
@@ -256,7 +320,7 @@ struct stage synthetic_stage(struct synthetic *synthetic)
         .backward_input = backward_input,
         .backward_weight = backward_weight,
         .initialize = initialize,
-        .recompute = run_again,
+        .recompute = recompute,
         .linger = linger,
     };
     return (struct stage){ .functions = &functions, .self = synthetic, .bytes = synthetic->bytes,

@@ -126,7 +126,10 @@ static void deliver_directly(struct threads *engine, struct lane *lane)
     struct post *receive = post_queue_pop(&lane->receives), *send = post_queue_pop(&lane->sends);
     const uint64_t arrives_ns = occupy_link(engine, lane, send->bytes);
     receive->state = send->state = POST_MOVING;
-    copy_unlocked(engine, receive->data, send->data, smaller(send->bytes, receive->bytes));
+    if (lane->queue)
+        threads_copy_later(lane, send, receive);
+    else
+        copy_unlocked(engine, receive->data, send->data, smaller(send->bytes, receive->bytes));
     receive->met = send->header;
     receive->met_bytes = send->bytes;
     post_finish(engine, receive, arrives_ns);
@@ -178,7 +181,25 @@ static void enter_lane(struct threads *engine, struct post *post)
 
 // --- adding gradients ------------------------------------------------------------
 
-// A copy comes to its gathering. When it was the last, each is to add its share.
+static void finish_gathering(struct threads *engine, struct gathering *gathering)
+{
+    for (uint32_t copy = 0; copy < gathering->count; copy++)
+        post_finish(engine, gathering->posts[copy], clock_now_ns());
+    gathering_clear(gathering);
+}
+
+// Each copy is to add its share.
+static void begin_shares(struct threads *engine, struct gathering *gathering)
+{
+    const uint64_t now = clock_now_ns();
+    for (uint32_t copy = 0; copy < gathering->count; copy++) {
+        gathering->posts[copy]->state = POST_MOVING;
+        gathering->posts[copy]->gathered_ns = now;
+        end_notify(&engine->ends[gathering->ranks[copy]]);
+    }
+}
+
+// A copy comes to its gathering; when it was the last, there is something to add.
 static void join(struct threads *engine, struct post *post)
 {
     struct gathering *gathering = &engine->gatherings[post->lane];
@@ -186,14 +207,14 @@ static void join(struct threads *engine, struct post *post)
     gathering_join(gathering, post);
     if (!gathering_is_full(gathering))
         return;
-    if (!gathering_agrees(gathering, &error))
+    if (!gathering_agrees(gathering, &error)) {
         fail(engine, &error);
-    const uint64_t now = clock_now_ns();
-    for (uint32_t copy = 0; copy < gathering->count; copy++) {
-        gathering->posts[copy]->state = POST_MOVING;
-        gathering->posts[copy]->gathered_ns = now;
-        end_notify(&engine->ends[gathering->ranks[copy]]);
+    } else if (gathering->queue) {
+        threads_add_later(gathering);
+        finish_gathering(engine, gathering);
+        return;
     }
+    begin_shares(engine, gathering);
 }
 
 static void add_share(struct threads *engine, struct post *post)
@@ -205,9 +226,7 @@ static void add_share(struct threads *engine, struct post *post)
     pthread_mutex_lock(&engine->lock);
     if (!gathering_end_share(gathering) || engine->failed)
         return;
-    for (uint32_t copy = 0; copy < gathering->count; copy++)
-        post_finish(engine, gathering->posts[copy], clock_now_ns());
-    gathering_clear(gathering);
+    finish_gathering(engine, gathering);
 }
 
 // A part in a reduction can be taken back until all have come; later the others
@@ -321,6 +340,8 @@ static bool threads_test(struct transport *transport, struct ticket *ticket, str
         ticket->active = false;
         ticket->done_ns = entry->done_ns;
         ticket->gathered_ns = entry->gathered_ns;
+        ticket->event = entry->event;
+        ticket->gathered = entry->gathered;
         if (entry->kind == POST_RECEIVE) {
             ticket->header = entry->met;
             good = is_expected(entry, error);
@@ -402,6 +423,9 @@ static bool threads_check(struct transport *transport, struct error *error)
 {
     struct threads *engine = ((struct end *)transport)->engine;
     pthread_mutex_lock(&engine->lock);
+    struct error reason = { 0 };
+    if (!threads_queues_are_well(engine, &reason))
+        fail(engine, &reason);
     const bool good = !engine->failed || report(engine, error);
     pthread_mutex_unlock(&engine->lock);
     return good;

@@ -17,6 +17,19 @@
 //
 // Copies of a stage add up their gradients where they lie (gathering.h).
 //
+// On a device that runs ahead of its host, what a thread does when two posts meet is to
+// give the copy to a queue, behind the events of both:
+//
+//     rank 0's queue   F0 .......|done  F1 ...
+//     the channel's              copy|come
+//     rank 1's queue                  F0 ...          and its slot had to be free by then, too
+//
+// Each channel has a queue of its own. With one for all that a rank receives, a receive
+// posted early, whose data is made late, would hold up a message that is ready; and a
+// schedule in which the late one waits for the ready one would stand still for ever.
+// Nothing is put aside there (every send is a rendezvous, as NCCL's is), and there are
+// no networks but the device itself.
+//
 // Waiting is on a condition variable with a deadline by the monotonic clock. Since
 // the engine sees every rank, it knows when all of them wait and nothing is under
 // way: nothing can ever move then, and it ends the run at once, by no time-out.
@@ -33,6 +46,7 @@ struct threads_settings {
     uint32_t capacity;              // TRANSPORT_UNLIMITED: room for all messages of one pass
     const struct network *network;  // NULL: what is sent is there
     const struct placement *placement;  // who holds the same stage; borrowed. NULL: nothing is added up
+    struct device *device;              // whose memory messages are in; borrowed. NULL: one that does all at once
     // Called once, when nothing can ever move, to say why in schedule terms; NULL:
     // a plain sentence. All ranks wait while it runs.
     void (*explain)(void *self, struct error *error);

@@ -4,10 +4,15 @@
 #include "common/number.h"
 #include "runtime/threads_engine.h"
 
+static bool runs_ahead(const struct threads_settings *settings)
+{
+    return settings->device && device_runs_ahead(settings->device);
+}
+
 static bool lane_open(struct lane *lane, const struct channel *channel, const struct threads_settings *settings,
                       uint32_t ranks)
 {
-    const uint64_t capacity = smaller(settings->capacity, channel->messages);
+    const uint64_t capacity = runs_ahead(settings) ? 0 : smaller(settings->capacity, channel->messages);
     lane->channel = *channel;
     lane->capacity = (uint32_t)capacity;
     lane->link = settings->network ? settings->network->link_of[(size_t)channel->from * ranks + channel->to] : 0;
@@ -78,6 +83,11 @@ static void locks_open(struct threads *engine)
 struct threads *threads_create(uint32_t ranks, const struct channel *channels, uint32_t channel_count,
                                const struct threads_settings *settings, struct error *error)
 {
+    if (settings->network && runs_ahead(settings)) {
+        error_set(error, "no network can be tried on a device that runs ahead of its host; leave the network out, or "
+                  "take device cpu");
+        return NULL;
+    }
     struct threads *engine = calloc(1, sizeof *engine);
     bool good = engine != NULL;
     if (good) {
@@ -97,8 +107,11 @@ struct threads *threads_create(uint32_t ranks, const struct channel *channels, u
         good = lane_open(&engine->lanes[c], &channels[c], settings, ranks);
     for (uint32_t rank = 0; good && rank < ranks; rank++)
         good = end_open(engine, rank);
-    if (!good) {
+    if (!good)
         error_no_memory(error, "the channels between ranks");
+    if (good && runs_ahead(settings))
+        good = threads_open_queues(engine, error);
+    if (!good) {
         threads_free(engine);
         return NULL;
     }
@@ -109,6 +122,7 @@ void threads_free(struct threads *threads)
 {
     if (!threads)
         return;
+    threads_close_queues(threads);
     for (uint32_t rank = 0; rank < threads->ranks; rank++) {
         pthread_cond_destroy(&threads->ends[rank].changed);
         post_pool_close(&threads->ends[rank].pool);

@@ -1,5 +1,6 @@
-// The insides of the engine of threads, for the two files that share them: threads.c
-// moves messages, threads_create.c makes and frees what they need.
+// The insides of the engine of threads, for the files that share them: threads.c moves
+// messages, threads_queued.c does so on a device that runs ahead, threads_create.c makes
+// and frees what they need.
 #ifndef RUNTIME_THREADS_ENGINE_H
 #define RUNTIME_THREADS_ENGINE_H
 
@@ -28,6 +29,11 @@ struct lane {
     unsigned char *room;
     uint32_t capacity, parcel_first, parcel_count;
     bool moving;  // some thread is at it, and will look again before it leaves
+    // On a device that runs ahead: what copies, and an event for each message of a pass. A pass is over before
+    // the next one records them anew.
+    struct queue *queue;
+    struct event **events;
+    uint64_t event_count, met;
 };
 
 struct end {
@@ -54,6 +60,16 @@ struct threads {
 };
 
 extern const struct transport_functions threads_functions;
+
+// On a device that runs ahead. Opening is after lanes and gatherings were made; what has
+// no queue is done at once.
+bool threads_open_queues(struct threads *engine, struct error *error);
+void threads_close_queues(struct threads *engine);
+// Two posts have met, or all copies have come: gives what is to be done to a queue.
+void threads_copy_later(struct lane *lane, struct post *send, struct post *receive);
+void threads_add_later(struct gathering *gathering);
+// False with the first failure of any of these queues.
+bool threads_queues_are_well(const struct threads *engine, struct error *error);
 
 static inline uint64_t smaller(uint64_t a, uint64_t b)
 {

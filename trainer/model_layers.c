@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/number.h"
 #include "common/random.h"
 #include "runtime/weight_plan.h"
 
@@ -10,9 +11,15 @@ struct layer_binding {
     const struct layer *layer;
     struct batch_settings settings;
     size_t rows, sequence;
-    int32_t *tokens, *targets;  // of the micro-batch at hand, per copy, where the device can read; only where needed
+    int32_t *tokens, *targets;  // of the micro-batch at hand, per copy; only where needed
+    uint64_t batch_at;          // where in the forward's workspace the device finds them, behind the layer's own
     struct weir_range undecayed[LAYER_TENSORS];
 };
+
+static uint64_t batch_bytes(const struct layer_binding *binding)
+{
+    return binding->tokens ? round_to_256(binding->rows * binding->sequence * sizeof(int32_t)) : 0;
+}
 
 // Where a copy has its tokens or targets.
 static int32_t *of_copy(const struct layer_binding *binding, int32_t *all, uint32_t copy)
@@ -31,6 +38,8 @@ static void draw(const struct layer_binding *binding, const struct weir_pass *pa
     }
 }
 
+// The tokens of an embedding, or the targets of a head, go to the device in the order of
+// the queue: behind the forward before this one, which may still have to read its own.
 static void fetch(const struct layer_binding *binding, const struct weir_pass *pass)
 {
     const struct batch_settings *settings = &binding->settings;
@@ -43,6 +52,9 @@ static void fetch(const struct layer_binding *binding, const struct weir_pass *p
                               binding->sequence, tokens, targets);
     else
         text_data_held_batch(settings->text, pass->micro_batch, binding->rows, binding->sequence, tokens, targets);
+    queue_upload(pass->queue, (char *)pass->workspace + binding->batch_at,
+                 binding->layer->kind == &layer_head ? targets : tokens,
+                 binding->rows * binding->sequence * sizeof(int32_t));
 }
 
 static struct layer_pass pass_of(const struct layer_binding *binding, const struct weir_pass *pass)
@@ -63,8 +75,6 @@ static struct layer_pass pass_of(const struct layer_binding *binding, const stru
         .step = pass->step,
         .micro_batch = pass->micro_batch,
         .training = binding->settings.batches != BATCHES_HELD,
-        .tokens = of_copy(binding, binding->tokens, pass->copy),
-        .targets = of_copy(binding, binding->targets, pass->copy),
         .loss_scale = (float)(1 / samples),
     };
 }
@@ -73,9 +83,11 @@ static bool forward(void *self, const struct weir_pass *pass, struct weir_error 
 {
     (void)error;
     const struct layer_binding *binding = self;
-    if (binding->tokens)
-        fetch(binding, pass);
     struct layer_pass own = pass_of(binding, pass);
+    if (binding->tokens) {
+        fetch(binding, pass);
+        own.tokens = own.targets = (const int32_t *)((char *)pass->workspace + binding->batch_at);
+    }
     if (binding->layer->kind == &layer_head)
         own.loss = pass->loss;
     layer_forward(binding->layer, &own);
@@ -147,7 +159,7 @@ static struct weir_layer layer_of(struct layer_binding *binding)
         .saved_bytes = sizes.saved_bytes,
         .input_kept = kept[sizes.input],
         .held_for_weight_bytes = sizes.held_for_weight_bytes,
-        .workspace_bytes = sizes.workspace_bytes,
+        .workspace_bytes = binding->batch_at + batch_bytes(binding),
         .backward_workspace_bytes = sizes.backward_workspace_bytes,
         .flops = sizes.flops,
         .undecayed = binding->undecayed,
@@ -167,6 +179,7 @@ static bool bind(struct layer_binding *binding, const struct model *model, size_
     const struct layer *layer = &model->layers[index];
     *binding = (struct layer_binding){ .layer = layer, .settings = *settings, .rows = model->sizes.micro_batch,
                                        .sequence = model->sizes.sequence };
+    binding->batch_at = layer_sizes(layer).workspace_bytes;
     if (layer->kind != &layer_embedding && layer->kind != &layer_head)
         return true;
     const size_t copies = settings->copies > 0 ? settings->copies : 1;

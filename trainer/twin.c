@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/number.h"
+#include "device/kernels.h"
 #include "runtime/weight_plan.h"
 
 struct twin_layer {
@@ -234,25 +235,24 @@ static bool add_gradients(struct twin *twin, uint64_t step, uint32_t micro_batch
     return true;
 }
 
-// What a copy has brought, to the sum of those before it.
-static bool add_copy(struct twin *twin, const bool *stages, uint32_t copy, uint32_t copies, float divisor,
-                     struct error *error)
+// What a copy has brought, to the sum of those before it; behind the last, the
+// gradients are what the update reads: the whole sum, times a factor.
+static void add_copy(struct twin *twin, const bool *stages, uint32_t copy, uint32_t copies, float factor)
 {
-    if (copies == 1)
-        return true;
-    if (!queue_wait(twin->queue, error))
-        return false;
     for (size_t l = 0; l < twin->layer_count; l++) {
         float *sum = (float *)twin->own[l].sum, *gradients = (float *)twin->own[l].gradients;
-        const uint64_t count = stages[twin->own[l].stage] ? twin->layers[l].parameter_bytes / sizeof *sum : 0;
-        for (uint64_t i = 0; i < count; i++) {
-            sum[i] = copy == 0 ? gradients[i] : sum[i] + gradients[i];
-            gradients[i] = 0;
-            if (copy + 1 == copies)
-                gradients[i] = sum[i] / divisor;
-        }
+        const uint64_t bytes = twin->layers[l].parameter_bytes, count = bytes / sizeof *sum;
+        if (!stages[twin->own[l].stage] || count == 0)
+            continue;
+        if (copies > 1 && copy == 0)
+            queue_copy(twin->queue, sum, gradients, bytes);
+        else if (copies > 1)
+            kernel_add_floats(twin->queue, sum, sum, gradients, count);
+        if (copy + 1 == copies)
+            kernel_scale(twin->queue, gradients, copies > 1 ? sum : gradients, factor, count);
+        else
+            queue_zero(twin->queue, gradients, bytes);
     }
-    return true;
 }
 
 // The next version of a layer's weights, and the gradients to zero.
@@ -280,33 +280,16 @@ static void optimize(struct twin *twin, size_t l)
     queue_zero(twin->queue, own->gradients, parameter_bytes(twin, l));
 }
 
-// Of the sum over copies: without a flush an update is the mean of the micro-batches
+// Without a flush an update is the mean of the micro-batches
 // there are, whose losses are shares of a whole update of one copy.
-static float divisor_of(const struct twin *twin, const struct update_part *parts, uint32_t copies)
+static float factor_of(const struct twin *twin, const struct update_part *parts, uint32_t copies)
 {
     size_t brought = 0;
     for (uint32_t copy = 0; copy < copies; copy++)
         brought += parts[copy].count;
     if (twin->settings.schedule->weights == WEIGHTS_FLUSH || brought == 0)
         return 1.0f;
-    return (float)brought / (float)schedule_samples(twin->settings.schedule);
-}
-
-// A single copy's gradients, made good in the same way.
-static bool scale(struct twin *twin, const bool *stages, size_t brought, struct error *error)
-{
-    const uint32_t samples = schedule_samples(twin->settings.schedule);
-    if (twin->settings.schedule->weights == WEIGHTS_FLUSH || brought == samples || brought == 0)
-        return true;
-    if (!queue_wait(twin->queue, error))
-        return false;
-    const float factor = (float)samples / (float)brought;
-    for (size_t l = 0; l < twin->layer_count; l++) {
-        float *gradients = (float *)twin->own[l].gradients;
-        for (uint64_t i = 0; stages[twin->own[l].stage] && i < twin->layers[l].parameter_bytes / sizeof *gradients; i++)
-            gradients[i] *= factor;
-    }
-    return true;
+    return (float)schedule_samples(twin->settings.schedule) / (float)brought;
 }
 
 static bool make_update(struct twin *twin, const struct update_step *made, uint64_t step, float *losses,
@@ -314,17 +297,14 @@ static bool make_update(struct twin *twin, const struct update_step *made, uint6
 {
     const struct stage_updates *stage = &twin->updates.stages[made->first_stage];
     const struct update_part *parts = &stage->parts[(size_t)made->update * stage->copies];
-    const float divisor = divisor_of(twin, parts, stage->copies);
+    const float factor = factor_of(twin, parts, stage->copies);
     for (uint32_t copy = 0; copy < stage->copies; copy++) {
         const struct update_part *part = &parts[copy];
         for (size_t i = 0; i < part->count; i++)
             if (!add_gradients(twin, step, part->micro_batches[i], made->stages, losses, error))
                 return false;
-        if (!add_copy(twin, made->stages, copy, stage->copies, divisor, error))
-            return false;
+        add_copy(twin, made->stages, copy, stage->copies, factor);
     }
-    if (stage->copies == 1 && !scale(twin, made->stages, parts[0].count, error))
-        return false;
     for (size_t l = 0; l < twin->layer_count; l++)
         if (made->stages[twin->own[l].stage])
             optimize(twin, l);

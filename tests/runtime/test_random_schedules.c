@@ -171,11 +171,15 @@ static bool names_the_cycle(const char *sentence, const struct check_result *res
     return true;
 }
 
+struct devices {
+    struct device *plain, *ahead;
+};
+
 struct tally {
     size_t accepted, refused, pairs, copies, splits;
 };
 
-static void try_schedule(struct device *device, uint64_t trial, struct tally *tally)
+static void try_schedule(const struct devices *devices, uint64_t trial, struct tally *tally)
 {
     uint64_t seed = trial;
     struct error error = { 0 };
@@ -188,7 +192,7 @@ static void try_schedule(struct device *device, uint64_t trial, struct tally *ta
     const uint32_t capacity = (uint32_t)random_below(&seed, 3) % 2;  // mostly rendezvous
     struct check_result result;
     assert_good(schedule_check(lowered, capacity, &result, &error), error);
-    const bool good = run(device, lowered, trial, WAIT_IN_ORDER, capacity, &error);
+    const bool good = run(devices->plain, lowered, trial, WAIT_IN_ORDER, capacity, &error);
     if (good != result.ok)
         fail_msg("trial %d: check says %s %s, the run says %s %s", (int)trial, result.ok ? "yes" : "no",
                  result.fault_count ? result.faults[0].reason : "", good ? "yes" : "no", error.text);
@@ -197,8 +201,14 @@ static void try_schedule(struct device *device, uint64_t trial, struct tally *ta
                  result.cycle.data ? result.cycle.data : "");
     // What runs there runs where receives are posted and sends are left behind.
     error = (struct error){ 0 };
-    if (result.ok && !run(device, lowered, trial, WAIT_AT_USE, 0, &error))
+    if (result.ok && !run(devices->plain, lowered, trial, WAIT_AT_USE, 0, &error))
         fail_msg("trial %d: waiting at use: %s", (int)trial, error.text);
+    // And where queues run ahead, on which nothing is put aside.
+    if (result.ok && trial % 4 == 0 && !run(devices->ahead, lowered, trial, WAIT_AT_USE, 0, &error))
+        fail_msg("trial %d: running ahead: %s", (int)trial, error.text);
+    if (result.ok && trial % 4 == 1 && capacity == 0
+        && !run(devices->ahead, lowered, trial, WAIT_IN_ORDER, 0, &error))
+        fail_msg("trial %d: running ahead in order: %s", (int)trial, error.text);
     tally->pairs += pairs;
     tally->copies += lowered->route_count > 1;
     tally->splits += lowered->splits > 1;
@@ -212,17 +222,18 @@ static void what_check_accepts_never_hangs_and_what_it_refuses_is_stuck(void **s
 {
     (void)state;
     struct error error = { 0 };
-    struct device *device = device_open("cpu", &error);
-    assert_good(device, error);
+    const struct devices devices = { device_open("cpu", &error), device_open("cpu:queued", &error) };
+    assert_good(devices.plain && devices.ahead, error);
     struct tally tally = { 0 };
     const uint64_t trials = test_trials(1000, 10000);
     for (uint64_t trial = 0; trial < trials; trial++)
-        try_schedule(device, trial, &tally);
+        try_schedule(&devices, trial, &tally);
     print_message("# %zu accepted, %zu refused; %zu of two routes, %zu split, %zu pairs\n", tally.accepted,
                   tally.refused, tally.copies, tally.splits, tally.pairs);
     assert_true(tally.accepted >= trials / 10 && tally.refused >= trials / 10);
     assert_true(tally.copies >= trials / 10 && tally.splits >= trials / 10 && tally.pairs >= trials / 10);
-    device_close(device);
+    device_close(devices.plain);
+    device_close(devices.ahead);
 }
 
 int main(void)

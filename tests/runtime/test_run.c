@@ -6,11 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "partitioner/placement.h"
-#include "runtime/synthetic.h"
-#include "schedules/generators/generate.h"
-#include "schedules/lower.h"
-#include "tests/test.h"
+#include "tests/runtime/synthetic_pipeline.h"
 
 // --- counting malloc ------------------------------------------------------------------
 
@@ -49,191 +45,15 @@ void *realloc(void *memory, size_t bytes)
 }
 #endif
 
-// --- pipelines of synthetic stages ---------------------------------------------------------
-
-enum { MOST_STAGES = 64 };
-
-struct pipeline {
-    struct device *device;
-    struct schedule *lowered;
-    struct cost_row costs[MOST_STAGES];
-    struct synthetic synthetic[MOST_STAGES];
-    struct stage stages[MOST_STAGES];
-};
-
-static struct cost_row row_of(uint32_t stage)
-{
-    return (struct cost_row){ .output_bytes = 1024 + 256 * stage, .kept_forward_bytes = 2048, .kept_weight_bytes = 512,
-                              .transient_bytes = 768, .version_bytes = 1280 };
-}
-
-static struct pipeline pipeline_of(struct schedule *lowered)
-{
-    struct error error = { 0 };
-    struct pipeline pipeline = { .device = device_open("cpu", &error), .lowered = lowered };
-    assert_good(pipeline.device, error);
-    assert_true(lowered->stages <= MOST_STAGES);
-    for (uint32_t s = 0; s < lowered->stages; s++)
-        pipeline.costs[s] = row_of(s);
-    for (uint32_t s = 0; s < lowered->stages; s++)
-        pipeline.synthetic[s] = synthetic_from_costs(pipeline.costs, lowered->stages, s);
-    return pipeline;
-}
-
-static void set_stages(struct pipeline *pipeline)
-{
-    for (uint32_t s = 0; s < pipeline->lowered->stages; s++) {
-        pipeline->synthetic[s].rows = pipeline->costs;  // where they are now
-        pipeline->stages[s] = synthetic_stage(&pipeline->synthetic[s]);
-    }
-}
-
-static struct pipeline pipeline_named(const char *name, uint32_t ranks, uint32_t micro_batches)
-{
-    struct error error = { 0 };
-    struct schedule *order = schedule_generate(name, ranks, 0, micro_batches, &error);
-    assert_good(order, error);
-    struct schedule *lowered = schedule_lower(order, &error);
-    assert_good(lowered, error);
-    schedule_free(order);
-    return pipeline_of(lowered);
-}
-
-static struct pipeline pipeline_read(const char *document)
-{
-    struct error error = { 0 };
-    struct schedule *order = schedule_read(document, strlen(document), "test", &error);
-    assert_good(order, error);
-    struct schedule *lowered = order->lowered ? schedule_copy(order, &error) : schedule_lower(order, &error);
-    assert_good(lowered, error);
-    schedule_free(order);
-    return pipeline_of(lowered);
-}
-
-static void pipeline_clear(struct pipeline *pipeline)
-{
-    schedule_free(pipeline->lowered);
-    device_close(pipeline->device);
-}
-
-static struct session_settings plain_settings(void)
-{
-    return (struct session_settings){ .optimizer = { .kind = OPTIMIZER_SGD, .rate = 1.0f } };
-}
-
-static struct session *open_session(struct pipeline *pipeline, const struct session_settings *settings)
-{
-    struct error error = { 0 };
-    set_stages(pipeline);
-    struct session *session = session_create(pipeline->lowered, pipeline->stages, pipeline->device, settings, &error);
-    assert_good(session, error);
-    return session;
-}
-
-// --- what runs ---------------------------------------------------------------------------------
-
-// Every rank did its list in order, and every message came to its rank.
-static void assert_timeline_is_schedule(const struct session *session, const struct schedule *lowered)
-{
-    struct error error = { 0 };
-    struct timeline timeline = { 0 };
-    assert_good(session_timeline(session, &timeline, &error), error);
-    size_t span = 0, sends = 0;
-    for (uint32_t rank = 0; rank < lowered->ranks; rank++) {
-        uint64_t last_ns = 0;
-        for (size_t i = 0; i < lowered->lists[rank].count; i++) {
-            const struct action action = lowered->lists[rank].at[i];
-            sends += action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B;
-            if (action.kind >= ACTION_SEND_F && action.kind <= ACTION_RECV_B)
-                continue;
-            assert_true(span < timeline.span_count);
-            assert_int_equal(timeline.spans[span].rank, rank);
-            assert_memory_equal(&timeline.spans[span].action, &action, sizeof action);
-            const bool joined = i > 0 && lowered->lists[rank].at[i - 1].joined;
-            assert_true(joined ? timeline.spans[span].start_ns == timeline.spans[span - 1].start_ns
-                               : timeline.spans[span].start_ns >= last_ns);
-            last_ns = timeline.spans[span++].end_ns;
-        }
-    }
-    assert_int_equal(timeline.span_count, span);
-    assert_int_equal(timeline.message_count, sends);
-    timeline_clear(&timeline);
-}
-
-// How many actions of a kind a stage has on one of its ranks.
-static uint32_t count_actions(const struct schedule *schedule, uint32_t stage, enum action_kind kind)
-{
-    const struct action_list *list = &schedule->lists[schedule->routes[stage]];
-    uint32_t count = 0;
-    for (size_t i = 0; i < list->count; i++)
-        count += list->at[i].stage == stage && list->at[i].kind == kind;
-    return count;
-}
-
-// Each backward adds 1 to the gradient, and the rate is 1. A flush adds up all of an
-// iteration; otherwise each update is a mean, of losses that are shares of `samples`.
-// Copies are alike.
-static void assert_updates(struct session *session, const struct pipeline *pipeline, uint32_t steps)
-{
-    const struct schedule *schedule = pipeline->lowered;
-    const bool goes_back = count_actions(schedule, 0, ACTION_B) + count_actions(schedule, 0, ACTION_I) > 0;
-    for (uint32_t s = 0; s < schedule->stages; s++) {
-        const uint32_t updates = schedule->weights == WEIGHTS_FLUSH ? goes_back
-                                                                    : count_actions(schedule, s, ACTION_STEP);
-        const float sum = (float)(steps * updates * schedule_samples(schedule) * schedule->splits);
-        for (uint32_t copy = 0; copy < session_copies(session, s); copy++) {
-            struct error error = { 0 };
-            float weights[1280 / sizeof(float)];
-            assert_good(session_read_weights(session, s, copy, weights, &error), error);
-            assert_true(weights[0] == -sum);
-        }
-    }
-}
-
-static void run_in_all_ways(struct pipeline *pipeline, const char *what)
-{
-    static const struct {
-        enum waiting waiting;
-        uint32_t capacity;
-    } ways[] = { { WAIT_AT_USE, 0 },   { WAIT_AT_USE, 1 },   { WAIT_AT_USE, TRANSPORT_UNLIMITED },
-                 { WAIT_IN_ORDER, 0 }, { WAIT_IN_ORDER, 2 } };
-    for (size_t way = 0; way < sizeof ways / sizeof ways[0]; way++) {
-        struct session_settings settings = plain_settings();
-        settings.waiting = ways[way].waiting;
-        settings.capacity = ways[way].capacity;
-        struct session *session = open_session(pipeline, &settings);
-        for (uint32_t step = 1; step <= 3; step++) {
-            struct error error = { 0 };
-            if (!session_step(session, &error))
-                fail_msg("%s, way %zu, step %u: %s", what, way, step, error.text);
-            assert_updates(session, pipeline, step);
-        }
-        assert_timeline_is_schedule(session, pipeline->lowered);
-        assert_true(session_last(session)->loss == (pipeline->lowered->micro_batches - 1) / 2.0);
-        session_free(session);
-    }
-}
+// --- what runs ------------------------------------------------------------------------------------
 
 static void generated_schedules_run_in_all_ways(void **state)
 {
     (void)state;
-    for (const struct generator *generator = generators; generator->name; generator++) {
-        for (uint32_t ranks = 1; ranks <= 5; ranks++) {
-            for (uint32_t micro_batches = ranks; micro_batches <= 7; micro_batches += 3) {
-                struct error error = { 0 };
-                struct schedule *order = schedule_generate(generator->name, ranks, 0, micro_batches, &error);
-                const bool runs = order && order->stages <= 12;
-                schedule_free(order);
-                if (!runs)
-                    continue;
-                char what[100];
-                snprintf(what, sizeof what, "%s of %u ranks, %u micro-batches", generator->name, ranks, micro_batches);
-                struct pipeline pipeline = pipeline_named(generator->name, ranks, micro_batches);
-                run_in_all_ways(&pipeline, what);
-                pipeline_clear(&pipeline);
-            }
-        }
-    }
+    for (const struct generator *generator = generators; generator->name; generator++)
+        for (uint32_t ranks = 1; ranks <= 5; ranks++)
+            for (uint32_t micro_batches = ranks; micro_batches <= 7; micro_batches += 3)
+                run_generated("cpu", generator->name, ranks, micro_batches);
 }
 
 // In the strictest of worlds.
@@ -241,7 +61,7 @@ static void every_schedule_runs_on_sixteen_ranks(void **state)
 {
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++) {
-        struct pipeline pipeline = pipeline_named(generator->name, 16, 32);
+        struct pipeline pipeline = pipeline_named("cpu", generator->name, 16, 32);
         struct session_settings settings = plain_settings();
         settings.waiting = WAIT_IN_ORDER;
         struct session *session = open_session(&pipeline, &settings);
@@ -256,17 +76,11 @@ static void every_schedule_runs_on_sixteen_ranks(void **state)
     }
 }
 
-// Zero-bubble like: B split into I and W, which come later; inputs live until W.
-static const char split_schedule[] =
-    "{ \"format\": \"weir.schedule\", \"version\": 1, \"name\": \"split\", \"weights\": \"flush\", \"ranks\": 2,"
-    "  \"stages\": 2, \"micro_batches\": 3, \"routes\": [[0, 1]], \"route_of\": [0, 0, 0], \"actions\": ["
-    "  \"0F0 0F1 0I0 0F2 0I1 0W0 0I2 0W1 0W2 0STEP\", \"1F0 1I0 1F1 1I1 1W0 1F2 1I2 1W1 1W2 1STEP\"] }";
-
 static void a_split_backward_runs_with_every_life_of_the_input(void **state)
 {
     (void)state;
     for (enum input_life life = INPUT_UNTIL_F; life <= INPUT_UNTIL_W; life++) {
-        struct pipeline pipeline = pipeline_read(split_schedule);
+        struct pipeline pipeline = pipeline_read("cpu", split_schedule);
         for (uint32_t s = 0; s < 2; s++) {
             pipeline.synthetic[s].bytes.input_life = life;
             pipeline.synthetic[s].bytes.kept_through = 512;
@@ -276,31 +90,18 @@ static void a_split_backward_runs_with_every_life_of_the_input(void **state)
     }
 }
 
-// Stages 0 and 3 on rank 0, 1 and 2 on rank 1: a message at each turn but one.
-static const char v_schedule[] =
-    "{ \"format\": \"weir.schedule\", \"version\": 1, \"name\": \"v\", \"weights\": \"flush\", \"ranks\": 2,"
-    "  \"stages\": 4, \"micro_batches\": 2, \"routes\": [[0, 1, 1, 0]], \"route_of\": [0, 0], \"actions\": ["
-    "  \"0F0 0F1 3F0 3B0 3F1 3B1 0B0 0B1 0STEP 3STEP\","
-    "  \"1F0 2F0 1F1 2F1 2B0 1B0 2B1 1B1 1STEP 2STEP\"] }";
-
 static void neighbours_on_one_rank_read_from_each_other(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_read(v_schedule);
+    struct pipeline pipeline = pipeline_read("cpu", v_schedule);
     run_in_all_ways(&pipeline, "v");
     pipeline_clear(&pipeline);
 }
 
-// Forwards run again by an action of their own, ahead of their backward.
-static const char recompute_schedule[] =
-    "{ \"format\": \"weir.schedule\", \"version\": 1, \"name\": \"again\", \"weights\": \"flush\", \"ranks\": 2,"
-    "  \"stages\": 2, \"micro_batches\": 2, \"routes\": [[0, 1]], \"route_of\": [0, 0], \"actions\": ["
-    "  \"0F0 0F1 0R0 0B0 0B1 0STEP\", \"1F0 1B0 1F1 1B1 1STEP\"] }";
-
 static void what_is_run_again_ahead_is_not_run_again_within(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_read(recompute_schedule);
+    struct pipeline pipeline = pipeline_read("cpu", recompute_schedule);
     pipeline.synthetic[0].costs.recompute_ns = 1000;
     run_in_all_ways(&pipeline, "again");
     const struct session_settings settings = plain_settings();
@@ -312,17 +113,10 @@ static void what_is_run_again_ahead_is_not_run_again_within(void **state)
     pipeline_clear(&pipeline);
 }
 
-// Two routes in opposite directions: every stage has two copies.
-static const char chimera_schedule[] =
-    "{ \"format\": \"weir.schedule\", \"version\": 1, \"name\": \"both ways\", \"weights\": \"flush\", \"ranks\": 2,"
-    "  \"stages\": 2, \"micro_batches\": 4, \"routes\": [[0, 1], [1, 0]], \"route_of\": [0, 0, 1, 1], \"actions\": ["
-    "  \"0F0 0F1 1F2 1B2 1F3 1B3 0B0 0B1 0REDUCE 1REDUCE 0STEP 1STEP\","
-    "  \"0F2 0F3 1F0 1B0 1F1 1B1 0B2 0B3 0REDUCE 1REDUCE 1STEP 0STEP\"] }";
-
 static void copies_of_a_stage_add_up_and_stay_equal(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_read(chimera_schedule);
+    struct pipeline pipeline = pipeline_read("cpu", chimera_schedule);
     run_in_all_ways(&pipeline, "both ways");
     pipeline_clear(&pipeline);
 }
@@ -331,7 +125,7 @@ static void copies_of_a_stage_add_up_and_stay_equal(void **state)
 static void a_reduction_that_waits_is_named(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_read(chimera_schedule);
+    struct pipeline pipeline = pipeline_read("cpu", chimera_schedule);
     struct action_list *list = &pipeline.lowered->lists[1];
     size_t kept = 0;
     for (size_t i = 0; i < list->count; i++)
@@ -355,7 +149,7 @@ static const char inference_schedule[] =
 static void forwards_alone_keep_nothing_and_update_nothing(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_read(inference_schedule);
+    struct pipeline pipeline = pipeline_read("cpu", inference_schedule);
     for (enum input_life life = INPUT_UNTIL_F; life <= INPUT_UNTIL_W; life++) {
         for (uint32_t s = 0; s < 4; s++)
             pipeline.synthetic[s].bytes.input_life = life;
@@ -382,7 +176,7 @@ static void older_weights_are_met_as_the_schedule_says(void **state)
     (void)state;
     const char *const documents[] = { double_buffered_schedule, vertical_schedule };
     for (size_t d = 0; d < 2; d++) {
-        struct pipeline pipeline = pipeline_read(documents[d]);
+        struct pipeline pipeline = pipeline_read("cpu", documents[d]);
         run_in_all_ways(&pipeline, pipeline.lowered->name);
         pipeline_clear(&pipeline);
     }
@@ -398,7 +192,7 @@ static const char group_schedule[] =
 static void what_is_done_together_is_begun_together_and_takes_one_time(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_read(group_schedule);
+    struct pipeline pipeline = pipeline_read("cpu", group_schedule);
     run_in_all_ways(&pipeline, "groups");
     for (uint32_t s = 0; s < 2; s++) {
         pipeline.synthetic[s].costs.forward_ns = pipeline.synthetic[s].costs.backward_ns = 10000000;
@@ -440,7 +234,7 @@ static const char sequence_schedule[] =
 static void parts_of_a_sequence_travel_with_their_share_of_the_bytes(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_read(sequence_schedule);
+    struct pipeline pipeline = pipeline_read("cpu", sequence_schedule);
     for (uint32_t s = 0; s < 2; s++)  // what no two parts are alike of
         pipeline.synthetic[s].bytes.kept = 256 * 7;
     run_in_all_ways(&pipeline, "sequence");
@@ -450,7 +244,7 @@ static void parts_of_a_sequence_travel_with_their_share_of_the_bytes(void **stat
 static void whole_sequences_are_not_split(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_read(sequence_schedule);
+    struct pipeline pipeline = pipeline_read("cpu", sequence_schedule);
     const struct session_settings settings = plain_settings();
     struct error error = { 0 };
     set_stages(&pipeline);
@@ -470,7 +264,7 @@ static const char validated_schedule[] =
 static void a_validation_finds_nothing_to_judge(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_read(validated_schedule);
+    struct pipeline pipeline = pipeline_read("cpu", validated_schedule);
     run_in_all_ways(&pipeline, "validated");
     pipeline_clear(&pipeline);
 }
@@ -522,7 +316,7 @@ static void what_is_allocated_is_what_the_plan_counts(void **state)
 {
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++) {
-        struct pipeline pipeline = pipeline_named(generator->name, 4, 8);
+        struct pipeline pipeline = pipeline_named("cpu", generator->name, 4, 8);
         assert_counted(&pipeline);
         pipeline_clear(&pipeline);
     }
@@ -535,7 +329,7 @@ static void steps_call_no_malloc(void **state)
         TEST_SKIP("the sanitizer has a malloc of its own");
     static const char *const names[] = { "1f1b", "pipedream", "chimera", "dualpipev", "seq1f1b" };
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
-        struct pipeline pipeline = pipeline_named(names[n], 4, 8);
+        struct pipeline pipeline = pipeline_named("cpu", names[n], 4, 8);
         const struct session_settings settings = plain_settings();
         struct session *session = open_session(&pipeline, &settings);
         struct error error = { 0 };
@@ -553,7 +347,7 @@ static void steps_call_no_malloc(void **state)
 static void what_is_run_again_is_shown_apart(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_named("1f1b", 2, 3);
+    struct pipeline pipeline = pipeline_named("cpu", "1f1b", 2, 3);
     pipeline.synthetic[0].costs.recompute_ns = 1000000;
     const struct session_settings settings = plain_settings();
     struct session *session = open_session(&pipeline, &settings);
@@ -579,7 +373,7 @@ static const char crossed_schedule[] =
 static void a_standstill_is_known_at_once_and_named(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_read(crossed_schedule);
+    struct pipeline pipeline = pipeline_read("cpu", crossed_schedule);
     struct session_settings settings = plain_settings();
     settings.waiting = WAIT_IN_ORDER;
     struct session *session = open_session(&pipeline, &settings);
@@ -640,7 +434,7 @@ static struct session *session_with(struct pipeline *pipeline, uint32_t stage, c
 static void a_missed_deadline_says_who_waits_for_what(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_named("1f1b", 2, 2);
+    struct pipeline pipeline = pipeline_named("cpu", "1f1b", 2, 2);
     struct stage_functions functions = *synthetic_stage(&pipeline.synthetic[0]).functions;
     functions.forward = sleeps_long;
     struct session *session = session_with(&pipeline, 1, &functions, 200000000);
@@ -661,7 +455,7 @@ static bool sleeps_at_3(void *self, const struct stage_pass *pass, struct error 
 static void a_reduction_has_a_deadline(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_read(chimera_schedule);
+    struct pipeline pipeline = pipeline_read("cpu", chimera_schedule);
     struct stage_functions functions = *synthetic_stage(&pipeline.synthetic[0]).functions;
     functions.backward = sleeps_at_3;
     struct session *session = session_with(&pipeline, 0, &functions, 200000000);
@@ -682,7 +476,7 @@ static bool fails_at_3(void *self, const struct stage_pass *pass, struct error *
 static void who_waits_in_a_reduction_hears_of_a_failure(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_read(chimera_schedule);
+    struct pipeline pipeline = pipeline_read("cpu", chimera_schedule);
     struct stage_functions functions = *synthetic_stage(&pipeline.synthetic[0]).functions;
     functions.backward = fails_at_3;
     struct session *session = session_with(&pipeline, 0, &functions, 0);
@@ -697,7 +491,7 @@ static void one_failing_rank_ends_all_with_its_error(void **state)
 {
     (void)state;
     for (uint32_t stage = 0; stage < 4; stage++) {
-        struct pipeline pipeline = pipeline_named("1f1b", 4, 6);
+        struct pipeline pipeline = pipeline_named("cpu", "1f1b", 4, 6);
         struct stage_functions functions = *synthetic_stage(&pipeline.synthetic[0]).functions;
         functions.forward = fails_at_2;
         functions.backward = does_nothing;
@@ -725,7 +519,7 @@ static void one_failing_rank_ends_all_with_its_error(void **state)
 static void a_wrong_byte_is_found_by_the_stage_that_reads_it(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_named("gpipe", 2, 2);
+    struct pipeline pipeline = pipeline_named("cpu", "gpipe", 2, 2);
     struct stage_functions functions = *synthetic_stage(&pipeline.synthetic[0]).functions;
     functions.forward = does_nothing;
     struct session *session = session_with(&pipeline, 0, &functions, 0);
@@ -740,7 +534,7 @@ static void a_wrong_byte_is_found_by_the_stage_that_reads_it(void **state)
 static void stages_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_named("gpipe", 2, 2);
+    struct pipeline pipeline = pipeline_named("cpu", "gpipe", 2, 2);
     const struct session_settings settings = plain_settings();
     struct error error = { 0 };
     pipeline.synthetic[1].bytes.input = 256;
@@ -753,7 +547,7 @@ static void stages_that_do_not_fit_are_refused(void **state)
 static void an_r_is_refused_by_layers_that_run_again_within_b(void **state)
 {
     (void)state;
-    struct pipeline pipeline = pipeline_read(recompute_schedule);
+    struct pipeline pipeline = pipeline_read("cpu", recompute_schedule);
     const struct session_settings settings = plain_settings();
     struct error error = { 0 };
     set_stages(&pipeline);

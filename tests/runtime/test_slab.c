@@ -107,8 +107,8 @@ static void the_lowest_free_slot_is_taken(void **state)
     for (uint32_t slot = 0; slot < 3; slot++)
         assert_int_equal(row_take(row), slot);
     assert_int_equal(row_take(row), NO_SLOT);
-    row_give(row, 2);
-    row_give(row, 1);
+    row_give(row, 2, NULL);
+    row_give(row, 1, NULL);
     assert_int_equal(row_take(row), 1);
     assert_null(row_at(row, NO_SLOT));
     slab_close(&slab);

@@ -1,0 +1,131 @@
+// Waiting for the rank's own queue, which may be behind the host, and what it says when
+// something in it has failed.
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/number.h"
+#include "runtime/interpreting.h"
+
+static struct rank_record *record_of(const struct interpreter *in)
+{
+    return &in->needs.recorder->ranks[in->needs.rank];
+}
+
+struct span_events begin_span(struct interpreter *in, const struct action *actions, size_t count,
+                              struct span **spans)
+{
+    return recorder_add(in->needs.recorder, in->needs.rank, actions, count, spans);
+}
+
+void end_span(struct interpreter *in, struct span_events events)
+{
+    event_record(events.end, in->needs.queue);
+    in->latest = events.end;
+    in->ended = record_of(in)->span_count;
+}
+
+void queue_behind(struct interpreter *in, struct event *event)
+{
+    if (event)
+        queue_wait_event(in->needs.queue, event);
+}
+
+// --- failures ------------------------------------------------------------------------
+
+// How many spans have come.
+static size_t count_come(const struct interpreter *in)
+{
+    size_t come = in->well;
+    while (come < in->ended && event_done(record_of(in)->events[come].end))
+        come++;
+    return come;
+}
+
+// It was an action behind those that are known to have been done well, up to the last
+// that was given.
+static bool failed_by(struct interpreter *in, struct action last, struct error *error)
+{
+    const struct rank_record *record = record_of(in);
+    char first[ACTION_SIZE], name[ACTION_SIZE];
+    queue_report(in->needs.queue, error);
+    if (!device_runs_ahead(queue_device(in->needs.queue)) || in->well + 1 >= record->span_count)
+        return at_action(in, last, error);
+    return error_at(error, "rank %u: one of the actions from %s to %s", in->needs.rank,
+                    action_format(record->spans[in->well].action, first), action_format(last, name));
+}
+
+bool is_well(struct interpreter *in, struct action action, struct error *error)
+{
+    const size_t come = count_come(in);
+    if (queue_has_failed(in->needs.queue))
+        return failed_by(in, action, error);
+    in->well = come;
+    return true;
+}
+
+// --- the end of a pass -----------------------------------------------------------------
+
+// The receive that an action's queue waits for, if its message has not come.
+static bool waits_for_message(const struct interpreter *in, struct action action, struct action *receive)
+{
+    const struct flight *flight = flights_flight(&in->flights, action);
+    const bool goes_back = action.kind == ACTION_B || action.kind == ACTION_I;
+    if (action.kind != ACTION_F && !goes_back)
+        return false;
+    const struct ticket *ticket = goes_back ? &flight->output_gradient : &flight->input;
+    *receive = action;
+    receive->kind = goes_back ? ACTION_RECV_B : ACTION_RECV_F;
+    return ticket->done && ticket->event && !event_done(ticket->event);
+}
+
+// Says on the board what the queue is at.
+static void tell_whereabouts(const struct interpreter *in, size_t come)
+{
+    struct action receive;
+    if (come >= in->ended)
+        return;
+    const struct action action = record_of(in)->spans[come].action;
+    if (waits_for_message(in, action, &receive))
+        whereabouts_wait(in->needs.whereabouts, in->needs.rank, receive);
+    else
+        whereabouts_act(in->needs.whereabouts, in->needs.rank, action);
+}
+
+static void sleep_a_little(void)
+{
+    const struct timespec time = { 0, 50000 };
+    nanosleep(&time, NULL);
+}
+
+// Every action has the deadline anew, as every message has.
+static bool look_until_done(struct interpreter *in, struct error *error)
+{
+    uint64_t deadline_ns = 0;
+    size_t come = 0;
+    while (!queue_is_done(in->needs.queue)) {
+        const size_t now_come = count_come(in);
+        if (deadline_ns == 0 || now_come > come)
+            deadline_ns = add_clamped(clock_now_ns(), in->needs.deadline_ns);
+        come = now_come;
+        tell_whereabouts(in, come);
+        if (!in->needs.transport->functions->check(in->needs.transport, error))
+            return false;
+        if (clock_now_ns() >= deadline_ns)
+            return deadline_missed(in, error);
+        sleep_a_little();
+    }
+    return true;
+}
+
+bool await_device(struct interpreter *in, struct error *error)
+{
+    const struct rank_record *record = record_of(in);
+    if (!look_until_done(in, error))
+        return false;
+    if (!queue_has_failed(in->needs.queue))
+        return in->needs.transport->functions->check(in->needs.transport, error);
+    if (record->span_count > 0)
+        return failed_by(in, record->spans[record->span_count - 1].action, error);
+    queue_report(in->needs.queue, error);
+    return error_at(error, "rank %u", in->needs.rank);
+}
