@@ -7,7 +7,8 @@
 #include "device/maker.h"
 
 struct cpu {  // a device's own
-    const struct kernel_functions *kernels;  // those that compute at once
+    const struct kernel_functions *kernels;        // those that compute at once,
+    const struct kernel_functions *float_kernels;  // and what they compute with: themselves, but of bfloat16
 };
 
 // Which a device that runs ahead has too.
@@ -20,6 +21,8 @@ extern const struct kernel_functions cpu_kernels_baseline;
 extern const struct kernel_functions cpu_kernels_avx2;    // and FMA
 extern const struct kernel_functions cpu_kernels_avx512;  // F, BW, DQ, VL
 #endif
+
+extern const struct kernel_functions cpu_bf16_kernels;
 
 // The product alone, without its ends. Shared by all: oneDNN finds the instruction
 // set itself.

@@ -36,25 +36,30 @@ static bool processor_has(const struct instruction_set *set)
 // What the words behind "cpu:" ask for.
 struct wishes {
     const struct instruction_set *set;  // NULL: the best
-    bool queued;
+    bool queued, bf16;
 };
+
+static bool is_word(const char *word, size_t length, const char *wanted)
+{
+    return length == strlen(wanted) && memcmp(word, wanted, length) == 0;
+}
 
 static bool take_word(struct wishes *wishes, const char *word, size_t length, struct error *error)
 {
-    if (length == strlen("queued") && memcmp(word, "queued", length) == 0) {
-        wishes->queued = true;
-        return true;
-    }
+    if (is_word(word, length, "queued"))
+        return wishes->queued = true;
+    if (is_word(word, length, "bf16"))
+        return wishes->bf16 = true;
     for (size_t i = 0; i < sizeof instruction_sets / sizeof instruction_sets[0]; i++) {
         const struct instruction_set *set = &instruction_sets[i];
-        if (length != strlen(set->name) || memcmp(word, set->name, length) != 0)
+        if (!is_word(word, length, set->name))
             continue;
         wishes->set = set;
         return processor_has(set)
             || error_set(error, "this processor has no %s (plain cpu takes the best it has)", set->name);
     }
-    return error_set(error, "there is no device cpu:%.*s (cpu:baseline, cpu:avx2, cpu:avx512 and cpu:queued are)",
-                     (int)length, word);
+    return error_set(error, "there is no device cpu:%.*s (cpu:baseline, cpu:avx2, cpu:avx512, cpu:bf16 and cpu:queued"
+                     " are)", (int)length, word);
 }
 
 // Words with commas between them.
@@ -99,11 +104,13 @@ static bool cpu_open(struct device *device, const char *detail, struct error *er
     struct cpu *cpu = malloc(sizeof *cpu);
     if (!cpu)
         return error_no_memory(error, "a device");
-    char name[sizeof device->description - 24];
+    char name[sizeof device->description - 32];
     processor_name(name, sizeof name);
-    snprintf(device->description, sizeof device->description, "%s, %s%s", name, wishes.set->name,
-             wishes.queued ? ", queued" : "");
-    cpu->kernels = wishes.set->kernels;
+    snprintf(device->description, sizeof device->description, "%s, %s%s%s", name, wishes.set->name,
+             wishes.bf16 ? ", bf16" : "", wishes.queued ? ", queued" : "");
+    cpu->float_kernels = wishes.set->kernels;
+    cpu->kernels = wishes.bf16 ? &cpu_bf16_kernels : cpu->float_kernels;
+    device->precision = wishes.bf16 ? PRECISION_BF16 : PRECISION_FP32;
     device->own = cpu;
     device->kernels = wishes.queued ? &cpu_queued_kernels : cpu->kernels;
     device->runs_ahead = wishes.queued;

@@ -28,8 +28,8 @@ struct event;
 
 // The maker by name: "cpu", which takes the best instruction set the processor has;
 // "cpu:avx2" and the like choose one; on "cpu:queued" queues are threads and run ahead
-// of their host ("cpu:queued,avx2": both). Freed by device_close(), after its queues,
-// events and memory.
+// of their host; "cpu:bf16" computes in bfloat16, slowly ("cpu:bf16,avx2": both). Freed
+// by device_close(), after its queues, events and memory.
 struct device *device_open(const char *name, struct error *error);
 void device_close(struct device *device);
 const char *device_name(const struct device *device);         // "cpu"

@@ -1,8 +1,8 @@
 // A bench for trying kernels: buffers with guards behind them, outputs poisoned
 // with NaN, every check run twice on every instruction set this machine has.
 //
-// A check sees floats; rig_values() is where a kernel finds them in the device's
-// precision.
+// A check sees floats. rig_values() gives them to a kernel in the device's precision,
+// and rig_settle() makes the floats what the kernels have left there.
 #ifndef TESTS_KERNEL_RIG_H
 #define TESTS_KERNEL_RIG_H
 
@@ -24,9 +24,30 @@ struct rig {
         float *data;
         size_t count;
         bool is_output;
+        uint16_t *narrow;  // the same numbers as bfloat16, where kernels have them
+        bool settled;      // the floats are what is narrow, or newer
     } buffer[RIG_BUFFERS];
     size_t buffer_count;
 };
+
+// How far numbers in the device's precision may be off: set by rig_try().
+static double rig_precision_error;
+
+// To the nearest that the device's precision has.
+static inline float rig_round(float x)
+{
+    if (rig_precision_error <= 0 || x != x || isinf(x))
+        return x;
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t below = bits & 0xffff0000u, above = below + 0x10000u;  // neighbours, away from 0
+    float near, far;
+    memcpy(&near, &below, sizeof near);
+    memcpy(&far, &above, sizeof far);
+    const double to_near = fabs((double)x - (double)near);
+    const double to_far = fabs((isinf(far) ? copysign(0x1p128, (double)far) : (double)far) - (double)x);
+    return to_near < to_far || (to_near <= to_far && (below & 0x10000u) == 0) ? near : far;
+}
 
 // `count` floats of device memory (the host may look: this is the cpu), and a guard.
 static inline float *rig_buffer(struct rig *rig, size_t count, bool is_output)
@@ -41,6 +62,7 @@ static inline float *rig_buffer(struct rig *rig, size_t count, bool is_output)
         data[count + i] = 12345;
     rig->buffer[rig->buffer_count].data = data;
     rig->buffer[rig->buffer_count].count = count;
+    rig->buffer[rig->buffer_count].narrow = NULL;
     rig->buffer[rig->buffer_count++].is_output = is_output;
     return data;
 }
@@ -50,17 +72,62 @@ static inline float *rig_output(struct rig *rig, size_t count)
     return rig_buffer(rig, count, true);
 }
 
-static inline struct values *rig_values(const float *data)
+static inline uint16_t rig_upper_half(float x)
 {
-    return (struct values *)(uintptr_t)data;
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)(bits >> 16);
 }
 
-// Uniform in [-spread, spread).
+// Where kernels find these floats, from now on; any place in a buffer. What the host
+// writes there before rig_settle(), or after it without asking here again, they do not see.
+static inline struct values *rig_values(struct rig *rig, const float *at)
+{
+    if (!at || device_precision(rig->device) == PRECISION_FP32)
+        return (struct values *)(uintptr_t)at;
+    size_t b = 0;
+    while (b < rig->buffer_count
+           && (at < rig->buffer[b].data || at >= rig->buffer[b].data + rig->buffer[b].count + RIG_GUARD))
+        b++;
+    assert_true(b < rig->buffer_count);
+    const float *data = rig->buffer[b].data;
+    const size_t count = rig->buffer[b].count + RIG_GUARD;
+    const bool is_new = !rig->buffer[b].narrow;
+    struct error error = { 0 };
+    if (is_new)
+        rig->buffer[b].narrow = device_allocate(rig->device, count * sizeof(uint16_t), &error);
+    assert_good(rig->buffer[b].narrow, error);
+    for (size_t i = 0; (is_new || rig->buffer[b].settled) && i < count; i++)
+        rig->buffer[b].narrow[i] = rig_upper_half(i < rig->buffer[b].count ? rig_round(data[i]) : data[i]);
+    rig->buffer[b].settled = false;
+    return values_at((struct values *)rig->buffer[b].narrow, PRECISION_BF16, (size_t)(at - data));
+}
+
+static inline void rig_settle(struct rig *rig)
+{
+    struct error error = { 0 };
+    assert_good(queue_wait(rig->queue, &error), error);
+    for (size_t b = 0; b < rig->buffer_count; b++) {
+        uint16_t *narrow = rig->buffer[b].narrow;
+        if (!narrow)
+            continue;
+        for (size_t i = 0; i < rig->buffer[b].count; i++) {
+            const uint32_t bits = (uint32_t)narrow[i] << 16;
+            memcpy(&rig->buffer[b].data[i], &bits, sizeof bits);
+        }
+        for (size_t i = rig->buffer[b].count; i < rig->buffer[b].count + RIG_GUARD; i++)
+            if (narrow[i] != rig_upper_half(12345))
+                fail_msg("buffer %zu was written past its end", b);
+        rig->buffer[b].settled = true;
+    }
+}
+
+// Uniform in [-spread, spread), as the device's precision has them.
 static inline float *rig_numbers(struct rig *rig, size_t count, double spread)
 {
     float *data = rig_buffer(rig, count, false);
     for (size_t i = 0; i < count; i++)
-        data[i] = (float)((2 * random_unit(&rig->seed) - 1) * spread);
+        data[i] = rig_round((float)((2 * random_unit(&rig->seed) - 1) * spread));
     return data;
 }
 
@@ -87,11 +154,16 @@ static inline void rig_close_to(float got, double want, double tolerance, const 
         fail_msg("%s[%zu] is %.9g, should be %.9g", what, index, (double)got, want);
 }
 
+// Of values, which are rounded where they are written.
+static inline void rig_value_close_to(float got, double want, double tolerance, const char *what, size_t index)
+{
+    rig_close_to(got, want, tolerance > rig_precision_error ? tolerance : rig_precision_error, what, index);
+}
+
 // Waits, looks at the guards, and hashes the outputs into `digits`.
 static inline void rig_finish(struct rig *rig, char digits[HASH_SIZE])
 {
-    struct error error = { 0 };
-    assert_good(queue_wait(rig->queue, &error), error);
+    rig_settle(rig);
     char hashes[RIG_BUFFERS][HASH_SIZE] = { { 0 } };
     for (size_t b = 0; b < rig->buffer_count; b++) {
         const float *data = rig->buffer[b].data;
@@ -101,6 +173,7 @@ static inline void rig_finish(struct rig *rig, char digits[HASH_SIZE])
         if (rig->buffer[b].is_output)
             hash_bytes(data, rig->buffer[b].count * sizeof(float), hashes[b]);
         device_release(rig->device, rig->buffer[b].data);
+        device_release(rig->device, rig->buffer[b].narrow);
     }
     hash_bytes(hashes, sizeof hashes, digits);
     rig->buffer_count = 0;
@@ -120,6 +193,7 @@ static inline void rig_try(const char *device, rig_check *check, uint64_t trials
     }
     rig.queue = queue_create(rig.device, &error);
     assert_good(rig.queue, error);
+    rig_precision_error = device_precision(rig.device) == PRECISION_BF16 ? 1e-2 : 0;
     for (uint64_t trial = 0; trial < trials; trial++) {
         char first[HASH_SIZE], second[HASH_SIZE];
         rig.seed = trial;
@@ -139,7 +213,7 @@ static inline void rig_try(const char *device, rig_check *check, uint64_t trials
 
 static inline void rig_try_everywhere(rig_check *check, uint64_t trials)
 {
-    static const char *const devices[] = { "cpu:baseline", "cpu:avx2", "cpu:avx512" };
+    static const char *const devices[] = { "cpu:baseline", "cpu:avx2", "cpu:avx512", "cpu:bf16" };
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
         rig_try(devices[i], check, trials);
 }

@@ -73,10 +73,10 @@ static void compare_head(const struct slow *slow, size_t batch, size_t head, con
                 dk += slow->slope[j * a->sequence + i] * (double)slow->qkv[qkv_at(a, batch, j, 0, head, c)];
                 dv += slow->p[j * a->sequence + i] * (double)slow->gradient[out_at(a, batch, j, head, c)];
             }
-            rig_close_to(out[out_at(a, batch, i, head, c)], o, 1e-5, "out", i);
-            rig_close_to(qkv_gradient[qkv_at(a, batch, i, 0, head, c)], dq, 3e-5, "q's gradient", i);
-            rig_close_to(qkv_gradient[qkv_at(a, batch, i, 1, head, c)], dk, 3e-5, "k's gradient", i);
-            rig_close_to(qkv_gradient[qkv_at(a, batch, i, 2, head, c)], dv, 3e-5, "v's gradient", i);
+            rig_value_close_to(out[out_at(a, batch, i, head, c)], o, 1e-5, "out", i);
+            rig_value_close_to(qkv_gradient[qkv_at(a, batch, i, 0, head, c)], dq, 3e-5, "q's gradient", i);
+            rig_value_close_to(qkv_gradient[qkv_at(a, batch, i, 1, head, c)], dk, 3e-5, "k's gradient", i);
+            rig_value_close_to(qkv_gradient[qkv_at(a, batch, i, 2, head, c)], dv, 3e-5, "v's gradient", i);
         }
 }
 
@@ -87,10 +87,11 @@ static void check_attention_of(struct rig *rig, const struct attention *a)
     float *out = rig_output(rig, out_count), *log_sums = rig_output(rig, a->batch * a->heads * a->sequence);
     float *qkv_gradient = rig_output(rig, 3 * out_count);
     float *workspace = rig_buffer(rig, attention_workspace_bytes(a) / sizeof(float), false);
-    kernel_attention(rig->queue, a, rig_values(out), log_sums, rig_values(qkv), workspace);
-    kernel_attention_backward(rig->queue, a, rig_values(qkv_gradient), rig_values(gradient), rig_values(out), log_sums,
-                              rig_values(qkv), workspace);
+    kernel_attention(rig->queue, a, rig_values(rig, out), log_sums, rig_values(rig, qkv), workspace);
+    kernel_attention_backward(rig->queue, a, rig_values(rig, qkv_gradient), rig_values(rig, gradient),
+                              rig_values(rig, out), log_sums, rig_values(rig, qkv), workspace);
 
+    rig_settle(rig);
     struct slow slow = { a, qkv, gradient, calloc(a->sequence * a->sequence, sizeof(double)),
                          calloc(a->sequence * a->sequence, sizeof(double)) };
     double *slow_sums = calloc(a->sequence, sizeof(double));
@@ -139,10 +140,12 @@ static void check_causal(struct rig *rig, uint64_t trial)
     float *qkv = rig_numbers(rig, 3 * 50 * 32, 1);
     float *out = rig_output(rig, 50 * 32), *later = rig_output(rig, 50 * 32), *log_sums = rig_output(rig, 100);
     void *workspace = rig_buffer(rig, attention_workspace_bytes(&a) / sizeof(float), false);
-    kernel_attention(rig->queue, &a, rig_values(out), log_sums, rig_values(qkv), workspace);
+    kernel_attention(rig->queue, &a, rig_values(rig, out), log_sums, rig_values(rig, qkv), workspace);
+    rig_settle(rig);
     for (size_t i = 30 * 96; i < 50 * 96; i++)
         qkv[i] = 1e30f;  // the future, as seen from the first 30 rows
-    kernel_attention(rig->queue, &a, rig_values(later), log_sums, rig_values(qkv), workspace);
+    kernel_attention(rig->queue, &a, rig_values(rig, later), log_sums, rig_values(rig, qkv), workspace);
+    rig_settle(rig);
     assert_memory_equal(out, later, 30 * 32 * sizeof(float));
     assert_memory_not_equal(out + 30 * 32, later + 30 * 32, 32 * sizeof(float));
 }
@@ -160,7 +163,8 @@ static void check_nan(struct rig *rig, uint64_t trial)
     float *out = rig_buffer(rig, 20 * 16, false), *log_sums = rig_output(rig, 20);
     void *workspace = rig_buffer(rig, attention_workspace_bytes(&a) / sizeof(float), false);
     qkv[(9 * 3 + trial) * 16 + 3] = NAN;  // of row 9: in q, k or v
-    kernel_attention(rig->queue, &a, rig_values(out), log_sums, rig_values(qkv), workspace);
+    kernel_attention(rig->queue, &a, rig_values(rig, out), log_sums, rig_values(rig, qkv), workspace);
+    rig_settle(rig);
     assert_false(isnan(out[0]));
     assert_true(isnan(out[9 * 16 + 3]));
     assert_true(isnan(out[19 * 16 + 3]) == (trial > 0));

@@ -31,7 +31,7 @@ static struct made make(struct rig *rig, uint64_t trial, size_t gap)
     x->ldc = x->n + gap;
     made.a = rig_numbers(rig, (x->transpose_a ? x->k : x->m) * x->lda, 1);
     made.b = rig_numbers(rig, (x->transpose_b ? x->n : x->k) * x->ldb, 1);
-    x->a = rig_values(made.a), x->b = rig_values(made.b);
+    x->a = rig_values(rig, made.a), x->b = rig_values(rig, made.b);
     return made;
 }
 
@@ -41,6 +41,7 @@ static void multiply(struct rig *rig, const struct made *made, size_t gap)
     if (gap == 0)
         asked.lda = asked.ldb = asked.ldc = 0;
     kernel_matmul(rig->queue, &asked);
+    rig_settle(rig);
 }
 
 // What lies between the rows of an output, and is nobody's.
@@ -68,8 +69,8 @@ static void check_matmul(struct rig *rig, uint64_t trial)
     fill_gaps(&made, made.c);
     if (made.before_gelu)
         fill_gaps(&made, made.before_gelu);
-    made.x.c = rig_values(made.c), made.x.bias = rig_values(made.bias);
-    made.x.before_gelu = rig_values(made.before_gelu);
+    made.x.c = rig_values(rig, made.c), made.x.bias = rig_values(rig, made.bias);
+    made.x.before_gelu = rig_values(rig, made.before_gelu);
     multiply(rig, &made, gap);
     for (size_t i = 0; i < count; i++) {
         const size_t row = i / x->ldc, column = i % x->ldc;
@@ -79,8 +80,8 @@ static void check_matmul(struct rig *rig, uint64_t trial)
         }
         const double want = product(&made, row, column) + (made.bias ? (double)made.bias[column] : 0);
         if (made.before_gelu)
-            rig_close_to(made.before_gelu[i], want, 1e-5, "before_gelu", i);
-        rig_close_to(made.c[i], made.before_gelu ? gelu_of(want) : want, 1e-5, "c", i);
+            rig_value_close_to(made.before_gelu[i], want, 1e-5, "before_gelu", i);
+        rig_value_close_to(made.c[i], made.before_gelu ? gelu_of(want) : want, 1e-5, "c", i);
     }
 }
 
@@ -120,8 +121,10 @@ static void check_callers_threads(struct rig *rig, uint64_t trial)
     (void)trial;
     const float *a = rig_numbers(rig, 4, 1);
     omp_set_num_threads(2);
-    kernel_matmul(rig->queue, &(struct matmul){ .m = 2, .n = 2, .k = 2, .a = rig_values(a), .b = rig_values(a),
-                                                .c = rig_values(rig_output(rig, 4)) });
+    kernel_matmul(rig->queue, &(struct matmul){
+        .m = 2, .n = 2, .k = 2, .a = rig_values(rig, a), .b = rig_values(rig, a),
+        .c = rig_values(rig, rig_output(rig, 4)),
+    });
     assert_int_equal(omp_get_max_threads(), 2);
 }
 

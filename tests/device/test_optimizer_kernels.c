@@ -2,46 +2,63 @@
 
 struct state {
     struct optimizer_span span;
-    float *next, *weights;
-    float *first_before, *second_before, *second;
+    float *next, *weights;  // where the span's are
+    float *full;            // the weights before, in full
+    float *first_before, *second_before;
 };
 
+// Of bfloat16 the weights in full are the master copy, and the narrow ones are not looked at.
 static struct state make(struct rig *rig, size_t count, bool in_place)
 {
     struct state s = { .span = { .count = count } };
-    float *weights = rig_numbers(rig, count, 1);
+    s.weights = rig_numbers(rig, count, 1);
     s.span.gradients = rig_numbers(rig, count, 1);
     s.span.first = rig_sums(rig, count, &s.first_before);
     s.span.second = rig_sums(rig, count, &s.second_before);
     for (size_t i = 0; i < count; i++)
         s.second_before[i] = s.span.second[i] = fabsf(s.span.second[i]);  // a mean of squares
-    float *next = rig_output(rig, count);
-    memcpy(next, weights, count * sizeof(float));
-    s.next = next;
-    s.weights = in_place ? next : weights;
-    s.span.next = rig_values(s.next);
-    s.span.weights = rig_values(s.weights);
+    s.full = rig_numbers(rig, count, 1);
+    s.next = rig_output(rig, count);
+    if (device_precision(rig->device) == PRECISION_BF16) {
+        s.span.master = rig_output(rig, count);
+        for (size_t i = 0; i < count; i++)
+            s.span.master[i] = s.full[i] += 1e-4f * (float)random_unit(&rig->seed);
+    } else {
+        memcpy(s.full, s.weights, count * sizeof(float));
+    }
+    memcpy(s.next, s.weights, count * sizeof(float));
+    if (in_place)
+        s.weights = s.next;
+    s.span.next = rig_values(rig, s.next);
+    s.span.weights = rig_values(rig, s.weights);
     return s;
+}
+
+// Weight i after an update: in full, and as layers read it.
+static void expect_weight(const struct state *s, size_t i, double want, double tolerance)
+{
+    rig_close_to(s->span.master ? s->span.master[i] : s->next[i], want, tolerance, "weight", i);
+    if (s->span.master)
+        assert_true(s->next[i] == rig_round(s->span.master[i]));
 }
 
 static void check_adamw(struct rig *rig, uint64_t trial)
 {
     const size_t count = rig_size(rig, 200);
     struct state s = make(rig, count, trial % 2);
-    float *weights = rig_numbers(rig, count, 1);
-    memcpy(weights, s.weights, count * sizeof(float));
     const struct adamw a = { .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .decay = 0.1f,
                              .update = 1 + trial };
     kernel_adamw(rig->queue, &a, &s.span);
+    rig_settle(rig);
     for (size_t i = 0; i < count; i++) {
         const double g = (double)s.span.gradients[i];
         const double m = 0.9 * (double)s.first_before[i] + 0.1 * g;
         const double v = 0.95 * (double)s.second_before[i] + 0.05 * g * g;
         const double m_hat = m / (1 - pow(0.9, (double)a.update)), v_hat = v / (1 - pow(0.95, (double)a.update));
-        const double w = (double)weights[i];
+        const double w = (double)s.full[i];
         rig_close_to(s.span.first[i], m, 1e-6, "first moment", i);
         rig_close_to(s.span.second[i], v, 1e-6, "second moment", i);
-        rig_close_to(s.next[i], w - 0.01 * (m_hat / (sqrt(v_hat) + 1e-8) + 0.1 * w), 1e-5, "weight", i);
+        expect_weight(&s, i, w - 0.01 * (m_hat / (sqrt(v_hat) + 1e-8) + 0.1 * w), 1e-5);
     }
 }
 
@@ -51,25 +68,26 @@ static void adamw_equals_its_formulas_in_place_and_not(void **state)
     rig_try_everywhere(check_adamw, test_trials(40, 400));
 }
 
+// Once without momentum into a place of its own, and once with it.
 static void check_sgd(struct rig *rig, uint64_t trial)
 {
     const size_t count = rig_size(rig, 200);
-    struct state s = make(rig, count, trial % 2);
-    float *weights = rig_numbers(rig, count, 1);
-    memcpy(weights, s.weights, count * sizeof(float));
+    struct state s = make(rig, count, trial % 2), plain = s;
     const struct sgd sgd = { .rate = 0.1f, .momentum = 0.9f, .decay = 0.01f };
-    struct optimizer_span plain = s.span;
-    float *plain_next = rig_output(rig, count);
-    plain.next = rig_values(plain_next);
-    plain.first = NULL;  // without momentum
-    kernel_sgd(rig->queue, &sgd, &plain);
+    plain.next = rig_output(rig, count);
+    plain.span.next = rig_values(rig, plain.next);
+    plain.span.first = NULL;
+    if (s.span.master)
+        plain.span.master = memcpy(rig_output(rig, count), s.full, count * sizeof(float));
+    kernel_sgd(rig->queue, &sgd, &plain.span);
     kernel_sgd(rig->queue, &sgd, &s.span);
+    rig_settle(rig);
     for (size_t i = 0; i < count; i++) {
-        const double w = (double)weights[i];
-        rig_close_to(plain_next[i], w - 0.1 * ((double)s.span.gradients[i] + 0.01 * w), 1e-6, "plain weight", i);
+        const double w = (double)s.full[i];
+        expect_weight(&plain, i, w - 0.1 * ((double)s.span.gradients[i] + 0.01 * w), 1e-6);
         const double m = 0.9 * (double)s.first_before[i] + (double)s.span.gradients[i] + 0.01 * w;
         rig_close_to(s.span.first[i], m, 1e-6, "momentum", i);
-        rig_close_to(s.next[i], w - 0.1 * m, 1e-6, "weight", i);
+        expect_weight(&s, i, w - 0.1 * m, 1e-6);
     }
 }
 
@@ -79,28 +97,42 @@ static void sgd_equals_its_formulas_in_place_and_not(void **state)
     rig_try_everywhere(check_sgd, test_trials(40, 400));
 }
 
+static float *copy_of(struct rig *rig, const float *numbers, size_t count)
+{
+    return numbers ? memcpy(rig_output(rig, count), numbers, count * sizeof(float)) : NULL;
+}
+
+// The part of a state from element `from` on.
+static struct optimizer_span part_of(struct rig *rig, const struct state *s, size_t from, size_t count)
+{
+    return (struct optimizer_span){
+        .next = rig_values(rig, s->next + from), .weights = rig_values(rig, s->weights + from),
+        .master = s->span.master ? s->span.master + from : NULL, .gradients = s->span.gradients + from,
+        .first = s->span.first + from, .second = s->span.second + from, .count = count,
+    };
+}
+
 // A stage updates its weights span by span; whoever cuts elsewhere must get the same.
 static void check_cuts(struct rig *rig, uint64_t trial)
 {
     const size_t count = 20 + rig_size(rig, 100), cut = 1 + trial % 19;
-    struct state s = make(rig, count, false);
-    float *whole = rig_output(rig, count), *first = rig_output(rig, count), *second = rig_output(rig, count);
-    memcpy(first, s.span.first, count * sizeof(float));
-    memcpy(second, s.span.second, count * sizeof(float));
+    struct state s = make(rig, count, false), whole = s;
     const struct adamw a = { .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .update = 3 };
-    struct optimizer_span span = s.span;
-    span.next = rig_values(whole), span.first = first, span.second = second;
-    kernel_adamw(rig->queue, &a, &span);
-    span = s.span;
-    span.count = cut;
-    kernel_adamw(rig->queue, &a, &span);
-    span = (struct optimizer_span){ .next = rig_values(s.next + cut), .weights = rig_values(s.weights + cut),
-                                    .gradients = s.span.gradients + cut, .first = s.span.first + cut,
-                                    .second = s.span.second + cut, .count = count - cut };
-    kernel_adamw(rig->queue, &a, &span);
-    assert_memory_equal(s.next, whole, count * sizeof(float));
-    assert_memory_equal(s.span.first, first, count * sizeof(float));
-    assert_memory_equal(s.span.second, second, count * sizeof(float));
+    whole.next = rig_output(rig, count);
+    whole.span.next = rig_values(rig, whole.next);
+    whole.span.first = copy_of(rig, s.span.first, count);
+    whole.span.second = copy_of(rig, s.span.second, count);
+    whole.span.master = copy_of(rig, s.span.master, count);
+    kernel_adamw(rig->queue, &a, &whole.span);
+    const struct optimizer_span one = part_of(rig, &s, 0, cut), two = part_of(rig, &s, cut, count - cut);
+    kernel_adamw(rig->queue, &a, &one);
+    kernel_adamw(rig->queue, &a, &two);
+    rig_settle(rig);
+    assert_memory_equal(s.next, whole.next, count * sizeof(float));
+    assert_memory_equal(s.span.first, whole.span.first, count * sizeof(float));
+    assert_memory_equal(s.span.second, whole.span.second, count * sizeof(float));
+    if (s.span.master)
+        assert_memory_equal(s.span.master, whole.span.master, count * sizeof(float));
 }
 
 static void any_cut_into_spans_gives_the_same_bits(void **state)

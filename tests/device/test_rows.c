@@ -5,13 +5,14 @@ static void check_softmax(struct rig *rig, uint64_t trial)
     const size_t rows = 1 + trial % 3, columns = rig_size(rig, 200);
     const float *in = rig_numbers(rig, rows * columns, 1 + (double)(trial % 30));
     float *out = rig_output(rig, rows * columns);
-    kernel_softmax(rig->queue, rig_values(out), rig_values(in), rows, columns);
+    kernel_softmax(rig->queue, rig_values(rig, out), rig_values(rig, in), rows, columns);
+    rig_settle(rig);
     for (size_t row = 0; row < rows; row++) {
         double sum = 0;
         for (size_t c = 0; c < columns; c++)
             sum += exp((double)in[row * columns + c]);
         for (size_t c = 0; c < columns; c++)
-            rig_close_to(out[row * columns + c], exp((double)in[row * columns + c]) / sum, 2e-6, "softmax", c);
+            rig_value_close_to(out[row * columns + c], exp((double)in[row * columns + c]) / sum, 2e-6, "softmax", c);
     }
 }
 
@@ -30,7 +31,8 @@ static void check_softmax_ends(struct rig *rig, uint64_t trial)
     in[74 + 3] = 3e38f;       // row 2: that one always is
     for (size_t c = 0; c < 37; c++)
         in[111 + c] = c < 36 ? -3e38f : -2.9e38f;  // row 3: only differences count
-    kernel_softmax(rig->queue, rig_values(out), rig_values(in), 4, 37);
+    kernel_softmax(rig->queue, rig_values(rig, out), rig_values(rig, in), 4, 37);
+    rig_settle(rig);
     for (size_t c = 0; c < 37; c++) {
         assert_true(isnan(out[c]));
         assert_true(c == 20 ? out[37 + c] == 0 : out[37 + c] > 0);
@@ -67,18 +69,19 @@ static void check_layer_norm(struct rig *rig, uint64_t trial)
     const size_t count = norm.rows * norm.columns, columns = norm.columns;
     const float *in = rig_numbers(rig, count, 3);
     const float *gains = rig_numbers(rig, columns, 2), *offsets = rig_numbers(rig, columns, 2);
-    norm.in = rig_values(in), norm.gain = rig_values(gains), norm.offset = rig_values(offsets);
+    norm.in = rig_values(rig, in), norm.gain = rig_values(rig, gains), norm.offset = rig_values(rig, offsets);
     float *out = rig_output(rig, count), *again = rig_output(rig, count);
     float *mean = rig_output(rig, norm.rows), *rstd = rig_output(rig, norm.rows);
-    kernel_layer_norm(rig->queue, &norm, rig_values(out), mean, rstd);
-    kernel_layer_norm_again(rig->queue, &norm, rig_values(again), mean, rstd);
+    kernel_layer_norm(rig->queue, &norm, rig_values(rig, out), mean, rstd);
+    kernel_layer_norm_again(rig->queue, &norm, rig_values(rig, again), mean, rstd);
+    rig_settle(rig);
     assert_memory_equal(out, again, count * sizeof(float));
     for (size_t i = 0; i < count; i++) {
         const struct moments m = moments_of(in + i / columns * columns, columns);
         rig_close_to(mean[i / columns], m.mean, 1e-5, "mean", i / columns);
         rig_close_to(rstd[i / columns], m.rstd, 1e-5, "rstd", i / columns);
         const double h = ((double)in[i] - m.mean) * m.rstd;
-        rig_close_to(out[i], h * (double)gains[i % columns] + (double)offsets[i % columns], 1e-4, "norm", i);
+        rig_value_close_to(out[i], h * (double)gains[i % columns] + (double)offsets[i % columns], 1e-4, "norm", i);
     }
 }
 
@@ -94,7 +97,7 @@ static void check_norm_backward(struct rig *rig, uint64_t trial)
     const size_t rows = norm.rows, columns = norm.columns, count = rows * columns;
     const float *in = rig_numbers(rig, count, 3);
     const float *gains = rig_numbers(rig, columns, 2), *offsets = rig_numbers(rig, columns, 2);
-    norm.in = rig_values(in), norm.gain = rig_values(gains), norm.offset = rig_values(offsets);
+    norm.in = rig_values(rig, in), norm.gain = rig_values(rig, gains), norm.offset = rig_values(rig, offsets);
     const float *gradient = rig_numbers(rig, count, 2), *add = trial % 2 ? rig_numbers(rig, count, 2) : NULL;
     float *mean = rig_numbers(rig, rows, 1), *rstd = rig_numbers(rig, rows, 1);
     for (size_t row = 0; row < rows; row++) {
@@ -103,9 +106,10 @@ static void check_norm_backward(struct rig *rig, uint64_t trial)
     }
     float *gain_before, *offset_before, *in_gradient = rig_output(rig, count);
     float *gain = rig_sums(rig, columns, &gain_before), *offset = rig_sums(rig, columns, &offset_before);
-    kernel_layer_norm_backward_input(rig->queue, &norm, rig_values(in_gradient), rig_values(gradient), rig_values(add),
-                                     mean, rstd);
-    kernel_layer_norm_backward_weight(rig->queue, &norm, gain, offset, rig_values(gradient), mean, rstd);
+    kernel_layer_norm_backward_input(rig->queue, &norm, rig_values(rig, in_gradient), rig_values(rig, gradient),
+                                     rig_values(rig, add), mean, rstd);
+    kernel_layer_norm_backward_weight(rig->queue, &norm, gain, offset, rig_values(rig, gradient), mean, rstd);
+    rig_settle(rig);
 
     for (size_t c = 0; c < columns; c++) {
         double gain_sum = (double)gain_before[c], offset_sum = (double)offset_before[c];
@@ -130,7 +134,7 @@ static void check_norm_backward(struct rig *rig, uint64_t trial)
             const double g = (double)gradient[at] * (double)gains[at % columns];
             const double h = ((double)in[at] - m.mean) * m.rstd;
             const double want = m.rstd * (g - sum - h * sum_h) + (add ? (double)add[at] : 0);
-            rig_close_to(in_gradient[at], want, 1e-4, "in's gradient", at);
+            rig_value_close_to(in_gradient[at], want, 1e-4, "in's gradient", at);
         }
     }
 }
@@ -146,7 +150,8 @@ static void check_sum_columns(struct rig *rig, uint64_t trial)
     const size_t rows = 1 + trial % 50, columns = rig_size(rig, 300);
     const float *in = rig_numbers(rig, rows * columns, 1);
     float *before, *sums = rig_sums(rig, columns, &before);
-    kernel_sum_columns(rig->queue, sums, rig_values(in), rows, columns);
+    kernel_sum_columns(rig->queue, sums, rig_values(rig, in), rows, columns);
+    rig_settle(rig);
     for (size_t c = 0; c < columns; c++) {
         double want = (double)before[c];
         for (size_t row = 0; row < rows; row++)
@@ -175,11 +180,13 @@ static void check_embedding(struct rig *rig, uint64_t trial)
     float *words_before, *positions_before, *out = rig_output(rig, e.rows * e.columns);
     float *words_gradient = rig_sums(rig, e.vocabulary * e.columns, &words_before);
     float *positions_gradient = rig_sums(rig, sequence * e.columns, &positions_before);
-    kernel_embedding(rig->queue, &e, rig_values(out), rig_values(words), rig_values(positions));
-    kernel_embedding_backward(rig->queue, &e, words_gradient, positions_gradient, rig_values(gradient));
+    kernel_embedding(rig->queue, &e, rig_values(rig, out), rig_values(rig, words), rig_values(rig, positions));
+    kernel_embedding_backward(rig->queue, &e, words_gradient, positions_gradient, rig_values(rig, gradient));
+    rig_settle(rig);
     for (size_t i = 0; i < e.rows * e.columns; i++) {
         const size_t row = i / e.columns, c = i % e.columns;
-        assert_true(out[i] == words[(size_t)e.tokens[row] * e.columns + c] + positions[row % sequence * e.columns + c]);
+        const float word = words[(size_t)e.tokens[row] * e.columns + c];
+        assert_true(out[i] == rig_round(word + positions[row % sequence * e.columns + c]));
         words_before[(size_t)e.tokens[row] * e.columns + c] += gradient[i];
         positions_before[row % sequence * e.columns + c] += gradient[i];
     }
@@ -198,11 +205,12 @@ static void check_cross_entropy(struct rig *rig, uint64_t trial)
     struct cross_entropy loss = { .rows = 1 + trial % 20, .columns = rig_size(rig, 300), .scale = 1.0f / 7 };
     const size_t count = loss.rows * loss.columns;
     const float *logits = rig_numbers(rig, count, 1 + (double)(trial % 40));
-    loss.logits = rig_values(logits);
+    loss.logits = rig_values(rig, logits);
     loss.targets = rig_tokens(rig, loss.rows, loss.columns);
     float *sum = rig_output(rig, 1), *log_sums = rig_output(rig, loss.rows), *gradient = rig_output(rig, count);
     kernel_cross_entropy(rig->queue, &loss, sum, log_sums);
-    kernel_cross_entropy_backward(rig->queue, &loss, rig_values(gradient), log_sums);
+    kernel_cross_entropy_backward(rig->queue, &loss, rig_values(rig, gradient), log_sums);
+    rig_settle(rig);
     double want = 0;
     for (size_t row = 0; row < loss.rows; row++) {
         double exps = 0;
@@ -213,7 +221,7 @@ static void check_cross_entropy(struct rig *rig, uint64_t trial)
         want += (log(exps) - (double)logits[row * loss.columns + target]) / 7;
         for (size_t c = 0; c < loss.columns; c++) {
             const double p = exp((double)logits[row * loss.columns + c]) / exps;
-            rig_close_to(gradient[row * loss.columns + c], (p - (c == target)) / 7, 4e-6, "gradient", c);
+            rig_value_close_to(gradient[row * loss.columns + c], (p - (c == target)) / 7, 4e-6, "gradient", c);
         }
     }
     rig_close_to(*sum, want, 1e-5, "loss", 0);
@@ -236,6 +244,11 @@ static struct outside_row {
     { "a target past the vocabulary fails the queue", 10, true, "a target is outside the vocabulary" },
 };
 
+static struct values *values(float *floats)
+{
+    return (struct values *)floats;
+}
+
 static void what_is_outside_the_vocabulary_fails_the_queue(void **state)
 {
     const struct outside_row *row = *state;
@@ -244,11 +257,11 @@ static void what_is_outside_the_vocabulary_fails_the_queue(void **state)
     struct queue *queue = queue_create(device, &error);
     float words[10] = { 0 }, out[10] = { 0 };
     const struct embedding embedding = { &row->token, 1, 1, 1, 10 };
-    const struct cross_entropy loss = { .logits = rig_values(words), .targets = &row->token, .rows = 1, .columns = 10 };
+    const struct cross_entropy loss = { .logits = values(words), .targets = &row->token, .rows = 1, .columns = 10 };
     if (row->target)
         kernel_cross_entropy(queue, &loss, out, out);
     else
-        kernel_embedding(queue, &embedding, rig_values(out), rig_values(words), rig_values(words));
+        kernel_embedding(queue, &embedding, values(out), values(words), values(words));
     assert_false(queue_wait(queue, &error));
     assert_error(error, row->sentence);
     queue_free(queue);

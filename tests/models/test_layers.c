@@ -25,7 +25,7 @@ enum { KINDS = sizeof kind_rows / sizeof kind_rows[0] };
 
 static const struct kind_row *row_now;  // the row that the rig's check is about
 
-static struct layer layer_of(const struct kind_row *row, uint64_t trial)
+static struct layer layer_of(const struct rig *rig, const struct kind_row *row, uint64_t trial)
 {
     struct layer layer = { .name = "it", .kind = row->kind, .index = 3 };
     layer.shape = (struct layer_shape){
@@ -33,6 +33,7 @@ static struct layer layer_of(const struct kind_row *row, uint64_t trial)
         .batch = 1 + trial % 2, .sequence = trial < 3 ? 3 + trial : 80 - trial, .in = 12,
         .out = row->out ? row->out : 12, .heads = 1 + trial % 3,
         .vocabulary = 11, .branches = 4, .dropout = row->dropout,
+        .precision = device_precision(rig->device),
     };
     return layer;
 }
@@ -45,7 +46,7 @@ struct stand {
     struct tensor tensors[LAYER_TENSORS];
     size_t tensor_count, in_count, out_count;
     struct layer_pass pass;
-    float *parameters, *input, *output_gradient;
+    float *parameters, *input, *output, *output_gradient, *input_gradient, *gradients;
     float loss;
 };
 
@@ -55,12 +56,13 @@ static void *exactly(struct rig *rig, uint64_t bytes)
     return rig_buffer(rig, bytes / sizeof(float), false);
 }
 
-// Numbers in the first `count` places of a buffer of so many bytes; the rest stays poisoned.
-static float *numbers_in(struct rig *rig, uint64_t bytes, size_t count, double spread)
+// Numbers of the device's precision; what follows them up to a multiple of 256 bytes stays poisoned.
+static float *numbers_in(struct rig *rig, size_t count)
 {
-    float *data = exactly(rig, bytes);
+    const size_t size = precision_bytes(device_precision(rig->device));
+    float *data = rig_buffer(rig, (count * size + 255) / 256 * 256 / size, false);
     for (size_t i = 0; i < count; i++)
-        data[i] = (float)((2 * random_unit(&rig->seed) - 1) * spread);
+        data[i] = rig_round((float)random_unit(&rig->seed) - 0.5f);
     return data;
 }
 
@@ -72,14 +74,15 @@ static struct stand stand_up(struct rig *rig, const struct layer *layer)
     s.in_count = is_first ? 0 : rows * layer->shape.in;
     s.out_count = is_last ? 0 : rows * layer->shape.out;
     s.tensor_count = layer_tensors(layer, s.tensors);
-    s.parameters = exactly(rig, s.sizes.parameter_bytes);
+    s.parameters = rig_buffer(rig, s.sizes.gradient_bytes / sizeof(float), false);
     for (size_t t = 0; t < s.tensor_count; t++)
         for (size_t i = 0; i < s.tensors[t].rows * s.tensors[t].columns; i++)
-            s.parameters[s.tensors[t].offset + i] = (float)(2 * random_unit(&rig->seed) - 1);
-    s.input = numbers_in(rig, (s.in_count * sizeof(float) + 255) / 256 * 256, s.in_count, 1);
-    s.output_gradient = numbers_in(rig, s.sizes.output_bytes, s.out_count, 1);
+            s.parameters[s.tensors[t].offset + i] = rig_round((float)random_unit(&rig->seed) - 0.5f);
+    s.input = numbers_in(rig, s.in_count);
+    s.output_gradient = numbers_in(rig, s.out_count);
     s.pass = (struct layer_pass){
-        .queue = rig->queue, .parameters = s.parameters, .input = is_first ? NULL : s.input,
+        .queue = rig->queue, .parameters = rig_values(rig, s.parameters),
+        .input = is_first ? NULL : rig_values(rig, s.input),
         .saved = exactly(rig, s.sizes.saved_bytes), .seed = 5, .step = 6, .micro_batch = 7, .training = true,
         .tokens = rig_tokens(rig, rows, layer->shape.vocabulary),
         .targets = rig_tokens(rig, rows, layer->shape.vocabulary), .loss_scale = 0.25f,
@@ -89,7 +92,8 @@ static struct stand stand_up(struct rig *rig, const struct layer *layer)
 
 static void run_forward(struct rig *rig, struct stand *s)
 {
-    s->pass.output = s->sizes.output_bytes ? rig_output(rig, s->out_count) : NULL;
+    s->output = s->sizes.output_bytes ? rig_output(rig, s->out_count) : NULL;
+    s->pass.output = rig_values(rig, s->output);
     s->pass.workspace = exactly(rig, s->sizes.workspace_bytes);
     s->pass.loss = &s->loss;
     layer_forward(&s->layer, &s->pass);
@@ -100,8 +104,8 @@ static void run_forward(struct rig *rig, struct stand *s)
 // Gradients start at numbers, so that adding shows; gaps between tensors stay theirs.
 static float *gradient_buffer(struct rig *rig, const struct stand *s)
 {
-    float *gradients = rig_output(rig, s->sizes.parameter_bytes / sizeof(float));
-    for (size_t i = 0; i < s->sizes.parameter_bytes / sizeof(float); i++)
+    float *gradients = rig_output(rig, s->sizes.gradient_bytes / sizeof(float));
+    for (size_t i = 0; i < s->sizes.gradient_bytes / sizeof(float); i++)
         gradients[i] = (float)(i % 5);
     return gradients;
 }
@@ -109,15 +113,15 @@ static float *gradient_buffer(struct rig *rig, const struct stand *s)
 static void run_backward(struct rig *rig, struct stand *s)
 {
     struct layer_pass pass = s->pass;
-    pass.output_gradient = s->out_count ? s->output_gradient : NULL;
-    pass.input_gradient = s->in_count ? rig_output(rig, s->in_count) : NULL;
-    pass.gradients = gradient_buffer(rig, s);
+    s->input_gradient = s->in_count ? rig_output(rig, s->in_count) : NULL;
+    s->gradients = gradient_buffer(rig, s);
+    pass.output_gradient = s->out_count ? rig_values(rig, s->output_gradient) : NULL;
+    pass.input_gradient = rig_values(rig, s->input_gradient);
+    pass.gradients = s->gradients;
     pass.workspace = exactly(rig, s->sizes.backward_workspace_bytes);
     if (s->sizes.input == INPUT_NEVER)
         pass.input = NULL;
     layer_backward(&s->layer, &pass);
-    s->pass.input_gradient = pass.input_gradient;
-    s->pass.gradients = pass.gradients;
 }
 
 // --- gradients ------------------------------------------------------------------------
@@ -142,9 +146,10 @@ static struct numeric numeric_of(struct rig *rig, const struct stand *s)
         n.input[i] = (double)s->input[i];
     double *kept = slow_zeros(s->out_count + 1), *weighting = slow_zeros(s->out_count + 1);
     float *ones = rig_buffer(rig, s->out_count, false);
-    kernel_fill(rig->queue, rig_values(ones), 1, s->out_count);
+    kernel_fill(rig->queue, rig_values(rig, ones), 1, s->out_count);
     const struct dropout dropout = { s->layer.shape.dropout, dropout_key(5, 6, 7, s->layer.index) };
-    kernel_dropout(rig->queue, rig_values(ones), rig_values(ones), s->out_count, dropout);
+    kernel_dropout(rig->queue, rig_values(rig, ones), rig_values(rig, ones), s->out_count, dropout);
+    rig_settle(rig);
     for (size_t i = 0; i < s->out_count; i++)
         kept[i] = (double)ones[i], weighting[i] = (double)s->output_gradient[i];
     n.slow.kept = kept, n.slow.weighting = weighting;
@@ -174,30 +179,57 @@ static double slope_at(struct numeric *n, double *x)
     return (above - below) / (2 * h);
 }
 
+// Numbers of a tensor against what they should be. Of bfloat16 the tensor as a whole must
+// be near: what is rounded on the way in may be larger than what comes out.
+struct nearness {
+    const char *what;
+    double error, size;
+};
+
+static void expect_near(struct nearness *near, float got, double want, double tolerance, size_t index)
+{
+    if (rig_precision_error <= 0)
+        rig_close_to(got, want, tolerance, near->what, index);
+    near->error += ((double)got - want) * ((double)got - want);
+    near->size += want * want;
+}
+
+static void expect_near_at_all(const struct nearness *near)
+{
+    if (rig_precision_error > 0 && !(sqrt(near->error) <= rig_precision_error * sqrt(near->size)))
+        fail_msg("%s is off by %g, and %g long", near->what, sqrt(near->error), sqrt(near->size));
+}
+
 static void check_gradients(struct rig *rig, uint64_t trial)
 {
-    const struct layer layer = layer_of(row_now, trial);
+    const struct layer layer = layer_of(rig, row_now, trial);
     struct stand s = stand_up(rig, &layer);
     struct numeric n = numeric_of(rig, &s);
     run_forward(rig, &s);
     run_backward(rig, &s);
+    rig_settle(rig);
     const double value = slow_forward(&n.slow, n.tensors, n.input);
     if (s.out_count == 0)
-        rig_close_to(s.loss, value, 1e-5, "loss", 0);
+        rig_value_close_to(s.loss, value, 1e-5, "loss", 0);
+    struct nearness near = { "output", 0, 0 };
     for (size_t i = 0; i < s.out_count; i++)
-        rig_close_to(((float *)s.pass.output)[i], n.slow.output[i], 2e-5, "output", i);
+        expect_near(&near, s.output[i], n.slow.output[i], 2e-5, i);
+    expect_near_at_all(&near);
     // Every element of small layers; of large ones about fifty in each tensor.
     const size_t step = trial < 3 ? 0 : 50;
+    near = (struct nearness){ "input's gradient", 0, 0 };
     for (size_t i = 0; i < s.in_count; i += 1 + (step ? s.in_count / step : 0))
-        rig_close_to(((float *)s.pass.input_gradient)[i], slope_at(&n, &n.input[i]), 1e-4, "input's gradient", i);
-    const float *gradients = s.pass.gradients;
-    for (size_t t = 0; t < s.tensor_count; t++)
+        expect_near(&near, s.input_gradient[i], slope_at(&n, &n.input[i]), 1e-4, i);
+    expect_near_at_all(&near);
+    for (size_t t = 0; t < s.tensor_count; t++) {
+        near = (struct nearness){ s.tensors[t].name, 0, 0 };
         for (size_t i = 0, count = s.tensors[t].rows * s.tensors[t].columns; i < count;
              i += 1 + (step ? count / step : 0)) {
             const size_t at = s.tensors[t].offset + i;
-            const double want = (double)(at % 5) + slope_at(&n, &n.tensors[t][i]);
-            rig_close_to(gradients[at], want, 1e-4, s.tensors[t].name, i);
+            expect_near(&near, s.gradients[at] - (float)(at % 5), slope_at(&n, &n.tensors[t][i]), 1e-4, i);
         }
+        expect_near_at_all(&near);
+    }
     numeric_free(&n);
 }
 
@@ -205,6 +237,7 @@ static void gradients_equal_finite_differences_in_double(void **state)
 {
     row_now = *state;
     rig_try("cpu", check_gradients, 4);
+    rig_try("cpu:bf16", check_gradients, 4);
 }
 
 // --- B is I and then W -----------------------------------------------------------------
@@ -220,42 +253,43 @@ static void run_halves(struct rig *rig, struct stand *s, bool gradient_in_place)
 {
     struct layer_pass pass = s->pass;
     pass.held = exactly(rig, s->sizes.held_for_weight_bytes);
-    float *gradient = exactly(rig, s->sizes.output_bytes);
-    memcpy(gradient, s->output_gradient, s->out_count * sizeof(float));
+    void *gradient = exactly(rig, s->sizes.output_bytes);
+    const uint64_t bytes = s->out_count * precision_bytes(device_precision(rig->device));
+    memcpy(gradient, rig_values(rig, s->output_gradient), bytes);
     pass.output_gradient = s->out_count ? gradient : NULL;
     if (gradient_in_place && s->out_count && s->sizes.held_for_weight_bytes) {
-        memcpy(pass.held, gradient, s->out_count * sizeof(float));
+        memcpy(pass.held, gradient, bytes);
         pass.output_gradient = pass.held;
     }
-    pass.input_gradient = s->in_count ? rig_output(rig, s->in_count) : NULL;
+    s->input_gradient = s->in_count ? rig_output(rig, s->in_count) : NULL;
+    pass.input_gradient = rig_values(rig, s->input_gradient);
     pass.workspace = exactly(rig, s->sizes.backward_workspace_bytes);
     if (s->sizes.input != INPUT_FOR_BOTH)
         pass.input = NULL;
     layer_backward_input(&s->layer, &pass);
-    s->pass.input_gradient = pass.input_gradient;
 
     ruin(rig, s->pass.saved, s->sizes.saved_bytes);
     ruin(rig, gradient, s->sizes.output_bytes);
     ruin(rig, pass.workspace, s->sizes.backward_workspace_bytes);
     pass.saved = NULL, pass.output_gradient = NULL, pass.input_gradient = NULL;
     pass.input = s->sizes.input == INPUT_NEVER ? NULL : s->pass.input;
-    pass.gradients = gradient_buffer(rig, s);
+    pass.gradients = s->gradients = gradient_buffer(rig, s);
     layer_backward_weight(&s->layer, &pass);
-    s->pass.gradients = pass.gradients;
 }
 
 static void check_halves(struct rig *rig, uint64_t trial)
 {
-    const struct layer layer = layer_of(row_now, trial);
+    const struct layer layer = layer_of(rig, row_now, trial);
     struct stand s = stand_up(rig, &layer);
     run_forward(rig, &s);
     run_backward(rig, &s);
-    const struct layer_pass whole = s.pass;
+    const struct stand whole = s;
     run_halves(rig, &s, trial % 2);
+    rig_settle(rig);
     if (s.in_count)
-        assert_memory_equal(s.pass.input_gradient, whole.input_gradient, s.in_count * sizeof(float));
+        assert_memory_equal(s.input_gradient, whole.input_gradient, s.in_count * sizeof(float));
     if (s.sizes.parameter_bytes)
-        assert_memory_equal(s.pass.gradients, whole.gradients, s.sizes.parameter_bytes);
+        assert_memory_equal(s.gradients, whole.gradients, s.sizes.gradient_bytes);
 }
 
 static void b_is_i_and_then_w_bit_for_bit(void **state)
@@ -269,17 +303,17 @@ static void b_is_i_and_then_w_bit_for_bit(void **state)
 static void check_evaluation(struct rig *rig, uint64_t trial)
 {
     (void)trial;
-    struct layer plain = layer_of(&kind_rows[4], 1), dropping = layer_of(&kind_rows[5], 1);
+    struct layer plain = layer_of(rig, &kind_rows[4], 1), dropping = layer_of(rig, &kind_rows[5], 1);
     struct stand s = stand_up(rig, &plain);
     run_forward(rig, &s);
-    const float *expected = s.pass.output;
+    const float *expected = s.output;
     s.layer = dropping;
     s.pass.training = false;
     run_forward(rig, &s);
-    assert_memory_equal(s.pass.output, expected, s.out_count * sizeof(float));
+    assert_memory_equal(s.output, expected, s.out_count * sizeof(float));
     s.pass.training = true;
     run_forward(rig, &s);
-    assert_memory_not_equal(s.pass.output, expected, s.out_count * sizeof(float));
+    assert_memory_not_equal(s.output, expected, s.out_count * sizeof(float));
 }
 
 static void nothing_is_dropped_outside_training(void **state)
@@ -298,7 +332,7 @@ static double deviation_of(const float *numbers, size_t count)
 
 static void check_start(struct rig *rig, uint64_t trial)
 {
-    struct layer layer = layer_of(row_now, 2);
+    struct layer layer = layer_of(rig, row_now, 2);
     layer.shape.in = layer.shape.out = 96;
     layer.shape.vocabulary = 300;
     struct tensor tensors[LAYER_TENSORS];
@@ -337,7 +371,10 @@ static void parameters_start_by_seed_and_index_with_zeros_in_the_gaps(void **sta
 static void half_blocks_keep_what_they_say(void **state)
 {
     (void)state;
-    const struct layer layer = layer_of(&kind_rows[4], 2);  // 1 x 5 rows of 12
+    struct error error = { 0 };
+    const struct rig rig = { .device = device_open("cpu", &error) };
+    assert_good(rig.device, error);
+    struct layer layer = layer_of(&rig, &kind_rows[4], 2);  // 1 x 5 rows of 12
     const struct layer_sizes sizes = layer_sizes(&layer);
     // Two norms' numbers and the wide tensor: 5 x 4 x 12 floats = 960 bytes.
     assert_int_equal(sizes.saved_bytes, 256 + 256 + 1024);
@@ -347,9 +384,15 @@ static void half_blocks_keep_what_they_say(void **state)
     assert_int_equal(sizes.input, INPUT_FOR_BOTH);
     assert_int_equal(sizes.flops, 16 * 5 * 12 * 12);
     assert_string_equal(layer_kind_name(&layer), "mlp");
-    const struct layer relu = layer_of(&kind_rows[8], 2);
+    // Of bfloat16 the norms' numbers stay floats, the wide tensors are half as large, and
+    // parameters take two bytes where their gradients take four.
+    layer.shape.precision = PRECISION_BF16;
+    assert_int_equal(layer_sizes(&layer).saved_bytes, 256 + 256 + 512);
+    assert_int_equal(layer_sizes(&layer).gradient_bytes, 2 * layer_sizes(&layer).parameter_bytes);
+    const struct layer relu = layer_of(&rig, &kind_rows[8], 2);
     assert_int_equal(layer_sizes(&relu).saved_bytes, 256);
     assert_int_equal(layer_sizes(&relu).held_for_weight_bytes, 0);
+    device_close(rig.device);
 }
 
 int main(void)

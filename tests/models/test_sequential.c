@@ -24,12 +24,15 @@ struct run {
 
 static const char text[] = "a weir evens out a flow; this one evens out the flow of micro-batches. ";
 
-static struct run run_start(const char *model, const struct model_sizes *sizes, uint32_t micro_batches, uint64_t seed)
+static struct run run_start_on(const char *device, const char *model, const struct model_sizes *sizes,
+                               uint32_t micro_batches, uint64_t seed)
 {
     struct error error = { 0 };
-    struct run run = { .device = device_open("cpu", &error), .micro_batches = micro_batches };
+    struct run run = { .device = device_open(device, &error), .micro_batches = micro_batches };
     assert_good(run.device, error);
-    run.model = model_create(model, sizes, &error);
+    struct model_sizes own = *sizes;
+    own.precision = device_precision(run.device);
+    run.model = model_create(model, &own, &error);
     assert_good(run.model, error);
     run.sequential = sequential_create(run.device, run.model, micro_batches, seed, &error);
     assert_good(run.sequential, error);
@@ -40,6 +43,11 @@ static struct run run_start(const char *model, const struct model_sizes *sizes, 
         run.tokens[i] = text[i % (sizeof text - 1)];
     run.targets = run.tokens + 1;
     return run;
+}
+
+static struct run run_start(const char *model, const struct model_sizes *sizes, uint32_t micro_batches, uint64_t seed)
+{
+    return run_start_on("cpu", model, sizes, micro_batches, seed);
 }
 
 static void run_end(struct run *run)
@@ -93,20 +101,21 @@ static void the_same_seed_gives_the_same_bits_and_another_does_not(void **state)
 
 static struct learn_row {
     const char *name;
-    const char *model;
+    const char *device, *model;
     const struct sequential_update *update;
     double below;  // the text's next byte follows from the last few; an mlp sees only the last
 } learn_rows[] = {
-    { "gpt-nano learns a text by AdamW", "gpt-nano", &adamw, 1.0 },
-    { "gpt-nano learns a text by SGD", "gpt-nano", &sgd, 3.5 },
-    { "mlp learns what one byte tells by AdamW", "mlp", &adamw, 2.0 },
+    { "gpt-nano learns a text by AdamW", "cpu", "gpt-nano", &adamw, 1.0 },
+    { "gpt-nano learns a text by SGD", "cpu", "gpt-nano", &sgd, 3.5 },
+    { "mlp learns what one byte tells by AdamW", "cpu", "mlp", &adamw, 2.0 },
+    { "gpt-nano learns a text in bfloat16", "cpu:bf16", "gpt-nano", &adamw, 1.0 },
 };
 
 static void a_repeating_text_is_learned(void **state)
 {
     const struct learn_row *row = *state;
     const struct model_sizes sizes = { .micro_batch = 2, .sequence = 48, .width = 48, .blocks = 2, .heads = 2 };
-    struct run run = run_start(row->model, &sizes, 2, 1);
+    struct run run = run_start_on(row->device, row->model, &sizes, 2, 1);
     const double first = step(&run, row->update);
     assert_true(fabs(first - log(256)) < 0.5);
     for (size_t i = 0; i < 80; i++)
@@ -238,6 +247,7 @@ int main(void)
         TEST_ROW(a_repeating_text_is_learned, &learn_rows[0]),
         TEST_ROW(a_repeating_text_is_learned, &learn_rows[1]),
         TEST_ROW(a_repeating_text_is_learned, &learn_rows[2]),
+        TEST_ROW(a_repeating_text_is_learned, &learn_rows[3]),
         cmocka_unit_test(a_step_tells_the_loss_it_began_with),
         cmocka_unit_test(micro_batches_are_shares_of_one_mean),
         cmocka_unit_test(the_whole_models_gradient_is_the_slope_of_its_loss),

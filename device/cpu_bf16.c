@@ -1,0 +1,427 @@
+// The kernels of "cpu:bf16", the slow and right twin of bfloat16: each widens what it
+// reads to floats, calls the plain kernel, and rounds what that wrote, to nearest even.
+//
+//     bfloat16   a ----> float ---> kernel ---> float ----> out   bfloat16
+//                 exact                          one rounding
+//
+// Floats that a kernel reads or adds to are given to the plain kernel as they are.
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cpu.h"
+
+static const struct kernel_functions *plain(const struct queue *queue)
+{
+    return ((const struct cpu *)queue->device->own)->float_kernels;
+}
+
+static float widened(uint16_t bits)
+{
+    const uint32_t wide = (uint32_t)bits << 16;
+    float x;
+    memcpy(&x, &wide, sizeof x);
+    return x;
+}
+
+static uint16_t rounded(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (x != x)
+        return (uint16_t)(bits >> 16 | 0x40);  // still not a number where only low bits said so
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static void widen(float *out, const struct values *in, size_t count)
+{
+    const uint16_t *from = (const uint16_t *)in;
+    for (size_t i = 0; i < count; i++)
+        out[i] = widened(from[i]);
+}
+
+static void narrow(struct values *out, const float *in, size_t count)
+{
+    uint16_t *to = (uint16_t *)out;
+    for (size_t i = 0; i < count; i++)
+        to[i] = rounded(in[i]);
+}
+
+// --- a call ------------------------------------------------------------------------
+
+// The floats that stand for a kernel's values while it is called. It is a twin, so
+// that memory comes and goes with each call.
+struct call {
+    struct queue *queue;
+    struct {
+        float *floats;
+        struct values *out;  // where they go; NULL of an input
+        size_t rows, columns, stride;
+    } piece[8];
+    size_t count;
+};
+
+static float *add_piece(struct call *call, struct values *out, size_t rows, size_t columns, size_t stride)
+{
+    float *floats = malloc(rows * columns * sizeof(float) + 1);
+    if (!floats) {
+        queue_fail(call->queue, "there is no memory for the floats of a bfloat16 kernel");
+        return NULL;
+    }
+    call->piece[call->count].floats = floats;
+    call->piece[call->count].out = out;
+    call->piece[call->count].rows = rows;
+    call->piece[call->count].columns = columns;
+    call->piece[call->count++].stride = stride;
+    return floats;
+}
+
+static const struct values *input(struct call *call, const struct values *in, size_t count)
+{
+    float *floats = in ? add_piece(call, NULL, 1, count, count) : NULL;
+    if (floats)
+        widen(floats, in, count);
+    return (const struct values *)floats;
+}
+
+static struct values *output_rows(struct call *call, struct values *out, size_t rows, size_t columns, size_t stride)
+{
+    return out ? (struct values *)add_piece(call, out, rows, columns, stride) : NULL;
+}
+
+static struct values *output(struct call *call, struct values *out, size_t count)
+{
+    return output_rows(call, out, 1, count, count);
+}
+
+// Calls the plain kernel, if there was memory for all, and rounds its outputs, unless it failed.
+#define CALL(call, kernel, ...)                                            \
+    do {                                                                   \
+        if (queue_is_well((call)->queue))                                  \
+            plain((call)->queue)->kernel((call)->queue, __VA_ARGS__);      \
+        call_end(call);                                                    \
+    } while (0)
+
+static void call_end(struct call *call)
+{
+    const bool good = queue_is_well(call->queue);
+    for (size_t i = 0; i < call->count; i++) {
+        for (size_t row = 0; good && call->piece[i].out && row < call->piece[i].rows; row++)
+            narrow(values_at(call->piece[i].out, PRECISION_BF16, row * call->piece[i].stride),
+                   call->piece[i].floats + row * call->piece[i].columns, call->piece[i].columns);
+        free(call->piece[i].floats);
+    }
+}
+
+// --- products, and element by element ------------------------------------------------
+
+// How far a matrix reaches whose rows are `stride` apart.
+static size_t reach(size_t rows, size_t columns, size_t stride)
+{
+    return rows > 0 ? (rows - 1) * stride + columns : 0;
+}
+
+static void bf16_matmul(struct queue *queue, const struct matmul *matmul)
+{
+    struct call call = { .queue = queue };
+    struct matmul x = *matmul;
+    x.a = input(&call, x.a, x.transpose_a ? reach(x.k, x.m, x.lda) : reach(x.m, x.k, x.lda));
+    x.b = input(&call, x.b, x.transpose_b ? reach(x.n, x.k, x.ldb) : reach(x.k, x.n, x.ldb));
+    x.bias = input(&call, x.bias, x.n);
+    x.c = output_rows(&call, x.c, x.m, x.n, x.ldc);
+    x.before_gelu = output_rows(&call, x.before_gelu, x.m, x.n, x.ldc);
+    if (!x.sums)
+        x.ldc = x.n;
+    CALL(&call, matmul, &x);
+}
+
+static void bf16_fill(struct queue *queue, struct values *out, float value, size_t count)
+{
+    struct call call = { .queue = queue };
+    struct values *to = output(&call, out, count);
+    CALL(&call, fill, to, value, count);
+}
+
+static void bf16_fill_normal(struct queue *queue, struct values *out, float deviation, uint64_t key, size_t count)
+{
+    struct call call = { .queue = queue };
+    struct values *to = output(&call, out, count);
+    CALL(&call, fill_normal, to, deviation, key, count);
+}
+
+static void bf16_add(struct queue *queue, struct values *out, const struct values *a, const struct values *b,
+                     size_t count)
+{
+    struct call call = { .queue = queue };
+    const struct values *left = input(&call, a, count), *right = input(&call, b, count);
+    struct values *to = output(&call, out, count);
+    CALL(&call, add, to, left, right, count);
+}
+
+static void bf16_scale(struct queue *queue, float *out, const float *in, float factor, size_t count)
+{
+    plain(queue)->scale(queue, out, in, factor, count);
+}
+
+static void bf16_add_floats(struct queue *queue, float *out, const float *a, const float *b, size_t count)
+{
+    plain(queue)->add_floats(queue, out, a, b, count);
+}
+
+static void bf16_widen(struct queue *queue, float *out, const struct values *in, size_t count)
+{
+    (void)queue;
+    widen(out, in, count);
+}
+
+static void bf16_narrow(struct queue *queue, struct values *out, const float *in, size_t count)
+{
+    (void)queue;
+    narrow(out, in, count);
+}
+
+static void bf16_dropout(struct queue *queue, struct values *out, const struct values *in, size_t count,
+                         struct dropout dropout)
+{
+    struct call call = { .queue = queue };
+    const struct values *from = input(&call, in, count);
+    struct values *to = output(&call, out, count);
+    CALL(&call, dropout, to, from, count, dropout);
+}
+
+static void bf16_relu(struct queue *queue, struct values *out, uint8_t *passed, const struct values *in, size_t count)
+{
+    struct call call = { .queue = queue };
+    const struct values *from = input(&call, in, count);
+    struct values *to = output(&call, out, count);
+    CALL(&call, relu, to, passed, from, count);
+}
+
+static void bf16_relu_backward(struct queue *queue, struct values *in_gradient, const struct values *out_gradient,
+                               const uint8_t *passed, size_t count)
+{
+    struct call call = { .queue = queue };
+    const struct values *from = input(&call, out_gradient, count);
+    struct values *to = output(&call, in_gradient, count);
+    CALL(&call, relu_backward, to, from, passed, count);
+}
+
+static void bf16_gelu(struct queue *queue, struct values *out, const struct values *in, size_t count)
+{
+    struct call call = { .queue = queue };
+    const struct values *from = input(&call, in, count);
+    struct values *to = output(&call, out, count);
+    CALL(&call, gelu, to, from, count);
+}
+
+static void bf16_gelu_backward(struct queue *queue, struct values *in_gradient, struct values *out,
+                               const struct values *out_gradient, const struct values *in, size_t count)
+{
+    struct call call = { .queue = queue };
+    const struct values *gradient = input(&call, out_gradient, count), *from = input(&call, in, count);
+    struct values *to = output(&call, in_gradient, count), *again = output(&call, out, count);
+    CALL(&call, gelu_backward, to, again, gradient, from, count);
+}
+
+// --- rows and columns ------------------------------------------------------------------
+
+static void bf16_add_branch(struct queue *queue, struct values *out, const struct values *trunk,
+                            const struct values *branch, const struct values *bias, size_t rows, size_t columns,
+                            struct dropout dropout)
+{
+    struct call call = { .queue = queue };
+    const struct values *along = input(&call, trunk, rows * columns), *from = input(&call, branch, rows * columns);
+    const struct values *biases = input(&call, bias, columns);
+    struct values *to = output(&call, out, rows * columns);
+    CALL(&call, add_branch, to, along, from, biases, rows, columns, dropout);
+}
+
+static void bf16_sum_columns(struct queue *queue, float *sums, const struct values *in, size_t rows, size_t columns)
+{
+    struct call call = { .queue = queue };
+    const struct values *from = input(&call, in, rows * columns);
+    CALL(&call, sum_columns, sums, from, rows, columns);
+}
+
+static void bf16_softmax(struct queue *queue, struct values *out, const struct values *in, size_t rows, size_t columns)
+{
+    struct call call = { .queue = queue };
+    const struct values *from = input(&call, in, rows * columns);
+    struct values *to = output(&call, out, rows * columns);
+    CALL(&call, softmax, to, from, rows, columns);
+}
+
+static struct layer_norm norm_of(struct call *call, const struct layer_norm *norm)
+{
+    struct layer_norm own = *norm;
+    own.in = input(call, norm->in, norm->rows * norm->columns);
+    own.gain = input(call, norm->gain, norm->columns);
+    own.offset = input(call, norm->offset, norm->columns);
+    return own;
+}
+
+static void bf16_layer_norm(struct queue *queue, const struct layer_norm *norm, struct values *out, float *mean,
+                            float *rstd)
+{
+    struct call call = { .queue = queue };
+    const struct layer_norm own = norm_of(&call, norm);
+    struct values *to = output(&call, out, norm->rows * norm->columns);
+    CALL(&call, layer_norm, &own, to, mean, rstd);
+}
+
+static void bf16_layer_norm_again(struct queue *queue, const struct layer_norm *norm, struct values *out,
+                                  const float *mean, const float *rstd)
+{
+    struct call call = { .queue = queue };
+    const struct layer_norm own = norm_of(&call, norm);
+    struct values *to = output(&call, out, norm->rows * norm->columns);
+    CALL(&call, layer_norm_again, &own, to, mean, rstd);
+}
+
+static void bf16_layer_norm_backward_input(struct queue *queue, const struct layer_norm *norm,
+                                           struct values *in_gradient, const struct values *out_gradient,
+                                           const struct values *add, const float *mean, const float *rstd)
+{
+    struct call call = { .queue = queue };
+    const size_t count = norm->rows * norm->columns;
+    const struct layer_norm own = norm_of(&call, norm);
+    const struct values *gradient = input(&call, out_gradient, count), *past = input(&call, add, count);
+    struct values *to = output(&call, in_gradient, count);
+    CALL(&call, layer_norm_backward_input, &own, to, gradient, past, mean, rstd);
+}
+
+static void bf16_layer_norm_backward_weight(struct queue *queue, const struct layer_norm *norm, float *gain_gradient,
+                                            float *offset_gradient, const struct values *out_gradient,
+                                            const float *mean, const float *rstd)
+{
+    struct call call = { .queue = queue };
+    const struct layer_norm own = norm_of(&call, norm);
+    const struct values *gradient = input(&call, out_gradient, norm->rows * norm->columns);
+    CALL(&call, layer_norm_backward_weight, &own, gain_gradient, offset_gradient, gradient, mean, rstd);
+}
+
+// --- words, attention, loss --------------------------------------------------------------
+
+static void bf16_embedding(struct queue *queue, const struct embedding *embedding, struct values *out,
+                           const struct values *words, const struct values *positions)
+{
+    struct call call = { .queue = queue };
+    const struct values *all = input(&call, words, embedding->vocabulary * embedding->columns);
+    const struct values *places = input(&call, positions, embedding->sequence * embedding->columns);
+    struct values *to = output(&call, out, embedding->rows * embedding->columns);
+    CALL(&call, embedding, embedding, to, all, places);
+}
+
+static void bf16_embedding_backward(struct queue *queue, const struct embedding *embedding, float *words_gradient,
+                                    float *positions_gradient, const struct values *out_gradient)
+{
+    struct call call = { .queue = queue };
+    const struct values *gradient = input(&call, out_gradient, embedding->rows * embedding->columns);
+    CALL(&call, embedding_backward, embedding, words_gradient, positions_gradient, gradient);
+}
+
+static size_t attention_count(const struct attention *attention)
+{
+    return attention->batch * attention->sequence * attention->heads * attention->size;
+}
+
+static void bf16_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
+                           const struct values *qkv, void *workspace)
+{
+    struct call call = { .queue = queue };
+    const struct values *from = input(&call, qkv, 3 * attention_count(attention));
+    struct values *to = output(&call, out, attention_count(attention));
+    CALL(&call, attention, attention, to, log_sums, from, workspace);
+}
+
+static void bf16_attention_backward(struct queue *queue, const struct attention *attention,
+                                    struct values *qkv_gradient, const struct values *out_gradient,
+                                    const struct values *out, const float *log_sums, const struct values *qkv,
+                                    void *workspace)
+{
+    struct call call = { .queue = queue };
+    const size_t count = attention_count(attention);
+    const struct values *gradient = input(&call, out_gradient, count), *mixed = input(&call, out, count);
+    const struct values *from = input(&call, qkv, 3 * count);
+    struct values *to = output(&call, qkv_gradient, 3 * count);
+    CALL(&call, attention_backward, attention, to, gradient, mixed, log_sums, from, workspace);
+}
+
+static void bf16_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums)
+{
+    struct call call = { .queue = queue };
+    struct cross_entropy own = *loss;
+    own.logits = input(&call, loss->logits, loss->rows * loss->columns);
+    CALL(&call, cross_entropy, &own, sum, log_sums);
+}
+
+static void bf16_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
+                                        struct values *logits_gradient, const float *log_sums)
+{
+    struct call call = { .queue = queue };
+    struct cross_entropy own = *loss;
+    own.logits = input(&call, loss->logits, loss->rows * loss->columns);
+    struct values *to = output(&call, logits_gradient, loss->rows * loss->columns);
+    CALL(&call, cross_entropy_backward, &own, to, log_sums);
+}
+
+// --- optimizers: of the master copy, in place ----------------------------------------------
+
+static struct optimizer_span span_of_master(const struct optimizer_span *span)
+{
+    struct optimizer_span own = *span;
+    own.next = (struct values *)span->master;
+    own.weights = own.next;
+    own.master = NULL;
+    return own;
+}
+
+static void bf16_adamw(struct queue *queue, const struct adamw *adamw, const struct optimizer_span *span)
+{
+    const struct optimizer_span own = span_of_master(span);
+    plain(queue)->adamw(queue, adamw, &own);
+    narrow(span->next, span->master, span->count);
+}
+
+static void bf16_sgd(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span)
+{
+    const struct optimizer_span own = span_of_master(span);
+    plain(queue)->sgd(queue, sgd, &own);
+    narrow(span->next, span->master, span->count);
+}
+
+static void bf16_sum_of_squares(struct queue *queue, double *sum, const float *in, size_t count)
+{
+    plain(queue)->sum_of_squares(queue, sum, in, count);
+}
+
+const struct kernel_functions cpu_bf16_kernels = {
+    .matmul = bf16_matmul,
+    .fill = bf16_fill,
+    .fill_normal = bf16_fill_normal,
+    .add = bf16_add,
+    .scale = bf16_scale,
+    .add_floats = bf16_add_floats,
+    .widen = bf16_widen,
+    .narrow = bf16_narrow,
+    .dropout = bf16_dropout,
+    .relu = bf16_relu,
+    .relu_backward = bf16_relu_backward,
+    .add_branch = bf16_add_branch,
+    .sum_columns = bf16_sum_columns,
+    .gelu = bf16_gelu,
+    .gelu_backward = bf16_gelu_backward,
+    .softmax = bf16_softmax,
+    .layer_norm = bf16_layer_norm,
+    .layer_norm_again = bf16_layer_norm_again,
+    .layer_norm_backward_input = bf16_layer_norm_backward_input,
+    .layer_norm_backward_weight = bf16_layer_norm_backward_weight,
+    .embedding = bf16_embedding,
+    .embedding_backward = bf16_embedding_backward,
+    .attention = bf16_attention,
+    .attention_backward = bf16_attention_backward,
+    .cross_entropy = bf16_cross_entropy,
+    .cross_entropy_backward = bf16_cross_entropy_backward,
+    .adamw = bf16_adamw,
+    .sgd = bf16_sgd,
+    .sum_of_squares = bf16_sum_of_squares,
+};
