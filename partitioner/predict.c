@@ -272,6 +272,11 @@ static void fill_live_peaks(struct plan *plan, const struct placement *placement
     }
 }
 
+bool plan_is_too_long(const struct plan *plan)
+{
+    return plan->iteration_ns > JSON_MAX;
+}
+
 static bool fill_predicted(struct plan *plan, const struct placement *placement, const struct network *network,
                            struct error *error)
 {
@@ -279,12 +284,13 @@ static bool fill_predicted(struct plan *plan, const struct placement *placement,
     struct simulation whole = { 0 }, shorter = { 0 };
     bool good = simulate(plan, network, flushes ? plan->micro_batches : 3 * plan->micro_batches, &whole, error)
              && (flushes || simulate(plan, network, 2 * plan->micro_batches, &shorter, error));
+    if (good)
+        plan->iteration_ns = whole.iteration_ns - shorter.iteration_ns;
     // Documents hold no more, and nobody waits for it.
-    if (good && whole.iteration_ns > JSON_MAX)
+    if (good && plan_is_too_long(plan))
         good = error_set(error, "an iteration would take more than 2^53 - 1 ns, 104 days: see to the units of"
                                 " profile and cluster, or take fewer micro-batches");
     if (good) {
-        plan->iteration_ns = whole.iteration_ns - shorter.iteration_ns;
         plan->bubble = whole.bubble;
         plan->bottleneck_stage = find_bottleneck(plan);
         fill_live_peaks(plan, placement, &whole);

@@ -39,6 +39,9 @@ void predict_add_tied(const struct profile *profile, const struct placement *pla
 // take in the steady state, T(3m) - T(2m); its bubbles are those of the run of 3m.
 bool plan_predict(struct plan *plan, const struct profile *profile, struct error *error);
 
+// Whether that failed because the iteration is longer than a document can say.
+bool plan_is_too_long(const struct plan *plan);
+
 // The time of an iteration as plans state it, from the plan's own costs: T where
 // the schedule flushes, T(3m) - T(2m) where it does not.
 bool plan_time(const struct plan *plan, const struct network *network, uint64_t *iteration_ns, struct error *error);

@@ -71,10 +71,13 @@ bool choosing_search(struct choosing *choosing, struct arrangement *arrangement,
     request.shortage = &shortage;
     choosing->work += 20 + (uint64_t)request.micro_batches * request.ranks / 8;
     struct plan *plan = arrangement_search_given(&request, &why);
-    if (!plan && why.kind != ERROR_ANSWER) {
+    if (!plan && why.kind == ERROR_MACHINE) {
         *error = why;
         return false;
     }
+    // What one of them is refused for, such as an iteration that no document can hold, others may not be.
+    if (!plan && why.kind == ERROR_INPUT && choosing->refused.kind == ERROR_NONE)
+        choosing->refused = why;
     if (plan && !plan->certificate.proved && plan->certificate.stopped[0])
         snprintf(choosing->why_open, sizeof choosing->why_open, "%s", plan->certificate.stopped);
     judge(choosing, plan);
@@ -177,6 +180,11 @@ static bool explain(struct choosing *choosing, const struct arrangements *tried,
     struct text open = { 0 };
     say_open(choosing, tried, &open);
     const char *more = open.data && !open.failed ? open.data : "";
+    if (choosing->nearest.count == 0 && choosing->refused.kind != ERROR_NONE) {
+        *error = choosing->refused;
+        text_clear(&open);
+        return false;
+    }
     if (choosing->nearest.count == 0) {
         error_set_kind(error, ERROR_ANSWER, "%s%s",
                        tried->count ? "no plan was found with any of the arrangements that were tried"

@@ -19,6 +19,7 @@ struct choosing {
     uint64_t least_lacking; // of those that do not fit
     uint32_t least_lacking_rank;
     struct arrangements nearest;  // the one that does
+    struct error refused;   // the first that was no request to search, not for memory
 };
 
 bool choosing_must_stop(struct choosing *choosing);

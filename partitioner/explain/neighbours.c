@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "partitioner/explain/what_if.h"
 #include "partitioner/predict.h"
 #include "partitioner/search/interval.h"
@@ -125,9 +126,14 @@ static bool restore(struct sight *sight, uint32_t s, struct error *error)
 static bool price_of(struct sight *sight, uint32_t s, struct price *price, struct error *error)
 {
     const struct placement *placement = sight->placement;
-    if (!plan_predict(sight->copy, sight->profile, error))
+    struct error why = { 0 };
+    sight->copy->iteration_ns = 0;
+    if (!plan_predict(sight->copy, sight->profile, &why) && !plan_is_too_long(sight->copy)) {
+        *error = why;
         return false;
-    *price = (struct price){ .iteration_ns = sight->copy->iteration_ns };
+    }
+    const uint64_t taken = sight->copy->iteration_ns;
+    *price = (struct price){ .iteration_ns = taken < JSON_MAX ? taken : JSON_MAX };
     for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++) {
         const uint32_t rank = placement_rank(placement, s, copy);
         const uint64_t bytes = plan_rank_bytes(sight->copy, placement, rank);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/json.h"
 #include "common/number.h"
 #include "partitioner/arrangement/arrangement.h"
 #include "partitioner/evaluate/evaluate.h"
@@ -374,7 +375,7 @@ static bool try_chains(struct whole *whole, struct orders *orders, struct error 
     if (!orders_search(orders, &whole->bound_ns, error))
         return false;
     snprintf(whole->stopped, sizeof whole->stopped, "%s", orders->coupled->stopped);
-    if (!orders->best.is_set)
+    if (!orders->best.is_set || orders->best.value_ns > JSON_MAX)  // which no plan can say
         return true;
     struct plan *plan = make_plan(orders, error);
     take_better(whole, plan);

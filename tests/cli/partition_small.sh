@@ -29,6 +29,12 @@ weir simulate bytes.json 2>&1; echo "exit $?"
 
 echo "# more than a document can hold"
 weir partition profile.json --cluster '2 devices, 16MiB, 10GB/s 9000000s' --schedule 1f1b --micro-batches 8 2>&1; echo "exit $?"
+echo "# one device may take less, and so may devices that are nearer; else nothing can"
+weir partition profile.json --cluster '2 devices, 64MiB, 10GB/s 9000000s' --schedule 1f1b --micro-batches 8 --fewer | tail -3
+weir partition profile.json --cluster '4 devices, 16MiB, 10GB/s 9000000s' --ranks 2 --schedule 1f1b --micro-batches 8 --devices auto 2>&1; echo "exit $?"
+weir partition profile.json --cluster '2 nodes x 2 devices, 16MiB, 10GB/s 1us, 10GB/s 9000000s' --ranks 2 --schedule 1f1b --micro-batches 8 --devices auto | tail -3
+weir partition profile.json --cluster '2 devices, 64MiB, 1B/s 0us' --schedule 1f1b --micro-batches 200 -o slow.json | tail -1
+weir explain slow.json --profile profile.json | sed -n '/^Small/,/^$/p'
 weir schedule 1f1b --ranks 2 --micro-batches 2 --format json > order.json
 weir simulate order.json --cost 9000000s,1us,1us,0ns 2>&1; echo "exit $?"
 weir simulate order.json --cost 1us,1us,1us,0ns --keep 9007199254740991B,1B 2>&1; echo "exit $?"
