@@ -179,7 +179,7 @@ bool coupled_sit(struct coupled *coupled, struct error *error)
 
 void coupled_leave(struct coupled *coupled)
 {
-    for (uint32_t s = 0; coupled->intervals && s < coupled->stages; s++) {
+    for (uint32_t s = 0; coupled->intervals && coupled->views && s < coupled->stages; s++) {
         if (first_alike(coupled, s) != s)
             continue;
         intervals_free(coupled->intervals[s]);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/number.h"
+#include "partitioner/search/recompute_prices.h"
 
 #define UNKNOWN (UINT64_MAX - 1)
 
@@ -26,66 +27,30 @@ struct sizes_row {
 
 struct bounds_stage {
     const struct slots *slots;
-    uint32_t *order;   // of layers: what saves most bytes per time comes first
+    uint64_t capacity;
     struct row *rows;  // by first layer
 };
 
 struct recompute_bounds {
     struct intervals *intervals;
     uint32_t layers, stages;
-    uint64_t *inputs;      // of each layer: bytes that it makes others keep
     uint64_t *outputs;     // running totals
     struct stage_bytes most;  // input, output and transient: the most that any interval has
     bool can_estimate;     // whether `most` is all there is to an interval besides its sums
     struct bounds_stage *by_stage;
     struct sizes_row *sizes;  // by first layer; of what can be estimated
+    struct recompute_prices *prices;  // once something does not fit; or NULL
+    uint32_t *priced;      // of each first layer: the end up to which they are asked
+    bool is_asked;         // whether there are prices, or cannot be any
 };
-
-// --- what a layer saves -------------------------------------------------------------
-
-static uint64_t saved_bytes(const struct recompute_bounds *bounds, const struct slots *slots, uint32_t layer)
-{
-    const uint64_t saved = bounds->intervals->saved[layer + 1] - bounds->intervals->saved[layer];
-    return add_clamped(multiply_clamped(slots->kept, saved),
-                       multiply_clamped(slots->kept_through, bounds->inputs[layer]));
-}
-
-struct item {
-    uint64_t bytes, time;
-    uint32_t layer;
-};
-
-// Most bytes per time first.
-static int by_density(const void *a, const void *b)
-{
-    const struct item *x = a, *y = b;
-    const unsigned __int128 left = (unsigned __int128)x->bytes * y->time, right = (unsigned __int128)y->bytes * x->time;
-    if (left != right)
-        return left > right ? -1 : 1;
-    return (x->layer > y->layer) - (x->layer < y->layer);
-}
-
-static void sort_layers(const struct recompute_bounds *bounds, const struct slots *slots, struct item *items,
-                        uint32_t *order)
-{
-    for (uint32_t l = 0; l < bounds->layers; l++)
-        items[l] = (struct item){ saved_bytes(bounds, slots, l), interval_forward_ns(bounds->intervals, l, l + 1), l };
-    qsort(items, bounds->layers, sizeof items[0], by_density);
-    for (uint32_t i = 0; i < bounds->layers; i++)
-        order[i] = items[i].layer;
-}
 
 // --- making it ----------------------------------------------------------------------
 
 static void sum_layers(struct recompute_bounds *bounds)
 {
     struct intervals *intervals = bounds->intervals;
-    for (uint32_t l = 0; l < bounds->layers; l++) {
+    for (uint32_t l = 0; l < bounds->layers; l++)
         bounds->outputs[l + 1] = add_clamped(bounds->outputs[l], intervals->output[l]);
-        for (uint32_t i = intervals->source_at[l];
-             interval_needs_input(intervals, l) && i < intervals->source_at[l + 1]; i++)
-            bounds->inputs[l] = add_clamped(bounds->inputs[l], intervals->output[intervals->sources[i]]);
-    }
     bounds->most = interval_bytes(intervals, 0, bounds->layers);
     bounds->most.input_life = INPUT_UNTIL_W;
     for (uint32_t l = 0; l <= bounds->layers; l++)
@@ -95,31 +60,27 @@ static void sum_layers(struct recompute_bounds *bounds)
 }
 
 struct recompute_bounds *recompute_bounds_create(struct intervals *intervals, const struct slots *slots,
-                                                 uint32_t stages, struct error *error)
+                                                 const uint64_t *capacities, uint32_t stages, struct error *error)
 {
     struct recompute_bounds *bounds = calloc(1, sizeof *bounds);
-    struct item *items = calloc((size_t)intervals->layers + 1, sizeof items[0]);
-    bool good = bounds && items;
+    bool good = bounds != NULL;
     if (good) {
         *bounds = (struct recompute_bounds){ .intervals = intervals, .layers = intervals->layers, .stages = stages };
-        bounds->inputs = calloc((size_t)bounds->layers + 1, sizeof bounds->inputs[0]);
         bounds->outputs = calloc((size_t)bounds->layers + 1, sizeof bounds->outputs[0]);
         bounds->by_stage = calloc((size_t)stages + 1, sizeof bounds->by_stage[0]);
         bounds->sizes = calloc((size_t)bounds->layers + 1, sizeof bounds->sizes[0]);
-        good = bounds->inputs && bounds->outputs && bounds->by_stage && bounds->sizes;
+        bounds->priced = calloc((size_t)bounds->layers + 1, sizeof bounds->priced[0]);
+        good = bounds->outputs && bounds->by_stage && bounds->sizes && bounds->priced;
     }
     if (good)
         sum_layers(bounds);
     for (uint32_t s = 0; good && s < stages; s++) {
         struct bounds_stage *stage = &bounds->by_stage[s];
         stage->slots = &slots[s];
-        stage->order = calloc((size_t)bounds->layers + 1, sizeof stage->order[0]);
+        stage->capacity = capacities[s];
         stage->rows = calloc((size_t)bounds->layers + 1, sizeof stage->rows[0]);
-        good = stage->order && stage->rows;
-        if (good)
-            sort_layers(bounds, stage->slots, items, stage->order);
+        good = stage->rows != NULL;
     }
-    free(items);
     if (good)
         return bounds;
     recompute_bounds_free(bounds);
@@ -135,13 +96,13 @@ void recompute_bounds_free(struct recompute_bounds *bounds)
         for (uint32_t l = 0; bounds->by_stage[s].rows && l < bounds->layers; l++)
             free(bounds->by_stage[s].rows[l].at);
         free(bounds->by_stage[s].rows);
-        free(bounds->by_stage[s].order);
     }
     for (uint32_t l = 0; bounds->sizes && l < bounds->layers; l++)
         free(bounds->sizes[l].at);
     free(bounds->sizes);
+    free(bounds->priced);
+    recompute_prices_free(bounds->prices);
     free(bounds->by_stage);
-    free(bounds->inputs);
     free(bounds->outputs);
     free(bounds);
 }
@@ -217,24 +178,6 @@ static uint64_t lacking(struct recompute_bounds *bounds, const struct slots *slo
     return needed == 0 ? 0 : needed > less ? needed - less : 1;
 }
 
-static uint64_t time_to_save(const struct recompute_bounds *bounds, const struct bounds_stage *stage, uint32_t first,
-                             uint32_t end, uint64_t bytes)
-{
-    uint64_t saved = 0, time = 0;
-    for (uint32_t i = 0; i < bounds->layers; i++) {
-        const uint32_t layer = stage->order[i];
-        if (layer < first || layer >= end)
-            continue;
-        const uint64_t more = saved_bytes(bounds, stage->slots, layer);
-        const uint64_t takes = interval_forward_ns(bounds->intervals, layer, layer + 1);
-        if (add_clamped(saved, more) >= bytes)
-            return time + (uint64_t)((unsigned __int128)(bytes - saved) * takes / more);
-        saved += more;
-        time += takes;
-    }
-    return UINT64_MAX;
-}
-
 // NULL without memory; then nothing is remembered.
 static uint64_t *find_bound(struct row *row, uint32_t index)
 {
@@ -251,28 +194,88 @@ static uint64_t *find_bound(struct row *row, uint32_t index)
     return &row->at[index];
 }
 
-uint64_t recompute_bound(struct recompute_bounds *bounds, uint32_t stage, uint32_t first, uint32_t end,
-                         uint64_t capacity_bytes)
+// --- prices -------------------------------------------------------------------------
+
+static uint32_t least_of(const uint32_t *counts, size_t count)
+{
+    uint32_t least = counts[0];
+    for (size_t i = 1; i < count; i++)
+        least = counts[i] < least ? counts[i] : least;
+    return least;
+}
+
+// What prices say of an interval for which they are made ready.
+static uint64_t ask_prices(struct recompute_bounds *bounds, const struct bounds_stage *stage, uint32_t first,
+                           uint32_t end)
+{
+    struct stage_bytes bytes = bytes_of(bounds, first, end);
+    struct slots slots = *stage->slots;
+    const uint64_t transient = bytes.transient;
+    slots.input[INPUT_UNTIL_F] = least_of(slots.input, 3);
+    bytes.input_life = INPUT_UNTIL_F;
+    bytes.kept = bytes.kept_through = bytes.held = bytes.transient = 0;
+    const uint64_t fixed = stage_memory_of(&bytes, &slots).peak_bytes;
+    const uint32_t kept[] = { slots.kept, slots.kept_through }, count = least_of(kept, 2);
+    if (add_clamped(fixed, transient) > stage->capacity)
+        return UINT64_MAX;
+    return count == 0 ? 0 : recompute_prices_least(bounds->prices, end, count, stage->capacity - fixed, transient, 0);
+}
+
+static void learn(struct bounds_stage *stage, uint32_t first, uint32_t end, uint64_t least_ns)
+{
+    uint64_t *known = find_bound(&stage->rows[first], end - first);
+    if (known && (*known == UNKNOWN || *known < least_ns))
+        *known = least_ns;
+}
+
+// All stages that begin with a layer and end behind `end` or somewhat later, at once: it is the same for all of them.
+static void price_row(struct recompute_bounds *bounds, uint32_t first, uint32_t end)
+{
+    const uint32_t more = end + (end - first) / 2 + 4, until = more < bounds->layers ? more : bounds->layers;
+    recompute_prices_from(bounds->prices, first, until);
+    for (uint32_t e = bounds->priced[first] > first ? bounds->priced[first] + 1 : first + 1; e <= until; e++) {
+        for (uint32_t s = 0; s < bounds->stages; s++) {
+            struct bounds_stage *stage = &bounds->by_stage[s];
+            if (!surely_fits(bounds, stage->slots, first, e, stage->capacity)
+                && lacking(bounds, stage->slots, first, e, stage->capacity) > 0)
+                learn(stage, first, e, ask_prices(bounds, stage, first, e));
+        }
+    }
+    bounds->priced[first] = until;
+}
+
+static bool has_prices(struct recompute_bounds *bounds)
+{
+    struct error ignored = { 0 };
+    uint64_t most = 0;
+    if (bounds->is_asked)
+        return bounds->prices != NULL;
+    for (uint32_t s = 0; s < bounds->stages; s++)
+        most = bounds->by_stage[s].capacity > most ? bounds->by_stage[s].capacity : most;
+    bounds->prices =
+        recompute_prices_create(bounds->intervals, 0, bounds->layers, most, RECOMPUTE_SHARP, &ignored);
+    bounds->is_asked = true;
+    return bounds->prices != NULL;
+}
+
+uint64_t recompute_bound(struct recompute_bounds *bounds, uint32_t stage, uint32_t first, uint32_t end)
 {
     struct bounds_stage *own = &bounds->by_stage[stage];
-    uint64_t *known = find_bound(&own->rows[first], end - first);
+    const uint64_t *known = find_bound(&own->rows[first], end - first);
     if (known && *known != UNKNOWN)
         return *known;
-    uint64_t bound = 0;
     const bool stays_here = bounds->intervals->splits == 1 && !bounds->intervals->holding.activations_on_host;
-    if (stays_here && !surely_fits(bounds, own->slots, first, end, capacity_bytes)) {
-        const uint64_t bytes = lacking(bounds, own->slots, first, end, capacity_bytes);
-        bound = bytes == 0 ? 0 : time_to_save(bounds, own, first, end, bytes);
-    }
-    if (known)
-        *known = bound;
-    return bound;
+    if (stays_here && end > first && bounds->priced[first] < end
+        && !surely_fits(bounds, own->slots, first, end, own->capacity)
+        && lacking(bounds, own->slots, first, end, own->capacity) > 0 && has_prices(bounds))
+        price_row(bounds, first, end);
+    learn(own, first, end, 0);
+    known = find_bound(&own->rows[first], end - first);
+    return known ? *known : 0;
 }
 
 void recompute_bounds_learn(struct recompute_bounds *bounds, uint32_t stage, uint32_t first, uint32_t end,
                             uint64_t least_ns)
 {
-    uint64_t *known = find_bound(&bounds->by_stage[stage].rows[first], end - first);
-    if (known && (*known == UNKNOWN || *known < least_ns))
-        *known = least_ns;
+    learn(&bounds->by_stage[stage], first, end, least_ns);
 }

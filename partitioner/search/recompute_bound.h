@@ -1,15 +1,9 @@
 // What recomputing takes at least, without deciding what is recomputed: millions of
 // intervals are asked for it, of which few are ever walked (recompute.h).
 //
-// Without recomputation a stage lacks so many bytes. Recomputing a layer saves at most
-// what it keeps, in its own time; as if layers could be recomputed in part, those that
-// save most per time go first, until nothing is lacking:
-//
-//     saves per time   9     7        4      2
-//                     [l12] [l3 and l4] [l8  ]|        three and a half layers
-//                                         ^ enough
-//
-// Segments must keep what they read and need a workspace; that only takes more.
+// Most are known to fit as they are by sums alone. For the others it is what prices on memory say
+// (recompute_prices.h), of all stages that begin with a layer at once, since only how much there is to spend
+// differs from stage to stage; and more where a walk said so.
 #ifndef PARTITIONER_SEARCH_RECOMPUTE_BOUND_H
 #define PARTITIONER_SEARCH_RECOMPUTE_BOUND_H
 
@@ -18,15 +12,14 @@
 
 struct recompute_bounds;
 
-// For stages with these slots and so much memory each; borrowed.
+// For stages with these slots, which are borrowed, and so much memory.
 struct recompute_bounds *recompute_bounds_create(struct intervals *intervals, const struct slots *slots,
-                                                 uint32_t stages, struct error *error);
+                                                 const uint64_t *capacities, uint32_t stages, struct error *error);
 void recompute_bounds_free(struct recompute_bounds *bounds);
 
 // The least time layers [first, end) on a stage spend on recomputation, on a device as
 // fast as the profile's; UINT64_MAX if nothing fits.
-uint64_t recompute_bound(struct recompute_bounds *bounds, uint32_t stage, uint32_t first, uint32_t end,
-                         uint64_t capacity_bytes);
+uint64_t recompute_bound(struct recompute_bounds *bounds, uint32_t stage, uint32_t first, uint32_t end);
 
 // What came out of a walk since, if it is more.
 void recompute_bounds_learn(struct recompute_bounds *bounds, uint32_t stage, uint32_t first, uint32_t end,

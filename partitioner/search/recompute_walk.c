@@ -21,10 +21,16 @@ static bool allocate(struct recompute_walk *walk)
     walk->positions = calloc(count, sizeof walk->positions[0]);
     walk->bits = calloc(count, sizeof walk->bits[0]);
     walk->live = calloc(count, sizeof walk->live[0]);
+    return walk->positions && walk->bits && walk->live;
+}
+
+static bool allocate_savings(struct recompute_walk *walk)
+{
+    const size_t count = (size_t)walk->end - walk->first + 1;
     walk->rest_bytes = calloc(count, sizeof walk->rest_bytes[0]);
     walk->savings = calloc(count, sizeof walk->savings[0]);
     walk->sums = calloc(count * count, sizeof walk->sums[0]);
-    return walk->positions && walk->bits && walk->live && walk->rest_bytes && walk->savings && walk->sums;
+    return walk->rest_bytes && walk->savings && walk->sums;
 }
 
 void recompute_walk_clear(struct recompute_walk *walk)
@@ -37,6 +43,8 @@ void recompute_walk_clear(struct recompute_walk *walk)
     free(walk->rest_bytes);
     free(walk->savings);
     free(walk->sums);
+    free(walk->parts);
+    recompute_prices_free(walk->prices);
 }
 
 // Something that may take so little was left out.
@@ -182,14 +190,83 @@ static uint64_t time_to_save(const struct recompute_walk *walk, uint32_t positio
     return before.time + (uint64_t)((unsigned __int128)(bytes - before.bytes) * time / item);
 }
 
+// --- prices -----------------------------------------------------------------------
+
+// From how many layers on prices are worth their time.
+#define MANY 5
+
+static uint32_t price_slots(const struct recompute_walk *walk)
+{
+    return walk->slots->kept < walk->slots->kept_through ? walk->slots->kept : walk->slots->kept_through;
+}
+
+static bool may_ask_prices(const struct recompute_walk *walk)
+{
+    return walk->wanted == RECOMPUTE_LEAST && walk->end - walk->first >= MANY && walk->intervals->splits == 1
+        && price_slots(walk) > 0;
+}
+
+static void sum_parts(struct recompute_walk *walk)
+{
+    const struct intervals *intervals = walk->intervals;
+    for (uint32_t q = walk->first; q < walk->end; q++) {
+        const uint8_t bit = walk->bits[q - walk->first];
+        uint64_t sum = 0;
+        uint32_t position = walk->end;
+        for (uint32_t i = intervals->reader_at[q + 1]; i-- > intervals->reader_at[q] && bit != NO_BIT;) {
+            if (intervals->readers[i] >= walk->end)
+                continue;
+            for (; position > intervals->readers[i]; position--)
+                if (sum > 0)
+                    walk->parts[(size_t)(position - walk->first) * 64 + bit] = sum;
+            sum += recompute_prices_part(walk->prices, q);
+        }
+        for (; position > q && sum > 0; position--)
+            walk->parts[(size_t)(position - walk->first) * 64 + bit] = sum;
+    }
+}
+
+static bool set_prices(struct recompute_walk *walk)
+{
+    struct error error = { 0 };
+    if (!may_ask_prices(walk))
+        return true;
+    walk->prices =
+        recompute_prices_create(walk->intervals, walk->first, walk->end, walk->budget, RECOMPUTE_QUICK, &error);
+    if (!walk->prices)
+        return error.kind == ERROR_NONE;
+    walk->parts = calloc(((size_t)walk->end - walk->first + 1) * 64, sizeof walk->parts[0]);
+    if (!walk->parts)
+        return false;
+    recompute_prices_rest(walk->prices);
+    sum_parts(walk);
+    return true;
+}
+
+// What the label has kept already of what the prices say its completions pay for.
+static uint64_t paid(const struct recompute_walk *walk, const struct recompute_label *label, uint32_t position)
+{
+    const uint64_t *parts = &walk->parts[(size_t)(position - walk->first) * 64];
+    uint64_t sum = 0;
+    for (uint64_t set = label->kept_set; set; set &= set - 1)
+        sum += parts[__builtin_ctzll(set)];
+    return sum;
+}
+
 // --- labels ---------------------------------------------------------------------
 
 // The least time any completion of the label takes; UINT64_MAX if none fits.
 static uint64_t least_time(const struct recompute_walk *walk, const struct recompute_label *label, uint32_t position)
 {
-    const uint64_t used = add_clamped(add_clamped(label->bytes, label->transient), walk->input_cost[label->life]);
+    const uint64_t kept = add_clamped(label->bytes, walk->input_cost[label->life]);
+    const uint64_t used = add_clamped(kept, label->transient);
     if (used > walk->budget)
         return UINT64_MAX;
+    if (walk->prices) {
+        const uint64_t rest = recompute_prices_least(walk->prices, position, price_slots(walk), walk->budget - kept,
+                                                     label->transient, paid(walk, label, position));
+        return rest == UINT64_MAX ? rest : label->time + (walk->takes_no_time ? 0 : rest);
+    }
     const uint64_t all = add_clamped(used, walk->rest_bytes[position - walk->first]);
     if (all <= walk->budget)
         return label->time;
@@ -473,6 +550,12 @@ bool recompute_walk(struct recompute_walk *walk)
     if (!allocate(walk))
         return false;
     give_bits(walk);
-    sum_rests(walk);
+    if (!set_prices(walk))
+        return false;
+    if (!walk->prices) {
+        if (!allocate_savings(walk))
+            return false;
+        sum_rests(walk);
+    }
     return walk_layers(walk);
 }

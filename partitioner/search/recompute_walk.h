@@ -4,6 +4,7 @@
 #define PARTITIONER_SEARCH_RECOMPUTE_WALK_H
 
 #include "partitioner/search/recompute.h"
+#include "partitioner/search/recompute_prices.h"
 
 // One way to have decided the layers before a position.
 struct recompute_label {
@@ -58,6 +59,10 @@ struct recompute_walk {
     uint64_t *rest_bytes;     // what keeping this layer and all after it takes at least
     struct recompute_saving *savings;   // what recomputing each of them saves at most, best first
     struct recompute_saving *sums;      // running sums of those from this layer on, a row per layer
+    // Instead of what is saved, where layers are many: prices, and for each position and bit what the
+    // readers from there on are taken to pay for a tensor.
+    struct recompute_prices *prices;
+    uint64_t *parts;
 };
 
 // Whether the times and bytes of all choices are wanted, and not the quickest alone.

@@ -114,6 +114,19 @@ static bool read_pattern(struct problem *problem, struct error *error)
     return good;
 }
 
+static bool make_bounds(struct problem *problem, struct error *error)
+{
+    uint64_t *capacities = calloc(problem->ranks, sizeof capacities[0]);
+    if (!capacities)
+        return error_no_memory(error, "a search");
+    for (uint32_t s = 0; s < problem->ranks; s++)
+        capacities[s] = search_device(problem->request, s)->memory_bytes;
+    problem->recompute_bounds =
+        recompute_bounds_create(problem->intervals, problem->slots, capacities, problem->ranks, error);
+    free(capacities);
+    return problem->recompute_bounds != NULL;
+}
+
 static bool fill(struct problem *problem, struct error *error)
 {
     const struct search_request *request = problem->request;
@@ -135,8 +148,7 @@ static bool fill(struct problem *problem, struct error *error)
     problem->slots = search_slots(request, error);
     if (!problem->slots || !check_times(problem, error) || !read_pattern(problem, error))
         return false;
-    problem->recompute_bounds = recompute_bounds_create(problem->intervals, problem->slots, problem->ranks, error);
-    if (!problem->recompute_bounds)
+    if (!make_bounds(problem, error))
         return false;
     problem->flushes = problem->generator->weights == WEIGHTS_FLUSH;
     problem->links_unshared = links_are_unshared(problem);
@@ -321,10 +333,9 @@ uint64_t problem_recompute_ns(const struct problem *problem, uint32_t stage, uin
 {
     if (problem->ignores_memory)
         return 0;
-    const struct cluster_device *device = search_device(problem->request, stage);
-    const uint64_t least =
-        recompute_bound(problem->recompute_bounds, stage, first, end, device->memory_bytes);
-    return least == UINT64_MAX ? UINT64_MAX : stage_scaled_ns(least, device->speed_permille);
+    const uint64_t least = recompute_bound(problem->recompute_bounds, stage, first, end);
+    const uint64_t speed = search_device(problem->request, stage)->speed_permille;
+    return least == UINT64_MAX ? UINT64_MAX : stage_scaled_ns(least, speed);
 }
 
 const struct choices *problem_least(struct problem *problem, uint32_t stage, uint32_t first, uint32_t end,

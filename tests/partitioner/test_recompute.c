@@ -171,18 +171,19 @@ static void compare_bounds(struct brute *brute, struct intervals *intervals, uin
         recompute_list_clear(&list);
     }
     const struct slots slots[2] = { *brute->slots, *brute->slots };
-    struct recompute_bounds *bounds = recompute_bounds_create(intervals, slots, 2, &error);
+    const uint64_t capacities[2] = { brute->capacity, brute->capacity };
+    struct recompute_bounds *bounds = recompute_bounds_create(intervals, slots, capacities, 2, &error);
     assert_good(bounds, error);
-    const uint64_t first = recompute_bound(bounds, 0, brute->first, brute->end, brute->capacity);
+    const uint64_t first = recompute_bound(bounds, 0, brute->first, brute->end);
     for (uint32_t again = 0; again < 2; again++) {
-        const uint64_t bound = recompute_bound(bounds, again, brute->first, brute->end, brute->capacity);
+        const uint64_t bound = recompute_bound(bounds, again, brute->first, brute->end);
         assert_int_equal(bound, first);
         if (bound > least)
             fail_msg("trial %d: the bound is %d, but %d will do", (int)trial, (int)bound, (int)least);
     }
     if (least < UINT64_MAX) {
         recompute_bounds_learn(bounds, 0, brute->first, brute->end, least);
-        assert_int_equal(recompute_bound(bounds, 0, brute->first, brute->end, brute->capacity), least);
+        assert_int_equal(recompute_bound(bounds, 0, brute->first, brute->end), least);
     }
     recompute_bounds_free(bounds);
 }
@@ -264,6 +265,61 @@ static void times_and_the_least_slab_are_those_of_brute_force_on_dags(void **sta
         one_trial(&seed, trial, true);
 }
 
+// Chains with a few edges that skip a layer, longer than the segments that prices look at at once.
+static struct profile *long_profile(uint64_t *seed)
+{
+    const uint32_t count = 10 + (uint32_t)random_below(seed, 30);
+    struct profile *profile = small_random_chain(seed, count, 4);
+    struct edge edges[80];
+    size_t edge_count = 0;
+    for (uint32_t l = 0; l + 1 < count; l++) {
+        edges[edge_count++] = (struct edge){ l, l + 1 };
+        if (l + 2 < count && random_below(seed, 6) == 0)
+            edges[edge_count++] = (struct edge){ l, l + 2 };
+    }
+    small_set_edges(profile, edges, edge_count);
+    return profile;
+}
+
+// The twin of walks that are led by prices: fronts are not.
+static void long_stages_recompute_as_little_as_their_fronts_say(void **state)
+{
+    (void)state;
+    uint64_t seed = 6, work = 0, compared = 0;
+    const struct holding holding = { .optimizer = OPTIMIZER_ADAMW };
+    for (uint64_t trial = 0; trial < test_trials(60, 1500); trial++) {
+        struct error error = { 0 };
+        struct profile *profile = long_profile(&seed);
+        const uint32_t count = (uint32_t)profile->layer_count;
+        struct intervals *intervals = intervals_create(profile, &holding, &error);
+        assert_good(intervals, error);
+        const struct slots slots = random_slots(&seed);
+        const struct stage_bytes all = stage_bytes_of(profile, 1, count, NULL, 0, &holding);
+        const uint64_t kept = stage_memory_of(&all, &slots).peak_bytes;
+        const uint64_t capacity = kept - random_below(&seed, 1 + slots.kept * (all.kept + all.kept_through) * 3 / 4);
+        struct recompute_list front, least;
+        assert_good(recompute_search(intervals, 1, count, &slots, capacity, RECOMPUTE_FRONT, 20000, &work, &front, &error),
+                    error);
+        assert_good(recompute_search(intervals, 1, count, &slots, capacity, RECOMPUTE_LEAST, 20000, &work, &least, &error),
+                    error);
+        const uint64_t slot_capacity[1] = { capacity };
+        struct recompute_bounds *bounds = recompute_bounds_create(intervals, &slots, slot_capacity, 1, &error);
+        assert_good(bounds, error);
+        const uint64_t found = front.count ? front.at[0].forward_ns : UINT64_MAX;
+        if (least.least_ns > found || recompute_bound(bounds, 0, 1, count) > found
+            || (least.complete && least.count && least.at[0].forward_ns > found)
+            || (front.complete && least.complete && (least.count ? least.at[0].forward_ns : UINT64_MAX) != found))
+            fail_msg("trial %d: what is recomputed at least is not what the front says", (int)trial);
+        compared += front.complete && least.complete && found > 0;
+        recompute_bounds_free(bounds);
+        recompute_list_clear(&front);
+        recompute_list_clear(&least);
+        intervals_free(intervals);
+        profile_free(profile);
+    }
+    assert_true(compared > test_trials(60, 1500) / 2);
+}
+
 static void a_walk_that_was_cut_short_says_so_and_still_fits(void **state)
 {
     (void)state;
@@ -290,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_and_the_least_slab_are_those_of_brute_force_on_chains),
         cmocka_unit_test(times_and_the_least_slab_are_those_of_brute_force_on_dags),
+        cmocka_unit_test(long_stages_recompute_as_little_as_their_fronts_say),
         cmocka_unit_test(a_walk_that_was_cut_short_says_so_and_still_fits),
     };
     return cmocka_run_group_tests_name("recompute", tests, NULL, NULL);

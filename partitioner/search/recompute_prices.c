@@ -1,0 +1,361 @@
+#include "partitioner/search/recompute_prices.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+
+enum {
+    UNIT = 256,      // bytes are counted in these
+    SEGMENT = 24,    // layers
+    MOST_PRICES = 27,
+    MOST_LIMITS = 10,
+};
+
+// Costs are whole numbers below 2^53, which a double holds exactly, and of which a
+// processor compares several at once.
+#define MOST_COST 0x1p52
+
+struct recompute_prices {
+    struct intervals *intervals;
+    uint32_t begin, end;  // the layers
+    unsigned shift;       // a cost is ns << shift
+    uint32_t price_count, limit_count;
+    double price[MOST_PRICES + 1];  // of a unit; the last row is of bytes alone: a unit costs 1, and time nothing
+    uint64_t limit[MOST_LIMITS];    // bytes of a segment's data; the last: any
+    double *cheapest;     // of ways up to a layer, or from there on: [layer - begin][limit][price]
+    double *going;        // the same with a segment that goes on there
+    uint32_t first, until;  // of the ways
+};
+
+static size_t row_size(const struct recompute_prices *prices)
+{
+    return (size_t)prices->limit_count * (prices->price_count + 1);
+}
+
+static double *row_of(const struct recompute_prices *prices, double *rows, uint32_t position)
+{
+    return rows + (position - prices->begin) * row_size(prices);
+}
+
+// --- prices ---------------------------------------------------------------------------------
+
+static uint64_t units_of(uint64_t bytes)
+{
+    return bytes / UNIT;
+}
+
+static uint64_t saved_units(const struct recompute_prices *prices, uint32_t l)
+{
+    return units_of(prices->intervals->saved[l + 1] - prices->intervals->saved[l]);
+}
+
+struct density {
+    double cost;
+    uint64_t units;
+};
+
+static int by_cost(const void *a, const void *b)
+{
+    const struct density *x = a, *y = b;
+    return (x->cost > y->cost) - (x->cost < y->cost);
+}
+
+// What the layer costs per unit that recomputing it saves; of its output where nothing else is kept.
+static struct density density_of(const struct recompute_prices *prices, uint32_t l)
+{
+    const uint64_t units = saved_units(prices, l) + units_of(prices->intervals->output[l]);
+    const uint64_t time = interval_forward_ns(prices->intervals, l, l + 1);
+    return (struct density){ units > 0 ? (double)(time << prices->shift) / (double)units : 0, units };
+}
+
+// The cost per unit below which so many thousandths of all that could be saved are.
+static double quantile(const struct density *densities, uint32_t count, uint64_t sum, uint32_t thousandths)
+{
+    uint64_t below = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        below += densities[i].units;
+        if (below >= sum / 1000 * thousandths)
+            return densities[i].cost;
+    }
+    return count > 0 ? densities[count - 1].cost : 1;
+}
+
+// Half of the prices are what layers cost, where one of them is just worth it; half are steps between the cheapest
+// and some times the dearest, since segments cost more than their layers.
+static void choose_prices(struct recompute_prices *prices, const struct density *densities, uint32_t count,
+                          uint64_t sum, double highest)
+{
+    const uint32_t half = prices->price_count / 3, rest = prices->price_count - half;
+    for (uint32_t k = 0; k < half; k++)
+        prices->price[k] = quantile(densities, count, sum, (2 * k + 1) * 500 / half);
+    double low = quantile(densities, count, sum, 20) / 2, high = 8 * quantile(densities, count, sum, 980), step = 1.25;
+    low = low < 8 ? 8 : low;
+    for (double reach = 0; step < 16 && reach < high; step += 0.0625) {
+        reach = low;
+        for (uint32_t k = 1; k < rest; k++)
+            reach *= step;
+    }
+    for (uint32_t k = 0; k < rest; k++, low *= step)
+        prices->price[half + k] = low;
+    for (uint32_t k = 0; k < prices->price_count; k++)
+        prices->price[k] = (double)(uint64_t)(prices->price[k] < highest ? prices->price[k] : highest);
+    prices->price[prices->price_count] = 1;
+}
+
+static bool set_prices(struct recompute_prices *prices, uint64_t all_units)
+{
+    struct density *densities = calloc(prices->end - prices->begin, sizeof densities[0]);
+    if (!densities)
+        return false;
+    uint32_t count = 0;
+    uint64_t sum = 0;
+    for (uint32_t l = prices->begin; l < prices->end; l++) {
+        densities[count] = density_of(prices, l);
+        if (densities[count].cost > 0)
+            sum += densities[count++].units;
+    }
+    qsort(densities, count, sizeof densities[0], by_cost);
+    choose_prices(prices, densities, count, sum, MOST_COST / 4 / (double)all_units);
+    free(densities);
+    return true;
+}
+
+// --- beginning and end ----------------------------------------------------------------------
+
+// From what two layers have on average to half of the capacity, in equal steps.
+static void set_limits(struct recompute_prices *prices, uint64_t capacity)
+{
+    const uint32_t layers = prices->end - prices->begin, steps = prices->limit_count - 2;
+    uint64_t bytes = prices->intervals->saved[prices->end] - prices->intervals->saved[prices->begin];
+    for (uint32_t l = prices->begin; l < prices->end; l++)
+        bytes = add_clamped(bytes, prices->intervals->output[l]);
+    const double low = (double)(2 * (bytes / layers)), high = (double)(capacity / 2);
+    double step = 1, reach = low;
+    while (reach < high) {
+        step += 0.0625;
+        reach = low + 1;
+        for (uint32_t j = 0; j < steps; j++)
+            reach *= step;
+    }
+    reach = low;
+    for (uint32_t j = 0; j + 1 < prices->limit_count; j++, reach *= step)
+        prices->limit[j] = (uint64_t)reach;
+    prices->limit[prices->limit_count - 1] = UINT64_MAX;
+}
+
+// All that costs can come to; false where that is too much, or nothing.
+static bool set_shift(struct recompute_prices *prices, uint64_t *all_units)
+{
+    const struct intervals *intervals = prices->intervals;
+    uint64_t bytes = intervals->saved[prices->end] - intervals->saved[prices->begin];
+    for (uint32_t l = prices->begin; l < prices->end; l++) {
+        bytes = add_clamped(bytes, intervals->output[l]);
+        for (uint32_t i = intervals->source_at[l]; i < intervals->source_at[l + 1]; i++)
+            bytes = add_clamped(bytes, intervals->output[intervals->sources[i]]);
+    }
+    *all_units = bytes / UNIT + 1;
+    const uint64_t time = interval_forward_ns(intervals, prices->begin, prices->end);
+    if (bytes > (uint64_t)1 << 52 || time > (uint64_t)1 << 48)
+        return false;
+    for (prices->shift = 0; prices->shift < 20 && time << (prices->shift + 1) < (uint64_t)1 << 50;)
+        prices->shift++;
+    return bytes > 0 && time > 0;
+}
+
+struct recompute_prices *recompute_prices_create(struct intervals *intervals, uint32_t first, uint32_t end,
+                                                 uint64_t capacity_bytes, enum recompute_sharpness sharpness,
+                                                 struct error *error)
+{
+    struct recompute_prices *prices = calloc(1, sizeof *prices);
+    uint64_t all_units = 0;
+    if (!prices) {
+        error_no_memory(error, "the choice of what to recompute");
+        return NULL;
+    }
+    *prices = (struct recompute_prices){ .intervals = intervals, .begin = first, .end = end };
+    prices->price_count = sharpness == RECOMPUTE_SHARP ? MOST_PRICES : MOST_PRICES / 2;
+    prices->limit_count = sharpness == RECOMPUTE_SHARP ? MOST_LIMITS : 6;
+    if (!set_shift(prices, &all_units)) {
+        free(prices);
+        return NULL;
+    }
+    set_limits(prices, capacity_bytes);
+    const size_t cells = ((size_t)end - first + 1) * row_size(prices);
+    prices->cheapest = malloc(cells * sizeof prices->cheapest[0]);
+    prices->going = malloc(cells * sizeof prices->going[0]);
+    if (prices->cheapest && prices->going && set_prices(prices, all_units))
+        return prices;
+    recompute_prices_free(prices);
+    error_no_memory(error, "the choice of what to recompute");
+    return NULL;
+}
+
+void recompute_prices_free(struct recompute_prices *prices)
+{
+    if (!prices)
+        return;
+    free(prices->cheapest);
+    free(prices->going);
+    free(prices);
+}
+
+// --- the cheapest ways ----------------------------------------------------------------------
+
+// All parts are no more than the whole.
+uint64_t recompute_prices_part(const struct recompute_prices *prices, uint32_t layer)
+{
+    const struct intervals *intervals = prices->intervals;
+    const uint32_t readers = intervals->reader_at[layer + 1] - intervals->reader_at[layer];
+    return intervals->output[layer] / UNIT / readers * UNIT;
+}
+
+// What a layer reads of [first, made_before), in parts.
+static uint64_t parts_read(const struct recompute_prices *prices, uint32_t layer, uint32_t first, uint32_t made_before)
+{
+    const struct intervals *intervals = prices->intervals;
+    uint64_t units = 0;
+    for (uint32_t i = intervals->source_at[layer]; i < intervals->source_at[layer + 1]; i++)
+        if (intervals->sources[i] >= first && intervals->sources[i] < made_before)
+            units += recompute_prices_part(prices, intervals->sources[i]) / UNIT;
+    return units;
+}
+
+// Of two rows, from limit `least` on: at most what the other is with so much more.
+static void relax(const struct recompute_prices *prices, double *to, const double *from, const double *more,
+                  uint32_t least)
+{
+    const uint32_t columns = prices->price_count + 1;
+    for (uint32_t j = least; j < prices->limit_count; j++) {
+        double *restrict row = to + j * columns;
+        const double *restrict old = from + j * columns;
+        for (uint32_t k = 0; k < columns; k++) {
+            const double with = old[k] + more[k];
+            row[k] = with < row[k] ? with : row[k];
+        }
+    }
+}
+
+static void price_way(const struct recompute_prices *prices, uint64_t time_ns, uint64_t units, double *more)
+{
+    const double time = (double)(time_ns << prices->shift);
+    for (uint32_t k = 0; k < prices->price_count; k++)
+        more[k] = time + prices->price[k] * (double)units;
+    more[prices->price_count] = (double)units;
+}
+
+static void keep_layer(struct recompute_prices *prices, uint32_t layer, bool backwards)
+{
+    double more[MOST_PRICES + 1];
+    uint64_t units = saved_units(prices, layer);
+    if (interval_needs_input(prices->intervals, layer))
+        units += parts_read(prices, layer, prices->first, layer);
+    price_way(prices, 0, units, more);
+    double *before = row_of(prices, prices->cheapest, layer), *behind = row_of(prices, prices->cheapest, layer + 1);
+    relax(prices, backwards ? before : behind, backwards ? behind : before, more, 0);
+}
+
+// The data of a segment as its re-run and its backwards need it at least.
+struct segment_data {
+    uint64_t bytes, backward;
+};
+
+static uint64_t add_layer_data(const struct recompute_prices *prices, uint32_t first, uint32_t l,
+                               struct segment_data *data)
+{
+    const struct intervals *intervals = prices->intervals;
+    uint64_t alive = round_to_256(intervals->profile->layers[l].backward_workspace_bytes);
+    for (uint32_t i = intervals->source_at[l]; i < intervals->source_at[l + 1]; i++)
+        if (intervals->sources[i] >= first)
+            alive = add_clamped(alive, intervals->output[intervals->sources[i]]);
+    data->backward = alive > data->backward ? alive : data->backward;
+    data->bytes = add_clamped(data->bytes, intervals->saved[l + 1] - intervals->saved[l]);
+    data->bytes = add_clamped(data->bytes, intervals->output[l]);
+    return add_clamped(data->bytes, data->backward);
+}
+
+// All segments that begin at `begin`; `goes_on`: as the rest of one that began before.
+static void drop_layers(struct recompute_prices *prices, uint32_t begin, bool goes_on, bool backwards)
+{
+    double *own = row_of(prices, goes_on ? prices->going : prices->cheapest, begin);
+    struct segment_data data = { 0 };
+    uint64_t units = 0;
+    uint32_t least = 0;
+    for (uint32_t l = begin; l < prices->until && l < begin + SEGMENT; l++) {
+        double more[MOST_PRICES + 1];
+        const uint64_t bytes = add_layer_data(prices, begin, l, &data);
+        while (prices->limit[least] < bytes)
+            least++;
+        units += goes_on ? 0 : parts_read(prices, l, prices->first, begin);
+        price_way(prices, interval_forward_ns(prices->intervals, begin, l + 1), units, more);
+        double *other = row_of(prices, prices->cheapest, l + 1), *going = row_of(prices, prices->going, l + 1);
+        relax(prices, backwards ? own : other, backwards ? other : own, more, least);
+        if (l + 1 == begin + SEGMENT)
+            relax(prices, backwards ? own : going, backwards ? going : own, more, least);
+    }
+}
+
+// No way anywhere, but for one that has come to, or from, `position` at no cost.
+static void begin_ways(struct recompute_prices *prices, uint32_t first, uint32_t until, uint32_t position)
+{
+    prices->first = first;
+    prices->until = until;
+    const size_t row = row_size(prices), from = (first - prices->begin) * row, to = (until + 1 - prices->begin) * row;
+    for (size_t i = from; i < to; i++)
+        prices->cheapest[i] = prices->going[i] = MOST_COST;
+    memset(row_of(prices, prices->cheapest, position), 0, row * sizeof prices->cheapest[0]);
+}
+
+void recompute_prices_from(struct recompute_prices *prices, uint32_t first, uint32_t until)
+{
+    begin_ways(prices, first, until, first);
+    for (uint32_t l = first; l < until; l++) {
+        keep_layer(prices, l, false);
+        drop_layers(prices, l, false, false);
+        if (l >= first + SEGMENT)
+            drop_layers(prices, l, true, false);
+    }
+}
+
+void recompute_prices_rest(struct recompute_prices *prices)
+{
+    begin_ways(prices, prices->begin, prices->end, prices->end);
+    for (uint32_t l = prices->end; l-- > prices->begin;) {
+        if (l >= prices->begin + SEGMENT)
+            drop_layers(prices, l, true, true);
+        keep_layer(prices, l, true);
+        drop_layers(prices, l, false, true);
+    }
+}
+
+// --- asking ---------------------------------------------------------------------------------
+
+// With so many units to spend and this limit.
+static uint64_t least_within(const struct recompute_prices *prices, const double *row, double units)
+{
+    if (row[prices->price_count] > units)
+        return UINT64_MAX;
+    double most = 0;
+    for (uint32_t k = 0; k < prices->price_count; k++) {
+        const double cost = row[k] - prices->price[k] * units;
+        most = cost > most ? cost : most;
+    }
+    return (uint64_t)most >> prices->shift;
+}
+
+uint64_t recompute_prices_least(const struct recompute_prices *prices, uint32_t position, uint32_t slots, uint64_t room,
+                                uint64_t transient, uint64_t paid)
+{
+    const double *row = row_of(prices, prices->cheapest, position);
+    uint64_t least = UINT64_MAX;
+    for (uint32_t j = 0; j < prices->limit_count && least > 0; j++) {
+        const uint64_t below = j > 0 ? prices->limit[j - 1] : 0, workspace = below > transient ? below : transient;
+        if (workspace > room)
+            break;
+        const uint64_t units = add_clamped((room - workspace) / slots, paid) / UNIT;
+        const double most = (double)(units < (uint64_t)1 << 44 ? units : (uint64_t)1 << 44);
+        const uint64_t within = least_within(prices, row + j * (prices->price_count + 1), most);
+        least = within < least ? within : least;
+    }
+    return least;
+}
