@@ -101,9 +101,11 @@ static bool cpu_open(struct device *device, const char *detail, struct error *er
     struct wishes wishes;
     if (!read_wishes(detail, &wishes, error))
         return false;
-    struct cpu *cpu = malloc(sizeof *cpu);
-    if (!cpu)
+    struct cpu *cpu = calloc(1, sizeof *cpu);
+    if (!cpu || (wishes.queued && !(cpu->halls = halls_create()))) {
+        free(cpu);
         return error_no_memory(error, "a device");
+    }
     char name[sizeof device->description - 32];
     processor_name(name, sizeof name);
     snprintf(device->description, sizeof device->description, "%s, %s%s%s", name, wishes.set->name,
@@ -121,7 +123,10 @@ static bool cpu_open(struct device *device, const char *detail, struct error *er
 
 void cpu_close(struct device *device)
 {
-    free(device->own);
+    struct cpu *cpu = device->own;
+    if (cpu->halls)
+        halls_free(cpu->halls);
+    free(cpu);
 }
 
 void *cpu_allocate(struct device *device, uint64_t bytes, struct error *error)

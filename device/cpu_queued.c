@@ -298,4 +298,5 @@ const struct device_functions cpu_queued_functions = {
     .upload = upload,
     .download = move,
     .call = cpu_queued_call,
+    .communicators = &cpu_queued_communicators,
 };

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "device/communicator.h"
 #include "device/device.h"
 #include "device/kernels.h"
 
@@ -55,6 +56,24 @@ static inline bool queue_is_well(const struct queue *queue)
 
 uint64_t event_kept_time(const struct event *event);
 
+struct communicator {
+    struct device *device;
+    uint32_t ranks, rank;
+    void *own;
+};
+
+// With the meaning of communicator.h.
+struct communicator_functions {
+    struct communication (*communication)(const struct device *device);
+    bool (*make_name)(struct device *device, struct communicator_name *name, struct error *error);
+    bool (*open)(struct communicator *communicator, const struct communicator_name *name, struct error *error);
+    void (*close)(struct communicator *communicator);
+    bool (*is_ready)(struct communicator *communicator, bool *ready, struct error *error);
+    void (*exchange)(struct communicator *communicator, struct queue *queue, const struct message_end *ends,
+                     size_t count);
+    bool (*abort)(struct communicator *communicator, uint64_t limit_ns);
+};
+
 struct device_functions {
     // Sets kernels, description, precision, runs_ahead and own. `detail` is what follows "NAME:", or "".
     bool (*open)(struct device *device, const char *detail, struct error *error);
@@ -79,6 +98,8 @@ struct device_functions {
     void (*upload)(struct queue *queue, void *to, const void *host, uint64_t bytes);
     void (*download)(struct queue *queue, void *host, const void *from, uint64_t bytes);
     void (*call)(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
+
+    const struct communicator_functions *communicators;  // NULL: it has none
 };
 
 // One entry for each function of kernels.h, with its meaning.

@@ -45,6 +45,13 @@ uint32_t channel_source(struct action action)
     return edge_of(action) + is_gradient(action);
 }
 
+struct channel_ends channel_ends(const struct schedule *schedule, uint32_t channel)
+{
+    const uint32_t boundaries = schedule->stages - 1, edge = channel / 2 % boundaries, back = channel % 2;
+    const uint32_t *ranks = &schedule->routes[(size_t)(channel / 2 / boundaries) * schedule->stages];
+    return (struct channel_ends){ .from = ranks[edge + back], .to = ranks[edge + 1 - back] };
+}
+
 struct channel *channels_create(const struct schedule *lowered, const struct stage *stages, struct error *error)
 {
     const uint32_t count = channel_count(lowered);
@@ -54,11 +61,10 @@ struct channel *channels_create(const struct schedule *lowered, const struct sta
         return NULL;
     }
     for (uint32_t c = 0; c < count; c++) {
-        const uint32_t route = c / 2 / (lowered->stages - 1), edge = c / 2 % (lowered->stages - 1);
-        const uint32_t *ranks = &lowered->routes[(size_t)route * lowered->stages];
-        channels[c].from = ranks[edge + c % 2];
-        channels[c].to = ranks[edge + 1 - c % 2];
-        channels[c].bytes = largest_part(stages[edge].bytes.output, lowered->splits);
+        const struct channel_ends ends = channel_ends(lowered, c);
+        channels[c].from = ends.from;
+        channels[c].to = ends.to;
+        channels[c].bytes = largest_part(stages[c / 2 % (lowered->stages - 1)].bytes.output, lowered->splits);
     }
     for (uint32_t rank = 0; rank < lowered->ranks; rank++) {
         const struct action_list *list = &lowered->lists[rank];

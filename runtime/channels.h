@@ -45,6 +45,12 @@ uint32_t channel_peer(const struct schedule *schedule, struct action action);
 // The stage that a SEND or RECV takes its data from, in the sense of who made it.
 uint32_t channel_source(struct action action);
 
+// The ranks that a channel joins, as the schedule's routes have it.
+struct channel_ends {
+    uint32_t from, to;
+};
+struct channel_ends channel_ends(const struct schedule *schedule, uint32_t channel);
+
 // All of them, channel_count() long; the caller frees. A gradient is as large as
 // the output it belongs to.
 struct channel *channels_create(const struct schedule *lowered, const struct stage *stages, struct error *error);

@@ -1,0 +1,219 @@
+#include <assert.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "runtime/wired/wired_engine.h"
+
+// --- failing ------------------------------------------------------------------------
+
+// The first failure stays, wherever it was. Returns false.
+bool wired_fail(struct wired *wired, const struct error *reason, struct error *error)
+{
+    if (!wired->failed)
+        wired->error = *reason;
+    wired->failed = true;
+    return error_set_kind(error, wired->error.kind, "%s", wired->error.text);
+}
+
+// What is under way never ends by itself when a rank is gone.
+static void abort_all(struct wired *wired)
+{
+    for (uint32_t i = 0; wired->ends && !wired->is_stuck && i < wired->wiring.count; i++)
+        if (wired->ends[i].communicator
+            && !communicator_abort(wired->ends[i].communicator, wired->settings.abort_ns))
+            wired->is_stuck = true;
+}
+
+static bool company_is_well(struct wired *wired, struct error *error)
+{
+    struct error reason = { 0 };
+    if (wired->failed)
+        return wired_fail(wired, &wired->error, error);
+    if (wired->settings.company.is_well(wired->settings.company.self, &reason))
+        return true;
+    return wired_fail(wired, &reason, error);
+}
+
+bool lane_is_ready(struct wired *wired, struct lane_end *end, bool *ready, struct error *error)
+{
+    struct error reason = { 0 };
+    if (communicator_is_ready(end->communicator, ready, &reason))
+        return true;
+    struct error first = { 0 };  // that another rank is gone says more than that the wire to it broke
+    if (wired->settings.company.is_well(wired->settings.company.self, &first))
+        first = reason;
+    return wired_fail(wired, &first, error);
+}
+
+// --- issuing ---------------------------------------------------------------------------
+
+static void ticket_finish(struct ticket *ticket, struct event *event)
+{
+    ticket->active = false;
+    ticket->done = true;
+    ticket->event = event;
+    ticket->done_ns = clock_now_ns();
+}
+
+static void issue(struct lane_end *end, struct posted *posted)
+{
+    if (posted->after)
+        queue_wait_event(end->queue, posted->after);
+    communicator_exchange(end->communicator, end->queue, &posted->end, 1);
+    end->issuing = posted;
+}
+
+// Issues what has its turn, as long as the communicator takes it.
+static bool lane_end_move(struct wired *wired, struct lane_end *end, struct error *error)
+{
+    while (end->issuing || (end->turn < end->count && end->posted[end->turn].ticket)) {
+        bool ready;
+        if (!lane_is_ready(wired, end, &ready, error))
+            return false;
+        if (!ready)
+            return true;
+        if (!end->issuing) {
+            issue(end, &end->posted[end->turn]);
+            continue;
+        }
+        event_record(end->issuing->event, end->queue);
+        ticket_finish(end->issuing->ticket, end->issuing->event);
+        end->issuing->ticket = NULL;
+        end->issuing = NULL;
+        end->turn++;
+    }
+    return true;
+}
+
+static bool move_all(struct wired *wired, struct error *error)
+{
+    for (uint32_t i = 0; i < wired->wiring.count; i++)
+        if (wired->ends[i].posted && !lane_end_move(wired, &wired->ends[i], error))
+            return false;
+    return reducing_move(wired, error);
+}
+
+// --- the functions of a transport ---------------------------------------------------------
+
+// All messages of a pass have been posted when the first of the next one is.
+static void begin_pass_of(struct lane_end *end, struct wired *wired)
+{
+    if (end->turn < end->count)
+        return;
+    end->turn = 0;
+    for (uint32_t channel = 0; channel < channel_count(wired->settings.schedule); channel++)
+        if (wired->wiring.wire_of_channel[channel] == (uint32_t)(end - wired->ends))
+            wired->passed[channel] = 0;
+}
+
+static bool post(struct wired *wired, uint32_t channel, struct message_end message, struct message_header header,
+                 struct event *after, struct ticket *ticket, struct error *error)
+{
+    if (!company_is_well(wired, error))
+        return false;
+    struct lane_end *end = &wired->ends[wired->wiring.wire_of_channel[channel]];
+    begin_pass_of(end, wired);
+    const uint32_t turn = wired->turns.turn[wired->turns.first[channel] + wired->passed[channel]++];
+    struct posted *posted = &end->posted[turn];
+    assert(!posted->ticket && turn >= end->turn);
+    *ticket = (struct ticket){ .active = true, .header = header, .index = turn, .posted_ns = clock_now_ns() };
+    *posted = (struct posted){ .ticket = ticket, .end = message, .after = after, .event = posted->event };
+    return lane_end_move(wired, end, error);
+}
+
+// Who is at the other end of a channel, among the ends of its wire.
+static uint32_t peer_on(const struct wired *wired, uint32_t channel, bool is_send)
+{
+    const struct channel_ends ends = channel_ends(wired->settings.schedule, channel);
+    return wire_end(&wired->wiring.wires[wired->wiring.wire_of_channel[channel]], is_send ? ends.to : ends.from);
+}
+
+static bool wired_post_send(struct transport *transport, uint32_t channel, const void *data, uint64_t bytes,
+                            struct message_header header, struct event *after, struct ticket *ticket,
+                            struct error *error)
+{
+    struct wired *wired = (struct wired *)transport;
+    const struct message_end message = { .is_send = true, .peer = peer_on(wired, channel, true),
+                                         .data = (void *)(uintptr_t)data, .bytes = bytes };
+    return post(wired, channel, message, header, after, ticket, error);
+}
+
+static bool wired_post_receive(struct transport *transport, uint32_t channel, void *data, uint64_t bytes,
+                               struct message_header expected, struct event *after, struct ticket *ticket,
+                               struct error *error)
+{
+    struct wired *wired = (struct wired *)transport;
+    const struct message_end message = { .peer = peer_on(wired, channel, false), .data = data, .bytes = bytes };
+    return post(wired, channel, message, expected, after, ticket, error);
+}
+
+static bool wired_post_reduction(struct transport *transport, const struct reduction *reduction,
+                                 struct message_header header, struct event *after, struct ticket *ticket,
+                                 struct error *error)
+{
+    struct wired *wired = (struct wired *)transport;
+    if (!company_is_well(wired, error))
+        return false;
+    *ticket = (struct ticket){ .active = true, .header = header, .posted_ns = clock_now_ns() };
+    return reducing_begin(wired, reduction, after, ticket, error);
+}
+
+static bool wired_test(struct transport *transport, struct ticket *ticket, struct error *error)
+{
+    struct wired *wired = (struct wired *)transport;
+    assert(ticket->active);
+    return company_is_well(wired, error) && move_all(wired, error);
+}
+
+// Polls: what a communicator does, it does without waking anybody.
+static bool wired_wait(struct transport *transport, uint64_t deadline_ns, struct error *error)
+{
+    struct wired *wired = (struct wired *)transport;
+    const struct timespec pause = { .tv_nsec = 20000 };
+    if (clock_now_ns() < deadline_ns)
+        ppoll(NULL, 0, &pause, NULL);
+    return company_is_well(wired, error);
+}
+
+static void wired_cancel(struct transport *transport, struct ticket *ticket)
+{
+    struct wired *wired = (struct wired *)transport;
+    if (!ticket->active)
+        return;
+    for (uint32_t i = 0; i < wired->wiring.count; i++)
+        for (uint32_t turn = 0; wired->ends[i].posted && turn < wired->ends[i].count; turn++)
+            if (wired->ends[i].posted[turn].ticket == ticket) {
+                wired->ends[i].posted[turn].ticket = NULL;
+                if (wired->ends[i].issuing == &wired->ends[i].posted[turn])
+                    wired->ends[i].issuing = NULL;
+            }
+    if (wired->reducing.ticket == ticket)
+        wired->reducing = (struct reducing){ 0 };
+    ticket->active = false;
+}
+
+// Communicators are asked too: a wire may be the first to know that its peer is gone.
+static bool wired_check(struct transport *transport, struct error *error)
+{
+    struct wired *wired = (struct wired *)transport;
+    bool ready;
+    for (uint32_t i = 0; i < wired->wiring.count; i++)
+        if (wired->ends[i].communicator && !wired->failed
+            && !lane_is_ready(wired, &wired->ends[i], &ready, error))
+            return false;
+    return company_is_well(wired, error);
+}
+
+static void wired_abandon(struct transport *transport, const struct error *error)
+{
+    struct wired *wired = (struct wired *)transport;
+    wired_fail(wired, error, &(struct error){ 0 });
+    wired->settings.company.abandon(wired->settings.company.self, error);
+    abort_all(wired);
+}
+
+const struct transport_functions wired_functions = {
+    wired_post_send, wired_post_receive, wired_post_reduction, wired_test,
+    wired_wait,      wired_cancel,       wired_check,          wired_abandon,
+};

@@ -1,0 +1,63 @@
+// The transport over communicators: between processes or threads whose devices talk to
+// each other (device/communicator.h, which on GPUs is NCCL).
+//
+//     interpreter      post_send(after) -> ticket ...............  wait for ticket->event, on the device
+//     wired            turn: held until those before it on its wire are issued
+//                      wire's queue: wait for `after`; exchange; record the ticket's event
+//     communicator     ncclGroupStart ncclSend ncclGroupEnd on the wire's stream
+//
+// The host never waits for a message: a ticket is done as soon as its exchange is
+// issued, and its event says when the bytes have moved. What can make it wait is a turn
+// that has not come, or a communicator that is busy; then it polls, looks whether some
+// rank has failed, and gives up at the deadline.
+//
+// Messages carry no headers; that each is the one expected is what wiring.h proves.
+//
+// A reduction is two exchanges for each piece of the gradients: every copy of the stage
+// sends each other one its share, adds the shares of its own in the order of the
+// copies, and sends the sum back. Bytes per rank as of a ring; bits as of a loop.
+#ifndef RUNTIME_WIRED_WIRED_H
+#define RUNTIME_WIRED_WIRED_H
+
+#include "device/communicator.h"
+#include "runtime/transport.h"
+#include "runtime/wired/wiring.h"
+
+// How ranks come to know things before there are wires, and of each other's failures:
+// processes by control.h, the ranks of a test by what it likes.
+struct company {
+    void *self;
+    // Each rank brings `bytes` and gets those of all, by rank.
+    bool (*exchange)(void *self, const void *own, uint64_t bytes, void *all, struct error *error);
+    bool (*is_well)(void *self, struct error *error);
+    void (*abandon)(void *self, const struct error *reason);
+};
+
+struct wired_settings {
+    const struct schedule *schedule;    // lowered
+    const struct placement *placement;
+    uint32_t rank;
+    struct device *device;
+    struct company company;
+    uint64_t deadline_ns;  // of opening a wire; 0: ten minutes
+    uint64_t abort_ns;     // that ending what is under way may take; 0: five seconds
+    uint64_t room_bytes;   // of the device, for what other copies send to a reduction; 0: 32 MiB
+    bool one_for_all;      // a single communicator, even where the library keeps the order of several
+};
+
+struct wired;
+
+// All ranks at a time: opens this rank's wires in the order in which all ranks number
+// them, and sends something over each, so that no connection is made later. Schedule
+// and placement are borrowed.
+struct wired *wired_create(const struct wired_settings *settings, struct error *error);
+
+// False where what is under way could not be ended in time: the process had better end
+// at once, by _exit(), for even leaving may hang.
+bool wired_free(struct wired *wired);
+
+struct transport *wired_transport(struct wired *wired);  // borrowed
+const struct wiring *wired_wiring(const struct wired *wired);
+uint64_t wired_room_bytes(const struct wired *wired);    // device memory of its own, for reductions
+
+#endif

@@ -1,0 +1,166 @@
+// Copies of a stage add up their gradients. Copy c owns the c-th share of the elements;
+// a share goes in pieces, since the room for what others send is small:
+//
+//     shares     each copy sends every other one its piece of that one's share
+//     add        own piece and what came, in the order of the copies, as a loop would
+//     sums       each copy sends its piece, added up, to every other one
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "device/kernels.h"
+#include "runtime/wired/wired_engine.h"
+
+struct piece {
+    uint64_t first, count;  // elements
+};
+
+static uint32_t copies_of(const struct reducing *reducing)
+{
+    return reducing->end->wire->rank_count;
+}
+
+static uint64_t share_first(const struct reducing *reducing, uint32_t copy)
+{
+    return reducing->what.count * copy / copies_of(reducing);
+}
+
+// The piece at hand of a copy's share; of no elements where that is shorter than others.
+static struct piece piece_of(const struct wired *wired, uint32_t copy)
+{
+    const struct reducing *reducing = &wired->reducing;
+    const uint64_t end = share_first(reducing, copy + 1);
+    struct piece piece = { .first = share_first(reducing, copy) + reducing->piece * wired->room_floats };
+    if (piece.first < end)
+        piece.count = end - piece.first < wired->room_floats ? end - piece.first : wired->room_floats;
+    return piece;
+}
+
+static bool is_last_piece(const struct wired *wired)
+{
+    const struct reducing *reducing = &wired->reducing;
+    const uint64_t longest = (reducing->what.count + copies_of(reducing) - 1) / copies_of(reducing);
+    return (reducing->piece + 1) * wired->room_floats >= longest;
+}
+
+static float *room_of(const struct wired *wired, uint32_t copy)
+{
+    return wired->room + copy * wired->room_floats;
+}
+
+static void add_end(struct message_end *ends, size_t *count, bool is_send, uint32_t peer, float *data, uint64_t floats)
+{
+    if (floats > 0)
+        ends[(*count)++] = (struct message_end){ .is_send = is_send, .peer = peer, .data = data,
+                                                 .bytes = floats * sizeof(float) };
+}
+
+// Shares out, or sums back.
+static bool issue(struct wired *wired, struct error *error)
+{
+    struct reducing *reducing = &wired->reducing;
+    const uint32_t own = wire_end(reducing->end->wire, wired->transport.rank);
+    float *gradients = reducing->what.gradients;
+    const struct piece mine = piece_of(wired, own);
+    size_t count = 0;
+    struct message_end *ends = calloc(2 * copies_of(reducing), sizeof *ends);
+    if (!ends)
+        return error_no_memory(error, "the messages of a reduction");
+    for (uint32_t copy = 0; copy < copies_of(reducing); copy++) {
+        const struct piece its = piece_of(wired, copy);
+        if (copy == own)
+            continue;
+        if (reducing->is_back) {
+            add_end(ends, &count, true, copy, gradients + mine.first, mine.count);
+            add_end(ends, &count, false, copy, gradients + its.first, its.count);
+        } else {
+            add_end(ends, &count, true, copy, gradients + its.first, its.count);
+            add_end(ends, &count, false, copy, room_of(wired, copy), mine.count);
+        }
+    }
+    communicator_exchange(reducing->end->communicator, reducing->end->queue, ends, count);
+    reducing->is_issuing = true;
+    free(ends);
+    return true;
+}
+
+// In the order of the copies: ((g0 + g1) + g2) ...
+static void add_piece(struct wired *wired)
+{
+    struct reducing *reducing = &wired->reducing;
+    struct queue *queue = reducing->end->queue;
+    const uint32_t own = wire_end(reducing->end->wire, wired->transport.rank);
+    const struct piece mine = piece_of(wired, own);
+    float *gradients = reducing->what.gradients + mine.first;
+    float *sum = own == 0 ? gradients : room_of(wired, 0);
+    if (mine.count == 0)
+        return;
+    for (uint32_t copy = 1; copy < copies_of(reducing); copy++)
+        kernel_add_floats(queue, sum, sum, copy == own ? gradients : room_of(wired, copy), mine.count);
+    if (reducing->factor != 1.0f)
+        kernel_scale(queue, sum, sum, reducing->factor, mine.count);
+    if (sum != gradients)
+        queue_copy(queue, gradients, sum, mine.count * sizeof *sum);
+}
+
+static void finish(struct wired *wired)
+{
+    struct reducing *reducing = &wired->reducing;
+    event_record(wired->reduced, reducing->end->queue);
+    *reducing->ticket = (struct ticket){ .done = true, .event = wired->reduced, .gathered = wired->gathered,
+                                         .header = reducing->ticket->header,
+                                         .posted_ns = reducing->ticket->posted_ns, .done_ns = clock_now_ns() };
+    *reducing = (struct reducing){ 0 };
+}
+
+// An exchange is issued: what follows it in the queue.
+static void follow(struct wired *wired)
+{
+    struct reducing *reducing = &wired->reducing;
+    reducing->is_issuing = false;
+    if (!reducing->is_back) {
+        if (reducing->piece == 0)
+            event_record(wired->gathered, reducing->end->queue);
+        add_piece(wired);
+        reducing->is_back = true;
+        return;
+    }
+    reducing->is_back = false;
+    if (is_last_piece(wired))
+        finish(wired);
+    else
+        reducing->piece++;
+}
+
+bool reducing_move(struct wired *wired, struct error *error)
+{
+    struct reducing *reducing = &wired->reducing;
+    while (reducing->end) {
+        bool ready;
+        if (!lane_is_ready(wired, reducing->end, &ready, error))
+            return false;
+        if (!ready)
+            return true;
+        if (reducing->is_issuing)
+            follow(wired);
+        else if (!issue(wired, error))
+            return false;
+    }
+    return true;
+}
+
+bool reducing_begin(struct wired *wired, const struct reduction *reduction, struct event *after,
+                    struct ticket *ticket, struct error *error)
+{
+    struct lane_end *end = &wired->ends[wired->wiring.wire_of_stage[reduction->stage]];
+    struct brought *brought = &wired->brought[reduction->stage];
+    const uint32_t all = brought->all ? brought->all[brought->next++ % brought->count] : 0;
+    wired->reducing = (struct reducing){
+        .end = end,
+        .ticket = ticket,
+        .what = *reduction,
+        .factor = reduction->samples > 0 && all > 0 ? (float)reduction->samples / (float)all : 1.0f,
+    };
+    if (after)
+        queue_wait_event(end->queue, after);
+    return reducing_move(wired, error);
+}

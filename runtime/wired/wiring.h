@@ -1,0 +1,85 @@
+// Which communicators a schedule's messages take.
+//
+// NCCL pairs messages by their order alone (schedules/communicators.h), and what it is
+// given is done in order, so that a receive that was posted early holds back whatever
+// comes behind it on the same communicator. Each direction of each pair of ranks
+// therefore has a *wire* of its own: a communicator of two ends, of which one only sends
+// and the other only receives.
+//
+//     rank 0  == 0SEND_F.. ==>  rank 1        one wire for all channels from 0 to 1, where the two orders
+//     rank 0  <== 1SEND_B.. ==  rank 1        are proved to be the same; else one for each channel
+//
+// Where the library below does not run several communicators in the order of their
+// issue (NCCL before 2.26), all messages take a single wire, in the order of the lists;
+// that is the world that schedule_check() proves free of deadlock. It is refused where
+// two orders differ.
+//
+// The copies of a stage have a wire between them for their reductions.
+//
+// Every rank works out the same wiring by itself.
+#ifndef RUNTIME_WIRED_WIRING_H
+#define RUNTIME_WIRED_WIRING_H
+
+#include "common/text.h"
+#include "partitioner/placement.h"
+#include "runtime/channels.h"
+
+enum wire_kind { WIRE_EDGE, WIRE_ALL, WIRE_REDUCTION };
+
+struct wire {
+    enum wire_kind kind;
+    uint32_t *ranks;  // its ends; of an edge: who sends, who receives
+    uint32_t rank_count;
+    uint32_t stage;   // of a reduction
+};
+
+enum { WIRING_REASON_SIZE = 240 };
+
+struct wiring {
+    struct wire *wires;
+    uint32_t count;
+    uint32_t *wire_of_channel;      // NO_WIRE for one without messages
+    uint32_t *wire_of_stage;        // of its reductions; NO_WIRE with fewer than two copies
+    uint32_t shared, unshared;      // pairs of ranks with several channels that share, or cannot
+    char reason[WIRING_REASON_SIZE];  // why the first of those that cannot does not
+};
+#define NO_WIRE UINT32_MAX
+
+bool wiring_open(struct wiring *wiring, const struct schedule *lowered, const struct placement *placement,
+                 bool one_for_all, struct error *error);
+void wiring_close(struct wiring *wiring);
+
+// For people: "6 wires for 8 channels: ..., and why".
+void wiring_say(const struct wiring *wiring, struct text *text);
+
+// What a rank posts on its wires in a pass, in the order of its list: the n-th message of
+// a channel has its turn on the channel's wire. A post may come before its turn (receives
+// are posted as soon as a slot is free) and waits for it.
+struct turns {
+    size_t *first;         // of a channel's messages, in `turn`; by channel, and one behind
+    uint32_t *turn;
+    uint32_t *on_wire;     // by wire: messages of this rank in a pass
+};
+
+bool turns_open(struct turns *turns, const struct wiring *wiring, const struct schedule *lowered, uint32_t rank,
+                struct error *error);
+void turns_close(struct turns *turns);
+
+static inline bool wire_joins(const struct wire *wire, uint32_t rank)
+{
+    for (uint32_t i = 0; i < wire->rank_count; i++)
+        if (wire->ranks[i] == rank)
+            return true;
+    return false;
+}
+
+// A rank's number among a wire's ends.
+static inline uint32_t wire_end(const struct wire *wire, uint32_t rank)
+{
+    uint32_t end = 0;
+    while (wire->ranks[end] != rank)
+        end++;
+    return end;
+}
+
+#endif
