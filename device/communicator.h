@@ -26,7 +26,7 @@ struct communicator_name {
 // What talks to other ranks on this device, and whether it lets several communicators
 // of a device run in the order in which the host has issued them (NCCL from 2.26 on).
 struct communication {
-    const char *library;  // "NCCL 2.28.9"
+    char library[40];  // "NCCL 2.28.9"
     bool keeps_order;
 };
 // False where the device has nothing that does.

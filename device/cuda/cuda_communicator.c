@@ -1,0 +1,189 @@
+// Communicators of GPUs: NCCL's, never blocking.
+//
+// Every communicator is created with blocking = 0, so that each call returns at once
+// and an end that will never come can be given up (NCCL's user guide, "Fault
+// Tolerance"); what is under way is asked for with ncclCommGetAsyncError(). No call
+// waits for a stream.
+//
+// Several communicators of a device run side by side only if NCCL launches their
+// kernels in the order in which the host has issued them: NCCL_LAUNCH_ORDER_IMPLICIT,
+// from 2.26 on, which is switched on here unless the environment says otherwise.
+#include <nccl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "device/cuda/cuda.h"
+
+_Static_assert(sizeof(struct communicator_name) == sizeof(ncclUniqueId), "a name is NCCL's unique id");
+
+enum { NCCL_KEEPING_ORDER = 22600, MOST_BLOCKS = 4, CLOSE_SECONDS = 10 };
+
+struct nccl_end {
+    ncclComm_t comm;       // NULL once it was aborted
+    ncclResult_t status;   // of the last call
+    const char *call;      // its name
+};
+
+static bool nccl_good(const struct nccl_end *end, struct error *error)
+{
+    if (end->status == ncclSuccess || end->status == ncclInProgress)
+        return true;
+    const char *more = end->comm ? ncclGetLastError(end->comm) : ncclGetLastError(NULL);
+    return error_set_kind(error, ERROR_MACHINE, "%s failed: %s%s%s%s", end->call, ncclGetErrorString(end->status),
+                          more && more[0] ? " (" : "", more && more[0] ? more : "", more && more[0] ? ")" : "");
+}
+
+static struct communication communication(const struct device *device)
+{
+    (void)device;
+    struct communication communication = { 0 };
+    int version = 0;
+    ncclGetVersion(&version);
+    snprintf(communication.library, sizeof communication.library, "NCCL %d.%d.%d", version / 10000,
+             version / 100 % 100, version % 100);
+    communication.keeps_order = version >= NCCL_KEEPING_ORDER;
+    return communication;
+}
+
+// NCCL reads its environment once, at its first call.
+static void set_usual_environment(void)
+{
+    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+}
+
+static bool make_name(struct device *device, struct communicator_name *name, struct error *error)
+{
+    (void)device;
+    ncclUniqueId id;
+    set_usual_environment();
+    const struct nccl_end end = { .call = "ncclGetUniqueId()", .status = ncclGetUniqueId(&id) };
+    if (!nccl_good(&end, error))
+        return false;
+    memcpy(name->bytes, &id, sizeof id);
+    return true;
+}
+
+static bool open_end(struct communicator *communicator, const struct communicator_name *name, struct error *error)
+{
+    struct nccl_end *end = calloc(1, sizeof *end);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclUniqueId id;
+    if (!end)
+        return error_no_memory(error, "a communicator");
+    set_usual_environment();
+    if (communicator->device->own)
+        cuda_enter(communicator->device);
+    config.blocking = 0;
+    config.minCTAs = 1;
+    config.maxCTAs = MOST_BLOCKS;  // the rest of the chip computes
+    memcpy(&id, name->bytes, sizeof id);
+    end->call = "ncclCommInitRankConfig()";
+    end->status = ncclCommInitRankConfig(&end->comm, (int)communicator->ranks, id, (int)communicator->rank, &config);
+    communicator->own = end;
+    if (nccl_good(end, error))
+        return true;
+    if (end->comm)
+        ncclCommAbort(end->comm);
+    free(end);
+    return false;
+}
+
+static bool is_ready(struct communicator *communicator, bool *ready, struct error *error)
+{
+    struct nccl_end *end = communicator->own;
+    *ready = false;
+    if (!end->comm)
+        return error_set_kind(error, ERROR_MACHINE, "a communicator was aborted");
+    if (end->status == ncclSuccess || end->status == ncclInProgress) {
+        ncclResult_t state = ncclSuccess;
+        const ncclResult_t asked = ncclCommGetAsyncError(end->comm, &state);
+        end->status = asked != ncclSuccess ? asked : state;
+    }
+    *ready = end->status == ncclSuccess;
+    return nccl_good(end, error);
+}
+
+static void exchange(struct communicator *communicator, struct queue *queue, const struct message_end *ends,
+                     size_t count)
+{
+    struct nccl_end *end = communicator->own;
+    const cudaStream_t stream = cuda_launch_of(queue)->stream;
+    end->call = "ncclGroupStart()";
+    end->status = ncclGroupStart();
+    for (size_t i = 0; end->status == ncclSuccess && i < count; i++) {
+        end->call = ends[i].is_send ? "ncclSend()" : "ncclRecv()";
+        end->status = (ends[i].is_send ? ncclSend(ends[i].data, ends[i].bytes, ncclInt8, (int)ends[i].peer, end->comm,
+                                                  stream)
+                                       : ncclRecv(ends[i].data, ends[i].bytes, ncclInt8, (int)ends[i].peer, end->comm,
+                                                  stream));
+        if (end->status == ncclInProgress)  // which a call of a group may say; the group's end tells
+            end->status = ncclSuccess;
+    }
+    const ncclResult_t ended = ncclGroupEnd();
+    if (end->status == ncclSuccess) {
+        end->call = "ncclGroupEnd()";
+        end->status = ended;
+    }
+}
+
+// --- ending -----------------------------------------------------------------------------
+
+// A thread of its own, since ncclCommAbort() may hang.
+static void *abort_comm(void *comm)
+{
+    ncclCommAbort(comm);
+    return NULL;
+}
+
+static bool abort_end(struct communicator *communicator, uint64_t limit_ns)
+{
+    struct nccl_end *end = communicator->own;
+    pthread_t thread;
+    struct timespec until;
+    if (!end->comm)
+        return true;
+    if (pthread_create(&thread, NULL, abort_comm, end->comm) != 0)
+        return false;
+    end->comm = NULL;
+    clock_gettime(CLOCK_REALTIME, &until);
+    const uint64_t until_ns = (uint64_t)until.tv_nsec + limit_ns;
+    until.tv_sec += (time_t)(until_ns / 1000000000);
+    until.tv_nsec = (long)(until_ns % 1000000000);
+    if (pthread_timedjoin_np(thread, NULL, &until) == 0)
+        return true;
+    pthread_detach(thread);
+    return false;
+}
+
+// Until NCCL has flushed it; an end that does not come to that is aborted.
+static bool finalize(struct nccl_end *end)
+{
+    const uint64_t deadline_ns = clock_now_ns() + CLOSE_SECONDS * (uint64_t)1000000000;
+    unsigned round = 0;
+    end->status = ncclCommFinalize(end->comm);
+    while (end->status == ncclInProgress && clock_now_ns() < deadline_ns) {
+        cuda_pause(&round);
+        if (ncclCommGetAsyncError(end->comm, &end->status) != ncclSuccess)
+            return false;
+    }
+    return end->status == ncclSuccess;
+}
+
+static void close_end(struct communicator *communicator)
+{
+    struct nccl_end *end = communicator->own;
+    if (end->comm && finalize(end))
+        ncclCommDestroy(end->comm);
+    else if (end->comm)
+        abort_end(communicator, CLOSE_SECONDS * (uint64_t)1000000000);
+    free(end);
+}
+
+const struct communicator_functions cuda_communicators = {
+    .communication = communication, .make_name = make_name, .open = open_end, .close = close_end,
+    .is_ready = is_ready, .exchange = exchange, .abort = abort_end,
+};
