@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
 #include "common/number.h"
 
 // Where the output y of a layer is between its forward and its last use.
@@ -324,11 +323,11 @@ static bool run_segment(const struct descent *descent, const struct segment *seg
 static bool run_again(const struct descent *descent, const struct segment *segment, struct ends scratch,
                       struct error *error)
 {
-    const uint64_t start_ns = clock_now_ns();
-    const bool good = run_segment(descent, segment, scratch, error);
-    if (descent->pass->recompute_ns && !device_runs_ahead(queue_device(descent->pass->queue)))
-        *descent->pass->recompute_ns += clock_now_ns() - start_ns;
-    return good;
+    const struct stage_pass *pass = descent->pass;
+    if (!pass->reruns)
+        return run_segment(descent, segment, scratch, error);
+    return stopwatch_mark(pass->reruns, pass->queue, error) && run_segment(descent, segment, scratch, error)
+        && stopwatch_mark(pass->reruns, pass->queue, error);
 }
 
 // Gives the segment's data a place (see the drawing) and re-runs the segment.

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "runtime/interpreting.h"
 
 // --- computing -----------------------------------------------------------------------
@@ -13,7 +14,8 @@ struct group {
     size_t size;
 };
 
-static struct stage_pass pass_of(struct interpreter *in, struct action action, struct group group, struct span *span)
+static struct stage_pass pass_of(struct interpreter *in, struct action action, struct group group,
+                                 struct stopwatch *reruns)
 {
     const struct flights *flights = &in->flights;
     const struct local *local = flights_local(flights, action);
@@ -37,7 +39,7 @@ static struct stage_pass pass_of(struct interpreter *in, struct action action, s
         .input_gradient = flights_at(flights, action, SLAB_INPUT_GRADIENT),
         .workspace = memory->bytes.transient > 0 ? in->needs.slab->workspace : NULL,
         .loss = action.kind == ACTION_F ? &in->needs.losses[action.micro_batch] : NULL,
-        .recompute_ns = &span->recompute_ns,
+        .reruns = reruns,
         .was_recomputed = flight->was_recomputed,
         .together = group.at,
         .together_count = group.size,
@@ -191,11 +193,11 @@ static const struct {
     [ACTION_R] = { has_its_version, end_recompute },
 };
 
-static bool compute(struct interpreter *in, struct action action, struct group group, struct span *span,
+static bool compute(struct interpreter *in, struct action action, struct group group, struct stopwatch *reruns,
                     struct error *error)
 {
     const struct stage *does = flights_local(&in->flights, action)->does;
-    const struct stage_pass pass = pass_of(in, action, group, span);
+    const struct stage_pass pass = pass_of(in, action, group, reruns);
     whereabouts_act(in->needs.whereabouts, in->needs.rank, action);
     if (!function_of(does->functions, action.kind)(does->self, &pass, error))
         return at_action(in, action, error);
@@ -211,15 +213,14 @@ static bool do_computing(struct interpreter *in, struct group group, struct erro
             return false;
     if (!post_ahead(in, error))
         return false;
-    struct span *spans;
-    const struct span_events events = begin_span(in, group.at, group.size, &spans);
-    event_record(events.begin, in->needs.queue);
+    const struct recording recording = begin_span(in, group.at, group.size);
+    event_record(recording.events.begin, in->needs.queue);
     for (size_t i = 0; i < group.size; i++)
-        if (!compute(in, group.at[i], group, &spans[i], error))
+        if (!compute(in, group.at[i], group, &recording.reruns[i], error))
             return false;
-    end_span(in, events);
+    end_span(in, recording.events);
     for (size_t i = 0; i < group.size; i++)
-        computing[group.at[i].kind].end(in, group.at[i], events.end);
+        computing[group.at[i].kind].end(in, group.at[i], recording.events.end);
     return true;
 }
 
@@ -264,7 +265,10 @@ bool interpreter_run(struct interpreter *in, uint64_t step, struct error *error)
 {
     struct error reason = { 0 };
     in->step = step;
-    const bool good = run_list(in, &reason) && await_all_outgoing(in, &reason) && await_device(in, &reason);
+    const uint64_t begun_ns = clock_thread_cpu_ns();
+    bool good = run_list(in, &reason) && await_all_outgoing(in, &reason);
+    in->needs.recorder->ranks[in->needs.rank].host_ns = clock_thread_cpu_ns() - begun_ns;
+    good = good && await_device(in, &reason);
     whereabouts_idle(in->needs.whereabouts, in->needs.rank);
     in->passes++;
     if (good)

@@ -11,10 +11,9 @@ static struct rank_record *record_of(const struct interpreter *in)
     return &in->needs.recorder->ranks[in->needs.rank];
 }
 
-struct span_events begin_span(struct interpreter *in, const struct action *actions, size_t count,
-                              struct span **spans)
+struct recording begin_span(struct interpreter *in, const struct action *actions, size_t count)
 {
-    return recorder_add(in->needs.recorder, in->needs.rank, actions, count, spans);
+    return recorder_add(in->needs.recorder, in->needs.rank, actions, count);
 }
 
 void end_span(struct interpreter *in, struct span_events events)

@@ -2,13 +2,14 @@
 #include "runtime/interpreting.h"
 
 // What a STEP or REDUCE takes besides, and when all of it is done.
-static bool finish(struct interpreter *in, struct span *span, struct span_events events, struct error *error)
+static bool finish(struct interpreter *in, const struct recording *recording, struct error *error)
 {
+    const struct span *span = recording->spans;
     const struct stage *does = flights_local(&in->flights, span->action)->does;
-    const struct span_start start = { events.begin, span->start_ns };
+    const struct span_start start = { recording->events.begin, span->start_ns };
     if (does->functions->linger)
         does->functions->linger(does->self, in->needs.queue, span->action.kind, start);
-    end_span(in, events);
+    end_span(in, recording->events);
     return is_well(in, span->action, error);
 }
 
@@ -52,15 +53,14 @@ static void update(struct interpreter *in, struct local *local, uint32_t next)
 bool do_step(struct interpreter *in, struct action action, struct error *error)
 {
     struct local *local = flights_local(&in->flights, action);
-    struct span *span;
     uint32_t next;
     whereabouts_act(in->needs.whereabouts, in->needs.rank, action);
     if (!weight_ring_next(&local->ring, &next, error))
         return at_action(in, action, error);
-    const struct span_events events = begin_span(in, &action, 1, &span);
-    event_record(events.begin, in->needs.queue);
+    const struct recording recording = begin_span(in, &action, 1);
+    event_record(recording.events.begin, in->needs.queue);
     update(in, local, next);
-    return finish(in, span, events, error);
+    return finish(in, &recording, error);
 }
 
 // Adds up the gradients of all copies. With a flush each micro-batch's share of the
@@ -85,23 +85,21 @@ bool do_reduce(struct interpreter *in, struct action action, struct error *error
                                                          in->latest, ticket, error)
             || !await(in, ticket, action, error)))
         return false;
-    struct span *span;
-    const struct span_events events = begin_span(in, &action, 1, &span);
+    const struct recording recording = begin_span(in, &action, 1);
     if (copies > 1) {
-        span->start_ns = ticket->gathered_ns;
+        recording.spans->start_ns = ticket->gathered_ns;
         queue_behind(in, ticket->gathered);
     }
-    event_record(events.begin, needs->queue);
+    event_record(recording.events.begin, needs->queue);
     if (copies > 1)
         queue_behind(in, ticket->event);
-    return finish(in, span, events, error);
+    return finish(in, &recording, error);
 }
 
 // No update here waits for a judgement over all stages, hence none is ever undone.
 bool do_validate(struct interpreter *in, struct action action, struct error *error)
 {
-    struct span *span;
-    const struct span_events events = begin_span(in, &action, 1, &span);
+    const struct span_events events = begin_span(in, &action, 1).events;
     event_record(events.begin, in->needs.queue);
     end_span(in, events);
     return is_well(in, action, error);

@@ -26,8 +26,7 @@ bool at_action(const struct interpreter *in, struct action action, struct error 
 // The two events around what is given to the queue for actions: begin_span() has chosen
 // them and made room for the times, whoever does the actions records the first, and
 // end_span() the second.
-struct span_events begin_span(struct interpreter *in, const struct action *actions, size_t count,
-                              struct span **spans);
+struct recording begin_span(struct interpreter *in, const struct action *actions, size_t count);
 void end_span(struct interpreter *in, struct span_events events);
 
 // Whether the queue knows of no failure once it was given an action. If it does, the

@@ -24,7 +24,8 @@ static bool rank_open(struct rank_record *record, const struct action_list *list
     record->spans = calloc(record->most_spans + 1, sizeof *record->spans);
     record->events = calloc(record->most_spans + 1, sizeof *record->events);
     record->own = calloc(record->most_spans + 1, sizeof *record->own);
-    if (!record->spans || !record->events || !record->own)
+    record->reruns = calloc(record->most_spans + 1, sizeof *record->reruns);
+    if (!record->spans || !record->events || !record->own || !record->reruns)
         return error_no_memory(error, "the times of a schedule's actions");
     for (size_t i = 0; i < record->most_spans; i++)
         if (!(record->own[i].begin = event_create(device, error))
@@ -41,7 +42,10 @@ static void rank_close(struct rank_record *record)
     }
     free(record->spans);
     free(record->events);
+    for (size_t i = 0; record->reruns && i < record->most_spans; i++)
+        stopwatch_close(&record->reruns[i]);
     free(record->own);
+    free(record->reruns);
 }
 
 bool recorder_open(struct recorder *recorder, const struct schedule *lowered, struct device *device,
@@ -75,7 +79,7 @@ void recorder_begin(struct recorder *recorder)
 {
     for (uint32_t rank = 0; rank < recorder->schedule->ranks; rank++) {
         recorder->ranks[rank].span_count = 0;
-        recorder->ranks[rank].waited_ns = 0;
+        recorder->ranks[rank].waited_ns = recorder->ranks[rank].host_ns = 0;
     }
     const size_t places = message_places(recorder->schedule);
     memset(recorder->sent, 0, places * sizeof *recorder->sent);
@@ -85,17 +89,17 @@ void recorder_begin(struct recorder *recorder)
 
 // --- while ranks run ---------------------------------------------------------------
 
-struct span_events recorder_add(struct recorder *recorder, uint32_t rank, const struct action *actions, size_t count,
-                                struct span **spans)
+struct recording recorder_add(struct recorder *recorder, uint32_t rank, const struct action *actions, size_t count)
 {
     struct rank_record *record = &recorder->ranks[rank];
-    const struct span_events events = record->own[record->span_count];
-    *spans = &record->spans[record->span_count];
+    const size_t first = record->span_count;
     for (size_t i = 0; i < count; i++) {
-        (*spans)[i] = (struct span){ .rank = rank, .action = actions[i] };
-        record->events[record->span_count++] = events;
+        record->spans[first + i] = (struct span){ .rank = rank, .action = actions[i] };
+        record->events[first + i] = record->own[first];
+        stopwatch_reset(&record->reruns[first + i]);
     }
-    return events;
+    record->span_count += count;
+    return (struct recording){ record->own[first], &record->spans[first], &record->reruns[first] };
 }
 
 static size_t message_place(const struct recorder *recorder, struct action action)
@@ -129,6 +133,7 @@ static void read_spans(struct rank_record *record)
         if (span->start_ns == 0)
             span->start_ns = event_time_ns(record->events[i].begin);
         span->end_ns = event_time_ns(record->events[i].end);
+        span->recompute_ns = stopwatch_read(&record->reruns[i]);
     }
 }
 

@@ -9,7 +9,7 @@
 #ifndef RUNTIME_RECORDER_H
 #define RUNTIME_RECORDER_H
 
-#include "device/device.h"
+#include "runtime/stopwatch.h"
 #include "schedules/simulate.h"
 #include "schedules/timeline.h"
 
@@ -22,8 +22,10 @@ struct rank_record {
     struct span *spans;          // compute actions, REDUCEs and STEPs, in order
     struct span_events *events;  // theirs; what is done together has the same
     struct span_events *own;     // those that there are
+    struct stopwatch *reruns;    // by span
     size_t span_count, most_spans;
     uint64_t waited_ns;  // for messages and for buffers of unsent ones
+    uint64_t host_ns;    // of the processor, by the rank's thread, until its queue had been given everything
 };
 
 // The later of a time and an event's, which may be NULL.
@@ -48,10 +50,14 @@ void recorder_close(struct recorder *recorder);
 void recorder_begin(struct recorder *recorder);
 
 // Adds what a rank does next, mostly one action; what is done together is between the
-// same two events. Returns them; *spans is where its spans are, whose start may be
-// set to a time that is known better.
-struct span_events recorder_add(struct recorder *recorder, uint32_t rank, const struct action *actions, size_t count,
-                                struct span **spans);
+// same two events. Per action there are a span, whose start may be set to a time that
+// is known better, and a stopwatch for what it runs again.
+struct recording {
+    struct span_events events;
+    struct span *spans;
+    struct stopwatch *reruns;
+};
+struct recording recorder_add(struct recorder *recorder, uint32_t rank, const struct action *actions, size_t count);
 void recorder_sent(struct recorder *recorder, struct action send, struct moment at);
 void recorder_arrived(struct recorder *recorder, struct action receive, struct moment at);
 

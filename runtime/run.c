@@ -49,7 +49,7 @@ struct session {
     struct error failed;
     struct session_result last;
     struct rank_result *per_rank;
-    uint64_t *waited_ns;
+    uint64_t *waited_ns, *host_ns;
     uint64_t *stage_ns;
 };
 
@@ -262,10 +262,13 @@ static bool open_results(struct session *session, struct error *error)
     session->workers = calloc(schedule->ranks, sizeof *session->workers);
     session->per_rank = calloc(schedule->ranks, sizeof *session->per_rank);
     session->waited_ns = calloc(schedule->ranks, sizeof *session->waited_ns);
+    session->host_ns = calloc(schedule->ranks, sizeof *session->host_ns);
     session->stage_ns = calloc(schedule->stages, sizeof *session->stage_ns);
     session->last = (struct session_result){ .ranks = schedule->ranks, .per_rank = session->per_rank,
-                                             .waited_ns = session->waited_ns, .losses = session->losses };
-    if (!session->losses || !session->workers || !session->per_rank || !session->waited_ns || !session->stage_ns)
+                                             .waited_ns = session->waited_ns, .host_ns = session->host_ns,
+                                             .losses = session->losses };
+    if (!session->losses || !session->workers || !session->per_rank || !session->waited_ns || !session->host_ns
+        || !session->stage_ns)
         return error_no_memory(error, "the results of a session");
     return true;
 }
@@ -341,6 +344,7 @@ void session_free(struct session *session)
     free(session->workers);
     free(session->per_rank);
     free(session->waited_ns);
+    free(session->host_ns);
     free(session->stage_ns);
     free(session->stages);
     schedule_free(session->schedule);
@@ -371,6 +375,7 @@ static void sum_up(struct session *session)
     recorder_results(&session->recorder, session->per_rank, &last->iteration_ns);
     for (uint32_t rank = 0; rank < last->ranks; rank++) {
         session->waited_ns[rank] = session->recorder.ranks[rank].waited_ns;
+        session->host_ns[rank] = session->recorder.ranks[rank].host_ns;
         session->per_rank[rank].live_peak_bytes = session->workers[rank].slab.bytes;
     }
     last->bubble = bubble_of(last->iteration_ns, session->per_rank, last->ranks);

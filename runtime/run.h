@@ -30,6 +30,7 @@ struct session_result {
     uint32_t ranks;
     const struct rank_result *per_rank;  // measured; bytes: the rank's slab
     const uint64_t *waited_ns;           // per rank
+    const uint64_t *host_ns;             // per rank: of the processor, by its thread, until its queue had everything
     uint32_t slowest_stage;              // with the most busy time
     const float *losses;                 // by micro-batch
     double loss;                         // their mean

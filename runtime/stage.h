@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "device/device.h"
 #include "partitioner/stage_cost.h"
+#include "runtime/stopwatch.h"
 
 // Where one action of one micro-batch finds its data. Pointers of things that do
 // not exist for this stage or action are NULL.
@@ -31,8 +32,7 @@ struct stage_pass {
     void *input_gradient;         // NULL on stage 0
     void *workspace;              // bytes.transient of it
     float *loss;                  // F of the stage that computes it: where the micro-batch's loss goes (host memory)
-    uint64_t *recompute_ns;       // B and I: add what was spent on running forwards again, where that is known by the
-                                  // time the queue is done; or NULL
+    struct stopwatch *reruns;     // B, I and R: what is run again is marked here; or NULL
     bool was_recomputed;          // B and I: an R of its own has run forwards again already
     uint32_t split, splits;       // which part of the sequence, of how many
     uint32_t copy;                // of the stage: several copies may be called at a time

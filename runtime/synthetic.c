@@ -162,7 +162,7 @@ static uint64_t recompute_again(const struct synthetic *self, const struct stage
     if (pass->was_recomputed)
         return 0;
     const uint64_t again_ns = cost_part(self->costs.recompute_ns, pass->split, pass->splits);
-    *pass->recompute_ns += again_ns;
+    pass->reruns->known_ns += again_ns;
     return again_ns;
 }
 

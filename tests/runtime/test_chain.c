@@ -270,12 +270,13 @@ static void run_stage(uint64_t trial, struct queue *queue, const struct model *m
     memset(gradients.at, 0, bytes->gradients);
 
     float loss = -1;
+    struct stopwatch reruns = { 0 };
     const struct stage_pass pass = {
         .queue = queue, .weights = weights.at, .gradients = gradients.at, .kept = kept.at,
         .input = first ? plain->y[first - 1] : input, .output = is_last ? NULL : output.at,
         .kept_through = through.at, .held = split ? held.at : NULL,
         .output_gradient = is_last ? NULL : plain->dx[end], .input_gradient = first ? dx.at : NULL,
-        .workspace = workspace.at, .loss = &loss,
+        .workspace = workspace.at, .loss = &loss, .reruns = &reruns,
     };
     assert_good(stage->functions->initialize(stage->self, queue, weights.at, &error), error);
     assert_good(stage->functions->forward(stage->self, &pass, &error), error);
@@ -294,6 +295,8 @@ static void run_stage(uint64_t trial, struct queue *queue, const struct model *m
         assert_good(stage->functions->backward(stage->self, &pass, &error), error);
     }
 
+    assert_int_equal(reruns.count, 2 * segment_count);  // once each, and timed
+    stopwatch_close(&reruns);
     if (first && memcmp(dx.at, plain->dx[first], model->layers[first - 1].output_bytes) != 0)
         fail_msg("trial %llu: another input gradient", (unsigned long long)trial);
     for (uint32_t l = first; l < end; l++)
