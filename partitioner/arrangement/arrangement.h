@@ -23,7 +23,8 @@
 //     arrangement_list.c    all arrangements, where they are few
 //     arrangement_bound.c   what no plan of one can beat
 //     arrangement_floor.c   or of any
-//     arrangement_async.c   the same where the schedule never flushes
+//     arrangement_async.c   the same where the schedule never flushes: of one, and
+//     arrangement_async_floor.c   of any
 //     crew_time.c           how long stages of several ranks take, quickly
 //     arrangement_many.c    good ones, where they are many
 //     arrangement_seeds.c   which to begin with there

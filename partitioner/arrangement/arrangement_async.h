@@ -14,4 +14,8 @@ void arrangement_async_free(struct arrangement_async *async);
 bool arrangement_async_bound(const struct arrangement_async *async, const struct arrangement *arrangement,
                              uint64_t *bound_ns, struct error *error);
 
+// What no plan of any arrangement can beat (arrangement_async_floor.c); 0 where nothing is known.
+struct arrangement_bounds;
+bool arrangement_async_floor(const struct arrangement_bounds *bounds, uint64_t *bound_ns, struct error *error);
+
 #endif

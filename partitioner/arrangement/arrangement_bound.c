@@ -438,6 +438,8 @@ static uint64_t work_of_all(const struct arrangement_bounds *bounds)
 bool arrangement_bound_of_all(struct arrangement_bounds *bounds, uint64_t *bound_ns, struct arrangement *reached,
                               struct error *error)
 {
-    *bound_ns = bounds->generator->weights == WEIGHTS_FLUSH ? work_of_all(bounds) : 0;
+    if (bounds->async)
+        return arrangement_async_floor(bounds, bound_ns, error);
+    *bound_ns = work_of_all(bounds);
     return *bound_ns == 0 || !bounds->generator->takes_replicas || arrangement_floor(bounds, bound_ns, reached, error);
 }

@@ -31,11 +31,15 @@ static uint64_t run_of(const struct crews *crews)
     return 3 * (uint64_t)crews->micro_batches;
 }
 
-// A duration, or so little of it that no sum along a path passes 2^62.
+uint64_t crew_within(uint64_t ns, uint32_t micro_batches, uint32_t stages)
+{
+    const uint64_t most = ((uint64_t)1 << 58) / (3 * (uint64_t)micro_batches + stages);
+    return ns < most ? ns : most;
+}
+
 static uint64_t within(const struct crews *crews, uint64_t ns)
 {
-    const uint64_t most = ((uint64_t)1 << 58) / (run_of(crews) + crews->stage_count);
-    return ns < most ? ns : most;
+    return crew_within(ns, crews->micro_batches, crews->stage_count);
 }
 
 static uint64_t forward_of(const struct crews *crews, uint32_t s, uint32_t first, uint32_t end)
@@ -76,38 +80,9 @@ static uint64_t reduce_of(const struct crews *crews, uint32_t s, uint32_t first,
 
 // --- how often -----------------------------------------------------------------------
 
-// What a rank of a stage still has to do when a path comes to it.
-struct rest {
-    uint64_t forwards, backwards;
-    uint64_t messages;  // that its link to the next stage still carries
-    uint64_t ahead;     // F of the micro-batch that is so many behind comes after B
-    bool is_forward;    // it comes to an F, the first of `forwards`; else to a B
-};
-
-static uint32_t copies_of(const struct crews *crews, uint32_t s)
-{
-    return crews->stages[s].copies;
-}
-
 static uint64_t up(uint64_t count, uint32_t copies)
 {
     return (count + copies - 1) / copies;
-}
-
-// Of the rank that micro-batch i goes to, in the run of 3m.
-static uint64_t share_of(const struct crews *crews, uint32_t s, uint64_t i)
-{
-    const uint32_t copies = copies_of(crews, s);
-    return run_of(crews) / copies + (i % copies < run_of(crews) % copies);
-}
-
-static uint64_t ahead_of(const struct crews *crews, uint32_t s, uint64_t share)
-{
-    uint64_t ranks = 0;
-    for (uint32_t t = s; t < crews->stage_count; t++)
-        ranks += copies_of(crews, t);
-    const uint64_t ahead = up(ranks, copies_of(crews, s));
-    return ahead < share ? ahead : share;
 }
 
 static uint64_t divisor_of(uint64_t a, uint64_t b)
@@ -115,25 +90,49 @@ static uint64_t divisor_of(uint64_t a, uint64_t b)
     return b == 0 ? a : divisor_of(b, a % b);
 }
 
-static struct rest rest_of(const struct crews *crews, uint32_t from, uint32_t s)
+struct crew_rest crew_rest_from(const struct crew_run *run, uint64_t i, bool is_forward)
 {
-    // Updates of the run of 2m, and the first rank's next F and B behind the last of them.
-    const uint32_t copies = copies_of(crews, from), own = copies_of(crews, s);
-    const uint64_t updates = up(2 * (uint64_t)crews->micro_batches, copies), share = share_of(crews, from, 0);
-    const uint64_t forward = updates - 1 + ahead_of(crews, from, share);
-    const bool is_forward = s >= from && forward < share;
-    if (s > from && !is_forward)
-        return (struct rest){ 0 };
-    const uint64_t i = copies * (is_forward ? forward : updates);
-    if (i >= run_of(crews))
-        return (struct rest){ 0 };
-    const uint64_t all = share_of(crews, s, i), turn = i / own, left = all - turn, ahead = ahead_of(crews, s, all);
-    struct rest rest = { .ahead = ahead, .is_forward = is_forward };
+    const uint64_t all = 3 * (uint64_t)run->micro_batches;
+    const uint64_t own = all / run->copies + (i % run->copies < all % run->copies);
+    if (i >= all)
+        return (struct crew_rest){ 0 };
+    const uint64_t most = up(run->ranks, run->copies), ahead = most < own ? most : own, left = own - i / run->copies;
+    struct crew_rest rest = { .ahead = ahead, .is_forward = is_forward };
     rest.forwards = is_forward ? left : left > ahead ? left - ahead : 0;
-    rest.backwards = !is_forward ? left : left + ahead - 1 < all ? left + ahead - 1 : all;
-    if (is_forward && s + 1 < crews->stage_count) {
-        const uint32_t next = copies_of(crews, s + 1);
-        rest.messages = 1 + (run_of(crews) - 1 - i) / (own / divisor_of(own, next) * next);
+    rest.backwards = !is_forward ? left : left + ahead - 1 < own ? left + ahead - 1 : own;
+    return rest;
+}
+
+uint64_t crew_next_forward(const struct crew_run *run)
+{
+    const uint64_t updates = up(2 * (uint64_t)run->micro_batches, run->copies);
+    const uint64_t own = up(3 * (uint64_t)run->micro_batches, run->copies), most = up(run->ranks, run->copies);
+    return run->copies * (updates - 1 + (most < own ? most : own));
+}
+
+uint64_t crew_next_backward(const struct crew_run *run)
+{
+    return run->copies * up(2 * (uint64_t)run->micro_batches, run->copies);
+}
+
+static struct crew_run run_at(const struct crews *crews, uint32_t s)
+{
+    struct crew_run run = { crews->micro_batches, crews->stages[s].copies, 0 };
+    for (uint32_t t = s; t < crews->stage_count; t++)
+        run.ranks += crews->stages[t].copies;
+    return run;
+}
+
+static struct crew_rest rest_of(const struct crews *crews, uint32_t from, uint32_t s)
+{
+    const struct crew_run begun = run_at(crews, from), run = run_at(crews, s);
+    const uint64_t all = run_of(crews), forward = crew_next_forward(&begun), backward = crew_next_backward(&begun);
+    if (s < from || (s == from && forward >= all))
+        return crew_rest_from(&run, backward, false);
+    struct crew_rest rest = crew_rest_from(&run, forward, true);
+    if (rest.forwards > 0 && s + 1 < crews->stage_count) {
+        const uint32_t next = crews->stages[s + 1].copies;
+        rest.messages = 1 + (all - 1 - forward) / (run.copies / divisor_of(run.copies, next) * next);
     }
     return rest;
 }
@@ -187,38 +186,39 @@ static void fill_before(struct sums *sums, uint32_t from)
     }
 }
 
-// The largest path by way of stage s with these layers, out of what it has left:
-//
-//     before + all F, all B, a REDUCE between each two           all F, B and REDUCE, and no way out
-//     before + F + after + B, then the rest                      the first goes down and comes back
-//     before + all but the B behind the last F + after + B       so does the last
-//     before + (1 + (F - 1) / ahead) (F + after + B) + the rest  so does the first, whenever it can
-//     before + F + messages behind it + after + B                the link to the next stage
-static uint64_t path_of(const struct sums *sums, const struct rest *rest, uint32_t s, uint32_t first, uint32_t end)
+uint64_t crew_path(const struct crew_rest *rest, const struct crew_place *place)
+{
+    const uint64_t f = place->forward_ns, b = place->backward_ns, reduce = place->reduce_ns, before = place->before_ns;
+    const uint64_t forwards = rest->forwards, backwards = rest->backwards, ahead = rest->ahead;
+    if (backwards == 0)
+        return 0;
+    const uint64_t work = forwards * f + backwards * b;
+    uint64_t most = larger(before + work + (backwards - 1) * reduce, work + backwards * reduce);
+    if (!rest->is_forward)
+        return most;
+    const uint64_t after = place->after_ns, round = f + after + b, trips = 1 + (forwards - 1) / ahead;
+    const uint64_t more = forwards > ahead ? forwards - ahead : 0, earlier = backwards > ahead ? backwards - ahead : 0;
+    most = larger(most, before + round + more * f + (forwards - 1) * (b + reduce));
+    most = larger(most, before + forwards * f + earlier * (b + reduce) + after + b);
+    most = larger(most, before + trips * round + (trips - 1) * reduce
+                            + (forwards - 1 - (trips - 1) * ahead) * (b + reduce));
+    return rest->messages == 0 ? most : larger(most, before + round + (rest->messages - 1) * place->busy_ns);
+}
+
+// By way of stage s with these layers; UINT64_MAX where no plan has them.
+static uint64_t path_of(const struct sums *sums, const struct crew_rest *rest, uint32_t s, uint32_t first, uint32_t end)
 {
     const struct crews *crews = sums->crews;
     const size_t row = (size_t)crews->layers + 1;
     const uint64_t before = sums->before[s * row + first], behind = sums->after[(s + 1) * row + end];
     if (before == UINT64_MAX || behind == UINT64_MAX)
         return UINT64_MAX;
-    if (rest->backwards == 0)
-        return 0;
-    const uint64_t f = forward_of(crews, s, first, end), b = backward_of(crews, s, first, end);
-    const uint64_t reduce = reduce_of(crews, s, first, end), forwards = rest->forwards, backwards = rest->backwards;
-    const uint64_t work = forwards * f + backwards * b;
-    uint64_t most = larger(before + work + (backwards - 1) * reduce, work + backwards * reduce);
-    if (!rest->is_forward)
-        return most;
-    const uint64_t ahead = rest->ahead, after = behind + 2 * way_behind(crews, s, end), round = f + after + b;
-    const uint64_t more = forwards > ahead ? forwards - ahead : 0, earlier = backwards > ahead ? backwards - ahead : 0;
-    const uint64_t trips = 1 + (forwards - 1) / ahead;
-    most = larger(most, before + round + more * f + (forwards - 1) * (b + reduce));
-    most = larger(most, before + forwards * f + earlier * (b + reduce) + after + b);
-    most = larger(most, before + trips * round + (trips - 1) * reduce
-                            + (forwards - 1 - (trips - 1) * ahead) * (b + reduce));
-    if (rest->messages > 0)
-        most = larger(most, before + round + (rest->messages - 1) * busy_behind(crews, s, end));
-    return most;
+    const struct crew_place place = {
+        .forward_ns = forward_of(crews, s, first, end), .backward_ns = backward_of(crews, s, first, end),
+        .reduce_ns = reduce_of(crews, s, first, end), .busy_ns = busy_behind(crews, s, end),
+        .before_ns = before, .after_ns = behind + 2 * way_behind(crews, s, end),
+    };
+    return crew_path(rest, &place);
 }
 
 static uint64_t least_of_largest(struct sums *sums, uint32_t from)
@@ -230,7 +230,7 @@ static uint64_t least_of_largest(struct sums *sums, uint32_t from)
         sums->largest[i] = UINT64_MAX;
     sums->largest[0] = 0;
     for (uint32_t s = 0; s < crews->stage_count; s++) {
-        const struct rest rest = rest_of(crews, from, s);
+        const struct crew_rest rest = rest_of(crews, from, s);
         for (uint32_t end = s + 1; end <= crews->layers; end++) {
             uint64_t *best = &sums->largest[(s + 1) * row + end];
             for (uint32_t first = end; first-- > s;) {
@@ -259,7 +259,7 @@ bool crew_bound(const struct crews *crews, uint64_t *bound_ns, struct error *err
         *bound_ns = least_of_largest(&sums, 0);
     }
     for (uint32_t s = 1; good && s < crews->stage_count; s++) {
-        if (copies_of(crews, s) == 1 && holding_is_plain(crews->holding))
+        if (crews->stages[s].copies == 1 && holding_is_plain(crews->holding))
             continue;
         const uint64_t own = least_of_largest(&sums, s);
         *bound_ns = own < *bound_ns ? own : *bound_ns;

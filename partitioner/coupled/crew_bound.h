@@ -52,4 +52,47 @@ struct link crew_better_link(struct link a, struct link b);
 
 bool crew_bound(const struct crews *crews, uint64_t *bound_ns, struct error *error);
 
+// --- its parts, for bounds on many arrangements at once ---------------------------------
+
+// A stage of `copies` ranks; it and all behind it are `ranks`.
+struct crew_run {
+    uint32_t micro_batches, copies, ranks;
+};
+
+// The next micro-batch that the first rank of a stage would take forward behind its last
+// STEP of the run of 2m, and the next backward; 3m and more: there is none.
+uint64_t crew_next_forward(const struct crew_run *run);
+uint64_t crew_next_backward(const struct crew_run *run);
+
+// What a rank of a stage still has to do when a path comes to it.
+struct crew_rest {
+    uint64_t forwards, backwards;
+    uint64_t messages;  // that its link to the next stage still carries; 0: not known
+    uint64_t ahead;     // F of the micro-batch that is so many behind comes after B
+    bool is_forward;    // it comes to an F, the first of `forwards`; else to a B
+};
+
+// The path comes to F or to B of micro-batch i.
+struct crew_rest crew_rest_from(const struct crew_run *run, uint64_t i, bool is_forward);
+
+// A stage and all around it, or less of it: on the way back to stage 0 and, where the path
+// came from there, on the way in; of what is behind it, with the ways there and back.
+struct crew_place {
+    uint64_t forward_ns, backward_ns, reduce_ns;
+    uint64_t busy_ns;  // of a message to the next stage
+    uint64_t before_ns, after_ns;
+};
+
+// The largest path by way of a stage, out of what it has left:
+//
+//     before + all F, all B, a REDUCE between each two           all F, B and REDUCE, and no way out
+//     before + F + after + B, then the rest                      the first goes down and comes back
+//     before + all but the B behind the last F + after + B       so does the last
+//     before + (1 + (F - 1) / ahead) (F + after + B) + the rest  so does the first, whenever it can
+//     before + F + messages behind it + after + B                the link to the next stage
+uint64_t crew_path(const struct crew_rest *rest, const struct crew_place *place);
+
+// A duration, or so little of it that no sum along a path passes 2^62.
+uint64_t crew_within(uint64_t ns, uint32_t micro_batches, uint32_t stages);
+
 #endif

@@ -179,6 +179,21 @@ static void add_variants(uint64_t *seed, struct profile *profile)
     assert_good(profile_rehash(profile, &error), error);
 }
 
+// What no arrangement can beat, known before any is looked at.
+static uint64_t bound_of_all(const struct search_request *request)
+{
+    struct error error = { 0 };
+    struct arrangement_names names;
+    struct arrangement reached = { 0 };
+    uint64_t bound = 0;
+    assert_good(arrangement_names_read(request, &names, &error), error);
+    struct arrangement_bounds *bounds = arrangement_bounds_create(request, &names, &error);
+    assert_good(bounds && arrangement_bound_of_all(bounds, &bound, &reached, &error), error);
+    arrangement_bounds_free(bounds);
+    arrangement_clear(&reached);
+    return bound;
+}
+
 static void chosen_arrangements_are_the_best_there_are(void **state)
 {
     (void)state;
@@ -205,7 +220,11 @@ static void chosen_arrangements_are_the_best_there_are(void **state)
             request.free.variants = true;
         }
         const uint64_t best = solve(&request, &plans, &arrangements);
+        const uint64_t floor = bound_of_all(&request);
         struct plan *plan = plan_search(&request, &error);
+        if (floor > best)
+            fail_msg("trial %d (%s, %u devices, %u micro-batches, %u layers): the bound is %d, but the best %d", (int)trial,
+                     request.schedule, request.ranks, request.micro_batches, layers, (int)floor, (int)best);
         if (!plan && (best != UINT64_MAX || error.kind != ERROR_ANSWER))
             fail_msg("trial %d (%s, %u devices, %u micro-batches, %u layers): no plan, but the twin has %d: %s",
                      (int)trial, request.schedule, request.ranks, request.micro_batches, layers, (int)best, error.text);
@@ -248,9 +267,10 @@ static void longer_chains_are_arranged_as_well(void **state)
                                                 .free = { .replicas = true, .devices = random_below(&seed, 2),
                                                           .fewer = random_below(&seed, 2) } };
         const uint64_t best = solve(&request, &plans, &arrangements);
+        const uint64_t floor = bound_of_all(&request);
         struct plan *plan = plan_search(&request, &error);
         assert_good(plan, error);
-        if (plan->certificate.value_ns < best || plan->certificate.lower_bound_ns > best
+        if (floor > best || plan->certificate.value_ns < best || plan->certificate.lower_bound_ns > best
             || (plan->certificate.proved && plan->certificate.value_ns != best))
             fail_msg("trial %d: value %d, bound %d, proved %d, but the best is %d", (int)trial,
                      (int)plan->certificate.value_ns, (int)plan->certificate.lower_bound_ns, plan->certificate.proved,
@@ -265,11 +285,46 @@ static void longer_chains_are_arranged_as_well(void **state)
     assert_true(proved >= trials * 9 / 10);
 }
 
+// As of longer runs, on links of one level, where memory has no end.
+static void no_arrangement_without_a_flush_beats_the_bound_of_all(void **state)
+{
+    (void)state;
+    uint64_t seed = 9, plans = 0, arrangements = 0;
+    double share = 0;
+    const uint64_t trials = test_trials(120, 4000);
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        struct error error = { 0 };
+        const uint32_t layers = 2 + (uint32_t)random_below(&seed, 5), devices = 2 + (uint32_t)random_below(&seed, 3);
+        struct profile *profile = small_random_chain(&seed, layers, random_below(&seed, 3) == 0 ? 4 : 1000);
+        const uint64_t rate = random_below(&seed, 2) ? 10000000000 : 100000000;
+        struct cluster *cluster = cluster_uniform(devices, TWIN_ROOM, random_below(&seed, 200), rate, &error);
+        assert_good(cluster, error);
+        for (uint32_t d = 0; random_below(&seed, 2) && d < devices; d++)
+            cluster->devices[d].speed_permille = 500 + 500 * random_below(&seed, 3);
+        const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "pipedream",
+                                                .ranks = devices, .chunks = 1,
+                                                .micro_batches = devices + (uint32_t)random_below(&seed, 12),
+                                                .free = { .replicas = true, .devices = random_below(&seed, 2),
+                                                          .fewer = random_below(&seed, 4) == 0 } };
+        const uint64_t best = solve(&request, &plans, &arrangements), floor = bound_of_all(&request);
+        if (floor > best)
+            fail_msg("trial %d (%u devices, %u micro-batches, %u layers): the bound is %d, but the best %d", (int)trial,
+                     devices, request.micro_batches, layers, (int)floor, (int)best);
+        share += best > 0 ? (double)floor / (double)best : 1;
+        profile_free(profile);
+        cluster_free(cluster);
+    }
+    print_message("# %d requests, the bounds are %.3f of the best of %d arrangements with %d plans\n", (int)trials,
+                  share / (double)trials, (int)arrangements, (int)plans);
+    assert_true(share > 0.5 * (double)trials);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chosen_arrangements_are_the_best_there_are),
         cmocka_unit_test(longer_chains_are_arranged_as_well),
+        cmocka_unit_test(no_arrangement_without_a_flush_beats_the_bound_of_all),
     };
     return cmocka_run_group_tests_name("arrangement", tests, NULL, NULL);
 }
