@@ -54,10 +54,8 @@ static void check_by_hand(const struct given *given, struct argp_state *state)
 {
     const struct arrangement_options *arrangement = &given->plan.arrangement;
     const char *option = given->by_hand.evaluate ? "--evaluate" : "--cuts";
-    if (given->second_opinion || given->stability.keep || given->stability.has_noise || given->plan.pin_count > 0
-        || arrangement->variants)
-        argp_error(state,
-                   "%s prices one plan; --keep, --noise, --pin, --variants and --second-opinion are for a search",
+    if (given->second_opinion || given->stability.keep || given->stability.has_noise || arrangement->variants)
+        argp_error(state, "%s prices one plan; --keep, --noise, --variants and --second-opinion are for a search",
                    option);
     if (given->by_hand.evaluate && (arrangement->replica_count > 0 || arrangement->device_count > 0))
         argp_error(state, "--evaluate: which devices have which stages is for the plan's file to say; --replicas and"

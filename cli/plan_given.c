@@ -8,6 +8,7 @@
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/evaluate/handmade.h"
 #include "partitioner/evaluate/reprice.h"
+#include "partitioner/explain/what_if.h"
 #include "partitioner/orders/order_plan.h"
 
 enum { KEY_EVALUATE = KEY_OWN, KEY_CUTS, KEY_RECOMPUTE };
@@ -75,20 +76,42 @@ static double percent_slower(uint64_t slow, uint64_t fast)
     return fast > 0 ? 100 * ((double)slow / (double)fast - 1) : 0;
 }
 
-static void say_distance(const struct plan *plan, const struct plan *best, bool fits, struct text *text)
+// What the other was free in, which is what this one has chosen.
+static void say_found(struct search_freedom free, struct text *text)
+{
+    const char *const names[] = { free.replicas ? "replicas" : NULL, free.devices ? "devices" : NULL,
+                                  free.variants ? "variants" : NULL };
+    const char *between = " with ";
+    text_add(text, "the plan found");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i]) {
+            text_add(text, "%s%s", between, names[i]);
+            between = " and ";
+        }
+    text_add(text, strcmp(between, " and ") == 0 ? " of its own choice" : "");
+}
+
+static void say_distance(const struct plan *plan, const struct plan *best, struct search_freedom free, bool fits,
+                         struct text *text)
 {
     char time[NUMBER_SIZE];
     const uint64_t own = plan->iteration_ns, other = best->iteration_ns;
     const char *claim = best->certificate.proved ? ", which is proved" : "";
     time_format(other, time);
-    if (own == other && fits)
-        text_add(text, "As quick as the plan found%s.\n", claim);
-    else if (own > other)
-        text_add(text, "%.1f %% slower than the plan found, which %s %s%s.\n", percent_slower(own, other),
-                 fits ? "takes" : "fits and takes", time, best->certificate.proved ? ": proved" : "");
+    const bool is_as_quick = own == other && fits;
+    if (is_as_quick)
+        text_add(text, "As quick as ");
     else
-        text_add(text, "%.1f %% quicker than the plan found, which takes %s%s.\n", percent_slower(other, own), time,
-                 fits ? "" : " and fits");
+        text_add(text, "%.1f %% %s than ", own > other ? percent_slower(own, other) : percent_slower(other, own),
+                 own > other ? "slower" : "quicker");
+    say_found(free, text);
+    if (is_as_quick)
+        text_add(text, "%s.\n", claim);
+    else if (own > other)
+        text_add(text, ", which %s %s%s.\n", fits ? "takes" : "fits and takes", time,
+                 best->certificate.proved ? ": proved" : "");
+    else
+        text_add(text, ", which takes %s%s.\n", time, fits ? "" : " and fits");
 }
 
 static int no_memory(void)
@@ -99,15 +122,15 @@ static int no_memory(void)
 }
 
 // The plan's table is the answer; what is wrong with it, and what differs, goes to standard error.
-static int print(const struct plan *plan, const struct plan *best, const struct plan_excess *excess,
-                 struct text *differences, const struct shared_options *output)
+static int print(const struct plan *plan, const struct plan *best, struct search_freedom free,
+                 const struct plan_excess *excess, struct text *differences, const struct shared_options *output)
 {
     const bool fits = excess->lacks_bytes == 0;
     struct text table = { 0 }, refusal = { 0 };
     if (!plan_output_is_document(output)) {
         plan_print(plan, &table);
         if (best)
-            say_distance(plan, best, fits, &table);
+            say_distance(plan, best, free, fits, &table);
     }
     if (!fits)
         plan_say_excess(plan, excess, &refusal);
@@ -122,14 +145,42 @@ static int print(const struct plan *plan, const struct plan *best, const struct 
     return code;
 }
 
-// The best plan there is, or NULL where nothing fits; false when more than that went wrong.
-static bool find_best(const struct search_request *request, struct plan **best, struct error *error)
+// A search that is free in what the plan has chosen and the request does not say. Pins are for stages that are given:
+// with them it has the plan's own replicas, devices and variants.
+static void free_like(const struct plan *plan, const struct question *of, struct search_request *request)
+{
+    const bool chooses = request->pin_count == 0;
+    request->free.replicas |= chooses && of->request.replicas && !request->replicas;
+    request->free.devices |= chooses && of->request.devices && !request->devices;
+    request->free.variants |= chooses && of->request.variants && !request->variants;
+    if (request->free.variants) {  // then it is devices that are counted
+        request->ranks = 0;
+        for (size_t s = 0; s < plan->stage_count; s++)
+            request->ranks += (uint32_t)plan_stage_seats(&plan->stages[s]);
+    }
+    if (chooses)
+        return;
+    request->replicas = of->request.replicas;
+    request->devices = of->request.devices;
+    request->variants = of->request.variants;
+    request->stages = of->request.stages;
+}
+
+// The best plan there is of the plan's freedom, or NULL where nothing fits; false when more than that went wrong.
+static bool find_best(const struct plan *plan, const struct search_request *request, struct plan **best,
+                      struct search_freedom *free, struct error *error)
 {
     struct error why = { 0 };
     struct search_shortage shortage = { 0 };
     struct search_request quick = *request;
+    struct question of;
+    if (!question_of(plan, request->profile, &of, error))
+        return false;
     quick.shortage = &shortage;
+    free_like(plan, &of, &quick);
+    *free = quick.free;
     *best = plan_search_orders(&quick, &why);
+    question_clear(&of);
     return *best || why.kind == ERROR_ANSWER || error_set_kind(error, why.kind, "%s", why.text);
 }
 
@@ -139,7 +190,8 @@ static int judge(struct plan *plan, const struct search_request *request, struct
     struct error error = { 0 };
     struct plan_excess excess;
     struct plan *best = NULL;
-    if (!plan_find_excess(plan, &excess, &error) || !find_best(request, &best, &error))
+    struct search_freedom free;
+    if (!plan_find_excess(plan, &excess, &error) || !find_best(plan, request, &best, &free, &error))
         return command_fail(&error);
     const bool fits = excess.lacks_bytes == 0;
     const struct certificate none = { .by = BY_ENUMERATION };
@@ -150,7 +202,7 @@ static int judge(struct plan *plan, const struct search_request *request, struct
         error.kind = ERROR_MACHINE;
         code = command_fail(&error);
     } else {
-        code = print(plan, best, &excess, differences, output);
+        code = print(plan, best, free, &excess, differences, output);
     }
     plan_free(best);
     return code;

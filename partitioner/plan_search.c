@@ -2,21 +2,8 @@
 
 #include "partitioner/arrangement/arrangement.h"
 #include "partitioner/evaluate/evaluate.h"
+#include "partitioner/evaluate/reprice.h"
 #include "partitioner/search/search_request.h"
-
-static bool holds_pins(const struct plan *plan, const struct search_request *request, struct error *error)
-{
-    for (size_t i = 0; i < request->pin_count; i++) {
-        const struct search_pin *pin = &request->pins[i];
-        const struct plan_stage *stage = &plan->stages[pin->stage];
-        if (pin->layer < stage->first || pin->layer >= stage->end)
-            return error_set_kind(error, ERROR_MACHINE,
-                                  "layer %s is not on stage %u in the plan found, which is a fault"
-                                  " of the search",
-                                  request->profile->layers[pin->layer].name, pin->stage);
-    }
-    return true;
-}
 
 struct plan *plan_search(const struct search_request *given, struct error *error)
 {
@@ -33,17 +20,14 @@ struct plan *plan_search(const struct search_request *given, struct error *error
         return NULL;
     }
     struct plan *plan = search_is_free(&request) ? arrangement_search(&request, error)
-                                                      : arrangement_search_given(&request, error);
+                                                 : arrangement_search_given(&request, error);
+    if (!plan)
+        return NULL;
     // Links that are not the cluster's are no part of a plan, and evaluate.h knows plans only.
-    if (plan && !request.network && !plan_evaluate(plan, request.profile, error)) {
-        error->kind = ERROR_MACHINE;
-        error_at(error, "the plan found does not hold, which is a fault of the search");
-        plan_free(plan);
-        return NULL;
-    }
-    if (plan && !holds_pins(plan, &request, error)) {
-        plan_free(plan);
-        return NULL;
-    }
-    return plan;
+    if ((request.network || plan_evaluate(plan, request.profile, error)) && plan_holds_pins(plan, &request, error))
+        return plan;
+    error->kind = ERROR_MACHINE;
+    error_at(error, "the plan found does not hold, which is a fault of the search");
+    plan_free(plan);
+    return NULL;
 }

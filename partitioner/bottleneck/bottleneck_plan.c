@@ -173,15 +173,28 @@ static void fill_parts(struct bottleneck_result *result, const struct plan *plan
     }
 }
 
+// Whether the plan is one of the profile: its layers, by their names.
+static bool is_of_profile(const struct plan *plan, const struct profile *profile, struct error *error)
+{
+    const size_t layers = plan->stage_count ? plan->stages[plan->stage_count - 1].end : 0;
+    if (layers != profile->layer_count)
+        return error_set(error, "the stages hold %zu layers, the profile %zu", layers, profile->layer_count);
+    for (size_t s = 0; s < plan->stage_count; s++)
+        for (uint32_t at = plan->stages[s].first; at < plan->stages[s].end; at++) {
+            const char *own = plan->stages[s].layers[at - plan->stages[s].first];
+            const char *name = profile->layers[plan->order ? plan->order[at] : at].name;
+            if (strcmp(own, name) != 0)
+                return error_set(error, "stages[%zu]: layer %u is \"%.60s\", in the profile \"%.60s\"", s, at, own,
+                                 name);
+        }
+    return true;
+}
+
 struct bottleneck_result *bottleneck_of_plan(const struct bottleneck_request *request, const struct plan *plan,
                                              struct error *error)
 {
-    const size_t layers = plan->stage_count ? plan->stages[plan->stage_count - 1].end : 0;
-    if (layers != request->profile->layer_count) {
-        error_set(error, "the stages hold %zu layers, the profile %zu", layers, request->profile->layer_count);
-        return NULL;
-    }
-    struct bottleneck_result *result = bottleneck_create(request, plan->stage_count, error);
+    struct bottleneck_result *result = is_of_profile(plan, request->profile, error)
+                                         ? bottleneck_create(request, plan->stage_count, error) : NULL;
     if (!result)
         return NULL;
     for (size_t s = 0; s < plan->stage_count; s++) {
@@ -190,7 +203,7 @@ struct bottleneck_result *bottleneck_of_plan(const struct bottleneck_request *re
         result->stages[s].replicas = (uint32_t)plan->stages[s].device_count;
     }
     if (plan->order)
-        memcpy(result->order, plan->order, layers * sizeof result->order[0]);
+        memcpy(result->order, plan->order, result->layer_count * sizeof result->order[0]);
     const struct cluster *cluster = request->cluster;
     if (cluster->level_count > 1)
         fill_parts(result, plan, (uint32_t)cluster->levels[0].size);

@@ -8,9 +8,13 @@
 
 // The same decision, with every number as this request gives it. Layers are known by
 // their names, which must be those of the request's profile. What is too
-// large for its device is priced like everything else. The certificate says nothing
-// yet: its bound is 0.
+// large for its device is priced like everything else; pins are held. The certificate says
+// nothing yet: its bound is 0.
 struct plan *plan_reprice(const struct plan *plan, const struct search_request *request, struct error *error);
+
+// Whether the plan, which is of the request's profile, has the layers that the request pins on their stages. The error
+// (ERROR_ANSWER) names the first that is not.
+bool plan_holds_pins(const struct plan *plan, const struct search_request *request, struct error *error);
 
 // Whether two plans of one model put the same layers on the same devices, and recompute the same.
 bool plan_same_decision(const struct plan *a, const struct plan *b);

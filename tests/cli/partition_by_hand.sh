@@ -50,3 +50,19 @@ weir import pipedream <(sed 's/forward_compute_time=2.0/forward_compute_time=9.0
 try weir partition other.json --evaluate plan.json
 weir import pipedream <(sed 's/node4/last/' small.txt) -o other.json > /dev/null
 try weir partition other.json --evaluate plan.json
+
+echo "# beside the best with replicas where it has some, and devices where they are not the first"
+three() { weir partition profile.json --cluster '4 devices, 16MiB, 10GB/s 10us' --ranks 3 --schedule 1f1b --micro-batches 8 --optimizer sgd "$@"; }
+echo '{"stages": [{"layers": 3, "devices": [0, 1]}, {"layers": 1, "devices": [2]}]}' > replicas.json
+distance three --evaluate replicas.json
+echo '{"stages": [{"layers": 3, "devices": [0]}, {"layers": 1, "devices": [1, 2]}]}' > worse.json
+distance three --evaluate worse.json
+echo '{"stages": [{"layers": 3, "devices": [3]}, {"layers": 1, "devices": [1]}]}' > moved.json
+distance three --ranks 2 --evaluate moved.json
+three --replicas auto --json | sed -n 's/.*"iteration_ns": //p'
+
+echo "# with layers that are pinned"
+distance request --cuts 2,2 --pin node3=1
+request --cuts 2,2 --pin node3=0; echo "exit $?"
+price --evaluate plan.json --pin node1=1; echo "exit $?"
+distance three --evaluate worse.json --pin node4=1

@@ -46,3 +46,6 @@ ask --model pipedream --cluster "$four" --cuts '[5,1]' --replicas '[4,1]'
 ask --model pipedream --cluster "9 devices, 16GB, 1GB/s 0us" --straight
 ask --model pipedream --cluster "2 nodes x 3 devices, 16GB, 10GB/s 0us, 1GB/s 0us" --ranks 4
 ask --model pipedream --cluster "$four" --memory 1B --heed-memory --straight
+echo "--- of another graph"
+sed 's/"node3"/"other"/' net.json > renamed.json
+weir partition renamed.json --model pipedream --cluster "$four" --evaluate plan.json; echo "exit $?"

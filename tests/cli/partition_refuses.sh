@@ -17,7 +17,7 @@ refuse() {  # the first line alone: argp adds where help is
 }
 
 echo "# of a plan that is given"
-for more in '--keep plan.json' '--noise 3%' '--pin node1=0' '--variants auto' --second-opinion; do
+for more in '--keep plan.json' '--noise 3%' '--variants auto' --second-opinion; do
     refuse plan --cuts 2,2,1,1 $more
 done
 refuse plan --evaluate plan.json --noise 3%
