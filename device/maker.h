@@ -26,7 +26,7 @@ struct device {
     const struct kernel_functions *kernels;
     const char *name;
     enum precision precision;
-    char description[96];
+    char description[192];
     bool runs_ahead;
     void *own;  // the maker's
     pthread_mutex_t lock;  // guards what follows: queues of many threads share a device

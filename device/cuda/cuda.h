@@ -1,0 +1,132 @@
+// Private to the plug-in: what stands behind a device, a queue and an event of the
+// maker "cuda".
+//
+//     cuda_plugin.c      what the shared object shows: weir_cuda_plugin()
+//     cuda_maker.c       the table of device functions: opening, memory
+//     cuda_queue.c       queues: a stream each, what its libraries need, copies through pinned memory
+//     cuda_event.c       events, and their times by the host's clock
+//     cuda_kernels.c     the table of kernels: launch.h, and these two:
+//     cuda_matmul.c      matrix products by cuBLASLt
+//     cuda_attention.c   attention by cuDNN: its graphs in cudnn_attention.c, over cudnn_graph.c and cudnn_plan.c
+//     cuda_communicator.c   messages to other GPUs by NCCL
+//
+// Nothing here waits for the device but by asking again and again with short sleeps
+// in between (cuda_pause()), so that a thread can always be told to stop. Every
+// call's status is looked at: a bad one becomes the queue's first error.
+#ifndef DEVICE_CUDA_CUDA_H
+#define DEVICE_CUDA_CUDA_H
+
+#include <cuda_runtime_api.h>
+
+#include "device/cuda/launch.h"
+#include "device/maker.h"
+
+extern const struct device_functions cuda_functions;
+extern const struct kernel_functions cuda_kernels;
+extern const struct communicator_functions cuda_communicators;
+
+// --- a device ------------------------------------------------------------------------
+
+// When events came is told against an *anchor*, an event whose moment by the host's
+// clock is known (cuda_event.c).
+enum { CLOCK_TRIES = 5 };
+struct cuda_clock {
+    pthread_mutex_t lock;
+    cudaStream_t stream;  // for anchors only, so that they come at once
+    cudaEvent_t anchor, tries[CLOCK_TRIES];
+    uint64_t anchor_ns;
+    uint64_t due_ns;  // when the next anchor is
+};
+
+struct cuda_device {
+    int ordinal;
+    bool tf32;
+    struct cuda_clock clock;
+};
+
+static inline struct cuda_device *cuda_device_of(const struct device *device)
+{
+    return device->own;
+}
+
+// Makes the device the calling thread's: CUDA keeps that per thread, and queues may go from one to another.
+bool cuda_enter(const struct device *device);
+
+bool cuda_clock_open(struct cuda_device *device, struct error *error);
+void cuda_clock_close(struct cuda_device *device);
+
+// "WHAT failed: CUDA's text", of kind ERROR_MACHINE. Returns whether the status is good.
+bool cuda_good(cudaError_t status, const char *what, struct error *error);
+void cuda_pause(unsigned *round);  // from 0: first a few tries at once, then sleeps of up to 50 us
+
+// --- a queue ---------------------------------------------------------------------------
+
+struct cublas;  // cuda_matmul.c
+struct cudnn;   // cuda_attention.c
+
+// Host memory that the device reads and writes by itself. What is uploaded goes into
+// a slot before the call returns, what is downloaded goes through one; a slot is
+// free again when its event has come.
+enum { SLOT_COUNT = 16, SLOT_BYTES = 256 << 10 };
+struct cuda_slot {
+    char *memory;
+    cudaEvent_t done;
+    void *host;  // where a download's bytes go
+    size_t bytes;
+};
+
+struct cuda_queue {
+    struct cuda_launch launch;  // stream, precision, scratch, failure
+    uint32_t *failure;          // launch.failure, as the host sees it
+    struct cublas *cublas;
+    struct cudnn *cudnn;        // where values are bfloat16
+    char *pinned;
+    struct cuda_slot slots[SLOT_COUNT];
+    unsigned next_slot;
+};
+
+static inline struct cuda_queue *cuda_queue_of(const struct queue *queue)
+{
+    return queue->own;
+}
+
+// What kernels are launched with, with the device made the thread's.
+const struct cuda_launch *cuda_launch_of(struct queue *queue);
+
+// Fails the queue where the status is bad. Returns whether it is good.
+bool cuda_check(struct queue *queue, cudaError_t status, const char *what);
+
+bool cuda_open_queue(struct queue *queue, struct error *error);
+void cuda_close_queue(struct queue *queue);
+void cuda_wait(struct queue *queue);
+bool cuda_is_done(const struct queue *queue);
+void cuda_zero(struct queue *queue, void *memory, uint64_t bytes);
+void cuda_copy(struct queue *queue, void *to, const void *from, uint64_t bytes);
+void cuda_upload(struct queue *queue, void *to, const void *host, uint64_t bytes);
+void cuda_download(struct queue *queue, void *host, const void *from, uint64_t bytes);
+
+// --- an event ----------------------------------------------------------------------------
+
+bool cuda_open_event(struct event *event, struct error *error);
+void cuda_close_event(struct event *event);
+void cuda_record(struct event *event, struct queue *queue);
+void cuda_wait_event(struct queue *queue, struct event *event);
+bool cuda_event_done(const struct event *event);
+uint64_t cuda_event_time(const struct event *event);
+
+// --- libraries -----------------------------------------------------------------------------
+
+struct cublas *cublas_create(const struct device *device, struct error *error);
+void cublas_free(struct cublas *cublas);
+void cuda_matmul(struct queue *queue, const struct matmul *matmul);
+
+struct cudnn *cudnn_create(cudaStream_t stream, struct error *error);
+void cudnn_free(struct cudnn *cudnn);
+// cuDNN's where it takes the shape and the numbers are bfloat16, otherwise launch.h's.
+void cuda_attend(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
+                 const struct values *qkv, void *workspace);
+void cuda_attend_backward(struct queue *queue, const struct attention *attention, struct values *qkv_gradient,
+                          const struct values *out_gradient, const struct values *out, const float *log_sums,
+                          const struct values *qkv, void *workspace);
+
+#endif

@@ -1,0 +1,224 @@
+// The maker of "cuda" devices: "cuda", "cuda:1", "cuda:bf16", "cuda:1,tf32".
+#include <assert.h>
+#include <cublasLt.h>
+#include <cudnn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/number.h"
+#include "device/cuda/cuda.h"
+
+enum { LEAST_CAPABILITY = 8 };  // bfloat16 in the matrix units, cuDNN's attention
+
+bool cuda_good(cudaError_t status, const char *what, struct error *error)
+{
+    if (status == cudaSuccess)
+        return true;
+    (void)cudaGetLastError();  // told once: an error that passes should not be found again by the next call
+    return error_set_kind(error, ERROR_MACHINE, "%s failed: %s (%s)", what, cudaGetErrorString(status),
+                          cudaGetErrorName(status));
+}
+
+void cuda_pause(unsigned *round)
+{
+    enum { AT_ONCE = 64, LONGEST_NS = 50000 };
+    if ((*round)++ < AT_ONCE)
+        return;
+    const long ns = 1000L << (*round - AT_ONCE < 6 ? *round - AT_ONCE : 6);
+    nanosleep(&(struct timespec){ .tv_nsec = ns < LONGEST_NS ? ns : LONGEST_NS }, NULL);
+}
+
+bool cuda_enter(const struct device *device)
+{
+    return cudaSetDevice(cuda_device_of(device)->ordinal) == cudaSuccess;
+}
+
+// --- what a name asks for ------------------------------------------------------------
+
+struct wish {
+    uint64_t ordinal;
+    bool tf32, bf16, fp32;
+};
+
+static bool take_word(const char *word, size_t length, struct wish *wish)
+{
+    static const char *const names[] = { "tf32", "bf16", "fp32" };
+    bool *const flags[] = { &wish->tf32, &wish->bf16, &wish->fp32 };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strlen(names[i]) == length && memcmp(names[i], word, length) == 0)
+            return *flags[i] = true;
+    if (length == 0 || length > 3 || strspn(word, "0123456789") < length)
+        return false;
+    wish->ordinal = strtoul(word, NULL, 10);
+    return true;
+}
+
+static bool read_wish(const char *detail, struct wish *wish, struct error *error)
+{
+    *wish = (struct wish){ 0 };
+    for (const char *at = detail; *at;) {
+        const size_t length = strcspn(at, ",");
+        if (!take_word(at, length, wish) || (at[length] && !at[length + 1]))
+            return error_set(error,
+                             "there is no device cuda:%s (behind the colon stand a GPU's number, tf32 and bf16, such as"
+                             " cuda:1 and cuda:0,bf16)",
+                             detail);
+        at += length + (at[length] != '\0');
+    }
+    if (wish->bf16 && (wish->tf32 || wish->fp32))
+        return error_set(error, "there is no device cuda:%s (tf32 is a way to multiply fp32; a device has one of bf16"
+                                " and fp32)",
+                         detail);
+    return true;
+}
+
+// --- what this machine has -----------------------------------------------------------------
+
+// CUDA's own texts for these say neither what is missing nor what to install.
+static bool find_gpu(uint64_t ordinal, struct error *error)
+{
+    int driver = 0, runtime = 0, count = 0;
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    if (driver == 0)
+        return error_set_kind(error, ERROR_MACHINE,
+                              "device cuda needs NVIDIA's driver, which is not installed here (CUDA %d.%d needs driver"
+                              " 580 or later; nvidia-smi tells which there is)",
+                              runtime / 1000, runtime % 1000 / 10);
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status == cudaErrorInsufficientDriver)
+        return error_set_kind(error, ERROR_MACHINE,
+                              "device cuda: the driver is for CUDA %d.%d, and this is built with CUDA %d.%d (install"
+                              " driver 580 or later)",
+                              driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0))
+        return error_set_kind(error, ERROR_MACHINE,
+                              "device cuda: there is no GPU here that CUDA can use (nvidia-smi lists them;"
+                              " CUDA_VISIBLE_DEVICES can hide them)");
+    if (!cuda_good(status, "device cuda: looking for GPUs", error))
+        return false;
+    if (ordinal < (uint64_t)count)
+        return true;
+    return error_set(error, "device cuda:%llu is not there (the GPUs are 0 to %d)", (unsigned long long)ordinal,
+                     count - 1);
+}
+
+// The chip's name and the versions that results may depend on.
+static bool describe(struct device *device, int ordinal, struct error *error)
+{
+    struct cudaDeviceProp chip;
+    int driver = 0, runtime = 0;
+    if (!cuda_good(cudaGetDeviceProperties(&chip, ordinal), "device cuda: reading a GPU's properties", error)
+        || !cuda_good(cudaDriverGetVersion(&driver), "device cuda: reading the driver's version", error)
+        || !cuda_good(cudaRuntimeGetVersion(&runtime), "device cuda: reading the runtime's version", error))
+        return false;
+    if (chip.major < LEAST_CAPABILITY)
+        return error_set_kind(error, ERROR_MACHINE,
+                              "device cuda:%d, %s, has compute capability %d.%d, and %d.0 is the least (an A100 or"
+                              " later)",
+                              ordinal, chip.name, chip.major, chip.minor, LEAST_CAPABILITY);
+    const int blas = (int)cublasLtGetVersion(), dnn = (int)cudnnGetVersion();
+    snprintf(device->description, sizeof device->description,
+             "%.80s, sm_%d%d, %d multiprocessors, driver %d.%d, CUDA %d.%d, cuBLASLt %d.%d, cuDNN %d.%d", chip.name,
+             chip.major, chip.minor, chip.multiProcessorCount, driver / 1000, driver % 1000 / 10, runtime / 1000,
+             runtime % 1000 / 10, blas / 10000, blas / 100 % 100, dnn / 10000, dnn / 100 % 100);
+    return true;
+}
+
+// --- opening and closing ----------------------------------------------------------------------
+
+static bool open_with(struct device *device, const struct wish *wish, struct error *error)
+{
+    struct cuda_device *own = device->own;
+    *own = (struct cuda_device){ .ordinal = (int)wish->ordinal, .tf32 = wish->tf32 };
+    device->kernels = &cuda_kernels;
+    device->precision = wish->bf16 ? PRECISION_BF16 : PRECISION_FP32;
+    device->runs_ahead = true;
+    return describe(device, own->ordinal, error)
+        // The primary context is made here: one for the process, whatever else uses CUDA in it.
+        && cuda_good(cudaInitDevice(own->ordinal, 0, 0), "device cuda: starting the GPU", error)
+        && cuda_good(cudaSetDevice(own->ordinal), "device cuda: choosing the GPU", error)
+        && cuda_clock_open(own, error);
+}
+
+static bool cuda_open(struct device *device, const char *detail, struct error *error)
+{
+    struct wish wish;
+    if (!read_wish(detail, &wish, error) || !find_gpu(wish.ordinal, error))
+        return false;
+    device->own = malloc(sizeof(struct cuda_device));
+    if (!device->own)
+        return error_no_memory(error, "a device");
+    if (open_with(device, &wish, error))
+        return true;
+    free(device->own);
+    return false;
+}
+
+static void cuda_close(struct device *device)
+{
+    cuda_enter(device);
+    cuda_clock_close(cuda_device_of(device));
+    free(device->own);
+}
+
+// --- memory -------------------------------------------------------------------------------------
+
+static void *cuda_allocate(struct device *device, uint64_t bytes, struct error *error)
+{
+    void *memory = NULL;
+    const uint64_t whole = bytes == 0 ? 256 : round_to_256(bytes);
+    cudaError_t status = cudaErrorMemoryAllocation;
+    if (whole >= bytes && cuda_enter(device))
+        status = cudaMalloc(&memory, whole);
+    if (status == cudaSuccess && memory) {
+        assert((uintptr_t)memory % 256 == 0);
+        return memory;
+    }
+    (void)cudaGetLastError();
+    char size[NUMBER_SIZE], there[NUMBER_SIZE];
+    size_t free_bytes = 0, all_bytes = 0;
+    cudaMemGetInfo(&free_bytes, &all_bytes);
+    error_set_kind(error, ERROR_MACHINE, "no memory for %s on device %s:%d: %s (%s are free)",
+                   bytes_format(bytes, size), device->name, cuda_device_of(device)->ordinal,
+                   cudaGetErrorString(status), bytes_format(free_bytes, there));
+    return NULL;
+}
+
+// cudaFree() waits for the whole GPU, which is why nothing is released while a run is under way.
+static void cuda_release(struct device *device, void *memory)
+{
+    cuda_enter(device);
+    (void)cudaFree(memory);  // of a context that broke: gone with it
+}
+
+static void cuda_refuse_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes)
+{
+    (void)function, (void)arguments, (void)bytes;
+    queue_fail(queue, "device cuda cannot run a layer that is written in plain C: its memory is not the host's");
+}
+
+const struct device_functions cuda_functions = {
+    .open = cuda_open,
+    .close = cuda_close,
+    .allocate = cuda_allocate,
+    .release = cuda_release,
+    .open_queue = cuda_open_queue,
+    .close_queue = cuda_close_queue,
+    .wait = cuda_wait,
+    .is_done = cuda_is_done,
+    .open_event = cuda_open_event,
+    .close_event = cuda_close_event,
+    .record = cuda_record,
+    .wait_event = cuda_wait_event,
+    .event_done = cuda_event_done,
+    .event_time = cuda_event_time,
+    .zero = cuda_zero,
+    .copy = cuda_copy,
+    .upload = cuda_upload,
+    .download = cuda_download,
+    .call = cuda_refuse_call,
+    .communicators = &cuda_communicators,
+};

@@ -1,0 +1,272 @@
+// Matrix products by cuBLASLt.
+//
+// What gives the same bits from run to run, and whichever queue a product is in:
+// the algorithm is the heuristic's first for the shape, whose inputs are the shape,
+// the alignment (16 bytes or less, not where memory happens to lie) and a workspace
+// of one size; it is looked up once per queue and shape. Parts of a sum over k that are
+// made by several blocks meet in the workspace, as floats, in a fixed order: the schemes
+// that add up in the result or in its type are left out. The workspace is the queue's,
+// so that no two products share it.
+#include <cublasLt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/column_major.h"
+#include "device/cuda/cuda.h"
+
+enum { WORKSPACE_BYTES = 32 << 20 };  // what NVIDIA advises for Hopper
+
+struct prepared {
+    struct column_major asked;    // what it is looked up by
+    struct column_major product;  // what cuBLASLt is given
+    bool ends_apart;  // bias and GELU by a kernel of our own: cuBLASLt refused them
+    cublasLtMatmulDesc_t operation;
+    cublasLtMatrixLayout_t first, second, result;
+    cublasLtMatmulAlgo_t algorithm;
+};
+
+struct cublas {
+    cublasLtHandle_t handle;
+    cudaDataType_t values;
+    cublasComputeType_t compute;
+    void *workspace;
+    struct prepared *prepared;
+    size_t count, capacity;
+};
+
+// --- opening and closing -----------------------------------------------------------------
+
+static bool good(cublasStatus_t status, const char *what, struct error *error)
+{
+    return status == CUBLAS_STATUS_SUCCESS
+        || error_set_kind(error, ERROR_MACHINE, "%s failed: %s", what, cublasLtGetStatusString(status));
+}
+
+struct cublas *cublas_create(const struct device *device, struct error *error)
+{
+    struct cublas *cublas = calloc(1, sizeof *cublas);
+    if (!cublas) {
+        error_no_memory(error, "a queue");
+        return NULL;
+    }
+    const bool tf32 = cuda_device_of(device)->tf32;
+    cublas->values = device->precision == PRECISION_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    cublas->compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    if (good(cublasLtCreate(&cublas->handle), "opening cuBLASLt", error)
+        && cuda_good(cudaMalloc(&cublas->workspace, WORKSPACE_BYTES), "taking a workspace for cuBLASLt", error))
+        return cublas;
+    cublas_free(cublas);
+    return NULL;
+}
+
+// Of one that was never prepared to its end, too: what is NULL is not there.
+static void prepared_clear(struct prepared *prepared)
+{
+    if (prepared->operation)
+        cublasLtMatmulDescDestroy(prepared->operation);
+    cublasLtMatrixLayout_t layouts[] = { prepared->first, prepared->second, prepared->result };
+    for (size_t i = 0; i < 3; i++)
+        if (layouts[i])
+            cublasLtMatrixLayoutDestroy(layouts[i]);
+    *prepared = (struct prepared){ 0 };
+}
+
+void cublas_free(struct cublas *cublas)
+{
+    if (!cublas)
+        return;
+    for (size_t i = 0; i < cublas->count; i++)
+        prepared_clear(&cublas->prepared[i]);
+    free(cublas->prepared);
+    cudaFree(cublas->workspace);
+    if (cublas->handle)
+        cublasLtDestroy(cublas->handle);
+    free(cublas);
+}
+
+// --- preparing a product -------------------------------------------------------------------
+
+static cublasStatus_t make_layout(cublasLtMatrixLayout_t *layout, cudaDataType_t type,
+                                  const struct column_matrix *matrix)
+{
+    return cublasLtMatrixLayoutCreate(layout, type, matrix->rows, matrix->columns, matrix->leading);
+}
+
+static cublasStatus_t set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t what, const void *value,
+                          size_t bytes)
+{
+    return cublasLtMatmulDescSetAttribute(operation, what, value, bytes);
+}
+
+static cublasLtEpilogue_t end_of(const struct column_major *product)
+{
+    if (product->has_gelu)
+        return product->has_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    return product->has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+// The addresses that are part of the operation. cuBLASLt looks at how they are aligned when it chooses.
+static cublasStatus_t set_addresses(const struct prepared *prepared, const struct matmul *matmul)
+{
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    if (prepared->product.has_bias)
+        status = set(prepared->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &matmul->bias, sizeof matmul->bias);
+    if (status == CUBLAS_STATUS_SUCCESS && prepared->product.has_gelu)
+        status = set(prepared->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &matmul->before_gelu,
+                     sizeof matmul->before_gelu);
+    return status;
+}
+
+static cublasStatus_t describe(const struct cublas *cublas, struct prepared *prepared, const struct matmul *matmul)
+{
+    const struct column_major *product = &prepared->product;
+    const cublasOperation_t first = product->transpose_first ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t second = product->transpose_second ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasLtEpilogue_t end = end_of(product);
+    cublasStatus_t status = cublasLtMatmulDescCreate(&prepared->operation, cublas->compute, CUDA_R_32F);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = set(prepared->operation, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = set(prepared->operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = set(prepared->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &end, sizeof end);
+    if (status == CUBLAS_STATUS_SUCCESS && product->has_gelu)
+        status = set(prepared->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &product->result.leading,
+                     sizeof product->result.leading);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = set_addresses(prepared, matmul);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = make_layout(&prepared->first, cublas->values, &product->first);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = make_layout(&prepared->second, cublas->values, &product->second);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = make_layout(&prepared->result, product->adds ? CUDA_R_32F : cublas->values, &product->result);
+    return status;
+}
+
+static cublasStatus_t set_limits(const struct cublas *cublas, const struct column_major *product,
+                                 cublasLtMatmulPreference_t limits)
+{
+    const uint64_t workspace = WORKSPACE_BYTES;
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const uint32_t number = cublas->values == CUDA_R_16BF ? 2 : 4;
+    const uint32_t inputs = product->is_aligned ? 16 : number;
+    const uint32_t result = product->is_aligned ? 16 : product->adds ? 4 : number;
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t what;
+        const void *value;
+        size_t bytes;
+    } all[] = {
+        { CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace },
+        { CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes },
+        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &inputs, sizeof inputs },
+        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &inputs, sizeof inputs },
+        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &result, sizeof result },
+        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &result, sizeof result },
+    };
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    for (size_t i = 0; status == CUBLAS_STATUS_SUCCESS && i < sizeof all / sizeof all[0]; i++)
+        status = cublasLtMatmulPreferenceSetAttribute(limits, all[i].what, all[i].value, all[i].bytes);
+    return status;
+}
+
+static cublasStatus_t choose(const struct cublas *cublas, struct prepared *prepared)
+{
+    cublasLtMatmulPreference_t limits;
+    cublasLtMatmulHeuristicResult_t found = { 0 };
+    int count = 0;
+    cublasStatus_t status = cublasLtMatmulPreferenceCreate(&limits);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return status;
+    status = set_limits(cublas, &prepared->product, limits);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasLtMatmulAlgoGetHeuristic(cublas->handle, prepared->operation, prepared->first, prepared->second,
+                                                prepared->result, prepared->result, limits, 1, &found, &count);
+    cublasLtMatmulPreferenceDestroy(limits);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = count > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
+    prepared->algorithm = found.algo;
+    return status;
+}
+
+// Tries the whole product in one, then without its end.
+static cublasStatus_t prepare(const struct cublas *cublas, const struct column_major *product,
+                              const struct matmul *matmul, struct prepared *prepared)
+{
+    cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
+    *prepared = (struct prepared){ .asked = *product, .product = *product };
+    if (column_major_can_end(product))
+        status = describe(cublas, prepared, matmul);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = choose(cublas, prepared);
+    if (status == CUBLAS_STATUS_SUCCESS || (!product->has_bias && !product->has_gelu))
+        return status;
+    prepared_clear(prepared);
+    *prepared = (struct prepared){ .asked = *product, .product = column_major_plain(*product), .ends_apart = true };
+    status = describe(cublas, prepared, matmul);
+    return status == CUBLAS_STATUS_SUCCESS ? choose(cublas, prepared) : status;
+}
+
+// --- multiplying -----------------------------------------------------------------------------
+
+static bool check(struct queue *queue, cublasStatus_t status, const struct matmul *matmul)
+{
+    if (status == CUBLAS_STATUS_SUCCESS)
+        return true;
+    char sentence[200];
+    snprintf(sentence, sizeof sentence, "a matrix product of %zu x %zu x %zu by cuBLASLt failed: %s", matmul->m,
+             matmul->k, matmul->n, cublasLtGetStatusString(status));
+    queue_fail(queue, sentence);
+    return false;
+}
+
+// Shapes are few, and all are met in the first iteration.
+static const struct prepared *find(struct queue *queue, const struct column_major *product, const struct matmul *matmul)
+{
+    struct cublas *cublas = cuda_queue_of(queue)->cublas;
+    for (size_t i = 0; i < cublas->count; i++)
+        if (memcmp(&cublas->prepared[i].asked, product, sizeof *product) == 0)
+            return &cublas->prepared[i];
+    if (cublas->count == cublas->capacity) {
+        const size_t capacity = cublas->capacity ? 2 * cublas->capacity : 32;
+        struct prepared *grown = realloc(cublas->prepared, capacity * sizeof *grown);
+        if (!grown) {
+            queue_fail(queue, "no memory for a matrix product");
+            return NULL;
+        }
+        cublas->prepared = grown;
+        cublas->capacity = capacity;
+    }
+    struct prepared *prepared = &cublas->prepared[cublas->count];
+    const cublasStatus_t status = prepare(cublas, product, matmul, prepared);
+    if (!check(queue, status, matmul)) {
+        prepared_clear(prepared);
+        return NULL;
+    }
+    cublas->count++;
+    return prepared;
+}
+
+void cuda_matmul(struct queue *queue, const struct matmul *matmul)
+{
+    if (matmul->m == 0 || matmul->n == 0)
+        return;
+    const struct cuda_launch *launch = cuda_launch_of(queue);
+    const struct cublas *cublas = cuda_queue_of(queue)->cublas;
+    const struct column_major product = column_major_of(matmul);
+    const struct prepared *prepared = find(queue, &product, matmul);
+    if (!prepared)
+        return;
+    const float one = 1, beta = product.adds ? 1 : 0;
+    void *result = product.adds ? (void *)matmul->sums : (void *)matmul->c;
+    cublasStatus_t status = set_addresses(prepared, matmul);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasLtMatmul(cublas->handle, prepared->operation, &one, matmul->b, prepared->first, matmul->a,
+                                prepared->second, &beta, result, prepared->result, result, prepared->result,
+                                &prepared->algorithm, cublas->workspace, WORKSPACE_BYTES, launch->stream);
+    if (check(queue, status, matmul) && prepared->ends_apart)
+        cuda_check(queue, cuda_end_matmul(launch, matmul->c, matmul->before_gelu, matmul->bias, matmul->m, matmul->n,
+                                          matmul->ldc),
+                   "the end of a matrix product");
+}

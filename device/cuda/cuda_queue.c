@@ -1,0 +1,218 @@
+// A queue: a stream that waits for no other, the libraries' handles and workspaces
+// that go with it, and slots of pinned host memory for what goes up and down.
+//
+//     upload     host --memcpy--> slot ==DMA==> device       the host's copy is made before the call returns
+//     download   device ==DMA==> slot --memcpy--> host       by a function of the host in the stream's order
+//
+// Pageable memory would do without slots, but CUDA then waits for the stream within
+// the call.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cuda/cuda.h"
+
+static void fail(struct queue *queue, cudaError_t status, const char *what)
+{
+    struct error error = { 0 };
+    cuda_good(status, what, &error);
+    queue_fail(queue, error.text);
+}
+
+bool cuda_check(struct queue *queue, cudaError_t status, const char *what)
+{
+    if (status == cudaSuccess)
+        return true;
+    fail(queue, status, what);
+    return false;
+}
+
+const struct cuda_launch *cuda_launch_of(struct queue *queue)
+{
+    cuda_check(queue, cudaSetDevice(cuda_device_of(queue->device)->ordinal), "choosing the GPU");
+    return &cuda_queue_of(queue)->launch;
+}
+
+// --- opening and closing -----------------------------------------------------------------
+
+static bool open_slots(struct cuda_queue *own, struct error *error)
+{
+    if (!cuda_good(cudaHostAlloc((void **)&own->pinned, (size_t)SLOT_COUNT * SLOT_BYTES, cudaHostAllocDefault),
+                   "taking pinned host memory for a queue", error))
+        return false;
+    for (unsigned i = 0; i < SLOT_COUNT; i++) {
+        own->slots[i].memory = own->pinned + (size_t)i * SLOT_BYTES;
+        if (!cuda_good(cudaEventCreateWithFlags(&own->slots[i].done, cudaEventDisableTiming),
+                       "making an event for a queue", error))
+            return false;
+    }
+    return true;
+}
+
+// The word in which kernels tell of bad tokens: the host's memory, so that looking at it never waits.
+static bool open_failure(struct cuda_queue *own, struct error *error)
+{
+    if (!cuda_good(cudaHostAlloc((void **)&own->failure, sizeof *own->failure, cudaHostAllocMapped),
+                   "taking pinned host memory for a queue", error))
+        return false;
+    *own->failure = CUDA_FAILURE_NONE;
+    return cuda_good(cudaHostGetDevicePointer((void **)&own->launch.failure, own->failure, 0),
+                     "showing host memory to the GPU", error);
+}
+
+static bool open_all(struct cuda_queue *own, const struct device *device, struct error *error)
+{
+    own->launch.precision = device->precision;
+    if (!cuda_good(cudaSetDevice(cuda_device_of(device)->ordinal), "choosing the GPU", error)
+        || !cuda_good(cudaStreamCreateWithFlags(&own->launch.stream, cudaStreamNonBlocking), "making a stream", error)
+        || !cuda_good(cudaMalloc(&own->launch.scratch, CUDA_SCRATCH_BYTES), "taking a queue's scratch memory", error)
+        || !open_failure(own, error) || !open_slots(own, error))
+        return false;
+    own->cublas = cublas_create(device, error);
+    if (own->cublas && device->precision == PRECISION_BF16)
+        own->cudnn = cudnn_create(own->launch.stream, error);
+    return own->cublas && (own->cudnn || device->precision != PRECISION_BF16);
+}
+
+static void close_all(struct cuda_queue *own)
+{
+    cudnn_free(own->cudnn);
+    cublas_free(own->cublas);
+    for (unsigned i = 0; i < SLOT_COUNT; i++)
+        if (own->slots[i].done)
+            cudaEventDestroy(own->slots[i].done);
+    cudaFreeHost(own->pinned);
+    cudaFreeHost(own->failure);
+    cudaFree(own->launch.scratch);
+    if (own->launch.stream)
+        cudaStreamDestroy(own->launch.stream);
+    free(own);
+}
+
+bool cuda_open_queue(struct queue *queue, struct error *error)
+{
+    struct cuda_queue *own = calloc(1, sizeof *own);
+    if (!own)
+        return error_no_memory(error, "a queue");
+    if (!open_all(own, queue->device, error)) {
+        close_all(own);
+        return false;
+    }
+    queue->own = own;
+    return true;
+}
+
+void cuda_close_queue(struct queue *queue)
+{
+    cuda_wait(queue);
+    close_all(cuda_queue_of(queue));
+}
+
+// --- waiting -----------------------------------------------------------------------------
+
+// What kernels could only leave a word about.
+static void look_for_failure(struct queue *queue)
+{
+    switch (__atomic_load_n(cuda_queue_of(queue)->failure, __ATOMIC_RELAXED)) {
+    case CUDA_FAILURE_TOKEN:
+        queue_fail(queue, "a token is outside the vocabulary");
+        break;
+    case CUDA_FAILURE_TARGET:
+        queue_fail(queue, "a target is outside the vocabulary");
+        break;
+    default:
+        break;
+    }
+}
+
+// Whether all that was given is done, or never will be.
+static bool has_ended(struct queue *queue)
+{
+    cuda_enter(queue->device);
+    const cudaError_t status = cudaStreamQuery(cuda_queue_of(queue)->launch.stream);
+    if (status == cudaErrorNotReady)
+        return false;
+    cuda_check(queue, status, "what a queue was given");
+    look_for_failure(queue);
+    return true;
+}
+
+void cuda_wait(struct queue *queue)
+{
+    for (unsigned round = 0; !has_ended(queue);)
+        cuda_pause(&round);
+}
+
+bool cuda_is_done(const struct queue *queue)
+{
+    return has_ended((struct queue *)queue);  // a failure is written down, nothing else
+}
+
+// --- moving bytes ----------------------------------------------------------------------------
+
+void cuda_zero(struct queue *queue, void *memory, uint64_t bytes)
+{
+    const struct cuda_launch *launch = cuda_launch_of(queue);
+    cuda_check(queue, cudaMemsetAsync(memory, 0, bytes, launch->stream), "zeroing memory");
+}
+
+void cuda_copy(struct queue *queue, void *to, const void *from, uint64_t bytes)
+{
+    const struct cuda_launch *launch = cuda_launch_of(queue);
+    if (to != from)
+        cuda_check(queue, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, launch->stream),
+                   "copying on the device");
+}
+
+// The next slot, once what went through it last is done. NULL where that never will be.
+static struct cuda_slot *take_slot(struct queue *queue)
+{
+    struct cuda_queue *own = cuda_queue_of(queue);
+    struct cuda_slot *slot = &own->slots[own->next_slot++ % SLOT_COUNT];
+    for (unsigned round = 0;;) {
+        const cudaError_t status = cudaEventQuery(slot->done);
+        if (status != cudaErrorNotReady)
+            return cuda_check(queue, status, "what a queue was given") ? slot : NULL;
+        cuda_pause(&round);
+    }
+}
+
+void cuda_upload(struct queue *queue, void *to, const void *host, uint64_t bytes)
+{
+    const cudaStream_t stream = cuda_launch_of(queue)->stream;
+    for (uint64_t at = 0; at < bytes; at += SLOT_BYTES) {
+        struct cuda_slot *slot = take_slot(queue);
+        const size_t count = bytes - at < SLOT_BYTES ? (size_t)(bytes - at) : SLOT_BYTES;
+        if (!slot)
+            return;
+        memcpy(slot->memory, (const char *)host + at, count);
+        if (!cuda_check(queue, cudaMemcpyAsync((char *)to + at, slot->memory, count, cudaMemcpyHostToDevice, stream),
+                        "copying to the device")
+            || !cuda_check(queue, cudaEventRecord(slot->done, stream), "recording an event"))
+            return;
+    }
+}
+
+static void CUDART_CB hand_over(void *data)
+{
+    const struct cuda_slot *slot = data;
+    memcpy(slot->host, slot->memory, slot->bytes);
+}
+
+void cuda_download(struct queue *queue, void *host, const void *from, uint64_t bytes)
+{
+    const cudaStream_t stream = cuda_launch_of(queue)->stream;
+    for (uint64_t at = 0; at < bytes; at += SLOT_BYTES) {
+        struct cuda_slot *slot = take_slot(queue);
+        if (!slot)
+            return;
+        slot->host = (char *)host + at;
+        slot->bytes = bytes - at < SLOT_BYTES ? (size_t)(bytes - at) : SLOT_BYTES;
+        if (!cuda_check(queue, cudaMemcpyAsync(slot->memory, (const char *)from + at, slot->bytes,
+                                               cudaMemcpyDeviceToHost, stream),
+                        "copying from the device")
+            || !cuda_check(queue, cudaLaunchHostFunc(stream, hand_over, slot), "copying from the device")
+            || !cuda_check(queue, cudaEventRecord(slot->done, stream), "recording an event"))
+            return;
+    }
+}

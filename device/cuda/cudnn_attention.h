@@ -1,0 +1,30 @@
+// Private to the plug-in: attention as cuDNN's flash attention knows it, a graph of
+// plain operations in which cuDNN finds its fused kernels again. All numbers are
+// bfloat16 and lie as kernels.h says; what is between is never in memory.
+//
+//     forward    S = scale Q K^T, masked ahead     M = max of a row     Z = sum of exp(S - M)
+//                log_sums = M + log Z              O = exp(S - M) / Z  V
+//     backward   D = row sums of dO O              P = exp(S - log_sums)
+//                dV = P^T dO                       dS = scale P (dO V^T - D)
+//                dK = dS^T Q                       dQ = dS K
+//
+// dQ is the product's result itself. Were it added up by the blocks of several keys in a buffer of
+// floats, which is quicker, its bits would depend on who comes first.
+#ifndef DEVICE_CUDA_CUDNN_ATTENTION_H
+#define DEVICE_CUDA_CUDNN_ATTENTION_H
+
+#include "device/cuda/cudnn_graph.h"
+#include "device/kernels.h"
+
+// What stands in memory, or is given by value.
+enum cudnn_attention_id {
+    ATTENTION_Q = 1, ATTENTION_K, ATTENTION_V, ATTENTION_OUT, ATTENTION_LOG_SUMS, ATTENTION_SCALE, ATTENTION_LOWEST,
+    // of the backward only
+    ATTENTION_OUT_GRADIENT, ATTENTION_Q_GRADIENT, ATTENTION_K_GRADIENT, ATTENTION_V_GRADIENT, ATTENTION_ROW_SUMS,
+    ATTENTION_ONE,
+};
+
+void cudnn_attention_forward(struct cudnn_graph *graph, const struct attention *shape);
+void cudnn_attention_backward(struct cudnn_graph *graph, const struct attention *shape);
+
+#endif

@@ -1,0 +1,18 @@
+# The GPU part is there, found beside the program, and says what the machine lacks.
+set -u
+if [ ! -e "$WEIR_BUILD/lib/weir-cuda.so" ]; then
+    echo '# skip: weir-cuda.so is not built here (scons cuda=yes says what it lacks)'
+    exit 77
+fi
+if [ -e /dev/nvidiactl ]; then
+    echo '# skip: there is a driver here'
+    exit 77
+fi
+said() {  # exit code and sentence
+    "$@" > out 2> err
+    printf 'exit %d: %s\n' $? "$(cat err)"
+    [ ! -s out ] || echo "and something was printed"
+}
+said weir profile mlp --device cuda
+said weir profile mlp --device cuda:1,bf16
+said weir profile mlp --device cuda:fast

@@ -1,0 +1,134 @@
+// What cuDNN says of attention's graphs where there is no GPU: it can be told of a chip
+// instead, and then goes all the way but the loading of its kernels into a driver. For
+// that there must be a driver; the toolkit's stub, which answers every call with an error, will do.
+#include "device/cuda/cudnn_attention.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "tests/test.h"
+
+static const struct attention of_gpt2 = { .batch = 8, .sequence = 1024, .heads = 12, .size = 64 };
+
+static void operations_of_a_forward_are_sound(void **state)
+{
+    (void)state;
+    struct cudnn_graph graph = { 0 };
+    struct error error = { 0 };
+    cudnn_attention_forward(&graph, &of_gpt2);
+    assert_good(cudnn_graph_is_good(&graph, &error), error);
+    assert_int_equal(graph.operation_count, 14);
+    cudnn_graph_clear(&graph);
+}
+
+static void operations_of_a_backward_are_sound(void **state)
+{
+    (void)state;
+    struct cudnn_graph graph = { 0 };
+    struct error error = { 0 };
+    cudnn_attention_backward(&graph, &of_gpt2);
+    assert_good(cudnn_graph_is_good(&graph, &error), error);
+    assert_int_equal(graph.operation_count, 21);
+    cudnn_graph_clear(&graph);
+}
+
+static void the_first_trouble_of_a_graph_stays(void **state)
+{
+    (void)state;
+    static const int64_t no_dims[4] = { 0, -1, 1, 1 }, dims[4] = { 1, 1, 1, 1 };
+    struct cudnn_graph graph = { 0 };
+    struct error error = { 0 };
+    cudnn_between(&graph, CUDNN_DATA_FLOAT, no_dims);
+    const struct cudnn_tensor after = cudnn_between(&graph, CUDNN_DATA_FLOAT, dims);
+    assert_null(after.descriptor);
+    cudnn_multiply(&graph, after, after, after);
+    assert_int_equal(graph.operation_count, 0);
+    assert_false(cudnn_graph_is_good(&graph, &error));
+    assert_memory_equal(error.text, "cuDNN refused a tensor: CUDNN_STATUS_BAD_PARAM", 46);
+    assert_int_equal(error.kind, ERROR_MACHINE);
+    cudnn_graph_clear(&graph);
+    assert_int_equal(graph.made_count, 0);
+}
+
+// --- plans for a chip that is described ------------------------------------------------------
+
+static const char hopper[] =
+    "{\"deviceName\":\"a Hopper\",\"cudaDeviceId\":0,\"deviceVer\":900,\"driverVer\":13000,"
+    "\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,"
+    "\"multiProcessorCount\":132,\"smClockRateKHz\":1980000,\"memClockRateKHz\":2619000,\"l2CacheSize\":52428800,"
+    "\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":232448,"
+    "\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,\"pciDeviceId\":0,\"maxCtasPerSM\":32,"
+    "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"isTccDriver\":0,\"supportCoopLaunch\":1,"
+    "\"totalGlobalMem\":85029158912}";
+
+static bool has_driver(void)
+{
+    return dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) || dlopen(CUDA_STUBS "/libcuda.so", RTLD_NOW | RTLD_GLOBAL);
+}
+
+// NULL where this cuDNN reads another description.
+static cudnnBackendDescriptor_t describe_chip(void)
+{
+    cudnnBackendDescriptor_t chip = NULL;
+    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &chip) != CUDNN_STATUS_SUCCESS)
+        return NULL;
+    if (cudnnBackendSetAttribute(chip, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, sizeof hopper,
+                                 hopper) == CUDNN_STATUS_SUCCESS
+        && cudnnBackendFinalize(chip) == CUDNN_STATUS_SUCCESS)
+        return chip;
+    cudnnBackendDestroyDescriptor(chip);
+    return NULL;
+}
+
+static struct shape_row {
+    const char *name;
+    struct attention shape;
+    bool has_forward, has_backward;
+} shape_rows[] = {
+    { "cuDNN has plans for GPT-2", { 8, 1024, 12, 64 }, true, true },
+    { "cuDNN has plans for a small and odd shape", { 1, 7, 3, 8 }, true, true },
+    { "cuDNN has no plans for heads of 20", { 2, 64, 2, 20 }, false, false },
+    { "cuDNN has no backward for heads of more than 256", { 2, 64, 2, 264 }, true, false },
+};
+
+static void check_plan(const struct attention *shape, bool is_backward, cudnnBackendDescriptor_t chip, bool expected)
+{
+    struct cudnn_graph graph = { 0 };
+    struct cudnn_plan plan;
+    struct error error = { 0 };
+    (is_backward ? cudnn_attention_backward : cudnn_attention_forward)(&graph, shape);
+    const cudnnStatus_t status = cudnn_plan_make(&plan, &graph, NULL, chip, &error);
+    cudnn_plan_clear(&plan);
+    cudnn_graph_clear(&graph);
+    // Of a plan that it has, cuDNN only misses the driver.
+    const bool has = status == CUDNN_STATUS_SUCCESS || status == CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER;
+    if (has != expected || (!has && !cudnn_has_none(status)))
+        fail_msg("%s: status %d: %s", is_backward ? "backward" : "forward", status, error.text);
+}
+
+static void cudnn_has_plans_for(void **state)
+{
+    const struct shape_row *row = *state;
+    if (!has_driver())
+        TEST_SKIP("there is neither a driver nor the toolkit's stub of one");
+    cudnnBackendDescriptor_t chip = describe_chip();
+    if (!chip)
+        TEST_SKIP("this cuDNN cannot be told of a chip in this way");
+    check_plan(&row->shape, false, chip, row->has_forward);
+    check_plan(&row->shape, true, chip, row->has_backward);
+    cudnnBackendDestroyDescriptor(chip);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operations_of_a_forward_are_sound),
+        cmocka_unit_test(operations_of_a_backward_are_sound),
+        cmocka_unit_test(the_first_trouble_of_a_graph_stays),
+        TEST_ROW(cudnn_has_plans_for, &shape_rows[0]),
+        TEST_ROW(cudnn_has_plans_for, &shape_rows[1]),
+        TEST_ROW(cudnn_has_plans_for, &shape_rows[2]),
+        TEST_ROW(cudnn_has_plans_for, &shape_rows[3]),
+    };
+    return cmocka_run_group_tests_name("cudnn_attention", tests, NULL, NULL);
+}
