@@ -81,7 +81,7 @@ static bool compare(const char *name, size_t rounds, struct error *error)
     struct side one = { 0 }, two = { 0 };
     struct device *device = device_open("cpu", error);
     const struct measure_options options = measure_usual_options();
-    struct model *model = device ? model_from_spec(name, error) : NULL;
+    struct model *model = device ? model_from_spec(name, PRECISION_FP32, error) : NULL;
     struct profile *profile = model ? measure_model(name, device, &options, NULL, error) : NULL;
     bool good = profile && make_side(profile, model, device, 1, &one, error)
         && make_side(profile, model, device, 2, &two, error);

@@ -11,8 +11,8 @@ static const char *const tied_words[] = { "together", "apart", NULL };
 
 static const struct argp_option options[] = {
     { "optimizer", KEY_OPTIMIZER, "NAME", 0,
-      "sgd, momentum, adamw, adam, lamb, lars, adafactor, adam8bit, or with an fp32 copy of the weights sgd-master,"
-      " momentum-master, adamw-master (adamw)", 0 },
+      "sgd, momentum, adamw, adam, lamb, lars, adafactor, adam8bit, or, of 16-bit weights with all else in fp32,"
+      " sgd-master, momentum-master, adamw-master (adamw)", 0 },
     { "shard", KEY_SHARD, "WHAT", 0,
       "What replicas hold once between them: none, optimizer, gradients or weights (ZeRO 1, 2, 3), each with what"
       " stands before it", 0 },

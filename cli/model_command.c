@@ -156,7 +156,7 @@ static void write_document(const struct model *model, const char *name, struct t
 
 static bool describe_model(const struct given *given, struct text *text, struct error *error)
 {
-    struct model *model = model_from_spec(given->name, error);
+    struct model *model = model_from_spec(given->name, PRECISION_FP32, error);
     if (!model)
         return false;
     if (given->shared.json)

@@ -279,7 +279,7 @@ static int run(int count, char **arguments)
     if (good && strcmp(plan->model, given.model) != 0)
         good = error_set(&error, "%s is a plan for the model \"%s\", not for \"%s\"", given.plan, plan->model,
                          given.model);
-    struct model *model = good ? model_from_spec(given.model, &error) : NULL;
+    struct model *model = good ? model_from_spec(given.model, plan_precision(plan), &error) : NULL;
     good = model && (!given.out || make_folder(given.out, &error));
     if (good)
         round_steps(&given, plan);

@@ -81,7 +81,7 @@ static int run(int count, char **arguments)
 
     struct error error = { 0 };
     struct plan *plan = plan_load(given.plan, &error);
-    struct model *model = plan ? model_from_spec(plan->model, &error) : NULL;
+    struct model *model = plan ? model_from_spec(plan->model, plan_precision(plan), &error) : NULL;
     struct verification result;
     const bool good = model
         && verify_plan(plan, model, given.device, (uint32_t)given.steps, given.seed, &result, &error);

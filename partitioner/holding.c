@@ -12,7 +12,8 @@ const char *const shard_names[] = { "none", "optimizer", "gradients", "weights",
 // adafactor: Shazeer and Stern 2018 (1804.04235), without a first moment: a row and a
 // column of fp32 of each matrix, a vector whole. adam8bit: Dettmers et al. 2022
 // (2110.02861), two moments of a byte with an fp32 scale for each block of 2048.
-// *-master: fp32 beside narrower weights, Micikevicius et al. 2018 (1710.03740).
+// *-master: fp32 beside 16-bit weights, Micikevicius et al. 2018 (1710.03740), with gradients
+// summed in fp32.
 struct optimizer_row {
     uint32_t copies;         // as large as the parameters, in their own type
     uint32_t bytes;          // of each parameter, whatever its type
@@ -101,6 +102,16 @@ static uint64_t factored_bytes(const struct profile_layer *layer)
     return bytes;
 }
 
+bool optimizer_is_master(enum optimizer_kind optimizer)
+{
+    return rows[optimizer].is_master;
+}
+
+uint64_t holding_gradient_bytes(const struct holding *holding, uint64_t weights)
+{
+    return optimizer_is_master(holding->optimizer) ? multiply_clamped(2, weights) : weights;
+}
+
 uint64_t holding_state_bytes(const struct holding *holding, const struct profile *profile, uint32_t layer)
 {
     const struct optimizer_row *row = &rows[holding->optimizer];
@@ -136,8 +147,8 @@ static bool check_optimizer(const struct holding *holding, const struct profile 
     if (row->bytes && !element)
         return error_set(error, "optimizer %s: how many bytes a parameter of type \"%.40s\" has is not known; types are"
                          " fp64, fp32, fp16, bf16, fp8", optimizer_names[holding->optimizer], profile->dtype);
-    if (row->is_master && element >= 4)
-        return error_set(error, "optimizer %s keeps fp32 weights beside narrower ones, but the profile's are %.40s; use"
+    if (row->is_master && element != 2)
+        return error_set(error, "optimizer %s keeps fp32 weights beside 16-bit ones, but the profile's are %.40s; use"
                          " the optimizer without -master", optimizer_names[holding->optimizer], profile->dtype);
     for (size_t l = 0; row->factored && l < profile->layer_count; l++)
         if (profile->layers[l].parameter_bytes && !profile->layers[l].shape_count)
@@ -171,11 +182,26 @@ bool holding_check(const struct holding *holding, const struct profile *profile,
     return true;
 }
 
-bool holding_check_runnable(const struct holding *holding, struct error *error)
+static bool check_runnable_optimizer(const struct holding *holding, const char *dtype, struct error *error)
 {
-    if (holding->optimizer > OPTIMIZER_ADAMW)
+    const char *name = optimizer_names[holding->optimizer];
+    const bool is_master = optimizer_is_master(holding->optimizer), is_narrow = strcmp(dtype, "bf16") == 0;
+    if (!is_master && holding->optimizer > OPTIMIZER_ADAMW)
         return error_set(error, "the plan's optimizer is %s, which is planned but not run; plan with sgd, momentum or"
-                         " adamw", optimizer_names[holding->optimizer]);
+                         " adamw", name);
+    if (is_narrow && !is_master)
+        return error_set(error, "the plan's optimizer is %s, and training in bf16 takes weights in fp32 beside those in"
+                         " bf16: plan with %s-master", name, name);
+    if (is_master && !is_narrow)
+        return error_set(error, "the plan's optimizer is %s, for weights in bf16, and the device computes in %s: name a"
+                         " device such as cpu:bf16, or plan without -master", name, dtype);
+    return true;
+}
+
+bool holding_check_runnable(const struct holding *holding, const char *dtype, struct error *error)
+{
+    if (!check_runnable_optimizer(holding, dtype, error))
+        return false;
     if (holding->shard != SHARD_NONE)
         return error_set(error, "the plan shards its %s over replicas, which is planned but not run; plan without",
                          shard_names[holding->shard]);

@@ -7,7 +7,8 @@
 #include "profiler/cluster.h"
 #include "profiler/profile.h"
 
-// Optimizers, as far as memory goes; the first three are those that Weir itself runs.
+// Optimizers, as far as memory goes. Weir itself runs the first three, and those of 16-bit
+// weights that are made of them.
 enum optimizer_kind {
     OPTIMIZER_SGD,
     OPTIMIZER_MOMENTUM,
@@ -17,7 +18,7 @@ enum optimizer_kind {
     OPTIMIZER_LARS,
     OPTIMIZER_ADAFACTOR,        // from the shapes of the parameters
     OPTIMIZER_ADAM_8BIT,
-    OPTIMIZER_SGD_MASTER,       // an fp32 copy of narrower weights, and what the optimizer keeps in fp32 as well
+    OPTIMIZER_SGD_MASTER,       // of 16-bit weights: a copy, gradients and what the optimizer keeps, all in fp32
     OPTIMIZER_MOMENTUM_MASTER,
     OPTIMIZER_ADAMW_MASTER,
 };
@@ -48,6 +49,12 @@ bool holding_uses_host(const struct holding *holding);
 // For people: "adamw, optimizer and gradients shared by replicas, activations on the host".
 void holding_say(const struct holding *holding, struct text *text);
 
+// Whether it is an optimizer of 16-bit weights, which keeps them in fp32 too.
+bool optimizer_is_master(enum optimizer_kind optimizer);
+
+// Bytes of the gradients of so many bytes of weights.
+uint64_t holding_gradient_bytes(const struct holding *holding, uint64_t weights);
+
 // Bytes of the optimizer's state of a layer, rounded up to 256.
 uint64_t holding_state_bytes(const struct holding *holding, const struct profile *profile, uint32_t layer);
 
@@ -61,8 +68,8 @@ uint64_t holding_host_rate(const struct cluster *cluster);
 bool holding_check(const struct holding *holding, const struct profile *profile, const struct cluster *cluster,
                    bool flushes, struct error *error);
 
-// Refuses, for those who train, everything but the first three optimizers with all
-// states of a stage on its device.
-bool holding_check_runnable(const struct holding *holding, struct error *error);
+// Refuses, for those who train in that type ("fp32" or "bf16"), everything but the
+// optimizers that are run, those of the type, with all states of a stage on its device.
+bool holding_check_runnable(const struct holding *holding, const char *dtype, struct error *error);
 
 #endif

@@ -28,7 +28,8 @@ bool holding_gathers(const struct holding *holding, uint32_t replicas, uint32_t 
 
 struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas, const struct stage_states *states)
 {
-    struct held_bytes held = { .weights = states->weights, .gradients = states->weights,
+    struct held_bytes held = { .weights = states->weights,
+                               .gradients = holding_gradient_bytes(holding, states->weights),
                                .optimizer = states->optimizer };
     if (is_sharded(holding, replicas, SHARD_OPTIMIZER))
         held.optimizer = share_of(held.optimizer, replicas);
@@ -39,14 +40,17 @@ struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas
     held.version = held.weights;
     if (holding->optimizer_on_host) {
         const bool shared = is_sharded(holding, replicas, SHARD_OPTIMIZER) && !is_streamed(holding, states->layers);
-        const uint64_t weights = shared ? share_of(states->weights, replicas) : states->weights;
-        held.host = add_clamped(held.optimizer, multiply_clamped(2, weights));
+        const uint64_t gradients = holding_gradient_bytes(holding, states->weights);
+        held.host = add_clamped(held.optimizer, shared ? share_of(states->weights, replicas) : states->weights);
+        held.host = add_clamped(held.host, shared ? share_of(gradients, replicas) : gradients);
         held.optimizer = 0;
     }
-    if (is_streamed(holding, states->layers))
-        held.weights = held.gradients = held.version = states->window;
+    if (is_streamed(holding, states->layers)) {
+        held.weights = held.version = states->window;
+        held.gradients = holding_gradient_bytes(holding, states->window);
+    }
     if (is_sharded(holding, replicas, SHARD_GRADIENTS))
-        held.gradients = add_clamped(held.gradients, states->largest);
+        held.gradients = add_clamped(held.gradients, holding_gradient_bytes(holding, states->largest));
     if (is_sharded(holding, replicas, SHARD_WEIGHTS))
         held.weights = add_clamped(held.weights, states->largest);
     return held;
@@ -56,7 +60,8 @@ uint64_t holding_reduced_bytes(const struct holding *holding, uint32_t replicas,
 {
     if (is_sharded(holding, replicas, SHARD_GRADIENTS))
         return 0;  // gone after each backward
-    return is_sharded(holding, replicas, SHARD_OPTIMIZER) ? share_of(weights, replicas) : weights;
+    const uint64_t gradients = holding_gradient_bytes(holding, weights);
+    return is_sharded(holding, replicas, SHARD_OPTIMIZER) ? share_of(gradients, replicas) : gradients;
 }
 
 static void add(uint64_t *to, uint64_t ns)
@@ -82,8 +87,9 @@ static void add_sharding(const struct holding *holding, const struct stage_place
 {
     const uint64_t exchange = exchange_ns(place, weights);
     if (is_sharded(holding, place->replicas, SHARD_GRADIENTS)) {
-        add(&row->backward_ns, exchange);
-        add(&row->backward_weight_ns, exchange);
+        const uint64_t gradients = exchange_ns(place, holding_gradient_bytes(holding, weights));
+        add(&row->backward_ns, gradients);
+        add(&row->backward_weight_ns, gradients);
     }
     if (is_sharded(holding, place->replicas, SHARD_WEIGHTS)) {
         add(&row->forward_ns, exchange);
@@ -94,13 +100,15 @@ static void add_sharding(const struct holding *holding, const struct stage_place
     }
 }
 
-static void add_window(const struct stage_place *place, uint64_t weights, struct cost_row *row)
+// Weights come in, and W takes gradients out.
+static void add_window(const struct holding *holding, const struct stage_place *place, uint64_t weights,
+                       struct cost_row *row)
 {
-    const uint64_t way = host_ns(place, weights);
-    add(&row->forward_ns, way);
-    add(&row->backward_ns, add_clamped(way, way));
-    add(&row->backward_input_ns, way);
-    add(&row->backward_weight_ns, way);
+    const uint64_t in = host_ns(place, weights), out = host_ns(place, holding_gradient_bytes(holding, weights));
+    add(&row->forward_ns, in);
+    add(&row->backward_ns, add_clamped(in, out));
+    add(&row->backward_input_ns, in);
+    add(&row->backward_weight_ns, out);
 }
 
 // An update reads weights, gradients and states, and writes weights and states.
@@ -110,11 +118,14 @@ static void add_step(const struct holding *holding, const struct stage_place *pl
     const bool shared = is_sharded(holding, place->replicas, SHARD_OPTIMIZER);
     const uint64_t weights = shared ? share_of(states->weights, place->replicas) : states->weights;
     const uint64_t optimizer = shared ? share_of(states->optimizer, place->replicas) : states->optimizer;
-    if (holding->step_rate)
-        add(&row->step_ns, transfer_ns(add_clamped(multiply_clamped(3, weights), multiply_clamped(2, optimizer)),
-                                       holding->step_rate, 0));
+    const uint64_t all = holding_gradient_bytes(holding, states->weights);
+    const uint64_t gradients = shared ? share_of(all, place->replicas) : all;
+    if (holding->step_rate) {
+        const uint64_t both = multiply_clamped(2, add_clamped(weights, optimizer));
+        add(&row->step_ns, transfer_ns(add_clamped(both, gradients), holding->step_rate, 0));
+    }
     if (holding->optimizer_on_host && !is_streamed(holding, states->layers)) {
-        add(&row->step_ns, host_ns(place, weights));
+        add(&row->step_ns, host_ns(place, gradients));
         add(&row->step_ns, host_ns(place, weights));
     }
 }
@@ -127,7 +138,7 @@ void holding_add_times(const struct holding *holding, const struct stage_place *
     if (is_sharded(holding, place->replicas, SHARD_OPTIMIZER))
         add_sharding(holding, place, states->weights, row);
     if (is_streamed(holding, states->layers))
-        add_window(place, states->weights, row);
+        add_window(holding, place, states->weights, row);
     add_step(holding, place, states, row);
 }
 

@@ -1,6 +1,7 @@
 // What the holding of states comes to for a stage: bytes on its device and on its
-// host, and time. With W and G the bytes of weights and gradients, O of the
-// optimizer's state, r replicas, a share s(x) = ceil(x / r) rounded up to 256:
+// host, and time. With W and G the bytes of weights and gradients (2 W of optimizers that
+// keep fp32 beside 16-bit weights, else W), O of the optimizer's state, r replicas, a share
+// s(x) = ceil(x / r) rounded up to 256:
 //
 //     shard       weights        gradients      optimizer
 //     none        W              G              O
@@ -49,7 +50,7 @@ struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas
 // Whether weights of a stage of so many layers are brought to its device layer by layer.
 bool holding_gathers(const struct holding *holding, uint32_t replicas, uint32_t layers);
 
-// How many bytes of gradients each replica gets from each other at a REDUCE.
+// How many bytes of gradients each replica gets from each other at a REDUCE, by its weights.
 uint64_t holding_reduced_bytes(const struct holding *holding, uint32_t replicas, uint64_t weights);
 
 // Adds to F, B, I, W and STEP what the holding takes. Of `states`, `largest` and

@@ -122,8 +122,8 @@ static uint64_t slowest_way_ns(const struct placement *placement, const struct n
     return slowest;
 }
 
-void predict_add_tied(const struct profile *profile, const struct placement *placement, const struct network *network,
-                      const uint32_t *cuts, struct cost_row *rows)
+void predict_add_tied(const struct profile *profile, const struct holding *holding, const struct placement *placement,
+                      const struct network *network, const uint32_t *cuts, struct cost_row *rows)
 {
     for (size_t i = 0; i < profile->tied_count; i++) {
         const struct edge pair = profile->tied[i];
@@ -132,7 +132,8 @@ void predict_add_tied(const struct profile *profile, const struct placement *pla
         const uint64_t other = round_to_256(profile->layers[pair.to].parameter_bytes);
         if (a == b)
             continue;
-        const uint64_t way = slowest_way_ns(placement, network, a, b, one > other ? one : other);
+        const uint64_t gradients = holding_gradient_bytes(holding, one > other ? one : other);
+        const uint64_t way = slowest_way_ns(placement, network, a, b, gradients);
         rows[a].step_ns = add_clamped(rows[a].step_ns, way);
         rows[b].step_ns = add_clamped(rows[b].step_ns, way);
     }
@@ -194,7 +195,7 @@ static bool add_tied(struct plan *plan, const struct profile *profile, const str
     for (size_t s = 0; good && s < plan->stage_count; s++)
         cuts[s + 1] = plan->stages[s].end;
     if (good)
-        predict_add_tied(profile, placement, network, cuts, rows);
+        predict_add_tied(profile, &plan->holding, placement, network, cuts, rows);
     for (size_t s = 0; good && s < plan->stage_count; s++)
         plan->stages[s].costs.step_ns = add_clamped(plan->stages[s].costs.step_ns, rows[s].step_ns);
     free(cuts);

@@ -23,7 +23,8 @@ struct rerun {  // a segment, and the bytes of what is made again for its backwa
 struct placed {  // a layer of the chain, and where its tensors are
     const struct weir_layer *layer;
     const struct rerun *rerun;      // its segment, or NULL
-    uint64_t parameters;            // offsets within weights and gradients,
+    uint64_t parameters;            // offsets within weights,
+    uint64_t gradients;             // gradients,
     uint64_t saved;                 // kept,
     uint64_t held;                  // held,
     enum output_place place;
@@ -35,15 +36,17 @@ struct placed {  // a layer of the chain, and where its tensors are
 struct chain {
     struct stage stage;
     uint32_t first, end;
+    uint64_t number_bytes;  // of one of the weights
     struct rerun *reruns;
     size_t rerun_count;
     struct exempt *exempt;
     struct placed links[];  // end - first of them
 };
 
-struct profile *chain_profile(const struct weir_layer *layers, size_t layer_count, struct error *error)
+struct profile *chain_profile(const struct weir_layer *layers, size_t layer_count, const char *dtype,
+                              struct error *error)
 {
-    struct profile *profile = profile_create("", "float32", 1, layer_count, error);
+    struct profile *profile = profile_create("", dtype, 1, layer_count, error);
     for (size_t l = 0; profile && l < layer_count; l++) {
         const struct weir_layer *from = &layers[l];
         struct profile_layer *to = &profile->layers[l];
@@ -118,6 +121,7 @@ static void lay_out(struct chain *chain)
         struct placed *link = &chain->links[i];
         link->place = place_of(chain, i);
         link->parameters = take(&parameters, link->layer->parameter_bytes);
+        link->gradients = link->parameters / chain->number_bytes * sizeof(float);
         link->held = take(&held, link->layer->held_for_weight_bytes);
         if (!link->rerun)
             link->saved = take(&kept, link->layer->saved_bytes);
@@ -208,7 +212,7 @@ static struct weir_pass pass_of(const struct placed *link, const struct stage_pa
         .step = pass->step,
         .micro_batch = pass->micro_batch,
         .parameters = offset(pass->weights, link->parameters),
-        .gradients = pass->gradients ? offset(pass->gradients, link->parameters) : NULL,
+        .gradients = pass->gradients ? offset(pass->gradients, link->gradients) : NULL,
         .loss = pass->loss,
         .copy = pass->copy,
     };
@@ -492,8 +496,8 @@ static bool collect_exempt(struct chain *chain, struct error *error)
         const struct placed *link = &chain->links[i];
         for (size_t r = 0; r < link->layer->undecayed_count; r++) {
             const struct weir_range range = link->layer->undecayed[r];
-            *to++ = (struct exempt){ (link->parameters + range.first) / sizeof(float),
-                                     (link->parameters + range.end) / sizeof(float) };
+            *to++ = (struct exempt){ (link->parameters + range.first) / chain->number_bytes,
+                                     (link->parameters + range.end) / chain->number_bytes };
         }
     }
     chain->stage.exempt = chain->exempt;
@@ -501,10 +505,24 @@ static bool collect_exempt(struct chain *chain, struct error *error)
     return true;
 }
 
+// Gradients and states are counted by number, and a number of 16 bits has more bytes of
+// those than it is rounded up to.
+static bool check_numbers(const struct chain *chain, struct error *error)
+{
+    for (size_t i = 0; chain->number_bytes < sizeof(float) && i < length_of(chain); i++) {
+        const struct weir_layer *layer = chain->links[i].layer;
+        if (layer->parameter_bytes % 256 != 0)
+            return error_set(error, "layer %s: parameter_bytes: %llu is no multiple of 256, as 16-bit weights must be",
+                             layer->name, (unsigned long long)layer->parameter_bytes);
+    }
+    return true;
+}
+
 static bool measure_stage(struct chain *chain, const struct weir_layer *layers, size_t layer_count,
                           const struct segment *recompute, const struct holding *holding, struct error *error)
 {
-    struct profile *profile = chain_profile(layers, layer_count, error);
+    const char *dtype = chain->number_bytes < sizeof(float) ? "bf16" : "fp32";
+    struct profile *profile = chain_profile(layers, layer_count, dtype, error);
     if (!profile)
         return false;
     chain->stage.bytes =
@@ -528,6 +546,7 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
     }
     chain->first = first;
     chain->end = end;
+    chain->number_bytes = optimizer_is_master(holding->optimizer) ? 2 : sizeof(float);
     chain->reruns = reruns;
     chain->rerun_count = recompute_count;
     for (size_t i = 0; i < recompute_count; i++)
@@ -536,7 +555,7 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
         chain->links[l - first] = (struct placed){ .layer = &layers[l], .rerun = find_rerun(chain, l) };
     chain->stage.functions = &chain_functions;
     chain->stage.self = chain;
-    bool good = measure_stage(chain, layers, layer_count, recompute, holding, error);
+    bool good = check_numbers(chain, error) && measure_stage(chain, layers, layer_count, recompute, holding, error);
     if (good) {
         lay_out(chain);
         good = collect_exempt(chain, error);

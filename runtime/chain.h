@@ -11,9 +11,11 @@
 
 struct chain;
 
-// The layers' sizes as a profile without times: what stage_bytes_of() asks for.
+// The layers' sizes as a profile without times, in that type ("fp32" or "bf16"): what
+// stage_bytes_of() asks for.
 // A layer without a fused backward needs room for `held` in its workspace.
-struct profile *chain_profile(const struct weir_layer *layers, size_t layer_count, struct error *error);
+struct profile *chain_profile(const struct weir_layer *layers, size_t layer_count, const char *dtype,
+                              struct error *error);
 
 // Layers [first, end) of the model as a stage. The layers are borrowed until
 // chain_free(), the segments are copied.

@@ -351,8 +351,11 @@ bool interpreter_initialize(struct interpreter *in, struct error *error)
     for (uint32_t l = 0; l < in->flights.local_count; l++) {
         const struct local *local = &in->flights.locals[l];
         void *weights = row_at(&local->memory->weights, local->ring.newest);
+        const uint64_t size = precision_bytes(device_precision(queue_device(in->needs.queue)));
         if (weights && !local->does->functions->initialize(local->does->self, in->needs.queue, weights, error))
             return error_at(error, "rank %u", in->needs.rank);
+        optimizer_begin(in->needs.optimizer, in->needs.queue, weights, local->memory->optimizer,
+                        local->memory->bytes.weights / size);
     }
     return await_device(in, error);
 }

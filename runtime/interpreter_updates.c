@@ -31,12 +31,13 @@ static void average(struct interpreter *in, struct local *local)
 static void update(struct interpreter *in, struct local *local, uint32_t next)
 {
     const struct slab_stage *memory = local->memory;
+    const enum precision precision = device_precision(queue_device(in->needs.queue));
     const struct optimizer_buffers buffers = {
         .next = row_at(&memory->weights, next),
         .weights = row_at(&memory->weights, local->ring.newest),
         .gradients = memory->gradients,
         .state = memory->optimizer,
-        .count = memory->bytes.weights / sizeof(float),
+        .count = memory->bytes.weights / precision_bytes(precision),
         .exempt = local->does->exempt,
         .exempt_count = local->does->exempt_count,
     };

@@ -52,8 +52,9 @@ static bool allocate_layer(struct measured_chain *chain, size_t l, struct error 
     const struct weir_layer *layer = &chain->layers[l];
     struct measured_layer *own = &chain->own[l];
     struct weir_error trouble = { 0 };
+    const uint64_t numbers = layer->parameter_bytes / precision_bytes(device_precision(chain->device));
     if (!allocate(chain, &own->parameters, layer->parameter_bytes, error)
-        || !allocate(chain, &own->gradients, layer->parameter_bytes, error)
+        || !allocate(chain, &own->gradients, numbers * sizeof(float), error)
         || !allocate(chain, &own->output, layer->output_bytes, error)
         || !allocate(chain, &own->saved, layer->saved_bytes, error)
         || !allocate(chain, &own->held, layer->held_for_weight_bytes, error)

@@ -2,15 +2,43 @@
 
 #include <assert.h>
 
+static uint64_t moments_of(enum optimizer_kind kind)
+{
+    switch (kind) {
+    case OPTIMIZER_ADAMW:
+    case OPTIMIZER_ADAMW_MASTER:
+        return 2;
+    case OPTIMIZER_MOMENTUM:
+    case OPTIMIZER_MOMENTUM_MASTER:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 struct optimizer optimizer_default(enum optimizer_kind kind)
 {
-    return (struct optimizer){ .kind = kind, .rate = 1e-3f, .momentum = kind == OPTIMIZER_MOMENTUM ? 0.9f : 0.0f,
+    return (struct optimizer){ .kind = kind, .rate = 1e-3f, .momentum = moments_of(kind) == 1 ? 0.9f : 0.0f,
                                .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f };
 }
 
 uint64_t optimizer_copies(enum optimizer_kind kind)
 {
-    return kind == OPTIMIZER_ADAMW ? 2 : kind == OPTIMIZER_MOMENTUM ? 1 : 0;
+    return moments_of(kind) + optimizer_is_master(kind);
+}
+
+// Behind the moments.
+static float *master_of(const struct optimizer *optimizer, float *state, uint64_t count)
+{
+    return optimizer_is_master(optimizer->kind) ? state + moments_of(optimizer->kind) * count : NULL;
+}
+
+void optimizer_begin(const struct optimizer *optimizer, struct queue *queue, const struct values *weights,
+                     float *state, uint64_t count)
+{
+    float *master = master_of(optimizer, state, count);
+    if (master)
+        kernel_widen(queue, master, weights, count);
 }
 
 // Elements [first, end), all with the same decay.
@@ -18,19 +46,21 @@ static void update_span(const struct optimizer *optimizer, uint64_t update, stru
                         const struct optimizer_buffers *buffers, uint64_t first, uint64_t end, float decay)
 {
     float *state = buffers->state;
-    const uint64_t copies = optimizer_copies(optimizer->kind);
+    const uint64_t moments = moments_of(optimizer->kind);
+    float *master = master_of(optimizer, state, buffers->count);
     const enum precision precision = device_precision(queue_device(queue));
     const struct optimizer_span span = {
         .next = values_at(buffers->next, precision, first),
         .weights = values_at(buffers->weights, precision, first),
+        .master = master ? master + first : NULL,
         .gradients = buffers->gradients + first,
-        .first = copies > 0 ? state + first : NULL,
-        .second = copies > 1 ? state + buffers->count + first : NULL,
+        .first = moments > 0 ? state + first : NULL,
+        .second = moments > 1 ? state + buffers->count + first : NULL,
         .count = end - first,
     };
     if (first == end)
         return;
-    if (optimizer->kind == OPTIMIZER_ADAMW)
+    if (moments == 2)
         kernel_adamw(queue, &(struct adamw){ optimizer->rate, optimizer->beta1, optimizer->beta2, optimizer->epsilon,
                                              decay, update }, &span);
     else

@@ -26,14 +26,18 @@ struct optimizer_buffers {
     struct values *next;  // may be `weights`
     const struct values *weights;
     const float *gradients;
-    void *state;  // optimizer_copies() times `count` floats, zero before the first update
+    float *state;  // optimizer_copies() times `count`: moments, and the master copy where there is one
     uint64_t count;
     const struct exempt *exempt;  // elements without decay, ascending, apart
     size_t exempt_count;
 };
 
-// How many buffers of state a kind has: 0, 1, 2.
+// How many floats of state a kind has for each weight: 0 to 2, and one more of -master.
 uint64_t optimizer_copies(enum optimizer_kind kind);
+
+// Makes state that is all zeroes ready for the first update of these weights.
+void optimizer_begin(const struct optimizer *optimizer, struct queue *queue, const struct values *weights,
+                     float *state, uint64_t count);
 
 // `update` counts from 1: it corrects the moments of adamw for their start at zero.
 void optimizer_update(const struct optimizer *optimizer, uint64_t update, struct queue *queue,

@@ -123,7 +123,8 @@ struct pipeline *pipeline_create(const struct plan *plan, const struct weir_laye
                                  struct error *error)
 {
     const uint32_t micro_batches = plan->micro_batches * (plan->weights == WEIGHTS_FLUSH ? 1 : runs);
-    if (!holding_check_runnable(&plan->holding, error) || !match_names(plan, layers, layer_count, error))
+    if (!holding_check_runnable(&plan->holding, precision_name(device_precision(device)), error)
+        || !match_names(plan, layers, layer_count, error))
         return NULL;
     return create(plan_schedule(plan, micro_batches, true, error), plan, layers, layer_count, device, settings, error);
 }
@@ -132,7 +133,8 @@ struct pipeline *pipeline_create_on(const struct schedule *schedule, const struc
                                     const struct weir_layer *layers, size_t layer_count, struct device *device,
                                     const struct session_settings *settings, struct error *error)
 {
-    if (!holding_check_runnable(&plan->holding, error) || !match_names(plan, layers, layer_count, error))
+    if (!holding_check_runnable(&plan->holding, precision_name(device_precision(device)), error)
+        || !match_names(plan, layers, layer_count, error))
         return NULL;
     if (schedule->stages != plan->stage_count) {
         error_set(error, "the schedule has %u stages, but the plan has %zu", schedule->stages, plan->stage_count);

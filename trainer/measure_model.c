@@ -40,7 +40,8 @@ static struct profile *measure_on(const char *spec, const struct model *model, s
     struct profile *profile = NULL;
     if (label) {
         const struct measure_labels labels = {
-            .model = spec, .dtype = "fp32", .device = label, .micro_batch = model->sizes.micro_batch
+            .model = spec, .dtype = precision_name(device_precision(device)), .device = label,
+            .micro_batch = model->sizes.micro_batch,
         };
         profile = measure(measured_chain_callbacks(chain), &labels, options, measurement, error);
     }
@@ -53,7 +54,7 @@ static struct profile *measure_on(const char *spec, const struct model *model, s
 struct profile *measure_model(const char *spec, struct device *device, const struct measure_options *options,
                               struct measurement **measurement, struct error *error)
 {
-    struct model *model = model_from_spec(spec, error);
+    struct model *model = model_from_spec(spec, device_precision(device), error);
     struct profile *profile = model ? measure_on(spec, model, device, options, measurement, error) : NULL;
     model_free(model);
     return profile;

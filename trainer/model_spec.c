@@ -59,10 +59,15 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
     return error_set(error, "\"%s\" is no size of a model (micro_batch, sequence, width, blocks, heads, dropout)", key);
 }
 
-struct model *model_from_spec(const char *spec, struct error *error)
+enum precision plan_precision(const struct plan *plan)
+{
+    return optimizer_is_master(plan->holding.optimizer) ? PRECISION_BF16 : PRECISION_FP32;
+}
+
+struct model *model_from_spec(const char *spec, enum precision precision, struct error *error)
 {
     char name[NAME_SIZE], key[NAME_SIZE], value[NAME_SIZE];
-    struct model_sizes sizes = { 0 };
+    struct model_sizes sizes = { .precision = precision };
     unsigned given = 0;
     const char *at = take_word(spec, ",", name);
     bool good = true;

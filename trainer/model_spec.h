@@ -5,9 +5,14 @@
 #define TRAINER_MODEL_SPEC_H
 
 #include "models/model.h"
+#include "partitioner/plan.h"
 
 // Sizes: micro_batch, sequence, width, blocks, heads (whole numbers) and dropout
-// (a fraction below 1). NULL with what is wrong; freed by model_free().
-struct model *model_from_spec(const char *spec, struct error *error);
+// (a fraction below 1). The precision is that of the device
+// that it is to run on. NULL with what is wrong; freed by model_free().
+struct model *model_from_spec(const char *spec, enum precision precision, struct error *error);
+
+// What the model of a plan computes in: the plan's optimizer says so.
+enum precision plan_precision(const struct plan *plan);
 
 #endif

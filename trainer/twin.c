@@ -12,9 +12,9 @@ struct twin_layer {
     uint64_t versions;  // how many are kept
     uint64_t newest;    // updates made so far
     char *weights;      // version v at v % versions
-    char *gradients;    // of the copy at hand
-    char *sum;          // of the copies before it, where there are several
-    char *state;
+    float *gradients;   // of the copy at hand
+    float *sum;         // of the copies before it, where there are several
+    float *state;
     void *output, *saved, *held, *output_gradient;
 };
 
@@ -33,6 +33,17 @@ struct twin {
 static uint64_t parameter_bytes(const struct twin *twin, size_t layer)
 {
     return round_to_256(twin->layers[layer].parameter_bytes);
+}
+
+// Of one number of the weights; its gradient and what is kept of it are floats.
+static uint64_t number_bytes(const struct twin *twin)
+{
+    return precision_bytes(device_precision(twin->device));
+}
+
+static uint64_t number_count(const struct twin *twin, size_t layer)
+{
+    return parameter_bytes(twin, layer) / number_bytes(twin);
 }
 
 static void *weights_of(const struct twin *twin, size_t layer, uint64_t version)
@@ -76,10 +87,11 @@ static bool allocate(struct twin *twin, struct error *error)
         own->stage = updates ? stage_of(&twin->settings, l) : 0;
         own->versions = updates ? updates->versions : 1;
         own->weights = get(twin, own->versions * parameter_bytes(twin, l), &good, error);
+        const uint64_t floats = number_count(twin, l) * sizeof(float);
         if (updates && updates->copies > 1)
-            own->sum = get(twin, parameter_bytes(twin, l), &good, error);
-        own->gradients = get(twin, parameter_bytes(twin, l), &good, error);
-        own->state = get(twin, parameter_bytes(twin, l) * optimizer_copies(twin->settings.optimizer.kind), &good, error);
+            own->sum = get(twin, floats, &good, error);
+        own->gradients = get(twin, floats, &good, error);
+        own->state = get(twin, floats * optimizer_copies(twin->settings.optimizer.kind), &good, error);
         own->output = get(twin, layer->output_bytes, &good, error);
         own->saved = get(twin, layer->saved_bytes, &good, error);
         own->held = get(twin, layer->held_for_weight_bytes, &good, error);
@@ -125,6 +137,8 @@ struct twin *twin_create(const struct weir_layer *layers, size_t layer_count, st
         if (layers[l].initialize)
             good = told(&layers[l], layers[l].initialize(layers[l].self, twin->queue, twin->own[l].weights, &trouble),
                         &trouble, error);
+        optimizer_begin(&settings->optimizer, twin->queue, weights_of(twin, l, 0), twin->own[l].state,
+                        number_count(twin, l));
     }
     if (!good || !queue_wait(twin->queue, error)) {
         twin_free(twin);
@@ -240,8 +254,8 @@ static bool add_gradients(struct twin *twin, uint64_t step, uint32_t micro_batch
 static void add_copy(struct twin *twin, const bool *stages, uint32_t copy, uint32_t copies, float factor)
 {
     for (size_t l = 0; l < twin->layer_count; l++) {
-        float *sum = (float *)twin->own[l].sum, *gradients = (float *)twin->own[l].gradients;
-        const uint64_t bytes = twin->layers[l].parameter_bytes, count = bytes / sizeof *sum;
+        float *sum = twin->own[l].sum, *gradients = twin->own[l].gradients;
+        const uint64_t count = number_count(twin, l), bytes = count * sizeof *sum;
         if (!stages[twin->own[l].stage] || count == 0)
             continue;
         if (copies > 1 && copy == 0)
@@ -263,13 +277,14 @@ static void optimize(struct twin *twin, size_t l)
     struct exempt exempt[16];
     assert(layer->undecayed_count <= 16);
     for (size_t i = 0; i < layer->undecayed_count; i++)
-        exempt[i] = (struct exempt){ layer->undecayed[i].first / sizeof(float), layer->undecayed[i].end / sizeof(float) };
+        exempt[i] = (struct exempt){ layer->undecayed[i].first / number_bytes(twin),
+                                     layer->undecayed[i].end / number_bytes(twin) };
     const struct optimizer_buffers buffers = {
         .next = weights_of(twin, l, own->newest + 1),
         .weights = weights_of(twin, l, own->newest),
-        .gradients = (float *)own->gradients,
+        .gradients = own->gradients,
         .state = own->state,
-        .count = layer->parameter_bytes / sizeof(float),
+        .count = number_count(twin, l),
         .exempt = exempt,
         .exempt_count = layer->undecayed_count,
     };
@@ -277,7 +292,7 @@ static void optimize(struct twin *twin, size_t l)
     if (layer->parameter_bytes == 0)
         return;
     optimizer_update(&twin->settings.optimizer, own->newest, twin->queue, &buffers);
-    queue_zero(twin->queue, own->gradients, parameter_bytes(twin, l));
+    queue_zero(twin->queue, own->gradients, buffers.count * sizeof(float));
 }
 
 // Without a flush an update is the mean of the micro-batches

@@ -77,19 +77,31 @@ static bool run_pair(struct pair *pair, uint32_t steps, struct verification *res
     return true;
 }
 
-static void compare(const struct weir_layer *layer, uint32_t copy, const float *ours, const float *theirs,
-                    struct verification *result)
+// Number i of the weights as a float: bfloat16 is the upper half of one.
+static float number_at(const unsigned char *weights, enum precision precision, uint64_t i)
 {
-    for (uint64_t i = 0; i < layer->parameter_bytes / sizeof(float); i++) {
+    const size_t size = precision_bytes(precision);
+    unsigned char bytes[sizeof(float)] = { 0 };
+    float number;
+    memcpy(bytes + sizeof bytes - size, weights + i * size, size);
+    memcpy(&number, bytes, sizeof number);
+    return number;
+}
+
+static void compare(const struct weir_layer *layer, enum precision precision, uint32_t copy, const unsigned char *ours,
+                    const unsigned char *theirs, struct verification *result)
+{
+    const size_t size = precision_bytes(precision);
+    for (uint64_t i = 0; i < layer->parameter_bytes / size; i++) {
         result->parameter_count += copy == 0;
-        if (memcmp(&ours[i], &theirs[i], sizeof(float)) == 0)
+        if (memcmp(ours + i * size, theirs + i * size, size) == 0)
             continue;
         if (result->differing++ == 0) {
             snprintf(result->layer, sizeof result->layer, "%s", layer->name);
             result->copy = copy;
             result->index = i;
-            result->pipeline = ours[i];
-            result->sequential = theirs[i];
+            result->pipeline = number_at(ours, precision, i);
+            result->sequential = number_at(theirs, precision, i);
         }
     }
 }
@@ -99,7 +111,7 @@ static bool compare_layer(struct pair *pair, uint32_t layer, struct queue *queue
                           struct error *error)
 {
     const uint64_t bytes = pair->ours[layer].parameter_bytes;
-    float *ours = malloc(bytes + 1), *theirs = malloc(bytes + 1);
+    unsigned char *ours = malloc(bytes + 1), *theirs = malloc(bytes + 1);
     bool good = (ours && theirs) || error_no_memory(error, "a verification");
     if (good) {
         queue_download(queue, theirs, twin_parameters(pair->twin, layer), bytes);
@@ -108,7 +120,7 @@ static bool compare_layer(struct pair *pair, uint32_t layer, struct queue *queue
     for (uint32_t copy = 0; good && copy < pipeline_copies(pair->pipeline, layer); copy++) {
         good = pipeline_read_parameters(pair->pipeline, layer, copy, bytes, ours, error);
         if (good)
-            compare(&pair->ours[layer], copy, ours, theirs, result);
+            compare(&pair->ours[layer], device_precision(pair->device), copy, ours, theirs, result);
     }
     free(ours);
     free(theirs);

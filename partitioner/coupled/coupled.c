@@ -375,7 +375,8 @@ static void add_to_rows(struct coupled *coupled, const struct coupled_state *sta
     for (uint32_t s = 0; request->holding.activations_on_host && s < coupled->stages; s++)
         holding_add_moved(&coupled->places[s], state->away[s].moved_bytes, &coupled->rows[s]);
     if (request->holding.tied_apart)
-        predict_add_tied(request->profile, coupled->placement, coupled->network, state->decision.cuts, coupled->rows);
+        predict_add_tied(request->profile, &request->holding, coupled->placement, coupled->network, state->decision.cuts,
+                         coupled->rows);
 }
 
 uint64_t coupled_time(struct coupled *coupled, const struct coupled_state *state)

@@ -82,6 +82,15 @@ static uint64_t state_of(const struct scope *scope, uint32_t layer)
     return 0;
 }
 
+// Beside 16-bit weights with a copy in fp32, gradients are fp32.
+static uint64_t gradients_for(const struct scope *scope, uint64_t weights)
+{
+    const enum optimizer_kind kind = scope->plan->holding.optimizer;
+    const bool wide = kind == OPTIMIZER_SGD_MASTER || kind == OPTIMIZER_MOMENTUM_MASTER
+                   || kind == OPTIMIZER_ADAMW_MASTER;
+    return wide ? weights / 2 * 4 : weights;
+}
+
 static uint64_t all_weights(const struct scope *scope)
 {
     uint64_t sum = 0;
@@ -116,19 +125,24 @@ void evaluate_holding(const struct scope *scope, struct sizes *sizes)
     const struct holding *holding = &scope->plan->holding;
     const uint64_t weights = all_weights(scope), states = all_states(scope);
     const uint64_t largest = most_in_a_row(scope, 1);
-    sizes->weights = sizes->gradients = sizes->version = weights;
+    sizes->weights = sizes->version = weights;
+    sizes->gradients = gradients_for(scope, weights);
     sizes->optimizer = has_shard(scope, SHARD_OPTIMIZER) ? part_of(scope, states) : states;
     if (has_shard(scope, SHARD_GRADIENTS))
-        sizes->gradients = part_of(scope, weights) + largest;
+        sizes->gradients = part_of(scope, gradients_for(scope, weights)) + gradients_for(scope, largest);
     if (has_shard(scope, SHARD_WEIGHTS)) {
         sizes->version = part_of(scope, weights);
         sizes->weights = sizes->version + largest;
     }
-    if (is_streamed(scope))
-        sizes->weights = sizes->gradients = sizes->version = most_in_a_row(scope, holding->window);
+    if (is_streamed(scope)) {
+        sizes->weights = sizes->version = most_in_a_row(scope, holding->window);
+        sizes->gradients = gradients_for(scope, sizes->weights);
+    }
     if (holding->optimizer_on_host) {
         const bool own = has_shard(scope, SHARD_OPTIMIZER) && !is_streamed(scope);
-        sizes->host = sizes->optimizer + 2 * (own ? part_of(scope, weights) : weights);
+        const uint64_t gradients = gradients_for(scope, weights);
+        sizes->host = sizes->optimizer + (own ? part_of(scope, weights) + part_of(scope, gradients)
+                                              : weights + gradients);
         sizes->optimizer = 0;
     }
 }
@@ -177,23 +191,25 @@ static void add_sharding(const struct scope *scope, struct added_times *times)
         times->step_ns += exchange;
     }
     if (has_shard(scope, SHARD_GRADIENTS)) {
-        times->backward_weight_ns += exchange;
-        times->backward_ns += exchange;
+        const uint64_t bytes = (replicas_of(scope) - 1) * part_of(scope, gradients_for(scope, weights));
+        times->backward_weight_ns += link_time(scope, bytes);
+        times->backward_ns += link_time(scope, bytes);
     }
 }
 
 static void add_step(const struct scope *scope, struct added_times *times)
 {
     const struct holding *holding = &scope->plan->holding;
-    uint64_t weights = all_weights(scope), states = all_states(scope);
+    uint64_t weights = all_weights(scope), states = all_states(scope), gradients = gradients_for(scope, weights);
     if (has_shard(scope, SHARD_OPTIMIZER)) {
         weights = part_of(scope, weights);
+        gradients = part_of(scope, gradients);
         states = part_of(scope, states);
     }
     if (holding->step_rate)
-        times->step_ns += transfer_ns(3 * weights + 2 * states, holding->step_rate, 0);
+        times->step_ns += transfer_ns(2 * weights + gradients + 2 * states, holding->step_rate, 0);
     if (holding->optimizer_on_host && !is_streamed(scope))
-        times->step_ns += 2 * host_time(scope, weights);
+        times->step_ns += host_time(scope, gradients) + host_time(scope, weights);
 }
 
 static bool holds(const struct plan_stage *stage, uint32_t layer)
@@ -224,7 +240,7 @@ static uint64_t tied_time(const struct scope *scope)
             for (size_t a = 0; apart && a < replicas_of(scope); a++) {
                 for (size_t b = 0; b < other->device_count; b++) {
                     const uint64_t way = way_between(plan->cluster, first_of(scope->stage, a), first_of(other, b),
-                                                     from > to ? from : to);
+                                                     gradients_for(scope, from > to ? from : to));
                     slowest = way > slowest ? way : slowest;
                 }
             }
@@ -245,9 +261,9 @@ struct added_times evaluate_added_times(const struct scope *scope, const struct 
     times.step_ns += tied_time(scope);
     if (is_streamed(scope)) {
         times.forward_ns += host_time(scope, weights);
-        times.backward_ns += 2 * host_time(scope, weights);
+        times.backward_ns += host_time(scope, weights) + host_time(scope, gradients_for(scope, weights));
         times.backward_input_ns += host_time(scope, weights);
-        times.backward_weight_ns += host_time(scope, weights);
+        times.backward_weight_ns += host_time(scope, gradients_for(scope, weights));
     }
     if (scope->plan->holding.activations_on_host) {
         const uint64_t way = host_time(scope, sizes->kept + sizes->kept_through);
@@ -265,7 +281,8 @@ uint64_t evaluate_reduce_time(const struct scope *scope)
 {
     const struct cluster *cluster = scope->plan->cluster;
     const uint64_t weights = all_weights(scope);
-    const uint64_t bytes = has_shard(scope, SHARD_OPTIMIZER) ? part_of(scope, weights) : weights;
+    const uint64_t gradients = gradients_for(scope, weights);
+    const uint64_t bytes = has_shard(scope, SHARD_OPTIMIZER) ? part_of(scope, gradients) : gradients;
     uint64_t slowest = 0;
     for (size_t a = 0; a < replicas_of(scope); a++) {
         for (size_t b = 0; b < replicas_of(scope); b++) {

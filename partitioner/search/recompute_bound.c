@@ -114,7 +114,8 @@ static struct stage_bytes estimate(const struct recompute_bounds *bounds, uint32
 {
     const struct intervals *intervals = bounds->intervals;
     struct stage_bytes bytes = bounds->most;
-    bytes.weights = bytes.gradients = bytes.version = intervals->weights[end] - intervals->weights[first];
+    bytes.weights = bytes.version = intervals->weights[end] - intervals->weights[first];
+    bytes.gradients = holding_gradient_bytes(&intervals->holding, bytes.weights);
     bytes.optimizer = intervals->optimizer[end] - intervals->optimizer[first];
     bytes.kept = intervals->saved[end] - intervals->saved[first];
     bytes.kept_through = bounds->outputs[end] - bounds->outputs[first];

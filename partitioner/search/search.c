@@ -59,7 +59,8 @@ uint64_t search_score(struct search *search, const struct decision *decision)
                                              .output_bytes = problem->intervals->cut[decision->cuts[s + 1]] };
     }
     if (problem->request->holding.tied_apart)
-        predict_add_tied(problem->request->profile, problem->placement, problem->network, decision->cuts, search->rows);
+        predict_add_tied(problem->request->profile, &problem->request->holding, problem->placement, problem->network,
+                         decision->cuts, search->rows);
     search->problem->work += 1 + search->actions / 64;
     uint64_t value = simulator_iteration_ns(search->simulators[0], search->rows);
     if (search->simulators[1])

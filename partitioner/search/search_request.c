@@ -28,7 +28,8 @@ static uint64_t least_on_hosts(const struct search_request *request)
     for (uint32_t l = 0; request->holding.optimizer_on_host && l < request->profile->layer_count; l++) {
         const uint64_t weights = round_to_256(request->profile->layers[l].parameter_bytes);
         bytes = add_clamped(bytes, add_clamped(holding_state_bytes(&request->holding, request->profile, l),
-                                               multiply_clamped(2, weights)));
+                                               holding_gradient_bytes(&request->holding, weights)));
+        bytes = add_clamped(bytes, weights);
     }
     return bytes;
 }

@@ -85,7 +85,7 @@ static inline void twin_note_way(struct twin *twin, uint32_t s, const struct seg
     way.bytes = stage_memory_of(&split, &twin->slots[s]).peak_bytes - bytes.transient;
     way.row = stage_cost_of(profile, twin->cuts[s], twin->cuts[s + 1], segments, count, &request->holding,
                             speed);
-    way.row.reduce_ns = predict_reduce_ns(twin->placement, s, bytes.weights, twin->network);
+    way.row.reduce_ns = predict_reduce_ns(twin->placement, s, bytes.gradients, twin->network);
     for (size_t i = 0; i < twin->way_count[s]; i++) {
         const struct way *other = &twin->ways[s][i];
         if (other->row.recompute_ns == way.row.recompute_ns && other->bytes == way.bytes

@@ -8,13 +8,15 @@ static void an_order_of_its_own_is_refused(void **state)
     (void)state;
     struct error error = { 0 };
     struct plan *plan = plan_create(1, &error);
-    assert_good(plan, error);
+    struct device *device = device_open("cpu", &error);
+    assert_good(plan && device, error);
     plan->order = calloc(1, sizeof plan->order[0]);
     const struct weir_layer layer = { .name = "a" };
-    assert_null(pipeline_create(plan, &layer, 1, NULL, 1, &(struct session_settings){ 0 }, &error));
+    assert_null(pipeline_create(plan, &layer, 1, device, 1, &(struct session_settings){ 0 }, &error));
     assert_error(error, "the plan's stages hold the layers in an order of their own, and layers that are run stand in a"
                         " chain, each reading from the one before: partition the model's own profile");
     plan_free(plan);
+    device_close(device);
 }
 
 static void states_that_are_not_plainly_on_the_device_are_refused(void **state)
@@ -22,12 +24,14 @@ static void states_that_are_not_plainly_on_the_device_are_refused(void **state)
     (void)state;
     struct error error = { 0 };
     struct plan *plan = plan_create(1, &error);
-    assert_good(plan, error);
+    struct device *device = device_open("cpu", &error);
+    assert_good(plan && device, error);
     plan->holding.shard = SHARD_OPTIMIZER;
     const struct weir_layer layer = { .name = "a" };
-    assert_null(pipeline_create(plan, &layer, 1, NULL, 1, &(struct session_settings){ 0 }, &error));
+    assert_null(pipeline_create(plan, &layer, 1, device, 1, &(struct session_settings){ 0 }, &error));
     assert_error(error, "the plan shards its optimizer over replicas, which is planned but not run; plan without");
     plan_free(plan);
+    device_close(device);
 }
 
 int main(void)

@@ -9,26 +9,43 @@
 
 static const char spec[] = "gpt-nano,width=32,heads=2,blocks=1,sequence=16,micro_batch=2";
 
-static struct device *open_cpu(void)
+static struct device *open_named(const char *name)
 {
     struct error error = { 0 };
-    struct device *device = device_open("cpu", &error);
+    struct device *device = device_open(name, &error);
     assert_good(device, error);
     return device;
 }
 
+static struct device *open_cpu(void)
+{
+    return open_named("cpu");
+}
+
+static struct type_row {
+    const char *name;
+    const char *device, *dtype;
+    enum precision precision;
+    uint64_t number_bytes;
+} type_rows[] = {
+    { "a profile has the model's layers and sizes", "cpu", "fp32", PRECISION_FP32, 4 },
+    { "a profile in bf16 has those of bf16", "cpu:bf16", "bf16", PRECISION_BF16, 2 },
+};
+
 static void a_profile_has_the_models_layers_and_sizes(void **state)
 {
-    (void)state;
+    const struct type_row *row = *state;
     struct error error = { 0 };
-    struct device *device = open_cpu();
+    struct device *device = open_named(row->device);
     const struct measure_options options = measure_usual_options();
     struct profile *profile = measure_model(spec, device, &options, NULL, &error);
     assert_good(profile, error);
 
-    struct model *model = model_from_spec(spec, &error);
+    struct model *model = model_from_spec(spec, row->precision, &error);
     assert_good(model, error);
     assert_string_equal(profile->model, spec);
+    assert_string_equal(profile->dtype, row->dtype);
+    assert_int_equal(profile->layers[1].output_bytes, 2 * 16 * 32 * row->number_bytes);
     assert_int_equal(profile->micro_batch, 2);
     assert_int_equal(profile->layer_count, model->layer_count);
     assert_true(profile->is_chain);
@@ -97,7 +114,8 @@ static void a_model_that_is_not_there_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_profile_has_the_models_layers_and_sizes),
+        TEST_ROW(a_profile_has_the_models_layers_and_sizes, &type_rows[0]),
+        TEST_ROW(a_profile_has_the_models_layers_and_sizes, &type_rows[1]),
         cmocka_unit_test(what_was_measured_is_told_beside_the_profile),
         cmocka_unit_test(a_model_that_is_not_there_is_an_error),
     };

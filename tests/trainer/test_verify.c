@@ -83,31 +83,35 @@ static void cut(struct made *made, struct model *model, uint64_t *seed, bool rec
     }
 }
 
-static struct model *small_model(uint64_t *seed)
+static struct model *small_model(uint64_t *seed, enum precision precision)
 {
     struct error error = { 0 };
     const char *specs[] = { "gpt-nano,width=16,blocks=3,heads=2,sequence=8,micro_batch=2",
                             "gpt-nano,width=16,blocks=3,heads=2,sequence=8,micro_batch=2,dropout=0.2" };
-    struct model *model = model_from_spec(specs[random_below(seed, 2)], &error);
+    struct model *model = model_from_spec(specs[random_below(seed, 2)], precision, &error);
     assert_good(model, error);
     assert_int_equal(model->layer_count, MOST);
     return model;
 }
 
-// Both those that do each thing at once and those that run ahead.
-static const char *device_of(uint64_t trial)
+// Both those that do each thing at once and those that run ahead, in float and in bfloat16.
+static const char *device_of(uint64_t trial, enum precision precision)
 {
+    if (precision == PRECISION_BF16)
+        return trial % 3 == 1 ? "cpu:bf16,queued" : "cpu:bf16";
     return trial % 3 == 1 ? "cpu:queued" : "cpu";
 }
 
 static void verify_one(uint64_t trial, struct made *made, uint64_t *seed)
 {
     struct error error = { 0 };
-    struct model *model = small_model(seed);
-    made->plan.holding.optimizer = (enum optimizer_kind)random_below(seed, 3);
+    const enum precision precision = random_below(seed, 4) ? PRECISION_FP32 : PRECISION_BF16;
+    struct model *model = small_model(seed, precision);
+    made->plan.holding.optimizer = (precision == PRECISION_BF16 ? OPTIMIZER_SGD_MASTER : OPTIMIZER_SGD)
+                                 + (enum optimizer_kind)random_below(seed, 3);
     cut(made, model, seed, random_below(seed, 2));
     struct verification result;
-    if (!verify_plan(&made->plan, model, device_of(trial), 2, trial, &result, &error))
+    if (!verify_plan(&made->plan, model, device_of(trial, precision), 2, trial, &result, &error))
         fail_msg("trial %llu: %s, %u ranks, %zu stages, %u micro-batches: %s", (unsigned long long)trial,
                  made->plan.schedule, made->plan.ranks, made->plan.stage_count, made->plan.micro_batches, error.text);
     if (!result.equal)
@@ -160,12 +164,12 @@ static void random_schedules_compute_what_they_should_bit_for_bit(void **state)
         struct schedule *lowered = random_lower(&seed, order, &traits, &pairs);
         schedule_free(order);
         struct made made = { .plan = { .stages = made.stages, .stage_count = lowered->stages } };
-        struct model *model = small_model(&seed);
+        struct model *model = small_model(&seed, PRECISION_FP32);
         made.plan.holding.optimizer = (enum optimizer_kind)random_below(&seed, 3);
         cut(&made, model, &seed, random_below(&seed, 2));
         struct verification result;
         struct error error = { 0 };
-        if (!verify_schedule(lowered, &made.plan, model, device_of(trial), 2, trial, &result, &error))
+        if (!verify_schedule(lowered, &made.plan, model, device_of(trial, PRECISION_FP32), 2, trial, &result, &error))
             fail_msg("trial %llu: %s: %s", (unsigned long long)trial, weights_names[traits.weights], error.text);
         if (!result.equal)
             fail_msg("trial %llu: %s: %llu parameters differ, first copy %u of %s[%llu]; %u losses",
@@ -213,7 +217,8 @@ static void other_weights_are_seen(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    struct model *model = model_from_spec("gpt-nano,width=16,blocks=2,heads=2,sequence=8,micro_batch=2", &error);
+    struct model *model = model_from_spec("gpt-nano,width=16,blocks=2,heads=2,sequence=8,micro_batch=2",
+                                          PRECISION_FP32, &error);
     assert_good(model, error);
     struct made made = { 0 };
     set_1f1b(&made);
@@ -240,7 +245,8 @@ static void a_plan_of_another_model_is_refused(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    struct model *model = model_from_spec("gpt-nano,width=16,blocks=2,heads=2,sequence=8,micro_batch=2", &error);
+    struct model *model = model_from_spec("gpt-nano,width=16,blocks=2,heads=2,sequence=8,micro_batch=2",
+                                          PRECISION_FP32, &error);
     assert_good(model, error);
     struct made made = { 0 };
     set_1f1b(&made);
@@ -259,11 +265,11 @@ static void a_size_that_no_model_has_is_refused(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    assert_null(model_from_spec("gpt-nano,depth=3", &error));
+    assert_null(model_from_spec("gpt-nano,depth=3", PRECISION_FP32, &error));
     assert_error(error, "model \"gpt-nano,depth=3\": \"depth\" is no size of a model (micro_batch, sequence, width,"
                         " blocks, heads, dropout)");
     error = (struct error){ 0 };
-    assert_null(model_from_spec("gpt-nano,dropout=1", &error));
+    assert_null(model_from_spec("gpt-nano,dropout=1", PRECISION_FP32, &error));
     assert_error(error, "model \"gpt-nano,dropout=1\": dropout: \"1\" is not a fraction from 0 to below 1");
 }
 
