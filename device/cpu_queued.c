@@ -105,7 +105,8 @@ static void give(struct queue *queue, queue_function *function, const void *argu
         return;
     }
     *work = (struct work){ .function = function, .always = always };
-    memcpy(work->arguments, arguments, bytes);
+    if (bytes > 0)
+        memcpy(work->arguments, arguments, bytes);
     if (more_bytes > 0)
         memcpy(work->arguments + bytes, more, more_bytes);
     append(queue->own, work);

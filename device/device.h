@@ -88,7 +88,7 @@ void queue_upload(struct queue *queue, void *to, const void *host, uint64_t byte
 void queue_download(struct queue *queue, void *host, const void *from, uint64_t bytes);
 
 // Calls a function of the host when its turn comes, with a copy of `bytes` of
-// arguments. For layers written in plain C: only on devices whose memory the host
+// arguments (which may be none). For layers written in plain C: only on devices whose memory the host
 // can read, which are all those of the `cpu` maker; others fail the queue.
 typedef void queue_function(struct queue *queue, const void *arguments);
 void queue_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);

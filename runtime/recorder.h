@@ -24,7 +24,7 @@ struct rank_record {
     struct span_events *own;     // those that there are
     struct stopwatch *reruns;    // by span
     size_t span_count, most_spans;
-    uint64_t waited_ns;  // for messages and for buffers of unsent ones
+    uint64_t waited_ns;  // for messages and for buffers of unsent ones; by the host, where a device runs ahead of it
     uint64_t host_ns;    // of the processor, by the rank's thread, until its queue had been given everything
 };
 
