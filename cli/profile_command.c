@@ -15,6 +15,7 @@ enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK };
 struct given {
     const char *model, *lint, *device;
     struct measure_options how;
+    bool says_clock;
     struct shared_options shared;
 };
 
@@ -23,13 +24,14 @@ static const struct argp_option options[] = {
     OPTION_JSON,
     OPTION_DEVICE,
     { "repeats", KEY_REPEATS, "N", 0, "Samples of each time (20)", 0 },
-    { "clock", KEY_CLOCK, "C", 0, "cpu, the thread's own time (the default), or wall", 0 },
+    { "clock", KEY_CLOCK, "C", 0, "cpu, the thread's own time (the default), or wall; of GPUs: by their events", 0 },
     { "lint", KEY_LINT, "FILE", 0, "Say what looks wrong with a profile, a line each", 0 },
     { 0 },
 };
 
 static void take_clock(struct given *given, const char *argument, struct argp_state *state)
 {
+    given->says_clock = true;
     given->how.clock = strcmp(argument, "wall") == 0 ? MEASURE_WALL : MEASURE_THREAD_CPU;
     if (given->how.clock != MEASURE_WALL && strcmp(argument, "cpu") != 0)
         argp_error(state, "--clock: \"%s\" is neither cpu nor wall", argument);
@@ -122,12 +124,22 @@ static int write_result(const struct given *given, const struct profile *profile
     return code;
 }
 
+static bool has_that_clock(const struct device *device, const struct given *given, struct error *error)
+{
+    if (!device_runs_ahead(device) || !given->says_clock || given->how.clock == MEASURE_WALL)
+        return true;
+    return error_set(error, "--clock cpu: device %s does later what a thread asks of it, so the thread's time says "
+                     "nothing of the layers'; leave --clock out", given->device);
+}
+
 static int measure(const struct given *given)
 {
     struct error error = { 0 };
     struct measurement *measurement = NULL;
     struct device *device = device_open(given->device, &error);
-    struct profile *profile = device ? measure_model(given->model, device, &given->how, &measurement, &error) : NULL;
+    struct profile *profile =
+        device && has_that_clock(device, given, &error)
+            ? measure_model(given->model, device, &given->how, &measurement, &error) : NULL;
     progress_end(given->how.self);
     const int code = profile ? write_result(given, profile, measurement) : command_fail(&error);
     measurement_free(measurement);

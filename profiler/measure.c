@@ -38,6 +38,12 @@ struct samples {
     size_t count;
 };
 
+// A sample whose moments are marked and not read yet: marks 2i and 2i + 1 of the i-th.
+struct marked {
+    struct samples *samples;
+    uint64_t asking_ns;
+};
+
 // All that a measurement needs while it runs. Samples of layer l and phase f are
 // sets[l * PHASES + f]; the last set is the whole's.
 struct measuring {
@@ -47,6 +53,9 @@ struct measuring {
     struct samples *sets;
     uint64_t *memory; // of all samples
     size_t set_count;
+    struct marked *marked;  // room for one of each set
+    size_t marked_count;
+    enum measure_clock clock;
     size_t done, all; // passes, for the progress
 };
 
@@ -54,6 +63,7 @@ static void measuring_clear(struct measuring *measuring)
 {
     free(measuring->sets);
     free(measuring->memory);
+    free(measuring->marked);
 }
 
 static bool measuring_init(struct measuring *measuring, const struct measured *what,
@@ -62,9 +72,11 @@ static bool measuring_init(struct measuring *measuring, const struct measured *w
     const size_t sets = what->layer_count * PHASES + 1;
     *measuring = (struct measuring){ .what = what, .options = options, .error = error, .set_count = sets };
     measuring->all = options->repeats + what->layer_count;
+    measuring->clock = what->mark ? MEASURE_WALL : options->clock;
     measuring->sets = calloc(sets, sizeof measuring->sets[0]);
     measuring->memory = calloc(sets * MEASURE_CLOCKS, options->repeats * sizeof(uint64_t));
-    if (!measuring->sets || !measuring->memory)
+    measuring->marked = calloc(sets, sizeof measuring->marked[0]);
+    if (!measuring->sets || !measuring->memory || !measuring->marked)
         return error_no_memory(error, "the samples of a measurement");
     for (size_t i = 0; i < sets; i++)
         for (size_t clock = 0; clock < MEASURE_CLOCKS; clock++)
@@ -129,19 +141,63 @@ static bool wait(struct measuring *measuring)
     return measuring->what->wait(measuring->what->self, measuring->error);
 }
 
-// Runs it between two waits; NULL samples only run it.
-static bool time_layer(struct measuring *measuring, size_t layer, enum phase phase, struct samples *samples)
+static bool mark(struct measuring *measuring, size_t number)
 {
-    if (!samples)
-        return run(measuring, layer, phase);
-    if (!wait(measuring))
-        return false;
-    const struct reading from = read_clocks(measuring);
-    if (!run(measuring, layer, phase) || !wait(measuring))
+    return measuring->what->mark(measuring->what->self, number, measuring->error);
+}
+
+// A sample is taken between two waits, or two marks.
+static bool begin_sample(struct measuring *measuring, struct reading *from)
+{
+    const bool good = measuring->what->mark ? mark(measuring, 2 * measuring->marked_count) : wait(measuring);
+    *from = read_clocks(measuring);
+    return good;
+}
+
+static bool end_sample(struct measuring *measuring, const struct reading *from, struct samples *samples)
+{
+    if (!measuring->what->mark && !wait(measuring))
         return false;
     const struct reading to = read_clocks(measuring);
-    add_sample(samples, &from, &to);
+    if (!measuring->what->mark) {
+        add_sample(samples, from, &to);
+        return true;
+    }
+    const size_t at = measuring->marked_count++;
+    measuring->marked[at] = (struct marked){ samples, to.ns[MEASURE_THREAD_CPU] - from->ns[MEASURE_THREAD_CPU] };
+    return mark(measuring, 2 * at + 1);
+}
+
+// Ahead of what is marked: something to do, while the host asks for the rest.
+static bool get_ahead(struct measuring *measuring, size_t layer)
+{
+    return !measuring->what->mark || run(measuring, layer, PHASE_FORWARD);
+}
+
+// Waits for what was marked, and takes the samples.
+static bool collect(struct measuring *measuring)
+{
+    const struct measured *what = measuring->what;
+    const struct reading zero = { { 0 } };
+    if (measuring->marked_count > 0 && !wait(measuring))
+        return false;
+    for (size_t i = 0; i < measuring->marked_count; i++) {
+        struct reading took;
+        took.ns[MEASURE_WALL] = what->mark_ns(what->self, 2 * i + 1) - what->mark_ns(what->self, 2 * i);
+        took.ns[MEASURE_THREAD_CPU] = measuring->marked[i].asking_ns;
+        add_sample(measuring->marked[i].samples, &zero, &took);
+    }
+    measuring->marked_count = 0;
     return true;
+}
+
+// NULL samples: only runs it.
+static bool time_layer(struct measuring *measuring, size_t layer, enum phase phase, struct samples *samples)
+{
+    struct reading from;
+    if (!samples)
+        return run(measuring, layer, phase);
+    return begin_sample(measuring, &from) && run(measuring, layer, phase) && end_sample(measuring, &from, samples);
 }
 
 static bool run_forward(struct measuring *measuring, bool timed)
@@ -163,19 +219,13 @@ static bool run_backward(struct measuring *measuring, const enum phase *phases, 
     return true;
 }
 
-static bool time_whole(struct measuring *measuring, struct reading *took)
+static bool time_whole(struct measuring *measuring)
 {
     const enum phase backward = PHASE_BACKWARD;
-    if (!wait(measuring))
-        return false;
-    const struct reading from = read_clocks(measuring);
-    if (!run_forward(measuring, false) || !run_backward(measuring, &backward, &(const bool){ false }, 1)
-        || !wait(measuring))
-        return false;
-    const struct reading to = read_clocks(measuring);
-    for (size_t clock = 0; clock < MEASURE_CLOCKS; clock++)
-        took->ns[clock] = to.ns[clock] - from.ns[clock];
-    return true;
+    struct reading from;
+    return begin_sample(measuring, &from) && run_forward(measuring, false)
+           && run_backward(measuring, &backward, &(const bool){ false }, 1)
+           && end_sample(measuring, &from, whole_samples(measuring));
 }
 
 // --- steadiness -------------------------------------------------------------------
@@ -206,27 +256,25 @@ static bool repeat_in_place(struct measuring *measuring)
     static const enum phase split[] = { PHASE_BACKWARD_INPUT, PHASE_BACKWARD_WEIGHT };
     static const enum phase again[] = { PHASE_RECOMPUTE, PHASE_BACKWARD };
     static const bool both[] = { true, true }, first[] = { true, false };
-    struct reading zero = { { 0 } }, took;
-    if (!run_forward(measuring, true) || !run_backward(measuring, fused, both, 1) || !time_whole(measuring, &took))
-        return false;
-    add_sample(whole_samples(measuring), &zero, &took);
-    return run_forward(measuring, false) && run_backward(measuring, split, both, 2) && run_forward(measuring, false)
-           && run_backward(measuring, again, first, 2);
+    return get_ahead(measuring, 0) && run_forward(measuring, true) && run_backward(measuring, fused, both, 1)
+           && time_whole(measuring) && run_forward(measuring, false) && run_backward(measuring, split, both, 2)
+           && run_forward(measuring, false) && run_backward(measuring, again, first, 2) && collect(measuring);
 }
 
 static bool warm_up(struct measuring *measuring, struct measurement *into)
 {
     struct steadiness steadiness = { .count = 0 };
-    struct reading took;
+    const struct samples *whole = whole_samples(measuring);
     // Every phase once, since the whole runs neither I, W nor R.
     if (!repeat_in_place(measuring))
         return false;
     forget_samples(measuring);
     while (!into->settled && into->warm_ups < measuring->options->most_warm_ups) {
-        if (!time_whole(measuring, &took))
+        if (!get_ahead(measuring, 0) || !time_whole(measuring) || !collect(measuring))
             return false;
-        into->settled = is_steady(&steadiness, took.ns[measuring->options->clock]);
+        into->settled = is_steady(&steadiness, whole->ns[measuring->clock][0]);
         into->warm_ups++;
+        forget_samples(measuring);
     }
     return true;
 }
@@ -256,12 +304,17 @@ enum { ALONE_PHASES = sizeof alone_phases / sizeof alone_phases[0] };
 // Runs the phases of one layer; the sum of their times by the deciding clock.
 static bool repeat_alone(struct measuring *measuring, size_t layer, uint64_t *sum_ns)
 {
+    if (!get_ahead(measuring, layer))
+        return false;
+    for (size_t i = 0; i < ALONE_PHASES; i++)
+        if (!time_layer(measuring, layer, alone_phases[i], samples_at(measuring, layer, alone_phases[i])))
+            return false;
+    if (!collect(measuring))
+        return false;
     *sum_ns = 0;
     for (size_t i = 0; i < ALONE_PHASES; i++) {
-        struct samples *samples = samples_at(measuring, layer, alone_phases[i]);
-        if (!time_layer(measuring, layer, alone_phases[i], samples))
-            return false;
-        *sum_ns += samples->ns[measuring->options->clock][samples->count - 1];
+        const struct samples *samples = samples_at(measuring, layer, alone_phases[i]);
+        *sum_ns += samples->ns[measuring->clock][samples->count - 1];
     }
     return true;
 }
@@ -319,7 +372,7 @@ static struct measurement *measurement_create(const struct measured *what, const
         measurement->layers = calloc(what->layer_count, sizeof measurement->layers[0]);
         measurement->layer_count = what->layer_count;
         measurement->repeats = options->repeats;
-        measurement->clock = options->clock;
+        measurement->clock = what->mark ? MEASURE_WALL : options->clock;
         if (measurement->layers)
             return measurement;
     }

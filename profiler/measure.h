@@ -14,6 +14,11 @@
 //
 // The parts must add up to the whole: waiting after each layer and reading the
 // clock is then no more than a small part of it, and nothing was left out.
+//
+// What does later what it is asked for (a GPU) is not waited for after each layer: it
+// marks the moments in its own order, and they are read when all is done. Each pass is
+// then behind an untimed one, so that the host is ahead and its asking is not measured.
+// Wall times are those of the marks, and thread CPU is what the host took to ask.
 #ifndef PROFILER_MEASURE_H
 #define PROFILER_MEASURE_H
 
@@ -33,6 +38,10 @@ struct measured {
     bool (*run)(void *self, size_t layer, enum phase phase, struct error *error);
     // Returns when all that was begun is done.
     bool (*wait)(void *self, struct error *error);
+    // Where work is done later; both or neither. Marks the moment behind all that was begun, as number `mark` (counting
+    // from 0, and again after each wait); when it came, once waited for.
+    bool (*mark)(void *self, size_t mark, struct error *error);
+    uint64_t (*mark_ns)(void *self, size_t mark);
     // Fills in a layer's name and kind (its own copies) and its sizes, as the
     // device counted them; the times are filled in here.
     bool (*describe)(void *self, size_t layer, struct profile_layer *into, struct error *error);
@@ -43,7 +52,7 @@ enum measure_clock { MEASURE_THREAD_CPU, MEASURE_WALL, MEASURE_CLOCKS };
 struct measure_options {
     uint64_t repeats;         // samples of each time, at least 20
     uint64_t most_warm_ups;   // give up waiting for steady times after so many
-    enum measure_clock clock;  // the one that decides and that the profile states
+    enum measure_clock clock;  // the one that decides and that the profile states; of what marks moments: wall
     uint64_t (*now_ns)(void *self, enum measure_clock clock);
     void (*progress)(void *self, size_t done, size_t all);  // or NULL
     void *self;               // of now_ns and progress

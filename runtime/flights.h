@@ -81,8 +81,8 @@ bool flights_has_above(const struct flights *flights, struct action action);
 bool flights_take(const struct flights *flights, struct action action, enum slab_class class, struct error *error);
 void flights_give(const struct flights *flights, struct action action, enum slab_class class, struct event *used);
 
-// The event behind the last use of a slot that is taken, which may be NULL: of who had it before, or since flights_use()
-// of who has it now.
+// The event behind the last use of a slot that is taken, which may be NULL: of who had
+// it before, or since flights_use() of who has it now.
 struct event *flights_used(const struct flights *flights, struct action action, enum slab_class class);
 void flights_use(const struct flights *flights, struct action action, enum slab_class class, struct event *used);
 

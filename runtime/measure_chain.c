@@ -25,6 +25,8 @@ struct measured_chain {
     struct queue *queue;
     uint32_t micro_batch;
     float loss;
+    struct event **marks;  // of a device that runs ahead
+    size_t mark_count;
     struct measured_layer own[];
 };
 
@@ -145,6 +147,28 @@ static bool wait(void *self, struct error *error)
     return queue_wait(chain->queue, error);
 }
 
+static bool mark(void *self, size_t number, struct error *error)
+{
+    struct measured_chain *chain = self;
+    if (number == chain->mark_count) {
+        struct event **marks = realloc(chain->marks, (number + 1) * sizeof(struct event *));
+        if (!marks)
+            return error_no_memory(error, "the times of layers");
+        chain->marks = marks;
+        if (!(marks[number] = event_create(chain->device, error)))
+            return false;
+        chain->mark_count++;
+    }
+    event_record(chain->marks[number], chain->queue);
+    return true;
+}
+
+static uint64_t mark_ns(void *self, size_t number)
+{
+    const struct measured_chain *chain = self;
+    return event_time_ns(chain->marks[number]);
+}
+
 static bool describe(void *self, size_t l, struct profile_layer *into, struct error *error)
 {
     const struct measured_chain *chain = self;
@@ -173,7 +197,12 @@ struct measured_chain *measured_chain_create(const struct weir_layer *layers, si
         error_no_memory(error, "layers to measure");
         return NULL;
     }
-    chain->callbacks = (struct measured){ chain, layer_count, run, wait, describe };
+    chain->callbacks = (struct measured){ .self = chain, .layer_count = layer_count, .run = run, .wait = wait,
+                                          .describe = describe };
+    if (device_runs_ahead(device)) {
+        chain->callbacks.mark = mark;
+        chain->callbacks.mark_ns = mark_ns;
+    }
     chain->layers = layers;
     chain->layer_count = layer_count;
     chain->device = device;
@@ -192,12 +221,15 @@ void measured_chain_free(struct measured_chain *chain)
 {
     if (!chain)
         return;
+    queue_free(chain->queue);  // first: it is done with the memory then
     for (size_t l = 0; l < chain->layer_count; l++) {
         const struct piece *pieces = (const struct piece *)&chain->own[l];
         for (size_t i = 0; i < PIECES; i++)
             device_release(chain->device, pieces[i].at);
     }
-    queue_free(chain->queue);
+    for (size_t i = 0; i < chain->mark_count; i++)
+        event_free(chain->marks[i]);
+    free(chain->marks);
     free(chain);
 }
 

@@ -8,8 +8,9 @@
 // Each class is a row of equal slots; whoever needs one takes the lowest that is
 // free. A slot is given back as soon as its last use has been given to a queue, with
 // the event behind that use: who takes it next waits for that on the device, not on
-// the host (docs/decisions/043-events-by-slot.md). Nothing is allocated later, so memory can neither run out nor fragment
-// half-way, and the size is known to the byte before anything runs.
+// the host (docs/decisions/043-events-by-slot.md). Nothing is allocated later, so
+// memory can neither run out nor fragment half-way, and the size is known to the byte
+// before anything runs.
 #ifndef RUNTIME_SLAB_H
 #define RUNTIME_SLAB_H
 

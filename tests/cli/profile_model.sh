@@ -8,6 +8,9 @@ grep -c 'The layers add up to' table.txt
 grep -E '"(model|micro_batch|dtype|how|clock|repeats|backward_split|name|parameter_bytes|input_kept)"' profile.json
 weir profile --lint profile.json > findings.txt; test $? -le 1 && echo "it can be read again"
 weir profile $small --json --clock wall --repeats 21 | grep -E '"(clock|repeats)"'
+# What runs ahead of its host is timed by events.
+weir profile $small --device cpu:queued --json | grep '"clock"'
+weir profile $small --device cpu:queued --clock cpu; echo "exit $?"
 weir profile gpt-nano,width=0; echo "exit $?"
 weir profile nothing-like-this; echo "exit $?"
 weir profile $small -o no/such/folder/profile.json > table.txt; echo "exit $?"

@@ -31,6 +31,8 @@ struct fake {
     size_t runs_of[LAYERS];
     size_t fail_at; // the run that fails, from 1
     size_t progress, progress_all;
+    uint64_t asking_ns;    // of the thread's time, to begin a run
+    uint64_t moments[200]; // that were marked
     char *log; // 'a' + layer and the phase's letter, for each run
 };
 
@@ -51,6 +53,7 @@ static bool fake_run(void *self, size_t layer, enum phase phase, struct error *e
     ns *= fake->restless && fake->runs_of[layer]++ / 4 % 2 ? 2 : 1;
     fake->last = layer;
     fake->begun_ns += ns;
+    fake->now[MEASURE_THREAD_CPU] += fake->asking_ns;
     return true;
 }
 
@@ -63,6 +66,22 @@ static bool fake_wait(void *self, struct error *error)
     fake->now[MEASURE_WALL] += fake->begun_ns + fake->wait_ns + (fake->runs % 10 == 0 ? fake->stolen_ns : 0);
     fake->begun_ns = 0;
     return true;
+}
+
+static bool fake_mark(void *self, size_t mark, struct error *error)
+{
+    (void)error;
+    struct fake *fake = self;
+    assert_in_range(mark, 0, 199);
+    fake->moments[mark] = fake->now[MEASURE_WALL] + fake->begun_ns;
+    return true;
+}
+
+static uint64_t fake_mark_ns(void *self, size_t mark)
+{
+    const struct fake *fake = self;
+    assert_int_equal(fake->begun_ns, 0); // all was waited for
+    return fake->moments[mark];
 }
 
 static bool fake_describe(void *self, size_t layer, struct profile_layer *into, struct error *error)
@@ -159,6 +178,34 @@ static void each_phase_of_each_layer_is_timed(void **state)
     struct text text = { 0 };
     assert_int_equal(profile_lint(profile, "p", &text).findings, 1); // layer 1 is most of this model
     text_clear(&text);
+    profile_free(profile);
+}
+
+// Waiting costs much there, and asking is not computing.
+static void what_does_its_work_later_is_timed_by_marks(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct fake fake = { .last = LAYERS, .wait_ns = 1000000, .asking_ns = 30 };
+    struct measured what = measured(&fake);
+    what.mark = fake_mark;
+    what.mark_ns = fake_mark_ns;
+    const struct measure_options how = options(&fake, MEASURE_THREAD_CPU);
+    struct measurement *measurement = measure_layers(&what, &how, &error);
+    assert_good(measurement, error);
+    assert_int_equal(measurement->layers[1].in_place[PHASE_BACKWARD][MEASURE_THREAD_CPU].median_ns, 30);
+    assert_int_equal(measurement->layers[2].alone[PHASE_FORWARD][MEASURE_WALL].median_ns, 2000);
+    assert_true(measurement->settled && measurement->restless == 0);
+    struct profile *profile = profile_of(measurement, &fake);
+    for (size_t i = 0; i < LAYERS; i++) {
+        assert_int_equal(profile->layers[i].forward_ns, cost[i][PHASE_FORWARD]);
+        assert_int_equal(profile->layers[i].backward_input_ns, cost[i][PHASE_BACKWARD_INPUT]);
+        assert_int_equal(profile->layers[i].backward_weight_ns, cost[i][PHASE_BACKWARD_WEIGHT]);
+        assert_int_equal(profile->layers[i].backward_ns, cost[i][PHASE_BACKWARD]);
+        assert_int_equal(profile->layers[i].spread[PHASE_RECOMPUTE].median_ns, cost[i][PHASE_RECOMPUTE]);
+    }
+    assert_int_equal(profile->source.whole_ns, 20500);
+    assert_string_equal(profile->source.clock, "wall, in place");
     profile_free(profile);
 }
 
@@ -352,6 +399,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_phase_of_each_layer_is_timed),
+        cmocka_unit_test(what_does_its_work_later_is_timed_by_marks),
         cmocka_unit_test(the_profile_states_times_in_place_not_alone),
         cmocka_unit_test(time_that_others_take_is_on_the_wall_clock_only),
         cmocka_unit_test(what_is_slow_at_first_is_not_counted),

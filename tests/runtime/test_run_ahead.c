@@ -309,8 +309,8 @@ static void a_network_cannot_be_tried_there(void **state)
     settings.network = network;
     set_stages(&pipeline);
     assert_null(session_create(pipeline.lowered, pipeline.stages, pipeline.device, &settings, &error));
-    assert_error(error, "no network can be tried on a device that runs ahead of its host; leave the network out, or take "
-                        "device cpu");
+    assert_error(error, "no network can be tried on a device that runs ahead of its host; leave the network out, or "
+                        "take device cpu");
     network_free(network);
     pipeline_clear(&pipeline);
 }
