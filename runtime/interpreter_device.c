@@ -31,12 +31,14 @@ void queue_behind(struct interpreter *in, struct event *event)
 
 // --- failures ------------------------------------------------------------------------
 
-// How many spans have come.
-static size_t count_come(const struct interpreter *in)
+// How many spans have come; well, unless the queue says otherwise behind that.
+static size_t count_come(struct interpreter *in)
 {
     size_t come = in->well;
     while (come < in->ended && event_done(record_of(in)->events[come].end))
         come++;
+    if (!queue_has_failed(in->needs.queue))
+        in->well = come;
     return come;
 }
 
@@ -55,10 +57,9 @@ static bool failed_by(struct interpreter *in, struct action last, struct error *
 
 bool is_well(struct interpreter *in, struct action action, struct error *error)
 {
-    const size_t come = count_come(in);
     if (queue_has_failed(in->needs.queue))
         return failed_by(in, action, error);
-    in->well = come;
+    count_come(in);
     return true;
 }
 
@@ -96,12 +97,12 @@ static void sleep_a_little(void)
     nanosleep(&time, NULL);
 }
 
-// Every action has the deadline anew, as every message has.
+// Or has failed. Every action has the deadline anew, as every message has.
 static bool look_until_done(struct interpreter *in, struct error *error)
 {
     uint64_t deadline_ns = 0;
     size_t come = 0;
-    while (!queue_is_done(in->needs.queue)) {
+    while (!queue_is_done(in->needs.queue) && !queue_has_failed(in->needs.queue)) {
         const size_t now_come = count_come(in);
         if (deadline_ns == 0 || now_come > come)
             deadline_ns = add_clamped(clock_now_ns(), in->needs.deadline_ns);
