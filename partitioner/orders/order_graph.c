@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "partitioner/holding.h"
 
 #define NONE UINT32_MAX
 #define SEVERAL (UINT32_MAX - 1)
@@ -238,27 +239,59 @@ static bool make_blocks(struct order_graph *graph, struct glue *glue, bool tied_
 
 // --- downsets -------------------------------------------------------------------------------
 
-static uint64_t part_of(const struct profile_layer *layer, enum order_sum sum)
+static uint64_t part_of(const struct order_graph *graph, const struct holding *holding, uint32_t l,
+                        enum order_sum sum)
 {
-    const uint64_t parts[ORDER_SUMS] = {
+    const struct profile_layer *layer = &graph->profile->layers[l];
+    const uint64_t saved = round_to_256(layer->saved_bytes);
+    const uint64_t parts[SUM_PRICES] = {
         [SUM_FORWARD] = layer->forward_ns,
         [SUM_BACKWARD] = layer->backward_ns,
         [SUM_BACKWARD_INPUT] = layer->backward_input_ns,
         [SUM_BACKWARD_WEIGHT] = layer->backward_weight_ns,
         [SUM_WEIGHTS] = round_to_256(layer->parameter_bytes),
+        [SUM_OPTIMIZER] = holding ? holding_state_bytes(holding, graph->profile, l) : 0,
+        [SUM_SAVED] = saved,
     };
-    return parts[sum];
+    if (sum < SUM_PRICES)
+        return parts[sum];
+    const double price = graph->price[sum - SUM_PRICES] * (double)saved;
+    return price < (double)layer->forward_ns ? (uint64_t)price : layer->forward_ns;
 }
 
-static bool sum_downsets(struct order_graph *graph, struct error *error)
+static int by_size(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+// What a byte that recomputing a layer saves costs in its time: of as many layers below each as above the last.
+static bool set_prices(struct order_graph *graph, struct error *error)
+{
+    const struct profile *profile = graph->profile;
+    double *costs = malloc((profile->layer_count + 1) * sizeof costs[0]);
+    size_t count = 0;
+    if (!costs)
+        return error_no_memory(error, "the prices of a model");
+    for (size_t l = 0; l < profile->layer_count; l++)
+        if (profile->layers[l].forward_ns > 0 && profile->layers[l].saved_bytes > 0)
+            costs[count++] = (double)profile->layers[l].forward_ns / (double)profile->layers[l].saved_bytes;
+    qsort(costs, count, sizeof costs[0], by_size);
+    for (size_t k = 0; k < ORDER_PRICES; k++)
+        graph->price[k] = count > 0 ? costs[(2 * k + 1) * count / (2 * ORDER_PRICES)] : 0;
+    free(costs);
+    return true;
+}
+
+static bool sum_downsets(struct order_graph *graph, const struct holding *holding, struct error *error)
 {
     const uint32_t layers = (uint32_t)graph->profile->layer_count;
     uint64_t *of_block = malloc((graph->block_count + (size_t)1) * sizeof of_block[0]);
-    bool good = of_block || error_no_memory(error, "the blocks of a model");
-    for (enum order_sum sum = 0; good && sum < ORDER_SUMS; sum++) {
+    bool good = (of_block || error_no_memory(error, "the blocks of a model")) && set_prices(graph, error);
+    for (unsigned sum = 0; good && sum < ORDER_SUMS; sum++) {
         memset(of_block, 0, graph->block_count * sizeof of_block[0]);
         for (uint32_t l = 0; l < layers; l++)
-            of_block[graph->block_of[l]] += part_of(&graph->profile->layers[l], sum);
+            of_block[graph->block_of[l]] += part_of(graph, holding, l, (enum order_sum)sum);
         graph->sums[sum] = downsets_sum(graph->downsets, of_block, error);
         good = graph->sums[sum] != NULL;
     }
@@ -283,12 +316,12 @@ static uint64_t cut_bytes(const struct order_graph *graph, const struct glue *gl
     return bytes;
 }
 
-static bool find_downsets(struct order_graph *graph, const struct glue *glue, size_t most, bool *too_many,
-                          struct error *error)
+static bool find_downsets(struct order_graph *graph, const struct glue *glue,
+                          const struct order_graph_request *request, bool *too_many, struct error *error)
 {
     const struct downset_graph blocks = { graph->block_count, graph->edges, graph->edge_count };
     struct error reason = { 0 };
-    graph->downsets = downsets_create(&blocks, most, &reason);
+    graph->downsets = downsets_create(&blocks, request->most_downsets, &reason);
     *too_many = !graph->downsets && reason.kind != ERROR_MACHINE;
     if (!graph->downsets) {
         if (!*too_many)
@@ -301,7 +334,7 @@ static bool find_downsets(struct order_graph *graph, const struct glue *glue, si
         return error_no_memory(error, "the downsets of a model");
     for (uint32_t d = 0; d < graph->downsets->count; d++)
         graph->cut[d] = cut_bytes(graph, glue, d);
-    return sum_downsets(graph, error);
+    return sum_downsets(graph, request->holding, error);
 }
 
 struct order_graph *order_graph_create(const struct order_graph_request *request, bool *too_many, struct error *error)
@@ -323,7 +356,7 @@ struct order_graph *order_graph_create(const struct order_graph_request *request
         graph->is_reduced = request->reduce;
         graph->block_of = glue.block_of;
         good = make_blocks(graph, &glue, request->tied_apart, error)
-            && find_downsets(graph, &glue, request->most_downsets, too_many, error);
+            && find_downsets(graph, &glue, request, too_many, error);
     } else {
         free(glue.block_of);
     }
@@ -341,7 +374,7 @@ void order_graph_free(struct order_graph *graph)
     if (!graph)
         return;
     downsets_free(graph->downsets);
-    for (enum order_sum sum = 0; sum < ORDER_SUMS; sum++) {
+    for (unsigned sum = 0; sum < ORDER_SUMS; sum++) {
         free(graph->sums[sum]);
         free(graph->most[sum]);
     }
@@ -394,7 +427,7 @@ static void gather(struct order_graph *graph, const uint32_t *group_of, uint64_t
 
 static bool gather_all(struct order_graph *graph, const uint32_t *group_of, uint32_t groups)
 {
-    for (enum order_sum sum = 0; sum < ORDER_SUMS; sum++) {
+    for (unsigned sum = 0; sum < ORDER_SUMS; sum++) {
         uint64_t *least = calloc(groups, sizeof least[0]);
         graph->most[sum] = calloc(groups, sizeof graph->most[sum][0]);
         if (least && graph->most[sum])

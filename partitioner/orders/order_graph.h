@@ -22,7 +22,13 @@
 
 #include "partitioner/bottleneck/downsets.h"
 
-enum order_sum { SUM_FORWARD, SUM_BACKWARD, SUM_BACKWARD_INPUT, SUM_BACKWARD_WEIGHT, SUM_WEIGHTS, ORDER_SUMS };
+enum { ORDER_PRICES = 8 };
+
+// Of a layer's price: what it keeps at so many ns per byte, or its F, whichever is less (order_floor.c).
+enum order_sum {
+    SUM_FORWARD, SUM_BACKWARD, SUM_BACKWARD_INPUT, SUM_BACKWARD_WEIGHT, SUM_WEIGHTS, SUM_OPTIMIZER, SUM_SAVED,
+    SUM_PRICES, ORDER_SUMS = SUM_PRICES + ORDER_PRICES
+};
 
 struct order_graph {
     const struct profile *profile;
@@ -33,13 +39,15 @@ struct order_graph {
     size_t edge_count;
     struct downsets *downsets;    // of blocks; NULL once the graph is coarse
     size_t downset_count;
-    uint64_t *sums[ORDER_SUMS];   // of each downset: ns of F, B, I, W; bytes of weights
+    double price[ORDER_PRICES];
+    uint64_t *sums[ORDER_SUMS];   // of each downset: ns of F, B, I, W; bytes of weights and the optimizer, and saved
     uint64_t *most[ORDER_SUMS];   // of a coarse graph: the most that one of the group has; sums are the least
     uint64_t *cut;                // of each downset: bytes of a message from it to what is behind
 };
 
 struct order_graph_request {
     const struct profile *profile;
+    const struct holding *holding;
     bool tied_apart;       // tied layers may be on different stages
     bool reduce;
     size_t most_downsets;  // 0: the usual

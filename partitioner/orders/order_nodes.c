@@ -303,7 +303,10 @@ static uint64_t expected(const struct chain *chain, uint32_t s, uint32_t to, uin
     const uint64_t tail = orders->tail[order_cell(orders, s + 1, to)];
     if (tail == NO_ORDER)
         return NO_ORDER;
-    const struct pattern_stage as = order_pattern_stage(orders, s, chain->at[s], to, 0);
+    const uint64_t least = order_recompute_ns(orders, s, chain->at[s], to);
+    if (least == NO_ORDER)
+        return NO_ORDER;
+    const struct pattern_stage as = order_pattern_stage(orders, s, chain->at[s], to, least);
     return larger(tail, order_stage_bound(orders, s, chain->at[s], to, &as, before_ns));
 }
 
@@ -395,12 +398,26 @@ static void read_stages(struct chain *chain, const struct order_node *node)
     }
 }
 
+// Whether a chain may be better with what its last stage must recompute at least, which is known sooner than
+// the ways to do it.
+static bool may_be_better(struct chain *chain, struct order_node *node, struct order_stage *of)
+{
+    const uint64_t least = order_recompute_ns(chain->orders, of->stage, of->from, of->to);
+    if (least == NO_ORDER)
+        return false;
+    set_stage(chain, of->stage, of, least);
+    node->bound_ns = larger(node->bound_ns, bound_of(chain, of->stage));
+    return node->bound_ns < chain->orders->best.value_ns;
+}
+
 // What the last stage takes, with what it must recompute; false if it does not fit.
 static bool price(struct chain *chain, struct order_node *node)
 {
     struct orders *orders = chain->orders;
     const uint32_t s = node->stages - 1;
     struct order_stage *of = order_stage_of(orders, s, chain->at[s], node->to, chain->error);
+    if (of && !of->fits_as_it_is && !of->has_front && !may_be_better(chain, node, of))
+        return false;
     if (of && !of->fits_as_it_is) {
         of = order_front(orders, s, chain->at[s], node->to, chain->error);
         node->least_ns = of ? of->least_ns : 0;

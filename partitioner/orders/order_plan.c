@@ -159,7 +159,8 @@ struct orders *orders_create(const struct search_request *request, enum orders_g
                              struct error *error)
 {
     bool too_many;
-    const struct order_graph_request of_graph = { request->profile, request->holding.tied_apart, kind != ORDERS_AS_IS,
+    const struct order_graph_request of_graph = { request->profile, &request->holding,
+                                                  request->holding.tied_apart, kind != ORDERS_AS_IS,
                                                   most };
     struct order_graph *graph = order_graph_create(&of_graph, &too_many, error);
     struct orders *orders = graph ? calloc(1, sizeof *orders) : NULL;
@@ -174,7 +175,7 @@ struct orders *orders_create(const struct search_request *request, enum orders_g
     orders->graph = graph;
     orders->lost_ns = orders->best.value_ns = NO_ORDER;
     if (make_coupled(orders, error) && (kind != ORDERS_COARSE || order_graph_coarsen(graph, GROUPS, error))
-        && read_schedule(orders, error) && allocate(orders, error))
+        && read_schedule(orders, error) && allocate(orders, error) && order_floor_create(orders, error))
         return orders;
     orders_free(orders);
     return NULL;
@@ -200,6 +201,7 @@ void orders_free(struct orders *orders)
     if (!orders)
         return;
     free_slots(orders);
+    order_floor_free(orders->floor);
     for (uint32_t s = 0; orders->best.segments && s < orders->stages; s++)
         free(orders->best.segments[s]);
     free(orders->best.segments);

@@ -12,6 +12,7 @@
 
 enum {
     MOST_ORDERS = 5040,  // of the layers of a stage
+    FEW_ORDERS = 24,     // where they prove nothing
     MOST_LABELS = 2000,  // recompute.h
 };
 
@@ -118,7 +119,7 @@ static uint32_t places_before(const struct orders *orders, uint32_t from)
     return before;
 }
 
-static uint64_t capacity_of(const struct orders *orders, uint32_t stage)
+uint64_t order_capacity(const struct orders *orders, uint32_t stage)
 {
     const struct placement *placement = orders->coupled->placement;
     uint64_t least = UINT64_MAX;
@@ -147,7 +148,7 @@ static bool price_as_it_is(struct orders *orders, struct order_stage *of, struct
         coupled->order->splits);
     of->workspace_bytes = bytes.transient;
     of->bytes = stage_memory_of(&bytes, &coupled->slots[of->stage]).peak_bytes - bytes.transient;
-    of->fits_as_it_is = add_clamped(of->bytes, of->workspace_bytes) <= capacity_of(orders, of->stage);
+    of->fits_as_it_is = add_clamped(of->bytes, of->workspace_bytes) <= order_capacity(orders, of->stage);
     profile_free(profile);
     return true;
 }
@@ -256,7 +257,7 @@ static bool try_order(struct enumeration *all)
     if (good) {
         intervals->splits = coupled->order->splits;
         good = recompute_search(intervals, first, first + of->layer_count, &coupled->slots[of->stage],
-                                capacity_of(orders, of->stage), all->wanted, MOST_LABELS, &made, &list, all->error);
+                                order_capacity(orders, of->stage), all->wanted, MOST_LABELS, &made, &list, all->error);
         all->cut |= !list.complete;
     }
     for (size_t i = 0; good && i < list.count; i++)
@@ -285,7 +286,8 @@ static bool try_orders(struct enumeration *all, uint32_t placed)
 {
     if (is_enough(all) || all->cut)
         return true;
-    if (all->tried == MOST_ORDERS || (all->tried > 0 && coupled_must_stop(all->orders->coupled))) {
+    const uint32_t most = all->orders->graph->is_reduced ? FEW_ORDERS : MOST_ORDERS;
+    if (all->tried == most || (all->tried > 0 && coupled_must_stop(all->orders->coupled))) {
         all->cut = true;
         return true;
     }
@@ -329,7 +331,8 @@ struct order_stage *order_front(struct orders *orders, uint32_t stage, uint32_t 
     // Of splits ways to recompute say a little more than stages take; and where layers were
     // put to others, what would fit without that is not known.
     of->complete = !all.cut && orders->coupled->order->splits == 1 && !orders->graph->is_reduced;
-    of->least_ns = of->complete ? (of->count > 0 ? of->at[0].forward_ns : NO_ORDER) : 0;
+    of->least_ns = of->complete ? (of->count > 0 ? of->at[0].forward_ns : NO_ORDER)
+                                : order_recompute_ns(orders, stage, from, to);
     of->has_front = true;
     free(all.layers);
     free(all.order);

@@ -1,6 +1,6 @@
 // Bounds on what the stages on either side of a downset can do, as search_tables.h has
 // them for places to cut: by dynamic programming over pairs of downsets, every quantity
-// for itself, with nothing recomputed.
+// for itself, with the least that any order of a stage's layers must recompute.
 //
 //     forwards     before[s + 1][to] = least over from of before[s][from] + round of the stage
 //     backwards    tail[s][from] = least over to of the larger of its bound and tail[s + 1][to]
@@ -70,9 +70,11 @@ static void use_before(struct orders *orders, uint32_t from, uint32_t to)
 {
     for (uint32_t s = 0; s < orders->stages; s++) {
         const uint64_t before = orders->before[order_cell(orders, s, from)];
-        if (before == NO_ORDER || !order_may_end(orders, s, to))
+        const uint64_t least = before == NO_ORDER || !order_may_end(orders, s, to)
+                                   ? NO_ORDER : order_recompute_ns(orders, s, from, to);
+        if (least == NO_ORDER)
             continue;
-        const struct pattern_stage as = order_pattern_stage(orders, s, from, to, 0);
+        const struct pattern_stage as = order_pattern_stage(orders, s, from, to, least);
         uint64_t *cell = &orders->before[order_cell(orders, s + 1, to)];
         *cell = smaller(*cell, before + pattern_round_ns(&as));
     }
@@ -84,7 +86,10 @@ static void use_behind(struct orders *orders, uint64_t limit_ns, uint32_t from, 
         const size_t cell = order_cell(orders, s, from), next = order_cell(orders, s + 1, to);
         if (orders->before[cell] == NO_ORDER || orders->tail[next] == NO_ORDER || !order_may_end(orders, s, to))
             continue;
-        const struct pattern_stage as = order_pattern_stage(orders, s, from, to, 0);
+        const uint64_t least = order_recompute_ns(orders, s, from, to);
+        if (least == NO_ORDER)
+            continue;
+        const struct pattern_stage as = order_pattern_stage(orders, s, from, to, least);
         const uint64_t bound = order_stage_bound(orders, s, from, to, &as, orders->before[cell]);
         if (bound >= limit_ns)
             continue;

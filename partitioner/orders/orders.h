@@ -4,6 +4,7 @@
 //     order_linear.c   good orders to begin with, where there are too many to try them all
 //     order_graph.c    blocks and downsets
 //     order_stage.c    what the layers between two downsets take as a stage
+//     order_floor.c   what they recompute at least, in whichever order they stand
 //     order_tables.c   bounds on what the stages on either side of a downset can do
 //     order_nodes.c    chains of downsets, stage by stage, until none can be better
 //     order_open.c     which chain comes next
@@ -65,6 +66,7 @@ struct orders {
     uint64_t speed;                   // the fastest
     struct coupled_work *busiest;     // of each stage: what the rank does that does most for it
     struct coupled_work least;        // that any stage has of each
+    struct order_floor *floor;       // NULL where nothing is known of it
     struct order_stage **slots;       // by hash of (stage, from, to)
     size_t slot_count, slot_capacity;
     // [s * downsets + d]; where there are bounds
@@ -116,6 +118,15 @@ struct order_stage *order_stage_of(struct orders *orders, uint32_t stage, uint32
                                    struct error *error);
 struct order_stage *order_front(struct orders *orders, uint32_t stage, uint32_t from, uint32_t to,
                                 struct error *error);
+
+// What these layers spend on recomputation at least, on the profile's device, in whichever order they stand;
+// NO_ORDER where they do not fit.
+bool order_floor_create(struct orders *orders, struct error *error);
+void order_floor_free(struct order_floor *floor);
+uint64_t order_recompute_ns(const struct orders *orders, uint32_t stage, uint32_t from, uint32_t to);
+
+// The least memory of the ranks that hold a stage.
+uint64_t order_capacity(const struct orders *orders, uint32_t stage);
 
 // Fills the tables for plans below `limit_ns`; *whole is false where that takes too long,
 // and then they are of no use.

@@ -254,7 +254,7 @@ static bool has_prices(struct recompute_bounds *bounds)
     for (uint32_t s = 0; s < bounds->stages; s++)
         most = bounds->by_stage[s].capacity > most ? bounds->by_stage[s].capacity : most;
     bounds->prices =
-        recompute_prices_create(bounds->intervals, 0, bounds->layers, most, RECOMPUTE_SHARP, &ignored);
+        recompute_prices_create(bounds->intervals, 0, bounds->layers, 0, most, RECOMPUTE_SHARP, &ignored);
     bounds->is_asked = true;
     return bounds->prices != NULL;
 }

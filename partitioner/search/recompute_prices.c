@@ -7,7 +7,6 @@
 
 enum {
     UNIT = 256,      // bytes are counted in these
-    SEGMENT = 24,    // layers
     MOST_PRICES = 27,
     MOST_LIMITS = 10,
 };
@@ -19,6 +18,7 @@ enum {
 struct recompute_prices {
     struct intervals *intervals;
     uint32_t begin, end;  // the layers
+    size_t places;
     unsigned shift;       // a cost is ns << shift
     uint32_t price_count, limit_count;
     double price[MOST_PRICES + 1];  // of a unit; the last row is of bytes alone: a unit costs 1, and time nothing
@@ -164,8 +164,8 @@ static bool set_shift(struct recompute_prices *prices, uint64_t *all_units)
 }
 
 struct recompute_prices *recompute_prices_create(struct intervals *intervals, uint32_t first, uint32_t end,
-                                                 uint64_t capacity_bytes, enum recompute_sharpness sharpness,
-                                                 struct error *error)
+                                                 size_t places, uint64_t capacity_bytes,
+                                                 enum recompute_sharpness sharpness, struct error *error)
 {
     struct recompute_prices *prices = calloc(1, sizeof *prices);
     uint64_t all_units = 0;
@@ -181,7 +181,8 @@ struct recompute_prices *recompute_prices_create(struct intervals *intervals, ui
         return NULL;
     }
     set_limits(prices, capacity_bytes);
-    const size_t cells = ((size_t)end - first + 1) * row_size(prices);
+    prices->places = places > 0 ? places : (size_t)end - first + 1;
+    const size_t cells = prices->places * row_size(prices);
     prices->cheapest = malloc(cells * sizeof prices->cheapest[0]);
     prices->going = malloc(cells * sizeof prices->going[0]);
     if (prices->cheapest && prices->going && set_prices(prices, all_units))
@@ -281,7 +282,7 @@ static void drop_layers(struct recompute_prices *prices, uint32_t begin, bool go
     struct segment_data data = { 0 };
     uint64_t units = 0;
     uint32_t least = 0;
-    for (uint32_t l = begin; l < prices->until && l < begin + SEGMENT; l++) {
+    for (uint32_t l = begin; l < prices->until && l < begin + RECOMPUTE_SEGMENT; l++) {
         double more[MOST_PRICES + 1];
         const uint64_t bytes = add_layer_data(prices, begin, l, &data);
         while (prices->limit[least] < bytes)
@@ -290,7 +291,7 @@ static void drop_layers(struct recompute_prices *prices, uint32_t begin, bool go
         price_way(prices, interval_forward_ns(prices->intervals, begin, l + 1), units, more);
         double *other = row_of(prices, prices->cheapest, l + 1), *going = row_of(prices, prices->going, l + 1);
         relax(prices, backwards ? own : other, backwards ? other : own, more, least);
-        if (l + 1 == begin + SEGMENT)
+        if (l + 1 == begin + RECOMPUTE_SEGMENT)
             relax(prices, backwards ? own : going, backwards ? going : own, more, least);
     }
 }
@@ -312,7 +313,7 @@ void recompute_prices_from(struct recompute_prices *prices, uint32_t first, uint
     for (uint32_t l = first; l < until; l++) {
         keep_layer(prices, l, false);
         drop_layers(prices, l, false, false);
-        if (l >= first + SEGMENT)
+        if (l >= first + RECOMPUTE_SEGMENT)
             drop_layers(prices, l, true, false);
     }
 }
@@ -321,11 +322,52 @@ void recompute_prices_rest(struct recompute_prices *prices)
 {
     begin_ways(prices, prices->begin, prices->end, prices->end);
     for (uint32_t l = prices->end; l-- > prices->begin;) {
-        if (l >= prices->begin + SEGMENT)
+        if (l >= prices->begin + RECOMPUTE_SEGMENT)
             drop_layers(prices, l, true, true);
         keep_layer(prices, l, true);
         drop_layers(prices, l, false, true);
     }
+}
+
+// --- the cheapest ways from place to place ------------------------------------------------------
+
+void recompute_prices_begin(struct recompute_prices *prices, uint32_t place)
+{
+    const size_t row = row_size(prices);
+    for (size_t i = 0; i < prices->places * row; i++)
+        prices->cheapest[i] = prices->going[i] = MOST_COST;
+    memset(prices->cheapest + place * row, 0, row * sizeof prices->cheapest[0]);
+}
+
+bool recompute_prices_is_reached(const struct recompute_prices *prices, uint32_t place)
+{
+    return prices->cheapest[place * row_size(prices) + prices->price_count] < MOST_COST;
+}
+
+void recompute_prices_keep(struct recompute_prices *prices, uint32_t from, uint32_t to, uint64_t bytes)
+{
+    double more[MOST_PRICES + 1];
+    const size_t row = row_size(prices);
+    price_way(prices, 0, units_of(bytes), more);
+    relax(prices, prices->cheapest + to * row, prices->cheapest + from * row, more, 0);
+}
+
+void recompute_prices_drop(struct recompute_prices *prices, const struct recompute_drop *drop)
+{
+    double more[MOST_PRICES + 1];
+    const size_t row = row_size(prices), from = drop->from * row, to = drop->to * row;
+    uint32_t least = 0;
+    while (prices->limit[least] < drop->data_bytes)
+        least++;
+    const bool goes_on = drop->layers == RECOMPUTE_SEGMENT;
+    price_way(prices, drop->time_ns, units_of(drop->read_bytes), more);
+    relax(prices, prices->cheapest + to, prices->cheapest + from, more, least);
+    if (goes_on)
+        relax(prices, prices->going + to, prices->cheapest + from, more, least);
+    price_way(prices, drop->time_ns, 0, more);
+    relax(prices, prices->cheapest + to, prices->going + from, more, least);
+    if (goes_on)
+        relax(prices, prices->going + to, prices->going + from, more, least);
 }
 
 // --- asking ---------------------------------------------------------------------------------

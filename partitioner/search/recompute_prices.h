@@ -14,7 +14,7 @@
 // one, and has so much less than the lower one for all else.
 //
 // A tensor with several readers is kept once, whichever of them needs it: each pays its
-// part. A segment longer than SEGMENT may go on as another that reads nothing. Both only
+// part. A segment longer than RECOMPUTE_SEGMENT may go on as another that reads nothing. Both only
 // make it cheaper.
 #ifndef PARTITIONER_SEARCH_RECOMPUTE_PRICES_H
 #define PARTITIONER_SEARCH_RECOMPUTE_PRICES_H
@@ -27,10 +27,11 @@ struct recompute_prices;
 enum recompute_sharpness { RECOMPUTE_QUICK, RECOMPUTE_SHARP };
 
 // For what is inside layers [first, end) of a stage; `capacity_bytes` is about what it has. NULL without an
-// error where times or sizes are too large, or all nothing.
+// error where times or sizes are too large, or all nothing. `places`: how many places ways come to, where that is
+// not the position between layers.
 struct recompute_prices *recompute_prices_create(struct intervals *intervals, uint32_t first, uint32_t end,
-                                                 uint64_t capacity_bytes, enum recompute_sharpness sharpness,
-                                                 struct error *error);
+                                                 size_t places, uint64_t capacity_bytes,
+                                                 enum recompute_sharpness sharpness, struct error *error);
 void recompute_prices_free(struct recompute_prices *prices);
 
 // Makes ready to ask for intervals that begin at `first` and end at most at `until`.
@@ -38,6 +39,22 @@ void recompute_prices_from(struct recompute_prices *prices, uint32_t first, uint
 
 // Makes ready to ask for what is left of all layers from a position on, which may read what is before it.
 void recompute_prices_rest(struct recompute_prices *prices);
+
+// The same where layers stand in no order, and ways lead from place to place: begin at one, then go on from each
+// once all ways to it are known.
+struct recompute_drop {
+    uint32_t from, to;
+    uint32_t layers;
+    uint64_t time_ns, read_bytes;  // of what it reads of before it
+    uint64_t data_bytes;
+};
+void recompute_prices_begin(struct recompute_prices *prices, uint32_t place);
+bool recompute_prices_is_reached(const struct recompute_prices *prices, uint32_t place);
+void recompute_prices_keep(struct recompute_prices *prices, uint32_t from, uint32_t to, uint64_t bytes);
+void recompute_prices_drop(struct recompute_prices *prices, const struct recompute_drop *drop);
+
+// The most layers of a segment that is looked at at once; longer ones go on.
+#define RECOMPUTE_SEGMENT 24
 
 // What a tensor is taken to cost one of its readers: bytes in one slot.
 uint64_t recompute_prices_part(const struct recompute_prices *prices, uint32_t layer);

@@ -232,7 +232,7 @@ static bool set_prices(struct recompute_walk *walk)
     if (!may_ask_prices(walk))
         return true;
     walk->prices =
-        recompute_prices_create(walk->intervals, walk->first, walk->end, walk->budget, RECOMPUTE_QUICK, &error);
+        recompute_prices_create(walk->intervals, walk->first, walk->end, 0, walk->budget, RECOMPUTE_QUICK, &error);
     if (!walk->prices)
         return error.kind == ERROR_NONE;
     walk->parts = calloc(((size_t)walk->end - walk->first + 1) * 64, sizeof walk->parts[0]);

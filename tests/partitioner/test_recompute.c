@@ -298,10 +298,10 @@ static void long_stages_recompute_as_little_as_their_fronts_say(void **state)
         const uint64_t kept = stage_memory_of(&all, &slots).peak_bytes;
         const uint64_t capacity = kept - random_below(&seed, 1 + slots.kept * (all.kept + all.kept_through) * 3 / 4);
         struct recompute_list front, least;
-        assert_good(recompute_search(intervals, 1, count, &slots, capacity, RECOMPUTE_FRONT, 20000, &work, &front, &error),
-                    error);
-        assert_good(recompute_search(intervals, 1, count, &slots, capacity, RECOMPUTE_LEAST, 20000, &work, &least, &error),
-                    error);
+        assert_good(recompute_search(intervals, 1, count, &slots, capacity, RECOMPUTE_FRONT, 20000, &work, &front,
+                                     &error), error);
+        assert_good(recompute_search(intervals, 1, count, &slots, capacity, RECOMPUTE_LEAST, 20000, &work, &least,
+                                     &error), error);
         const uint64_t slot_capacity[1] = { capacity };
         struct recompute_bounds *bounds = recompute_bounds_create(intervals, &slots, slot_capacity, 1, &error);
         assert_good(bounds, error);
