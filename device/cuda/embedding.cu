@@ -191,8 +191,9 @@ __device__ inline uint32_t end_of_run(const run_sums<T> &runs, uint32_t first)
     uint32_t within = 1;  // most runs are short: look twice as far each time, then back
     while (within < runs.count - first && runs.tokens[first + within] == token)
         within *= 2;
-    const uint32_t most = within < runs.count - first ? within : runs.count - first;
-    return first + within / 2 + how_many_below(runs.tokens + first + within / 2, most - within / 2, (uint64_t)token + 1);
+    const uint32_t near = first + within / 2, left = runs.count - near;
+    const uint32_t most = within - within / 2 < left ? within - within / 2 : left;
+    return near + how_many_below(runs.tokens + near, most, (uint64_t)token + 1);
 }
 
 // Block (x, y): the runs that begin at the WARPS places from x on, and PACK columns

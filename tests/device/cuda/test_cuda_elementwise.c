@@ -16,7 +16,8 @@ static void check_sums(struct cuda_rig *rig, uint64_t trial)
     must_launch(cuda_narrow(&rig->launch, narrow, c, count));
     for (size_t i = 0; i < count; i++) {
         must_equal(value_at(rig, filled, i), rounded_to(rig->precision, 0.3f), "filled", i);
-        must_equal(value_at(rig, sum, i), rounded_to(rig->precision, value_at(rig, a, i) + value_at(rig, b, i)), "sum", i);
+        const float both = value_at(rig, a, i) + value_at(rig, b, i);
+        must_equal(value_at(rig, sum, i), rounded_to(rig->precision, both), "sum", i);
         must_equal(scaled[i], c[i] * 0.7f, "scaled", i);
         must_equal(added[i], c[i] + d[i], "added", i);
         must_equal(wide[i], value_at(rig, a, i), "widened", i);

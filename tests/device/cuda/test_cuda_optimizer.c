@@ -52,9 +52,11 @@ static void check_adamw(struct cuda_rig *rig, uint64_t trial)
         const double g = (double)s.span.gradients[i], w = weight_before(rig, &s, i);
         const double m = beta1 * (double)s.first_before[i] + (1 - beta1) * g;
         const double v = beta2 * (double)s.second_before[i] + (1 - beta2) * g * g;
-        const double near_m = m / (1 - pow(beta1, (double)adamw.update)), near_v = v / (1 - pow(beta2, (double)adamw.update));
+        const double near_m = m / (1 - pow(beta1, (double)adamw.update));
+        const double near_v = v / (1 - pow(beta2, (double)adamw.update));
+        const double direction = (double)adamw.decay * w + near_m / (sqrt(near_v) + (double)adamw.epsilon);
         assert_true(fabs((double)s.span.first[i] - m) <= 1e-6 && fabs((double)s.span.second[i] - v) <= 1e-6);
-        must_be_weight(rig, &s, i, w - (double)adamw.rate * ((double)adamw.decay * w + near_m / (sqrt(near_v) + (double)adamw.epsilon)));
+        must_be_weight(rig, &s, i, w - (double)adamw.rate * direction);
     }
 }
 
