@@ -146,6 +146,7 @@ static cudaError_t sort_rows(const struct cuda_launch *launch, const sorting &so
 
 // Runs longer than this are shared by the warps of a block.
 constexpr uint32_t LONG_RUN = 64;
+static_assert(LONG_RUN >= WARPS, "of the runs that begin in a block only the last can be a long one");
 
 template <class T>
 struct run_sums {
@@ -235,7 +236,7 @@ static __global__ void __launch_bounds__(BLOCK) runs_kernel(const run_sums<T> ru
                     sum.at[k] += partial[other][k][lane];
             add_to_word<PACK>(runs, column, runs.tokens[start + run], sum);
         }
-        __syncthreads();
+        break;  // it reaches past the block's places: there is no other
     }
 }
 

@@ -230,9 +230,28 @@ static void put_in_order(unsigned *order, unsigned count)
         }
 }
 
+// Runs a warp until none of its lanes can go on; whether any did.
+static bool run_warp(unsigned warp)
+{
+    unsigned order[32];
+    bool moved = false, again = true;
+    while (again) {
+        again = false;
+        put_in_order(order, 32);
+        for (unsigned i = 0; i < 32; i++)
+            if (gpu.fibers[warp * 32 + order[i]].state == READY) {
+                moved = again = true;
+                run(warp * 32 + order[i]);
+            }
+    }
+    return moved;
+}
+
+// One warp after the other goes as far as it can: the first reaches the next barrier
+// before the last has left this one.
 static void run_block(size_t shared_bytes)
 {
-    unsigned order[MOST_THREADS];
+    unsigned order[MOST_THREADS / 32];
     gpu.at_barrier = gpu.ended = gpu.seen_count = 0;
     memset(gpu.at_exchange, 0, sizeof gpu.at_exchange);
     if (shared_bytes)
@@ -243,12 +262,9 @@ static void run_block(size_t shared_bytes)
     }
     for (bool moved = true; moved && gpu.ended < gpu.threads;) {
         moved = false;
-        put_in_order(order, gpu.threads);
-        for (unsigned i = 0; i < gpu.threads; i++)
-            if (gpu.fibers[order[i]].state == READY) {
-                moved = true;
-                run(order[i]);
-            }
+        put_in_order(order, gpu.threads / 32);
+        for (unsigned i = 0; i < gpu.threads / 32; i++)
+            moved |= run_warp(order[i]);
     }
     if (gpu.ended < gpu.threads)
         gpu_fail("threads of a block wait for others that ended or wait elsewhere");
