@@ -69,7 +69,8 @@ __device__ inline void load_tile(float *tile, const T *from, size_t stride, size
             pack<4> x = {};
             if (first + row < head.sequence && column < head.size)
                 x = load<4>(from + (first + row) * stride + column);
-            store<4>(tile + row * pitch<SIZE> + column, each<4>([&](int k) { return x.at[k] * factor; }));
+            *(float4 *)(tile + row * pitch<SIZE> + column) = make_float4(x.at[0] * factor, x.at[1] * factor,
+                                                                         x.at[2] * factor, x.at[3] * factor);
         }
     } else {
         for (int i = threadIdx.x; i < TILE * SIZE; i += BLOCK) {

@@ -205,9 +205,14 @@ template <int N>
 __device__ inline void store_bytes(uint8_t *to, const bool (&set)[N])
 {
     if constexpr (N % 4 == 0) {
+        unsigned words[N / 4];
 #pragma unroll
         for (int i = 0; i < N; i += 4)
-            *(unsigned *)(to + i) = set[i] | set[i + 1] << 8 | set[i + 2] << 16 | set[i + 3] << 24;
+            words[i / 4] = set[i] | set[i + 1] << 8 | set[i + 2] << 16 | set[i + 3] << 24;
+        if constexpr (N == 8)
+            __stcg((uint2 *)to, make_uint2(words[0], words[1]));
+        else
+            __stcg((unsigned *)to, words[0]);
     } else {
 #pragma unroll
         for (int i = 0; i < N; i++)
@@ -386,12 +391,6 @@ cudaError_t cuda_gelu_backward(const struct cuda_launch *launch, struct values *
 
 // --- biases and residuals ----------------------------------------------------------------
 
-// Which column number i of a matrix is in; a division of 64 bits only where there must be one.
-__device__ inline size_t column_of(size_t i, size_t columns)
-{
-    return (i | columns) >> 32 ? i % columns : (uint32_t)i % (uint32_t)columns;
-}
-
 template <class T>
 struct branch_body {
     T *out;
@@ -403,7 +402,7 @@ struct branch_body {
     template <int N>
     __device__ void at(size_t i) const
     {
-        const pack<N> x = load<N>(branch + i), y = load<N>(trunk + i), z = load<N>(bias + column_of(i, columns));
+        const pack<N> x = load<N>(branch + i), y = load<N>(trunk + i), z = load<N>(bias + i - row_of(i, columns) * columns);
         store<N>(out + i, each<N>([&](int k) {
                      const float moved = __fadd_rn(x.at[k], z.at[k]);
                      return __fadd_rn(y.at[k], drops ? dropping.of(moved, i + k) : moved);
@@ -438,7 +437,7 @@ struct matmul_end_body {
     template <int N>
     __device__ void at(size_t i) const
     {
-        const size_t column = column_of(i, columns), at = stride == columns ? i : i / columns * stride + column;
+        const size_t row = row_of(i, columns), column = i - row * columns, at = row * stride + column;
         pack<N> x = load<N>(c + at);
         if (bias) {
             const pack<N> y = load<N>(bias + column);

@@ -28,15 +28,15 @@ struct words_body {
     template <int N>
     __device__ void at(size_t i) const
     {
-        const size_t row = (i | e.columns) >> 32 ? i / e.columns : (uint32_t)i / (uint32_t)e.columns;
-        const size_t column = i - row * e.columns;
+        const size_t row = row_of(i, e.columns), column = i - row * e.columns;
+        const size_t position = row - row_of(row, e.sequence) * e.sequence;
         const int32_t token = e.tokens[row];
         if (token < 0 || (size_t)token >= e.vocabulary) {
             *failure = CUDA_FAILURE_TOKEN;
             return;
         }
         const pack<N> x = load<N>(words + (size_t)token * e.columns + column);
-        const pack<N> y = load<N>(positions + row % e.sequence * e.columns + column);
+        const pack<N> y = load<N>(positions + position * e.columns + column);
         store<N>(out + i, each<N>([&](int k) { return x.at[k] + y.at[k]; }));
     }
 };

@@ -58,13 +58,15 @@ __device__ inline pack<N> load(const float *from)
     return x;
 }
 
+// To device memory, spelled out: where the compiler follows an address along a loop it
+// forgets how it is aligned, and writes a pack in four.
 template <int N>
 __device__ inline void store(float *to, const pack<N> &x)
 {
     if constexpr (N % 4 == 0) {
 #pragma unroll
         for (int i = 0; i < N; i += 4)
-            *(float4 *)(to + i) = make_float4(x.at[i], x.at[i + 1], x.at[i + 2], x.at[i + 3]);
+            __stcg((float4 *)(to + i), make_float4(x.at[i], x.at[i + 1], x.at[i + 2], x.at[i + 3]));
     } else {
 #pragma unroll
         for (int i = 0; i < N; i++)
@@ -115,10 +117,10 @@ template <int N>
 __device__ inline void store(__nv_bfloat16 *to, const pack<N> &x)
 {
     if constexpr (N == 8) {
-        *(uint4 *)to = make_uint4(two_halves(x.at[0], x.at[1]), two_halves(x.at[2], x.at[3]),
-                                  two_halves(x.at[4], x.at[5]), two_halves(x.at[6], x.at[7]));
+        __stcg((uint4 *)to, make_uint4(two_halves(x.at[0], x.at[1]), two_halves(x.at[2], x.at[3]),
+                                       two_halves(x.at[4], x.at[5]), two_halves(x.at[6], x.at[7])));
     } else if constexpr (N == 4) {
-        *(uint2 *)to = make_uint2(two_halves(x.at[0], x.at[1]), two_halves(x.at[2], x.at[3]));
+        __stcg((uint2 *)to, make_uint2(two_halves(x.at[0], x.at[1]), two_halves(x.at[2], x.at[3])));
     } else {
 #pragma unroll
         for (int i = 0; i < N; i++)
@@ -186,6 +188,13 @@ inline size_t head_of_rows(size_t columns, size_t count, const T *...at)
     return columns % N == 0 && head_of<N>(count, at...) == 0 ? 0 : count;
 }
 
+// Which row of a matrix number i is in; a division of 64 bits, of which the GPU has
+// none, only where there must be one.
+__device__ inline size_t row_of(size_t i, size_t columns)
+{
+    return (i | columns) >> 32 ? i / columns : (uint32_t)i / (uint32_t)columns;
+}
+
 // --- launches ------------------------------------------------------------------------
 
 // Nothing is launched over nothing.
@@ -195,6 +204,8 @@ inline cudaError_t launch_blocks(const struct cuda_launch *launch, void (*kernel
 {
     if (blocks == 0)
         return cudaSuccess;
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3((unsigned)blocks);
     config.blockDim = dim3(threads);

@@ -63,6 +63,13 @@ static inline uint2 make_uint2(unsigned x, unsigned y)
     return { x, y };
 }
 
+// Past the first cache, of which there is none here.
+template <class X>
+static inline void __stcg(X *to, X x)
+{
+    *to = x;
+}
+
 // --- who a thread is, and waiting for others ---------------------------------------------
 
 struct dim3 {
