@@ -1,5 +1,6 @@
 // The end of a language model: loss = scale * sum of the cross-entropy of
-// norm(input) WORDS against the targets. WORDS is its own, not tied to the embedding.
+// norm(input) WORDS against the targets. WORDS is its own, or, of a tied head, the
+// embedding's transposed, which lies there as [vocabulary][width].
 #include "models/layer_kind.h"
 
 enum { GAIN, OFFSET, WORDS };
@@ -9,6 +10,8 @@ static void head_tensors(const struct layer *layer, struct tensor *tensors, size
     const size_t width = layer->shape.in;
     tensor_add(tensors, count, (struct tensor){ .name = "norm.gain", .rows = 1, .columns = width, .start = START_ONE });
     tensor_add(tensors, count, (struct tensor){ .name = "norm.offset", .rows = 1, .columns = width });
+    if (layer->shape.tied)
+        return;
     tensor_add(tensors, count, (struct tensor){ .name = "words", .rows = width, .columns = layer->shape.vocabulary,
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });
 }
@@ -95,7 +98,10 @@ static void head_forward(const struct layer *layer, const struct layer_pass *pas
 
     queue_copy(queue, saved.targets, pass->targets, rows * sizeof(int32_t));
     kernel_layer_norm(queue, &norm, normed, saved.mean, saved.rstd);
-    project(queue, saved.logits, normed, weights.at[WORDS], NULL, rows, width, layer->shape.vocabulary);
+    if (layer->shape.tied)
+        project_back(queue, saved.logits, normed, pass->tied_parameters, rows, layer->shape.vocabulary, width);
+    else
+        project(queue, saved.logits, normed, weights.at[WORDS], NULL, rows, width, layer->shape.vocabulary);
     kernel_cross_entropy(queue, &loss, saved.loss, saved.log_sums);
     if (pass->loss)
         queue_download(queue, pass->loss, saved.loss, sizeof(float));
@@ -112,8 +118,12 @@ static void head_backward_input(const struct layer *layer, const struct layer_pa
     const struct cross_entropy loss = head_loss(layer, pass, &saved);
 
     kernel_cross_entropy_backward(queue, &loss, held.logits_gradient, saved.log_sums);
-    project_back(queue, held.normed_gradient, held.logits_gradient, weights.at[WORDS], rows, width,
-                 layer->shape.vocabulary);
+    if (layer->shape.tied)
+        project(queue, held.normed_gradient, held.logits_gradient, pass->tied_parameters, NULL, rows,
+                layer->shape.vocabulary, width);
+    else
+        project_back(queue, held.normed_gradient, held.logits_gradient, weights.at[WORDS], rows, width,
+                     layer->shape.vocabulary);
     kernel_layer_norm_backward_input(queue, &norm, pass->input_gradient, held.normed_gradient, NULL, saved.mean,
                                      saved.rstd);
     queue_copy(queue, held.mean, saved.mean, rows * sizeof(float));
@@ -130,7 +140,10 @@ static void head_backward_weight(const struct layer *layer, const struct layer_p
     struct values *normed = pass->workspace;
 
     kernel_layer_norm_again(queue, &norm, normed, held.mean, held.rstd);
-    project_weight(queue, gradients.at[WORDS], normed, held.logits_gradient, rows, width, layer->shape.vocabulary);
+    if (layer->shape.tied)
+        project_weight(queue, pass->tied_gradients, held.logits_gradient, normed, rows, layer->shape.vocabulary, width);
+    else
+        project_weight(queue, gradients.at[WORDS], normed, held.logits_gradient, rows, width, layer->shape.vocabulary);
     kernel_layer_norm_backward_weight(queue, &norm, gradients.at[GAIN], gradients.at[OFFSET], held.normed_gradient,
                                       held.mean, held.rstd);
 }

@@ -38,6 +38,7 @@ struct layer_shape {
     size_t branches;          // residual branches in the model: their ends start smaller by its root
     float dropout;            // of embedding and branches
     enum precision precision; // of the device that it is to run on
+    bool tied;                // of a head: its words are the embedding's
 };
 
 enum { LAYER_NAME_SIZE = 32, LAYER_TENSORS = 8 };
@@ -75,6 +76,8 @@ struct layer_pass {
     struct queue *queue;
     const void *parameters;
     void *gradients;              // of the parameters; each W adds to them
+    const void *tied_parameters;  // of a tied head: the embedding's, which begin with the words,
+    void *tied_gradients;         // and their gradients, which W adds to as well
     const void *input;            // NULL of an embedding
     void *output;                 // NULL of a head
     void *saved;

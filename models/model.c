@@ -8,11 +8,13 @@
 
 static const struct model_kind kinds[] = {
     { "gpt-nano", "a GPT over bytes that a laptop trains in minutes",
-      { .micro_batch = 4, .sequence = 128, .width = 128, .blocks = 4, .heads = 4 } },
+      { .micro_batch = 4, .sequence = 128, .width = 128, .blocks = 4, .heads = 4, .tying = TYING_UNTIED }, 256 },
     { "gpt-10m", "a GPT over bytes of ten million parameters",
-      { .micro_batch = 2, .sequence = 128, .width = 384, .blocks = 6, .heads = 6 } },
+      { .micro_batch = 2, .sequence = 128, .width = 384, .blocks = 6, .heads = 6, .tying = TYING_UNTIED }, 256 },
+    { "gpt2", "GPT-2 of 124 million parameters",
+      { .micro_batch = 1, .sequence = 1024, .width = 768, .blocks = 12, .heads = 12, .tying = TYING_TIED }, 50257 },
     { "mlp", "linear layers and ReLUs, each byte by itself",
-      { .micro_batch = 4, .sequence = 64, .width = 128, .blocks = 3, .heads = 1 } },
+      { .micro_batch = 4, .sequence = 64, .width = 128, .blocks = 3, .heads = 1, .tying = TYING_UNTIED }, 256 },
 };
 
 const struct model_kind *model_kinds(size_t *count)
@@ -26,7 +28,7 @@ static const struct model_kind *kind_find(const char *name, struct error *error)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(kinds[i].name, name) == 0)
             return &kinds[i];
-    error_set(error, "there is no model %s (the models are: gpt-nano, gpt-10m, mlp)", name);
+    error_set(error, "there is no model %s (the models are: gpt-nano, gpt-10m, gpt2, mlp)", name);
     return NULL;
 }
 
@@ -51,6 +53,7 @@ static bool sizes_choose(const struct model_kind *kind, const struct model_sizes
         .heads = chosen(asked->heads, kind->sizes.heads),
         .dropout = asked->dropout,
         .precision = asked->precision,
+        .tying = asked->tying != TYING_OWN ? asked->tying : kind->sizes.tying,
     };
     if (!size_is_good("micro-batch", sizes->micro_batch, 1024, error)
         || !size_is_good("sequence", sizes->sequence, 8192, error)
@@ -102,7 +105,8 @@ struct model *model_create(const char *name, const struct model_sizes *sizes, st
     }
     model->name = kind->name;
     model->sizes = all;
-    model->vocabulary = 256;
+    model->vocabulary = kind->vocabulary;
+    model->tied = all.tying == TYING_TIED;
     const bool plain = strcmp(kind->name, "mlp") == 0;
     layer_add(model, &layer_embedding, "embedding", -1);
     for (long block = 0; block < (long)all.blocks; block++) {
@@ -110,6 +114,7 @@ struct model *model_create(const char *name, const struct model_sizes *sizes, st
         layer_add(model, plain ? &layer_relu : &layer_mlp, plain ? "relu" : "mlp", block);
     }
     layer_add(model, &layer_head, "head", -1);
+    model->layers[model->layer_count - 1].shape.tied = model->tied;
     return model;
 }
 

@@ -2,8 +2,8 @@
 //
 //     embedding  block0.attention  block0.mlp  block1.attention  ..  head
 //
-// The built-in models read bytes and predict the next one. Each has sizes of its
-// own, any of which may be chosen otherwise.
+// The built-in models read bytes, or tokens of a larger vocabulary, and predict the
+// next one. Each has sizes of its own, any of which may be chosen otherwise.
 #ifndef MODELS_MODEL_H
 #define MODELS_MODEL_H
 
@@ -18,17 +18,19 @@ struct model_sizes {  // 0: the model's own
     size_t heads;
     float dropout;
     enum precision precision;  // of the device that the model is to run on
+    enum tying { TYING_OWN, TYING_TIED, TYING_UNTIED } tying;  // the head's words: the embedding's, or its own
 };
 
 struct model {
     const char *name;
     struct model_sizes sizes;
     size_t vocabulary;
+    bool tied;  // the last layer reads the first one's words
     size_t layer_count;
     struct layer layers[];
 };
 
-// By name: "gpt-nano", "gpt-10m" or "mlp". NULL where there is no such model, or
+// By name: "gpt-nano", "gpt-10m", "gpt2" or "mlp". NULL where there is no such model, or
 // its sizes do not go together. Freed by model_free().
 struct model *model_create(const char *name, const struct model_sizes *sizes, struct error *error);
 void model_free(struct model *model);
@@ -37,6 +39,7 @@ struct model_kind {
     const char *name;
     const char *sentence;  // what it is
     struct model_sizes sizes;
+    size_t vocabulary;
 };
 // The built-in models; `count` of them.
 const struct model_kind *model_kinds(size_t *count);

@@ -116,6 +116,8 @@ static struct layer_pass pass_of(const struct sequential *s, size_t i, uint32_t 
         .queue = s->queue,
         .parameters = parameters_of(s, i),
         .gradients = s->gradients + s->stations[i].first,
+        .tied_parameters = s->weights,  // the embedding's, which are the first
+        .tied_gradients = s->gradients,
         .input = i > 0 ? s->stations[i - 1].output : NULL,
         .output = s->stations[i].output,
         .saved = s->stations[i].saved,

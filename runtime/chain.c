@@ -22,6 +22,7 @@ struct rerun {  // a segment, and the bytes of what is made again for its backwa
 
 struct placed {  // a layer of the chain, and where its tensors are
     const struct weir_layer *layer;
+    const struct placed *tied;      // that of the layer it is tied to, or NULL
     const struct rerun *rerun;      // its segment, or NULL
     uint64_t parameters;            // offsets within weights,
     uint64_t gradients;             // gradients,
@@ -62,6 +63,18 @@ struct profile *chain_profile(const struct weir_layer *layers, size_t layer_coun
                 round_to_256(to->backward_workspace_bytes) + round_to_256(from->held_for_weight_bytes);
     }
     return profile;
+}
+
+bool chain_note_tied(const struct weir_layer *layers, size_t layer_count, struct profile *profile, struct error *error)
+{
+    profile->tied = calloc(layer_count + 1, sizeof profile->tied[0]);
+    if (!profile->tied)
+        return error_no_memory(error, "the tied layers of a profile");
+    for (uint32_t l = 0; l < layer_count; l++)
+        if (layers[l].tied)
+            profile->tied[profile->tied_count++] = (struct edge){ (uint32_t)(layers[l].tied - layers), l };
+    qsort(profile->tied, profile->tied_count, sizeof profile->tied[0], edges_compare);
+    return true;
 }
 
 // --- laying out ------------------------------------------------------------------
@@ -213,6 +226,8 @@ static struct weir_pass pass_of(const struct placed *link, const struct stage_pa
         .micro_batch = pass->micro_batch,
         .parameters = offset(pass->weights, link->parameters),
         .gradients = pass->gradients ? offset(pass->gradients, link->gradients) : NULL,
+        .tied_parameters = link->tied ? offset(pass->weights, link->tied->parameters) : NULL,
+        .tied_gradients = link->tied && pass->gradients ? offset(pass->gradients, link->tied->gradients) : NULL,
         .loss = pass->loss,
         .copy = pass->copy,
     };
@@ -518,6 +533,20 @@ static bool check_numbers(const struct chain *chain, struct error *error)
     return true;
 }
 
+static bool find_tied(struct chain *chain, const struct weir_layer *layers, struct error *error)
+{
+    for (size_t i = 0; i < length_of(chain); i++) {
+        const struct weir_layer *layer = chain->links[i].layer;
+        if (!layer->tied)
+            continue;
+        if (layer->tied < layers + chain->first || layer->tied >= layer)
+            return error_set(error, "layer %s is tied to layer %s, which is on another stage: tied layers are run on one"
+                             " stage; plan with them together", layer->name, layer->tied->name);
+        chain->links[i].tied = &chain->links[layer->tied - layers - chain->first];
+    }
+    return true;
+}
+
 static bool measure_stage(struct chain *chain, const struct weir_layer *layers, size_t layer_count,
                           const struct segment *recompute, const struct holding *holding, struct error *error)
 {
@@ -555,7 +584,8 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
         chain->links[l - first] = (struct placed){ .layer = &layers[l], .rerun = find_rerun(chain, l) };
     chain->stage.functions = &chain_functions;
     chain->stage.self = chain;
-    bool good = check_numbers(chain, error) && measure_stage(chain, layers, layer_count, recompute, holding, error);
+    bool good = check_numbers(chain, error) && find_tied(chain, layers, error)
+             && measure_stage(chain, layers, layer_count, recompute, holding, error);
     if (good) {
         lay_out(chain);
         good = collect_exempt(chain, error);

@@ -17,6 +17,10 @@ struct chain;
 struct profile *chain_profile(const struct weir_layer *layers, size_t layer_count, const char *dtype,
                               struct error *error);
 
+// Notes in a profile of these layers which of them are tied.
+bool chain_note_tied(const struct weir_layer *layers, size_t layer_count, struct profile *profile,
+                     struct error *error);
+
 // Layers [first, end) of the model as a stage. The layers are borrowed until
 // chain_free(), the segments are copied.
 struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, uint32_t first, uint32_t end,

@@ -85,11 +85,15 @@ static struct weir_pass pass_of(struct measured_chain *chain, size_t l, bool for
 {
     const struct measured_layer *own = &chain->own[l];
     const struct piece *below = l > 0 ? &chain->own[l - 1].output : NULL;
+    const struct weir_layer *tied_to = chain->layers[l].tied;
+    const struct measured_layer *tied = tied_to ? &chain->own[tied_to - chain->layers] : NULL;
     return (struct weir_pass){
         .queue = chain->queue,
         .micro_batch = chain->micro_batch,
         .parameters = own->parameters.at,
         .gradients = own->gradients.at,
+        .tied_parameters = tied ? tied->parameters.at : NULL,
+        .tied_gradients = tied ? tied->gradients.at : NULL,
         .input = below ? below->at : NULL,
         .output = own->output.at,
         .saved = own->saved.at,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "partitioner/plan_search.h"
+#include "runtime/chain.h"
 #include "runtime/measure_chain.h"
 #include "runtime/weir_handles.h"
 #include "schedules/simulate.h"
@@ -71,6 +72,8 @@ bool are_sound(const struct weir_layer *layers, size_t count, struct error *erro
     for (size_t l = 0; l < count; l++) {
         if (!is_sound(&layers[l], l + 1 == count, error))
             return error_at(error, "layer %zu (%s)", l, layers[l].name ? layers[l].name : "");
+        if (layers[l].tied && (layers[l].tied < layers || layers[l].tied >= &layers[l]))
+            return error_set(error, "layer %zu (%s): tied: is no layer of this model before it", l, layers[l].name);
         if (is_name_taken(layers, l))
             return error_set(error, "layer %zu (%s): another layer is called the same", l, layers[l].name);
     }
@@ -94,8 +97,8 @@ static struct weir_profile *wrap_profile(struct profile *profile, const struct e
     return NULL;
 }
 
-static struct profile *measure(struct measured_chain *chain, const struct weir_measuring *measuring,
-                               struct device *device, struct error *error)
+static struct profile *measure(struct measured_chain *chain, const struct weir_layer *layers, size_t count,
+                               const struct weir_measuring *measuring, struct device *device, struct error *error)
 {
     struct measure_options options = measure_usual_options();
     if (measuring->repeats > 0)
@@ -110,6 +113,10 @@ static struct profile *measure(struct measured_chain *chain, const struct weir_m
     struct measurement *measurement = measure_layers(what, &options, error);
     struct profile *profile = measurement ? measurement_profile(measurement, what, &labels, error) : NULL;
     measurement_free(measurement);
+    if (profile && !chain_note_tied(layers, count, profile, error)) {
+        profile_free(profile);
+        return NULL;
+    }
     return profile;
 }
 
@@ -125,7 +132,7 @@ struct weir_profile *weir_profile_layers(const struct weir_layer *layers, size_t
     else if (device)
         chain = measured_chain_create(layers, count, device, &reason);
     if (chain)
-        profile = measure(chain, measuring, device, &reason);
+        profile = measure(chain, layers, count, measuring, device, &reason);
     measured_chain_free(chain);
     device_close(device);
     return wrap_profile(profile, &reason, error);

@@ -52,6 +52,7 @@ enum weir_input_kept { WEIR_INPUT_KEPT_NONE, WEIR_INPUT_KEPT_WEIGHT, WEIR_INPUT_
 //     held                          writes   reads               begins with the output's gradient,
 //                                                                which is there already when I begins
 //     gradients                              adds     adds       of the parameters, over micro-batches
+//     tied_parameters, tied_gradients: the same of the layer that this one is tied to
 //     workspace            scratch  scratch  scratch  scratch
 //     loss                 writes                                where the layer computes it
 struct weir_pass {
@@ -68,6 +69,8 @@ struct weir_pass {
     void *gradients;
     void *workspace;
     float *loss;  // of this micro-batch; NULL where a forward is run again
+    const void *tied_parameters;
+    void *tied_gradients;
     uint32_t copy;  // which copy of the layer this is, where a schedule has several (chimera, dualpipe); otherwise 0
 };
 
@@ -94,6 +97,10 @@ struct weir_layer {
     uint64_t flops;                     // of F; 0 where nobody counted
     const struct weir_range *undecayed;  // parameters without weight decay: biases, norms
     size_t undecayed_count;
+    // An earlier layer of the model whose parameters this one reads, and adds gradients to, as
+    // well: a head that takes the embedding's words. They are there once, and the two layers
+    // must be on one stage. NULL: none.
+    const struct weir_layer *tied;
     void *self;
     bool (*forward)(void *self, const struct weir_pass *pass, struct weir_error *error);
     bool (*backward_input)(void *self, const struct weir_pass *pass, struct weir_error *error);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/text.h"
+#include "runtime/chain.h"
 #include "runtime/measure_chain.h"
 #include "trainer/model_layers.h"
 #include "trainer/model_spec.h"
@@ -44,6 +45,10 @@ static struct profile *measure_on(const char *spec, const struct model *model, s
             .micro_batch = model->sizes.micro_batch,
         };
         profile = measure(measured_chain_callbacks(chain), &labels, options, measurement, error);
+        if (profile && !chain_note_tied(layers->layers, layers->layer_count, profile, error)) {
+            profile_free(profile);
+            profile = NULL;
+        }
     }
     free(label);
     measured_chain_free(chain);

@@ -64,6 +64,8 @@ static struct layer_pass pass_of(const struct layer_binding *binding, const stru
         .queue = pass->queue,
         .parameters = pass->parameters,
         .gradients = pass->gradients,
+        .tied_parameters = pass->tied_parameters,
+        .tied_gradients = pass->tied_gradients,
         .input = pass->input,
         .output = pass->output,
         .saved = pass->saved,
@@ -220,6 +222,8 @@ struct model_layers *model_layers_create(const struct model *model, const struct
         good = bind(&made->bindings[l], model, l, settings);
         if (good)
             made->layers[l] = layer_of(&made->bindings[l]);
+        if (good && model->layers[l].shape.tied)
+            made->layers[l].tied = &made->layers[0];
     }
     if (!good) {
         error_no_memory(error, "the layers of a model");

@@ -45,6 +45,11 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         { "micro_batch", &sizes->micro_batch }, { "sequence", &sizes->sequence }, { "width", &sizes->width },
         { "blocks", &sizes->blocks },           { "heads", &sizes->heads },
     };
+    if (strcmp(key, "tied") == 0 || strcmp(key, "untied") == 0) {
+        sizes->tying = key[0] == 't' ? TYING_TIED : TYING_UNTIED;
+        return take_note("tied or untied", 1u << 30, given, error)
+            && (!value[0] || error_set(error, "%s: takes no value", key));
+    }
     if (strcmp(key, "dropout") == 0)
         return take_note(key, 1u << 31, given, error) && set_dropout(value, &sizes->dropout, error);
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
@@ -56,7 +61,7 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         *known[i].size = (size_t)count;
         return true;
     }
-    return error_set(error, "\"%s\" is no size of a model (micro_batch, sequence, width, blocks, heads, dropout)", key);
+    return error_set(error, "\"%s\" is no size of a model (micro_batch, sequence, width, blocks, heads, dropout, tied, untied)", key);
 }
 
 enum precision plan_precision(const struct plan *plan)

@@ -8,7 +8,8 @@
 #include "partitioner/plan.h"
 
 // Sizes: micro_batch, sequence, width, blocks, heads (whole numbers) and dropout
-// (a fraction below 1). The precision is that of the device
+// (a fraction below 1); and "tied" or "untied": whether the head's words are the
+// embedding's. The precision is that of the device
 // that it is to run on. NULL with what is wrong; freed by model_free().
 struct model *model_from_spec(const char *spec, enum precision precision, struct error *error);
 

@@ -170,8 +170,12 @@ static struct weir_pass pass_of(const struct twin *twin, size_t l, uint64_t vers
                                 uint32_t micro_batch)
 {
     const struct twin_layer *own = &twin->own[l];
+    const struct weir_layer *tied_to = twin->layers[l].tied;
+    const size_t tied = tied_to ? (size_t)(tied_to - twin->layers) : 0;
     return (struct weir_pass){
         .queue = twin->queue,
+        .tied_parameters = tied_to ? weights_of(twin, tied, version) : NULL,
+        .tied_gradients = tied_to ? twin->own[tied].gradients : NULL,
         .step = step,
         .micro_batch = micro_batch,
         .parameters = weights_of(twin, l, version),

@@ -18,6 +18,7 @@ struct slow_layer {
     double loss_scale;
     const double *kept;       // per output element: 0 where dropped, else 1 / (1 - p)
     const double *weighting;  // per output element
+    const double *tied;       // words of a tied head, [vocabulary][width]
     double *output;           // written
 };
 
@@ -133,7 +134,13 @@ static inline double slow_head(const struct slow_layer *slow, double *const *p, 
     for (size_t r = 0; r < shape->batch * shape->sequence; r++) {
         double sum = 0;
         slow_norm(row, input + r * shape->in, p[0], p[1], shape->in);
-        slow_linear(logits, row, p[2], NULL, shape->in, shape->vocabulary);
+        if (!shape->tied)
+            slow_linear(logits, row, p[2], NULL, shape->in, shape->vocabulary);
+        for (size_t v = 0; shape->tied && v < shape->vocabulary; v++) {
+            logits[v] = 0;
+            for (size_t c = 0; c < shape->in; c++)
+                logits[v] += row[c] * slow->tied[v * shape->in + c];
+        }
         for (size_t v = 0; v < shape->vocabulary; v++)
             sum += exp(logits[v]);
         loss += slow->loss_scale * (log(sum) - logits[slow->targets[r]]);

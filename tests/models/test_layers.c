@@ -10,16 +10,18 @@ static struct kind_row {
     const struct layer_kind *kind;
     float dropout;
     size_t out;  // 0: as wide as the input
+    bool tied;
 } kind_rows[] = {
-    { "embedding", &layer_embedding, 0, 0 },
-    { "embedding with dropout", &layer_embedding, 0.3f, 0 },
-    { "attention", &layer_attention, 0, 0 },
-    { "attention with dropout", &layer_attention, 0.3f, 0 },
-    { "mlp", &layer_mlp, 0, 0 },
-    { "mlp with dropout", &layer_mlp, 0.3f, 0 },
-    { "head", &layer_head, 0, 0 },
-    { "linear", &layer_linear, 0, 7 },
-    { "relu", &layer_relu, 0, 0 },
+    { "embedding", &layer_embedding, 0, 0, false },
+    { "embedding with dropout", &layer_embedding, 0.3f, 0, false },
+    { "attention", &layer_attention, 0, 0, false },
+    { "attention with dropout", &layer_attention, 0.3f, 0, false },
+    { "mlp", &layer_mlp, 0, 0, false },
+    { "mlp with dropout", &layer_mlp, 0.3f, 0, false },
+    { "head", &layer_head, 0, 0, false },
+    { "linear", &layer_linear, 0, 7, false },
+    { "relu", &layer_relu, 0, 0, false },
+    { "tied head", &layer_head, 0, 0, true },
 };
 enum { KINDS = sizeof kind_rows / sizeof kind_rows[0] };
 
@@ -33,7 +35,7 @@ static struct layer layer_of(const struct rig *rig, const struct kind_row *row, 
         .batch = 1 + trial % 2, .sequence = trial < 3 ? 3 + trial : 80 - trial, .in = 12,
         .out = row->out ? row->out : 12, .heads = 1 + trial % 3,
         .vocabulary = 11, .branches = 4, .dropout = row->dropout,
-        .precision = device_precision(rig->device),
+        .precision = device_precision(rig->device), .tied = row->tied,
     };
     return layer;
 }
@@ -47,6 +49,8 @@ struct stand {
     size_t tensor_count, in_count, out_count;
     struct layer_pass pass;
     float *parameters, *input, *output, *output_gradient, *input_gradient, *gradients;
+    float *tied, *tied_gradients;  // of a tied head: the words of another layer
+    size_t tied_count;
     float loss;
 };
 
@@ -87,6 +91,9 @@ static struct stand stand_up(struct rig *rig, const struct layer *layer)
         .tokens = rig_tokens(rig, rows, layer->shape.vocabulary),
         .targets = rig_tokens(rig, rows, layer->shape.vocabulary), .loss_scale = 0.25f,
     };
+    s.tied_count = layer->shape.tied ? layer->shape.vocabulary * layer->shape.in : 0;
+    s.tied = numbers_in(rig, s.tied_count);
+    s.pass.tied_parameters = rig_values(rig, s.tied);
     return s;
 }
 
@@ -110,9 +117,18 @@ static float *gradient_buffer(struct rig *rig, const struct stand *s)
     return gradients;
 }
 
+static float *tied_gradient_buffer(struct rig *rig, const struct stand *s)
+{
+    float *gradients = rig_output(rig, s->tied_count);
+    for (size_t i = 0; i < s->tied_count; i++)
+        gradients[i] = (float)(i % 5);
+    return gradients;
+}
+
 static void run_backward(struct rig *rig, struct stand *s)
 {
     struct layer_pass pass = s->pass;
+    pass.tied_gradients = s->tied_gradients = tied_gradient_buffer(rig, s);
     s->input_gradient = s->in_count ? rig_output(rig, s->in_count) : NULL;
     s->gradients = gradient_buffer(rig, s);
     pass.output_gradient = s->out_count ? rig_values(rig, s->output_gradient) : NULL;
@@ -128,7 +144,7 @@ static void run_backward(struct rig *rig, struct stand *s)
 
 struct numeric {
     struct slow_layer slow;
-    double *tensors[LAYER_TENSORS], *input;
+    double *tensors[LAYER_TENSORS], *input, *tied;
 };
 
 static struct numeric numeric_of(struct rig *rig, const struct stand *s)
@@ -144,6 +160,9 @@ static struct numeric numeric_of(struct rig *rig, const struct stand *s)
     n.input = slow_zeros(s->in_count + 1);
     for (size_t i = 0; i < s->in_count; i++)
         n.input[i] = (double)s->input[i];
+    n.slow.tied = n.tied = slow_zeros(s->tied_count + 1);
+    for (size_t i = 0; i < s->tied_count; i++)
+        n.tied[i] = (double)s->tied[i];
     double *kept = slow_zeros(s->out_count + 1), *weighting = slow_zeros(s->out_count + 1);
     float *ones = rig_buffer(rig, s->out_count, false);
     kernel_fill(rig->queue, rig_values(rig, ones), 1, s->out_count);
@@ -162,6 +181,7 @@ static void numeric_free(struct numeric *n)
     for (size_t t = 0; t < LAYER_TENSORS; t++)
         free(n->tensors[t]);
     free(n->input);
+    free(n->tied);
     free((void *)n->slow.kept);
     free((void *)n->slow.weighting);
     free(n->slow.output);
@@ -230,6 +250,10 @@ static void check_gradients(struct rig *rig, uint64_t trial)
         }
         expect_near_at_all(&near);
     }
+    near = (struct nearness){ "tied words", 0, 0 };
+    for (size_t i = 0; i < s.tied_count; i++)
+        expect_near(&near, s.tied_gradients[i] - (float)(i % 5), slope_at(&n, &n.tied[i]), 1e-4, i);
+    expect_near_at_all(&near);
     numeric_free(&n);
 }
 
@@ -274,6 +298,7 @@ static void run_halves(struct rig *rig, struct stand *s, bool gradient_in_place)
     pass.saved = NULL, pass.output_gradient = NULL, pass.input_gradient = NULL;
     pass.input = s->sizes.input == INPUT_NEVER ? NULL : s->pass.input;
     pass.gradients = s->gradients = gradient_buffer(rig, s);
+    pass.tied_gradients = s->tied_gradients = tied_gradient_buffer(rig, s);
     layer_backward_weight(&s->layer, &pass);
 }
 
@@ -290,6 +315,8 @@ static void check_halves(struct rig *rig, uint64_t trial)
         assert_memory_equal(s.input_gradient, whole.input_gradient, s.in_count * sizeof(float));
     if (s.sizes.parameter_bytes)
         assert_memory_equal(s.gradients, whole.gradients, s.sizes.gradient_bytes);
+    if (s.tied_count)
+        assert_memory_equal(s.tied_gradients, whole.tied_gradients, s.tied_count * sizeof(float));
 }
 
 static void b_is_i_and_then_w_bit_for_bit(void **state)

@@ -23,7 +23,8 @@ static void gpt_nano_has_its_layers_in_order(void **state)
 static struct count_row {
     const char *name;
     uint64_t parameters;
-} count_rows[] = { { "gpt-nano", 875264 }, { "gpt-10m", 10893312 }, { "mlp", 3 * 129 * 128 + (512 + 64 + 2) * 128 } };
+} count_rows[] = { { "gpt-nano", 875264 }, { "gpt-10m", 10893312 }, { "gpt2", 124439808 },
+                   { "mlp", 3 * 129 * 128 + (512 + 64 + 2) * 128 } };
 
 static void a_model_has_its_number_of_parameters(void **state)
 {
@@ -56,7 +57,7 @@ static struct bad_row {
     const char *sentence;
 } bad_rows[] = {
     { "an unknown model is refused", "gpt-5", { 0 },
-      "there is no model gpt-5 (the models are: gpt-nano, gpt-10m, mlp)" },
+      "there is no model gpt-5 (the models are: gpt-nano, gpt-10m, gpt2, mlp)" },
     { "heads must share the width", "gpt-nano", { .heads = 3 }, "a width of 128 cannot be shared by 3 heads" },
     { "dropout is below 1", "gpt-nano", { .dropout = 1 }, "a dropout of 1 is not in [0, 1)" },
     { "a width has a limit", "mlp", { .width = 20000 }, "a model of width 20000 is past the largest, 16384" },
@@ -77,7 +78,7 @@ static void every_kind_can_be_created(void **state)
     (void)state;
     size_t count;
     const struct model_kind *kinds = model_kinds(&count);
-    assert_int_equal(count, 3);
+    assert_int_equal(count, 4);
     for (size_t i = 0; i < count; i++) {
         struct error error = { 0 };
         struct model *model = model_create(kinds[i].name, &kinds[i].sizes, &error);
@@ -93,6 +94,7 @@ int main(void)
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[0]),
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[1]),
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[2]),
+        TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[3]),
         cmocka_unit_test(flops_are_those_of_the_products),
         TEST_ROW(bad_sizes_are_refused, &bad_rows[0]),
         TEST_ROW(bad_sizes_are_refused, &bad_rows[1]),

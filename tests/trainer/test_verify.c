@@ -241,6 +241,50 @@ static void other_weights_are_seen(void **state)
     model_free(model);
 }
 
+// On one stage, with backwards whole and in two parts, and some of the layers run again.
+static void tied_layers_share_their_words_bit_for_bit(void **state)
+{
+    (void)state;
+    const char *const schedules[] = { "gpipe", "1f1b", "zb-h1", "pipedream" };
+    for (uint64_t trial = 0; trial < test_trials(16, 160); trial++) {
+        const enum precision precision = trial / 4 % 2 ? PRECISION_BF16 : PRECISION_FP32;
+        uint64_t seed = trial;
+        struct error error = { 0 };
+        struct model *model = model_from_spec("gpt-nano,tied,width=16,blocks=3,heads=2,sequence=8,micro_batch=2",
+                                              precision, &error);
+        assert_good(model, error);
+        struct made made = { 0 };
+        const struct asked asked = { .generator = generator_find(schedules[trial % 4], &error), .ranks = 1,
+                                     .micro_batches = 3 };
+        assert_good(asked.generator, error);
+        assert_true(set_schedule(&made, &asked));
+        made.plan.holding.optimizer = precision == PRECISION_BF16 ? OPTIMIZER_ADAMW_MASTER : OPTIMIZER_ADAMW;
+        cut(&made, model, &seed, trial % 3 == 0);
+        struct verification result;
+        assert_good(verify_plan(&made.plan, model, device_of(trial, precision), 3, trial, &result, &error), error);
+        assert_true(result.equal && result.parameter_count > 0);
+        model_free(model);
+    }
+}
+
+static void tied_layers_on_two_stages_are_refused(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct model *model = model_from_spec("gpt-nano,tied,width=16,blocks=2,heads=2,sequence=8,micro_batch=2",
+                                          PRECISION_FP32, &error);
+    assert_good(model, error);
+    struct made made = { 0 };
+    set_1f1b(&made);
+    uint64_t seed = 1;
+    cut(&made, model, &seed, false);
+    struct verification result;
+    assert_false(verify_plan(&made.plan, model, "cpu", 1, 1, &result, &error));
+    assert_error(error, "layer head is tied to layer embedding, which is on another stage: tied layers are run on one"
+                        " stage; plan with them together");
+    model_free(model);
+}
+
 static void a_plan_of_another_model_is_refused(void **state)
 {
     (void)state;
@@ -267,7 +311,7 @@ static void a_size_that_no_model_has_is_refused(void **state)
     struct error error = { 0 };
     assert_null(model_from_spec("gpt-nano,depth=3", PRECISION_FP32, &error));
     assert_error(error, "model \"gpt-nano,depth=3\": \"depth\" is no size of a model (micro_batch, sequence, width,"
-                        " blocks, heads, dropout)");
+                        " blocks, heads, dropout, tied, untied)");
     error = (struct error){ 0 };
     assert_null(model_from_spec("gpt-nano,dropout=1", PRECISION_FP32, &error));
     assert_error(error, "model \"gpt-nano,dropout=1\": dropout: \"1\" is not a fraction from 0 to below 1");
@@ -280,6 +324,8 @@ int main(void)
         cmocka_unit_test(random_schedules_compute_what_they_should_bit_for_bit),
         cmocka_unit_test(replicas_compute_their_formula_bit_for_bit),
         cmocka_unit_test(other_weights_are_seen),
+        cmocka_unit_test(tied_layers_share_their_words_bit_for_bit),
+        cmocka_unit_test(tied_layers_on_two_stages_are_refused),
         cmocka_unit_test(a_plan_of_another_model_is_refused),
         cmocka_unit_test(a_size_that_no_model_has_is_refused),
     };
