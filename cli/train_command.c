@@ -206,10 +206,13 @@ static void print(const struct train_result *result, struct text *text)
 {
     const double gain = result->order1_bits - result->held_bits;
     const struct text_chart chart = picture_chart(&(struct picture_options){ 0 }, NULL);
-    text_add(text, "\nheld-out text: %.3f bits per byte; counting reaches %.3f (order 0) and %.3f (order 1):"
-                   " %.3f bits %s\n",
-             result->held_bits, result->order0_bits, result->order1_bits, gain < 0 ? -gain : gain,
-             gain < 0 ? "worse" : "better");
+    if (isnan(gain))
+        text_add(text, "\nheld-out text: %.3f bits per token\n", result->held_bits);
+    else
+        text_add(text, "\nheld-out text: %.3f bits per byte; counting reaches %.3f (order 0) and %.3f (order 1):"
+                       " %.3f bits %s\n",
+                 result->held_bits, result->order0_bits, result->order1_bits, gain < 0 ? -gain : gain,
+                 gain < 0 ? "worse" : "better");
     text_add(text, "\npredicted\n");
     timeline_draw_text(&result->predicted_timeline, &chart, text);
     text_add(text, "\nmeasured\n");
@@ -221,6 +224,8 @@ static void print(const struct train_result *result, struct text *text)
 static bool judge(const struct given *given, const struct train_result *result, struct error *error)
 {
     const double gain = result->order1_bits - result->held_bits;
+    if (!isnan(given->beat) && isnan(gain))
+        return error_set(error, "--beat is about text of bytes, whose order-1 model is counted; leave it out");
     return isnan(given->beat) || gain >= given->beat
         || error_set_kind(error, ERROR_ANSWER, "the held-out text takes %.3f bits per byte %s than the order-1 model"
                           " needs, which --beat wants beaten by %.3f", fabs(gain), gain < 0 ? "more" : "less",

@@ -540,8 +540,8 @@ static bool find_tied(struct chain *chain, const struct weir_layer *layers, stru
         if (!layer->tied)
             continue;
         if (layer->tied < layers + chain->first || layer->tied >= layer)
-            return error_set(error, "layer %s is tied to layer %s, which is on another stage: tied layers are run on one"
-                             " stage; plan with them together", layer->name, layer->tied->name);
+            return error_set(error, "layer %s is tied to layer %s, which is on another stage: tied layers are run on"
+                             " one stage; plan with them together", layer->name, layer->tied->name);
         chain->links[i].tied = &chain->links[layer->tied - layers - chain->first];
     }
     return true;

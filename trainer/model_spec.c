@@ -61,7 +61,8 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         *known[i].size = (size_t)count;
         return true;
     }
-    return error_set(error, "\"%s\" is no size of a model (micro_batch, sequence, width, blocks, heads, dropout, tied, untied)", key);
+    return error_set(error, "\"%s\" is no size of a model (micro_batch, sequence, width, blocks, heads, dropout, tied,"
+                     " untied)", key);
 }
 
 enum precision plan_precision(const struct plan *plan)

@@ -28,18 +28,18 @@ static double mixed(const struct context *context, unsigned char byte, double fa
 
 double ngram_bits_per_byte(const struct text_data *data, unsigned order)
 {
-    assert(order <= 1);
+    assert(order <= 1 && data->vocabulary <= SYMBOLS);
     struct context any = { 0 };
     struct context after[SYMBOLS] = { { 0 } };
     for (size_t i = 0; i < data->train_count; i++) {
-        count(&any, data->train[i]);
+        count(&any, (unsigned char)data->train[i]);
         if (i > 0)
-            count(&after[data->train[i - 1]], data->train[i]);
+            count(&after[data->train[i - 1]], (unsigned char)data->train[i]);
     }
 
     double bits = 0;
     for (size_t i = 1; i < data->held_count; i++) {
-        const unsigned char byte = data->held[i];
+        const unsigned char byte = (unsigned char)data->held[i];
         double chance = mixed(&any, byte, 1.0 / SYMBOLS);
         if (order == 1)
             chance = mixed(&after[data->held[i - 1]], byte, chance);

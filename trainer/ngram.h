@@ -9,7 +9,7 @@
 
 #include "trainer/text_data.h"
 
-// Bits per byte of the held-out text under the model counted on the training
+// Of bytes, or tokens that are no more: bits per byte of the held-out text under the model counted on the training
 // text; `order` is 0 (how often a byte is) or 1 (given the byte before it). The
 // first byte of the held-out text is not predicted.
 double ngram_bits_per_byte(const struct text_data *data, unsigned order);

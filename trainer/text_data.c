@@ -12,7 +12,9 @@
 #include "common/random.h"
 #include "common/text.h"
 
-enum { BLOCK = 4096, HELD_EVERY = 10 };
+enum { BLOCK = 4096, HELD_EVERY = 10, HEADER = 24 };
+
+static const char MAGIC[] = "weir.tok";
 
 static bool add_file(const char *path, struct text *all, struct error *error)
 {
@@ -51,20 +53,84 @@ static bool add_folder(const char *path, struct text *all, size_t *files, struct
     return good;
 }
 
-static bool split(const struct text *all, struct text_data *data, struct error *error)
+// --- token files ---------------------------------------------------------------------
+
+// Tokens where they are: of one byte each, or of two, the lower first.
+struct token_view {
+    const unsigned char *at;
+    size_t count, size;
+    uint32_t vocabulary;
+};
+
+static uint64_t number_at(const unsigned char *at, size_t bytes)
 {
-    data->train = malloc(all->length);
-    data->held = malloc(all->length);
+    uint64_t number = 0;
+    for (size_t i = bytes; i-- > 0;)
+        number = number << 8 | at[i];
+    return number;
+}
+
+static uint16_t token_at(const struct token_view *view, size_t i)
+{
+    return (uint16_t)number_at(view->at + i * view->size, view->size);
+}
+
+static bool is_token_file(const struct text *all)
+{
+    return all->length >= sizeof MAGIC - 1 && memcmp(all->data, MAGIC, sizeof MAGIC - 1) == 0;
+}
+
+static bool view_token_file(const struct text *all, struct token_view *view, struct error *error)
+{
+    const unsigned char *bytes = (const unsigned char *)all->data;
+    if (all->length < HEADER)
+        return error_set(error, "is cut off: a token file begins with %d bytes", HEADER);
+    const uint64_t version = number_at(bytes + 8, 4), vocabulary = number_at(bytes + 12, 4);
+    const uint64_t count = number_at(bytes + 16, 8);
+    if (version != 1)
+        return error_set(error, "is a token file of version %llu, and this reads version 1",
+                         (unsigned long long)version);
+    if (vocabulary < 1 || vocabulary > 65536)
+        return error_set(error, "has a vocabulary of %llu, and tokens of 16 bits are of 1 to 65536",
+                         (unsigned long long)vocabulary);
+    if (count != (all->length - HEADER) / 2 || (all->length - HEADER) % 2 != 0)
+        return error_set(error, "says that it has %llu tokens, and has %zu bytes of them", (unsigned long long)count,
+                         all->length - HEADER);
+    *view = (struct token_view){ bytes + HEADER, (size_t)count, 2, (uint32_t)vocabulary };
+    for (size_t i = 0; i < view->count; i++)
+        if (token_at(view, i) >= vocabulary)
+            return error_set(error, "token %zu is %u, and the vocabulary ends before %llu", i, token_at(view, i),
+                             (unsigned long long)vocabulary);
+    return true;
+}
+
+// --- splitting -------------------------------------------------------------------------
+
+static bool split(const struct token_view *view, struct text_data *data, struct error *error)
+{
+    data->vocabulary = view->vocabulary;
+    data->train = calloc(view->count + 1, sizeof data->train[0]);
+    data->held = calloc(view->count + 1, sizeof data->held[0]);
     if (!data->train || !data->held)
         return error_no_memory(error, "the training text");
-    for (size_t at = 0; at < all->length; at += BLOCK) {
-        const size_t bytes = all->length - at < BLOCK ? all->length - at : BLOCK;
-        const bool is_held = at / BLOCK % HELD_EVERY == HELD_EVERY - 1;
-        unsigned char *to = is_held ? data->held + data->held_count : data->train + data->train_count;
-        memcpy(to, all->data + at, bytes);
-        *(is_held ? &data->held_count : &data->train_count) += bytes;
+    for (size_t i = 0; i < view->count; i++) {
+        if (i / BLOCK % HELD_EVERY == HELD_EVERY - 1)
+            data->held[data->held_count++] = token_at(view, i);
+        else
+            data->train[data->train_count++] = token_at(view, i);
     }
     return true;
+}
+
+static bool take_tokens(const struct text *all, bool may_be_tokens, struct text_data *data, struct error *error)
+{
+    struct token_view view = { (const unsigned char *)all->data, all->length, 1, 256 };
+    if (may_be_tokens && is_token_file(all) && !view_token_file(all, &view, error))
+        return false;
+    if (view.count < (size_t)BLOCK * HELD_EVERY)
+        return error_set(error, "%zu %s are too few to train on (at least %d)", view.count,
+                         view.size == 1 ? "bytes" : "tokens", BLOCK * HELD_EVERY);
+    return split(&view, data, error);
 }
 
 bool text_data_load(const char *path, struct text_data *data, struct error *error)
@@ -84,10 +150,8 @@ bool text_data_load(const char *path, struct text_data *data, struct error *erro
     }
     if (good && all.failed)
         good = error_no_memory(error, "the training text");
-    if (good && all.length < (size_t)BLOCK * HELD_EVERY)
-        good = error_set(error, "%s: %zu bytes are too few to train on (at least %d)", path, all.length,
-                         BLOCK * HELD_EVERY);
-    good = good && split(&all, data, error);
+    if (good && !take_tokens(&all, !S_ISDIR(about.st_mode), data, error))
+        good = error_at(error, "%s", path);
     text_clear(&all);
     if (!good)
         text_data_clear(data);
@@ -101,7 +165,7 @@ void text_data_clear(struct text_data *data)
     *data = (struct text_data){ 0 };
 }
 
-static void copy_row(const unsigned char *from, size_t length, int32_t *tokens, int32_t *targets)
+static void copy_row(const uint16_t *from, size_t length, int32_t *tokens, int32_t *targets)
 {
     for (size_t i = 0; i < length; i++) {
         tokens[i] = from[i];

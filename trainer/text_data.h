@@ -1,8 +1,8 @@
-// Text as training data: bytes, split once into what is trained on and what is
-// held out.
+// Text as training data: bytes, or the tokens of a token file (docs/formats/tokens.md),
+// split once into what is trained on and what is held out.
 //
-//     file bytes   |0 ... 4095|4096 ... |         |   ...   |
-//     every tenth block of 4 KiB is held out:          ^ block 9, 19, 29, ...
+//     file tokens  |0 ... 4095|4096 ... |         |   ...   |
+//     every tenth block of 4,096 is held out:          ^ block 9, 19, 29, ...
 //
 // Blocks, not the tail, so that a folder of different texts is held out in equal
 // parts. The n-gram models and the network see the same split.
@@ -15,16 +15,18 @@
 #include "common/error.h"
 
 struct text_data {
-    unsigned char *train;
+    uint16_t *train;
     size_t train_count;
-    unsigned char *held;
+    uint16_t *held;
     size_t held_count;
     size_t file_count;
+    uint32_t vocabulary;  // tokens are below it: 256 of bytes
 };
 
 // A file, or every regular file of a folder in the order of their names; links
-// inside the folder are skipped, since they would repeat a text. At least
-// 10 x 4 KiB in all, so that a block can be held out.
+// inside the folder are skipped, since they would repeat a text. A file that begins as
+// a token file does is one; in a folder it is bytes like the others. At least
+// 10 x 4,096 tokens in all, so that a block can be held out.
 bool text_data_load(const char *path, struct text_data *data, struct error *error);
 void text_data_clear(struct text_data *data);
 

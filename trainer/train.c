@@ -204,6 +204,9 @@ static bool prepare(struct training *training, struct error *error)
         .optimizer = optimizer_of(plan, settings->rate),
     };
     training->iterations = flushes ? 1 : settings->flush_every;
+    if (settings->text->vocabulary > training->model->vocabulary)
+        return error_set(error, "the text is of a vocabulary of %u tokens, and model %s has one of %zu",
+                         settings->text->vocabulary, training->model->name, training->model->vocabulary);
     if (settings->steps % training->iterations)
         return error_set(error, "%u steps cannot be had from a pipeline that drains after every %u", settings->steps,
                          training->iterations);
@@ -235,8 +238,9 @@ static void conclude(struct training *training, struct train_result *result)
     result->bytes_per_second =
         1e9 * (double)(bytes_per_iteration(training) * training->iterations) / (double)median.ns;
     result->parameter_count = model_parameter_count(training->model);
-    result->order0_bits = ngram_bits_per_byte(training->settings->text, 0);
-    result->order1_bits = ngram_bits_per_byte(training->settings->text, 1);
+    const bool are_bytes = training->settings->text->vocabulary <= 256;
+    result->order0_bits = are_bytes ? ngram_bits_per_byte(training->settings->text, 0) : NAN;
+    result->order1_bits = are_bytes ? ngram_bits_per_byte(training->settings->text, 1) : NAN;
 }
 
 bool train_plan(const struct plan *plan, const struct model *model, const struct train_settings *settings,
