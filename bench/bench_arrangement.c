@@ -129,12 +129,13 @@ static bool plan_chain(struct bench *bench, uint32_t layers, uint32_t devices, u
 int main(int count, char **arguments)
 {
     struct bench bench = { .wanted = arguments + 1, .wanted_count = count - 1 };
-    static const char *const graphs[] = { "vgg16", "gnmt" }, *const schedules[] = { "pipedream", "1f1b" };
+    static const char *const graphs[] = { "vgg16", "gnmt", "gnmt_large", "resnet50", "inception_v3" };
+    static const char *const schedules[] = { "pipedream", "1f1b" };
     bool good = true;
     if (access(FOLDER, R_OK) != 0)
         printf("skipped: the real profiles are not here (" FOLDER ")\n");
     for (uint32_t devices = 4; good && access(FOLDER, R_OK) == 0 && devices <= 16; devices *= 2)
-        for (int i = 0; good && i < 4; i++)
+        for (int i = 0; good && i < 10; i++)
             good = plan_graph(&bench, graphs[i / 2], schedules[i % 2], devices);
     for (uint32_t factor = 1; good && factor <= 8; factor *= 2)
         good = plan_chain(&bench, 500, 64, factor, false);

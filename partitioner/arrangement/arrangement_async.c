@@ -168,14 +168,14 @@ static void sit(const struct arrangement_async *async, const struct arrangement 
 
 // Whether all is known of every stage.
 static bool fill_stages(const struct arrangement_async *async, const struct arrangement *arrangement,
-                        const struct crew_seats *seats, struct crew_stage *stages)
+                        const struct crew_seats *seats, struct crewed_stage *stages)
 {
     const struct cluster *cluster = async->request->cluster;
     for (uint32_t s = 0; s < arrangement->stages; s++) {
         const struct intervals *of = intervals_of(async, arrangement->variants ? arrangement->variants[s] : NULL);
         if (!of)
             return false;
-        stages[s] = (struct crew_stage){
+        stages[s] = (struct crewed_stage){
             .forward = of->forward, .backward = of->backward, .weights = of->weights,
             .speed_permille = slowest(cluster, &seats[s]), .copies = seats[s].copies,
             .among = worst_among(cluster, &seats[s], of->weights[of->layers]),
@@ -195,7 +195,7 @@ bool arrangement_async_bound(const struct arrangement_async *async, const struct
     if (!async->is_dealt)
         return true;
     struct crew_seats *seats = calloc((size_t)arrangement->stages + 1, sizeof seats[0]);
-    struct crew_stage *stages = calloc((size_t)arrangement->stages + 1, sizeof stages[0]);
+    struct crewed_stage *stages = calloc((size_t)arrangement->stages + 1, sizeof stages[0]);
     bool *is_taken = calloc(levels * devices * devices, sizeof is_taken[0]);
     bool good = (seats && stages && is_taken) || error_no_memory(error, "the bounds of a plan");
     if (good)

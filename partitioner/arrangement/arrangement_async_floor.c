@@ -21,7 +21,7 @@
 
 typedef unsigned __int128 wide;
 
-enum { MOST_STEPS = 100000000 };
+enum { MOST_STEPS = 1000000000 };
 
 // Where paths come from: the micro-batch that they meet first, from a stage in front and
 // from one behind.
@@ -31,12 +31,14 @@ struct origin {
     bool is_first;           // it is stage 0
 };
 
+struct rests;
 struct async_floor {
     const struct arrangement_bounds *bounds;
     uint32_t layers, ranks, most;  // most: ranks of a stage
     uint64_t *forward, *backward;  // running totals of the least variants on the fastest device; layers + 1
     uint64_t *way;                 // over a cut; layers + 1
     uint64_t *largest;             // [layer * (ranks + 1) + ranks]
+    struct rests *rests;           // of a stage: [ranks from it on * (ranks + 1) + ranks of its own]
 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -76,26 +78,60 @@ static bool comes_back(const struct async_floor *floor, const struct origin *ori
     return run->ranks > origin->ranks || (run->ranks == origin->ranks && origin->forward >= all);
 }
 
-static uint64_t path_of(const struct async_floor *floor, const struct origin *origin, const struct crew_run *run,
-                        uint32_t first, uint32_t end)
+// What a stage may have left, of which the lesser counts.
+struct rests {
+    struct crew_rest of[2];
+    uint32_t count;
+};
+
+static struct rests rests_of(const struct async_floor *floor, const struct origin *origin, const struct crew_run *run)
 {
-    const uint32_t layers = floor->layers;
+    const struct crew_rest down = rest_of(origin, run, true), up = rest_of(origin, run, false);
+    if (origin->copies > 0)
+        return (struct rests){ { comes_back(floor, origin, run) ? up : down }, 1 };
+    return (struct rests){ { down, up }, origin->is_first ? 1 : 2 };
+}
+
+// What is the same for all ends of a stage.
+struct start {
+    const struct origin *origin;
+    const struct rests *rests;
+    uint32_t first, copies;
+};
+
+static struct crew_place place_of(const struct async_floor *floor, const struct start *start, uint32_t end)
+{
+    const uint32_t layers = floor->layers, first = start->first;
     const uint64_t in_way = first > 0 ? floor->way[first] : 0, out_way = end < layers ? floor->way[end] : 0;
-    struct crew_place place = {
-        .forward_ns = within(floor, floor->forward[end] - floor->forward[first]),
-        .backward_ns = within(floor, floor->backward[end] - floor->backward[first]),
-        .reduce_ns = reduce_of(floor, run->copies, first, end),
-        .before_ns = floor->backward[first] + in_way,
+    return (struct crew_place){
+        .forward_ns = floor->forward[end] - floor->forward[first],
+        .backward_ns = floor->backward[end] - floor->backward[first],
+        .reduce_ns = reduce_of(floor, start->copies, first, end),
+        .before_ns = floor->backward[first] + in_way + (start->origin->is_first ? floor->forward[first] + in_way : 0),
         .after_ns = floor->forward[layers] - floor->forward[end] + floor->backward[layers] - floor->backward[end]
                   + 2 * out_way,
     };
-    if (origin->is_first)
-        place.before_ns += floor->forward[first] + in_way;
-    const bool is_known = origin->copies > 0, is_back = is_known && comes_back(floor, origin, run);
-    const struct crew_rest down = rest_of(origin, run, true), up = rest_of(origin, run, false);
-    const uint64_t path = crew_path(is_back ? &up : &down, &place);
-    const uint64_t other = is_known || origin->is_first ? path : crew_path(&up, &place);
+}
+
+static uint64_t path_of(const struct async_floor *floor, const struct start *start, uint32_t end)
+{
+    const struct crew_place place = place_of(floor, start, end);
+    const uint64_t path = crew_path(&start->rests->of[0], &place);
+    const uint64_t other = start->rests->count > 1 ? crew_path(&start->rests->of[1], &place) : path;
     return other < path ? other : path;
+}
+
+// Its work alone, which only grows with more layers.
+static uint64_t work_of(const struct async_floor *floor, const struct start *start, uint32_t end)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < start->rests->count; i++) {
+        const struct crew_rest *rest = &start->rests->of[i];
+        const uint64_t work = rest->forwards * (floor->forward[end] - floor->forward[start->first])
+                            + rest->backwards * (floor->backward[end] - floor->backward[start->first]);
+        least = work < least ? work : least;
+    }
+    return least;
 }
 
 // --- all stages ---------------------------------------------------------------------------
@@ -105,16 +141,21 @@ static uint64_t *largest_at(const struct async_floor *floor, uint32_t layer, uin
     return &floor->largest[(size_t)layer * (floor->ranks + 1) + ranks];
 }
 
-// The least for layers from `first` on whose first stage has so many of the ranks.
-static uint64_t least_with(const struct async_floor *floor, const struct origin *origin, uint32_t first,
-                           uint32_t ranks, uint32_t copies, uint64_t best)
+static struct rests *rests_at(const struct async_floor *floor, uint32_t ranks, uint32_t copies)
 {
-    const struct crew_run run = { floor->bounds->request->micro_batches, copies, ranks };
-    for (uint32_t end = first + 1; end <= floor->layers; end++) {
-        const uint64_t behind = *largest_at(floor, end, ranks - copies);
+    return &floor->rests[(size_t)ranks * (floor->ranks + 1) + copies];
+}
+
+// The least for layers from the stage's first on whose first stage has so many of the ranks, if below `best`.
+static uint64_t least_with(const struct async_floor *floor, const struct start *start, uint32_t ranks, uint64_t best)
+{
+    for (uint32_t end = start->first + 1; end <= floor->layers; end++) {
+        const uint64_t behind = *largest_at(floor, end, ranks - start->copies);
         if (!floor->bounds->can_cut[end] || behind >= best)
             continue;
-        const uint64_t most = larger(behind, path_of(floor, origin, &run, first, end));
+        if (work_of(floor, start, end) >= best)
+            break;
+        const uint64_t most = larger(behind, path_of(floor, start, end));
         best = most < best ? most : best;
     }
     return best;
@@ -128,18 +169,32 @@ static bool has_origin(const struct origin *origin, uint32_t ranks, uint32_t cop
     return ranks == origin->ranks ? copies == origin->copies : ranks - copies >= origin->ranks;
 }
 
-static void fill_largest(struct async_floor *floor, const struct origin *origin)
+static void begin_from(struct async_floor *floor, const struct origin *origin)
 {
     for (uint32_t l = 0; l <= floor->layers; l++)
         for (uint32_t w = 0; w <= floor->ranks; w++)
             *largest_at(floor, l, w) = UINT64_MAX;
     *largest_at(floor, floor->layers, 0) = 0;
+    for (uint32_t w = 1; w <= floor->ranks; w++) {
+        for (uint32_t copies = 1; copies <= w && copies <= floor->most; copies++) {
+            const struct crew_run run = { floor->bounds->request->micro_batches, copies, w };
+            *rests_at(floor, w, copies) = rests_of(floor, origin, &run);
+        }
+    }
+}
+
+// Of all plans whose paths come from there; only below `limit_ns` is it told.
+static void fill_largest(struct async_floor *floor, const struct origin *origin, uint64_t limit_ns)
+{
+    begin_from(floor, origin);
     for (uint32_t l = floor->layers; l-- > 0;) {
         for (uint32_t w = 1; w <= floor->ranks && floor->bounds->can_cut[l]; w++) {
-            uint64_t best = UINT64_MAX;
-            for (uint32_t copies = 1; copies <= w && copies <= floor->most; copies++)
+            uint64_t best = limit_ns;
+            for (uint32_t copies = 1; copies <= w && copies <= floor->most; copies++) {
+                const struct start start = { origin, rests_at(floor, w, copies), l, copies };
                 if (has_origin(origin, w, copies))
-                    best = least_with(floor, origin, l, w, copies, best);
+                    best = least_with(floor, &start, w, best);
+            }
             *largest_at(floor, l, w) = best;
         }
     }
@@ -165,11 +220,10 @@ static uint32_t least_ranks(const struct async_floor *floor)
     return floor->bounds->request->free.fewer ? 1 : floor->ranks;
 }
 
-// The least of all plans whose paths come from there.
-static uint64_t least_from(struct async_floor *floor, const struct origin *origin)
+// The least of all plans whose paths come from there, if below `least`.
+static uint64_t least_from(struct async_floor *floor, const struct origin *origin, uint64_t least)
 {
-    uint64_t least = UINT64_MAX;
-    fill_largest(floor, origin);
+    fill_largest(floor, origin, least);
     for (uint32_t w = least_ranks(floor); w <= floor->ranks; w++)
         least = *largest_at(floor, 0, w) < least ? *largest_at(floor, 0, w) : least;
     return least;
@@ -195,14 +249,12 @@ static uint64_t from_known(struct async_floor *floor)
     for (uint32_t copies = 1; copies <= floor->most; copies++) {
         struct origin origin = known_origin(floor, copies, floor->ranks);
         origin.is_first = true;
-        const uint64_t own = least_from(floor, &origin);
-        least = own < least ? own : least;
+        least = least_from(floor, &origin, least);
     }
     for (uint32_t ranks = 1; ranks < floor->ranks; ranks++) {
         for (uint32_t copies = least_copies(floor); copies <= ranks && copies <= floor->most; copies++) {
             const struct origin origin = known_origin(floor, copies, ranks);
-            const uint64_t own = least_from(floor, &origin);
-            least = own < least ? own : least;
+            least = least_from(floor, &origin, least);
         }
     }
     return least;
@@ -212,13 +264,12 @@ static uint64_t from_latest(struct async_floor *floor)
 {
     struct origin origin = latest_origin(floor, 1, floor->most, floor->ranks);
     origin.is_first = true;
-    const uint64_t first = least_from(floor, &origin);
+    const uint64_t first = least_from(floor, &origin, UINT64_MAX);
     if (floor->ranks < 2 || floor->most < least_copies(floor))
         return first;
     const uint32_t most = floor->most < floor->ranks ? floor->most : floor->ranks - 1;
     origin = latest_origin(floor, least_copies(floor), most, floor->ranks - 1);
-    const uint64_t others = least_from(floor, &origin);
-    return first < others ? first : others;
+    return least_from(floor, &origin, first);
 }
 
 // The work of all that is left, wherever paths come from.
@@ -286,7 +337,8 @@ bool arrangement_async_floor(const struct arrangement_bounds *bounds, uint64_t *
     floor.backward = calloc((size_t)floor.layers + 1, sizeof floor.backward[0]);
     floor.way = calloc((size_t)floor.layers + 1, sizeof floor.way[0]);
     floor.largest = calloc(((size_t)floor.layers + 1) * ((size_t)floor.ranks + 1), sizeof floor.largest[0]);
-    const bool good = floor.forward && floor.backward && floor.way && floor.largest;
+    floor.rests = calloc(((size_t)floor.ranks + 1) * ((size_t)floor.ranks + 1), sizeof floor.rests[0]);
+    const bool good = floor.forward && floor.backward && floor.way && floor.largest && floor.rests;
     if (good) {
         see_cluster(&floor);
         raise_bound(&floor, bound_ns);
@@ -295,5 +347,6 @@ bool arrangement_async_floor(const struct arrangement_bounds *bounds, uint64_t *
     free(floor.backward);
     free(floor.way);
     free(floor.largest);
+    free(floor.rests);
     return good || error_no_memory(error, "the bounds of a plan");
 }

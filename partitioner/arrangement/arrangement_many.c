@@ -49,13 +49,19 @@ static bool try_one(struct many *many, struct arrangement *arrangement, unsigned
     return choosing_search(choosing, arrangement, budget < rest ? budget : rest, error);
 }
 
+// What it takes about, or at least.
+static uint64_t guess_ns(const struct arrangement *arrangement)
+{
+    return arrangement->bound_ns > 0 ? arrangement->bound_ns : arrangement->estimate_ns;
+}
+
 // Those with cuts first.
 static int compare(const void *left, const void *right)
 {
     const struct arrangement *a = left, *b = right;
     if ((a->cuts != NULL) != (b->cuts != NULL))
         return a->cuts ? -1 : 1;
-    return a->estimate_ns < b->estimate_ns ? -1 : a->estimate_ns > b->estimate_ns;
+    return guess_ns(a) < guess_ns(b) ? -1 : guess_ns(a) > guess_ns(b);
 }
 
 // Puts the best crewings in front of the seeds.

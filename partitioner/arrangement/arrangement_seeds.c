@@ -254,6 +254,24 @@ static bool seed_even(struct many *many, struct error *error)
     return good;
 }
 
+// Two stages, the first on more of the devices: what schedules without a flush often want,
+// whose gradients are added up for each update.
+static bool seed_pairs(struct many *many, struct error *error)
+{
+    uint32_t replicas[2];
+    const char *variants[2] = { NULL, NULL };
+    struct arrangement seed = { .replicas = replicas, .variants = variants, .stages = 2, .ranks = many->devices,
+                                .device_count = many->devices };
+    bool good = true;
+    for (uint32_t ranks = many->devices - 1; good && ranks > many->devices / 2 && many->layers > 1; ranks--) {
+        replicas[0] = ranks;
+        replicas[1] = many->devices - ranks;
+        good = ranks > many->request->micro_batches
+            || add_seed(many, &seed, slowest_iteration(many) / many->devices, error);
+    }
+    return good;
+}
+
 // A schedule with its own way to lay stages on ranks: one arrangement for each sequence of devices.
 static bool seed_own(struct many *many, struct error *error)
 {
@@ -275,7 +293,7 @@ bool many_make_seeds(struct many *many, struct error *error)
 {
     if (!many->takes_replicas)
         return seed_own(many, error);
-    if (!seed_even(many, error))
+    if (!seed_even(many, error) || (!many->flushes && many->request->free.replicas && !seed_pairs(many, error)))
         return false;
     uint64_t limit_ns = many->choosing->bound_ns;
     const uint64_t most = 2 * slowest_iteration(many) + 1;

@@ -197,12 +197,12 @@ static struct link link_among(const struct coupled *coupled, uint32_t s)
 // Schedules without a flush whose updates are one for each micro-batch of a rank.
 static bool bound_of_crews(const struct coupled *coupled, uint64_t *bound, struct error *error)
 {
-    struct crew_stage *stages = calloc(coupled->stages, sizeof stages[0]);
+    struct crewed_stage *stages = calloc(coupled->stages, sizeof stages[0]);
     if (!stages)
         return error_no_memory(error, "a search");
     for (uint32_t s = 0; s < coupled->stages; s++) {
         const struct intervals *intervals = coupled->intervals[s];
-        stages[s] = (struct crew_stage){
+        stages[s] = (struct crewed_stage){
             .forward = intervals->forward, .backward = intervals->backward, .weights = intervals->weights,
             .speed_permille = coupled->speed[s], .copies = placement_copies(coupled->placement, s),
         };

@@ -44,19 +44,19 @@ static uint64_t within(const struct crews *crews, uint64_t ns)
 
 static uint64_t forward_of(const struct crews *crews, uint32_t s, uint32_t first, uint32_t end)
 {
-    const struct crew_stage *stage = &crews->stages[s];
+    const struct crewed_stage *stage = &crews->stages[s];
     return within(crews, stage_scaled_ns(stage->forward[end] - stage->forward[first], stage->speed_permille));
 }
 
 static uint64_t backward_of(const struct crews *crews, uint32_t s, uint32_t first, uint32_t end)
 {
-    const struct crew_stage *stage = &crews->stages[s];
+    const struct crewed_stage *stage = &crews->stages[s];
     return within(crews, stage_scaled_ns(stage->backward[end] - stage->backward[first], stage->speed_permille));
 }
 
 static uint64_t busy_behind(const struct crews *crews, uint32_t s, uint32_t cut)
 {
-    const struct crew_stage *stage = &crews->stages[s];
+    const struct crewed_stage *stage = &crews->stages[s];
     return s + 1 < crews->stage_count ? within(crews, transfer_ns(crews->cut[cut], stage->next.bytes_per_second, 0))
                                       : 0;
 }
@@ -69,7 +69,7 @@ static uint64_t way_behind(const struct crews *crews, uint32_t s, uint32_t cut)
 
 static uint64_t reduce_of(const struct crews *crews, uint32_t s, uint32_t first, uint32_t end)
 {
-    const struct crew_stage *stage = &crews->stages[s];
+    const struct crewed_stage *stage = &crews->stages[s];
     const uint64_t bytes = holding_reduced_bytes(crews->holding, stage->copies,
                                                  stage->weights[end] - stage->weights[first]);
     if (stage->copies < 2 || bytes == 0)

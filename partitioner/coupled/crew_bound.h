@@ -31,7 +31,7 @@
 #include "partitioner/holding.h"
 #include "schedules/network.h"
 
-struct crew_stage {
+struct crewed_stage {
     const uint64_t *forward, *backward, *weights;  // running totals of its layers; layers + 1
     uint64_t speed_permille;  // of the slowest device
     uint32_t copies;
@@ -40,7 +40,7 @@ struct crew_stage {
 };
 
 struct crews {
-    const struct crew_stage *stages;
+    const struct crewed_stage *stages;
     uint32_t stage_count, layers, micro_batches;
     const uint64_t *cut;       // bytes of a message over the cut in front of layer l; layers + 1
     const bool *can_cut;       // layers + 1

@@ -18,7 +18,7 @@ struct trial {
     uint64_t step[MOST_LAYERS + 1];  // of a stage that begins with the layer; the bound does not know them
     bool can_cut[MOST_LAYERS + 1];
     uint32_t replicas[MOST_STAGES], layers, ranks;
-    struct crew_stage stages[MOST_STAGES];
+    struct crewed_stage stages[MOST_STAGES];
     struct holding holding;
     struct crews crews;
     struct link link;
@@ -70,7 +70,7 @@ static void draw(struct trial *trial, uint64_t *seed)
         trial->replicas[s] = random_below(seed, 2) ? 1 : 1 + (uint32_t)random_below(seed, MOST_COPIES);
         most = trial->replicas[s] > most ? trial->replicas[s] : most;
         trial->ranks += trial->replicas[s];
-        trial->stages[s] = (struct crew_stage){ trial->forward, trial->backward, trial->weights,
+        trial->stages[s] = (struct crewed_stage){ trial->forward, trial->backward, trial->weights,
                                                 random_below(seed, 2) ? 1000 : 300 + random_below(seed, 1200),
                                                 trial->replicas[s], trial->link, trial->link };
     }
@@ -151,7 +151,7 @@ static void the_rounds_of_a_crew_are_counted_by_hand(void **state)
     const bool can_cut[] = { true, true, true };
     const struct link link = { 0, 1000000000 };
     const struct holding holding = { 0 };
-    const struct crew_stage stages[] = { { forward, backward, weights, 1000, 15, link, link },
+    const struct crewed_stage stages[] = { { forward, backward, weights, 1000, 15, link, link },
                                          { forward, backward, weights, 1000, 1, link, link } };
     const struct crews crews = { stages, 2, 2, 64, cut, can_cut, &holding };
     struct error error = { 0 };
