@@ -154,11 +154,19 @@ static void micro_batches_are_shares_of_one_mean(void **state)
     run_end(&four);
 }
 
+static struct slope_row {
+    const char *name;
+    enum tying tying;
+} slope_rows[] = {
+    { "the whole model's gradient is the slope of its loss", TYING_UNTIED },
+    { "words that embedding and head share have the gradients of both", TYING_TIED },
+};
+
 // L(w + h g) - L(w - h g) = 2 h |g|^2 for small h: the whole chain at once.
 static void the_whole_models_gradient_is_the_slope_of_its_loss(void **state)
 {
-    (void)state;
-    const struct model_sizes sizes = { .sequence = 16, .width = 32, .blocks = 2, .heads = 2 };
+    const struct slope_row *row = *state;
+    const struct model_sizes sizes = { .sequence = 16, .width = 32, .blocks = 2, .heads = 2, .tying = row->tying };
     struct run run = run_start("gpt-nano", &sizes, 2, 4);
     const struct sequential_update still = { .is_sgd = true };  // of rate 0: only the gradients
     step(&run, &still);
@@ -250,7 +258,8 @@ int main(void)
         TEST_ROW(a_repeating_text_is_learned, &learn_rows[3]),
         cmocka_unit_test(a_step_tells_the_loss_it_began_with),
         cmocka_unit_test(micro_batches_are_shares_of_one_mean),
-        cmocka_unit_test(the_whole_models_gradient_is_the_slope_of_its_loss),
+        TEST_ROW(the_whole_models_gradient_is_the_slope_of_its_loss, &slope_rows[0]),
+        TEST_ROW(the_whole_models_gradient_is_the_slope_of_its_loss, &slope_rows[1]),
         { .name = "only matrices decay by AdamW", .test_func = only_matrices_decay, .initial_state = &plain_adamw },
         { .name = "only matrices decay by SGD", .test_func = only_matrices_decay, .initial_state = &sgd },
         cmocka_unit_test(all_memory_is_one_allocation_made_at_the_start),
