@@ -53,7 +53,8 @@ void device_release(struct device *device, void *memory);
 struct device_memory {
     uint64_t current_bytes;
     uint64_t peak_bytes;
-    uint64_t allocations;  // ever made
+    uint64_t allocations;      // ever made
+    uint64_t workspace_bytes;  // that queues have for the libraries they call: in none of the others
 };
 struct device_memory device_memory(const struct device *device);
 void device_memory_reset_peak(struct device *device);  // peak = current

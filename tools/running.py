@@ -54,7 +54,7 @@ def environment(build, more=None):
     build = os.path.abspath(build)
     path = os.path.join(build, 'bin') + os.pathsep + os.environ.get('PATH', '')
     return {**os.environ, 'PATH': path, 'WEIR_BUILD': build, 'WEIR_LIBEXEC': os.path.join(build, 'libexec'),
-            'ROOT': ROOT, **(more or {})}
+            'WEIR_PLUGINS': os.path.join(build, 'lib'), 'ROOT': ROOT, **(more or {})}
 
 
 class Ended:

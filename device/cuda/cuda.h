@@ -41,6 +41,7 @@ struct cuda_clock {
 struct cuda_device {
     int ordinal;
     bool tf32;
+    bool is_seen;  // its memory is the host's, which the GPU reaches over its bus: slow, and seen from both sides
     struct cuda_clock clock;
 };
 
@@ -51,6 +52,10 @@ static inline struct cuda_device *cuda_device_of(const struct device *device)
 
 // Makes the device the calling thread's: CUDA keeps that per thread, and queues may go from one to another.
 bool cuda_enter(const struct device *device);
+
+// Memory of queues for what their kernels call, counted apart from what is allocated. NULL can be given back.
+bool cuda_take_workspace(struct device *device, void **memory, uint64_t bytes, struct error *error);
+void cuda_give_workspace(struct device *device, void *memory, uint64_t bytes);
 
 bool cuda_clock_open(struct cuda_device *device, struct error *error);
 void cuda_clock_close(struct cuda_device *device);
@@ -116,11 +121,11 @@ uint64_t cuda_event_time(const struct event *event);
 
 // --- libraries -----------------------------------------------------------------------------
 
-struct cublas *cublas_create(const struct device *device, struct error *error);
+struct cublas *cublas_create(struct device *device, struct error *error);
 void cublas_free(struct cublas *cublas);
 void cuda_matmul(struct queue *queue, const struct matmul *matmul);
 
-struct cudnn *cudnn_create(cudaStream_t stream, struct error *error);
+struct cudnn *cudnn_create(struct device *device, cudaStream_t stream, struct error *error);
 void cudnn_free(struct cudnn *cudnn);
 // cuDNN's where it takes the shape and the numbers are bfloat16, otherwise launch.h's.
 void cuda_attend(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,

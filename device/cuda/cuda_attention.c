@@ -20,10 +20,12 @@ struct entry {
     bool is_refused;  // cuDNN has none: our own kernels
     struct cudnn_plan plan;
     char *workspace;
+    uint64_t workspace_bytes;
     uint64_t row_sums_at;  // in the workspace
 };
 
 struct cudnn {
+    struct device *device;
     cudnnHandle_t handle;
     struct entry *entries;
     size_t count;
@@ -31,13 +33,14 @@ struct cudnn {
 
 // --- opening and closing -----------------------------------------------------------------
 
-struct cudnn *cudnn_create(cudaStream_t stream, struct error *error)
+struct cudnn *cudnn_create(struct device *device, cudaStream_t stream, struct error *error)
 {
     struct cudnn *cudnn = calloc(1, sizeof *cudnn);
     if (!cudnn) {
         error_no_memory(error, "a queue");
         return NULL;
     }
+    cudnn->device = device;
     cudnnStatus_t status = cudnnCreate(&cudnn->handle);
     if (status == CUDNN_STATUS_SUCCESS)
         status = cudnnSetStream(cudnn->handle, stream);
@@ -54,7 +57,7 @@ void cudnn_free(struct cudnn *cudnn)
         return;
     for (size_t i = 0; i < cudnn->count; i++) {
         cudnn_plan_clear(&cudnn->entries[i].plan);
-        cudaFree(cudnn->entries[i].workspace);
+        cuda_give_workspace(cudnn->device, cudnn->entries[i].workspace, cudnn->entries[i].workspace_bytes);
     }
     free(cudnn->entries);
     if (cudnn->handle)
@@ -64,12 +67,16 @@ void cudnn_free(struct cudnn *cudnn)
 
 // --- plans by shape ----------------------------------------------------------------------
 
-static bool give_workspace(struct entry *entry, struct error *error)
+static bool take_workspace(struct cudnn *cudnn, struct entry *entry, struct error *error)
 {
     const struct attention *shape = &entry->shape;
     entry->row_sums_at = round_to_256((uint64_t)entry->plan.workspace_bytes);
-    const uint64_t bytes = entry->row_sums_at + shape->batch * shape->heads * shape->sequence * sizeof(float);
-    return cuda_good(cudaMalloc((void **)&entry->workspace, bytes), "taking a workspace for attention", error);
+    entry->workspace_bytes = entry->row_sums_at + shape->batch * shape->heads * shape->sequence * sizeof(float);
+    void *memory;
+    if (!cuda_take_workspace(cudnn->device, &memory, entry->workspace_bytes, error))
+        return false;
+    entry->workspace = memory;
+    return true;
 }
 
 static bool fill_entry(struct cudnn *cudnn, struct entry *entry, struct error *error)
@@ -85,7 +92,7 @@ static bool fill_entry(struct cudnn *cudnn, struct entry *entry, struct error *e
     entry->is_refused = cudnn_has_none(status);
     if (entry->is_refused)
         return true;
-    return status == CUDNN_STATUS_SUCCESS ? give_workspace(entry, error)
+    return status == CUDNN_STATUS_SUCCESS ? take_workspace(cudnn, entry, error)
                                           : error_set_kind(error, ERROR_MACHINE, "%s", reason.text);
 }
 

@@ -1,4 +1,5 @@
-// The maker of "cuda" devices: "cuda", "cuda:1", "cuda:bf16", "cuda:1,tf32".
+// The maker of "cuda" devices: "cuda", "cuda:1", "cuda:bf16", "cuda:1,tf32"; and "cuda:seen",
+// whose memory is the host's, so that tests which look into it run on a GPU as they are.
 #include <assert.h>
 #include <cublasLt.h>
 #include <cudnn.h>
@@ -39,13 +40,13 @@ bool cuda_enter(const struct device *device)
 
 struct wish {
     uint64_t ordinal;
-    bool tf32, bf16, fp32;
+    bool tf32, bf16, fp32, seen;
 };
 
 static bool take_word(const char *word, size_t length, struct wish *wish)
 {
-    static const char *const names[] = { "tf32", "bf16", "fp32" };
-    bool *const flags[] = { &wish->tf32, &wish->bf16, &wish->fp32 };
+    static const char *const names[] = { "tf32", "bf16", "fp32", "seen" };
+    bool *const flags[] = { &wish->tf32, &wish->bf16, &wish->fp32, &wish->seen };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strlen(names[i]) == length && memcmp(names[i], word, length) == 0)
             return *flags[i] = true;
@@ -62,8 +63,8 @@ static bool read_wish(const char *detail, struct wish *wish, struct error *error
         const size_t length = strcspn(at, ",");
         if (!take_word(at, length, wish) || (at[length] && !at[length + 1]))
             return error_set(error,
-                             "there is no device cuda:%s (behind the colon stand a GPU's number, tf32 and bf16, such as"
-                             " cuda:1 and cuda:0,bf16)",
+                             "there is no device cuda:%s (behind the colon stand a GPU's number, tf32, bf16 and seen,"
+                             " such as cuda:1 and cuda:0,bf16)",
                              detail);
         at += length + (at[length] != '\0');
     }
@@ -132,7 +133,7 @@ static bool describe(struct device *device, int ordinal, struct error *error)
 static bool open_with(struct device *device, const struct wish *wish, struct error *error)
 {
     struct cuda_device *own = device->own;
-    *own = (struct cuda_device){ .ordinal = (int)wish->ordinal, .tf32 = wish->tf32 };
+    *own = (struct cuda_device){ .ordinal = (int)wish->ordinal, .tf32 = wish->tf32, .is_seen = wish->seen };
     device->kernels = &cuda_kernels;
     device->precision = wish->bf16 ? PRECISION_BF16 : PRECISION_FP32;
     device->runs_ahead = true;
@@ -166,13 +167,19 @@ static void cuda_close(struct device *device)
 
 // --- memory -------------------------------------------------------------------------------------
 
+static cudaError_t take_memory(const struct device *device, void **memory, size_t bytes)
+{
+    return cuda_device_of(device)->is_seen ? cudaHostAlloc(memory, bytes, cudaHostAllocMapped)
+                                           : cudaMalloc(memory, bytes);
+}
+
 static void *cuda_allocate(struct device *device, uint64_t bytes, struct error *error)
 {
     void *memory = NULL;
     const uint64_t whole = bytes == 0 ? 256 : round_to_256(bytes);
     cudaError_t status = cudaErrorMemoryAllocation;
     if (whole >= bytes && cuda_enter(device))
-        status = cudaMalloc(&memory, whole);
+        status = take_memory(device, &memory, whole);
     if (status == cudaSuccess && memory) {
         assert((uintptr_t)memory % 256 == 0);
         return memory;
@@ -191,7 +198,33 @@ static void *cuda_allocate(struct device *device, uint64_t bytes, struct error *
 static void cuda_release(struct device *device, void *memory)
 {
     cuda_enter(device);
-    (void)cudaFree(memory);  // of a context that broke: gone with it
+    (void)(cuda_device_of(device)->is_seen ? cudaFreeHost(memory) : cudaFree(memory));  // of a context that broke: gone
+}
+
+static void count_workspace(struct device *device, int64_t bytes)
+{
+    pthread_mutex_lock(&device->lock);
+    device->memory.workspace_bytes += (uint64_t)bytes;
+    pthread_mutex_unlock(&device->lock);
+}
+
+bool cuda_take_workspace(struct device *device, void **memory, uint64_t bytes, struct error *error)
+{
+    char size[NUMBER_SIZE], what[64];
+    snprintf(what, sizeof what, "taking a workspace of %s", bytes_format(bytes, size));
+    *memory = NULL;
+    if (!cuda_good(cudaMalloc(memory, bytes), what, error))
+        return false;
+    count_workspace(device, (int64_t)bytes);
+    return true;
+}
+
+void cuda_give_workspace(struct device *device, void *memory, uint64_t bytes)
+{
+    if (!memory)
+        return;
+    (void)cudaFree(memory);
+    count_workspace(device, -(int64_t)bytes);
 }
 
 static void cuda_refuse_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes)

@@ -27,6 +27,7 @@ struct prepared {
 };
 
 struct cublas {
+    struct device *device;
     cublasLtHandle_t handle;
     cudaDataType_t values;
     cublasComputeType_t compute;
@@ -43,7 +44,7 @@ static bool good(cublasStatus_t status, const char *what, struct error *error)
         || error_set_kind(error, ERROR_MACHINE, "%s failed: %s", what, cublasLtGetStatusString(status));
 }
 
-struct cublas *cublas_create(const struct device *device, struct error *error)
+struct cublas *cublas_create(struct device *device, struct error *error)
 {
     struct cublas *cublas = calloc(1, sizeof *cublas);
     if (!cublas) {
@@ -51,10 +52,11 @@ struct cublas *cublas_create(const struct device *device, struct error *error)
         return NULL;
     }
     const bool tf32 = cuda_device_of(device)->tf32;
+    cublas->device = device;
     cublas->values = device->precision == PRECISION_BF16 ? CUDA_R_16BF : CUDA_R_32F;
     cublas->compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     if (good(cublasLtCreate(&cublas->handle), "opening cuBLASLt", error)
-        && cuda_good(cudaMalloc(&cublas->workspace, WORKSPACE_BYTES), "taking a workspace for cuBLASLt", error))
+        && cuda_take_workspace(device, &cublas->workspace, WORKSPACE_BYTES, error))
         return cublas;
     cublas_free(cublas);
     return NULL;
@@ -79,7 +81,7 @@ void cublas_free(struct cublas *cublas)
     for (size_t i = 0; i < cublas->count; i++)
         prepared_clear(&cublas->prepared[i]);
     free(cublas->prepared);
-    cudaFree(cublas->workspace);
+    cuda_give_workspace(cublas->device, cublas->workspace, WORKSPACE_BYTES);
     if (cublas->handle)
         cublasLtDestroy(cublas->handle);
     free(cublas);
@@ -106,24 +108,35 @@ static cublasLtEpilogue_t end_of(const struct column_major *product)
     return product->has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-// The addresses that are part of the operation. cuBLASLt looks at how they are aligned when it chooses.
-static cublasStatus_t set_addresses(const struct prepared *prepared, const struct matmul *matmul)
+static cublasStatus_t set_addresses(const struct prepared *prepared, const void *bias, const void *before_gelu)
 {
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     if (prepared->product.has_bias)
-        status = set(prepared->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &matmul->bias, sizeof matmul->bias);
+        status = set(prepared->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     if (status == CUBLAS_STATUS_SUCCESS && prepared->product.has_gelu)
-        status = set(prepared->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &matmul->before_gelu,
-                     sizeof matmul->before_gelu);
+        status = set(prepared->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &before_gelu, sizeof before_gelu);
     return status;
 }
 
-static cublasStatus_t describe(const struct cublas *cublas, struct prepared *prepared, const struct matmul *matmul)
+// What every address is a multiple of: less than most are, so that one algorithm serves all products of a shape.
+static uint32_t alignment_of(const struct column_major *product, uint32_t number_bytes)
+{
+    return product->is_aligned ? 16 : number_bytes;
+}
+
+static uint32_t value_bytes(const struct cublas *cublas)
+{
+    return cublas->values == CUDA_R_16BF ? 2 : 4;
+}
+
+static cublasStatus_t describe(const struct cublas *cublas, struct prepared *prepared)
 {
     const struct column_major *product = &prepared->product;
     const cublasOperation_t first = product->transpose_first ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second = product->transpose_second ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t end = end_of(product);
+    // The heuristic reads from the addresses of bias and of what goes into the GELU how they are aligned.
+    const void *any = (const void *)(uintptr_t)alignment_of(product, value_bytes(cublas));
     cublasStatus_t status = cublasLtMatmulDescCreate(&prepared->operation, cublas->compute, CUDA_R_32F);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = set(prepared->operation, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
@@ -135,7 +148,7 @@ static cublasStatus_t describe(const struct cublas *cublas, struct prepared *pre
         status = set(prepared->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &product->result.leading,
                      sizeof product->result.leading);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = set_addresses(prepared, matmul);
+        status = set_addresses(prepared, any, any);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = make_layout(&prepared->first, cublas->values, &product->first);
     if (status == CUBLAS_STATUS_SUCCESS)
@@ -150,9 +163,8 @@ static cublasStatus_t set_limits(const struct cublas *cublas, const struct colum
 {
     const uint64_t workspace = WORKSPACE_BYTES;
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    const uint32_t number = cublas->values == CUDA_R_16BF ? 2 : 4;
-    const uint32_t inputs = product->is_aligned ? 16 : number;
-    const uint32_t result = product->is_aligned ? 16 : product->adds ? 4 : number;
+    const uint32_t inputs = alignment_of(product, value_bytes(cublas));
+    const uint32_t result = alignment_of(product, product->adds ? sizeof(float) : value_bytes(cublas));
     const struct {
         cublasLtMatmulPreferenceAttributes_t what;
         const void *value;
@@ -192,19 +204,19 @@ static cublasStatus_t choose(const struct cublas *cublas, struct prepared *prepa
 
 // Tries the whole product in one, then without its end.
 static cublasStatus_t prepare(const struct cublas *cublas, const struct column_major *product,
-                              const struct matmul *matmul, struct prepared *prepared)
+                              struct prepared *prepared)
 {
     cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
     *prepared = (struct prepared){ .asked = *product, .product = *product };
     if (column_major_can_end(product))
-        status = describe(cublas, prepared, matmul);
+        status = describe(cublas, prepared);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = choose(cublas, prepared);
     if (status == CUBLAS_STATUS_SUCCESS || (!product->has_bias && !product->has_gelu))
         return status;
     prepared_clear(prepared);
     *prepared = (struct prepared){ .asked = *product, .product = column_major_plain(*product), .ends_apart = true };
-    status = describe(cublas, prepared, matmul);
+    status = describe(cublas, prepared);
     return status == CUBLAS_STATUS_SUCCESS ? choose(cublas, prepared) : status;
 }
 
@@ -239,7 +251,7 @@ static const struct prepared *find(struct queue *queue, const struct column_majo
         cublas->capacity = capacity;
     }
     struct prepared *prepared = &cublas->prepared[cublas->count];
-    const cublasStatus_t status = prepare(cublas, product, matmul, prepared);
+    const cublasStatus_t status = prepare(cublas, product, prepared);
     if (!check(queue, status, matmul)) {
         prepared_clear(prepared);
         return NULL;
@@ -260,7 +272,7 @@ void cuda_matmul(struct queue *queue, const struct matmul *matmul)
         return;
     const float one = 1, beta = product.adds ? 1 : 0;
     void *result = product.adds ? (void *)matmul->sums : (void *)matmul->c;
-    cublasStatus_t status = set_addresses(prepared, matmul);
+    cublasStatus_t status = set_addresses(prepared, matmul->bias, matmul->before_gelu);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasLtMatmul(cublas->handle, prepared->operation, &one, matmul->b, prepared->first, matmul->a,
                                 prepared->second, &beta, result, prepared->result, result, prepared->result,

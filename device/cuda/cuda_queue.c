@@ -60,21 +60,21 @@ static bool open_failure(struct cuda_queue *own, struct error *error)
                      "showing host memory to the GPU", error);
 }
 
-static bool open_all(struct cuda_queue *own, const struct device *device, struct error *error)
+static bool open_all(struct cuda_queue *own, struct device *device, struct error *error)
 {
     own->launch.precision = device->precision;
     if (!cuda_good(cudaSetDevice(cuda_device_of(device)->ordinal), "choosing the GPU", error)
         || !cuda_good(cudaStreamCreateWithFlags(&own->launch.stream, cudaStreamNonBlocking), "making a stream", error)
-        || !cuda_good(cudaMalloc(&own->launch.scratch, CUDA_SCRATCH_BYTES), "taking a queue's scratch memory", error)
+        || !cuda_take_workspace(device, &own->launch.scratch, CUDA_SCRATCH_BYTES, error)
         || !open_failure(own, error) || !open_slots(own, error))
         return false;
     own->cublas = cublas_create(device, error);
     if (own->cublas && device->precision == PRECISION_BF16)
-        own->cudnn = cudnn_create(own->launch.stream, error);
+        own->cudnn = cudnn_create(device, own->launch.stream, error);
     return own->cublas && (own->cudnn || device->precision != PRECISION_BF16);
 }
 
-static void close_all(struct cuda_queue *own)
+static void close_all(struct cuda_queue *own, struct device *device)
 {
     cudnn_free(own->cudnn);
     cublas_free(own->cublas);
@@ -83,7 +83,7 @@ static void close_all(struct cuda_queue *own)
             cudaEventDestroy(own->slots[i].done);
     cudaFreeHost(own->pinned);
     cudaFreeHost(own->failure);
-    cudaFree(own->launch.scratch);
+    cuda_give_workspace(device, own->launch.scratch, CUDA_SCRATCH_BYTES);
     if (own->launch.stream)
         cudaStreamDestroy(own->launch.stream);
     free(own);
@@ -95,7 +95,7 @@ bool cuda_open_queue(struct queue *queue, struct error *error)
     if (!own)
         return error_no_memory(error, "a queue");
     if (!open_all(own, queue->device, error)) {
-        close_all(own);
+        close_all(own, queue->device);
         return false;
     }
     queue->own = own;
@@ -105,7 +105,7 @@ bool cuda_open_queue(struct queue *queue, struct error *error)
 void cuda_close_queue(struct queue *queue)
 {
     cuda_wait(queue);
-    close_all(cuda_queue_of(queue));
+    close_all(cuda_queue_of(queue), queue->device);
 }
 
 // --- waiting -----------------------------------------------------------------------------
@@ -160,7 +160,7 @@ void cuda_copy(struct queue *queue, void *to, const void *from, uint64_t bytes)
 {
     const struct cuda_launch *launch = cuda_launch_of(queue);
     if (to != from)
-        cuda_check(queue, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, launch->stream),
+        cuda_check(queue, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, launch->stream),
                    "copying on the device");
 }
 
@@ -186,7 +186,7 @@ void cuda_upload(struct queue *queue, void *to, const void *host, uint64_t bytes
         if (!slot)
             return;
         memcpy(slot->memory, (const char *)host + at, count);
-        if (!cuda_check(queue, cudaMemcpyAsync((char *)to + at, slot->memory, count, cudaMemcpyHostToDevice, stream),
+        if (!cuda_check(queue, cudaMemcpyAsync((char *)to + at, slot->memory, count, cudaMemcpyDefault, stream),
                         "copying to the device")
             || !cuda_check(queue, cudaEventRecord(slot->done, stream), "recording an event"))
             return;
@@ -209,7 +209,7 @@ void cuda_download(struct queue *queue, void *host, const void *from, uint64_t b
         slot->host = (char *)host + at;
         slot->bytes = bytes - at < SLOT_BYTES ? (size_t)(bytes - at) : SLOT_BYTES;
         if (!cuda_check(queue, cudaMemcpyAsync(slot->memory, (const char *)from + at, slot->bytes,
-                                               cudaMemcpyDeviceToHost, stream),
+                                               cudaMemcpyDefault, stream),
                         "copying from the device")
             || !cuda_check(queue, cudaLaunchHostFunc(stream, hand_over, slot), "copying from the device")
             || !cuda_check(queue, cudaEventRecord(slot->done, stream), "recording an event"))

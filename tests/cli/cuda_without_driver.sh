@@ -1,5 +1,6 @@
 # The GPU part is there, found beside the program, and says what the machine lacks.
 set -u
+unset WEIR_PLUGINS  # it is found without
 if [ ! -e "$WEIR_BUILD/lib/weir-cuda.so" ]; then
     echo '# skip: weir-cuda.so is not built here (scons cuda=yes says what it lacks)'
     exit 77

@@ -7,6 +7,7 @@
 #define TESTS_KERNEL_RIG_H
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/hash.h"
@@ -187,6 +188,8 @@ static inline void rig_try(const char *device, rig_check *check, uint64_t trials
 {
     struct error error = { 0 };
     struct rig rig = { .device = device_open(device, &error) };
+    if (!rig.device && getenv("WEIR_TEST_DEVICES"))
+        fail_msg("%s: %s", device, error.text);
     if (!rig.device) {
         print_message("# %s: %s\n", device, error.text);
         return;
@@ -211,8 +214,21 @@ static inline void rig_try(const char *device, rig_check *check, uint64_t trials
     device_close(rig.device);
 }
 
+// On every CPU device there is; or on those that $WEIR_TEST_DEVICES names, with spaces between
+// them: "cuda:seen cuda:bf16,seen" are a GPU's, with memory that the host may look into.
 static inline void rig_try_everywhere(rig_check *check, uint64_t trials)
 {
+    const char *asked = getenv("WEIR_TEST_DEVICES");
+    while (asked && *asked) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(asked, " "), asked);
+        if (name[0])
+            rig_try(name, check, trials);
+        asked += strcspn(asked, " ");
+        asked += strspn(asked, " ");
+    }
+    if (getenv("WEIR_TEST_DEVICES"))
+        return;
     static const char *const devices[] = { "cpu:baseline", "cpu:avx2", "cpu:avx512", "cpu:bf16" };
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
         rig_try(devices[i], check, trials);
