@@ -239,7 +239,8 @@ static bool choose(struct choosing *choosing, struct arrangements *all, struct e
     choosing->names = &names;
     choosing->bounds = arrangement_bounds_create(choosing->request, &names, error);
     bool good = choosing->bounds
-             && arrangement_bound_of_all(choosing->bounds, &choosing->bound_ns, &choosing->reached, error)
+             && arrangement_bound_of_all(choosing->bounds, &choosing->bound_ns, &choosing->reached, &choosing->work,
+                                         error)
              && arrangements_list(choosing->request, &names, MOST, all, error);
     choosing->is_listed = all->complete;
     if (good && all->complete) {

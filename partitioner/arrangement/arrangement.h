@@ -22,7 +22,9 @@
 //     arrangement_given.c   the search of one
 //     arrangement_list.c    all arrangements, where they are few
 //     arrangement_bound.c   what no plan of one can beat
-//     arrangement_floor.c   or of any
+//     arrangement_floor.c   or of any: how far stages reach within a limit
+//     arrangement_pairs.c   the same of neighbours, whose orders must go into each other
+//     arrangement_late.c    and what stages in front leave others to wait for
 //     arrangement_async.c   the same where the schedule never flushes: of one, and
 //     arrangement_async_floor.c   of any
 //     crew_time.c           how long stages of several ranks take, quickly
@@ -90,7 +92,8 @@ void arrangement_bounds_free(struct arrangement_bounds *bounds);
 bool arrangement_bound(struct arrangement_bounds *bounds, struct arrangement *arrangement, struct error *error);
 
 // What no plan of any arrangement can beat, and stages to begin with (arrangement_floor.h), if there is such a bound.
+// Raises *work.
 bool arrangement_bound_of_all(struct arrangement_bounds *bounds, uint64_t *bound_ns, struct arrangement *reached,
-                              struct error *error);
+                              uint64_t *work, struct error *error);
 
 #endif

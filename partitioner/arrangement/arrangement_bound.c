@@ -436,10 +436,11 @@ static uint64_t work_of_all(const struct arrangement_bounds *bounds)
 }
 
 bool arrangement_bound_of_all(struct arrangement_bounds *bounds, uint64_t *bound_ns, struct arrangement *reached,
-                              struct error *error)
+                              uint64_t *work, struct error *error)
 {
     if (bounds->async)
         return arrangement_async_floor(bounds, bound_ns, error);
     *bound_ns = work_of_all(bounds);
-    return *bound_ns == 0 || !bounds->generator->takes_replicas || arrangement_floor(bounds, bound_ns, reached, error);
+    const bool is_given = bounds->request->variants || !bounds->generator->takes_replicas;
+    return *bound_ns == 0 || is_given || arrangement_floor(bounds, bound_ns, reached, work, error);
 }

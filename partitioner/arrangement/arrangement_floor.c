@@ -11,7 +11,7 @@
 //     in F + own (F + B) + end                                     its work
 //     in F + round + (own - a) F + (own - 1) B + end               once around, and work behind it; or before it,
 //     in F + round + (own - 1) F + (own - a) B + end
-//     in F + k round + (own - 1 - (k - 1) a) (F + B) + end         the first and the last around, and others; work between
+//     in F + k round + (own - 1 - (k - 1) a) (F + B) + end         the first and the last around, others; work between
 //
 // where end is in B, or the time in which copies add up their gradients. Paths only get
 // shorter when a stage gives up layers at either end, when there are more ranks behind
@@ -22,7 +22,7 @@
 //     reach[u]     layers covered by stages on at most u devices, and the ways over their cuts
 //
 // What reaches from one side says what a stage of the other side finds behind it.
-#include "partitioner/arrangement/arrangement_floor.h"
+#include "partitioner/arrangement/arrangement_reach.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,33 +31,6 @@
 #include "partitioner/holding_cost.h"
 
 typedef unsigned __int128 wide;
-
-// So many layers can be covered, with so much spent on the ways over the cuts; and the step that does it.
-struct reached {
-    uint32_t layers;
-    uint64_t ways;
-    uint32_t from_layers, from_used, ranks;
-    uint8_t variant;
-};
-
-// By layers, and so by ways, ascending.
-struct reach {
-    struct reached *at;
-    size_t count, capacity;
-};
-
-struct floor {
-    const struct arrangement_bounds *bounds;
-    uint64_t speed;                // of the fastest device
-    uint64_t *forward, *backward;  // running totals of the least variants on it; layers + 1
-    uint64_t *way;                 // of a message over a cut, there and back, on the best level; layers + 1
-    bool is_gpipe;
-    uint32_t most_ranks;           // of a stage
-    uint64_t limit_ns;
-    struct reach *front, *back;    // by devices used
-    bool knows_back, knows_front;
-    bool failed;
-};
 
 // On the fastest device, rounded down.
 static uint64_t below(const struct floor *floor, uint64_t ns)
@@ -72,13 +45,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 // --- paths ------------------------------------------------------------------------------
 
-// A stage, and what is known of all around it.
-struct place {
-    uint32_t first, end, ranks, left;  // of the ranks, at most `left` are it and all behind it
-    uint64_t in_ways, out_ways;        // over all cuts in front of it and behind it, there and back
-};
-
-static uint64_t reduce_of(const struct floor *floor, uint32_t copies, uint64_t weights)
+uint64_t floor_reduce(const struct floor *floor, uint32_t copies, uint64_t weights)
 {
     const struct search_request *request = floor->bounds->request;
     const uint64_t bytes = multiply_clamped(copies - 1, holding_reduced_bytes(&request->holding, copies, weights));
@@ -101,7 +68,7 @@ static uint64_t around(uint64_t round, uint64_t own, uint64_t ahead, uint64_t f,
     return larger(larger(once, twice), most * round + (own - 1 - (most - 1) * ahead) * (f + b));
 }
 
-static uint64_t path_of(const struct floor *floor, const struct totals *of, const struct place *place)
+uint64_t floor_path(const struct floor *floor, const struct totals *of, const struct place *place)
 {
     const struct arrangement_bounds *bounds = floor->bounds;
     const uint32_t layers = bounds->layers, m = bounds->request->micro_batches;
@@ -117,11 +84,13 @@ static uint64_t path_of(const struct floor *floor, const struct totals *of, cons
                          + floor->backward[layers] - floor->backward[place->end];
     inner = larger(inner, around(round, own, ahead, f, b));
     const uint64_t before = floor->forward[place->first] + place->in_ways / 2 + inner;
-    const uint64_t end = floor->backward[place->first] + place->in_ways / 2;
+    const uint64_t end = floor->backward[place->first]
+                       + larger(place->in_ways / 2 + larger(place->late_in, place->late_out), place->tail);
     const uint64_t until = floor->limit_ns > before ? floor->limit_ns - before : 0;
     if (place->ranks == 1 || end > until)
         return before + end;
-    return before + larger(end, reduce_of(floor, place->ranks, of->weights[place->end] - of->weights[place->first]));
+    const uint64_t reduce = floor_reduce(floor, place->ranks, of->weights[place->end] - of->weights[place->first]);
+    return before + larger(end, place->late_in + reduce);
 }
 
 // --- what can be reached ------------------------------------------------------------------
@@ -151,8 +120,7 @@ static void note(struct floor *floor, struct reach *reach, struct reached now)
     reach->at[from] = now;
 }
 
-// The least ways of those that cover so many layers; UINT64_MAX if none does.
-static uint64_t least_ways(const struct reach *reach, uint32_t layers)
+uint64_t reach_least_ways(const struct reach *reach, uint32_t layers)
 {
     size_t low = 0, high = reach->count;
     while (low < high) {
@@ -169,7 +137,6 @@ static uint64_t least_ways(const struct reach *reach, uint32_t layers)
 struct step {
     bool from_back;
     uint32_t used, ranks, group;
-    uint8_t variant;
     const struct totals *of;
     struct reached from;
 };
@@ -200,7 +167,7 @@ static bool is_within(const struct floor *floor, const struct step *step, uint32
         place.in_ways = far_ways;
     else
         place.out_ways = far_ways;
-    return path_of(floor, step->of, &place) <= floor->limit_ns;
+    return floor_path(floor, step->of, &place) <= floor->limit_ns;
 }
 
 // What is known of the far side's ways; UINT64_MAX: the devices left are not enough for it.
@@ -211,7 +178,7 @@ static uint64_t far_ways_of(const struct floor *floor, const struct step *step, 
     const struct reach *far = step->from_back ? floor->front : floor->back;
     if (step->from_back ? !floor->knows_front : !floor->knows_back)
         return own;
-    return larger(own, least_ways(&far[left - step->ranks * step->group], layers - covered));
+    return larger(own, reach_least_ways(&far[left - step->ranks * step->group], layers - covered));
 }
 
 // The most layers that the step can cover whatever the ways.
@@ -241,8 +208,7 @@ static void take_step(struct floor *floor, struct reach *side, const struct step
         if (far == UINT64_MAX || !is_within(floor, step, covered, far))
             continue;
         least = ways;
-        note(floor, &side[step->used + step->ranks * step->group],
-             (struct reached){ covered, ways, step->from.layers, step->used, step->ranks, step->variant });
+        note(floor, &side[step->used + step->ranks * step->group], (struct reached){ covered, ways });
     }
 }
 
@@ -260,7 +226,6 @@ static void step_from(struct floor *floor, struct reach *side, bool from_back, u
     for (size_t i = 0; i < side[used].count; i++) {
         step.from = side[used].at[i];
         for (size_t v = 0; v < bounds->names->count; v++) {
-            step.variant = (uint8_t)v;
             step.of = &bounds->of[v];
             step.group = bounds->names->devices[v];
             for (step.ranks = 1; step.ranks <= floor->most_ranks; step.ranks++) {
@@ -287,7 +252,7 @@ static bool covers(struct floor *floor, bool from_back)
         step_from(floor, side, from_back, used);
     }
     *(from_back ? &floor->knows_back : &floor->knows_front) = true;
-    return least_ways(&side[most], floor->bounds->layers) < UINT64_MAX;
+    return reach_least_ways(&side[most], floor->bounds->layers) < UINT64_MAX;
 }
 
 static bool is_possible(struct floor *floor, uint64_t limit_ns)
@@ -317,8 +282,37 @@ static uint64_t least_possible(struct floor *floor, uint64_t low)
         else
             low = middle;
     }
-    floor->failed |= !is_possible(floor, high);
     return low;
+}
+
+// The same for stages and their neighbours, up to a ceiling one part in so many higher, and less exactly the higher
+// that is.
+static uint64_t least_possible_in_pairs(struct floor *floor, uint64_t low, uint64_t part)
+{
+    uint64_t high = low + low / part;
+    floor->limit_ns = high;
+    floor->late = late_create(floor);
+    floor->failed |= !floor->late;
+    while (!floor->failed && high - low > low / (part * 32) + 1) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (is_possible(floor, middle) && floor_pairs_cover(floor))
+            high = middle;
+        else
+            low = middle;
+    }
+    late_free(floor->late);
+    floor->late = NULL;
+    return low;
+}
+
+// Raises the ceiling as long as nothing is possible close below it, then looks more closely.
+static uint64_t raise_in_pairs(struct floor *floor, uint64_t low)
+{
+    for (uint64_t before = 0; !floor->failed && low - before > before / 20;) {
+        before = low;
+        low = least_possible_in_pairs(floor, low, 16);
+    }
+    return floor->failed ? low : least_possible_in_pairs(floor, low, 64);
 }
 
 static void see_cluster(struct floor *floor)
@@ -348,6 +342,7 @@ static void clear(struct floor *floor)
         if (floor->back)
             free(floor->back[used].at);
     }
+    free(floor->kept);
     free(floor->front);
     free(floor->back);
     free(floor->forward);
@@ -355,41 +350,34 @@ static void clear(struct floor *floor)
     free(floor->way);
 }
 
-// The first that covers so many layers.
-static const struct reached *find(const struct reach *reach, uint32_t layers)
-{
-    size_t at = 0;
-    while (reach->at[at].layers < layers)
-        at++;
-    return &reach->at[at];
-}
-
-// The stages that cover all layers from the front, read backwards.
+// The stages that were kept, without those that are empty, whose ranks go to the next one.
 static bool read_stages(const struct floor *floor, struct arrangement *to)
 {
-    const struct arrangement_names *names = floor->bounds->names;
-    const uint32_t most = floor->bounds->request->ranks;
-    const struct reached *at = find(&floor->front[most], floor->bounds->layers);
-    for (const struct reached *now = at; now->layers > 0; to->stages++)
-        now = find(&floor->front[now->from_used], now->from_layers);
-    to->replicas = calloc((size_t)to->stages + 1, sizeof to->replicas[0]);
-    to->variants = calloc((size_t)to->stages + 1, sizeof to->variants[0]);
-    to->cuts = calloc((size_t)to->stages + 1, sizeof to->cuts[0]);
+    const uint32_t count = floor->kept_count, most = floor->bounds->request->ranks;
+    to->replicas = calloc((size_t)count + 1, sizeof to->replicas[0]);
+    to->variants = calloc((size_t)count + 1, sizeof to->variants[0]);
+    to->cuts = calloc((size_t)count + 1, sizeof to->cuts[0]);
     to->devices = calloc((size_t)most + 1, sizeof to->devices[0]);
     if (!to->replicas || !to->variants || !to->cuts || !to->devices)
         return false;
-    for (uint32_t s = to->stages; s-- > 0; at = find(&floor->front[at->from_used], at->from_layers)) {
-        to->replicas[s] = at->ranks;
-        to->variants[s] = names->names[at->variant];
-        to->cuts[s + 1] = at->layers;
-        to->ranks += at->ranks;
-        to->device_count += at->ranks * names->devices[at->variant];
+    uint32_t spare = 0;
+    for (uint32_t i = count; i-- > 0;) {
+        const uint32_t first = floor->kept[i].first, end = i > 0 ? floor->kept[i - 1].first : floor->bounds->layers;
+        spare += floor->kept[i].ranks;
+        if (end == first)
+            continue;
+        to->replicas[to->stages++] = spare;
+        to->cuts[to->stages] = end;
+        spare = 0;
     }
+    if (to->stages > 0)
+        to->replicas[to->stages - 1] += spare;
+    to->ranks = to->device_count = most;
     return true;
 }
 
 bool arrangement_floor(const struct arrangement_bounds *bounds, uint64_t *bound_ns, struct arrangement *reached,
-                       struct error *error)
+                       uint64_t *work, struct error *error)
 {
     const struct search_request *request = bounds->request;
     const size_t row = (size_t)bounds->layers + 1;
@@ -403,12 +391,16 @@ bool arrangement_floor(const struct arrangement_bounds *bounds, uint64_t *bound_
     floor.way = calloc(row, sizeof floor.way[0]);
     floor.front = calloc((size_t)request->ranks + 1, sizeof floor.front[0]);
     floor.back = calloc((size_t)request->ranks + 1, sizeof floor.back[0]);
-    floor.failed = !floor.forward || !floor.backward || !floor.way || !floor.front || !floor.back;
+    floor.kept = calloc((size_t)request->ranks + 1, sizeof floor.kept[0]);
+    floor.failed = !floor.kept || !floor.forward || !floor.backward || !floor.way || !floor.front || !floor.back;
     if (!floor.failed) {
         see_cluster(&floor);
         *bound_ns = least_possible(&floor, *bound_ns);
-        floor.failed = floor.failed || !read_stages(&floor, reached);
+        if (floor_knows_pairs(&floor))
+            *bound_ns = raise_in_pairs(&floor, *bound_ns);
+        floor.failed = floor.failed || (floor.kept_count > 0 && !read_stages(&floor, reached));
     }
+    *work += floor.work / 20;
     const bool failed = floor.failed;
     clear(&floor);
     return !failed || error_no_memory(error, "the bounds of a plan");

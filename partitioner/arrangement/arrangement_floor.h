@@ -27,8 +27,9 @@ struct arrangement_bounds {
 };
 
 // Raises *bound_ns, below which nothing is, to what no plan of any arrangement can beat. `reached`, empty, becomes
-// stages, with their cuts, that are that quick as far as the bound knows; where its devices are is left open.
+// stages, with their cuts, that are that quick as far as the bound knows; where its devices are is left open. Raises
+// *work by what it took.
 bool arrangement_floor(const struct arrangement_bounds *bounds, uint64_t *bound_ns, struct arrangement *reached,
-                       struct error *error);
+                       uint64_t *work, struct error *error);
 
 #endif

@@ -80,7 +80,8 @@ bool arrangement_add(struct arrangements *arrangements, const struct arrangement
         copy.variants = copy_of(arrangement->variants, arrangement->stages, sizeof copy.variants[0]);
     if (arrangement->cuts)
         copy.cuts = copy_of(arrangement->cuts, (size_t)arrangement->stages + 1, sizeof copy.cuts[0]);
-    if (!copy.devices || (arrangement->cuts && !copy.cuts) || (arrangement->replicas && !copy.replicas) || (arrangement->variants && !copy.variants)
+    if (!copy.devices || (arrangement->cuts && !copy.cuts) || (arrangement->replicas && !copy.replicas)
+        || (arrangement->variants && !copy.variants)
         || !grow(arrangements)) {
         arrangement_clear(&copy);
         return error_no_memory(error, "the arrangements of a plan");

@@ -84,7 +84,8 @@ static void sit(struct crew_clock *clock, enum crew_order order, const struct cr
 }
 
 // When a message that could leave then arrives, after the one before it on its link.
-static uint64_t send(const struct crew *crew, uint64_t *left, uint32_t i, uint64_t ready, const struct crew_stage *stage)
+static uint64_t send(const struct crew *crew, uint64_t *left, uint32_t i, uint64_t ready,
+                     const struct crew_stage *stage)
 {
     const uint64_t before = i < crew->turns ? 0 : left[i - crew->turns];
     left[i] = later(ready, before) + stage->busy_ns;
@@ -125,9 +126,10 @@ static void go_forward(struct crew_clock *clock, const struct crew_stage *stages
                        uint32_t i)
 {
     struct crew *crew = &clock->crews[s];
+    const struct crew *before = crew - 1;
     uint64_t ready = 0, rank = 0;
     if (s > 0)
-        ready = send(&clock->crews[s - 1], clock->crews[s - 1].there, i, clock->crews[s - 1].forward[i], &stages[s - 1]);
+        ready = send(before, before->there, i, before->forward[i], &stages[s - 1]);
     if (i >= crew->room) {
         catch_up(clock, stages, count, s, i - crew->room);
         rank = crew->backward[i - crew->room];

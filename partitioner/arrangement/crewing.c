@@ -69,10 +69,12 @@ static uint64_t larger(uint64_t a, uint64_t b)
 static uint64_t speed_of(const struct crewings *crewings, uint32_t seat, uint32_t ranks)
 {
     const struct cluster_device *devices = crewings->many->request->cluster->devices;
-    uint64_t speed = UINT64_MAX;
-    for (uint32_t i = seat; i < seat + ranks; i++)
-        speed = devices[crewings->devices[i]].speed_permille < speed ? devices[crewings->devices[i]].speed_permille : speed;
-    return speed;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = seat; i < seat + ranks; i++) {
+        const uint64_t speed = devices[crewings->devices[i]].speed_permille;
+        least = speed < least ? speed : least;
+    }
+    return least;
 }
 
 static struct crew_stage stage_of(const struct crewings *crewings, uint32_t first, uint32_t end, uint32_t ranks,
@@ -95,7 +97,8 @@ static uint64_t time_of(struct crewings *crewings, const struct crewing *crewing
     uint32_t seat = 0;
     for (uint32_t s = 0; s < crewing->stages; s++) {
         const uint32_t ranks = crewing->replicas[s];
-        crewings->crew[s] = stage_of(crewings, crewing->cuts[s], crewing->cuts[s + 1], ranks, speed_of(crewings, seat, ranks));
+        crewings->crew[s] =
+            stage_of(crewings, crewing->cuts[s], crewing->cuts[s + 1], ranks, speed_of(crewings, seat, ranks));
         seat += ranks;
     }
     crewings->work += 1 + (uint64_t)crewings->many->request->micro_batches * crewing->stages / 128;
@@ -128,8 +131,8 @@ static uint64_t wait_of(const struct crew_stage *before, uint32_t count, uint32_
     return most;
 }
 
-static uint64_t path_of(const struct crewings *crewings, const struct crewing *crewing, uint32_t s, const struct front *front,
-                        const struct crew_stage *stage, uint32_t end)
+static uint64_t path_of(const struct crewings *crewings, const struct crewing *crewing, uint32_t s,
+                        const struct front *front, const struct crew_stage *stage, uint32_t end)
 {
     const struct intervals *of = crewings->many->of[0];
     const uint32_t layers = crewings->many->layers, m = crewings->many->request->micro_batches;
@@ -145,7 +148,8 @@ static uint64_t path_of(const struct crewings *crewings, const struct crewing *c
     if (crewings->order == CREW_FORWARD_ONLY)
         return front->forward + wait + inner;
     const uint64_t rest = interval_forward_ns(of, end, layers) + interval_backward_ns(of, end, layers);
-    const uint64_t round = f + b + 2 * crewings->way[end] * (crewing->stages - 1 - s) + rest * 1000 / crewings->many->speed;
+    const uint64_t ways = 2 * crewings->way[end] * (crewing->stages - 1 - s);
+    const uint64_t round = f + b + ways + rest * 1000 / crewings->many->speed;
     inner = larger(inner, around(round, own, ahead, f, b));
     return front->forward + inner + larger(front->backward + larger(wait, wait_back), wait + stage->reduce_ns);
 }
@@ -305,8 +309,8 @@ struct annealing {
     struct crewing now, trial, best;
 };
 
-// Up to so much work.
-static void anneal(struct crewings *crewings, struct annealing *annealing, uint64_t work)
+// Up to so much work; at first a move may be worse by that part.
+static void anneal(struct crewings *crewings, struct annealing *annealing, double heat, uint64_t work)
 {
     const uint64_t since = crewings->work;
     copy(&annealing->now, &annealing->best);
@@ -322,8 +326,7 @@ static void anneal(struct crewings *crewings, struct annealing *annealing, uint6
         } else if (!move_ranks(crewings, trial)) {
             continue;
         }
-        // Up to 3 % worse at first, by chance.
-        const uint64_t worse = (uint64_t)((double)now->ns * 0.03 * left * left) + 1;
+        const uint64_t worse = (uint64_t)((double)now->ns * heat * left * left) + 1;
         if (trial->ns <= now->ns || trial->ns - now->ns < random_below(&crewings->seed, worse)) {
             copy(now, trial);
             if (now->ns < annealing->best.ns)
@@ -355,12 +358,25 @@ static bool start(struct crewings *crewings, struct crewing *best, const struct 
     return from->stages <= crewings->room && cut_anew(crewings, best);
 }
 
+// Adds it, or its cuts where its ranks are known with worse ones.
 static bool note(struct crewings *crewings, const struct crewing *best, struct arrangements *found, struct error *error)
 {
+    for (size_t i = 0; i < found->count; i++) {
+        struct arrangement *other = &found->at[i];
+        if (other->stages != best->stages || other->ranks != crewings->ranks
+            || memcmp(other->replicas, best->replicas, best->stages * sizeof best->replicas[0]) != 0
+            || memcmp(other->devices, crewings->devices, crewings->ranks * sizeof other->devices[0]) != 0)
+            continue;
+        if (best->ns < other->estimate_ns) {
+            memcpy(other->cuts, best->cuts, ((size_t)best->stages + 1) * sizeof best->cuts[0]);
+            other->estimate_ns = best->ns;
+        }
+        return true;
+    }
     const struct arrangement now = { .ranks = crewings->ranks, .device_count = crewings->ranks, .stages = best->stages,
                                      .replicas = best->replicas, .cuts = best->cuts, .variants = crewings->variants,
                                      .devices = (uint32_t *)crewings->devices, .estimate_ns = best->ns };
-    return many_knows(found, &now) || arrangement_add(found, &now, error);
+    return arrangement_add(found, &now, error);
 }
 
 static int compare(const void *left, const void *right)
@@ -369,19 +385,38 @@ static int compare(const void *left, const void *right)
     return a->estimate_ns < b->estimate_ns ? -1 : a->estimate_ns > b->estimate_ns;
 }
 
+// From what the bound of all arrangements could not refuse.
+static bool start_from_bound(struct crewings *crewings, struct crewing *best, const struct arrangement *first)
+{
+    const struct arrangement *reached = &crewings->many->choosing->reached;
+    if (reached->stages == 0 || reached->stages > crewings->room)
+        return false;
+    crewings->devices = first->devices;
+    crewings->ranks = reached->ranks;
+    best->stages = reached->stages;
+    memcpy(best->replicas, reached->replicas, best->stages * sizeof best->replicas[0]);
+    memcpy(best->cuts, reached->cuts, ((size_t)best->stages + 1) * sizeof best->cuts[0]);
+    best->ns = time_of(crewings, best);
+    return true;
+}
+
 // A short way from each seed, then a long one from the best.
 static bool find(struct crewings *crewings, struct arrangements *found, struct error *error)
 {
-    enum { SHORT_PART = 60, LONG_PART = 8, MOST_STARTS = 12 };
+    enum { SHORT_PART = 60, LONG_PART = 4, MOST_STARTS = 8 };
     const struct arrangements *seeds = &crewings->many->seeds;
     const uint64_t budget = crewings->many->choosing->budget;
     struct annealing annealing = { { 0 }, { 0 }, { 0 } };
     bool good = (make_room(crewings, &annealing.now) && make_room(crewings, &annealing.trial)
                  && make_room(crewings, &annealing.best)) || error_no_memory(error, "the arrangements of a plan");
+    if (good && seeds->count > 0 && start_from_bound(crewings, &annealing.best, &seeds->at[0])) {
+        anneal(crewings, &annealing, 0.02, budget / SHORT_PART);
+        good = note(crewings, &annealing.best, found, error);
+    }
     for (size_t i = 0; good && i < seeds->count && i < MOST_STARTS; i++) {
         if (!start(crewings, &annealing.best, &seeds->at[i]))
             continue;
-        anneal(crewings, &annealing, budget / SHORT_PART);
+        anneal(crewings, &annealing, 0.02, budget / SHORT_PART);
         good = note(crewings, &annealing.best, found, error);
     }
     if (good && found->count > 0) {
@@ -389,7 +424,7 @@ static bool find(struct crewings *crewings, struct arrangements *found, struct e
         good = start(crewings, &annealing.best, &found->at[0]);
         memcpy(annealing.best.cuts, found->at[0].cuts, ((size_t)found->at[0].stages + 1) * sizeof found->at[0].cuts[0]);
         annealing.best.ns = found->at[0].estimate_ns;
-        anneal(crewings, &annealing, budget / LONG_PART);
+        anneal(crewings, &annealing, 0.005, budget / LONG_PART);
         good = note(crewings, &annealing.best, found, error);
         qsort(found->at, found->count, sizeof found->at[0], compare);
     }

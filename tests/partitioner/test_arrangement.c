@@ -186,9 +186,10 @@ static uint64_t bound_of_all(const struct search_request *request)
     struct arrangement_names names;
     struct arrangement reached = { 0 };
     uint64_t bound = 0;
+    uint64_t work = 0;
     assert_good(arrangement_names_read(request, &names, &error), error);
     struct arrangement_bounds *bounds = arrangement_bounds_create(request, &names, &error);
-    assert_good(bounds && arrangement_bound_of_all(bounds, &bound, &reached, &error), error);
+    assert_good(bounds && arrangement_bound_of_all(bounds, &bound, &reached, &work, &error), error);
     arrangement_bounds_free(bounds);
     arrangement_clear(&reached);
     return bound;

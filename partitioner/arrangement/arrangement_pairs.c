@@ -1,0 +1,286 @@
+// What stages can reach, when each is also held against the one before it. Where all ranks
+// are used it is known how many are behind a stage, and so how far ahead it is, a r = A
+// micro-batches of its r ranks. The orders of neighbours s and t then close a loop,
+//
+//     F_s(x) --> F_t(x) --> B_t(x - A_t + r_t) --> B_s(x - A_t + r_t) --> F_s(x + A_s - A_t + r_t)
+//            way        order of t             way                    order of s
+//
+// which is longer than their own work where ranks and what is behind them do not go into
+// each other. A path through it: the first micro-batch to the end and back, loops as long
+// as there are micro-batches, what is left on t, and the last one to the end and back.
+//
+// After the last B some stage in front may still add up gradients; how long that takes
+// beyond the way in front of it is carried along. And of r_t ranks the last gets its first
+// micro-batch when s, with fewer ranks, has done some more; so with the last B of the
+// first. (Counted no more often than t has micro-batches: then a longer s is still no
+// worse than a longer t.)
+//
+// A state is how many devices are used, and by how many of them the last stage. Of those
+// with the same, one is better where the last stage begins later, it ends later, and the
+// ways over all cuts and that tail are less. A stage may be empty, so that what is better
+// can stand for what it is better than.
+#include "partitioner/arrangement/arrangement_reach.h"
+
+#include <stdlib.h>
+
+// The last stage is layers [first, end); the ways over all cuts up to `end`. And the state it came from: how many
+// ranks the stage before has, and which of the states with so many.
+struct paired {
+    uint32_t first, end;
+    uint64_t ways, tail;
+    uint32_t from_ranks, from;
+};
+
+struct pairs {
+    struct paired *at;
+    size_t count, capacity;
+};
+
+struct walk {
+    struct floor *floor;
+    const struct totals *of;
+    uint32_t devices, layers;
+    uint64_t *least_way;  // over a cut up to this one; layers + 1
+    struct pairs *pairs;  // [used * (devices + 1) + ranks of the last stage]
+};
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t round_of(const struct walk *walk, uint32_t first, uint32_t end)
+{
+    return walk->floor->forward[end] - walk->floor->forward[first]
+         + walk->floor->backward[end] - walk->floor->backward[first];
+}
+
+static bool is_as_good(const struct paired *a, const struct paired *b)
+{
+    return a->end >= b->end && a->first >= b->first && a->ways <= b->ways && a->tail <= b->tail;
+}
+
+static void note(struct walk *walk, struct pairs *pairs, struct paired now)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < pairs->count; i++)
+        if (is_as_good(&pairs->at[i], &now))
+            return;
+    for (size_t i = 0; i < pairs->count; i++)
+        if (!is_as_good(&now, &pairs->at[i]))
+            pairs->at[kept++] = pairs->at[i];
+    pairs->count = kept;
+    if (pairs->count == pairs->capacity) {
+        const size_t capacity = pairs->capacity ? 2 * pairs->capacity : 4;
+        struct paired *room = realloc(pairs->at, capacity * sizeof room[0]);
+        walk->floor->failed |= !room;
+        if (!room)
+            return;
+        pairs->at = room;
+        pairs->capacity = capacity;
+    }
+    pairs->at[pairs->count++] = now;
+}
+
+// A stage behind another one.
+struct link_of {
+    struct paired before;
+    uint32_t used, ranks_before;  // with those before
+    uint32_t ranks;
+    uint64_t out_ways;
+    uint64_t late_in, late_out;
+    uint32_t from;                // the place of `before` among its like
+};
+
+static uint32_t room_of(uint32_t left, uint32_t ranks)
+{
+    return (left + ranks - 1) / ranks * ranks;
+}
+
+// The path through the loop of the two; 0 where there are too few micro-batches for it.
+static uint64_t loop_path(const struct walk *walk, const struct link_of *link, uint32_t end)
+{
+    const struct floor *floor = walk->floor;
+    const uint32_t m = floor->bounds->request->micro_batches, first = link->before.first, middle = link->before.end;
+    const uint32_t left = walk->devices - link->used;
+    const uint32_t room = room_of(left + link->ranks_before, link->ranks_before), next = room_of(left, link->ranks);
+    if (floor->is_gpipe || room >= m)
+        return 0;
+    const uint32_t turn = room - next + link->ranks, loops = (m - 1 - room) / turn, rest = (m - 1 - room) % turn;
+    const uint64_t way = walk->least_way[middle];
+    const uint64_t once = round_of(walk, 0, walk->layers) + link->before.ways + link->out_ways;
+    const uint64_t again = round_of(walk, first, walk->layers) + way + link->out_ways;
+    return once + again + loops * (round_of(walk, first, end) + way)
+         + rest / link->ranks * round_of(walk, middle, end);
+}
+
+static uint64_t stage_path(const struct walk *walk, const struct link_of *link, uint32_t end)
+{
+    const struct floor *floor = walk->floor;
+    const uint32_t m = floor->bounds->request->micro_batches, busy = m % link->ranks ? m % link->ranks : link->ranks;
+    const uint32_t own = (m + link->ranks - 1) / link->ranks;
+    struct place place = { .first = link->before.end, .end = end, .ranks = link->ranks,
+                           .left = walk->devices - link->used, .in_ways = link->before.ways, .out_ways = link->out_ways,
+                           .tail = link->before.tail };
+    place.late_in = link->late_in;
+    place.late_out = link->late_out;
+    if (link->ranks_before > 0) {
+        const uint32_t turns = (busy - 1) / link->ranks_before, most = turns < own ? turns : own - 1;
+        const struct paired *before = &link->before;
+        place.late_in = larger(place.late_in, most * (floor->forward[before->end] - floor->forward[before->first]));
+        place.late_out =
+            larger(place.late_out, most * (floor->backward[before->end] - floor->backward[before->first]));
+    }
+    return floor_path(floor, walk->of, &place);
+}
+
+static bool is_within(const struct walk *walk, const struct link_of *link, uint32_t end)
+{
+    walk->floor->work++;
+    return stage_path(walk, link, end) <= walk->floor->limit_ns
+        && (link->ranks_before == 0 || loop_path(walk, link, end) <= walk->floor->limit_ns);
+}
+
+// The furthest end from one on that is within the limit.
+static uint32_t furthest(const struct walk *walk, const struct link_of *link, uint32_t low)
+{
+    uint32_t high = walk->layers + 1;
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (is_within(walk, link, middle))
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// How long the stage adds up gradients after all in front of it could be done: rounded down, so that few such numbers
+// have to be told apart.
+static uint64_t tail_of(const struct walk *walk, const struct link_of *link, uint32_t end)
+{
+    enum { PARTS = 200 };
+    const uint32_t first = link->before.end;
+    const uint64_t before = walk->floor->backward[first], step = walk->floor->limit_ns / PARTS + 1;
+    if (link->ranks == 1)
+        return 0;
+    const uint64_t reduce = floor_reduce(walk->floor, link->ranks, walk->of->weights[end] - walk->of->weights[first]);
+    return reduce > before ? (reduce - before) / step * step : 0;
+}
+
+// Stages that reach further than the one before did.
+static void take_step(struct walk *walk, struct link_of *link, uint32_t beyond)
+{
+    const struct floor *floor = walk->floor;
+    const uint32_t left = walk->devices - link->used - link->ranks;
+    struct pairs *to = &walk->pairs[(link->used + link->ranks) * (walk->devices + 1) + link->ranks];
+    uint64_t least = UINT64_MAX, least_tail = UINT64_MAX;
+    link->out_ways = 0;
+    if (beyond >= walk->layers || !is_within(walk, link, beyond + 1))
+        return;
+    for (uint32_t end = furthest(walk, link, beyond + 1); end > beyond; end--) {
+        const uint64_t ways = link->before.ways + floor->way[end];
+        if (!floor->bounds->can_cut[end] || (ways >= least && least_tail == link->before.tail))
+            continue;
+        const uint64_t tail = larger(link->before.tail, tail_of(walk, link, end));
+        if (ways >= least && tail >= least_tail)
+            continue;
+        link->out_ways = reach_least_ways(&floor->back[left], walk->layers - end);
+        if (link->out_ways == UINT64_MAX)
+            return;  // nor from an earlier end
+        if (!is_within(walk, link, end))
+            continue;
+        least = ways < least ? ways : least;
+        least_tail = tail < least_tail ? tail : least_tail;
+        note(walk, to, (struct paired){ link->before.end, end, ways, tail, link->ranks_before, link->from });
+    }
+}
+
+// Stages behind the one before, from where that ends or, where that leaves less to wait for, from where it could have
+// ended; and an empty one.
+static void step_behind(struct walk *walk, struct link_of *link, const struct paired *before)
+{
+    struct late_begin begin;
+    for (uint32_t at = 0; late_begin(walk->floor->late, link->used, link->ranks, before->end, at, &begin); at++) {
+        link->before = *before;
+        link->before.end = begin.layers;
+        if (link->before.first > begin.layers)
+            link->before.first = begin.layers;
+        link->late_in = begin.in_ns;
+        link->late_out = begin.out_ns;
+        take_step(walk, link, before->end);
+    }
+    const uint32_t used = link->used + link->ranks;
+    if (reach_least_ways(&walk->floor->back[walk->devices - used], walk->layers - before->end) == UINT64_MAX)
+        return;
+    note(walk, &walk->pairs[used * (walk->devices + 1) + link->ranks],
+         (struct paired){ before->end, before->end, before->ways, before->tail, link->ranks_before, link->from });
+}
+
+static void step_from(struct walk *walk, uint32_t used, uint32_t ranks_before)
+{
+    const struct pairs *pairs = &walk->pairs[used * (walk->devices + 1) + ranks_before];
+    for (size_t i = 0; i < pairs->count; i++) {
+        struct link_of link = { .used = used, .ranks_before = ranks_before, .from = (uint32_t)i };
+        for (link.ranks = 1; link.ranks <= walk->floor->most_ranks && used + link.ranks <= walk->devices; link.ranks++)
+            step_behind(walk, &link, &pairs->at[i]);
+    }
+}
+
+// Keeps the stages that lead to this state of all devices.
+static void keep(const struct walk *walk, uint32_t ranks, uint32_t at)
+{
+    struct floor *floor = walk->floor;
+    uint32_t used = walk->devices, end = walk->layers;
+    for (floor->kept_count = 0; used > 0;) {
+        const struct paired *now = &walk->pairs[used * (walk->devices + 1) + ranks].at[at];
+        const uint32_t first = now->first < end ? now->first : end;
+        floor->kept[floor->kept_count++] = (struct kept){ first, ranks };
+        end = first;
+        used -= ranks;
+        ranks = now->from_ranks;
+        at = now->from;
+    }
+}
+
+bool floor_knows_pairs(const struct floor *floor)
+{
+    return floor->bounds->names->count == 1 && !floor->bounds->request->free.fewer && floor->bounds->has_backward;
+}
+
+bool floor_pairs_cover(struct floor *floor)
+{
+    const struct arrangement_bounds *bounds = floor->bounds;
+    const uint32_t devices = bounds->request->ranks;
+    const size_t row = (size_t)devices + 1;
+    struct walk walk = { .floor = floor, .of = &bounds->of[0], .devices = devices, .layers = bounds->layers };
+    bool covers = false;
+    walk.pairs = calloc(row * row, sizeof walk.pairs[0]);
+    walk.least_way = calloc((size_t)walk.layers + 1, sizeof walk.least_way[0]);
+    floor->failed |= !walk.pairs || !walk.least_way;
+    if (floor->failed) {
+        free(walk.pairs);
+        free(walk.least_way);
+        return false;
+    }
+    uint64_t least = UINT64_MAX;
+    for (uint32_t l = 1; l < walk.layers; l++) {
+        least = bounds->can_cut[l] && floor->way[l] < least ? floor->way[l] : least;
+        walk.least_way[l] = least == UINT64_MAX ? 0 : least;
+    }
+    note(&walk, &walk.pairs[0], (struct paired){ 0 });
+    for (uint32_t used = 0; used < devices; used++)
+        for (uint32_t ranks = 0; ranks <= used; ranks++)
+            step_from(&walk, used, ranks);
+    for (uint32_t ranks = devices; ranks > 0; ranks--)
+        for (size_t i = 0; i < walk.pairs[devices * row + ranks].count; i++)
+            if (!covers && walk.pairs[devices * row + ranks].at[i].end == walk.layers) {
+                covers = true;
+                keep(&walk, ranks, (uint32_t)i);
+            }
+    for (size_t i = 0; i < row * row; i++)
+        free(walk.pairs[i].at);
+    free(walk.pairs);
+    free(walk.least_way);
+    return covers;
+}

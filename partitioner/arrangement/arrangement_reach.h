@@ -1,0 +1,80 @@
+// What stages within a limit can reach: the parts of arrangement_floor.c.
+#ifndef PARTITIONER_ARRANGEMENT_ARRANGEMENT_REACH_H
+#define PARTITIONER_ARRANGEMENT_ARRANGEMENT_REACH_H
+
+#include "partitioner/arrangement/arrangement_floor.h"
+
+// So many layers can be covered, with so much spent on the ways over the cuts.
+struct reached {
+    uint32_t layers;
+    uint64_t ways;
+};
+
+// By layers, and so by ways, ascending.
+struct reach {
+    struct reached *at;
+    size_t count, capacity;
+};
+
+struct late;
+
+// A stage from this layer on, up to the one kept before it.
+struct kept {
+    uint32_t first, ranks;
+};
+
+struct floor {
+    const struct arrangement_bounds *bounds;
+    uint64_t speed;                // of the fastest device
+    uint64_t *forward, *backward;  // running totals of the least variants on it; layers + 1
+    uint64_t *way;                 // of a message over a cut, there and back, on the best level; layers + 1
+    bool is_gpipe;
+    uint32_t most_ranks;           // of a stage
+    uint64_t limit_ns;
+    struct late *late;             // or NULL
+    struct reach *front, *back;    // by devices used
+    bool knows_back, knows_front;
+    struct kept *kept;             // the stages with which pairs last covered all layers, the last one first
+    uint32_t kept_count;
+    uint64_t work;                 // paths of pairs that were asked for
+    bool failed;
+};
+
+// A stage, and what is known of all around it.
+struct place {
+    uint32_t first, end, ranks, left;  // of the ranks, at most `left` are it and all behind it
+    uint64_t in_ways, out_ways;        // over all cuts in front of it and behind it, there and back
+    uint64_t late_in;   // how much later than the first micro-batch that of the last of its ranks comes in
+    uint64_t late_out;  // and how much earlier than the last one that of the first goes out
+    uint64_t tail;      // how long some stage in front adds up gradients after all in front of it could be done
+};
+
+// The longest of its paths.
+uint64_t floor_path(const struct floor *floor, const struct totals *of, const struct place *place);
+
+// How long copies of a stage with so many bytes of weights add up gradients at least.
+uint64_t floor_reduce(const struct floor *floor, uint32_t copies, uint64_t weights);
+
+// The least ways of those that cover so many layers; UINT64_MAX if none does.
+uint64_t reach_least_ways(const struct reach *reach, uint32_t layers);
+
+// What stages in front leave a stage to wait for (arrangement_late.c), under the limit there is and all below. NULL
+// without memory.
+struct late *late_create(const struct floor *floor);
+void late_free(struct late *late);
+
+// The stages on at most so many devices that cover so many layers, as a stage on `ranks` ranks finds them: those that
+// cover a few layers less may leave it less to wait for. `at` counts up from 0, until it is false.
+struct late_begin {
+    uint32_t layers;
+    uint64_t in_ns, out_ns;
+};
+bool late_begin(const struct late *late, uint32_t used, uint32_t ranks, uint32_t layers, uint32_t at,
+                struct late_begin *begin);
+
+// Whether stages that with their neighbours, too, stay within the limit can cover all layers, once both sides are known
+// (arrangement_pairs.c). Keeps them if they can. Only where every rank is a device, and all are used.
+bool floor_knows_pairs(const struct floor *floor);
+bool floor_pairs_cover(struct floor *floor);
+
+#endif

@@ -1,0 +1,120 @@
+// The bound of all arrangements at once, against all of them with all their cuts.
+#include "partitioner/arrangement/arrangement.h"
+
+#include "common/number.h"
+#include "partitioner/arrangement/crew_time.h"
+#include "tests/partitioner/small.h"
+
+enum { MOST_LAYERS = 8, MOST_DEVICES = 8 };
+
+static const char *const schedules[] = { "1f1b", "gpipe", "forward-only" };
+
+struct every {
+    const struct search_request *request;
+    struct crew_clock *clock;
+    enum crew_order order;
+    struct crew_stage stages[MOST_DEVICES];
+    uint64_t best, plans;
+};
+
+static struct crew_stage stage_of(const struct every *every, uint32_t first, uint32_t end, uint32_t ranks)
+{
+    const struct profile *profile = every->request->profile;
+    const struct cluster_level *level = &every->request->cluster->levels[0];
+    struct crew_stage stage = { .ranks = ranks };
+    uint64_t weights = 0;
+    for (uint32_t l = first; l < end; l++) {
+        stage.forward_ns += profile->layers[l].forward_ns;
+        stage.backward_ns += profile->layers[l].backward_ns;
+        weights += round_to_256(profile->layers[l].parameter_bytes);
+    }
+    if (ranks > 1)
+        stage.reduce_ns = transfer_ns((ranks - 1) * weights, level->bytes_per_second, level->latency_ns);
+    if (end < profile->layer_count) {
+        stage.busy_ns = transfer_ns(stage_cut_bytes(profile, end), level->bytes_per_second, 0);
+        stage.latency_ns = level->latency_ns;
+    }
+    if (every->order == CREW_FORWARD_ONLY)
+        stage.backward_ns = stage.reduce_ns = 0;
+    return stage;
+}
+
+static void try_stages(struct every *every, uint32_t count, uint32_t first, uint32_t left)
+{
+    const uint32_t layers = (uint32_t)every->request->profile->layer_count;
+    if (first == layers) {
+        if (left > 0 && !every->request->free.fewer)
+            return;
+        const uint64_t ns = crew_time(every->clock, every->order, every->stages, count);
+        every->best = ns < every->best ? ns : every->best;
+        every->plans++;
+        return;
+    }
+    for (uint32_t end = first + 1; end <= layers; end++) {
+        for (uint32_t ranks = 1; ranks <= left && ranks <= every->request->micro_batches; ranks++) {
+            every->stages[count] = stage_of(every, first, end, ranks);
+            try_stages(every, count + 1, end, left - ranks);
+        }
+    }
+}
+
+static uint64_t bound_of(const struct search_request *request)
+{
+    struct error error = { 0 };
+    struct arrangement_names names;
+    struct arrangement reached = { 0 };
+    uint64_t bound = 0, work = 0;
+    assert_good(arrangement_names_read(request, &names, &error), error);
+    struct arrangement_bounds *bounds = arrangement_bounds_create(request, &names, &error);
+    assert_good(bounds, error);
+    assert_good(arrangement_bound_of_all(bounds, &bound, &reached, &work, &error), error);
+    arrangement_clear(&reached);
+    arrangement_bounds_free(bounds);
+    return bound;
+}
+
+static void no_arrangement_is_quicker_than_the_bound_of_all(void **state)
+{
+    (void)state;
+    uint64_t seed = 3, plans = 0, short_of = 0;
+    const uint64_t trials = test_trials(400, 10000);
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        struct error error = { 0 };
+        const uint32_t layers = 1 + (uint32_t)random_below(&seed, MOST_LAYERS),
+                       devices = 1 + (uint32_t)random_below(&seed, layers > 6 ? 5 : MOST_DEVICES);
+        struct profile *profile = small_random_chain(&seed, layers, random_below(&seed, 3) == 0 ? 4 : 1000);
+        const uint64_t rate = random_below(&seed, 3) == 0 ? 1000000000 : 20000000000;
+        struct cluster *cluster = cluster_uniform(devices, (uint64_t)1 << 50, random_below(&seed, 99), rate, &error);
+        assert_good(cluster, error);
+        const uint32_t kind = (uint32_t)random_below(&seed, 6);
+        const struct search_request request = {
+            .profile = profile, .cluster = cluster, .schedule = schedules[kind < 3 ? kind : 0], .ranks = devices,
+            .chunks = 1, .micro_batches = 1 + (uint32_t)random_below(&seed, 20),
+            .free = { .replicas = true, .fewer = random_below(&seed, 4) == 0 } };
+        struct every every = { .request = &request, .order = (enum crew_order)(kind < 3 ? kind : 0),
+                               .best = UINT64_MAX };
+        every.clock = crew_clock_create(MOST_DEVICES, request.micro_batches, &error);
+        assert_good(every.clock, error);
+        try_stages(&every, 0, 0, devices);
+        const uint64_t bound = bound_of(&request);
+        if (bound > every.best)
+            fail_msg("trial %d (%s, %u devices, %u micro-batches, %u layers): the bound is %d, but the best takes %d",
+                     (int)trial, request.schedule, devices, request.micro_batches, layers, (int)bound,
+                     (int)every.best);
+        plans += every.plans;
+        short_of += every.best == UINT64_MAX ? 0 : 1000 - 1000 * bound / every.best;
+        crew_clock_free(every.clock);
+        profile_free(profile);
+        cluster_free(cluster);
+    }
+    print_message("# %d requests, %d plans; the bound is %d of 1000 short of the best on average\n", (int)trials,
+                  (int)plans, (int)(short_of / trials));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_arrangement_is_quicker_than_the_bound_of_all),
+    };
+    return cmocka_run_group_tests_name("arrangement_floor", tests, NULL, NULL);
+}
