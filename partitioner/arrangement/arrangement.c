@@ -236,12 +236,14 @@ static bool choose(struct choosing *choosing, struct arrangements *all, struct e
     struct arrangement_names names;
     if (!arrangement_names_read(choosing->request, &names, error))
         return false;
+    uint64_t work = 0;
     choosing->names = &names;
     choosing->bounds = arrangement_bounds_create(choosing->request, &names, error);
     bool good = choosing->bounds
-             && arrangement_bound_of_all(choosing->bounds, &choosing->bound_ns, &choosing->reached, &choosing->work,
-                                         error)
+             && arrangement_bound_of_all(choosing->bounds, &choosing->bound_ns, &choosing->reached, &work, error)
              && arrangements_list(choosing->request, &names, MOST, all, error);
+    // However small the budget, two thirds of it are left for plans.
+    choosing->work += work < choosing->budget / 3 ? work : choosing->budget / 3;
     choosing->is_listed = all->complete;
     if (good && all->complete) {
         good = search_all(choosing, all, error);

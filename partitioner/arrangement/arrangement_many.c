@@ -70,12 +70,20 @@ static bool add_crewings(struct many *many, struct error *error)
     enum { MOST = 3 };
     struct arrangements found = { 0 };
     bool good = !crewings_are_known(many) || crewings_find(many, &found, error);
+    many->timed_ns = found.count > 0 ? found.at[0].estimate_ns : 0;
     for (size_t i = 0; good && i < found.count && i < MOST; i++) {
         struct arrangement *now = &found.at[i];
         good = many_look_at(many, now, error) && arrangement_add(&many->seeds, now, error);
     }
     arrangements_clear(&found);
     return good;
+}
+
+// Whether plans of crewings take what those were timed to, so that nothing must be recomputed: then the other seeds,
+// where they began, are no better.
+static bool is_as_timed(const struct many *many)
+{
+    return many->choosing->best_ns <= many->timed_ns;
 }
 
 // The best of the seeds; SIZE_MAX if none has a plan.
@@ -87,6 +95,8 @@ static bool try_seeds(struct many *many, size_t *best, struct error *error)
     qsort(many->seeds.at, many->seeds.count, sizeof many->seeds.at[0], compare);
     for (size_t i = 0; i < many->seeds.count; i++) {
         const uint64_t before = many->choosing->best_ns;
+        if (i > 0 && !many->seeds.at[i].cuts && many->seeds.at[i - 1].cuts && is_as_timed(many))
+            break;
         if (choosing_must_stop(many->choosing) || (i >= MOST_SEEDS && before != UINT64_MAX))
             break;
         if (!try_one(many, &many->seeds.at[i], SEED_PART, error)
@@ -367,6 +377,7 @@ bool choosing_many(struct choosing *choosing, struct arrangements *tried, struct
     struct many many = { .choosing = choosing, .request = choosing->request, .tried = tried,
                          .layers = (uint32_t)choosing->request->profile->layer_count,
                          .devices = choosing->request->ranks,
+                         .is_gpipe = strcmp(choosing->request->schedule, "gpipe") == 0,
                          .takes_replicas = generator_find(choosing->request->schedule, error)->takes_replicas };
     many.flushes = generator_find(choosing->request->schedule, error)->weights == WEIGHTS_FLUSH;
     size_t best = SIZE_MAX;

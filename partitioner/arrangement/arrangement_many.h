@@ -14,9 +14,10 @@ struct many {
     struct intervals *of[ARRANGEMENT_MOST_VARIANTS + 1];  // of each variant
     struct profile *views[ARRANGEMENT_MOST_VARIANTS + 1];
     bool *can_cut;
-    bool takes_replicas, flushes;
+    bool takes_replicas, flushes, is_gpipe;
     uint32_t layers, devices;
     uint64_t memory, speed;   // of a device; of unlike ones the least memory and the average speed
+    uint64_t timed_ns;        // of the best crewing (crewing.h); 0: there is none
     uint64_t *fill;           // [devices used * (layers + 1) + layer]
     uint32_t *from;           // first layer of the last stage; as fill
     uint32_t *ranks;          // and its ranks

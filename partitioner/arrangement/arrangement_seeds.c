@@ -17,7 +17,7 @@
 #include "partitioner/search/search_request.h"
 #include "partitioner/variant.h"
 
-enum { STEPS = 14 };  // how many values of T
+enum { STEPS = 7 };  // how many values of T
 
 uint64_t many_reduce_ns(const struct many *many, uint64_t weights, uint32_t copies)
 {
@@ -41,7 +41,7 @@ static uint64_t load_of(const struct many *many, size_t v, uint32_t first, uint3
     const struct held_bytes held = holding_bytes(&of->holding, ranks, &states);
     const uint64_t fixed = add_clamped(held.weights, add_clamped(held.gradients, held.optimizer));
     uint64_t ahead = (left + ranks - 1) / ranks;
-    ahead = ahead < own && strcmp(many->request->schedule, "gpipe") != 0 ? ahead : own;
+    ahead = ahead < own && !many->is_gpipe ? ahead : own;
     const uint64_t kept = multiply_clamped(ahead, of->saved[end] - of->saved[first] + of->cut[first]);
     uint64_t again = 0;
     if (fixed > many->memory)

@@ -204,7 +204,7 @@ static bool cut_anew(struct crewings *crewings, struct crewing *crewing)
         else
             low = middle;
     }
-    crewings->work += crewing->stages * 2;
+    crewings->work += crewing->stages;
     if (!cut_within(crewings, crewing, high))
         return false;
     crewing->ns = time_of(crewings, crewing);
@@ -400,34 +400,49 @@ static bool start_from_bound(struct crewings *crewings, struct crewing *best, co
     return true;
 }
 
-// A short way from each seed, then a long one from the best.
+static void sort(struct arrangements *found)
+{
+    if (found->count > 0)
+        qsort(found->at, found->count, sizeof found->at[0], compare);
+}
+
+static void copy_from(struct crewings *crewings, struct crewing *best, const struct arrangement *from)
+{
+    crewings->devices = from->devices;
+    crewings->ranks = from->ranks;
+    best->stages = from->stages;
+    best->ns = from->estimate_ns;
+    memcpy(best->replicas, from->replicas, from->stages * sizeof best->replicas[0]);
+    memcpy(best->cuts, from->cuts, ((size_t)from->stages + 1) * sizeof best->cuts[0]);
+}
+
+// A short way from each seed, then long ones from the best.
 static bool find(struct crewings *crewings, struct arrangements *found, struct error *error)
 {
-    enum { SHORT_PART = 60, LONG_PART = 4, MOST_STARTS = 8 };
+    enum { SHORT_PART = 40, LONG_PART = 6, MOST_STARTS = 8, LONG_STARTS = 3 };
     const struct arrangements *seeds = &crewings->many->seeds;
-    const uint64_t budget = crewings->many->choosing->budget;
+    const struct choosing *choosing = crewings->many->choosing;
+    const uint64_t rest = choosing->budget > choosing->work ? choosing->budget - choosing->work : 0;
     struct annealing annealing = { { 0 }, { 0 }, { 0 } };
     bool good = (make_room(crewings, &annealing.now) && make_room(crewings, &annealing.trial)
                  && make_room(crewings, &annealing.best)) || error_no_memory(error, "the arrangements of a plan");
     if (good && seeds->count > 0 && start_from_bound(crewings, &annealing.best, &seeds->at[0])) {
-        anneal(crewings, &annealing, 0.02, budget / SHORT_PART);
+        anneal(crewings, &annealing, 0.05, rest / SHORT_PART);
         good = note(crewings, &annealing.best, found, error);
     }
     for (size_t i = 0; good && i < seeds->count && i < MOST_STARTS; i++) {
         if (!start(crewings, &annealing.best, &seeds->at[i]))
             continue;
-        anneal(crewings, &annealing, 0.02, budget / SHORT_PART);
+        anneal(crewings, &annealing, 0.05, rest / SHORT_PART);
         good = note(crewings, &annealing.best, found, error);
     }
-    if (good && found->count > 0) {
-        qsort(found->at, found->count, sizeof found->at[0], compare);
-        good = start(crewings, &annealing.best, &found->at[0]);
-        memcpy(annealing.best.cuts, found->at[0].cuts, ((size_t)found->at[0].stages + 1) * sizeof found->at[0].cuts[0]);
-        annealing.best.ns = found->at[0].estimate_ns;
-        anneal(crewings, &annealing, 0.005, budget / LONG_PART);
+    sort(found);
+    for (size_t i = 0; good && i < found->count && i < LONG_STARTS; i++) {
+        copy_from(crewings, &annealing.best, &found->at[i]);
+        anneal(crewings, &annealing, 0.005, rest / LONG_PART);
         good = note(crewings, &annealing.best, found, error);
-        qsort(found->at, found->count, sizeof found->at[0], compare);
     }
+    sort(found);
     clear(&annealing.now);
     clear(&annealing.trial);
     clear(&annealing.best);
