@@ -12,6 +12,7 @@
 #include "partitioner/bottleneck/bottleneck_plan.h"
 #include "partitioner/bottleneck/loads_document.h"
 #include "partitioner/bottleneck/scattered.h"
+#include "partitioner/evaluate/handmade.h"
 #include "partitioner/evaluate/reprice.h"
 
 enum { KEY_MODEL = KEY_OWN, KEY_STRAIGHT, KEY_ACTIVATIONS, KEY_HEED_MEMORY, KEY_CPUS, KEY_SCATTERED };
@@ -86,17 +87,10 @@ const struct argp model_argp = { .options = options, .parser = take };
 
 // --- a plan that was given ------------------------------------------------------------
 
-// "[15,1]", brackets or not: how many numbers, or 0 with the error.
+// How many numbers, or 0 with the error.
 static size_t read_counts(const char *text, const char *option, uint32_t *counts, size_t most, struct error *error)
 {
-    struct text whole = { 0 };
-    text_add(&whole, strchr(text, '[') ? "%s" : "[%s]", text);
-    struct json_document *document = NULL;
-    if (whole.failed)
-        error_no_memory(error, option);
-    else
-        document = json_parse(whole.data, whole.length, option, error);
-    text_clear(&whole);
+    struct json_document *document = handmade_counts(text, option, error);
     if (!document)
         return 0;
     struct json list = json_root(document), item;

@@ -229,8 +229,3 @@ const float *sequential_gradients(const struct sequential *s, size_t layer)
 {
     return s->gradients + s->stations[layer].first;
 }
-
-struct queue *sequential_queue(const struct sequential *s)
-{
-    return s->queue;
-}

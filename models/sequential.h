@@ -44,6 +44,5 @@ bool sequential_evaluate(struct sequential *sequential, const int32_t *tokens, c
 // A layer's parameters on the device, as of the last step, and their gradients.
 const void *sequential_parameters(const struct sequential *sequential, size_t layer);
 const float *sequential_gradients(const struct sequential *sequential, size_t layer);
-struct queue *sequential_queue(const struct sequential *sequential);
 
 #endif

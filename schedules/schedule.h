@@ -143,7 +143,6 @@ enum { MOST_JOINED = 8 };
 size_t group_parse(const char *token, size_t length, struct action group[MOST_JOINED], struct error *error);
 
 // The schedule document (docs/formats/schedule.md).
-struct schedule *schedule_load(const char *path, struct error *error);
 struct schedule *schedule_read(const char *text, size_t length, const char *name, struct error *error);
 void schedule_write(const struct schedule *schedule, struct text *text);
 

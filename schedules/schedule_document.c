@@ -166,24 +166,15 @@ static struct schedule *read_document(struct json *root, struct error *error)
     return schedule;
 }
 
-static struct schedule *read_and_free(struct json_document *document, struct error *error)
+struct schedule *schedule_read(const char *text, size_t length, const char *name, struct error *error)
 {
+    struct json_document *document = json_parse(text, length, name, error);
     if (!document)
         return NULL;
     struct json root = json_root(document);
     struct schedule *schedule = read_document(&root, error);
     json_free(document);
     return schedule;
-}
-
-struct schedule *schedule_load(const char *path, struct error *error)
-{
-    return read_and_free(json_load(path, error), error);
-}
-
-struct schedule *schedule_read(const char *text, size_t length, const char *name, struct error *error)
-{
-    return read_and_free(json_parse(text, length, name, error), error);
 }
 
 // --- writing -----------------------------------------------------------------

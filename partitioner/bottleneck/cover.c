@@ -208,14 +208,6 @@ static void walk_stages(struct search *search, uint32_t outer, uint32_t first, u
             downset_walk_prune(&search->walk);
 }
 
-static bool is_within(const uint64_t *inner, const uint64_t *outer, size_t words)
-{
-    for (size_t w = 0; w < words; w++)
-        if (inner[w] & ~outer[w])
-            return false;
-    return true;
-}
-
 // The same, by looking at places [from, to) of those in the order of work.
 static void list_stages(struct search *search, uint32_t outer, uint32_t first, uint32_t end, size_t from, size_t to)
 {
@@ -223,7 +215,7 @@ static void list_stages(struct search *search, uint32_t outer, uint32_t first, u
     const uint64_t *set = downsets_set(downsets, outer);
     for (size_t at = from; at < to && !search->is_stopped; at++) {
         const uint32_t inner = search->by_work.downset[at];
-        if (inner < outer && is_within(search->by_work.sets + at * downsets->words, set, downsets->words))
+        if (inner < outer && downsets_within(search->by_work.sets + at * downsets->words, set, downsets->words))
             try_stage(search, inner, outer, first, end);
     }
 }

@@ -369,11 +369,6 @@ struct edge *downsets_edges(const struct profile *profile, size_t *edge_count, s
     return edges;
 }
 
-bool downsets_within(const struct downsets *downsets, size_t inner, size_t outer)
-{
-    return is_within(downsets_set(downsets, inner), downsets_set(downsets, outer), downsets->words);
-}
-
 uint64_t *downsets_sum(const struct downsets *downsets, const uint64_t *value, struct error *error)
 {
     uint64_t *sum = calloc(downsets->count, sizeof sum[0]);

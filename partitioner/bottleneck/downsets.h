@@ -75,8 +75,14 @@ static inline bool downsets_holds(const struct downsets *downsets, size_t downse
     return downsets_set(downsets, downset)[node / 64] >> (node % 64) & 1;
 }
 
-// Whether all of `inner` is in `outer`.
-bool downsets_within(const struct downsets *downsets, size_t inner, size_t outer);
+// Whether all of one row of bits is in the other.
+static inline bool downsets_within(const uint64_t *inner, const uint64_t *outer, size_t words)
+{
+    for (size_t w = 0; w < words; w++)
+        if (inner[w] & ~outer[w])
+            return false;
+    return true;
+}
 
 // For each downset the sum over its nodes of `value`, in one pass; freed by free().
 uint64_t *downsets_sum(const struct downsets *downsets, const uint64_t *value, struct error *error);

@@ -236,15 +236,14 @@ struct coupled *coupled_create(const struct search_request *request, struct erro
     return NULL;
 }
 
-static void clear_table(struct coupled_table *table)
+static void clear_table(struct stage_table *table)
 {
-    for (size_t i = 0; i < table->capacity; i++) {
-        if (!table->slots[i])
-            continue;
-        recompute_list_clear(&table->slots[i]->front);
-        free(table->slots[i]);
+    size_t at = 0;
+    for (struct coupled_stage *stage; (stage = stage_table_next(table, &at));) {
+        recompute_list_clear(&stage->front);
+        free(stage);
     }
-    free(table->slots);
+    stage_table_clear(table);
 }
 
 void coupled_free(struct coupled *coupled)

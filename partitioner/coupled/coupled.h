@@ -24,6 +24,7 @@
 #include "partitioner/search/interval.h"
 #include "partitioner/search/recompute.h"
 #include "partitioner/search/search.h"
+#include "partitioner/search/stage_table.h"
 
 // How often a rank does the actions of one of its stages.
 struct coupled_work {
@@ -38,11 +39,6 @@ struct coupled_stage {
     struct stage_away away;           // likewise
     struct recompute_list front;      // ways to recompute, worked out when first asked for
     bool has_front, fits;             // not fits: no way fits on the device by itself
-};
-
-struct coupled_table {
-    struct coupled_stage **slots;  // by hash of (stage, first, end)
-    size_t count, capacity;
 };
 
 // A decision: cuts, and what each rank spares. What it takes follows from these.
@@ -92,7 +88,7 @@ struct coupled {
     uint64_t actions;              // that these simulate together
     struct cost_row *rows;
     struct simulator *bound_simulator;  // of an iteration in which nothing waits for links; NULL: asynchronous
-    struct coupled_table narrow, whole;  // fronts for searching, and for proving
+    struct stage_table narrow, whole;  // fronts for searching, and for proving
     uint64_t work, budget, deadline_ns;
     uint64_t next_progress;  // the work at which the request is told of it
     char stopped[80];
@@ -123,12 +119,12 @@ uint64_t coupled_busy_ns(const struct coupled *coupled, uint32_t at, uint32_t fi
                          uint64_t recompute_ns);
 
 // What these layers take as a stage. NULL without memory.
-struct coupled_stage *coupled_stage_of(struct coupled *coupled, struct coupled_table *table, uint32_t stage,
+struct coupled_stage *coupled_stage_of(struct coupled *coupled, struct stage_table *table, uint32_t stage,
                                        uint32_t first, uint32_t end, struct error *error);
 
 // The same with its front: a narrow one, or, of the table `whole`, every choice there
 // is, and, where a longer stage can make a shorter iteration, for every time.
-struct coupled_stage *coupled_front(struct coupled *coupled, struct coupled_table *table, uint32_t stage,
+struct coupled_stage *coupled_front(struct coupled *coupled, struct stage_table *table, uint32_t stage,
                                     uint32_t first, uint32_t end, struct error *error);
 
 // Fills in what a rank recomputes: the least time in which its stages fit together,

@@ -24,44 +24,15 @@ enum {
 
 // --- stages ---------------------------------------------------------------------------
 
-static size_t find_slot(const struct coupled_table *table, uint32_t stage, uint32_t first, uint32_t end)
-{
-    const uint64_t key = ((uint64_t)stage * 1000003 + first) * 1000003 + end;
-    size_t at = (size_t)((key * 0x9E3779B97F4A7C15u) >> 32) & (table->capacity - 1);
-    while (table->slots[at]
-           && (table->slots[at]->stage != stage || table->slots[at]->first != first || table->slots[at]->end != end))
-        at = (at + 1) & (table->capacity - 1);
-    return at;
-}
-
-static bool grow(struct coupled_table *table)
-{
-    if (table->count * 2 < table->capacity)
-        return true;
-    struct coupled_table larger = { .capacity = table->capacity ? 2 * table->capacity : 256, .count = table->count };
-    larger.slots = calloc(larger.capacity, sizeof larger.slots[0]);
-    if (!larger.slots)
-        return false;
-    for (size_t i = 0; i < table->capacity; i++)
-        if (table->slots[i])
-            larger.slots[find_slot(&larger, table->slots[i]->stage, table->slots[i]->first, table->slots[i]->end)] =
-                table->slots[i];
-    free(table->slots);
-    *table = larger;
-    return true;
-}
-
-struct coupled_stage *coupled_stage_of(struct coupled *coupled, struct coupled_table *table, uint32_t stage,
+struct coupled_stage *coupled_stage_of(struct coupled *coupled, struct stage_table *table, uint32_t stage,
                                        uint32_t first, uint32_t end, struct error *error)
 {
-    struct coupled_stage *made = NULL;
-    if (grow(table)) {
-        const size_t at = find_slot(table, stage, first, end);
-        if (table->slots[at])
-            return table->slots[at];
-        made = table->slots[at] = calloc(1, sizeof *made);
-    }
-    if (!made) {
+    struct coupled_stage *made = stage_table_get(table, stage, first, end);
+    if (made)
+        return made;
+    made = calloc(1, sizeof *made);
+    if (!made || !stage_table_add(table, stage, first, end, made)) {
+        free(made);
         error_no_memory(error, "a search");
         return NULL;
     }
@@ -70,7 +41,6 @@ struct coupled_stage *coupled_stage_of(struct coupled *coupled, struct coupled_t
     *made = (struct coupled_stage){ .stage = stage, .first = first, .end = end, .workspace_bytes = bytes.transient };
     made->bytes = stage_memory_of(&bytes, &coupled->slots[stage]).peak_bytes - bytes.transient;
     made->away = stage_away_of(&whole, coupled->order->splits, &coupled->slots[stage]);
-    table->count++;
     coupled->work += 1;
     return made;
 }
@@ -99,7 +69,7 @@ static bool find_front(struct coupled *coupled, struct coupled_stage *of, uint64
     return good;
 }
 
-struct coupled_stage *coupled_front(struct coupled *coupled, struct coupled_table *table, uint32_t stage,
+struct coupled_stage *coupled_front(struct coupled *coupled, struct stage_table *table, uint32_t stage,
                                     uint32_t first, uint32_t end, struct error *error)
 {
     struct coupled_stage *of = coupled_stage_of(coupled, table, stage, first, end, error);

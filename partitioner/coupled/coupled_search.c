@@ -46,7 +46,7 @@ static bool set_stage(struct coupled *coupled, const struct coupled_state *best,
     static const struct recompute_choice nothing;
     const struct recompute_choice *choice = &nothing;
     if (best->choice[s] != NOT_RECOMPUTED) {
-        struct coupled_table *table = best->is_whole ? &coupled->whole : &coupled->narrow;
+        struct stage_table *table = best->is_whole ? &coupled->whole : &coupled->narrow;
         const struct coupled_stage *of = coupled_front(coupled, table, s, layers.first, layers.end, error);
         if (!of)
             return false;

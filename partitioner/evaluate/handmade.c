@@ -443,8 +443,7 @@ struct plan *handmade_plan(struct handmade *handmade, const struct search_reques
 
 // --- counts -----------------------------------------------------------------------------
 
-// The list as a document, whatever brackets it has.
-static struct json_document *parse_counts(const char *text, const char *name, struct error *error)
+struct json_document *handmade_counts(const char *text, const char *name, struct error *error)
 {
     struct text whole = { 0 };
     text_add(&whole, text[strspn(text, " ")] == '[' ? "%s" : "[%s]", text);
@@ -503,9 +502,9 @@ static struct plan *make_counted(struct json_document *cuts, struct json_documen
 struct plan *handmade_count(const char *cuts, const char *recompute, const struct search_request *request,
                             struct error *error)
 {
-    struct json_document *stages = parse_counts(cuts, "--cuts", error), *again = NULL;
+    struct json_document *stages = handmade_counts(cuts, "--cuts", error), *again = NULL;
     if (stages && recompute)
-        again = parse_counts(recompute, "--recompute", error);
+        again = handmade_counts(recompute, "--recompute", error);
     struct plan *plan = stages && (!recompute || again) ? make_counted(stages, again, request, error) : NULL;
     json_free(again);
     json_free(stages);

@@ -38,6 +38,9 @@ struct plan *handmade_plan(struct handmade *handmade, const struct search_reques
 struct plan *handmade_count(const char *cuts, const char *recompute, const struct search_request *request,
                             struct error *error);
 
+// A list of counts as a document, whatever brackets it has; freed by json_free().
+struct json_document *handmade_counts(const char *text, const char *name, struct error *error);
+
 // A line for each number in the document that is not the plan's, up to 20. False without memory.
 bool handmade_compare(struct handmade *handmade, const struct plan *plan, struct text *text, struct error *error);
 

@@ -441,7 +441,7 @@ static void open_node(struct chain *chain, uint32_t index)
     if (!chain->failed && !node->is_priced) {
         if (!price(chain, node) || node->bound_ns >= chain->orders->best.value_ns)
             return;
-        if (open->heap_count > 0 && open->nodes[open->heap[0]].bound_ns < node->bound_ns) {
+        if (open->heap.count > 0 && open->nodes[open->heap.nodes[0]].bound_ns < node->bound_ns) {
             order_open_again(open, index);
             return;
         }

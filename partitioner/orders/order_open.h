@@ -7,9 +7,7 @@
 #ifndef PARTITIONER_ORDERS_ORDER_OPEN_H
 #define PARTITIONER_ORDERS_ORDER_OPEN_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "partitioner/search/node_heap.h"
 
 struct order_node {
     uint64_t bound_ns;
@@ -24,8 +22,8 @@ struct order_node {
 
 struct order_open {
     struct order_node *nodes;
-    uint32_t *heap;
-    size_t count, capacity, heap_count;
+    struct node_heap heap;
+    size_t count, capacity;
 };
 
 bool order_open_add(struct order_open *open, struct order_node node);  // false without memory

@@ -181,26 +181,25 @@ struct orders *orders_create(const struct search_request *request, enum orders_g
     return NULL;
 }
 
-static void free_slots(struct orders *orders)
+static void free_known(struct orders *orders)
 {
-    for (size_t i = 0; i < orders->slot_capacity; i++) {
-        struct order_stage *stage = orders->slots[i];
-        for (size_t choice = 0; stage && choice < stage->count; choice++) {
+    size_t at = 0;
+    for (struct order_stage *stage; (stage = stage_table_next(&orders->known, &at));) {
+        for (size_t choice = 0; choice < stage->count; choice++) {
             free(stage->at[choice].layers);
             free(stage->at[choice].segments);
         }
-        if (stage)
-            free(stage->at);
+        free(stage->at);
         free(stage);
     }
-    free(orders->slots);
+    stage_table_clear(&orders->known);
 }
 
 void orders_free(struct orders *orders)
 {
     if (!orders)
         return;
-    free_slots(orders);
+    free_known(orders);
     order_floor_free(orders->floor);
     for (uint32_t s = 0; orders->best.segments && s < orders->stages; s++)
         free(orders->best.segments[s]);

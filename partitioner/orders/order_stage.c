@@ -63,34 +63,6 @@ struct pattern_stage order_pattern_stage(const struct orders *orders, uint32_t s
 
 // --- stages as they are ---------------------------------------------------------------------
 
-static size_t find_slot(const struct orders *orders, uint32_t stage, uint32_t from, uint32_t to)
-{
-    const uint64_t key = ((uint64_t)stage * 1000003 + from) * 1000003 + to;
-    size_t at = (size_t)((key * 0x9E3779B97F4A7C15u) >> 32) & (orders->slot_capacity - 1);
-    while (orders->slots[at]
-           && (orders->slots[at]->stage != stage || orders->slots[at]->from != from || orders->slots[at]->to != to))
-        at = (at + 1) & (orders->slot_capacity - 1);
-    return at;
-}
-
-static bool grow(struct orders *orders)
-{
-    if (orders->slot_count * 2 < orders->slot_capacity)
-        return true;
-    struct order_stage **old = orders->slots;
-    const size_t count = orders->slot_capacity, capacity = count ? 2 * count : 256;
-    struct order_stage **larger = calloc(capacity, sizeof larger[0]);
-    if (!larger)
-        return false;
-    orders->slots = larger;
-    orders->slot_capacity = capacity;
-    for (size_t i = 0; i < count; i++)
-        if (old[i])
-            orders->slots[find_slot(orders, old[i]->stage, old[i]->from, old[i]->to)] = old[i];
-    free(old);
-    return true;
-}
-
 // The profile with the layers of `from` first, then these, then the rest.
 static struct profile *view(const struct orders *orders, uint32_t from, uint32_t to, const uint32_t *layers,
                             uint32_t count, struct error *error)
@@ -156,19 +128,16 @@ static bool price_as_it_is(struct orders *orders, struct order_stage *of, struct
 struct order_stage *order_stage_of(struct orders *orders, uint32_t stage, uint32_t from, uint32_t to,
                                    struct error *error)
 {
-    struct order_stage *made = NULL;
-    if (grow(orders)) {
-        const size_t at = find_slot(orders, stage, from, to);
-        if (orders->slots[at])
-            return orders->slots[at];
-        made = orders->slots[at] = calloc(1, sizeof *made);
-    }
-    if (!made) {
+    struct order_stage *made = stage_table_get(&orders->known, stage, from, to);
+    if (made)
+        return made;
+    made = calloc(1, sizeof *made);
+    if (!made || !stage_table_add(&orders->known, stage, from, to, made)) {
+        free(made);
         error_no_memory(error, "a search");
         return NULL;
     }
     *made = (struct order_stage){ .stage = stage, .from = from, .to = to };
-    orders->slot_count++;
     orders->coupled->work += 4 + orders->graph->profile->layer_count / 4;
     return price_as_it_is(orders, made, error) ? made : NULL;
 }

@@ -66,9 +66,8 @@ struct orders {
     uint64_t speed;                   // the fastest
     struct coupled_work *busiest;     // of each stage: what the rank does that does most for it
     struct coupled_work least;        // that any stage has of each
-    struct order_floor *floor;       // NULL where nothing is known of it
-    struct order_stage **slots;       // by hash of (stage, from, to)
-    size_t slot_count, slot_capacity;
+    struct order_floor *floor;        // NULL where nothing is known of it
+    struct stage_table known;         // order_stages, by stage, from and to
     // [s * downsets + d]; where there are bounds
     uint64_t *before;   // of the first s stages, up to d: the least sum of rounds
     uint64_t *behind;   // of stages s on, from d on: likewise

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "partitioner/search/node_heap.h"
 #include "partitioner/search/search_state.h"
 
 #define NO_PARENT UINT32_MAX
@@ -33,16 +34,16 @@ struct open_list {
     bool from_last;  // which end
     struct node *nodes;
     size_t count, capacity;
-    uint32_t *heap;
-    size_t heap_count;
+    struct node_heap heap;
     struct decision decision;  // of the node that is open
     struct error *error;
 };
 
 // --- the heap -------------------------------------------------------------------
 
-static bool comes_first(const struct open_list *list, uint32_t a, uint32_t b)
+static bool comes_first(const void *of, uint32_t a, uint32_t b)
 {
+    const struct open_list *list = of;
     const struct node *x = &list->nodes[a], *y = &list->nodes[b];
     if (x->order != y->order)
         return x->order < y->order;
@@ -51,51 +52,20 @@ static bool comes_first(const struct open_list *list, uint32_t a, uint32_t b)
     return a < b;
 }
 
-static void swap(uint32_t *a, uint32_t *b)
-{
-    const uint32_t other = *a;
-    *a = *b;
-    *b = other;
-}
-
-static void push(struct open_list *list, uint32_t node)
-{
-    size_t at = list->heap_count++;
-    list->heap[at] = node;
-    for (; at > 0 && comes_first(list, list->heap[at], list->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        swap(&list->heap[at], &list->heap[(at - 1) / 2]);
-}
-
-static uint32_t pop(struct open_list *list)
-{
-    const uint32_t first = list->heap[0];
-    list->heap[0] = list->heap[--list->heap_count];
-    for (size_t at = 0;;) {
-        size_t least = at;
-        for (size_t child = 2 * at + 1; child <= 2 * at + 2; child++)
-            if (child < list->heap_count && comes_first(list, list->heap[child], list->heap[least]))
-                least = child;
-        if (least == at)
-            return first;
-        swap(&list->heap[at], &list->heap[least]);
-        at = least;
-    }
-}
-
 static bool add_node(struct open_list *list, struct node node)
 {
     if (list->count == list->capacity) {
         const size_t capacity = list->capacity ? 2 * list->capacity : 1024;
         struct node *nodes = realloc(list->nodes, capacity * sizeof *nodes);
         list->nodes = nodes ? nodes : list->nodes;
-        uint32_t *heap = nodes ? realloc(list->heap, capacity * sizeof *heap) : NULL;
-        list->heap = heap ? heap : list->heap;
+        uint32_t *heap = nodes ? realloc(list->heap.nodes, capacity * sizeof *heap) : NULL;
+        list->heap.nodes = heap ? heap : list->heap.nodes;
         if (!nodes || !heap)
             return error_no_memory(list->error, "a search");
         list->capacity = capacity;
     }
     list->nodes[list->count] = node;
-    push(list, (uint32_t)list->count++);
+    node_heap_push(&list->heap, (uint32_t)list->count++, comes_first, list);
     return true;
 }
 
@@ -263,9 +233,9 @@ static bool open_node(struct open_list *list, uint32_t index)
 static uint64_t least_left(const struct open_list *list)
 {
     uint64_t least = NO_WAY;
-    for (size_t i = 0; i < list->heap_count; i++)
-        if (list->nodes[list->heap[i]].bound < least)
-            least = list->nodes[list->heap[i]].bound;
+    for (size_t i = 0; i < list->heap.count; i++)
+        if (list->nodes[list->heap.nodes[i]].bound < least)
+            least = list->nodes[list->heap.nodes[i]].bound;
     return least;
 }
 
@@ -309,12 +279,12 @@ static bool run(struct open_list *list, uint64_t *least_open)
     *least_open = NO_WAY;
     if (!add_node(list, root_of(list)))
         return false;
-    while (list->heap_count > 0) {
+    while (list->heap.count > 0) {
         if (problem_must_stop(search->problem)) {
             *least_open = least_left(list);
             return true;
         }
-        const uint32_t index = pop(list);
+        const uint32_t index = node_heap_pop(&list->heap, comes_first, list);
         see_bound(list, index);
         if (list->nodes[index].bound < search->best_ns && !open_node(list, index))
             return false;
@@ -331,6 +301,6 @@ bool search_nodes(struct search *search, bool from_last, uint64_t *least_open_ns
     }
     decision_clear(&list.decision);
     free(list.nodes);
-    free(list.heap);
+    free(list.heap.nodes);
     return good;
 }

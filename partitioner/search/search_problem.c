@@ -182,16 +182,21 @@ struct problem *problem_create(const struct search_request *request, struct erro
     return NULL;
 }
 
-static void clear_table(struct choice_table *table)
+static void choices_free(struct choices *choices)
 {
-    for (size_t i = 0; i < table->capacity; i++) {
-        if (!table->slots[i])
-            continue;
-        free(table->slots[i]->forward_ns);
-        free(table->slots[i]->recompute_ns);
-        free(table->slots[i]);
-    }
-    free(table->slots);
+    if (!choices)
+        return;
+    free(choices->forward_ns);
+    free(choices->recompute_ns);
+    free(choices);
+}
+
+static void clear_table(struct stage_table *table)
+{
+    size_t at = 0;
+    for (struct choices *choices; (choices = stage_table_next(table, &at));)
+        choices_free(choices);
+    stage_table_clear(table);
 }
 
 void problem_free(struct problem *problem)
@@ -249,47 +254,16 @@ struct pattern_stage problem_stage(const struct problem *problem, uint32_t stage
 
 // --- choices ----------------------------------------------------------------------------
 
-static size_t find_slot(const struct choice_table *table, uint32_t stage, uint32_t first, uint32_t end)
-{
-    uint64_t hash = (((uint64_t)stage << 42) ^ ((uint64_t)first << 21) ^ end) * 0x9e3779b97f4a7c15u;
-    size_t at = (size_t)(hash >> 20) & (table->capacity - 1);
-    while (table->slots[at]
-           && (table->slots[at]->stage != stage || table->slots[at]->first != first || table->slots[at]->end != end))
-        at = (at + 1) & (table->capacity - 1);
-    return at;
-}
-
-static bool grow(struct choice_table *table)
-{
-    if (table->capacity > 2 * table->count)
-        return true;
-    struct choice_table larger = { .capacity = table->capacity ? 2 * table->capacity : 256, .count = table->count };
-    larger.slots = calloc(larger.capacity, sizeof larger.slots[0]);
-    if (!larger.slots)
-        return false;
-    for (size_t i = 0; i < table->capacity; i++) {
-        const struct choices *old = table->slots[i];
-        if (old)
-            larger.slots[find_slot(&larger, old->stage, old->first, old->end)] = table->slots[i];
-    }
-    free(table->slots);
-    *table = larger;
-    return true;
-}
-
-static struct choices *copy_choices(const struct recompute_list *list, uint32_t stage, uint32_t first, uint32_t end,
-                                    uint64_t speed)
+static struct choices *copy_choices(const struct recompute_list *list, uint64_t speed)
 {
     struct choices *choices = calloc(1, sizeof *choices);
     if (!choices)
         return NULL;
-    *choices = (struct choices){ .stage = stage, .first = first, .end = end, .complete = list->complete };
+    choices->complete = list->complete;
     choices->forward_ns = calloc(list->count + 1, sizeof choices->forward_ns[0]);
     choices->recompute_ns = calloc(list->count + 1, sizeof choices->recompute_ns[0]);
     if (!choices->forward_ns || !choices->recompute_ns) {
-        free(choices->forward_ns);
-        free(choices->recompute_ns);
-        free(choices);
+        choices_free(choices);
         return NULL;
     }
     choices->count = list->count;
@@ -300,17 +274,13 @@ static struct choices *copy_choices(const struct recompute_list *list, uint32_t 
     return choices;
 }
 
-static const struct choices *find_choices(struct problem *problem, struct choice_table *table,
+static const struct choices *find_choices(struct problem *problem, struct stage_table *table,
                                           enum recompute_wanted wanted, uint32_t stage, uint32_t first, uint32_t end,
                                           struct error *error)
 {
-    if (!grow(table)) {
-        error_no_memory(error, "a search");
-        return NULL;
-    }
-    const size_t at = find_slot(table, stage, first, end);
-    if (table->slots[at])
-        return table->slots[at];
+    struct choices *choices = stage_table_get(table, stage, first, end);
+    if (choices)
+        return choices;
     const struct cluster_device *device = search_device(problem->request, stage);
     struct recompute_list list;
     uint64_t made = 0;
@@ -320,13 +290,13 @@ static const struct choices *find_choices(struct problem *problem, struct choice
     problem->work += 1 + made / 8;
     if (wanted == RECOMPUTE_LEAST)
         recompute_bounds_learn(problem->recompute_bounds, stage, first, end, list.least_ns);
-    table->slots[at] = copy_choices(&list, stage, first, end, device->speed_permille);
+    choices = copy_choices(&list, device->speed_permille);
     recompute_list_clear(&list);
-    if (!table->slots[at])
-        error_no_memory(error, "a search");
-    else
-        table->count++;
-    return table->slots[at];
+    if (choices && stage_table_add(table, stage, first, end, choices))
+        return choices;
+    choices_free(choices);
+    error_no_memory(error, "a search");
+    return NULL;
 }
 
 uint64_t problem_recompute_ns(const struct problem *problem, uint32_t stage, uint32_t first, uint32_t end)
@@ -352,7 +322,7 @@ const struct choices *problem_every(struct problem *problem, uint32_t stage, uin
 
 const struct choices *problem_known(const struct problem *problem, uint32_t stage, uint32_t first, uint32_t end)
 {
-    return problem->least.capacity ? problem->least.slots[find_slot(&problem->least, stage, first, end)] : NULL;
+    return stage_table_get(&problem->least, stage, first, end);
 }
 
 bool problem_segments(struct problem *problem, uint32_t stage, uint32_t first, uint32_t end, uint64_t forward_ns,

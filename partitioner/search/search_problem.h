@@ -9,19 +9,14 @@
 #include "partitioner/search/recompute.h"
 #include "partitioner/search/recompute_bound.h"
 #include "partitioner/search/search_request.h"
+#include "partitioner/search/stage_table.h"
 
 // Ways to fit layers [first, end) on a stage's device, as time spent on recomputation.
 struct choices {
-    uint32_t stage, first, end;
     bool complete;            // nothing is missing
     uint64_t *forward_ns;     // on a device as fast as the profile's; ascending
     uint64_t *recompute_ns;   // on the stage's device
     size_t count;             // 0: the layers do not fit
-};
-
-struct choice_table {
-    struct choices **slots;  // by hash of (stage, first, end)
-    size_t count, capacity;
 };
 
 struct problem {
@@ -41,7 +36,7 @@ struct problem {
     struct pattern pattern;         // of micro_batches; asynchronous: of a run that goes on, where bounds hold
     bool bounds_hold;               // whether no path of the pattern is longer than the objective
     struct placement *placement;
-    struct choice_table least, every;
+    struct stage_table least, every;  // choices
     struct recompute_bounds *recompute_bounds;
     bool ignores_memory;            // as if everything fitted
     uint64_t work, budget, deadline_ns;

@@ -19,6 +19,11 @@ struct world {
     uint64_t memory_bytes;  // 0: plenty
 };
 
+static bool is_within(const struct downsets *downsets, size_t inner, size_t outer)
+{
+    return downsets_within(downsets_set(downsets, inner), downsets_set(downsets, outer), downsets->words);
+}
+
 static double load_of(const struct world *world, uint32_t inner, uint32_t outer, uint32_t replicas)
 {
     const double work = (double)(world->work[outer] - world->work[inner]);
@@ -60,7 +65,7 @@ static double try_all(const struct world *world)
     best[(count - 1) * width] = 0;
     for (uint32_t outer = count; outer-- > 1;)
         for (uint32_t inner = 0; inner < outer; inner++)
-            for (uint32_t r = 1; downsets_within(downsets, inner, outer) && r <= world->most_replicas; r++)
+            for (uint32_t r = 1; is_within(downsets, inner, outer) && r <= world->most_replicas; r++)
                 for (uint32_t later = 0; later + r < width; later++)
                     if (fits(world, inner, outer, r, later)) {
                         const double value = fmax(best[outer * width + later], load_of(world, inner, outer, r));
@@ -85,7 +90,7 @@ static double value_of(const struct world *world, const struct cover *cover)
     for (size_t s = 0; s < cover->stage_count; s++) {
         const struct cover_stage stage = cover->stages[s];
         machines -= stage.replicas;
-        is_plan &= stage.downset != inner && downsets_within(world->downsets, inner, stage.downset)
+        is_plan &= stage.downset != inner && is_within(world->downsets, inner, stage.downset)
                 && stage.replicas <= world->most_replicas
                 && fits(world, inner, stage.downset, stage.replicas, machines);
         value = fmax(value, load_of(world, inner, stage.downset, stage.replicas));

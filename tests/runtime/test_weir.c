@@ -170,6 +170,34 @@ static void layers_are_profiled_planned_and_trained(void **state)
     }
 }
 
+static float parameter_after_a_step(struct weir_runtime *runtime)
+{
+    struct weir_error error = { 0 };
+    float parameter = 0;
+    assert_good(weir_runtime_step(runtime, NULL, &error), error);
+    assert_good(weir_runtime_read(runtime, 2, &parameter, &error), error);
+    return parameter;
+}
+
+static void the_rate_is_that_of_the_steps_to_come(void **state)
+{
+    (void)state;
+    struct weir_layer layers[LAYERS];
+    struct weir_error error = { 0 };
+    fill(layers);
+    struct weir_plan *plan = plan_of(layers, "1f1b");
+    struct weir_runtime *runtime =
+        weir_runtime_create(plan, layers, LAYERS, &(struct weir_running){ .rate = 0.05f }, &error);
+    assert_good(runtime, error);
+    const float trained = parameter_after_a_step(runtime);
+    weir_runtime_set_rate(runtime, 0);
+    assert_true(parameter_after_a_step(runtime) == trained);
+    weir_runtime_set_rate(runtime, 0.05f);
+    assert_true(parameter_after_a_step(runtime) != trained);
+    weir_runtime_free(runtime);
+    weir_plan_free(plan);
+}
+
 static void documents_go_to_files_and_back(void **state)
 {
     (void)state;
@@ -346,6 +374,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_are_profiled_planned_and_trained),
+        cmocka_unit_test(the_rate_is_that_of_the_steps_to_come),
         cmocka_unit_test(documents_go_to_files_and_back),
         cmocka_unit_test(what_is_missing_in_a_plan_is_named),
         cmocka_unit_test(a_layers_error_comes_back_from_the_step),
