@@ -17,14 +17,17 @@ enum { BEAT_MS = 500 };
 static const uint64_t usual_deadline_ns = 300u * (uint64_t)1000000000, usual_silence_ns = 30u * (uint64_t)1000000000;
 static const uint64_t most_bytes = (uint64_t)1 << 40;  // of a frame: what is longer was never sent by us
 
+struct part {  // what a rank brings
+    unsigned char *data;  // NULL until it has
+    uint64_t bytes;
+};
+
 // An exchange on its way. Rank 0 collects what is brought, the others wait for all of it.
 struct exchange {
-    uint64_t number;       // of the next, or the one at hand
-    uint64_t bytes;        // of one rank
-    unsigned char *all;    // NULL until something is there
-    bool *brought;         // rank 0: who has
-    uint32_t count;        // of them
-    bool is_complete;      // elsewhere: `all`, as far as this rank is to have it, is there
+    uint64_t number;      // of the next, or the one at hand
+    struct part *parts;   // rank 0: by rank
+    uint32_t count;       // of those that are there
+    struct part all;      // elsewhere: all of it, one behind the other
 };
 
 struct control {
@@ -110,15 +113,9 @@ void control_abandon(struct control *control, const struct error *reason)
 
 // --- lines ------------------------------------------------------------------------------
 
-void control_tell_line(struct control *control, uint64_t line)
+_Atomic uint64_t *control_board(struct control *control)
 {
-    atomic_store(&control->lines[control->launch.rank], line);
-}
-
-void control_lines(struct control *control, uint64_t *lines)
-{
-    for (uint32_t rank = 0; rank < control->launch.ranks; rank++)
-        lines[rank] = atomic_load(&control->lines[rank]);
+    return control->lines;
 }
 
 static void beat(struct control *control)
@@ -132,7 +129,8 @@ static void beat(struct control *control)
     uint64_t *lines = malloc(bytes);
     if (!lines)
         return;  // the next beat may have memory
-    control_lines(control, lines);
+    for (uint32_t rank = 0; rank < control->launch.ranks; rank++)
+        lines[rank] = atomic_load(&control->lines[rank]);
     send_to_all_but(control, 0, (struct frame){ .kind = FRAME_LINES, .bytes = bytes }, lines);
     free(lines);
 }
@@ -153,19 +151,16 @@ static bool take_lines(struct control *control, const struct frame *frame, const
 
 // --- exchanges ----------------------------------------------------------------------------
 
-// What a rank brings, on rank 0, under the lock. False where ranks are not at the same exchange.
+// What a rank brings, on rank 0, under the lock. False where it is at another exchange.
 static bool bring(struct control *control, uint32_t rank, uint64_t number, const void *own, uint64_t bytes)
 {
     struct exchange *exchange = &control->exchange;
-    if (!exchange->all) {
-        exchange->all = malloc(control->launch.ranks * bytes + 1);
-        exchange->bytes = bytes;
-    }
-    if (!exchange->all || number != exchange->number || bytes != exchange->bytes || exchange->brought[rank])
+    struct part *part = &exchange->parts[rank];
+    if (number != exchange->number || part->data || !(part->data = malloc(bytes + 1)))
         return false;
+    part->bytes = bytes;
     if (bytes > 0)
-        memcpy(exchange->all + rank * bytes, own, bytes);
-    exchange->brought[rank] = true;
+        memcpy(part->data, own, bytes);
     exchange->count++;
     pthread_cond_broadcast(&control->changed);
     return true;
@@ -175,21 +170,23 @@ static bool bring(struct control *control, uint32_t rank, uint64_t number, const
 static void next_exchange(struct control *control)
 {
     struct exchange *exchange = &control->exchange;
-    free(exchange->all);
-    if (exchange->brought)
-        memset(exchange->brought, 0, control->launch.ranks * sizeof *exchange->brought);
-    *exchange = (struct exchange){ .number = exchange->number + 1, .brought = exchange->brought };
+    for (uint32_t rank = 0; rank < control->launch.ranks; rank++) {
+        free(exchange->parts[rank].data);
+        exchange->parts[rank] = (struct part){ 0 };
+    }
+    free(exchange->all.data);
+    *exchange = (struct exchange){ .number = exchange->number + 1, .parts = exchange->parts };
 }
 
 static bool is_over(const struct control *control)
 {
-    return is_first(control) ? control->exchange.count == control->launch.ranks : control->exchange.is_complete;
+    return is_first(control) ? control->exchange.count == control->launch.ranks : control->exchange.all.data != NULL;
 }
 
 static bool nobody_brought(const struct control *control, struct error *error)
 {
     uint32_t missing = 0;
-    while (is_first(control) && missing + 1 < control->launch.ranks && control->exchange.brought[missing])
+    while (is_first(control) && missing + 1 < control->launch.ranks && control->exchange.parts[missing].data)
         missing++;
     char limit[NUMBER_SIZE];
     return error_set_kind(error, ERROR_MACHINE, "rank %u: rank %u has not come to where all ranks meet within %s",
@@ -200,7 +197,7 @@ static bool nobody_brought(const struct control *control, struct error *error)
 static bool somebody_left(const struct control *control, struct error *error)
 {
     for (uint32_t rank = 0; rank < control->launch.ranks; rank++)
-        if (control->peers[rank].left && !(is_first(control) && control->exchange.brought[rank]))
+        if (control->peers[rank].left && !(is_first(control) && control->exchange.parts[rank].data))
             return error_set_kind(error, ERROR_MACHINE, "rank %u: rank %u has ended, and all ranks were to meet",
                                   control->launch.rank, rank);
     return true;
@@ -222,62 +219,78 @@ static bool await_exchange(struct control *control, struct error *error)
     return is_over(control) || error_set_kind(error, control->failure.kind, "%s", control->failure.text);
 }
 
-static bool exchange_on_first(struct control *control, const void *own, uint64_t bytes, bool for_all, void *all,
+static bool wrong_bytes(const struct control *control, uint64_t expected, uint64_t came, struct error *error)
+{
+    return error_set_kind(error, ERROR_MACHINE, "rank %u expects %llu bytes where all ranks meet, and gets %llu",
+                          control->launch.rank, (unsigned long long)expected, (unsigned long long)came);
+}
+
+// What all have brought, one behind the other, under the lock.
+static bool join_parts(const struct control *control, void *all, uint64_t whole, struct error *error)
+{
+    uint64_t bytes = 0;
+    for (uint32_t rank = 0; rank < control->launch.ranks; rank++)
+        bytes += control->exchange.parts[rank].bytes;
+    if (bytes != whole)
+        return wrong_bytes(control, whole, bytes, error);
+    for (uint32_t rank = 0; rank < control->launch.ranks; rank++) {
+        const struct part *part = &control->exchange.parts[rank];
+        if (part->bytes > 0)
+            memcpy(all, part->data, part->bytes);
+        all = (char *)all + part->bytes;
+    }
+    return true;
+}
+
+static bool exchange_on_first(struct control *control, const void *own, uint64_t bytes, void *all, uint64_t whole,
                               struct error *error)
 {
-    const uint64_t whole = control->launch.ranks * bytes;
     pthread_mutex_lock(&control->lock);
     const uint64_t number = control->exchange.number;
-    bool good = bring(control, 0, number, own, bytes)
-             || error_set_kind(error, ERROR_MACHINE, "rank 0 brings %llu bytes to where all ranks meet, and others bring "
-                               "another number", (unsigned long long)bytes);
-    good = good && await_exchange(control, error);
-    if (good && whole > 0)
-        memcpy(all, control->exchange.all, whole);
+    bool good = bring(control, 0, number, own, bytes) || error_no_memory(error, "what ranks exchange");
+    good = good && await_exchange(control, error) && join_parts(control, all, whole, error);
     if (good)
         next_exchange(control);
     pthread_mutex_unlock(&control->lock);
     if (good)
-        send_to_all_but(control, 0, (struct frame){ .kind = FRAME_ALL, .number = number,
-                                                    .bytes = for_all ? whole : 0 }, all);
+        send_to_all_but(control, 0, (struct frame){ .kind = FRAME_ALL, .number = number, .bytes = whole }, all);
     return good;
 }
 
-static bool exchange_elsewhere(struct control *control, const void *own, uint64_t bytes, bool for_all, void *all,
+static bool exchange_elsewhere(struct control *control, const void *own, uint64_t bytes, void *all, uint64_t whole,
                                struct error *error)
 {
-    const uint64_t whole = for_all ? control->launch.ranks * bytes : 0;
     send_to(control, 0, (struct frame){ .kind = FRAME_BRING, .number = control->exchange.number, .bytes = bytes },
             own);
     pthread_mutex_lock(&control->lock);
     bool good = await_exchange(control, error);
-    if (good && control->exchange.bytes != whole)
-        good = error_set_kind(error, ERROR_MACHINE, "rank %u expects %llu bytes where all ranks meet, and gets %llu",
-                              control->launch.rank, (unsigned long long)whole,
-                              (unsigned long long)control->exchange.bytes);
+    const struct part *came = &control->exchange.all;
+    if (good && came->bytes != whole)
+        good = wrong_bytes(control, whole, came->bytes, error);
     if (good && whole > 0)
-        memcpy(all, control->exchange.all, whole);
+        memcpy(all, came->data, whole);
     if (good)
         next_exchange(control);
     pthread_mutex_unlock(&control->lock);
     return good;
 }
 
-static bool exchange(struct control *control, const void *own, uint64_t bytes, bool for_all, void *all,
+// This rank's bytes, and those of all, which may be the same place.
+static bool exchange(struct control *control, const void *own, uint64_t bytes, void *all, uint64_t whole,
                      struct error *error)
 {
-    return is_first(control) ? exchange_on_first(control, own, bytes, for_all, all, error)
-                             : exchange_elsewhere(control, own, bytes, for_all, all, error);
+    return is_first(control) ? exchange_on_first(control, own, bytes, all, whole, error)
+                             : exchange_elsewhere(control, own, bytes, all, whole, error);
 }
 
 bool control_exchange(struct control *control, const void *own, uint64_t bytes, void *all, struct error *error)
 {
-    return exchange(control, own, bytes, true, all, error);
+    return exchange(control, own, bytes, all, control->launch.ranks * bytes, error);
 }
 
-bool control_gather(struct control *control, const void *own, uint64_t bytes, void *all, struct error *error)
+bool control_spread(struct control *control, uint32_t from, void *data, uint64_t bytes, struct error *error)
 {
-    return exchange(control, own, bytes, false, all, error);
+    return exchange(control, data, control->launch.rank == from ? bytes : 0, data, bytes, error);
 }
 
 static bool take_brought(struct control *control, const struct frame *frame, const void *data)
@@ -292,11 +305,9 @@ static bool take_brought(struct control *control, const struct frame *frame, con
 static bool take_all(struct control *control, const struct frame *frame, unsigned char *data)
 {
     pthread_mutex_lock(&control->lock);
-    const bool good = frame->number == control->exchange.number && !control->exchange.is_complete;
+    const bool good = frame->number == control->exchange.number && !control->exchange.all.data;
     if (good) {
-        control->exchange.all = data;
-        control->exchange.bytes = frame->bytes;
-        control->exchange.is_complete = true;
+        control->exchange.all = (struct part){ data, frame->bytes };
         pthread_cond_broadcast(&control->changed);
     }
     pthread_mutex_unlock(&control->lock);
@@ -445,10 +456,10 @@ static struct control *create(const struct launch *launch, const struct control_
         control->settings.silence_ns = usual_silence_ns;
     control->peers = calloc(launch->ranks, sizeof *control->peers);
     control->lines = calloc(launch->ranks, sizeof *control->lines);
-    control->exchange.brought = calloc(launch->ranks, sizeof *control->exchange.brought);
+    control->exchange.parts = calloc(launch->ranks, sizeof *control->exchange.parts);
     for (uint32_t rank = 0; control->peers && rank < launch->ranks; rank++)
         control->peers[rank].socket = -1;
-    if (!open_locks(control) || !control->peers || !control->lines || !control->exchange.brought) {
+    if (!open_locks(control) || !control->peers || !control->lines || !control->exchange.parts) {
         error_no_memory(error, "the connection between ranks");
         control_close(control);
         return NULL;
@@ -495,8 +506,9 @@ void control_close(struct control *control)
     pthread_cond_destroy(&control->changed);
     pthread_mutex_destroy(&control->lock);
     pthread_mutex_destroy(&control->sending);
-    free(control->exchange.all);
-    free(control->exchange.brought);
+    if (control->exchange.parts)
+        next_exchange(control);
+    free(control->exchange.parts);
     free((void *)control->lines);
     free(control->peers);
     free(control);

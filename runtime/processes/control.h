@@ -36,8 +36,8 @@ void control_close(struct control *control);
 // Each rank brings `bytes`; each gets all of them by rank. All ranks call it, in the
 // same order of calls, with the same number of bytes.
 bool control_exchange(struct control *control, const void *own, uint64_t bytes, void *all, struct error *error);
-// The same, but only rank 0 gets them; `all` may be NULL elsewhere.
-bool control_gather(struct control *control, const void *own, uint64_t bytes, void *all, struct error *error);
+// What one rank has, all have.
+bool control_spread(struct control *control, uint32_t from, void *data, uint64_t bytes, struct error *error);
 
 // Whether some rank has failed, this one included: false, with the first failure that
 // was heard of. Never blocks.
@@ -45,8 +45,7 @@ bool control_is_well(struct control *control, struct error *error);
 // Tells all ranks that this one has failed.
 void control_abandon(struct control *control, const struct error *reason);
 
-// What this rank is doing now, and what the others said last, by rank (as old as a second).
-void control_tell_line(struct control *control, uint64_t line);
-void control_lines(struct control *control, uint64_t *lines);
+// A word by rank: this rank writes its own, and finds what the others wrote, as old as a second.
+_Atomic uint64_t *control_board(struct control *control);
 
 #endif
