@@ -12,6 +12,7 @@
 #include "cli/exhibit.h"
 #include "cli/options.h"
 #include "cli/pictures.h"
+#include "cli/ranks.h"
 #include "trainer/model_spec.h"
 #include "trainer/train.h"
 
@@ -114,7 +115,8 @@ static const struct argp argp = {
     .args_doc = "MODEL",
     .doc = "Trains a model by a plan on text, a line per step, then prints the loss on held-out text beside what"
            " counting reaches, both timelines, and a table of what was predicted against what was measured."
-           "\vAn asynchronous schedule rounds --steps up to whole drains.\n\nExample:\n"
+           "\vAn asynchronous schedule rounds --steps up to whole drains. Where torchrun, mpirun or srun has started a"
+           " process for each rank, each runs its own, and rank 0 speaks.\n\nExample:\n"
            "  weir train gpt-nano --plan plan.json --steps 150 \\\n      --data /usr/share/common-licenses\n",
 };
 
@@ -242,7 +244,8 @@ static void round_steps(struct given *given, const struct plan *plan)
     given->steps = (given->steps + given->flush_every - 1) / given->flush_every * given->flush_every;
 }
 
-static bool train(const struct given *given, const struct plan *plan, const struct model *model, struct error *error)
+static bool train(const struct given *given, const struct plan *plan, const struct model *model,
+                  const struct run_place *place, bool speaks, struct error *error)
 {
     struct text_data data;
     if (!text_data_load(given->data, &data, error))
@@ -254,8 +257,8 @@ static bool train(const struct given *given, const struct plan *plan, const stru
         .rate = given->rate,
         .flush_every = (uint32_t)given->flush_every,
         .pin = given->pin,
-        .device = given->device,
-        .tell = tell,
+        .place = *place,
+        .tell = speaks ? tell : NULL,
         .self = (void *)(uintptr_t)given,
     };
     struct train_result result;
@@ -264,10 +267,13 @@ static bool train(const struct given *given, const struct plan *plan, const stru
     if (!trained)
         return false;
     struct text text = { 0 };
-    print(&result, &text);
-    bool good = text_save(&text, "-", error);
+    bool good = true;
+    if (speaks) {
+        print(&result, &text);
+        good = text_save(&text, "-", error) && save_all(given, plan, &result, error);
+    }
     text_clear(&text);
-    good = good && save_all(given, plan, &result, error) && judge(given, &result, error);
+    good = good && judge(given, &result, error);
     train_result_clear(&result);
     return good;
 }
@@ -288,10 +294,13 @@ static int run(int count, char **arguments)
     good = model && (!given.out || make_folder(given.out, &error));
     if (good)
         round_steps(&given, plan);
-    good = good && train(&given, plan, model, &error);
+    struct ranks ranks = { 0 };
+    struct run_place place;
+    good = good && ranks_meet(&ranks, plan, given.device, given.seed, given.steps, &place, &error)
+        && train(&given, plan, model, &place, ranks.speaks, &error);
     model_free(model);
     plan_free(plan);
-    return good ? 0 : command_fail(&error);
+    return ranks_part(&ranks, good ? 0 : command_fail(&error));
 }
 
 const struct command command_train = { "train", "train a model by a plan on text", run };

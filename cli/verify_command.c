@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/ranks.h"
 #include "trainer/model_spec.h"
 #include "trainer/verify.h"
 
@@ -53,17 +54,18 @@ static const struct argp argp = {
     .args_doc = "PLAN",
     .doc = "Trains the plan's model twice from the same weights on the same batches, once by the plan's pipeline on"
            " threads and once plainly, layer after layer on one thread, and compares every weight bit for bit."
-           "\vExit code 0: they are equal; 1: they differ.\n\nExample:\n  weir verify plan.json --steps 5\n",
+           "\vWhere torchrun, mpirun or srun has started a process for each rank, each runs its own, and rank 0 speaks."
+           "\n\nExit code 0: they are equal; 1: they differ.\n\nExample:\n  weir verify plan.json --steps 5\n",
 };
 
-static int print(const struct plan *plan, const struct verification *result)
+static void print(const struct plan *plan, const struct verification *result)
 {
     printf("%s, %s, %zu stages, %u micro-batches: %llu parameters after %u iterations (last loss %.6f)\n", plan->model,
            plan->schedule, plan->stage_count, plan->micro_batches, (unsigned long long)result->parameter_count,
            result->steps, result->loss);
     if (result->equal) {
         printf("equal: pipeline and sequential run agree bit for bit, weights and losses\n");
-        return 0;
+        return;
     }
     if (result->differing)
         printf("different: %llu parameters, first in layer %s at %llu: %.9g in the pipeline, %.9g sequentially\n",
@@ -71,7 +73,6 @@ static int print(const struct plan *plan, const struct verification *result)
                (double)result->pipeline, (double)result->sequential);
     if (result->losses_differing)
         printf("different: the losses of %u micro-batches\n", result->losses_differing);
-    return 1;
 }
 
 static int run(int count, char **arguments)
@@ -83,9 +84,14 @@ static int run(int count, char **arguments)
     struct plan *plan = plan_load(given.plan, &error);
     struct model *model = plan ? model_from_spec(plan->model, plan_precision(plan), &error) : NULL;
     struct verification result;
-    const bool good = model
-        && verify_plan(plan, model, given.device, (uint32_t)given.steps, given.seed, &result, &error);
-    const int code = good ? print(plan, &result) : command_fail(&error);
+    struct ranks ranks = { 0 };
+    struct run_place place;
+    const bool good = model && ranks_meet(&ranks, plan, given.device, given.seed, given.steps, &place, &error)
+        && verify_plan(plan, model, &place, (uint32_t)given.steps, given.seed, &result, &error);
+    int code = good ? !result.equal : command_fail(&error);
+    if (good && ranks.speaks)
+        print(plan, &result);
+    code = ranks_part(&ranks, code);
     model_free(model);
     plan_free(plan);
     return code;

@@ -9,7 +9,6 @@
 struct cpu {  // a device's own
     const struct kernel_functions *kernels;        // those that compute at once,
     const struct kernel_functions *float_kernels;  // and what they compute with: themselves, but of bfloat16
-    struct halls *halls;                           // of a device that runs ahead: where its communicators meet
 };
 
 // Which a device that runs ahead has too.

@@ -1,133 +1,161 @@
-// Communicators of cpu:queued, for ranks that are threads of one process: they do no
+// Communicators of cpu:queued, between threads and processes of one machine: they do no
 // more than NCCL promises, so that what works here needs nothing that NCCL lacks.
 //
-// All ends with the same name meet in a *hall*. An exchange is a call in its queue: it
-// lays its messages out in the hall, each pairs with the first of the other side that
-// has no partner, whoever comes second copies, and the queue stands still until all of
-// its own have moved.
+// All ends with the same name meet in a *hall*, a piece of shared memory, where each
+// ordered pair of ranks has a pipe:
+//
+//     rank a's send  --->  | size | bytes ..... |  --->  rank b's receive
+//                            ring of PIPE_BYTES
+//
+// An exchange is a call in its queue. Its messages move side by side, those of one pipe
+// one after the other, and the queue stands still until all have: a send, until all of
+// its bytes have been taken out.
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 #include "device/cpu_queued.h"
 
-// A send or a receive that waits for its partner.
-struct laid {
-    struct message_end end;
-    uint32_t from;  // whose it is
-    bool moved;
-    struct laid *next;
+enum { PIPE_BYTES = 1 << 16 };
+
+struct pipe {
+    uint64_t written, taken;  // bytes ever
+    unsigned char ring[PIPE_BYTES];
 };
 
+// In shared memory; by its place in each process's own address space.
 struct hall {
-    struct hall *next;
-    struct communicator_name name;
-    uint32_t ranks, opened, closed;
-    struct laid *first, *last;  // in the order of their coming
-    char failure[160];          // "": none
-};
-
-struct halls {
+    _Atomic uint32_t is_made;  // by whoever came first
+    uint32_t ranks, opened;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct hall *first;
-    uint64_t names;
+    char failure[160];         // "": none
+    struct pipe pipes[];       // from, then to
 };
 
 // An end's own.
 struct attendance {
-    struct halls *halls;
+    struct communicator_name name;
     struct hall *hall;
+    size_t bytes;
     bool was_busy;  // since it was given something
 };
-
-struct halls *halls_create(void)
-{
-    struct halls *halls = calloc(1, sizeof *halls);
-    if (!halls)
-        return NULL;
-    pthread_mutex_init(&halls->lock, NULL);
-    pthread_cond_init(&halls->changed, NULL);
-    return halls;
-}
-
-void halls_free(struct halls *halls)
-{
-    while (halls->first) {
-        struct hall *next = halls->first->next;
-        free(halls->first);
-        halls->first = next;
-    }
-    pthread_cond_destroy(&halls->changed);
-    pthread_mutex_destroy(&halls->lock);
-    free(halls);
-}
 
 static struct communication communication(const struct device *device)
 {
     (void)device;
-    return (struct communication){ .library = "threads of one process", .keeps_order = true };
+    return (struct communication){ .library = "shared memory", .keeps_order = true };
 }
 
 static bool make_name(struct device *device, struct communicator_name *name, struct error *error)
 {
-    (void)error;
-    struct halls *halls = ((struct cpu *)device->own)->halls;
-    pthread_mutex_lock(&halls->lock);
-    const uint64_t number = ++halls->names;
-    pthread_mutex_unlock(&halls->lock);
+    (void)device;
+    unsigned char chance[16];
+    if (getrandom(chance, sizeof chance, 0) != (ssize_t)sizeof chance)
+        return error_set_kind(error, ERROR_MACHINE, "no name for a communicator: %s", strerror(errno));
     memset(name, 0, sizeof *name);
-    memcpy(name->bytes, &number, sizeof number);
+    char *at = (char *)name->bytes + snprintf((char *)name->bytes, sizeof name->bytes, "/weir-");
+    for (size_t i = 0; i < sizeof chance; i++)
+        at += sprintf(at, "%02x", chance[i]);
     return true;
 }
 
-// --- opening and closing --------------------------------------------------------------
+// --- the hall --------------------------------------------------------------------------
 
-static struct hall *enter_hall(struct halls *halls, const struct communicator_name *name, uint32_t ranks)
+// A rank that died while it held the lock leaves a hall in which nothing moves any more.
+static void lock(struct hall *hall)
 {
-    struct hall *hall = halls->first;
-    while (hall && memcmp(&hall->name, name, sizeof *name) != 0)
-        hall = hall->next;
-    if (!hall && (hall = calloc(1, sizeof *hall))) {
-        *hall = (struct hall){ .next = halls->first, .name = *name, .ranks = ranks };
-        halls->first = hall;
+    if (pthread_mutex_lock(&hall->lock) == EOWNERDEAD) {
+        pthread_mutex_consistent(&hall->lock);
+        snprintf(hall->failure, sizeof hall->failure, "a rank ended while it was sending");
+        pthread_cond_broadcast(&hall->changed);
     }
-    if (hall)
-        hall->opened++;
+}
+
+static void unlock(struct hall *hall)
+{
+    pthread_mutex_unlock(&hall->lock);
+}
+
+static void fail(struct hall *hall, const char *sentence)
+{
+    if (!hall->failure[0])
+        snprintf(hall->failure, sizeof hall->failure, "%s", sentence);
+    pthread_cond_broadcast(&hall->changed);
+}
+
+static void make_hall(struct hall *hall, uint32_t ranks)
+{
+    pthread_mutexattr_t mutex;
+    pthread_condattr_t cond;
+    pthread_mutexattr_init(&mutex);
+    pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&mutex, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&hall->lock, &mutex);
+    pthread_mutexattr_destroy(&mutex);
+    pthread_condattr_init(&cond);
+    pthread_condattr_setpshared(&cond, PTHREAD_PROCESS_SHARED);
+    pthread_cond_init(&hall->changed, &cond);
+    pthread_condattr_destroy(&cond);
+    hall->ranks = ranks;
+    atomic_store(&hall->is_made, 1);
+}
+
+// Whoever comes first makes it; the last to come takes its name away, so that nothing
+// stays behind, however the ranks end.
+static struct hall *enter_hall(const char *name, uint32_t ranks, size_t bytes)
+{
+    const int made = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    const int file = made >= 0 ? made : shm_open(name, O_RDWR, 0600);
+    const bool has_size = file >= 0 && ftruncate(file, (off_t)bytes) == 0;
+    void *place = has_size ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+    if (file >= 0)
+        close(file);
+    if (place == MAP_FAILED)
+        return NULL;
+    struct hall *hall = place;
+    if (made >= 0)
+        make_hall(hall, ranks);
+    while (!atomic_load(&hall->is_made))
+        usleep(100);
+    lock(hall);
+    const bool is_last = ++hall->opened == hall->ranks;
+    unlock(hall);
+    if (is_last)
+        shm_unlink(name);
     return hall;
 }
 
-static bool open(struct communicator *communicator, const struct communicator_name *name, struct error *error)
+static bool open_end(struct communicator *communicator, const struct communicator_name *name, struct error *error)
 {
+    const size_t pairs = (size_t)communicator->ranks * communicator->ranks;
     struct attendance *attendance = calloc(1, sizeof *attendance);
-    struct halls *halls = ((struct cpu *)communicator->device->own)->halls;
-    if (attendance) {
-        pthread_mutex_lock(&halls->lock);
-        *attendance = (struct attendance){ halls, enter_hall(halls, name, communicator->ranks), true };
-        pthread_mutex_unlock(&halls->lock);
-    }
-    if (!attendance || !attendance->hall) {
-        free(attendance);
+    if (!attendance)
         return error_no_memory(error, "a communicator");
-    }
+    *attendance = (struct attendance){ .name = *name, .bytes = sizeof(struct hall) + pairs * sizeof(struct pipe),
+                                       .was_busy = true };
+    attendance->hall = enter_hall((const char *)name->bytes, communicator->ranks, attendance->bytes);
     communicator->own = attendance;
-    return true;
+    if (attendance->hall)
+        return true;
+    free(attendance);
+    return error_set_kind(error, ERROR_MACHINE, "no shared memory for a communicator: %s", strerror(errno));
 }
 
-// The last to go turns off the light.
-static void close(struct communicator *communicator)
+static void close_end(struct communicator *communicator)
 {
     struct attendance *attendance = communicator->own;
-    struct halls *halls = attendance->halls;
-    pthread_mutex_lock(&halls->lock);
-    struct hall **at = &halls->first;
-    while (*at != attendance->hall)
-        at = &(*at)->next;
-    if (++attendance->hall->closed == attendance->hall->ranks) {
-        *at = attendance->hall->next;
-        free(attendance->hall);
-    }
-    pthread_mutex_unlock(&halls->lock);
+    lock(attendance->hall);
+    const bool all_came = attendance->hall->opened == attendance->hall->ranks;
+    unlock(attendance->hall);
+    if (!all_came)
+        shm_unlink((const char *)attendance->name.bytes);
+    munmap(attendance->hall, attendance->bytes);
     free(attendance);
 }
 
@@ -135,123 +163,164 @@ static void close(struct communicator *communicator)
 static bool is_ready(struct communicator *communicator, bool *ready, struct error *error)
 {
     struct attendance *attendance = communicator->own;
-    struct halls *halls = attendance->halls;
-    pthread_mutex_lock(&halls->lock);
-    *ready = !attendance->was_busy && attendance->hall->opened == attendance->hall->ranks;
+    struct hall *hall = attendance->hall;
+    lock(hall);
+    *ready = !attendance->was_busy && hall->opened == hall->ranks;
     attendance->was_busy = false;
-    const bool good = !attendance->hall->failure[0]
-                   || error_set_kind(error, ERROR_MACHINE, "%s", attendance->hall->failure);
-    pthread_mutex_unlock(&halls->lock);
+    const bool good = !hall->failure[0] || error_set_kind(error, ERROR_MACHINE, "%s", hall->failure);
+    unlock(hall);
     return good;
 }
 
-static void fail(struct halls *halls, struct hall *hall, const char *sentence)
-{
-    if (!hall->failure[0])
-        snprintf(hall->failure, sizeof hall->failure, "%s", sentence);
-    pthread_cond_broadcast(&halls->changed);
-}
-
-static bool abort_hall(struct communicator *communicator, uint64_t limit_ns)
+static bool abort_end(struct communicator *communicator, uint64_t limit_ns)
 {
     (void)limit_ns;
     struct attendance *attendance = communicator->own;
-    pthread_mutex_lock(&attendance->halls->lock);
-    fail(attendance->halls, attendance->hall, "a communicator was aborted");
-    pthread_mutex_unlock(&attendance->halls->lock);
+    lock(attendance->hall);
+    fail(attendance->hall, "a communicator was aborted");
+    unlock(attendance->hall);
     return true;
 }
 
 // --- messages ----------------------------------------------------------------------------
 
-static bool are_partners(const struct laid *a, const struct laid *b)
-{
-    return !a->moved && !b->moved && a->end.is_send != b->end.is_send && a->end.peer == b->from && b->end.peer == a->from;
-}
-
-static void move(struct halls *halls, struct hall *hall, struct laid *send, struct laid *receive)
-{
-    char sentence[sizeof hall->failure];
-    if (send->end.bytes != receive->end.bytes) {
-        snprintf(sentence, sizeof sentence, "rank %u of a communicator sends %llu bytes where rank %u expects %llu",
-                 send->from, (unsigned long long)send->end.bytes, receive->from,
-                 (unsigned long long)receive->end.bytes);
-        fail(halls, hall, sentence);
-        return;
-    }
-    if (send->end.bytes > 0)
-        memcpy(receive->end.data, send->end.data, send->end.bytes);
-    send->moved = receive->moved = true;
-    pthread_cond_broadcast(&halls->changed);
-}
-
-static void lay_out(struct halls *halls, struct hall *hall, struct laid *own)
-{
-    struct laid *other = hall->first;
-    while (other && !are_partners(own, other))
-        other = other->next;
-    if (other)
-        move(halls, hall, own->end.is_send ? own : other, own->end.is_send ? other : own);
-    own->next = NULL;
-    if (hall->last)
-        hall->last->next = own;
-    else
-        hall->first = own;
-    hall->last = own;
-}
-
-static void take_away(struct hall *hall, const struct laid *own, size_t count)
-{
-    struct laid **at = &hall->first;
-    hall->last = NULL;
-    while (*at) {
-        if (*at >= own && *at < own + count) {
-            *at = (*at)->next;
-        } else {
-            hall->last = *at;
-            at = &(*at)->next;
-        }
-    }
-}
-
-static bool all_moved(const struct laid *own, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!own[i].moved)
-            return false;
-    return true;
-}
+// A message of an exchange on its way: its size first, then its bytes.
+struct moving {
+    struct message_end end;
+    struct pipe *pipe;
+    uint64_t moved;   // bytes of it in or out of the pipe, its size included
+    uint64_t until;   // of a send: what the pipe's `taken` must come to
+    uint64_t size;    // of a receive: what the other end says
+    bool is_done;
+};
 
 struct given {
-    struct halls *halls;
     struct hall *hall;
     uint32_t rank;
     size_t count;
     struct message_end ends[];
 };
 
+// Bytes [at, at + count) of what a message consists of.
+static void copy_part(struct moving *moving, uint64_t at, unsigned char *ring, uint64_t count)
+{
+    unsigned char *size = (unsigned char *)&moving->size, *data = moving->end.data;
+    for (uint64_t done = 0; done < count;) {
+        const bool in_size = at + done < sizeof moving->size;
+        unsigned char *place = in_size ? size + at + done : data + (at + done - sizeof moving->size);
+        const uint64_t left = in_size ? sizeof moving->size - (at + done) : count - done;
+        const uint64_t part = left < count - done ? left : count - done;
+        if (moving->end.is_send)
+            memcpy(ring + done, place, part);
+        else
+            memcpy(place, ring + done, part);
+        done += part;
+    }
+}
+
+// Moves as much as the pipe has or takes. Whether anything moved.
+static bool move(struct moving *moving)
+{
+    struct pipe *pipe = moving->pipe;
+    uint64_t *place = moving->end.is_send ? &pipe->written : &pipe->taken;
+    const uint64_t whole = sizeof moving->size + moving->end.bytes;
+    bool any = false;
+    while (moving->moved < whole) {
+        const uint64_t ready = moving->end.is_send ? PIPE_BYTES - (pipe->written - pipe->taken)
+                                                   : pipe->written - pipe->taken;
+        const uint64_t at = *place % PIPE_BYTES;
+        uint64_t count = whole - moving->moved;
+        if (!moving->end.is_send && moving->moved < sizeof moving->size)
+            count = sizeof moving->size - moving->moved;  // no byte before its size is known to be right
+        count = count < ready ? count : ready;
+        count = count < PIPE_BYTES - at ? count : PIPE_BYTES - at;
+        if (count == 0)
+            break;
+        copy_part(moving, moving->moved, pipe->ring + at, count);
+        moving->moved += count;
+        *place += count;
+        any = true;
+        if (!moving->end.is_send && moving->moved == sizeof moving->size && moving->size != moving->end.bytes)
+            break;
+    }
+    return any;
+}
+
+static void judge(struct hall *hall, const struct given *given, struct moving *moving)
+{
+    char sentence[sizeof hall->failure];
+    if (moving->end.is_send) {
+        moving->is_done = moving->moved == sizeof moving->size + moving->end.bytes
+                       && moving->pipe->taken >= moving->until;
+        return;
+    }
+    moving->is_done = moving->moved == sizeof moving->size + moving->end.bytes;
+    if (moving->moved < sizeof moving->size || moving->size == moving->end.bytes)
+        return;
+    snprintf(sentence, sizeof sentence, "rank %u of a communicator sends %llu bytes where rank %u expects %llu",
+             moving->end.peer, (unsigned long long)moving->size, given->rank, (unsigned long long)moving->end.bytes);
+    fail(hall, sentence);
+}
+
+// Those of one pipe go one after the other.
+static bool has_turn(const struct moving *all, size_t i)
+{
+    for (size_t before = 0; before < i; before++)
+        if (all[before].pipe == all[i].pipe
+            && all[before].moved < sizeof all[before].size + all[before].end.bytes)
+            return false;
+    return true;
+}
+
+// One look at all messages, under the lock. Whether anything moved; *done: all are.
+static bool move_all(struct hall *hall, const struct given *given, struct moving *all, bool *done)
+{
+    bool any = false;
+    *done = true;
+    for (size_t i = 0; i < given->count; i++) {
+        if (!all[i].is_done && has_turn(all, i)) {
+            const bool begins = all[i].moved == 0;
+            any |= move(&all[i]);
+            if (begins && all[i].end.is_send && all[i].moved > 0)
+                all[i].until = all[i].pipe->written - all[i].moved + sizeof all[i].size + all[i].end.bytes;
+            judge(hall, given, &all[i]);
+        }
+        *done &= all[i].is_done;
+    }
+    return any;
+}
+
 static void do_exchange(struct queue *queue, const void *arguments)
 {
     const struct given *given = arguments;
-    struct halls *halls = given->halls;
     struct hall *hall = given->hall;
-    struct laid *own = calloc(given->count, sizeof *own);
-    if (!own) {
+    struct moving *all = calloc(given->count, sizeof *all);
+    bool done = false;
+    if (!all) {
         queue_fail(queue, "no memory for the messages of an exchange");
         return;
     }
-    pthread_mutex_lock(&halls->lock);
     for (size_t i = 0; i < given->count; i++) {
-        own[i] = (struct laid){ .end = given->ends[i], .from = given->rank };
-        lay_out(halls, hall, &own[i]);
+        const struct message_end *end = &given->ends[i];
+        const uint32_t from = end->is_send ? given->rank : end->peer, to = end->is_send ? end->peer : given->rank;
+        all[i] = (struct moving){ .end = *end, .pipe = &hall->pipes[(size_t)from * hall->ranks + to],
+                                  .size = end->is_send ? end->bytes : 0 };
     }
-    while (!all_moved(own, given->count) && !hall->failure[0])
-        pthread_cond_wait(&halls->changed, &halls->lock);
-    if (!all_moved(own, given->count))
+    lock(hall);
+    while (!hall->failure[0]) {
+        if (move_all(hall, given, all, &done))
+            pthread_cond_broadcast(&hall->changed);
+        else if (!done && pthread_cond_wait(&hall->changed, &hall->lock) == EOWNERDEAD) {
+            pthread_mutex_consistent(&hall->lock);
+            fail(hall, "a rank ended while it was sending");
+        }
+        if (done)
+            break;
+    }
+    if (!done)
         queue_fail(queue, hall->failure);
-    take_away(hall, own, given->count);
-    pthread_mutex_unlock(&halls->lock);
-    free(own);
+    unlock(hall);
+    free(all);
 }
 
 static void exchange(struct communicator *communicator, struct queue *queue, const struct message_end *ends,
@@ -264,7 +333,7 @@ static void exchange(struct communicator *communicator, struct queue *queue, con
         queue_fail(queue, "no memory for an exchange");
         return;
     }
-    *given = (struct given){ attendance->halls, attendance->hall, communicator->rank, count };
+    *given = (struct given){ attendance->hall, communicator->rank, count };
     memcpy(given->ends, ends, count * sizeof *ends);
     cpu_queued_call(queue, do_exchange, given, bytes);
     attendance->was_busy = true;
@@ -272,6 +341,6 @@ static void exchange(struct communicator *communicator, struct queue *queue, con
 }
 
 const struct communicator_functions cpu_queued_communicators = {
-    .communication = communication, .make_name = make_name, .open = open, .close = close,
-    .is_ready = is_ready, .exchange = exchange, .abort = abort_hall,
+    .communication = communication, .make_name = make_name, .open = open_end, .close = close_end,
+    .is_ready = is_ready, .exchange = exchange, .abort = abort_end,
 };

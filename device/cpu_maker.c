@@ -101,11 +101,9 @@ static bool cpu_open(struct device *device, const char *detail, struct error *er
     struct wishes wishes;
     if (!read_wishes(detail, &wishes, error))
         return false;
-    struct cpu *cpu = calloc(1, sizeof *cpu);
-    if (!cpu || (wishes.queued && !(cpu->halls = halls_create()))) {
-        free(cpu);
+    struct cpu *cpu = malloc(sizeof *cpu);
+    if (!cpu)
         return error_no_memory(error, "a device");
-    }
     char name[sizeof device->description - 32];
     processor_name(name, sizeof name);
     snprintf(device->description, sizeof device->description, "%s, %s%s%s", name, wishes.set->name,
@@ -123,10 +121,7 @@ static bool cpu_open(struct device *device, const char *detail, struct error *er
 
 void cpu_close(struct device *device)
 {
-    struct cpu *cpu = device->own;
-    if (cpu->halls)
-        halls_free(cpu->halls);
-    free(cpu);
+    free(device->own);
 }
 
 void *cpu_allocate(struct device *device, uint64_t bytes, struct error *error)

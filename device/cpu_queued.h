@@ -20,8 +20,4 @@ extern const struct communicator_functions cpu_queued_communicators;
 // To be called in the queue's turn, unless the queue has failed by then.
 void cpu_queued_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
 
-// Where the communicators of a device meet; NULL without memory.
-struct halls *halls_create(void);
-void halls_free(struct halls *halls);
-
 #endif

@@ -7,7 +7,9 @@
 
 #include "common/number.h"
 #include "runtime/channels.h"
+#include "runtime/sharing.h"
 #include "runtime/threads.h"
+#include "runtime/wired/wired.h"
 
 static const uint64_t usual_deadline_ns = 600u * (uint64_t)1000000000;
 
@@ -30,7 +32,8 @@ struct session {
     struct stage *stages;
     struct session_settings settings;
     struct device *device;
-    struct threads *threads;
+    struct threads *threads;  // one of these
+    struct wired *wired;
     struct whereabouts whereabouts;
     struct recorder recorder;
     struct placement *placement;
@@ -51,7 +54,15 @@ struct session {
     struct rank_result *per_rank;
     uint64_t *waited_ns, *host_ns;
     uint64_t *stage_ns;
+    uint64_t *slab_bytes;  // by rank
 };
+
+// Whether a rank is a thread of this process.
+static bool is_here(const struct session *session, uint32_t rank)
+{
+    const struct company *company = session->settings.company;
+    return !company || company->rank == rank;
+}
 
 // --- a rank's thread --------------------------------------------------------------
 
@@ -80,7 +91,8 @@ static void do_command(struct worker *worker, enum command command)
         interpreter_initialize(worker->interpreter, &worker->error);
     if (command == COMMAND_RUN) {
         interpreter_run(worker->interpreter, session->steps, &worker->error);
-        threads_leave(session->threads, worker->rank);
+        if (session->threads)
+            threads_leave(session->threads, worker->rank);
     }
 }
 
@@ -113,7 +125,7 @@ static void tell(struct session *session, enum command command)
     pthread_mutex_lock(&session->lock);
     session->command = command;
     session->commands++;
-    session->working = session->schedule->ranks;
+    session->working = session->settings.company ? 1 : session->schedule->ranks;
     pthread_cond_broadcast(&session->told);
     pthread_mutex_unlock(&session->lock);
 }
@@ -129,10 +141,8 @@ static bool tell_and_wait(struct session *session, enum command command, struct 
     pthread_mutex_unlock(&session->lock);
     for (uint32_t rank = 0; rank < session->schedule->ranks; rank++) {
         const struct error *its = &session->workers[rank].error;
-        if (its->kind != ERROR_NONE) {
-            session->failed = *its;
+        if (its->kind != ERROR_NONE)
             return error_set_kind(error, its->kind, "%s", its->text);
-        }
     }
     return true;
 }
@@ -155,14 +165,9 @@ static bool fits_together(const struct schedule *schedule, const struct stage *s
     return true;
 }
 
-static bool open_shared(struct session *session, const struct session_settings *settings, struct error *error)
+static bool open_engine(struct session *session, const struct session_settings *settings, struct error *error)
 {
     const struct schedule *schedule = session->schedule;
-    if (!(session->placement = placement_read(schedule, error))
-        || !weight_plan_open(&session->weight_plan, schedule, session->placement, error)
-        || !whereabouts_open(&session->whereabouts, schedule, session->placement, error)
-        || !recorder_open(&session->recorder, schedule, session->device, error))
-        return false;
     struct channel *channels = channels_create(schedule, session->stages, error);
     if (!channels)
         return false;
@@ -179,6 +184,31 @@ static bool open_shared(struct session *session, const struct session_settings *
     return session->threads != NULL;
 }
 
+static bool open_wires(struct session *session, struct error *error)
+{
+    const struct wired_settings wired = {
+        .schedule = session->schedule,
+        .placement = session->placement,
+        .device = session->device,
+        .company = session->settings.company,
+        .deadline_ns = session->settings.deadline_ns,
+        .one_for_all = session->settings.one_communicator,
+    };
+    session->wired = wired_create(&wired, error);
+    return session->wired != NULL;
+}
+
+static bool open_shared(struct session *session, const struct session_settings *settings, struct error *error)
+{
+    const struct schedule *schedule = session->schedule;
+    if (!(session->placement = placement_read(schedule, error))
+        || !weight_plan_open(&session->weight_plan, schedule, session->placement, error)
+        || !whereabouts_open(&session->whereabouts, schedule, session->placement,
+                             settings->company ? settings->company->board : NULL, error)
+        || !recorder_open(&session->recorder, schedule, session->device, error))
+        return false;
+    return settings->company ? open_wires(session, error) : open_engine(session, settings, error);
+}
 // The slab of a rank, from the stages that are on it.
 static bool open_slab(struct worker *worker, const struct slots *slots, struct error *error)
 {
@@ -213,7 +243,8 @@ static bool open_worker(struct worker *worker, const struct slots *slots, struct
         .rank = worker->rank,
         .waiting = session->settings.waiting,
         .deadline_ns = session->settings.deadline_ns,
-        .transport = threads_transport(session->threads, worker->rank),
+        .transport = session->wired ? wired_transport(session->wired)
+                                    : threads_transport(session->threads, worker->rank),
         .queue = worker->queue,
         .slab = &worker->slab,
         .optimizer = &session->settings.optimizer,
@@ -233,7 +264,7 @@ static bool open_workers(struct session *session, struct error *error)
     for (uint32_t rank = 0; good && rank < schedule->ranks; rank++) {
         session->workers[rank].session = session;
         session->workers[rank].rank = rank;
-        good = open_worker(&session->workers[rank], slots, error);
+        good = !is_here(session, rank) || open_worker(&session->workers[rank], slots, error);
     }
     free(slots);
     return good;
@@ -247,6 +278,8 @@ static bool start_threads(struct session *session, struct error *error)
     session->has_lock = true;
     for (uint32_t rank = 0; rank < session->schedule->ranks; rank++) {
         struct worker *worker = &session->workers[rank];
+        if (!is_here(session, rank))
+            continue;
         worker->started = pthread_create(&worker->thread, NULL, work, worker) == 0;
         if (!worker->started)
             return error_set_kind(error, ERROR_MACHINE, "rank %u: no thread could be started (%u are running)", rank,
@@ -264,11 +297,12 @@ static bool open_results(struct session *session, struct error *error)
     session->waited_ns = calloc(schedule->ranks, sizeof *session->waited_ns);
     session->host_ns = calloc(schedule->ranks, sizeof *session->host_ns);
     session->stage_ns = calloc(schedule->stages, sizeof *session->stage_ns);
+    session->slab_bytes = calloc(schedule->ranks, sizeof *session->slab_bytes);
     session->last = (struct session_result){ .ranks = schedule->ranks, .per_rank = session->per_rank,
                                              .waited_ns = session->waited_ns, .host_ns = session->host_ns,
                                              .losses = session->losses };
     if (!session->losses || !session->workers || !session->per_rank || !session->waited_ns || !session->host_ns
-        || !session->stage_ns)
+        || !session->stage_ns || !session->slab_bytes)
         return error_no_memory(error, "the results of a session");
     return true;
 }
@@ -286,8 +320,18 @@ static bool copy_what_is_given(struct session *session, const struct schedule *l
     return true;
 }
 
-struct session *session_create(const struct schedule *lowered, const struct stage *stages, struct device *device,
-                               const struct session_settings *settings, struct error *error)
+// What each rank has allocated, told to all.
+static bool open_bytes(struct session *session, struct error *error)
+{
+    const struct company *company = session->settings.company;
+    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++)
+        session->slab_bytes[rank] = session->workers[rank].slab.bytes;
+    const uint64_t own = company ? session->slab_bytes[company->rank] : 0;
+    return !company || company->exchange(company->self, &own, sizeof own, session->slab_bytes, error);
+}
+
+static struct session *create(const struct schedule *lowered, const struct stage *stages, struct device *device,
+                              const struct session_settings *settings, struct error *error)
 {
     if (!fits_together(lowered, stages, error))
         return NULL;
@@ -303,11 +347,24 @@ struct session *session_create(const struct schedule *lowered, const struct stag
         session->settings.deadline_ns = usual_deadline_ns;
     if (!copy_what_is_given(session, lowered, stages, error) || !open_results(session, error)
         || !open_shared(session, settings, error) || !open_workers(session, error)
-        || !start_threads(session, error)) {
+        || !start_threads(session, error) || !open_bytes(session, error)) {
         session_free(session);
         return NULL;
     }
     return session;
+}
+
+struct session *session_create(const struct schedule *lowered, const struct stage *stages, struct device *device,
+                               const struct session_settings *settings, struct error *error)
+{
+    struct error reason = { 0 };
+    struct session *session = create(lowered, stages, device, settings, &reason);
+    if (session)
+        return session;
+    if (settings->company)
+        settings->company->abandon(settings->company->self, &reason);
+    error_set_kind(error, reason.kind, "%s", reason.text);
+    return NULL;
 }
 
 static void stop_threads(struct session *session)
@@ -332,6 +389,8 @@ void session_free(struct session *session)
     for (uint32_t rank = 0; session->workers && rank < session->schedule->ranks; rank++)
         queue_free(session->workers[rank].queue);
     threads_free(session->threads);
+    if (!wired_free(session->wired) && session->settings.is_stuck)
+        *session->settings.is_stuck = true;
     for (uint32_t rank = 0; session->workers && rank < session->schedule->ranks; rank++) {
         interpreter_free(session->workers[rank].interpreter);
         slab_close(&session->workers[rank].slab);
@@ -346,6 +405,7 @@ void session_free(struct session *session)
     free(session->waited_ns);
     free(session->host_ns);
     free(session->stage_ns);
+    free(session->slab_bytes);
     free(session->stages);
     schedule_free(session->schedule);
     free(session);
@@ -353,50 +413,72 @@ void session_free(struct session *session)
 
 // --- stepping -----------------------------------------------------------------------------
 
-static uint32_t slowest_stage(const struct session *session)
+static void time_stages(struct session *session)
 {
-    uint32_t slowest = 0;
     memset(session->stage_ns, 0, session->schedule->stages * sizeof *session->stage_ns);
     for (uint32_t rank = 0; rank < session->schedule->ranks; rank++) {
         const struct rank_record *record = &session->recorder.ranks[rank];
         for (size_t i = 0; i < record->span_count; i++)
             session->stage_ns[record->spans[i].action.stage] += record->spans[i].end_ns - record->spans[i].start_ns;
     }
-    for (uint32_t s = 1; s < session->schedule->stages; s++)
-        if (session->stage_ns[s] > session->stage_ns[slowest])
-            slowest = s;
-    return slowest;
+}
+
+// What this process has seen, and, in company, what all have.
+static bool measure(struct session *session, struct error *error)
+{
+    const struct company *company = session->settings.company;
+    const struct measured_pass pass = {
+        .per_rank = session->per_rank, .waited_ns = session->waited_ns, .host_ns = session->host_ns,
+        .stage_ns = session->stage_ns, .iteration_ns = &session->last.iteration_ns, .losses = session->losses,
+    };
+    recorder_end(&session->recorder);
+    recorder_results(&session->recorder, session->per_rank, &session->last.iteration_ns);
+    time_stages(session);
+    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++) {
+        session->waited_ns[rank] = session->recorder.ranks[rank].waited_ns;
+        session->host_ns[rank] = session->recorder.ranks[rank].host_ns;
+    }
+    return !company || share_pass(company, &session->recorder, &pass, error);
 }
 
 static void sum_up(struct session *session)
 {
     struct session_result *last = &session->last;
-    recorder_end(&session->recorder);
-    recorder_results(&session->recorder, session->per_rank, &last->iteration_ns);
-    for (uint32_t rank = 0; rank < last->ranks; rank++) {
-        session->waited_ns[rank] = session->recorder.ranks[rank].waited_ns;
-        session->host_ns[rank] = session->recorder.ranks[rank].host_ns;
-        session->per_rank[rank].live_peak_bytes = session->workers[rank].slab.bytes;
-    }
+    for (uint32_t rank = 0; rank < last->ranks; rank++)
+        session->per_rank[rank].live_peak_bytes = session->slab_bytes[rank];
     last->bubble = bubble_of(last->iteration_ns, session->per_rank, last->ranks);
-    last->slowest_stage = slowest_stage(session);
+    last->slowest_stage = 0;
+    for (uint32_t s = 1; s < session->schedule->stages; s++)
+        if (session->stage_ns[s] > session->stage_ns[last->slowest_stage])
+            last->slowest_stage = s;
     double sum = 0;
     for (uint32_t i = 0; i < session->schedule->micro_batches; i++)
         sum += session->losses[i];
     last->loss = session->schedule->micro_batches > 0 ? sum / session->schedule->micro_batches : 0;
 }
 
+// All ranks begin together.
+static bool begin(struct session *session, struct error *error)
+{
+    const struct company *company = session->settings.company;
+    if (session->threads)
+        threads_begin(session->threads);
+    if (company && !company->exchange(company->self, NULL, 0, NULL, error))
+        return false;
+    recorder_begin(&session->recorder);
+    return true;
+}
+
 bool session_step(struct session *session, struct error *error)
 {
-    if (session->failed.kind != ERROR_NONE)
-        return error_set_kind(error, session->failed.kind, "%s", session->failed.text);
-    recorder_begin(&session->recorder);
-    threads_begin(session->threads);
-    if (!tell_and_wait(session, COMMAND_RUN, error))
-        return false;
-    session->steps++;
-    sum_up(session);
-    return true;
+    struct error *failed = &session->failed;
+    if (failed->kind == ERROR_NONE && begin(session, failed) && tell_and_wait(session, COMMAND_RUN, failed)
+        && measure(session, failed)) {
+        session->steps++;
+        sum_up(session);
+        return true;
+    }
+    return error_set_kind(error, failed->kind, "%s", failed->text);
 }
 
 const struct session_result *session_last(const struct session *session)
@@ -404,8 +486,11 @@ const struct session_result *session_last(const struct session *session)
     return &session->last;
 }
 
-bool session_timeline(const struct session *session, struct timeline *timeline, struct error *error)
+bool session_timeline(struct session *session, struct timeline *timeline, struct error *error)
 {
+    const struct company *company = session->settings.company;
+    if (company && !share_spans(company, &session->recorder, error))
+        return false;
     return recorder_timeline(&session->recorder, timeline, error);
 }
 
@@ -416,7 +501,7 @@ void session_set_rate(struct session *session, float rate)
 
 uint64_t session_slab_bytes(const struct session *session, uint32_t rank)
 {
-    return session->workers[rank].slab.bytes;
+    return session->slab_bytes[rank];
 }
 
 uint32_t session_copies(const struct session *session, uint32_t stage)
@@ -426,9 +511,13 @@ uint32_t session_copies(const struct session *session, uint32_t stage)
 
 bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, void *host, struct error *error)
 {
-    struct worker *worker = &session->workers[placement_rank(session->placement, stage, copy)];
-    const void *weights = interpreter_weights(worker->interpreter, stage);
+    const struct company *company = session->settings.company;
+    const uint32_t rank = placement_rank(session->placement, stage, copy);
+    struct worker *worker = &session->workers[rank];
+    const uint64_t bytes = session->stages[stage].bytes.weights;
+    const void *weights = is_here(session, rank) ? interpreter_weights(worker->interpreter, stage) : NULL;
     if (weights)
-        queue_download(worker->queue, host, weights, session->stages[stage].bytes.weights);
-    return queue_wait(worker->queue, error);
+        queue_download(worker->queue, host, weights, bytes);
+    return (!is_here(session, rank) || queue_wait(worker->queue, error))
+        && (!company || company->spread(company->self, rank, host, bytes, error));
 }

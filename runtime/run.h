@@ -1,4 +1,5 @@
-// A whole pipeline on the threads of this process: made once, stepped many times.
+// A whole pipeline, on the threads of this process or with a rank in each of several:
+// made once, stepped many times.
 //
 //     struct session *session = session_create(lowered, stages, device, &settings, &error);
 //     while (...)
@@ -12,6 +13,7 @@
 #ifndef RUNTIME_RUN_H
 #define RUNTIME_RUN_H
 
+#include "runtime/company.h"
 #include "runtime/interpreter.h"
 #include "schedules/simulate.h"
 
@@ -22,6 +24,11 @@ struct session_settings {
     uint64_t deadline_ns;           // of one wait; 0: ten minutes
     bool pin;                       // rank r to the r-th core this process may use (modulo their number)
     struct optimizer optimizer;
+    // NULL: all ranks are threads of this process. Else this is one rank of several, whose device talks to theirs
+    // (wired/wired.h); every call below is then made by all of them. Borrowed.
+    const struct company *company;
+    bool one_communicator;  // for all messages; only in company
+    bool *is_stuck;         // set where something under way could not be ended: see wired_free(). NULL: nobody asks
 };
 
 struct session_result {
@@ -48,7 +55,7 @@ bool session_step(struct session *session, struct error *error);
 
 // Of the last step. Borrowed until the next.
 const struct session_result *session_last(const struct session *session);
-bool session_timeline(const struct session *session, struct timeline *timeline, struct error *error);
+bool session_timeline(struct session *session, struct timeline *timeline, struct error *error);
 
 // The learning rate from the next step on.
 void session_set_rate(struct session *session, float rate);

@@ -26,21 +26,21 @@ static struct action action_of(uint64_t line)
 }
 
 bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered,
-                      const struct placement *placement, struct error *error)
+                      const struct placement *placement, _Atomic uint64_t *board, struct error *error)
 {
-    whereabouts->schedule = lowered;
-    whereabouts->placement = placement;
-    whereabouts->lines = malloc(lowered->ranks * sizeof *whereabouts->lines);
+    *whereabouts = (struct whereabouts){ .schedule = lowered, .placement = placement, .is_borrowed = board != NULL };
+    whereabouts->lines = board ? board : malloc(lowered->ranks * sizeof *whereabouts->lines);
     if (!whereabouts->lines)
         return error_no_memory(error, "the whereabouts of ranks");
-    for (uint32_t rank = 0; rank < lowered->ranks; rank++)
+    for (uint32_t rank = 0; !board && rank < lowered->ranks; rank++)
         atomic_init(&whereabouts->lines[rank], 0);
     return true;
 }
 
 void whereabouts_close(struct whereabouts *whereabouts)
 {
-    free(whereabouts->lines);
+    if (!whereabouts->is_borrowed)
+        free((void *)whereabouts->lines);
     whereabouts->lines = NULL;
 }
 

@@ -16,11 +16,12 @@ struct whereabouts {
     const struct schedule *schedule;
     const struct placement *placement;
     _Atomic uint64_t *lines;  // per rank: state and action in one word, so that a line is never half of each
+    bool is_borrowed;
 };
 
-// Borrows both.
+// Borrows both, and the lines where there is a `board` for them already (company.h).
 bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered,
-                      const struct placement *placement, struct error *error);
+                      const struct placement *placement, _Atomic uint64_t *board, struct error *error);
 void whereabouts_close(struct whereabouts *whereabouts);
 
 void whereabouts_idle(struct whereabouts *whereabouts, uint32_t rank);

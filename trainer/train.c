@@ -202,6 +202,8 @@ static bool prepare(struct training *training, struct error *error)
         .capacity = TRANSPORT_UNLIMITED,
         .pin = settings->pin,
         .optimizer = optimizer_of(plan, settings->rate),
+        .company = settings->place.company,
+        .is_stuck = settings->place.is_stuck,
     };
     training->iterations = flushes ? 1 : settings->flush_every;
     if (settings->text->vocabulary > training->model->vocabulary)
@@ -218,7 +220,7 @@ static bool prepare(struct training *training, struct error *error)
     batches.batches = BATCHES_TRAIN;
     batches.text = settings->text;
     training->samples = batches.samples;
-    training->device = device_open(settings->device, error);
+    training->device = device_open(settings->place.device, error);
     training->layers = training->device ? model_layers_create(training->model, &batches, error) : NULL;
     if (training->layers)
         training->pipeline = pipeline_create(plan, training->layers->layers, training->layers->layer_count,

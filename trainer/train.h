@@ -6,6 +6,7 @@
 #include "models/model.h"
 #include "partitioner/plan.h"
 #include "schedules/timeline.h"
+#include "trainer/run_place.h"
 #include "trainer/text_data.h"
 
 // What one iteration told. An asynchronous run tells of its iterations when it has
@@ -25,7 +26,7 @@ struct train_settings {
     float rate;             // the highest learning rate: reached after a tenth of the steps, then a cosine to a tenth of it
     uint32_t flush_every;   // asynchronous schedules drain after so many iterations, of which steps is a multiple
     bool pin;               // each rank to a core of its own
-    const char *device;     // the name of the one that all ranks run on
+    struct run_place place;
     void (*tell)(void *self, const struct train_step *step);
     void *self;
 };

@@ -14,7 +14,7 @@ struct pair {
     const struct schedule *schedule;  // NULL: the plan's
     const struct weir_layer *ours, *theirs;
     size_t layer_count;
-    const char *device_name;
+    struct run_place place;
     struct device *device;
     struct pipeline *pipeline;
     struct twin *twin;
@@ -35,10 +35,11 @@ static void pair_clear(struct pair *pair)
 static bool make_pair(const struct plan *plan, uint32_t steps, struct pair *pair, struct error *error)
 {
     struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED,
-                                         .optimizer = optimizer_default(plan->holding.optimizer) };
+                                         .optimizer = optimizer_default(plan->holding.optimizer),
+                                         .company = pair->place.company, .is_stuck = pair->place.is_stuck };
     settings.optimizer.decay = 0.1f;
     pair->runs = plan->weights == WEIGHTS_FLUSH || pair->schedule ? 1 : steps;
-    pair->device = device_open(pair->device_name, error);
+    pair->device = device_open(pair->place.device, error);
     if (!pair->device)
         return false;
     pair->pipeline = pair->schedule ? pipeline_create_on(pair->schedule, plan, pair->ours, pair->layer_count,
@@ -151,20 +152,20 @@ static bool verify_pair(struct pair *pair, const struct plan *plan, uint32_t ste
 bool verify_layers(const struct plan *plan, const struct weir_layer *ours, const struct weir_layer *theirs,
                    size_t layer_count, uint32_t steps, struct verification *result, struct error *error)
 {
-    struct pair pair = { .device_name = "cpu", .ours = ours, .theirs = theirs, .layer_count = layer_count };
+    struct pair pair = { .place = { .device = "cpu" }, .ours = ours, .theirs = theirs, .layer_count = layer_count };
     return verify_pair(&pair, plan, steps, result, error);
 }
 
 // Of a model, with what its micro-batches are drawn from.
 static bool verify_model(const struct schedule *schedule, const struct plan *plan, const struct model *model,
-                         const char *device, const struct batch_settings *batches, uint32_t steps,
+                         const struct run_place *place, const struct batch_settings *batches, uint32_t steps,
                          struct verification *result, struct error *error)
 {
     struct model_layers *ours = model_layers_create(model, batches, error);
     struct model_layers *theirs = ours ? model_layers_create(model, batches, error) : NULL;
     bool good = theirs != NULL;
     if (good) {
-        struct pair pair = { .schedule = schedule, .device_name = device, .ours = ours->layers,
+        struct pair pair = { .schedule = schedule, .place = *place, .ours = ours->layers,
                              .theirs = theirs->layers, .layer_count = ours->layer_count };
         good = verify_pair(&pair, plan, steps, result, error);
     }
@@ -174,17 +175,17 @@ static bool verify_model(const struct schedule *schedule, const struct plan *pla
 }
 
 bool verify_schedule(const struct schedule *schedule, const struct plan *plan, const struct model *model,
-                     const char *device, uint32_t steps, uint64_t seed, struct verification *result,
+                     const struct run_place *place, uint32_t steps, uint64_t seed, struct verification *result,
                      struct error *error)
 {
     const struct batch_settings batches = batch_settings_for(schedule, seed);
-    return verify_model(schedule, plan, model, device, &batches, steps, result, error);
+    return verify_model(schedule, plan, model, place, &batches, steps, result, error);
 }
 
-bool verify_plan(const struct plan *plan, const struct model *model, const char *device, uint32_t steps,
-                 uint64_t seed, struct verification *result, struct error *error)
+bool verify_plan(const struct plan *plan, const struct model *model, const struct run_place *place,
+                 uint32_t steps, uint64_t seed, struct verification *result, struct error *error)
 {
     struct batch_settings batches;
     return batch_settings_of(plan, plan->weights == WEIGHTS_FLUSH ? 1 : steps, seed, &batches, error)
-        && verify_model(NULL, plan, model, device, &batches, steps, result, error);
+        && verify_model(NULL, plan, model, place, &batches, steps, result, error);
 }

@@ -7,6 +7,7 @@
 #include "models/model.h"
 #include "partitioner/plan.h"
 #include "runtime/weir.h"
+#include "trainer/run_place.h"
 
 struct verification {
     bool equal;
@@ -23,13 +24,13 @@ struct verification {
 
 // Runs `steps` iterations of both on the device of that name with the plan's optimizer and schedule.
 // False when something could not be run; whether the two agree is in the result.
-bool verify_plan(const struct plan *plan, const struct model *model, const char *device, uint32_t steps,
-                 uint64_t seed, struct verification *result, struct error *error);
+bool verify_plan(const struct plan *plan, const struct model *model, const struct run_place *place,
+                 uint32_t steps, uint64_t seed, struct verification *result, struct error *error);
 
 // The same on a lowered schedule of one's own that has the plan's stages; of the plan
 // only cuts, segments and optimizer are looked at.
 bool verify_schedule(const struct schedule *schedule, const struct plan *plan, const struct model *model,
-                     const char *device, uint32_t steps, uint64_t seed, struct verification *result,
+                     const struct run_place *place, uint32_t steps, uint64_t seed, struct verification *result,
                      struct error *error);
 
 // The same of any layers, given twice since both sides may run at once: `ours` for

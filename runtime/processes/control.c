@@ -513,3 +513,33 @@ void control_close(struct control *control)
     free(control->peers);
     free(control);
 }
+
+// --- as company ------------------------------------------------------------------------------------
+
+static bool company_exchange(void *self, const void *own, uint64_t bytes, void *all, struct error *error)
+{
+    return control_exchange(self, own, bytes, all, error);
+}
+
+static bool company_spread(void *self, uint32_t from, void *data, uint64_t bytes, struct error *error)
+{
+    return control_spread(self, from, data, bytes, error);
+}
+
+static bool company_is_well(void *self, struct error *error)
+{
+    return control_is_well(self, error);
+}
+
+static void company_abandon(void *self, const struct error *reason)
+{
+    control_abandon(self, reason);
+}
+
+struct company control_company(struct control *control)
+{
+    return (struct company){
+        .self = control, .rank = control->launch.rank, .board = control->lines, .exchange = company_exchange,
+        .spread = company_spread, .is_well = company_is_well, .abandon = company_abandon,
+    };
+}

@@ -16,6 +16,7 @@
 #ifndef RUNTIME_PROCESSES_CONTROL_H
 #define RUNTIME_PROCESSES_CONTROL_H
 
+#include "runtime/company.h"
 #include "runtime/processes/launched.h"
 
 struct control;
@@ -47,5 +48,8 @@ void control_abandon(struct control *control, const struct error *reason);
 
 // A word by rank: this rank writes its own, and finds what the others wrote, as old as a second.
 _Atomic uint64_t *control_board(struct control *control);
+
+// All this, as a rank's company.
+struct company control_company(struct control *control);
 
 #endif

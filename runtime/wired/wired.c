@@ -30,7 +30,7 @@ static bool company_is_well(struct wired *wired, struct error *error)
     struct error reason = { 0 };
     if (wired->failed)
         return wired_fail(wired, &wired->error, error);
-    if (wired->settings.company.is_well(wired->settings.company.self, &reason))
+    if (wired->settings.company->is_well(wired->settings.company->self, &reason))
         return true;
     return wired_fail(wired, &reason, error);
 }
@@ -41,16 +41,16 @@ bool lane_is_ready(struct wired *wired, struct lane_end *end, bool *ready, struc
     if (communicator_is_ready(end->communicator, ready, &reason))
         return true;
     struct error first = { 0 };  // that another rank is gone says more than that the wire to it broke
-    if (wired->settings.company.is_well(wired->settings.company.self, &first))
+    if (wired->settings.company->is_well(wired->settings.company->self, &first))
         first = reason;
     return wired_fail(wired, &first, error);
 }
 
 // --- issuing ---------------------------------------------------------------------------
 
+// Active until its owner looks.
 static void ticket_finish(struct ticket *ticket, struct event *event)
 {
-    ticket->active = false;
     ticket->done = true;
     ticket->event = event;
     ticket->done_ns = clock_now_ns();
@@ -163,7 +163,10 @@ static bool wired_test(struct transport *transport, struct ticket *ticket, struc
 {
     struct wired *wired = (struct wired *)transport;
     assert(ticket->active);
-    return company_is_well(wired, error) && move_all(wired, error);
+    if (!company_is_well(wired, error) || !move_all(wired, error))
+        return false;
+    ticket->active = !ticket->done;
+    return true;
 }
 
 // Polls: what a communicator does, it does without waking anybody.
@@ -209,7 +212,7 @@ static void wired_abandon(struct transport *transport, const struct error *error
 {
     struct wired *wired = (struct wired *)transport;
     wired_fail(wired, error, &(struct error){ 0 });
-    wired->settings.company.abandon(wired->settings.company.self, error);
+    wired->settings.company->abandon(wired->settings.company->self, error);
     abort_all(wired);
 }
 

@@ -20,25 +20,15 @@
 #define RUNTIME_WIRED_WIRED_H
 
 #include "device/communicator.h"
+#include "runtime/company.h"
 #include "runtime/transport.h"
 #include "runtime/wired/wiring.h"
-
-// How ranks come to know things before there are wires, and of each other's failures:
-// processes by control.h, the ranks of a test by what it likes.
-struct company {
-    void *self;
-    // Each rank brings `bytes` and gets those of all, by rank.
-    bool (*exchange)(void *self, const void *own, uint64_t bytes, void *all, struct error *error);
-    bool (*is_well)(void *self, struct error *error);
-    void (*abandon)(void *self, const struct error *reason);
-};
 
 struct wired_settings {
     const struct schedule *schedule;    // lowered
     const struct placement *placement;
-    uint32_t rank;
     struct device *device;
-    struct company company;
+    const struct company *company;      // says which rank this is
     uint64_t deadline_ns;  // of opening a wire; 0: ten minutes
     uint64_t abort_ns;     // that ending what is under way may take; 0: five seconds
     uint64_t room_bytes;   // of the device, for what other copies send to a reduction; 0: 32 MiB

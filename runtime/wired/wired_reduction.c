@@ -106,7 +106,7 @@ static void finish(struct wired *wired)
 {
     struct reducing *reducing = &wired->reducing;
     event_record(wired->reduced, reducing->end->queue);
-    *reducing->ticket = (struct ticket){ .done = true, .event = wired->reduced, .gathered = wired->gathered,
+    *reducing->ticket = (struct ticket){ .active = true, .done = true, .event = wired->reduced, .gathered = wired->gathered,
                                          .header = reducing->ticket->header,
                                          .posted_ns = reducing->ticket->posted_ns, .done_ns = clock_now_ns() };
     *reducing = (struct reducing){ 0 };

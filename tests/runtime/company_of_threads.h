@@ -1,11 +1,11 @@
-// Ranks that are threads of a test, as a company (runtime/wired/wired.h).
+// Ranks that are threads of a test, as a company (runtime/company.h).
 #ifndef TESTS_RUNTIME_COMPANY_OF_THREADS_H
 #define TESTS_RUNTIME_COMPANY_OF_THREADS_H
 
 #include <pthread.h>
 #include <string.h>
 
-#include "runtime/wired/wired.h"
+#include "runtime/company.h"
 
 enum { CIRCLE_RANKS = 16, CIRCLE_BYTES = 1 << 20 };
 
@@ -15,6 +15,7 @@ struct circle {
     uint32_t ranks, come;
     uint64_t round;
     unsigned char all[CIRCLE_BYTES];
+    _Atomic uint64_t board[CIRCLE_RANKS];
     struct error failure;
 };
 
@@ -70,6 +71,18 @@ static inline bool seat_exchange(void *self, const void *own, uint64_t bytes, vo
     return good;
 }
 
+static inline bool seat_spread(void *self, uint32_t from, void *data, uint64_t bytes, struct error *error)
+{
+    const struct seat *seat = self;
+    struct circle *circle = seat->circle;
+    if (seat->rank == from)
+        memcpy(circle->all, data, bytes);
+    if (!seat_exchange(self, NULL, 0, NULL, error))
+        return false;
+    memcpy(data, circle->all, bytes);
+    return seat_exchange(self, NULL, 0, NULL, error);  // nobody writes the next before all have taken this
+}
+
 static inline bool seat_is_well(void *self, struct error *error)
 {
     struct circle *circle = ((struct seat *)self)->circle;
@@ -92,7 +105,8 @@ static inline void seat_abandon(void *self, const struct error *reason)
 
 static inline struct company company_of(struct seat *seat)
 {
-    return (struct company){ .self = seat, .exchange = seat_exchange, .is_well = seat_is_well,
+    return (struct company){ .self = seat, .rank = seat->rank, .board = seat->circle->board,
+                             .exchange = seat_exchange, .spread = seat_spread, .is_well = seat_is_well,
                              .abandon = seat_abandon };
 }
 

@@ -94,7 +94,7 @@ static inline struct session *open_session(struct pipeline *pipeline, const stru
 // --- what runs ---------------------------------------------------------------------------------
 
 // Every rank did its list in order, and every message came to its rank.
-static inline void assert_timeline_is_schedule(const struct session *session, const struct schedule *lowered)
+static inline void assert_timeline_is_schedule(struct session *session, const struct schedule *lowered)
 {
     struct error error = { 0 };
     struct timeline timeline = { 0 };

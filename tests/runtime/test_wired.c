@@ -33,6 +33,7 @@ struct rank {
     struct world *world;
     uint32_t number;
     pthread_t thread;
+    struct company company;
     struct wired *wired;
     struct queue *queue;
     uint64_t seed;
@@ -75,10 +76,10 @@ static struct wired_settings settings_of(struct rank *rank)
 {
     struct world *world = rank->world;
     world->seats[rank->number] = (struct seat){ world->circle, rank->number };
+    rank->company = company_of(&world->seats[rank->number]);
     return (struct wired_settings){
-        .schedule = world->schedule, .placement = world->placement, .rank = rank->number, .device = world->device,
-        .company = company_of(&world->seats[rank->number]), .one_for_all = world->one_for_all,
-        .deadline_ns = 60 * second_ns,
+        .schedule = world->schedule, .placement = world->placement, .device = world->device,
+        .company = &rank->company, .one_for_all = world->one_for_all, .deadline_ns = 60 * second_ns,
     };
 }
 
@@ -449,7 +450,7 @@ static void *miss_a_rank(void *argument)
             const uint32_t maker = wiring.wires[i].ranks[0];
             most = ++makes[maker] > most ? makes[maker] : most;
         }
-        settings.company.exchange(settings.company.self, own, most * sizeof(struct communicator_name), all, &error);
+        settings.company->exchange(settings.company->self, own, most * sizeof(struct communicator_name), all, &error);
         wiring_close(&wiring);
         return NULL;
     }

@@ -111,7 +111,8 @@ static void verify_one(uint64_t trial, struct made *made, uint64_t *seed)
                                  + (enum optimizer_kind)random_below(seed, 3);
     cut(made, model, seed, random_below(seed, 2));
     struct verification result;
-    if (!verify_plan(&made->plan, model, device_of(trial, precision), 2, trial, &result, &error))
+    const struct run_place place = { .device = device_of(trial, precision) };
+    if (!verify_plan(&made->plan, model, &place, 2, trial, &result, &error))
         fail_msg("trial %llu: %s, %u ranks, %zu stages, %u micro-batches: %s", (unsigned long long)trial,
                  made->plan.schedule, made->plan.ranks, made->plan.stage_count, made->plan.micro_batches, error.text);
     if (!result.equal)
@@ -169,7 +170,8 @@ static void random_schedules_compute_what_they_should_bit_for_bit(void **state)
         cut(&made, model, &seed, random_below(&seed, 2));
         struct verification result;
         struct error error = { 0 };
-        if (!verify_schedule(lowered, &made.plan, model, device_of(trial, PRECISION_FP32), 2, trial, &result, &error))
+        const struct run_place place = { .device = device_of(trial, PRECISION_FP32) };
+        if (!verify_schedule(lowered, &made.plan, model, &place, 2, trial, &result, &error))
             fail_msg("trial %llu: %s: %s", (unsigned long long)trial, weights_names[traits.weights], error.text);
         if (!result.equal)
             fail_msg("trial %llu: %s: %llu parameters differ, first copy %u of %s[%llu]; %u losses",
@@ -298,7 +300,7 @@ static void a_plan_of_another_model_is_refused(void **state)
     cut(&made, model, &seed, false);
     made.names[5] = "tail";
     struct verification result;
-    assert_false(verify_plan(&made.plan, model, "cpu", 1, 1, &result, &error));
+    assert_false(verify_plan(&made.plan, model, &(struct run_place){ .device = "cpu" }, 1, 1, &result, &error));
     assert_error(error, "the plan's stage 1 calls layer 5 \"tail\", the model \"head\": the plan is of"
                         " another model");
     assert_int_equal(error.kind, ERROR_INPUT);

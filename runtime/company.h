@@ -1,0 +1,29 @@
+// The other ranks of a run, where they are not threads of this process: how a rank comes
+// to know what they know, and of their failures. Processes do it by
+// processes/control.h. It is slow, and moves no tensors (transport.h).
+//
+// Calls are made by all ranks, in the same order.
+#ifndef RUNTIME_COMPANY_H
+#define RUNTIME_COMPANY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+struct company {
+    void *self;
+    uint32_t rank;             // this one
+    _Atomic uint64_t *board;   // a word by rank: this one writes its own, and sees what the others wrote, a little old
+    // Each rank brings `bytes` and gets those of all, by rank.
+    bool (*exchange)(void *self, const void *own, uint64_t bytes, void *all, struct error *error);
+    // What one rank has, all have.
+    bool (*spread)(void *self, uint32_t from, void *data, uint64_t bytes, struct error *error);
+    // Whether some rank has failed: false, with the first failure. Never blocks.
+    bool (*is_well)(void *self, struct error *error);
+    // This one has.
+    void (*abandon)(void *self, const struct error *reason);
+};
+
+#endif

@@ -1,0 +1,57 @@
+# A rank in each of several processes, whose devices talk to each other: every schedule has the bits of
+# a sequential run; a rank that is killed ends the others, by name.
+model="gpt-nano,width=16,blocks=3,heads=2,sequence=8,micro_batch=2"
+weir profile "$model" -o profile.json >/dev/null
+
+plan() {  # PLAN DEVICES SCHEDULE
+    weir partition profile.json --cluster "$2 devices, 1GiB, 10GB/s 1us" --schedule $3 --micro-batches 8 -o $1 >/dev/null
+}
+together() {  # RANKS COMMAND.., each rank with the variables that launchers set
+    local ranks=$1 codes="" rank
+    shift
+    for ((rank = 0; rank < ranks; rank++)); do
+        WEIR_RANK=$rank WEIR_RANKS=$ranks WEIR_RENDEZVOUS=$PWD/meet "$@" >rank$rank.txt 2>&1 &
+    done
+    for job in $(jobs -p); do
+        wait $job
+        codes="$codes $?"
+    done
+    echo "exit$codes"
+}
+
+for schedule in gpipe 1f1b pipedream interleaved zb-h1 zb-v chimera dualpipev; do
+    plan plan.json 2 $schedule
+    echo "$schedule: $(together 2 weir verify plan.json --device cpu:queued), $(tail -qn 1 rank0.txt rank1.txt)"
+done
+plan plan.json 4 1f1b
+echo "4 ranks: $(together 4 weir verify plan.json --device cpu:queued), $(tail -n 1 rank0.txt)"
+
+# By the variables of torchrun, and what is wrong with them.
+export MASTER_ADDR=127.0.0.1
+WORLD_SIZE=2 RANK=0 weir verify plan.json --device cpu:queued 2>&1 || echo "exit $?"
+WORLD_SIZE=4 RANK=4 weir verify plan.json --device cpu:queued 2>&1 || echo "exit $?"
+
+# Without communicators.
+together 4 weir verify plan.json --device cpu
+grep -h -o 'device cpu has nothing.*' rank0.txt
+
+# Training: rank 0 speaks, allocated is what was planned, on all ranks.
+plan plan.json 2 1f1b
+together 2 weir train "$model" --plan plan.json --data /usr/share/common-licenses --steps 4 --device cpu:queued
+grep -c '^step' rank0.txt
+awk '/peak bytes/ && $5 != $6 { print "peak differs: " $0; bad = 1 } /peak bytes/ { n++ } END { print n - bad " peaks agree" }' rank0.txt
+wc -c <rank1.txt
+
+# Killed in the middle.
+(
+    for rank in 0 1; do
+        WEIR_RANK=$rank WEIR_RANKS=2 WEIR_RENDEZVOUS=$PWD/meet weir train "$model" --plan plan.json \
+            --data /usr/share/common-licenses --steps 1000000 --device cpu:queued >killed$rank.txt 2>killed$rank.err &
+        pids[$rank]=$!
+    done
+    until grep -q "^step" killed0.txt; do sleep 0.05; done
+    kill -9 ${pids[1]}
+    wait ${pids[0]}
+    echo "exit $?"
+) 2>/dev/null
+sed 's/process [0-9]* on .*)/process N on HOST)/' killed0.err

@@ -1,0 +1,14 @@
+// Where a plan is run: on one device, by the threads of this process or with a rank in
+// each of several.
+#ifndef TRAINER_RUN_PLACE_H
+#define TRAINER_RUN_PLACE_H
+
+#include "runtime/company.h"
+
+struct run_place {
+    const char *device;             // by name
+    const struct company *company;  // NULL: all ranks are threads of this process
+    bool *is_stuck;                 // as in runtime/run.h
+};
+
+#endif
