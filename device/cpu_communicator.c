@@ -15,8 +15,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "device/cpu_queued.h"
@@ -32,8 +36,8 @@ struct pipe {
 struct hall {
     _Atomic uint32_t is_made;  // by whoever came first
     uint32_t ranks, opened;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
+    pthread_mutex_t lock;      // robust
+    _Atomic uint32_t changes;  // a futex: a condition variable could be left unusable by a rank that is killed
     char failure[160];         // "": none
     struct pipe pipes[];       // from, then to
 };
@@ -67,13 +71,19 @@ static bool make_name(struct device *device, struct communicator_name *name, str
 
 // --- the hall --------------------------------------------------------------------------
 
+static void tell_change(struct hall *hall)
+{
+    atomic_fetch_add(&hall->changes, 1);
+    syscall(SYS_futex, &hall->changes, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 // A rank that died while it held the lock leaves a hall in which nothing moves any more.
 static void lock(struct hall *hall)
 {
     if (pthread_mutex_lock(&hall->lock) == EOWNERDEAD) {
         pthread_mutex_consistent(&hall->lock);
         snprintf(hall->failure, sizeof hall->failure, "a rank ended while it was sending");
-        pthread_cond_broadcast(&hall->changed);
+        tell_change(hall);
     }
 }
 
@@ -82,26 +92,31 @@ static void unlock(struct hall *hall)
     pthread_mutex_unlock(&hall->lock);
 }
 
+// Until something may have changed, which had not when the lock was held.
+static void wait_for_change(struct hall *hall)
+{
+    const uint32_t seen = atomic_load(&hall->changes);
+    const struct timespec limit = { .tv_nsec = 100000000 };
+    unlock(hall);
+    syscall(SYS_futex, &hall->changes, FUTEX_WAIT, seen, &limit, NULL, 0);
+    lock(hall);
+}
+
 static void fail(struct hall *hall, const char *sentence)
 {
     if (!hall->failure[0])
         snprintf(hall->failure, sizeof hall->failure, "%s", sentence);
-    pthread_cond_broadcast(&hall->changed);
+    tell_change(hall);
 }
 
 static void make_hall(struct hall *hall, uint32_t ranks)
 {
     pthread_mutexattr_t mutex;
-    pthread_condattr_t cond;
     pthread_mutexattr_init(&mutex);
     pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
     pthread_mutexattr_setrobust(&mutex, PTHREAD_MUTEX_ROBUST);
     pthread_mutex_init(&hall->lock, &mutex);
     pthread_mutexattr_destroy(&mutex);
-    pthread_condattr_init(&cond);
-    pthread_condattr_setpshared(&cond, PTHREAD_PROCESS_SHARED);
-    pthread_cond_init(&hall->changed, &cond);
-    pthread_condattr_destroy(&cond);
     hall->ranks = ranks;
     atomic_store(&hall->is_made, 1);
 }
@@ -309,11 +324,9 @@ static void do_exchange(struct queue *queue, const void *arguments)
     lock(hall);
     while (!hall->failure[0]) {
         if (move_all(hall, given, all, &done))
-            pthread_cond_broadcast(&hall->changed);
-        else if (!done && pthread_cond_wait(&hall->changed, &hall->lock) == EOWNERDEAD) {
-            pthread_mutex_consistent(&hall->lock);
-            fail(hall, "a rank ended while it was sending");
-        }
+            tell_change(hall);
+        else if (!done)
+            wait_for_change(hall);
         if (done)
             break;
     }
