@@ -40,10 +40,12 @@ bool lane_is_ready(struct wired *wired, struct lane_end *end, bool *ready, struc
     struct error reason = { 0 };
     if (communicator_is_ready(end->communicator, ready, &reason))
         return true;
-    struct error first = { 0 };  // that another rank is gone says more than that the wire to it broke
-    if (wired->settings.company->is_well(wired->settings.company->self, &first))
-        first = reason;
-    return wired_fail(wired, &first, error);
+    // That another rank is gone says more than that the wire to it broke, and may be heard of a little later.
+    struct error first = { 0 };
+    const uint64_t until_ns = clock_now_ns() + 1000000000;
+    while (wired->settings.company->is_well(wired->settings.company->self, &first) && clock_now_ns() < until_ns)
+        poll(NULL, 0, 1);
+    return wired_fail(wired, first.kind != ERROR_NONE ? &first : &reason, error);
 }
 
 // --- issuing ---------------------------------------------------------------------------
