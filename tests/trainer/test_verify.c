@@ -263,7 +263,8 @@ static void tied_layers_share_their_words_bit_for_bit(void **state)
         made.plan.holding.optimizer = precision == PRECISION_BF16 ? OPTIMIZER_ADAMW_MASTER : OPTIMIZER_ADAMW;
         cut(&made, model, &seed, trial % 3 == 0);
         struct verification result;
-        assert_good(verify_plan(&made.plan, model, device_of(trial, precision), 3, trial, &result, &error), error);
+        const struct run_place place = { .device = device_of(trial, precision) };
+        assert_good(verify_plan(&made.plan, model, &place, 3, trial, &result, &error), error);
         assert_true(result.equal && result.parameter_count > 0);
         model_free(model);
     }
@@ -281,7 +282,7 @@ static void tied_layers_on_two_stages_are_refused(void **state)
     uint64_t seed = 1;
     cut(&made, model, &seed, false);
     struct verification result;
-    assert_false(verify_plan(&made.plan, model, "cpu", 1, 1, &result, &error));
+    assert_false(verify_plan(&made.plan, model, &(struct run_place){ .device = "cpu" }, 1, 1, &result, &error));
     assert_error(error, "layer head is tied to layer embedding, which is on another stage: tied layers are run on one"
                         " stage; plan with them together");
     model_free(model);
