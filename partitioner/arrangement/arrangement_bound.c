@@ -71,20 +71,45 @@ static void total_least(const uint64_t *own, uint64_t *least, size_t layers, boo
     }
 }
 
-static bool add_totals(struct arrangement_bounds *bounds, const char *name, struct error *error)
+static void clear_totals(struct totals *of)
+{
+    free(of->forward);
+    free(of->backward);
+    free(of->weights);
+    free(of->through);
+}
+
+// Of a variant by name, also into the least of all.
+static bool total_of(struct arrangement_bounds *bounds, const char *name, bool is_first, struct totals *of,
+                     struct error *error)
 {
     struct profile *view = variant_of(bounds->request->profile, name, error);
-    struct totals *of = &bounds->of[bounds->of_count];
     const bool good = view && (total(view, bounds->has_backward, bounds->generator->takes_replicas, of)
                                || error_no_memory(error, "the bounds of a plan"));
     variant_free(view);
     if (!good)
         return false;
-    total_least(of->forward, bounds->least.forward, bounds->layers, bounds->of_count == 0);
-    total_least(of->backward, bounds->least.backward, bounds->layers, bounds->of_count == 0);
-    total_least(of->weights, bounds->least.weights, bounds->layers, bounds->of_count == 0);
-    total_least(of->through, bounds->least.through, bounds->layers, bounds->of_count == 0);
-    bounds->of_count++;
+    total_least(of->forward, bounds->least.forward, bounds->layers, is_first);
+    total_least(of->backward, bounds->least.backward, bounds->layers, is_first);
+    total_least(of->weights, bounds->least.weights, bounds->layers, is_first);
+    total_least(of->through, bounds->least.through, bounds->layers, is_first);
+    return true;
+}
+
+// The names that may be chosen, and those that are given, which may be quicker than any of these.
+static bool total_all(struct arrangement_bounds *bounds, struct error *error)
+{
+    const struct search_request *request = bounds->request;
+    for (size_t i = 0; i < bounds->names->count; i++)
+        if (!total_of(bounds, bounds->names->names[i], i == 0, &bounds->of[bounds->of_count++], error))
+            return false;
+    for (uint32_t s = 0; request->variants && s < request->stages; s++) {
+        struct totals given = { 0 };
+        const bool good = !request->variants[s] || total_of(bounds, request->variants[s], false, &given, error);
+        clear_totals(&given);
+        if (!good)
+            return false;
+    }
     return true;
 }
 
@@ -121,10 +146,7 @@ static bool fill(struct arrangement_bounds *bounds, struct error *error)
     if (!bounds->least.forward || !bounds->least.backward || !bounds->least.weights
         || !bounds->least.through)
         return error_no_memory(error, "the bounds of a plan");
-    for (size_t i = 0; i < bounds->names->count; i++)
-        if (!add_totals(bounds, bounds->names->names[i], error))
-            return false;
-    return price_ways(bounds, error);
+    return total_all(bounds, error) && price_ways(bounds, error);
 }
 
 struct arrangement_bounds *arrangement_bounds_create(const struct search_request *request,
@@ -147,14 +169,6 @@ struct arrangement_bounds *arrangement_bounds_create(const struct search_request
         return bounds;
     arrangement_bounds_free(bounds);
     return NULL;
-}
-
-static void clear_totals(struct totals *of)
-{
-    free(of->forward);
-    free(of->backward);
-    free(of->weights);
-    free(of->through);
 }
 
 void arrangement_bounds_free(struct arrangement_bounds *bounds)
