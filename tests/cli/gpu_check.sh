@@ -1,0 +1,26 @@
+# The check of GPUs where there is none: it lists its rows, skips every one visibly, and no row passes; and the program
+# that compares kernels does find those of other devices of the cpu good, within the bounds of their numbers.
+set -u
+if [ -e /dev/nvidiactl ]; then
+    echo '# skip: there is a driver here'
+    exit 77
+fi
+check=$ROOT/tools/gpu-check
+"$check" --list > list.txt
+echo "list: exit $?"
+"$check" --output table.txt > printed.txt
+echo "without a GPU: exit $?"
+cmp table.txt printed.txt
+[ "$(grep -c ' skipped .*no GPU here: ' table.txt)" -eq "$(wc -l < list.txt)" ] || echo 'a row is not skipped'
+tail -1 table.txt | sed 's/[1-9][0-9]* skipped/N skipped/'
+"$check" --only bytes | sed -n '2s/: .*//p'
+"$check" --only abacus 2>&1 | tail -1
+
+compare=$WEIR_BUILD/tests/device/compare_kernels
+for device in cpu:queued cpu:bf16; do
+    "$compare" $device > $device.txt || grep FAILED $device.txt
+    grep -c ' good$' $device.txt
+    tail -1 $device.txt
+done
+WEIR_PLUGINS=$PWD "$compare" cuda > /dev/null 2>&1
+echo "kernels without a GPU: exit $?"
