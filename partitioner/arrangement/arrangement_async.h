@@ -18,4 +18,7 @@ bool arrangement_async_bound(const struct arrangement_async *async, const struct
 struct arrangement_bounds;
 bool arrangement_async_floor(const struct arrangement_bounds *bounds, uint64_t *bound_ns, struct error *error);
 
+// The same of a graph, in whichever order its layers stand: the work alone, averaged over the ranks.
+bool arrangement_async_average(const struct search_request *request, uint64_t *bound_ns, struct error *error);
+
 #endif

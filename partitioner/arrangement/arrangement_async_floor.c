@@ -323,30 +323,61 @@ static void raise_bound(struct async_floor *floor, uint64_t *bound_ns)
     *bound_ns = least == UINT64_MAX ? *bound_ns : larger(*bound_ns, least);
 }
 
-bool arrangement_async_floor(const struct arrangement_bounds *bounds, uint64_t *bound_ns, struct error *error)
+static void floor_close(struct async_floor *floor)
+{
+    free(floor->forward);
+    free(floor->backward);
+    free(floor->way);
+    free(floor->largest);
+    free(floor->rests);
+}
+
+static bool floor_open(struct async_floor *floor, const struct arrangement_bounds *bounds, struct error *error)
 {
     const struct search_request *request = bounds->request;
+    *floor = (struct async_floor){ .bounds = bounds, .layers = bounds->layers, .ranks = request->ranks };
+    floor->most = !request->free.replicas && !request->replicas ? 1
+                : request->ranks < request->micro_batches       ? request->ranks
+                                                                : request->micro_batches;
+    floor->forward = calloc((size_t)floor->layers + 1, sizeof floor->forward[0]);
+    floor->backward = calloc((size_t)floor->layers + 1, sizeof floor->backward[0]);
+    floor->way = calloc((size_t)floor->layers + 1, sizeof floor->way[0]);
+    floor->largest = calloc(((size_t)floor->layers + 1) * ((size_t)floor->ranks + 1), sizeof floor->largest[0]);
+    floor->rests = calloc(((size_t)floor->ranks + 1) * ((size_t)floor->ranks + 1), sizeof floor->rests[0]);
+    if (floor->forward && floor->backward && floor->way && floor->largest && floor->rests) {
+        see_cluster(floor);
+        return true;
+    }
+    floor_close(floor);
+    return error_no_memory(error, "the bounds of a plan");
+}
+
+bool arrangement_async_floor(const struct arrangement_bounds *bounds, uint64_t *bound_ns, struct error *error)
+{
+    struct async_floor floor;
     *bound_ns = 0;
     if (!is_known(bounds))
         return true;
-    struct async_floor floor = { .bounds = bounds, .layers = bounds->layers, .ranks = request->ranks };
-    floor.most = !request->free.replicas && !request->replicas ? 1
-               : request->ranks < request->micro_batches       ? request->ranks
-                                                               : request->micro_batches;
-    floor.forward = calloc((size_t)floor.layers + 1, sizeof floor.forward[0]);
-    floor.backward = calloc((size_t)floor.layers + 1, sizeof floor.backward[0]);
-    floor.way = calloc((size_t)floor.layers + 1, sizeof floor.way[0]);
-    floor.largest = calloc(((size_t)floor.layers + 1) * ((size_t)floor.ranks + 1), sizeof floor.largest[0]);
-    floor.rests = calloc(((size_t)floor.ranks + 1) * ((size_t)floor.ranks + 1), sizeof floor.rests[0]);
-    const bool good = floor.forward && floor.backward && floor.way && floor.largest && floor.rests;
-    if (good) {
-        see_cluster(&floor);
-        raise_bound(&floor, bound_ns);
+    if (!floor_open(&floor, bounds, error))
+        return false;
+    raise_bound(&floor, bound_ns);
+    floor_close(&floor);
+    return true;
+}
+
+bool arrangement_async_average(const struct search_request *request, uint64_t *bound_ns, struct error *error)
+{
+    struct arrangement_names names;
+    struct async_floor floor;
+    *bound_ns = 0;
+    if (!arrangement_names_read(request, &names, error))
+        return false;
+    struct arrangement_bounds *bounds = arrangement_bounds_create(request, &names, error);
+    bool good = bounds != NULL;
+    if (good && is_known(bounds) && (good = floor_open(&floor, bounds, error))) {
+        *bound_ns = average(&floor);
+        floor_close(&floor);
     }
-    free(floor.forward);
-    free(floor.backward);
-    free(floor.way);
-    free(floor.largest);
-    free(floor.rests);
-    return good || error_no_memory(error, "the bounds of a plan");
+    arrangement_bounds_free(bounds);
+    return good;
 }

@@ -8,6 +8,7 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "partitioner/arrangement/arrangement.h"
+#include "partitioner/arrangement/arrangement_async.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/orders/order_linear.h"
 #include "partitioner/orders/order_moves.h"
@@ -399,13 +400,15 @@ static bool try_all(struct whole *whole, bool *done, struct error *error)
 }
 
 // Every micro-batch goes through all layers somewhere, whoever holds them. Variants may
-// take less, and what goes on from iteration to iteration has no such bound.
+// take less; what goes on from iteration to iteration is known by its work alone.
 static bool bound_work(struct whole *whole, struct error *error)
 {
     const struct search_request *request = &whole->request;
     const struct generator *generator = generator_find(request->schedule, error);
-    if (!generator || generator->weights != WEIGHTS_FLUSH || request->variants || request->free.variants)
+    if (!generator || request->variants || request->free.variants)
         return generator != NULL;
+    if (generator->weights != WEIGHTS_FLUSH)
+        return arrangement_async_average(request, &whole->bound_ns, error);
     struct error why = { 0 };
     struct schedule *order = search_order(request, request->micro_batches, &why);
     if (!order && why.kind == ERROR_MACHINE)
