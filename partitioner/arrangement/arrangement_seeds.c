@@ -17,7 +17,8 @@
 #include "partitioner/search/search_request.h"
 #include "partitioner/variant.h"
 
-enum { STEPS = 7 };  // how many values of T
+// How many values of T; where crewings have found ranks and cuts together (they need a flush), fewer are worth while.
+enum { STEPS = 7, STEPS_ALONE = 14 };
 
 uint64_t many_reduce_ns(const struct many *many, uint64_t weights, uint32_t copies)
 {
@@ -300,7 +301,8 @@ bool many_make_seeds(struct many *many, struct error *error)
     if (limit_ns == 0)
         limit_ns = slowest_iteration(many) / many->devices;
     limit_ns += limit_ns / 200 + 1;
-    for (int found = 0; found < STEPS && limit_ns < most;) {
+    const int steps = many->flushes ? STEPS : STEPS_ALONE;
+    for (int found = 0; found < steps && limit_ns < most;) {
         const size_t before = many->seeds.count;
         if (!seed_below(many, limit_ns, error))
             return false;
