@@ -454,7 +454,9 @@ bool arrangement_bound_of_all(struct arrangement_bounds *bounds, uint64_t *bound
 {
     if (bounds->async)
         return arrangement_async_floor(bounds, bound_ns, error);
+    enum { MOST_PLACES = 100000 };  // layers times ranks: reaching takes their product, and again times both
     *bound_ns = work_of_all(bounds);
     const bool is_given = bounds->request->variants || !bounds->generator->takes_replicas;
-    return *bound_ns == 0 || is_given || arrangement_floor(bounds, bound_ns, reached, work, error);
+    const bool is_large = (uint64_t)bounds->layers * bounds->request->ranks > MOST_PLACES;
+    return *bound_ns == 0 || is_given || is_large || arrangement_floor(bounds, bound_ns, reached, work, error);
 }

@@ -1,5 +1,6 @@
 #include "runtime/processes/control.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -360,16 +361,19 @@ static void listen_to(struct control *control, uint32_t rank)
     struct peer *peer = &control->peers[rank];
     struct frame frame;
     unsigned char *data = NULL;
+    errno = 0;
     bool good = socket_read(peer->socket, &frame, sizeof frame);
     const bool is_open = good;
     good = good && frame.from == rank && frame.bytes <= most_bytes && (data = malloc(frame.bytes + 1))
         && socket_read(peer->socket, data, frame.bytes) && take_frame(control, &frame, &data);
+    const bool stalled = !good && (errno == EAGAIN || errno == EWOULDBLOCK);
     free(data);
     peer->heard_ns = clock_now_ns();
     if (good && !peer->left)
         return;
     if (!peer->left)
-        fail_of_peer(control, rank, is_open ? "sent what nobody understands: its connection is lost"
+        fail_of_peer(control, rank, stalled ? "went silent within a message: it was stopped, or its machine is gone"
+                                  : is_open ? "sent what nobody understands: its connection is lost"
                                             : "ended without a word: it was killed, or it crashed");
     pthread_mutex_lock(&control->sending);
     close(peer->socket);

@@ -9,12 +9,13 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/number.h"
 
-enum { STALL_SECONDS = 10, PAUSE_MS = 50 };
+enum { STALL_SECONDS = 3, PAUSE_MS = 50 };
 
 // The first thing said on a connection, by who comes and by rank 0.
 struct greeting {
@@ -86,9 +87,20 @@ static void pause_until(uint64_t deadline_ns)
     poll(NULL, 0, (int)(left < PAUSE_MS ? left : PAUSE_MS));
 }
 
+// In one call, so that a process that is stopped has hardly ever sent half of a small one.
 bool frame_write(int socket, struct frame frame, const void *data)
 {
-    return socket_write(socket, &frame, sizeof frame) && socket_write(socket, data, frame.bytes);
+    struct iovec parts[] = { { &frame, sizeof frame }, { (void *)(uintptr_t)data, frame.bytes } };
+    const struct msghdr message = { .msg_iov = parts, .msg_iovlen = frame.bytes > 0 ? 2 : 1 };
+    ssize_t sent;
+    do
+        sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    if (sent < 0)
+        return false;
+    const uint64_t head = (uint64_t)sent < sizeof frame ? (uint64_t)sent : sizeof frame, body = (uint64_t)sent - head;
+    return socket_write(socket, (const char *)&frame + head, sizeof frame - head)
+        && socket_write(socket, (const char *)data + body, frame.bytes - body);
 }
 
 // There will be no run: who has come already learns why.
