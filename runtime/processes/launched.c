@@ -96,6 +96,9 @@ static bool ask_place(const struct asked *asked, struct launch *launch, struct e
         || !ask_text(asked, "MASTER_ADDR", launch->address, error)
         || !ask_count(asked, "MASTER_PORT", 1, UINT16_MAX, LAUNCH_USUAL_PORT, &port, error))
         return false;
+    // torchrun listens there itself, for as long as its processes run, and says so.
+    if (ask(asked, "TORCHELASTIC_USE_AGENT_STORE"))
+        port = port < UINT16_MAX ? port + 1 : port - 1;
     launch->port = (uint16_t)port;
     if (launch->file[0])
         launch->address[0] = '\0';
