@@ -122,21 +122,67 @@ static uint64_t slowest_way_ns(const struct placement *placement, const struct n
     return slowest;
 }
 
+// Whose STEPs what is tied lengthens.
+struct tie {
+    const struct holding *holding;
+    const struct placement *placement;
+    const struct network *network;
+    struct cost_row *rows;
+};
+
+static void add_tie(const struct tie *tie, uint32_t a, uint32_t b, uint64_t bytes)
+{
+    const uint64_t gradients = holding_gradient_bytes(tie->holding, bytes);
+    const uint64_t way = slowest_way_ns(tie->placement, tie->network, a, b, gradients);
+    tie->rows[a].step_ns = add_clamped(tie->rows[a].step_ns, way);
+    tie->rows[b].step_ns = add_clamped(tie->rows[b].step_ns, way);
+}
+
+// Whether the stage has what the layer lends, as its own or as a copy.
+static bool has_lent(const struct profile *profile, const uint32_t *cuts, uint32_t stage, uint32_t lender)
+{
+    bool has = cuts[stage] <= lender && lender < cuts[stage + 1];
+    for (size_t i = 0; i < profile->lent_count && !has; i++)
+        has = profile->lent[i].from == lender && cuts[stage] <= profile->lent[i].to
+           && profile->lent[i].to < cuts[stage + 1];
+    return has;
+}
+
+// Every two of the stages that have it send each other its gradients.
+static void add_lent(const struct tie *tie, const struct profile *profile, const uint32_t *cuts, uint32_t lender)
+{
+    const uint32_t stages = tie->placement->stages;
+    for (uint32_t a = 0; a < stages; a++)
+        for (uint32_t b = a + 1; b < stages && has_lent(profile, cuts, a, lender); b++)
+            if (has_lent(profile, cuts, b, lender))
+                add_tie(tie, a, b, round_to_256(profile->layers[lender].parameter_bytes));
+}
+
+static bool is_lent(const struct profile *profile, struct edge pair)
+{
+    bool is = false;
+    for (size_t i = 0; i < profile->lent_count && !is; i++) {
+        const struct edge lent = profile->lent[i];
+        is = (lent.from == pair.from && lent.to == pair.to) || (lent.from == pair.to && lent.to == pair.from);
+    }
+    return is;
+}
+
 void predict_add_tied(const struct profile *profile, const struct holding *holding, const struct placement *placement,
                       const struct network *network, const uint32_t *cuts, struct cost_row *rows)
 {
+    const struct tie tie = { holding, placement, network, rows };
     for (size_t i = 0; i < profile->tied_count; i++) {
         const struct edge pair = profile->tied[i];
         const uint32_t a = stage_of(cuts, pair.from), b = stage_of(cuts, pair.to);
         const uint64_t one = round_to_256(profile->layers[pair.from].parameter_bytes);
         const uint64_t other = round_to_256(profile->layers[pair.to].parameter_bytes);
-        if (a == b)
-            continue;
-        const uint64_t gradients = holding_gradient_bytes(holding, one > other ? one : other);
-        const uint64_t way = slowest_way_ns(placement, network, a, b, gradients);
-        rows[a].step_ns = add_clamped(rows[a].step_ns, way);
-        rows[b].step_ns = add_clamped(rows[b].step_ns, way);
+        if (a != b && !is_lent(profile, pair))
+            add_tie(&tie, a, b, one > other ? one : other);
     }
+    for (size_t i = 0; i < profile->lent_count; i++)
+        if (i == 0 || profile->lent[i].from != profile->lent[i - 1].from)
+            add_lent(&tie, profile, cuts, profile->lent[i].from);
 }
 
 // What a plan's stages are counted with.
@@ -165,7 +211,7 @@ static void fill_numbers(struct plan *plan, uint32_t s, const struct profile *pr
                                  &plan->holding, &place);
     uint64_t weights = 0;
     for (uint32_t l = stage->first; l < stage->end; l++)
-        weights = add_clamped(weights, round_to_256(profile->layers[l].parameter_bytes));
+        weights = add_clamped(weights, stage_layer_weights(profile, stage->first, stage->end, l));
     stage->costs.reduce_ns = predict_stage_reduce_ns(&plan->holding, with->placement, s, weights, with->network);
     const struct stage_bytes split = stage_bytes_of_split(bytes, with->splits);
     stage->memory = stage_memory_of(&split, slots);

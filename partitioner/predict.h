@@ -30,7 +30,8 @@ struct stage_place predict_place(const struct placement *placement, uint32_t sta
                                  const struct cluster *cluster);
 
 // Adds to the STEPs of the stages what tied layers apart take: the two of a pair, of which
-// stage s has layers [cuts[s], cuts[s + 1]), send each other its gradients.
+// stage s has layers [cuts[s], cuts[s + 1]), send each other its gradients; of what is lent,
+// every two of the stages that have it.
 void predict_add_tied(const struct profile *profile, const struct holding *holding, const struct placement *placement,
                       const struct network *network, const uint32_t *cuts, struct cost_row *rows);
 

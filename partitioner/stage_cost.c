@@ -133,6 +133,39 @@ static uint64_t alive_at(const struct stage_view *view, uint32_t layer, uint32_t
     return sum;
 }
 
+bool stage_brings_copy(const struct profile *profile, uint32_t first, uint32_t end, size_t i)
+{
+    const struct edge pair = profile->lent[i];
+    bool brings = first <= pair.to && pair.to < end && (pair.from < first || end <= pair.from);
+    for (size_t k = 0; brings && k < i; k++)  // sorted, so other readers in front of this one come before it
+        brings = profile->lent[k].from != pair.from || profile->lent[k].to < first;
+    return brings;
+}
+
+uint64_t stage_layer_weights(const struct profile *profile, uint32_t first, uint32_t end, uint32_t layer)
+{
+    uint64_t bytes = round_to_256(profile->layers[layer].parameter_bytes);
+    for (size_t i = 0; i < profile->lent_count; i++)
+        if (profile->lent[i].to == layer && stage_brings_copy(profile, first, end, i))
+            bytes = add_clamped(bytes, round_to_256(profile->layers[profile->lent[i].from].parameter_bytes));
+    return bytes;
+}
+
+uint64_t stage_layer_state(const struct profile *profile, uint32_t first, uint32_t end, uint32_t layer,
+                           const struct holding *holding)
+{
+    uint64_t bytes = holding_state_bytes(holding, profile, layer);
+    for (size_t i = 0; i < profile->lent_count; i++)
+        if (profile->lent[i].to == layer && stage_brings_copy(profile, first, end, i))
+            bytes = add_clamped(bytes, holding_state_bytes(holding, profile, profile->lent[i].from));
+    return bytes;
+}
+
+static uint64_t weights_of(const struct stage_view *view, uint32_t layer)
+{
+    return stage_layer_weights(view->profile, view->first, view->end, layer);
+}
+
 static uint64_t segment_data(const struct stage_view *view, const struct segment *segment)
 {
     uint64_t sum = 0;
@@ -140,7 +173,7 @@ static uint64_t segment_data(const struct stage_view *view, const struct segment
         sum = add_clamped(sum, round_to_256(view->profile->layers[l].saved_bytes));
         sum = add_clamped(sum, output_of(view, l));
         if (view->gathers)
-            sum = add_clamped(sum, round_to_256(view->profile->layers[l].parameter_bytes));
+            sum = add_clamped(sum, weights_of(view, l));
     }
     return sum;
 }
@@ -193,13 +226,14 @@ static struct stage_states states_of(const struct stage_view *view, const struct
 {
     struct stage_states states = { .layers = view->end - view->first };
     for (uint32_t l = view->first; l < view->end; l++) {
-        const uint64_t weights = round_to_256(view->profile->layers[l].parameter_bytes);
+        const uint64_t weights = weights_of(view, l);
         states.weights = add_clamped(states.weights, weights);
-        states.optimizer = add_clamped(states.optimizer, holding_state_bytes(holding, view->profile, l));
+        states.optimizer = add_clamped(states.optimizer,
+                                       stage_layer_state(view->profile, view->first, view->end, l, holding));
         raise_to(&states.largest, weights);
         uint64_t window = 0;
         for (uint32_t k = l; k < view->end && k - l < holding->window; k++)
-            window = add_clamped(window, round_to_256(view->profile->layers[k].parameter_bytes));
+            window = add_clamped(window, weights_of(view, k));
         raise_to(&states.window, window);
     }
     return states;

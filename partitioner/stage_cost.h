@@ -64,6 +64,19 @@ struct stage_bytes {
     uint64_t transient;     // the larger of forward and backward workspace
 };
 
+// Parameters that are lent (profile.h). A stage that holds who reads them without who lends them has a copy, with its
+// gradients and what the optimizer keeps of it, and counts it with the first of its layers that reads it:
+//
+//     | embedding  block |  block  block |  block  head + a copy of the embedding's |
+//
+// Whether pair `i` of profile->lent brings one to the stage of layers [first, end).
+bool stage_brings_copy(const struct profile *profile, uint32_t first, uint32_t end, size_t i);
+
+// Weights of a layer of the stage, and what the optimizer keeps of them, with such copies.
+uint64_t stage_layer_weights(const struct profile *profile, uint32_t first, uint32_t end, uint32_t layer);
+uint64_t stage_layer_state(const struct profile *profile, uint32_t first, uint32_t end, uint32_t layer,
+                           const struct holding *holding);
+
 // Bytes of one message over the cut between layer `end` - 1 and `end`: each tensor
 // made before it and read behind it, once; 0 at both ends of the model.
 uint64_t stage_cut_bytes(const struct profile *profile, uint32_t end);

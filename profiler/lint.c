@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/number.h"
@@ -192,7 +193,11 @@ static void check_tied(struct linter *linter)
     for (size_t t = 0; t < profile->tied_count; t++) {
         const struct profile_layer *one = &profile->layers[profile->tied[t].from];
         const struct profile_layer *other = &profile->layers[profile->tied[t].to];
-        if (one->parameter_bytes == 0 || other->parameter_bytes == 0)
+        const bool is_lent = profile->lent_count
+            && bsearch(&profile->tied[t], profile->lent, profile->lent_count, sizeof profile->lent[0], edges_compare);
+        if (is_lent && one->parameter_bytes == 0)
+            find(linter, "lent: %.80s reads the parameters of %.80s, which has none", other->name, one->name);
+        else if (!is_lent && (one->parameter_bytes == 0 || other->parameter_bytes == 0))
             find(linter, "tied[%zu]: %.80s and %.80s share parameters, but %.80s has none", t, one->name, other->name,
                  one->parameter_bytes == 0 ? one->name : other->name);
     }

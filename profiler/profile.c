@@ -28,6 +28,7 @@ void profile_free(struct profile *profile)
     free(profile->layers);
     free(profile->edges);
     free(profile->tied);
+    free(profile->lent);
     free(profile->no_cut_after);
     free(profile->source.device);
     free(profile->source.clock);

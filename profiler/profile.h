@@ -105,6 +105,10 @@ struct profile {
     bool is_chain;
     struct edge *tied;
     size_t tied_count;
+    // Of the tied ones: the second has none of these parameters among its own and reads all of the first's, of which it
+    // needs a copy where they stand apart. Sorted; in another order of the layers the first may come later.
+    struct edge *lent;
+    size_t lent_count;
     uint32_t *no_cut_after;  // sorted layer numbers
     size_t no_cut_count;
     char hash[HASH_SIZE];    // of the canonical rewrite; set by load and profile_rehash()

@@ -239,6 +239,18 @@ static void read_no_cuts(struct reader *reader, struct json *root)
             json_refuse(&list, "layer %u is there twice", profile->no_cut_after[i]);
 }
 
+// Who lends parameters is tied to who reads them.
+static void read_lent(struct reader *reader, struct json *root)
+{
+    struct profile *profile = reader->profile;
+    profile->lent = read_pairs(reader, root, "lent", &profile->lent_count);
+    for (size_t i = 0; profile->lent && i < profile->lent_count; i++)
+        if (profile->tied_count == 0
+            || !bsearch(&profile->lent[i], profile->tied, profile->tied_count, sizeof profile->tied[0], edges_compare))
+            json_refuse_key(root, "lent", "[%u, %u] is not among the tied layers", profile->lent[i].from,
+                            profile->lent[i].to);
+}
+
 static void read_links(struct reader *reader, struct json *root)
 {
     struct profile *profile = reader->profile;
@@ -251,6 +263,8 @@ static void read_links(struct reader *reader, struct json *root)
     }
     if (json_has(root, "tied"))
         profile->tied = read_pairs(reader, root, "tied", &profile->tied_count);
+    if (reader->version >= 3 && json_has(root, "lent"))
+        read_lent(reader, root);
     if (json_has(root, "no_cut_after"))
         read_no_cuts(reader, root);
 }

@@ -147,14 +147,19 @@ static bool move_edges(struct profile *to, const struct profile *from, const uin
     const size_t edges = from->is_chain ? 0 : from->edge_count;
     to->edges = malloc((edges + 1) * sizeof to->edges[0]);
     to->tied = malloc((from->tied_count + 1) * sizeof to->tied[0]);
-    if (!to->edges || !to->tied)
+    to->lent = malloc((from->lent_count + 1) * sizeof to->lent[0]);
+    if (!to->edges || !to->tied || !to->lent)
         return false;
     for (to->edge_count = 0; to->edge_count < edges; to->edge_count++)
         to->edges[to->edge_count] = moved(from->edges[to->edge_count], place);
     for (to->tied_count = 0; to->tied_count < from->tied_count; to->tied_count++)
         to->tied[to->tied_count] = moved(from->tied[to->tied_count], place);
+    for (to->lent_count = 0; to->lent_count < from->lent_count; to->lent_count++)
+        to->lent[to->lent_count] =
+            (struct edge){ place[from->lent[to->lent_count].from], place[from->lent[to->lent_count].to] };
     qsort(to->edges, to->edge_count, sizeof to->edges[0], edges_compare);
     qsort(to->tied, to->tied_count, sizeof to->tied[0], edges_compare);
+    qsort(to->lent, to->lent_count, sizeof to->lent[0], edges_compare);
     return true;
 }
 

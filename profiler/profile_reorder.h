@@ -17,7 +17,7 @@
 bool profile_order_check(const struct profile *profile, const uint32_t *order, struct error *error);
 
 // The same profile with its layers so permuted; its hash stays that of the original,
-// which is the document that a plan names. Edges and tied pairs go with their layers.
+// which is the document that a plan names. Edges, tied and lent pairs go with their layers.
 // no_cut_after i says that layer i and the one behind it, i + 1, are on one stage; in
 // the new order no cut may be anywhere between the two.
 struct profile *profile_reorder(const struct profile *profile, const uint32_t *order, struct error *error);

@@ -117,6 +117,8 @@ static void write_pairs(const char *key, const struct edge *pairs, size_t count,
 // The lowest version that can hold it.
 static uint64_t profile_version(const struct profile *profile)
 {
+    if (profile->lent_count)
+        return 3;
     for (size_t i = 0; i < profile->layer_count; i++) {
         const struct profile_layer *layer = &profile->layers[i];
         if (layer->shape_count || layer->receive_count || layer->send_count)
@@ -148,6 +150,8 @@ void profile_write(const struct profile *profile, struct text *text)
     if (!profile->is_chain)
         write_pairs("edges", profile->edges, profile->edge_count, &writer);
     write_pairs("tied", profile->tied, profile->tied_count, &writer);
+    if (profile->lent_count)
+        write_pairs("lent", profile->lent, profile->lent_count, &writer);
     json_begin_array(&writer, "no_cut_after", JSON_INLINE);
     for (size_t i = 0; i < profile->no_cut_count; i++)
         json_put_u64(&writer, NULL, profile->no_cut_after[i]);

@@ -68,12 +68,15 @@ struct profile *chain_profile(const struct weir_layer *layers, size_t layer_coun
 bool chain_note_tied(const struct weir_layer *layers, size_t layer_count, struct profile *profile, struct error *error)
 {
     profile->tied = calloc(layer_count + 1, sizeof profile->tied[0]);
-    if (!profile->tied)
+    profile->lent = calloc(layer_count + 1, sizeof profile->lent[0]);
+    if (!profile->tied || !profile->lent)
         return error_no_memory(error, "the tied layers of a profile");
     for (uint32_t l = 0; l < layer_count; l++)
         if (layers[l].tied)
             profile->tied[profile->tied_count++] = (struct edge){ (uint32_t)(layers[l].tied - layers), l };
     qsort(profile->tied, profile->tied_count, sizeof profile->tied[0], edges_compare);
+    memcpy(profile->lent, profile->tied, profile->tied_count * sizeof profile->lent[0]);
+    profile->lent_count = profile->tied_count;
     return true;
 }
 

@@ -17,7 +17,8 @@ struct chain;
 struct profile *chain_profile(const struct weir_layer *layers, size_t layer_count, const char *dtype,
                               struct error *error);
 
-// Notes in a profile of these layers which of them are tied.
+// Notes in a profile of these layers which of them are tied: a layer reads all parameters of
+// the one it is tied to, and has none of them among its own.
 bool chain_note_tied(const struct weir_layer *layers, size_t layer_count, struct profile *profile,
                      struct error *error);
 

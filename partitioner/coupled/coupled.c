@@ -352,17 +352,17 @@ struct cost_row coupled_row(const struct coupled *coupled, uint32_t stage, uint3
 {
     const struct intervals *intervals = coupled->intervals[stage];
     const uint64_t speed = coupled->speed[stage];
+    const struct stage_states states = interval_states(intervals, first, end);
     struct cost_row row = {
         .forward_ns = stage_scaled_ns(interval_forward_ns(intervals, first, end), speed),
         .backward_ns = stage_scaled_ns(interval_backward_ns(intervals, first, end), speed),
         .backward_input_ns = stage_scaled_ns(interval_backward_input_ns(intervals, first, end), speed),
         .backward_weight_ns = stage_scaled_ns(interval_backward_weight_ns(intervals, first, end), speed),
         .recompute_ns = stage_scaled_ns(recompute_ns, speed),
-        .reduce_ns = predict_stage_reduce_ns(&intervals->holding, coupled->placement, stage,
-                                             intervals->weights[end] - intervals->weights[first], coupled->network),
+        .reduce_ns = predict_stage_reduce_ns(&intervals->holding, coupled->placement, stage, states.weights,
+                                             coupled->network),
         .output_bytes = intervals->cut[end],
     };
-    const struct stage_states states = interval_states(intervals, first, end);
     holding_add_times(&intervals->holding, &coupled->places[stage], &states, &row);
     return row;
 }

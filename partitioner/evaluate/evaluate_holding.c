@@ -38,6 +38,38 @@ static uint64_t weights_of(const struct scope *scope, uint32_t layer)
     return round_to_256(scope->profile->layers[layer].parameter_bytes);
 }
 
+static bool is_inside(const struct scope *scope, uint32_t layer)
+{
+    return scope->first <= layer && layer < scope->end;
+}
+
+static bool lends(const struct profile *profile, uint32_t lender, uint32_t reader)
+{
+    for (size_t i = 0; i < profile->lent_count; i++)
+        if (profile->lent[i].from == lender && profile->lent[i].to == reader)
+            return true;
+    return false;
+}
+
+// Whether a layer is the first of the stage that reads what another one outside lends.
+static bool brings(const struct scope *scope, uint32_t layer, uint32_t lender)
+{
+    if (is_inside(scope, lender) || !lends(scope->profile, lender, layer))
+        return false;
+    for (uint32_t l = scope->first; l < layer; l++)
+        if (lends(scope->profile, lender, l))
+            return false;
+    return true;
+}
+
+uint64_t evaluate_weights(const struct scope *scope, uint32_t layer)
+{
+    uint64_t sum = weights_of(scope, layer);
+    for (uint32_t lender = 0; scope->profile->lent_count && lender < scope->profile->layer_count; lender++)
+        sum += brings(scope, layer, lender) ? weights_of(scope, lender) : 0;
+    return sum;
+}
+
 static uint64_t parameters_of(const struct scope *scope, uint32_t layer)
 {
     const char *type = scope->profile->dtype;
@@ -95,15 +127,18 @@ static uint64_t all_weights(const struct scope *scope)
 {
     uint64_t sum = 0;
     for (uint32_t l = scope->first; l < scope->end; l++)
-        sum += weights_of(scope, l);
+        sum += evaluate_weights(scope, l);
     return sum;
 }
 
 static uint64_t all_states(const struct scope *scope)
 {
     uint64_t sum = 0;
-    for (uint32_t l = scope->first; l < scope->end; l++)
+    for (uint32_t l = scope->first; l < scope->end; l++) {
         sum += state_of(scope, l);
+        for (uint32_t lender = 0; scope->profile->lent_count && lender < scope->profile->layer_count; lender++)
+            sum += brings(scope, l, lender) ? state_of(scope, lender) : 0;
+    }
     return sum;
 }
 
@@ -114,7 +149,7 @@ static uint64_t most_in_a_row(const struct scope *scope, uint32_t layers)
     for (uint32_t from = scope->first; from < scope->end; from++) {
         uint64_t sum = 0;
         for (uint32_t l = from; l < scope->end && l < from + layers; l++)
-            sum += weights_of(scope, l);
+            sum += evaluate_weights(scope, l);
         most = sum > most ? sum : most;
     }
     return most;
@@ -223,6 +258,43 @@ static uint64_t way_between(const struct cluster *cluster, uint32_t a, uint32_t 
     return a == b ? 0 : transfer_ns(bytes, link->bytes_per_second, link->latency_ns);
 }
 
+// Bytes of gradients from any replica of one stage to any of another, over the slowest link.
+static uint64_t slowest_way(const struct scope *scope, const struct plan_stage *other, uint64_t weights)
+{
+    uint64_t slowest = 0;
+    for (size_t a = 0; a < replicas_of(scope); a++) {
+        for (size_t b = 0; b < other->device_count; b++) {
+            const uint64_t way = way_between(scope->plan->cluster, first_of(scope->stage, a), first_of(other, b),
+                                             gradients_for(scope, weights));
+            slowest = way > slowest ? way : slowest;
+        }
+    }
+    return slowest;
+}
+
+// Whether the stage holds who lends, or somebody who reads it.
+static bool is_tied_by(const struct scope *scope, const struct plan_stage *stage, uint32_t lender)
+{
+    for (uint32_t l = stage->first; l < stage->end; l++)
+        if (l == lender || lends(scope->profile, lender, l))
+            return true;
+    return false;
+}
+
+// What all others that have what a layer lends send here.
+static uint64_t lent_time(const struct scope *scope, uint32_t lender)
+{
+    const struct plan *plan = scope->plan;
+    bool is_read = false;
+    uint64_t time = 0;
+    for (uint32_t l = 0; l < scope->profile->layer_count; l++)
+        is_read |= lends(scope->profile, lender, l);
+    for (size_t s = 0; s < plan->stage_count && is_read && is_tied_by(scope, scope->stage, lender); s++)
+        if (&plan->stages[s] != scope->stage && is_tied_by(scope, &plan->stages[s], lender))
+            time += slowest_way(scope, &plan->stages[s], weights_of(scope, lender));
+    return time;
+}
+
 // Each layer that is tied to one of another stage sends its gradients there, and the other's come here.
 static uint64_t tied_time(const struct scope *scope)
 {
@@ -230,23 +302,18 @@ static uint64_t tied_time(const struct scope *scope)
     uint64_t time = 0;
     for (size_t i = 0; i < scope->profile->tied_count; i++) {
         const struct edge pair = scope->profile->tied[i];
-        for (size_t s = 0; s < plan->stage_count; s++) {
+        const bool is_lent = lends(scope->profile, pair.from, pair.to) || lends(scope->profile, pair.to, pair.from);
+        for (size_t s = 0; s < plan->stage_count && !is_lent; s++) {
             const struct plan_stage *other = &plan->stages[s];
             const bool apart = other != scope->stage
                 && ((holds(scope->stage, pair.from) && holds(other, pair.to))
                     || (holds(scope->stage, pair.to) && holds(other, pair.from)));
             const uint64_t from = weights_of(scope, pair.from), to = weights_of(scope, pair.to);
-            uint64_t slowest = 0;
-            for (size_t a = 0; apart && a < replicas_of(scope); a++) {
-                for (size_t b = 0; b < other->device_count; b++) {
-                    const uint64_t way = way_between(plan->cluster, first_of(scope->stage, a), first_of(other, b),
-                                                     gradients_for(scope, from > to ? from : to));
-                    slowest = way > slowest ? way : slowest;
-                }
-            }
-            time += slowest;
+            time += apart ? slowest_way(scope, other, from > to ? from : to) : 0;
         }
     }
+    for (uint32_t lender = 0; scope->profile->lent_count && lender < scope->profile->layer_count; lender++)
+        time += lent_time(scope, lender);
     return time;
 }
 

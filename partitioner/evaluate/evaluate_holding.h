@@ -8,6 +8,9 @@
 // Fills in weights, gradients, optimizer, version and host.
 void evaluate_holding(const struct scope *scope, struct sizes *sizes);
 
+// Weights of a layer of the stage, with a copy of what it is the first there to borrow from a layer outside.
+uint64_t evaluate_weights(const struct scope *scope, uint32_t layer);
+
 // Whether a stage's weights are brought to its device layer by layer.
 bool evaluate_gathers(const struct scope *scope);
 

@@ -109,7 +109,7 @@ static uint64_t workspace_at(const struct scope *scope, uint32_t layer)
         const struct segment segment = scope->stage->recompute[number];
         uint64_t data = 0;
         for (uint32_t l = segment.first; l < segment.end && evaluate_gathers(scope); l++)
-            data = add_clamped(data, round_to_256(scope->profile->layers[l].parameter_bytes));
+            data = add_clamped(data, evaluate_weights(scope, l));
         for (uint32_t l = segment.first; l < segment.end; l++)
             data = add_clamped(data, add_clamped(round_to_256(scope->profile->layers[l].saved_bytes),
                                                  output_of(scope, l)));

@@ -162,10 +162,32 @@ static enum input_life input_life(const struct intervals *intervals, uint32_t fi
     return INPUT_UNTIL_F;
 }
 
+// Weights of the copies that layers [from, to) bring to stage [first, end).
+static uint64_t copies_within(const struct intervals *intervals, uint32_t first, uint32_t end, uint32_t from,
+                              uint32_t to)
+{
+    const struct profile *profile = intervals->profile;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < profile->lent_count; i++) {
+        const struct edge pair = profile->lent[i];
+        if (from <= pair.to && pair.to < to && stage_brings_copy(profile, first, end, i))
+            bytes += intervals->weights[pair.from + 1] - intervals->weights[pair.from];
+    }
+    return bytes;
+}
+
 struct stage_states interval_states(const struct intervals *intervals, uint32_t first, uint32_t end)
 {
-    return (struct stage_states){ .layers = end - first, .weights = intervals->weights[end] - intervals->weights[first],
-                                  .optimizer = intervals->optimizer[end] - intervals->optimizer[first] };
+    const struct profile *profile = intervals->profile;
+    struct stage_states states = { .layers = end - first,
+                                   .weights = intervals->weights[end] - intervals->weights[first],
+                                   .optimizer = intervals->optimizer[end] - intervals->optimizer[first] };
+    for (size_t i = 0; i < profile->lent_count; i++)
+        if (stage_brings_copy(profile, first, end, i))
+            states.optimizer = add_clamped(states.optimizer, holding_state_bytes(&intervals->holding, profile,
+                                                                                 profile->lent[i].from));
+    states.weights += copies_within(intervals, first, end, first, end);
+    return states;
 }
 
 static void raise_to(uint64_t *largest, uint64_t value)
@@ -180,8 +202,9 @@ static void put_held(const struct intervals *intervals, uint32_t first, uint32_t
     const uint32_t window = intervals->holding.window;
     const bool is_asked_for = window > 0 || intervals->holding.shard != SHARD_NONE;
     for (uint32_t l = first; is_asked_for && l < end; l++) {
-        raise_to(&states.largest, weights[l + 1] - weights[l]);
-        raise_to(&states.window, weights[end - l < window ? end : l + window] - weights[l]);
+        const uint32_t to = end - l < window ? end : l + window;
+        raise_to(&states.largest, weights[l + 1] - weights[l] + copies_within(intervals, first, end, l, l + 1));
+        raise_to(&states.window, weights[to] - weights[l] + copies_within(intervals, first, end, l, to));
     }
     const struct held_bytes held = holding_bytes(&intervals->holding, intervals->replicas, &states);
     stage_put_held(bytes, &held);

@@ -47,6 +47,15 @@ static inline struct profile *small_chain(const struct small_layer *rows, size_t
     return profile;
 }
 
+// Of each two tied layers the first lends the second what they share.
+static inline void small_lend(struct profile *profile)
+{
+    profile->lent = malloc(profile->tied_count * sizeof profile->lent[0]);
+    assert_non_null(profile->lent);
+    memcpy(profile->lent, profile->tied, profile->tied_count * sizeof profile->lent[0]);
+    profile->lent_count = profile->tied_count;
+}
+
 // Edges in order of (from, to).
 static inline void small_set_edges(struct profile *profile, const struct edge *edges, size_t count)
 {

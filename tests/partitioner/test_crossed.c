@@ -294,6 +294,8 @@ static struct profile *draw_profile(uint64_t *seed, uint32_t stages)
         const uint32_t from = (uint32_t)random_below(seed, layers - 1);
         profile->tied[0] = (struct edge){ from, from + 1 + (uint32_t)random_below(seed, layers - from - 1) };
         profile->tied_count = 1;
+        if (random_below(seed, 2))
+            small_lend(profile);
     }
     if (random_below(seed, 5) == 0) {
         profile->no_cut_after = malloc(sizeof(uint32_t));

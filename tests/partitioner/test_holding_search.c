@@ -206,6 +206,8 @@ static void draw(struct drawn *drawn, uint64_t *seed)
         const uint32_t from = (uint32_t)random_below(seed, layers - 1);
         drawn->profile->tied[0] = (struct edge){ from, from + 1 + (uint32_t)random_below(seed, layers - from - 1) };
         drawn->profile->tied_count = 1;
+        if (random_below(seed, 2))
+            small_lend(drawn->profile);
     }
     assert_good(profile_rehash(drawn->profile, &error), error);
     const uint64_t rate = random_below(seed, 3) == 0 ? 5000000000 : 1000000000000;

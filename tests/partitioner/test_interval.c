@@ -24,12 +24,27 @@ static void compare_all_intervals(const struct profile *profile, const struct ho
     intervals_free(intervals);
 }
 
+// Up to three layers read what some layer before them has.
+static void lend_something(uint64_t *seed, struct profile *profile)
+{
+    const uint32_t layers = (uint32_t)profile->layer_count;
+    profile->tied = calloc(3, sizeof profile->tied[0]);
+    assert_non_null(profile->tied);
+    for (uint32_t to = layers > 3 ? layers - 3 : 1; to < layers; to++)
+        if (random_below(seed, 2))
+            profile->tied[profile->tied_count++] = (struct edge){ (uint32_t)random_below(seed, to), to };
+    qsort(profile->tied, profile->tied_count, sizeof profile->tied[0], edges_compare);
+    if (profile->tied_count)
+        small_lend(profile);
+}
+
 static void intervals_cost_what_plain_loops_say(void **state)
 {
     (void)state;
     uint64_t seed = 2;
     for (uint64_t trial = 0; trial < test_trials(150, 1500); trial++) {
         struct profile *profile = small_random_chain(&seed, 1 + random_below(&seed, 12), 1000);
+        lend_something(&seed, profile);
         const struct holding holding = {
             .optimizer = (enum optimizer_kind)random_below(&seed, OPTIMIZER_ADAM_8BIT + 1),
             .shard = (enum shard)random_below(&seed, 4),

@@ -150,6 +150,30 @@ static void the_slab_is_slots_times_bytes(void **state)
 }
 
 // A chain, said with edges, is the same chain.
+// Layers 2 and 3 read what layer 0 has: 1 unit, and 2 of what the optimizer keeps.
+static void who_reads_what_is_lent_elsewhere_has_one_copy_of_it(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t first, end;
+        uint64_t weights;
+    } stages[] = { { 0, 4, 10 }, { 0, 2, 3 }, { 1, 2, 2 }, { 1, 3, 6 }, { 2, 4, 8 }, { 3, 4, 5 } };
+    struct profile *profile = small_chain(rows, 4);
+    struct edge lent[] = { { 0, 2 }, { 0, 3 } };
+    profile->lent = lent;
+    profile->lent_count = 2;
+    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
+        const struct stage_bytes bytes = bytes_of(profile, stages[i].first, stages[i].end, NULL, 0);
+        assert_int_equal(bytes.weights, 256 * stages[i].weights);
+        assert_int_equal(bytes.gradients, 256 * stages[i].weights);
+        assert_int_equal(bytes.optimizer, 512 * stages[i].weights);
+    }
+    assert_int_equal(stage_layer_weights(profile, 2, 4, 2), 256 * 4);
+    assert_int_equal(stage_layer_weights(profile, 2, 4, 3), 256 * 4);
+    profile->lent = NULL;
+    profile_free(profile);
+}
+
 static void a_dag_without_skips_costs_what_the_chain_costs(void **state)
 {
     (void)state;
@@ -185,6 +209,7 @@ int main(void)
         cmocka_unit_test(times_are_scaled_by_the_devices_speed),
         cmocka_unit_test(the_row_counts_the_input_as_kept_while_its_slot_is_needed),
         cmocka_unit_test(the_slab_is_slots_times_bytes),
+        cmocka_unit_test(who_reads_what_is_lent_elsewhere_has_one_copy_of_it),
         cmocka_unit_test(a_dag_without_skips_costs_what_the_chain_costs),
     };
     return cmocka_run_group_tests_name("stage_cost", tests, NULL, NULL);

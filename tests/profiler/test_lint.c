@@ -147,6 +147,21 @@ static void tied_to_nothing(struct profile *profile)
     profile->layers[3].backward_weight_ns = 0;
 }
 
+static void lent_parameters(struct profile *profile)
+{
+    tied_to_nothing(profile);
+    profile->lent = calloc(1, sizeof profile->lent[0]);
+    assert_non_null(profile->lent);
+    profile->lent[profile->lent_count++] = profile->tied[0];
+}
+
+static void nothing_is_lent(struct profile *profile)
+{
+    lent_parameters(profile);
+    profile->layers[0].parameter_bytes = 0;
+    profile->layers[0].backward_weight_ns = 0;
+}
+
 static struct lint_row {
     const char *name;
     void (*change)(struct profile *profile);
@@ -222,6 +237,9 @@ static struct lint_row {
       0 },
     { "lint: tied to nothing", tied_to_nothing,
       "p.json: tied[0]: embedding and head share parameters, but head has none\n", 0 },
+    { "lint: what one has and the other reads", lent_parameters, "", 0 },
+    { "lint: nothing is lent", nothing_is_lent,
+      "p.json: lent: head reads the parameters of embedding, which has none\n", 0 },
 };
 
 static void what_is_wrong_is_said_with_place_and_advice(void **state)

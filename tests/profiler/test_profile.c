@@ -139,6 +139,12 @@ static struct refusal {
     { "refused: an edge of three", "[1, 2],", "[1, 2, 3],", "p.json: edges[1]: is not a pair of layers" },
     { "refused: a layer tied to itself", "[0, 3]", "[3, 3]",
       "p.json: tied[0]: [3, 3] does not go from a layer to a later one" },
+    { "refused: lent parameters in a document of old", "\"version\": 1", "\"version\": 2, \"lent\": [[0, 3]]",
+      "p.json: key \"lent\" is not known" },
+    { "refused: lent to who is not tied", "\"version\": 1", "\"version\": 3, \"lent\": [[0, 2]]",
+      "p.json: lent: [0, 2] is not among the tied layers" },
+    { "refused: lent twice", "\"version\": 1", "\"version\": 3, \"lent\": [[0, 3], [0, 3]]",
+      "p.json: lent: [0, 3] is there twice" },
     { "refused: a cut named twice", "\"no_cut_after\": [0]", "\"no_cut_after\": [0, 2, 0]",
       "p.json: no_cut_after: layer 0 is there twice" },
     { "refused: a variant without its price", ",\n          \"communication_ns\": 900", "",
@@ -153,6 +159,26 @@ static void a_mistake_is_named_with_its_place(void **state)
     assert_null(profile_read(text, strlen(text), "p.json", &error));
     assert_error(error, row->sentence);
     assert_int_equal(error.kind, ERROR_INPUT);
+    free(text);
+}
+
+static void what_is_lent_is_kept_and_takes_a_version_of_its_own(void **state)
+{
+    (void)state;
+    char *text = changed("\"version\": 1", "\"version\": 3, \"lent\": [[0, 3]]"), *again, *anew;
+    struct profile *profile = read_text(text);
+    assert_int_equal(profile->lent_count, 1);
+    assert_int_equal(profile->lent[0].from, 0);
+    assert_int_equal(profile->lent[0].to, 3);
+    again = written(profile);
+    assert_non_null(strstr(again, "\"version\": 3,"));
+    profile_free(profile);
+    profile = read_text(again);
+    anew = written(profile);
+    assert_string_equal(anew, again);
+    profile_free(profile);
+    free(anew);
+    free(again);
     free(text);
 }
 
@@ -373,6 +399,7 @@ int main(void)
         cmocka_unit_test(the_example_of_the_page_is_read_whole),
         cmocka_unit_test(what_was_read_is_written_byte_for_byte),
         cmocka_unit_test(the_hash_is_of_the_meaning_not_of_the_spelling),
+        cmocka_unit_test(what_is_lent_is_kept_and_takes_a_version_of_its_own),
         cmocka_unit_test(a_model_has_at_least_one_layer),
         cmocka_unit_test(a_cut_carries_each_producer_with_a_later_consumer_once),
         cmocka_unit_test(random_profiles_survive_a_round_trip),
