@@ -1,11 +1,18 @@
-# The check of GPUs where there is none: it lists its rows, skips every one visibly, and no row passes; and the program
-# that compares kernels does find those of other devices of the cpu good, within the bounds of their numbers.
+# The check of GPUs where there is none: it lists its rows, skips every one visibly, and no row passes; tried on a
+# processor all that needs no GPU does pass; and the program that compares kernels does find those of other devices of
+# the cpu good, within the bounds of their numbers.
 set -u
 if [ -e /dev/nvidiactl ]; then
     echo '# skip: there is a driver here'
     exit 77
 fi
-check=$ROOT/tools/gpu-check
+mkdir bin tools  # as in the bundle
+cp "$ROOT"/tools/gpu-check "$ROOT"/tools/gpu_machine.py "$ROOT"/tools/gpu-peer tools
+for program in bin/weir tests/device/compare_kernels bench/bench_actions; do
+    [ -x "$WEIR_BUILD/$program" ] && ln -s "$WEIR_BUILD/$program" bin
+done
+check=tools/gpu-check
+
 "$check" --list > list.txt
 echo "list: exit $?"
 "$check" --output table.txt > printed.txt
@@ -15,6 +22,11 @@ cmp table.txt printed.txt
 tail -1 table.txt | sed 's/[1-9][0-9]* skipped/N skipped/'
 "$check" --only bytes | sed -n '2s/: .*//p'
 "$check" --only abacus 2>&1 | tail -1
+
+"$check" --device cpu:queued > tried.txt 2> /dev/null
+echo "tried on a processor: exit $?"
+awk '/ s  / { print $1, $2 }' tried.txt
+grep ' failed ' tried.txt
 
 compare=$WEIR_BUILD/tests/device/compare_kernels
 for device in cpu:queued cpu:bf16; do

@@ -1,6 +1,6 @@
 // Every kernel of a device against the same kernel of `cpu`, on fresh random inputs.
 //
-//     compare_kernels DEVICE [SEED]        cuda, cuda:tf32, cuda:bf16, cpu:bf16, ..
+//     compare_kernels DEVICE [SEED [small]]        cuda, cuda:tf32, cuda:bf16, cpu:bf16, ..
 //
 // A case is one function that makes inputs, outputs and the call. It is run on the
 // `cpu`, and twice on the device with other poison in the outputs; both runs must leave
@@ -495,11 +495,13 @@ static bool try_case(struct trial trials[3], size_t c, uint64_t seed, double bou
     return good;
 }
 
-static int compare_devices(struct trial trials[3], uint64_t seed, double bound)
+// In all three shapes, or in the smallest.
+static int compare_devices(struct trial trials[3], uint64_t seed, double bound, bool small)
 {
     static const size_t shapes[][2] = { { 38, 53 }, { 128, 192 }, { 256, 768 } };
+    const size_t shape_count = small ? 1 : sizeof shapes / sizeof shapes[0];
     int failed = 0;
-    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
+    for (size_t s = 0; s < shape_count; s++)
         for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
             for (size_t t = 0; t < 3; t++) {
                 trials[t].rows = shapes[s][0];
@@ -507,7 +509,7 @@ static int compare_devices(struct trial trials[3], uint64_t seed, double bound)
             }
             failed += !try_case(trials, c, seed, bound);
         }
-    printf("%zu cases of %zu kernels, %d failed\n", sizeof shapes / sizeof shapes[0] * (sizeof cases / sizeof cases[0]),
+    printf("%zu cases of %zu kernels, %d failed\n", shape_count * (sizeof cases / sizeof cases[0]),
            sizeof cases / sizeof cases[0], failed);
     return failed ? 1 : 0;
 }
@@ -515,10 +517,11 @@ static int compare_devices(struct trial trials[3], uint64_t seed, double bound)
 int main(int count, char **arguments)
 {
     if (count < 2) {
-        fprintf(stderr, "usage: compare_kernels DEVICE [SEED]\n");
+        fprintf(stderr, "usage: compare_kernels DEVICE [SEED [small]]\n");
         return 2;
     }
     struct error error = { 0 };
+    const bool small = count > 3 && strcmp(arguments[3], "small") == 0;
     const uint64_t seed = count > 2 ? strtoull(arguments[2], NULL, 10) : clock_now_ns();
     struct device *cpu = device_open("cpu", &error), *device = cpu ? device_open(arguments[1], &error) : NULL;
     struct queue *of_cpu = device ? queue_create(cpu, &error) : NULL;
@@ -531,7 +534,7 @@ int main(int count, char **arguments)
         trials[1] = trials[2] =
             (struct trial){ .device = device, .queue = queue, .precision = precision, .rounds = rounds };
         printf("%s (%s) against cpu, seed %llu\n", arguments[1], device_description(device), (unsigned long long)seed);
-        code = compare_devices(trials, seed, rounds ? 1e-2 : strstr(arguments[1], "tf32") ? 1e-3 : 1e-5);
+        code = compare_devices(trials, seed, rounds ? 1e-2 : strstr(arguments[1], "tf32") ? 1e-3 : 1e-5, small);
     } else {
         fprintf(stderr, "compare_kernels: %s\n", error.text);
     }
