@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/last_actions.h"
 #include "common/hash.h"
 
 // Of what all ranks must agree on.
@@ -46,16 +47,23 @@ static void choose_device(struct ranks *ranks, const char *device, const struct 
         snprintf(ranks->device, sizeof ranks->device, "%s", device);
 }
 
-bool ranks_meet(struct ranks *ranks, const struct plan *plan, const char *device, uint64_t seed, uint64_t steps,
-                struct run_place *place, struct error *error)
+static void say_failure(void *self, const struct session *session)
+{
+    const struct ranks *ranks = self;
+    last_actions_say(session, ranks->control ? &ranks->company : NULL, ranks->folder);
+}
+
+bool ranks_meet(struct ranks *ranks, const struct plan *plan, const char *device, const char *folder, uint64_t seed,
+                uint64_t steps, struct run_place *place, struct error *error)
 {
     struct launch launch;
     struct control_settings settings = { 0 };
-    *ranks = (struct ranks){ .speaks = true };
+    *ranks = (struct ranks){ .speaks = true, .folder = folder };
     if (!launch_from_environment(&launch, error))
         return false;
     choose_device(ranks, device, &launch);
-    *place = (struct run_place){ .device = ranks->device, .is_stuck = &ranks->is_stuck };
+    *place = (struct run_place){ .device = ranks->device, .is_stuck = &ranks->is_stuck, .failed = say_failure,
+                                 .self = ranks };
     if (launch.ranks == 1)
         return true;
     ranks->speaks = launch.rank == 0;

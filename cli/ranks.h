@@ -12,14 +12,15 @@ struct ranks {
     struct company company;
     bool speaks;              // whether this one prints and writes
     bool is_stuck;
+    const char *folder;       // where the trace of a run that failed goes; NULL: nowhere
     char device[64];
 };
 
 // Meets the others, which must run the same plan with the same `seed` and `steps`; alone
 // where nobody has started several. *place is where the plan is to be run: "cuda" of
-// several processes on a machine is a GPU each.
-bool ranks_meet(struct ranks *ranks, const struct plan *plan, const char *device, uint64_t seed, uint64_t steps,
-                struct run_place *place, struct error *error);
+// several processes on a machine is a GPU each. It borrows `ranks` and `folder`.
+bool ranks_meet(struct ranks *ranks, const struct plan *plan, const char *device, const char *folder, uint64_t seed,
+                uint64_t steps, struct run_place *place, struct error *error);
 
 // The exit code, which it returns. A process whose device cannot be brought to an end is left at once.
 int ranks_part(struct ranks *ranks, int code);

@@ -296,7 +296,7 @@ static int run(int count, char **arguments)
         round_steps(&given, plan);
     struct ranks ranks = { 0 };
     struct run_place place;
-    good = good && ranks_meet(&ranks, plan, given.device, given.seed, given.steps, &place, &error)
+    good = good && ranks_meet(&ranks, plan, given.device, given.out, given.seed, given.steps, &place, &error)
         && train(&given, plan, model, &place, ranks.speaks, &error);
     model_free(model);
     plan_free(plan);

@@ -86,7 +86,7 @@ static int run(int count, char **arguments)
     struct verification result;
     struct ranks ranks = { 0 };
     struct run_place place;
-    const bool good = model && ranks_meet(&ranks, plan, given.device, given.seed, given.steps, &place, &error)
+    const bool good = model && ranks_meet(&ranks, plan, given.device, NULL, given.seed, given.steps, &place, &error)
         && verify_plan(plan, model, &place, (uint32_t)given.steps, given.seed, &result, &error);
     int code = good ? !result.equal : command_fail(&error);
     if (good && ranks.speaks)

@@ -269,10 +269,11 @@ bool interpreter_run(struct interpreter *in, uint64_t step, struct error *error)
     bool good = run_list(in, &reason) && await_all_outgoing(in, &reason);
     in->needs.recorder->ranks[in->needs.rank].host_ns = clock_thread_cpu_ns() - begun_ns;
     good = good && await_device(in, &reason);
-    whereabouts_idle(in->needs.whereabouts, in->needs.rank);
     in->passes++;
-    if (good)
+    if (good) {
+        whereabouts_idle(in->needs.whereabouts, in->needs.rank);
         return true;
+    }
     in->needs.transport->functions->abandon(in->needs.transport, &reason);
     in->needs.transport->functions->cancel(in->needs.transport, &in->reduction);
     flights_cancel(&in->flights, in->needs.transport);

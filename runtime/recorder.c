@@ -199,6 +199,34 @@ bool recorder_timeline(const struct recorder *recorder, struct timeline *timelin
     return good || error_no_memory(error, "a timeline");
 }
 
+// When an event came in this pass, or 0: an event may still say when it came in the last one.
+static uint64_t came_ns(const struct recorder *recorder, const struct event *event)
+{
+    const uint64_t ns = event_done(event) ? event_time_ns(event) : 0;
+    return ns >= recorder->start_ns ? ns : 0;
+}
+
+bool recorder_last_actions(const struct recorder *recorder, struct timeline *timeline, struct error *error)
+{
+    const uint64_t now_ns = clock_now_ns();
+    timeline->ranks = recorder->schedule->ranks;
+    for (uint32_t rank = 0; rank < timeline->ranks; rank++) {
+        const struct rank_record *record = &recorder->ranks[rank];
+        for (size_t i = 0; i < record->span_count; i++) {
+            struct span span = record->spans[i];
+            const uint64_t begun_ns = span.start_ns > 0 ? span.start_ns : came_ns(recorder, record->events[i].begin);
+            const uint64_t ended_ns = came_ns(recorder, record->events[i].end);
+            if (begun_ns < recorder->start_ns)
+                break;
+            span.start_ns = begun_ns - recorder->start_ns;
+            span.end_ns = (ended_ns >= begun_ns ? ended_ns : now_ns) - recorder->start_ns;
+            if (!timeline_add(timeline, span))
+                return error_no_memory(error, "the last actions of a run");
+        }
+    }
+    return true;
+}
+
 static bool is_busy(uint8_t kind)
 {
     return kind == ACTION_F || kind == ACTION_B || kind == ACTION_I || kind == ACTION_W || kind == ACTION_R;

@@ -64,7 +64,10 @@ void recorder_arrived(struct recorder *recorder, struct action receive, struct m
 // After a pass, when all queues are done: reads what the events say.
 void recorder_end(struct recorder *recorder);
 
-// After that. Times count from the first action. `per_rank` has a row per rank;
+// Of a pass that broke off, instead of recorder_end(): what has begun. What has not ended ends now.
+bool recorder_last_actions(const struct recorder *recorder, struct timeline *timeline, struct error *error);
+
+// After recorder_end(). Times count from the first action. `per_rank` has a row per rank;
 // its bytes and in-flight counts are left alone.
 bool recorder_timeline(const struct recorder *recorder, struct timeline *timeline, struct error *error);
 void recorder_results(const struct recorder *recorder, struct rank_result *per_rank, uint64_t *iteration_ns);

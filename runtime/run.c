@@ -472,13 +472,26 @@ static bool begin(struct session *session, struct error *error)
 bool session_step(struct session *session, struct error *error)
 {
     struct error *failed = &session->failed;
-    if (failed->kind == ERROR_NONE && begin(session, failed) && tell_and_wait(session, COMMAND_RUN, failed)
+    const bool is_first = failed->kind == ERROR_NONE;
+    if (is_first && begin(session, failed) && tell_and_wait(session, COMMAND_RUN, failed)
         && measure(session, failed)) {
         session->steps++;
         sum_up(session);
         return true;
     }
+    if (is_first && session->settings.failed)
+        session->settings.failed(session->settings.self, session);
     return error_set_kind(error, failed->kind, "%s", failed->text);
+}
+
+bool session_last_actions(const struct session *session, struct timeline *timeline, struct error *error)
+{
+    return recorder_last_actions(&session->recorder, timeline, error);
+}
+
+void session_whereabouts(const struct session *session, struct text *text)
+{
+    whereabouts_write(&session->whereabouts, text);
 }
 
 const struct session_result *session_last(const struct session *session)

@@ -17,6 +17,8 @@
 #include "runtime/interpreter.h"
 #include "schedules/simulate.h"
 
+struct session;
+
 struct session_settings {
     enum waiting waiting;
     uint32_t capacity;              // sends that may be done before their receive is posted; 0: none
@@ -29,6 +31,10 @@ struct session_settings {
     const struct company *company;
     bool one_communicator;  // for all messages; only in company
     bool *is_stuck;         // set where something under way could not be ended: see wired_free(). NULL: nobody asks
+    // Told once, when a step has failed and its ranks are parked: session_last_actions() and session_whereabouts() say
+    // how it was. NULL: nobody asks.
+    void (*failed)(void *self, const struct session *session);
+    void *self;
 };
 
 struct session_result {
@@ -43,8 +49,6 @@ struct session_result {
     double loss;                         // their mean
 };
 
-struct session;
-
 // The schedule and the stages are copied; what a stage's `self` and `exempt` point
 // to is borrowed. Refuses stages whose messages do not fit each other.
 struct session *session_create(const struct schedule *lowered, const struct stage *stages, struct device *device,
@@ -56,6 +60,11 @@ bool session_step(struct session *session, struct error *error);
 // Of the last step. Borrowed until the next.
 const struct session_result *session_last(const struct session *session);
 bool session_timeline(struct session *session, struct timeline *timeline, struct error *error);
+
+// Of a step that failed: what the ranks of this process had begun in it, in order; what was under way ends now. And
+// one sentence on who waited for whom, also of ranks elsewhere as far as their news had come; nothing where nobody did.
+bool session_last_actions(const struct session *session, struct timeline *timeline, struct error *error);
+void session_whereabouts(const struct session *session, struct text *text);
 
 // The learning rate from the next step on.
 void session_set_rate(struct session *session, float rate);

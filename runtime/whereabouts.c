@@ -107,23 +107,30 @@ static void write_lines(const struct whereabouts *whereabouts, const uint64_t *l
     }
 }
 
-bool whereabouts_report(const struct whereabouts *whereabouts, struct error *error)
+void whereabouts_write(const struct whereabouts *whereabouts, struct text *text)
 {
     const uint32_t ranks = whereabouts->schedule->ranks;
-    struct text text = { 0 };
     uint64_t *lines = malloc(ranks * sizeof *lines);
     bool *said = calloc(ranks, sizeof *said);
     const bool has_memory = lines && said;
     for (uint32_t rank = 0; has_memory && rank < ranks; rank++)
         lines[rank] = atomic_load(&whereabouts->lines[rank]);
     if (has_memory)
-        write_lines(whereabouts, lines, said, &text);
-    if (!has_memory || text.failed || text.length == 0)
+        write_lines(whereabouts, lines, said, text);
+    else
+        text->failed = true;
+    free(lines);
+    free(said);
+}
+
+bool whereabouts_report(const struct whereabouts *whereabouts, struct error *error)
+{
+    struct text text = { 0 };
+    whereabouts_write(whereabouts, &text);
+    if (text.failed || text.length == 0)
         error_set_kind(error, ERROR_MACHINE, "a rank waited too long (no memory to say for what)");
     else
         error_set_kind(error, ERROR_MACHINE, "%s", text.data);
     text_clear(&text);
-    free(lines);
-    free(said);
     return false;
 }

@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 
+#include "common/text.h"
 #include "partitioner/placement.h"
 
 struct whereabouts {
@@ -29,8 +30,11 @@ void whereabouts_act(struct whereabouts *whereabouts, uint32_t rank, struct acti
 // It waits in this SEND, RECV or REDUCE.
 void whereabouts_wait(struct whereabouts *whereabouts, uint32_t rank, struct action action);
 
-// Sets the error to one sentence of all that wait, along who waits for whom, and
+// Adds one sentence, without its full stop, of all that wait, along who waits for whom, and
 // then of those that work. Idle ranks are left out.
+void whereabouts_write(const struct whereabouts *whereabouts, struct text *text);
+
+// Sets the error to that sentence.
 bool whereabouts_report(const struct whereabouts *whereabouts, struct error *error);
 
 #endif

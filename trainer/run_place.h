@@ -3,12 +3,14 @@
 #ifndef TRAINER_RUN_PLACE_H
 #define TRAINER_RUN_PLACE_H
 
-#include "runtime/company.h"
+#include "runtime/run.h"
 
 struct run_place {
     const char *device;             // by name
     const struct company *company;  // NULL: all ranks are threads of this process
     bool *is_stuck;                 // as in runtime/run.h
+    void (*failed)(void *self, const struct session *session);  // likewise
+    void *self;
 };
 
 #endif

@@ -204,6 +204,8 @@ static bool prepare(struct training *training, struct error *error)
         .optimizer = optimizer_of(plan, settings->rate),
         .company = settings->place.company,
         .is_stuck = settings->place.is_stuck,
+        .failed = settings->place.failed,
+        .self = settings->place.self,
     };
     training->iterations = flushes ? 1 : settings->flush_every;
     if (settings->text->vocabulary > training->model->vocabulary)

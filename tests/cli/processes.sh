@@ -46,7 +46,7 @@ wc -c <rank1.txt
 (
     for rank in 0 1; do
         WEIR_RANK=$rank WEIR_RANKS=2 WEIR_RENDEZVOUS=$PWD/meet weir train "$model" --plan plan.json \
-            --data /usr/share/common-licenses --steps 1000000 --device cpu:queued >killed$rank.txt 2>killed$rank.err &
+            --data /usr/share/common-licenses --steps 1000000 --device cpu:queued --out ends >killed$rank.txt 2>killed$rank.err &
         pids[$rank]=$!
     done
     until grep -q "^step" killed0.txt; do sleep 0.05; done
@@ -54,4 +54,11 @@ wc -c <rank1.txt
     wait ${pids[0]}
     echo "exit $?"
 ) 2>/dev/null
-sed 's/process [0-9]* on .*)/process N on HOST)/' killed0.err
+sed -n 's/process [0-9]* on .*)/process N on HOST)/; $p' killed0.err
+# What it says of its last actions is how the trace ends.
+python3 - ends/failed.rank0.trace.json killed0.err <<'PYTHON'
+import json, sys
+spans = sorted((event['ts'], event['name']) for event in json.load(open(sys.argv[1]))['traceEvents'] if event['ph'] == 'X')
+said = [name for line in open(sys.argv[2]) if 'last actions:' in line for name in line.split()[5:]]
+print('as was said:', [name for _, name in spans][-8:] == said or (spans[-8:], said))
+PYTHON

@@ -487,16 +487,44 @@ static void who_waits_in_a_reduction_hears_of_a_failure(void **state)
     pipeline_clear(&pipeline);
 }
 
+// The last actions of a session whose rank `rank` has failed, as that rank had begun them.
+struct ending {
+    uint32_t rank, told;
+    char actions[200];
+};
+
+static void note_ending(void *self, const struct session *session)
+{
+    struct ending *ending = self;
+    struct timeline timeline = { 0 };
+    struct error error = { 0 };
+    ending->told++;
+    assert_true(session_last_actions(session, &timeline, &error));
+    for (size_t i = 0; i < timeline.span_count; i++) {
+        const struct span *span = &timeline.spans[i];
+        char name[ACTION_SIZE];
+        assert_true(span->end_ns >= span->start_ns);
+        if (span->rank == ending->rank)
+            snprintf(ending->actions + strlen(ending->actions), sizeof ending->actions - strlen(ending->actions), " %s",
+                     action_format(span->action, name));
+    }
+    timeline_clear(&timeline);
+}
+
 static void one_failing_rank_ends_all_with_its_error(void **state)
 {
     (void)state;
+    static const char *const last[] = { " 0F0 0F1 0F2", " 1F0 1F1 1F2", " 2F0 2F1 2B0 2F2", " 3F0 3B0 3F1 3B1 3F2" };
     for (uint32_t stage = 0; stage < 4; stage++) {
         struct pipeline pipeline = pipeline_named("cpu", "1f1b", 4, 6);
         struct stage_functions functions = *synthetic_stage(&pipeline.synthetic[0]).functions;
         functions.forward = fails_at_2;
         functions.backward = does_nothing;
         // Stages above and below would find the wrong bytes first.
+        struct ending ending = { .rank = stage };
         struct session_settings settings = plain_settings();
+        settings.failed = note_ending;
+        settings.self = &ending;
         struct error error = { 0 };
         set_stages(&pipeline);
         struct stage_functions silent = functions;
@@ -511,6 +539,9 @@ static void one_failing_rank_ends_all_with_its_error(void **state)
         snprintf(sentence, sizeof sentence, "rank %u: %uF2: the data ends at sample 7", stage, stage);
         assert_error(error, sentence);
         assert_int_equal(error.kind, ERROR_INPUT);
+        assert_false(session_step(session, &error));
+        assert_int_equal(ending.told, 1);
+        assert_string_equal(ending.actions, last[stage]);
         session_free(session);
         pipeline_clear(&pipeline);
     }
