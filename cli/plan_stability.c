@@ -104,6 +104,10 @@ static void say_measured(const struct stability_options *given, const struct pro
 {
     const double draws = regret->draws ? regret->draws : 1;
     say_noise(given, profile, regret, text);
+    if (regret->draws == 0) {
+        text_add(text, " nothing is known: not one draw came to its end.\n");
+        return;
+    }
     if (regret->beaten == 0) {
         text_add(text, " no better plan was found in any.\n");
         return;

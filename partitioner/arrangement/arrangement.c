@@ -30,6 +30,12 @@ bool choosing_must_stop(struct choosing *choosing)
     return choosing->stopped != NULL;
 }
 
+bool choosing_may_try(struct choosing *choosing, size_t tried)
+{
+    enum { AT_LEAST = 4 };
+    return !choosing_must_stop(choosing) || (!choosing->best && tried < AT_LEAST);
+}
+
 // Takes the plan if it is the best so far.
 static void judge(struct choosing *choosing, struct plan *plan)
 {
@@ -112,9 +118,10 @@ static bool search_list(struct choosing *choosing, struct arrangement **order, s
         for (size_t i = 0; i < count; i++) {
             if (!is_open(choosing, order[i]))
                 continue;
-            if (choosing_must_stop(choosing))
+            if (!choosing_may_try(choosing, i))
                 return true;
-            const uint64_t rest = choosing->budget - choosing->work, budget = choosing->budget / part;
+            const uint64_t rest = choosing->budget > choosing->work ? choosing->budget - choosing->work : 1;
+            const uint64_t budget = choosing->budget / part;
             if (!choosing_search(choosing, order[i], budget < rest ? budget : rest, error))
                 return false;
             left += is_open(choosing, order[i]);

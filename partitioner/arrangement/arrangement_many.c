@@ -97,7 +97,7 @@ static bool try_seeds(struct many *many, size_t *best, struct error *error)
         const uint64_t before = many->choosing->best_ns;
         if (i > 0 && !many->seeds.at[i].cuts && many->seeds.at[i - 1].cuts && is_as_timed(many))
             break;
-        if (choosing_must_stop(many->choosing) || (i >= MOST_SEEDS && before != UINT64_MAX))
+        if (!choosing_may_try(many->choosing, i) || (i >= MOST_SEEDS && before != UINT64_MAX))
             break;
         if (!try_one(many, &many->seeds.at[i], SEED_PART, error)
             || !arrangement_add(many->tried, &many->seeds.at[i], error))

@@ -24,6 +24,9 @@ struct choosing {
 
 bool choosing_must_stop(struct choosing *choosing);
 
+// Whether one more is to be searched after so many: before there is any plan a few are, though the search has ended.
+bool choosing_may_try(struct choosing *choosing, size_t tried);
+
 // Searches the plans of one arrangement; keeps the best plan of all, and what is now known of it.
 bool choosing_search(struct choosing *choosing, struct arrangement *arrangement, uint64_t budget, struct error *error);
 

@@ -90,6 +90,13 @@ static size_t price_candidates(struct dive *dive, uint32_t s, struct known known
 // What a first plan may cost, whatever the budget.
 #define FIRST_WORK 500000
 
+// A search that is ended before it has any plan still makes its first one: that takes a moment, and beats none.
+static bool is_ended(const struct dive *dive)
+{
+    struct problem *problem = dive->search->problem;
+    return problem->work > dive->until || (problem_is_interrupted(problem) && dive->search->best_ns != NO_WAY);
+}
+
 // Chooses the stages that are left, `left` of them.
 static bool go_on(struct dive *dive, uint32_t left, uint32_t edge, struct known known)
 {
@@ -101,7 +108,7 @@ static bool go_on(struct dive *dive, uint32_t left, uint32_t edge, struct known 
     struct candidate *row = dive->rows + (size_t)s * (problem->layers + 1);
     const size_t count = list_candidates(dive, s, edge, known, row);
     for (size_t from = 0; from < count; from += AT_ONCE) {
-        if (problem->work > dive->until || problem_is_interrupted(problem))
+        if (is_ended(dive))
             return false;
         const size_t until = from + AT_ONCE < count ? from + AT_ONCE : count;
         const size_t fitting = price_candidates(dive, s, known, row, from, until);

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "common/clock.h"
+#include "common/number.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/orders/order_plan.h"
 #include "partitioner/stability/noisy_profile.h"
@@ -20,13 +22,15 @@ struct trial {
     struct search_request search;  // of the noisy profile
     uint64_t *best;                // per draw: the least time that is known
     uint32_t draws;                // that were made
+    uint64_t until_ns;             // when all of them end, 0: when they are done
     struct candidate *candidates;  // the first is the plan whose regret is asked for
     size_t count;
 };
 
-static bool is_interrupted(const struct trial *trial)
+static bool is_ended(const struct trial *trial)
 {
-    return trial->search.interrupted && *trial->search.interrupted;
+    return (trial->search.interrupted && *trial->search.interrupted)
+        || (trial->until_ns && clock_now_ns() >= trial->until_ns);
 }
 
 // --- candidates ---------------------------------------------------------------------------
@@ -78,6 +82,9 @@ static bool run_draw(struct trial *trial, uint32_t draw, bool gather, struct err
     noisy_profile_draw(&trial->noisy, trial->request->seed, draw);
     struct search_request request = trial->search;
     request.shortage = &shortage;
+    const uint64_t now = clock_now_ns();
+    if (trial->until_ns)
+        request.deadline_ns = trial->until_ns > now ? trial->until_ns - now : 1;
     struct plan *plan = plan_search_orders(&request, &why);
     if (!plan && why.kind != ERROR_ANSWER)
         return error_set_kind(error, why.kind, "%s", why.text);
@@ -91,7 +98,7 @@ static bool run_draws(struct trial *trial, bool gather, struct error *error)
     for (uint32_t draw = 0; draw < request->draws; draw++) {
         if (!run_draw(trial, draw, gather, error))
             return false;
-        if (is_interrupted(trial))  // whose plan may be none worth comparing with
+        if (is_ended(trial))  // whose plan may be none worth comparing with
             return true;
         trial->draws = draw + 1;
         if (request->progress)
@@ -113,6 +120,8 @@ static bool begin(struct trial *trial, const struct regret_request *request, con
     trial->search.profile = trial->noisy.profile;
     if (!trial->search.budget)
         trial->search.budget = REGRET_DEFAULT_BUDGET;
+    const uint64_t deadline_ns = request->search->deadline_ns;
+    trial->until_ns = deadline_ns ? add_clamped(clock_now_ns(), deadline_ns) : 0;
     return add_candidate(trial, plan, NULL, error);
 }
 

@@ -31,7 +31,7 @@ struct regret_request {
 
 // Of one plan over all draws. Fractions of the draw's best time.
 struct regret {
-    uint32_t draws;     // fewer than asked for where the search was interrupted
+    uint32_t draws;     // fewer than asked for where that took longer than the deadline, or was interrupted
     uint32_t beaten;    // draws in which another plan is quicker
     uint32_t exceeded;  // by more than the gain
     double median, mean, p95, most;

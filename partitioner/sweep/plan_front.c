@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
+#include "common/number.h"
 #include "partitioner/orders/order_plan.h"
 #include "schedules/generators/generate.h"
 
@@ -13,6 +15,7 @@ struct finding {
     struct plan_front *front;
     struct cluster *cluster;  // the request's, with less memory
     size_t capacity;          // of points
+    uint64_t until_ns;        // when all of it ends, 0: when it is done
     struct error reason;      // why there was no plan, on the number of devices that was tried last
 };
 
@@ -148,6 +151,17 @@ static bool is_interrupted(const struct finding *finding)
     return finding->request->search->interrupted && *finding->request->search->interrupted;
 }
 
+static bool is_late(const struct finding *finding)
+{
+    return finding->until_ns && clock_now_ns() >= finding->until_ns;
+}
+
+// Not before there is a point: a search that has ended still makes its first plan.
+static bool must_stop(const struct finding *finding)
+{
+    return finding->front->count > 0 && (is_interrupted(finding) || is_late(finding));
+}
+
 // The plan under a limit, or NULL: `lacks_bytes` says then how much the one lacks that lacks least, 0 if that is not
 // known.
 static struct plan *plan_under(struct finding *finding, uint32_t ranks, uint64_t limit_bytes, uint64_t *lacks_bytes,
@@ -160,6 +174,9 @@ static struct plan *plan_under(struct finding *finding, uint32_t ranks, uint64_t
     search.ranks = ranks;
     search.shortage = &shortage;
     search.budget = finding->front->budget;
+    const uint64_t now = clock_now_ns();
+    if (finding->until_ns)
+        search.deadline_ns = finding->until_ns > now ? finding->until_ns - now : 1;
     for (size_t i = 0; i < given->cluster->device_count; i++) {
         const uint64_t memory = given->cluster->devices[i].memory_bytes;
         finding->cluster->devices[i].memory_bytes = memory < limit_bytes ? memory : limit_bytes;
@@ -203,7 +220,7 @@ static bool descend(struct finding *finding, uint32_t ranks, struct error *error
     for (size_t i = 0; i < cluster->device_count; i++)
         if (cluster->devices[i].memory_bytes > limit_bytes)
             limit_bytes = cluster->devices[i].memory_bytes;
-    while (limit_bytes > 0 && !is_interrupted(finding)) {
+    while (limit_bytes > 0 && !must_stop(finding)) {
         struct plan *plan = plan_under(finding, ranks, limit_bytes, &lacks_bytes, error);
         if (!plan)
             return error->kind == ERROR_NONE
@@ -276,10 +293,21 @@ static bool find_points(struct finding *finding, struct error *error)
 // Why there is no point at all: what the search has to say without a limit.
 static bool say_why(struct finding *finding, struct error *error)
 {
-    if (finding->reason.kind == ERROR_ANSWER && !is_interrupted(finding))
+    if (finding->reason.kind == ERROR_ANSWER && !is_interrupted(finding) && !is_late(finding))
         plan_free(plan_search_orders(finding->request->search, error));
     return error_set_kind(error, finding->reason.kind ? finding->reason.kind : ERROR_ANSWER, "%s",
                           finding->reason.kind ? finding->reason.text : "interrupted before there was a plan");
+}
+
+static void say_stopped(const struct finding *finding)
+{
+    struct plan_front *front = finding->front;
+    char time[NUMBER_SIZE];
+    if (is_interrupted(finding))
+        snprintf(front->stopped, sizeof front->stopped, "interrupted");
+    else if (is_late(finding))
+        snprintf(front->stopped, sizeof front->stopped, "the deadline of %s has passed",
+                 time_format(finding->request->search->deadline_ns, time));
 }
 
 struct plan_front *front_find(const struct front_request *request, struct error *error)
@@ -287,13 +315,14 @@ struct plan_front *front_find(const struct front_request *request, struct error 
     struct finding finding = { .request = request, .front = begin(request, error) };
     if (!finding.front)
         return NULL;
+    const uint64_t deadline_ns = request->search->deadline_ns;
+    finding.until_ns = deadline_ns ? add_clamped(clock_now_ns(), deadline_ns) : 0;
     finding.cluster = copy_cluster(request->search->cluster, error);
     bool good = finding.cluster && find_points(&finding, error);
     good = good && (finding.front->count > 0 || say_why(&finding, error));
     cluster_free(finding.cluster);
     if (good) {
-        if (is_interrupted(&finding))
-            snprintf(finding.front->stopped, sizeof finding.front->stopped, "interrupted");
+        say_stopped(&finding);
         judge(finding.front);
         return finding.front;
     }

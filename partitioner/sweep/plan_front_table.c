@@ -60,7 +60,9 @@ static void print_sense(const struct plan_front *front, struct text *text)
     text_add(text, ", the smallest %s with %s on each of ", time_format(smallest->iteration_ns, slow),
              bytes_format(smallest->peak_bytes, least));
     text_add_count(text, smallest->ranks, "device", "devices");
-    text_add(text, ".%s%s\n", front->stopped[0] ? " It ended early: " : "", front->stopped);
+    if (front->stopped[0])
+        text_add(text, ". It ended early: %s", front->stopped);
+    text_add(text, ".\n");
     if (front->resolution_ppm > 0)
         text_add(text, "Points whose memory is less than %.6g %% apart may be missing (--resolution 0%% finds all).\n",
                  1e-4 * front->resolution_ppm);

@@ -1,0 +1,114 @@
+// What a search answers that is ended before it has begun: a first plan all the same.
+#include <string.h>
+
+#include "partitioner/plan_search.h"
+#include "partitioner/stability/regret.h"
+#include "partitioner/sweep/plan_front.h"
+#include "tests/partitioner/small.h"
+
+struct kind {
+    const char *name, *schedule;
+    uint32_t devices;
+    struct search_freedom free;
+};
+
+static struct kind kinds[] = {
+    { "one rank per stage", "1f1b", 6, { .replicas = false } },
+    { "without a flush", "pipedream", 6, { .replicas = false } },
+    { "two stages per rank", "zb-v", 4, { .replicas = false } },
+    { "arrangements that are all listed", "1f1b", 4, { .replicas = true } },
+    { "more of them than can be", "1f1b", 16, { .replicas = true } },
+    { "the same without a flush", "pipedream", 16, { .replicas = true } },
+    { "on devices that are chosen", "gpipe", 16, { .replicas = true, .devices = true, .fewer = true } },
+};
+
+struct asked {
+    struct profile *profile;
+    struct cluster *cluster;
+    struct search_request request;
+};
+
+static struct asked ask(const struct kind *kind)
+{
+    uint64_t seed = 7;
+    struct error error = { 0 };
+    struct asked asked = { .profile = small_random_chain(&seed, 20, 1000),
+                           .cluster = cluster_uniform(kind->devices, 1ull << 40, 100, 10000000000, &error) };
+    assert_good(asked.cluster, error);
+    asked.request = (struct search_request){ .profile = asked.profile, .cluster = asked.cluster,
+                                             .schedule = kind->schedule, .ranks = kind->devices,
+                                             .micro_batches = 32, .free = kind->free };
+    return asked;
+}
+
+static void clear(struct asked *asked)
+{
+    profile_free(asked->profile);
+    cluster_free(asked->cluster);
+}
+
+static void a_search_that_is_ended_at_once_still_makes_a_plan(void **state)
+{
+    const struct kind *kind = *state;
+    static const volatile sig_atomic_t interrupted = 1;
+    for (int late = 0; late < 2; late++) {
+        struct asked asked = ask(kind);
+        struct error error = { 0 };
+        asked.request.deadline_ns = late ? 1 : 0;
+        asked.request.interrupted = late ? NULL : &interrupted;
+        struct plan *plan = plan_search(&asked.request, &error);
+        assert_good(plan, error);
+        const char *stopped = plan->certificate.stopped;
+        if (!plan->certificate.proved && !strstr(stopped, late ? "deadline" : "interrupted"))
+            fail_msg("%s: it says \"%s\"", kind->name, stopped);
+        plan_free(plan);
+        clear(&asked);
+    }
+}
+
+static void a_front_that_is_ended_at_once_has_a_point(void **state)
+{
+    (void)state;
+    static const volatile sig_atomic_t interrupted = 1;
+    for (int late = 0; late < 2; late++) {
+        struct asked asked = ask(&kinds[0]);
+        struct error error = { 0 };
+        asked.request.deadline_ns = late ? 1 : 0;
+        asked.request.interrupted = late ? NULL : &interrupted;
+        const struct front_request request = { .search = &asked.request };
+        struct plan_front *front = front_find(&request, &error);
+        assert_good(front, error);
+        assert_int_equal(front->count, 1);
+        assert_string_equal(front->stopped, late ? "the deadline of 1 ns has passed" : "interrupted");
+        front_free(front);
+        clear(&asked);
+    }
+}
+
+static void draws_end_with_the_deadline(void **state)
+{
+    (void)state;
+    struct asked asked = ask(&kinds[0]);
+    struct error error = { 0 };
+    struct plan *plan = plan_search(&asked.request, &error);
+    assert_good(plan, error);
+    asked.request.deadline_ns = 1;
+    const struct regret_request request = { .search = &asked.request, .noise_ppm = 30000, .draws = 5, .seed = 1 };
+    struct regret regret;
+    assert_good(regret_measure(&request, plan, &regret, &error), error);
+    assert_int_equal(regret.draws, 0);
+    plan_free(plan);
+    clear(&asked);
+}
+
+int main(void)
+{
+    enum { KINDS = sizeof kinds / sizeof kinds[0] };
+    struct CMUnitTest tests[KINDS + 2] = {
+        cmocka_unit_test(a_front_that_is_ended_at_once_has_a_point),
+        cmocka_unit_test(draws_end_with_the_deadline),
+    };
+    for (size_t i = 0; i < KINDS; i++)
+        tests[2 + i] = (struct CMUnitTest)TEST_ROW(a_search_that_is_ended_at_once_still_makes_a_plan, &kinds[i]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
