@@ -207,8 +207,5 @@ bool holding_check_runnable(const struct holding *holding, const char *dtype, st
                          shard_names[holding->shard]);
     if (holding_uses_host(holding))
         return error_set(error, "the plan keeps states on the host, which is planned but not run; plan without");
-    if (holding->tied_apart)
-        return error_set(error, "the plan lets tied layers be apart, which is planned but not run; plan with them"
-                         " together");
     return true;
 }

@@ -1,48 +1,9 @@
-#include "runtime/chain.h"
+#include "runtime/chain_parts.h"
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/number.h"
-
-// Where the output y of a layer is between its forward and its last use.
-enum output_place {
-    OUTPUT_LEAVES,  // the stage's own output
-    OUTPUT_PASSES,  // in the workspace, for the next layer's forward only
-    OUTPUT_KEPT,    // in kept_through
-    OUTPUT_RERUN,   // inside a segment: made again for the backward
-    OUTPUT_HELD,    // inside a segment, and W needs it
-};
-
-struct rerun {  // a segment, and the bytes of what is made again for its backward
-    struct segment segment;
-    uint64_t data;
-};
-
-struct placed {  // a layer of the chain, and where its tensors are
-    const struct weir_layer *layer;
-    const struct placed *tied;      // that of the layer it is tied to, or NULL
-    const struct rerun *rerun;      // its segment, or NULL
-    uint64_t parameters;            // offsets within weights,
-    uint64_t gradients;             // gradients,
-    uint64_t saved;                 // kept,
-    uint64_t held;                  // held,
-    enum output_place place;
-    uint64_t output;                // kept_through or held, by place
-    uint64_t rerun_saved;           // and within a segment's data
-    uint64_t rerun_output;
-};
-
-struct chain {
-    struct stage stage;
-    uint32_t first, end;
-    uint64_t number_bytes;  // of one of the weights
-    struct rerun *reruns;
-    size_t rerun_count;
-    struct exempt *exempt;
-    struct placed links[];  // end - first of them
-};
 
 struct profile *chain_profile(const struct weir_layer *layers, size_t layer_count, const char *dtype,
                               struct error *error)
@@ -65,27 +26,7 @@ struct profile *chain_profile(const struct weir_layer *layers, size_t layer_coun
     return profile;
 }
 
-bool chain_note_tied(const struct weir_layer *layers, size_t layer_count, struct profile *profile, struct error *error)
-{
-    profile->tied = calloc(layer_count + 1, sizeof profile->tied[0]);
-    profile->lent = calloc(layer_count + 1, sizeof profile->lent[0]);
-    if (!profile->tied || !profile->lent)
-        return error_no_memory(error, "the tied layers of a profile");
-    for (uint32_t l = 0; l < layer_count; l++)
-        if (layers[l].tied)
-            profile->tied[profile->tied_count++] = (struct edge){ (uint32_t)(layers[l].tied - layers), l };
-    qsort(profile->tied, profile->tied_count, sizeof profile->tied[0], edges_compare);
-    memcpy(profile->lent, profile->tied, profile->tied_count * sizeof profile->lent[0]);
-    profile->lent_count = profile->tied_count;
-    return true;
-}
-
 // --- laying out ------------------------------------------------------------------
-
-static size_t length_of(const struct chain *chain)
-{
-    return chain->end - chain->first;
-}
 
 static uint64_t output_bytes(const struct placed *link)
 {
@@ -102,7 +43,7 @@ static const struct rerun *find_rerun(const struct chain *chain, uint32_t layer)
 
 static enum output_place place_of(const struct chain *chain, size_t i)
 {
-    if (i + 1 == length_of(chain))
+    if (i + 1 == chain_length(chain))
         return OUTPUT_LEAVES;
     const struct placed *maker = &chain->links[i], *reader = &chain->links[i + 1];
     const bool needed = reader->layer->input_kept != WEIR_INPUT_KEPT_NONE;
@@ -111,47 +52,39 @@ static enum output_place place_of(const struct chain *chain, size_t i)
     return reader->rerun || needed ? OUTPUT_KEPT : OUTPUT_PASSES;
 }
 
-static uint64_t take(uint64_t *used, uint64_t bytes)
-{
-    const uint64_t at = *used;
-    *used += round_to_256(bytes);
-    return at;
-}
-
 // A segment's data: what its layers save and hand on, but for its last output,
 // which nobody needs again.
 static void lay_out_rerun(struct chain *chain, struct rerun *rerun)
 {
     for (uint32_t l = rerun->segment.first; l < rerun->segment.end; l++) {
         struct placed *link = &chain->links[l - chain->first];
-        link->rerun_saved = take(&rerun->data, link->layer->saved_bytes);
+        link->rerun_saved = chain_take(&rerun->data, link->layer->saved_bytes);
         if (l + 1 < rerun->segment.end)
-            link->rerun_output = take(&rerun->data, link->layer->output_bytes);
+            link->rerun_output = chain_take(&rerun->data, link->layer->output_bytes);
     }
 }
 
 static void lay_out(struct chain *chain)
 {
-    uint64_t parameters = 0, kept = 0, kept_through = 0, held = 0;
-    for (size_t i = 0; i < length_of(chain); i++) {
+    uint64_t kept = 0, kept_through = 0, held = 0;
+    const uint64_t parameters = chain_lay_out_weights(chain);
+    for (size_t i = 0; i < chain_length(chain); i++) {
         struct placed *link = &chain->links[i];
         link->place = place_of(chain, i);
-        link->parameters = take(&parameters, link->layer->parameter_bytes);
-        link->gradients = link->parameters / chain->number_bytes * sizeof(float);
-        link->held = take(&held, link->layer->held_for_weight_bytes);
+        link->held = chain_take(&held, link->layer->held_for_weight_bytes);
         if (!link->rerun)
-            link->saved = take(&kept, link->layer->saved_bytes);
+            link->saved = chain_take(&kept, link->layer->saved_bytes);
         if (link->place == OUTPUT_KEPT)
-            link->output = take(&kept_through, link->layer->output_bytes);
+            link->output = chain_take(&kept_through, link->layer->output_bytes);
         if (link->place == OUTPUT_HELD)
-            link->output = take(&held, link->layer->output_bytes);
+            link->output = chain_take(&held, link->layer->output_bytes);
     }
     for (size_t i = 0; i < chain->rerun_count; i++)
         lay_out_rerun(chain, &chain->reruns[i]);
     const struct stage_bytes *bytes = &chain->stage.bytes;
     assert(parameters == bytes->weights && kept == bytes->kept && kept_through == bytes->kept_through
            && held == bytes->held);
-    (void)bytes;
+    (void)bytes, (void)parameters;
 }
 
 // --- the workspace -----------------------------------------------------------------
@@ -202,11 +135,6 @@ static struct ends workspace_of(const struct chain *chain, const struct stage_pa
     return (struct ends){ low, low + chain->stage.bytes.transient };
 }
 
-static void *offset(const void *base, uint64_t bytes)
-{
-    return (void *)((uintptr_t)base + bytes);
-}
-
 // --- calls -------------------------------------------------------------------------
 
 typedef bool (*layer_function)(void *self, const struct weir_pass *pass, struct weir_error *error);
@@ -227,10 +155,10 @@ static struct weir_pass pass_of(const struct placed *link, const struct stage_pa
         .queue = pass->queue,
         .step = pass->step,
         .micro_batch = pass->micro_batch,
-        .parameters = offset(pass->weights, link->parameters),
-        .gradients = pass->gradients ? offset(pass->gradients, link->gradients) : NULL,
-        .tied_parameters = link->tied ? offset(pass->weights, link->tied->parameters) : NULL,
-        .tied_gradients = link->tied && pass->gradients ? offset(pass->gradients, link->tied->gradients) : NULL,
+        .parameters = chain_offset(pass->weights, link->home.parameters),
+        .gradients = pass->gradients ? chain_offset(pass->gradients, link->home.gradients) : NULL,
+        .tied_parameters = link->tied ? chain_offset(pass->weights, link->tied->parameters) : NULL,
+        .tied_gradients = link->tied && pass->gradients ? chain_offset(pass->gradients, link->tied->gradients) : NULL,
         .loss = pass->loss,
         .copy = pass->copy,
     };
@@ -248,12 +176,12 @@ static void hand_on(const struct stage_pass *pass, void *to, const void *from, u
 static bool chain_forward(void *self, const struct stage_pass *pass, struct error *error)
 {
     const struct chain *chain = self;
-    if (length_of(chain) == 0)
+    if (chain_length(chain) == 0)
         hand_on(pass, pass->output, pass->input, chain->stage.bytes.output);
     const void *input = pass->input;
     bool input_at_high = false;
     uint64_t input_bytes = 0;  // of the workspace
-    for (size_t i = 0; i < length_of(chain); i++) {
+    for (size_t i = 0; i < chain_length(chain); i++) {
         const struct placed *link = &chain->links[i];
         struct ends ends = workspace_of(chain, pass);
         take_end(&ends, input_at_high, input_bytes);
@@ -262,7 +190,7 @@ static bool chain_forward(void *self, const struct stage_pass *pass, struct erro
 
         uint64_t passing = 0;
         if (link->place == OUTPUT_KEPT) {
-            own.output = offset(pass->kept_through, link->output);
+            own.output = chain_offset(pass->kept_through, link->output);
         } else if (link->place == OUTPUT_LEAVES && pass->output) {
             own.output = pass->output;
         } else {
@@ -270,7 +198,7 @@ static bool chain_forward(void *self, const struct stage_pass *pass, struct erro
             own.output = take_end(&ends, !input_at_high, passing);
         }
         own.saved = link->rerun ? take_end(&ends, false, round_to_256(link->layer->saved_bytes))
-                                  : offset(pass->kept, link->saved);
+                                  : chain_offset(pass->kept, link->saved);
         own.workspace = scratch_of(ends);
         if (!call(link, link->layer->forward, &own, error))
             return false;
@@ -307,12 +235,12 @@ static const void *input_of(const struct descent *descent, size_t i)
     const struct placed *maker = &chain->links[i - 1];
     switch (maker->place) {
     case OUTPUT_KEPT:
-        return offset(descent->pass->kept_through, maker->output);
+        return chain_offset(descent->pass->kept_through, maker->output);
     case OUTPUT_HELD:
-        return descent->kind == BACKWARD_INPUT ? offset(descent->pass->held, maker->output)
-                                               : offset(descent->data, maker->rerun_output);
+        return descent->kind == BACKWARD_INPUT ? chain_offset(descent->pass->held, maker->output)
+                                               : chain_offset(descent->data, maker->rerun_output);
     case OUTPUT_RERUN:
-        return offset(descent->data, maker->rerun_output);
+        return chain_offset(descent->data, maker->rerun_output);
     default:
         return NULL;  // no backward asked for it
     }
@@ -330,7 +258,7 @@ static bool run_segment(const struct descent *descent, const struct segment *seg
         struct weir_pass own = pass_of(link, descent->pass);
         own.loss = NULL;  // it was told in the first forward
         own.input = input_of(descent, i);
-        own.saved = offset(descent->data, link->rerun_saved);
+        own.saved = chain_offset(descent->data, link->rerun_saved);
         if (l + 1 == segment->end)
             own.output = take_end(&ends, true, output_bytes(link));
         else
@@ -385,7 +313,7 @@ static bool run_backward(struct descent *descent, size_t i, struct weir_pass *ow
         own->workspace = scratch_of(ends);
         return call(link, layer->backward, own, error);
     }
-    own->held = descent->kind == BACKWARD_INPUT ? offset(descent->pass->held, link->held)
+    own->held = descent->kind == BACKWARD_INPUT ? chain_offset(descent->pass->held, link->held)
                                                 : take_end(&ends, false, round_to_256(held));
     own->workspace = scratch_of(ends);
     if (held > 0 && own->output_gradient && own->output_gradient != own->held) {
@@ -413,14 +341,15 @@ static bool descend(struct descent *descent, size_t i, struct error *error)
 
     struct weir_pass own = pass_of(link, descent->pass);
     own.input = input_of(descent, i);
-    own.saved = link->rerun ? offset(descent->data, link->rerun_saved) : offset(descent->pass->kept, link->saved);
+    own.saved = link->rerun ? chain_offset(descent->data, link->rerun_saved)
+                              : chain_offset(descent->pass->kept, link->saved);
     own.output_gradient = descent->gradient;
     const struct placed *below = i > 0 ? &chain->links[i - 1] : NULL;
     bool in_workspace = false;
     if (!below) {
         own.input_gradient = descent->pass->input_gradient;
     } else if (descent->kind == BACKWARD_INPUT && below->layer->held_for_weight_bytes > 0) {
-        own.input_gradient = offset(descent->pass->held, below->held);
+        own.input_gradient = chain_offset(descent->pass->held, below->held);
     } else {
         own.input_gradient = take_end(&ends, !descent->at_high, output_bytes(below));
         in_workspace = true;
@@ -444,9 +373,9 @@ static bool go_down(const struct chain *chain, const struct stage_pass *pass, en
 {
     struct descent descent = { .chain = chain, .pass = pass, .kind = kind, .whole = workspace_of(chain, pass),
                                .gradient = pass->output_gradient };
-    if (length_of(chain) == 0)
+    if (chain_length(chain) == 0)
         hand_on(pass, pass->input_gradient, pass->output_gradient, chain->stage.bytes.output);
-    for (size_t i = length_of(chain); i-- > 0;)
+    for (size_t i = chain_length(chain); i-- > 0;)
         if (!descend(&descent, i, error))
             return false;
     return true;
@@ -466,27 +395,14 @@ static bool chain_backward_weight(void *self, const struct stage_pass *pass, str
 {
     const struct chain *chain = self;
     const struct descent places = { .chain = chain, .pass = pass, .kind = BACKWARD_INPUT };
-    for (size_t i = length_of(chain); i-- > 0;) {
+    for (size_t i = chain_length(chain); i-- > 0;) {
         const struct placed *link = &chain->links[i];
         struct weir_pass own = pass_of(link, pass);
         own.input = link->layer->input_kept == WEIR_INPUT_KEPT_NONE ? NULL : input_of(&places, i);
-        own.held = offset(pass->held, link->held);
+        own.held = chain_offset(pass->held, link->held);
         own.workspace = pass->workspace;
         if (!call(link, link->layer->backward_weight, &own, error))
             return false;
-    }
-    return true;
-}
-
-static bool chain_initialize(void *self, struct queue *queue, void *weights, struct error *error)
-{
-    const struct chain *chain = self;
-    for (size_t i = 0; i < length_of(chain); i++) {
-        const struct placed *link = &chain->links[i];
-        struct weir_error trouble = { 0 };
-        if (link->layer->initialize
-            && !link->layer->initialize(link->layer->self, queue, offset(weights, link->parameters), &trouble))
-            return error_set_kind(error, ERROR_MACHINE, "layer %s: %s", link->layer->name, trouble.text);
     }
     return true;
 }
@@ -501,33 +417,11 @@ static const struct stage_functions chain_functions = {
 
 // --- life ----------------------------------------------------------------------------
 
-// The layers' undecayed parameters as elements of the stage's weights.
-static bool collect_exempt(struct chain *chain, struct error *error)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < length_of(chain); i++)
-        count += chain->links[i].layer->undecayed_count;
-    struct exempt *to = chain->exempt = calloc(count + 1, sizeof *to);
-    if (!to)
-        return error_no_memory(error, "a stage");
-    for (size_t i = 0; i < length_of(chain); i++) {
-        const struct placed *link = &chain->links[i];
-        for (size_t r = 0; r < link->layer->undecayed_count; r++) {
-            const struct weir_range range = link->layer->undecayed[r];
-            *to++ = (struct exempt){ (link->parameters + range.first) / chain->number_bytes,
-                                     (link->parameters + range.end) / chain->number_bytes };
-        }
-    }
-    chain->stage.exempt = chain->exempt;
-    chain->stage.exempt_count = count;
-    return true;
-}
-
 // Gradients and states are counted by number, and a number of 16 bits has more bytes of
 // those than it is rounded up to.
 static bool check_numbers(const struct chain *chain, struct error *error)
 {
-    for (size_t i = 0; chain->number_bytes < sizeof(float) && i < length_of(chain); i++) {
+    for (size_t i = 0; chain->number_bytes < sizeof(float) && i < chain_length(chain); i++) {
         const struct weir_layer *layer = chain->links[i].layer;
         if (layer->parameter_bytes % 256 != 0)
             return error_set(error, "layer %s: parameter_bytes: %llu is no multiple of 256, as 16-bit weights must be",
@@ -536,31 +430,23 @@ static bool check_numbers(const struct chain *chain, struct error *error)
     return true;
 }
 
-static bool find_tied(struct chain *chain, const struct weir_layer *layers, struct error *error)
-{
-    for (size_t i = 0; i < length_of(chain); i++) {
-        const struct weir_layer *layer = chain->links[i].layer;
-        if (!layer->tied)
-            continue;
-        if (layer->tied < layers + chain->first || layer->tied >= layer)
-            return error_set(error, "layer %s is tied to layer %s, which is on another stage: tied layers are run on"
-                             " one stage; plan with them together", layer->name, layer->tied->name);
-        chain->links[i].tied = &chain->links[layer->tied - layers - chain->first];
-    }
-    return true;
-}
-
+// Sizes and places of all that the stage has.
 static bool measure_stage(struct chain *chain, const struct weir_layer *layers, size_t layer_count,
                           const struct segment *recompute, const struct holding *holding, struct error *error)
 {
     const char *dtype = chain->number_bytes < sizeof(float) ? "bf16" : "fp32";
     struct profile *profile = chain_profile(layers, layer_count, dtype, error);
-    if (!profile)
-        return false;
-    chain->stage.bytes =
-        stage_bytes_of(profile, chain->first, chain->end, recompute, chain->rerun_count, holding);
+    bool good = profile && chain_note_tied(layers, layer_count, profile, error)
+             && chain_find_copies(chain, layers, profile, error) && chain_check_together(chain, holding, error);
+    if (good) {
+        chain->stage.bytes =
+            stage_bytes_of(profile, chain->first, chain->end, recompute, chain->rerun_count, holding);
+        chain_find_tied(chain);
+        lay_out(chain);
+        good = chain_collect_shared(chain, layers, profile, error);
+    }
     profile_free(profile);
-    return true;
+    return good;
 }
 
 struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, uint32_t first, uint32_t end,
@@ -587,13 +473,8 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
         chain->links[l - first] = (struct placed){ .layer = &layers[l], .rerun = find_rerun(chain, l) };
     chain->stage.functions = &chain_functions;
     chain->stage.self = chain;
-    bool good = check_numbers(chain, error) && find_tied(chain, layers, error)
-             && measure_stage(chain, layers, layer_count, recompute, holding, error);
-    if (good) {
-        lay_out(chain);
-        good = collect_exempt(chain, error);
-    }
-    if (!good) {
+    if (!check_numbers(chain, error) || !measure_stage(chain, layers, layer_count, recompute, holding, error)
+        || !chain_collect_exempt(chain, error)) {
         chain_free(chain);
         return NULL;
     }
@@ -606,16 +487,12 @@ void chain_free(struct chain *chain)
         return;
     free(chain->reruns);
     free(chain->exempt);
+    free(chain->shared);
+    free(chain->copies);
     free(chain);
 }
 
 const struct stage *chain_stage(const struct chain *chain)
 {
     return &chain->stage;
-}
-
-uint64_t chain_parameter_offset(const struct chain *chain, uint32_t layer)
-{
-    assert(layer >= chain->first && layer < chain->end);
-    return chain->links[layer - chain->first].parameters;
 }

@@ -2,6 +2,11 @@
 // the interpreter hands over, calls them in order, and re-runs recomputed segments
 // before their backward. The sizes are those of partitioner/stage_cost.h, to the
 // byte.
+//
+// A layer that is tied to one of another stage finds that one's parameters in a copy, behind
+// all that the stage's own layers have:
+//
+//     weights    | block | block | head | the embedding's |
 #ifndef RUNTIME_CHAIN_H
 #define RUNTIME_CHAIN_H
 
@@ -32,7 +37,7 @@ void chain_free(struct chain *chain);
 // The stage, which lives as long as the chain.
 const struct stage *chain_stage(const struct chain *chain);
 
-// Where layer `layer` of the model keeps its parameters within the stage's weights.
-uint64_t chain_parameter_offset(const struct chain *chain, uint32_t layer);
+// Whether the stage has the parameters of a layer, its own or a copy, and where within its weights.
+bool chain_find_parameters(const struct chain *chain, const struct weir_layer *layer, uint64_t *offset);
 
 #endif

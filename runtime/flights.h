@@ -45,6 +45,7 @@ struct local {
     struct weight_ring ring;
     uint32_t copy;                 // which one of the stage this is
     uint32_t brought;              // gradients added since the last STEP
+    bool is_step_due;              // which waits for the gradients of stages that share its weights
     struct flight *flights;        // by part_place()
     struct outgoing *outgoing[2];  // by direction, then slot
     struct incoming incoming[2];   // RECV_F, RECV_B

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool gathering_open(struct gathering *gathering, const uint32_t *ranks, uint32_t count)
+bool gathering_open(struct gathering *gathering, const uint32_t *ranks, uint32_t count, uint32_t adders)
 {
-    *gathering = (struct gathering){ .count = count, .ranks = ranks };
+    *gathering = (struct gathering){ .count = count, .adders = adders, .ranks = ranks };
     gathering->posts = calloc(count + 1u, sizeof(struct post *));
     return gathering->posts != NULL;
 }
@@ -50,8 +50,8 @@ bool gathering_agrees(const struct gathering *gathering, struct error *error)
         if (a->step != b->step || a->micro_batch != b->micro_batch || a->version != b->version
             || first->bytes != post->bytes)
             return error_set_kind(error, ERROR_MACHINE,
-                                  "stage %u: rank %u brings %llu bytes of gradients for update %llu of step %llu to a "
-                                  "REDUCE, rank %u %llu bytes for update %llu of step %llu", first->lane, first->rank,
+                                  "rank %u brings %llu bytes of gradients for update %llu of step %llu to be added up, "
+                                  "rank %u %llu bytes for update %llu of step %llu", first->rank,
                                   (unsigned long long)first->bytes, (unsigned long long)a->version,
                                   (unsigned long long)a->step, post->rank, (unsigned long long)post->bytes,
                                   (unsigned long long)b->version, (unsigned long long)b->step);
@@ -73,7 +73,7 @@ void gathering_add(const struct gathering *gathering, const struct post *post)
     const uint64_t count = post->bytes / sizeof(float), share = copy_of(gathering, post);
     const uint64_t first = count * share / gathering->count, end = count * (share + 1) / gathering->count;
     float *sum = gathering->posts[0]->data;
-    for (uint32_t copy = 1; copy < gathering->count; copy++) {
+    for (uint32_t copy = 1; copy < gathering->adders; copy++) {
         const float *other = gathering->posts[copy]->data;
         for (uint64_t i = first; i < end; i++)
             sum[i] += other[i];

@@ -1,4 +1,4 @@
-// Where the copies of a stage meet to add up their gradients, as threads of one
+// Where the copies of a stage, or of weights that stages share, meet to add up their gradients, as threads of one
 // process do it: when the last has come, each adds one share of the elements of all
 // the buffers, in the order of the copies, and writes the sum back to all of them.
 //
@@ -16,6 +16,7 @@
 
 struct gathering {
     uint32_t count;        // of copies; fewer than two need no gathering
+    uint32_t adders;       // the first so many bring something, the others only get the sum
     const uint32_t *ranks;  // theirs
     struct post **posts;   // by copy; NULL until it has come
     uint32_t come, added;
@@ -24,7 +25,8 @@ struct gathering {
     struct event *gathered, *summed;
 };
 
-bool gathering_open(struct gathering *gathering, const uint32_t *ranks, uint32_t count);  // false without memory
+// False without memory.
+bool gathering_open(struct gathering *gathering, const uint32_t *ranks, uint32_t count, uint32_t adders);
 void gathering_close(struct gathering *gathering);
 
 // A copy comes, or leaves before all have come. gathering_is_full(): all are there.

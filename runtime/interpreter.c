@@ -243,6 +243,7 @@ static void begin_pass(struct interpreter *in)
         struct local *local = &in->flights.locals[l];
         const uint32_t stage = (uint32_t)(local->does - in->needs.stages);
         local->incoming[0].posted = local->incoming[1].posted = 0;
+        local->is_step_due = false;
         weight_ring_begin(&local->ring, weight_plan_users(in->needs.weight_plan, stage, in->needs.rank));
     }
 }
@@ -258,7 +259,7 @@ static bool run_list(struct interpreter *in, struct error *error)
             return false;
         at += group.size;
     }
-    return true;
+    return do_tied_steps(in, error);
 }
 
 bool interpreter_run(struct interpreter *in, uint64_t step, struct error *error)

@@ -9,7 +9,8 @@
 //
 // Actions in brackets are begun together, once all that they need is there, and done
 // one after the other: a processor has no better way. REDUCE waits for the other
-// copies of its stage. None of this waits for computing: actions are given to the rank's
+// copies of its stage; a STEP of a stage that shares weights with others is made behind
+// the list, with theirs (ties.h). None of this waits for computing: actions are given to the rank's
 // queue, which a device may do later, and what one needs of another queue it is ordered
 // behind by events (docs/decisions/043-events-by-slot.md); only at the end of the pass
 // does the rank wait for its queue. VALIDATE finds nothing to judge: an optimizer here needs
@@ -26,6 +27,7 @@
 #include "runtime/recorder.h"
 #include "runtime/slab.h"
 #include "runtime/stage.h"
+#include "runtime/ties.h"
 #include "runtime/transport.h"
 #include "runtime/weight_plan.h"
 #include "runtime/whereabouts.h"
@@ -38,6 +40,7 @@ struct interpreter_needs {
     const struct schedule *schedule;  // lowered
     const struct stage *stages;       // all of the schedule's
     const struct weight_plan *weight_plan;
+    const struct ties *ties;          // NULL: no stages share weights
     uint32_t rank;
     enum waiting waiting;
     uint64_t deadline_ns;  // of one wait

@@ -51,17 +51,37 @@ static void update(struct interpreter *in, struct local *local, uint32_t next)
     local->brought = 0;
 }
 
+static bool begin_step(struct interpreter *in, struct action action, uint32_t *next, struct error *error)
+{
+    whereabouts_act(in->needs.whereabouts, in->needs.rank, action);
+    return weight_ring_next(&flights_local(&in->flights, action)->ring, next, error) || at_action(in, action, error);
+}
+
 bool do_step(struct interpreter *in, struct action action, struct error *error)
 {
     struct local *local = flights_local(&in->flights, action);
     uint32_t next;
-    whereabouts_act(in->needs.whereabouts, in->needs.rank, action);
-    if (!weight_ring_next(&local->ring, &next, error))
-        return at_action(in, action, error);
+    if (in->needs.ties && ties_have(in->needs.ties, action.stage)) {
+        local->is_step_due = true;
+        return true;
+    }
+    if (!begin_step(in, action, &next, error))
+        return false;
     const struct recording recording = begin_span(in, &action, 1);
     event_record(recording.events.begin, in->needs.queue);
     update(in, local, next);
     return finish(in, &recording, error);
+}
+
+// Posts what this rank brings, and waits until all have come; the ticket's events say when it is added up.
+static bool add_with_others(struct interpreter *in, const struct reduction *reduction, struct action action,
+                            struct error *error)
+{
+    const struct weight_ring *ring = &flights_local(&in->flights, action)->ring;
+    struct transport *transport = in->needs.transport;
+    const struct message_header header = header_of(in, action, weight_ring_version(ring, ring->newest));
+    return transport->functions->post_reduction(transport, reduction, header, in->latest, &in->reduction, error)
+        && await(in, &in->reduction, action, error);
 }
 
 // Adds up the gradients of all copies. With a flush each micro-batch's share of the
@@ -73,18 +93,14 @@ bool do_reduce(struct interpreter *in, struct action action, struct error *error
     const struct local *local = flights_local(&in->flights, action);
     const uint32_t copies = placement_copies(needs->weight_plan->placement, action.stage);
     const struct reduction reduction = {
-        .stage = action.stage,
+        .group = action.stage,
         .gradients = local->memory->gradients,
         .count = local->memory->bytes.gradients / sizeof(float),
         .brought = local->brought / needs->schedule->splits,
         .samples = needs->schedule->weights != WEIGHTS_FLUSH ? needs->weight_plan->samples : 0,
     };
-    const uint64_t newest = weight_ring_version(&local->ring, local->ring.newest);
     struct ticket *ticket = &in->reduction;
-    if (copies > 1
-        && (!needs->transport->functions->post_reduction(needs->transport, &reduction, header_of(in, action, newest),
-                                                         in->latest, ticket, error)
-            || !await(in, ticket, action, error)))
+    if (copies > 1 && !add_with_others(in, &reduction, action, error))
         return false;
     const struct recording recording = begin_span(in, &action, 1);
     if (copies > 1) {
@@ -95,6 +111,109 @@ bool do_reduce(struct interpreter *in, struct action action, struct error *error
     if (copies > 1)
         queue_behind(in, ticket->event);
     return finish(in, &recording, error);
+}
+
+// --- ties --------------------------------------------------------------------------
+
+static struct action step_of(const struct interpreter *in, const struct local *local)
+{
+    return (struct action){ .stage = (uint16_t)(local->does - in->needs.stages), .kind = ACTION_STEP,
+                            .micro_batch = NO_MICRO_BATCH };
+}
+
+// The stages on this rank whose STEP is due, in order: the one behind `last`, or NULL.
+static struct local *next_due(const struct interpreter *in, const struct tie *tie, const struct local *last)
+{
+    struct local *locals = in->flights.locals;
+    for (size_t l = last ? (size_t)(last - locals) + 1 : 0; l < in->flights.local_count; l++)
+        if (locals[l].is_step_due && (!tie || tie_has(tie, step_of(in, &locals[l]).stage)))
+            return &locals[l];
+    return NULL;
+}
+
+static float *tied_gradients(const struct tie *tie, const struct local *local)
+{
+    return (float *)local->memory->gradients + tie_range(tie, local->does).first;
+}
+
+static uint64_t tied_count(const struct tie *tie, const struct local *local)
+{
+    const struct shared range = tie_range(tie, local->does);
+    return range.end - range.first;
+}
+
+// All stages of the tie are on this rank.
+static void add_here(struct interpreter *in, const struct tie *tie)
+{
+    const struct local *first = next_due(in, tie, NULL), *other = first;
+    struct queue *queue = in->needs.queue;
+    const uint64_t count = tied_count(tie, first);
+    float *sum = tied_gradients(tie, first);
+    while ((other = next_due(in, tie, other)))
+        kernel_add_floats(queue, sum, sum, tied_gradients(tie, other), count);
+    for (other = first; (other = next_due(in, tie, other));)
+        queue_copy(queue, tied_gradients(tie, other), sum, count * sizeof *sum);
+}
+
+static bool add_tied(struct interpreter *in, uint32_t number, struct error *error)
+{
+    const struct tie *tie = &in->needs.ties->at[number];
+    const struct local *local = next_due(in, tie, NULL);
+    const struct reduction reduction = {
+        .group = in->needs.schedule->stages + number,
+        .gradients = tied_gradients(tie, local),
+        .count = tied_count(tie, local),
+    };
+    return add_with_others(in, &reduction, step_of(in, local), error);
+}
+
+// What the ties take is the first STEP's, from when all had come to the first of them.
+static bool add_all_tied(struct interpreter *in, struct recording *recording, struct error *error)
+{
+    const struct ties *ties = in->needs.ties;
+    const struct action action = step_of(in, next_due(in, NULL, NULL));
+    const struct ticket *ticket = &in->reduction;
+    for (uint32_t t = 0; t < ties->count; t++) {
+        const bool takes_part = next_due(in, &ties->at[t], NULL), is_alone = ties->at[t].is_local;
+        if (takes_part && !is_alone && !add_tied(in, t, error))
+            return false;
+        if (takes_part && !recording->spans) {
+            *recording = begin_span(in, &action, 1);
+            if (!is_alone) {
+                recording->spans->start_ns = ticket->gathered_ns;
+                queue_behind(in, ticket->gathered);
+            }
+            event_record(recording->events.begin, in->needs.queue);
+        }
+        if (takes_part && is_alone)
+            add_here(in, &ties->at[t]);
+        else if (takes_part)
+            queue_behind(in, ticket->event);
+    }
+    return true;
+}
+
+bool do_tied_steps(struct interpreter *in, struct error *error)
+{
+    struct recording recording = { 0 };
+    struct local *local = next_due(in, NULL, NULL);
+    if (!local)
+        return true;
+    bool good = add_all_tied(in, &recording, error);
+    for (; good && local; local = next_due(in, NULL, local)) {
+        const struct action action = step_of(in, local);
+        uint32_t next;
+        if (!begin_step(in, action, &next, error))
+            return false;
+        if (!recording.spans) {
+            recording = begin_span(in, &action, 1);
+            event_record(recording.events.begin, in->needs.queue);
+        }
+        update(in, local, next);
+        good = finish(in, &recording, error);
+        recording = (struct recording){ 0 };
+    }
+    return good;
 }
 
 // No update here waits for a judgement over all stages, hence none is ever undone.

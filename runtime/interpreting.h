@@ -59,6 +59,8 @@ bool take_outgoing(struct interpreter *in, struct action action, enum direction 
 bool do_send(struct interpreter *in, struct action action, struct error *error);
 bool do_receive(struct interpreter *in, struct action action, struct error *error);
 bool do_step(struct interpreter *in, struct action action, struct error *error);
+// Behind the list: STEPs that have waited for other stages' gradients.
+bool do_tied_steps(struct interpreter *in, struct error *error);
 bool do_reduce(struct interpreter *in, struct action action, struct error *error);
 bool do_validate(struct interpreter *in, struct action action, struct error *error);
 

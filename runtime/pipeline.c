@@ -1,5 +1,6 @@
 #include "runtime/pipeline.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,6 +107,7 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
         return NULL;
     }
     pipeline->plan = plan;
+    pipeline->layers = layers;
     pipeline->schedule = schedule;
     const bool good = takes_sequences_whole(schedule, error) && prove(schedule, error)
                    && make_stages(pipeline, layers, layer_count, error) && match_memory(pipeline, error);
@@ -156,30 +158,42 @@ void pipeline_free(struct pipeline *pipeline)
     free(pipeline);
 }
 
-static uint32_t stage_of(const struct plan *plan, uint32_t layer)
+// Which stage the copy is of, and which copy of the stage.
+static uint32_t stage_with(const struct pipeline *pipeline, uint32_t layer, uint32_t *copy, uint64_t *offset)
 {
-    uint32_t stage = 0;
-    while (plan->stages[stage].end <= layer)
-        stage++;
-    return stage;
+    for (uint32_t stage = 0;; stage++) {
+        assert(stage < pipeline->plan->stage_count);
+        if (!chain_find_parameters(pipeline->chains[stage], &pipeline->layers[layer], offset))
+            continue;
+        const uint32_t copies = session_copies(pipeline->session, stage);
+        if (*copy < copies)
+            return stage;
+        *copy -= copies;
+    }
 }
 
 uint32_t pipeline_copies(const struct pipeline *pipeline, uint32_t layer)
 {
-    return session_copies(pipeline->session, stage_of(pipeline->plan, layer));
+    uint32_t copies = 0;
+    uint64_t offset;
+    for (uint32_t stage = 0; stage < pipeline->plan->stage_count; stage++)
+        if (chain_find_parameters(pipeline->chains[stage], &pipeline->layers[layer], &offset))
+            copies += session_copies(pipeline->session, stage);
+    return copies;
 }
 
 bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, uint64_t bytes,
                               void *host, struct error *error)
 {
-    const uint32_t stage = stage_of(pipeline->plan, layer);
+    uint64_t offset;
+    const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
     const uint64_t all = pipeline->stages[stage].bytes.weights;
     char *weights = malloc(all + 1);
     if (!weights)
         return error_no_memory(error, "the weights of a stage");
     const bool good = session_read_weights(pipeline->session, stage, copy, weights, error);
     if (good && bytes)
-        memcpy(host, weights + chain_parameter_offset(pipeline->chains[stage], layer), bytes);
+        memcpy(host, weights + offset, bytes);
     free(weights);
     return good;
 }

@@ -13,6 +13,7 @@ struct pipeline {
     struct stage *stages;
     struct session *session;
     const struct plan *plan;
+    const struct weir_layer *layers;
 };
 
 // Checks that the plan is of these layers (names, order, bytes), proves the schedule,
@@ -29,8 +30,9 @@ struct pipeline *pipeline_create_on(const struct schedule *schedule, const struc
                                     const struct session_settings *settings, struct error *error);
 void pipeline_free(struct pipeline *pipeline);
 
-// On how many ranks a layer is; and one copy's newest parameters, into host memory
-// of its parameter_bytes.
+// On how many ranks the parameters of a layer are, those included that have them for a layer
+// that is tied to it, which come last; and one copy's newest, into host memory of its
+// parameter_bytes.
 uint32_t pipeline_copies(const struct pipeline *pipeline, uint32_t layer);
 bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, uint64_t bytes,
                               void *host, struct error *error);

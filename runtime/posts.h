@@ -15,7 +15,7 @@ struct post {
     enum post_kind kind;
     bool announced;  // its owner was woken for it once
     uint32_t rank;
-    uint32_t lane;   // or the stage of a reduction
+    uint32_t lane;   // or the group of a reduction
     void *data;
     uint64_t bytes, met_bytes;
     struct message_header header;  // sent or expected

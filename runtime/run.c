@@ -37,6 +37,7 @@ struct session {
     struct whereabouts whereabouts;
     struct recorder recorder;
     struct placement *placement;
+    struct ties ties;
     struct weight_plan weight_plan;
     float *losses;
     struct worker *workers;
@@ -175,6 +176,7 @@ static bool open_engine(struct session *session, const struct session_settings *
         .capacity = settings->capacity,
         .network = settings->network,
         .placement = session->placement,
+        .ties = &session->ties,
         .device = session->device,
         .explain = explain,
         .self = &session->whereabouts,
@@ -189,6 +191,7 @@ static bool open_wires(struct session *session, struct error *error)
     const struct wired_settings wired = {
         .schedule = session->schedule,
         .placement = session->placement,
+        .ties = &session->ties,
         .device = session->device,
         .company = session->settings.company,
         .deadline_ns = session->settings.deadline_ns,
@@ -202,8 +205,9 @@ static bool open_shared(struct session *session, const struct session_settings *
 {
     const struct schedule *schedule = session->schedule;
     if (!(session->placement = placement_read(schedule, error))
+        || !ties_open(&session->ties, session->stages, schedule, session->placement, error)
         || !weight_plan_open(&session->weight_plan, schedule, session->placement, error)
-        || !whereabouts_open(&session->whereabouts, schedule, session->placement,
+        || !whereabouts_open(&session->whereabouts, schedule, session->placement, &session->ties,
                              settings->company ? settings->company->board : NULL, error)
         || !recorder_open(&session->recorder, schedule, session->device, error))
         return false;
@@ -240,6 +244,7 @@ static bool open_worker(struct worker *worker, const struct slots *slots, struct
         .schedule = session->schedule,
         .stages = session->stages,
         .weight_plan = &session->weight_plan,
+        .ties = &session->ties,
         .rank = worker->rank,
         .waiting = session->settings.waiting,
         .deadline_ns = session->settings.deadline_ns,
@@ -398,6 +403,7 @@ void session_free(struct session *session)
     whereabouts_close(&session->whereabouts);
     recorder_close(&session->recorder);
     weight_plan_close(&session->weight_plan);
+    ties_close(&session->ties);
     placement_free(session->placement);
     free(session->losses);
     free(session->workers);

@@ -64,12 +64,21 @@ struct exempt {
     uint64_t first, end;
 };
 
+// Elements [first, end) of a stage's weights that other stages have a copy of (ties.h), under
+// the same key.
+struct shared {
+    uint32_t key;
+    uint64_t first, end;
+};
+
 struct stage {
     const struct stage_functions *functions;
     void *self;
     struct stage_bytes bytes;
     const struct exempt *exempt;  // ascending and apart; borrowed
     size_t exempt_count;
+    const struct shared *shared;  // ascending by key; borrowed
+    size_t shared_count;
     bool takes_splits;  // whether it can be given a part of each sequence at a time
 };
 

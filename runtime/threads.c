@@ -208,6 +208,8 @@ static void join(struct threads *engine, struct post *post)
     if (!gathering_is_full(gathering))
         return;
     if (!gathering_agrees(gathering, &error)) {
+        if (post->lane < engine->settings.placement->stages)
+            error_at(&error, "stage %u", post->lane);
         fail(engine, &error);
     } else if (gathering->queue) {
         threads_add_later(gathering);
@@ -294,8 +296,8 @@ static bool threads_post_reduction(struct transport *transport, const struct red
                                    struct error *error)
 {
     struct end *end = (struct end *)transport;
-    assert(reduction->stage < end->engine->gathering_count);
-    return post(end, &(struct post){ .kind = POST_REDUCTION, .lane = reduction->stage, .data = reduction->gradients,
+    assert(reduction->group < end->engine->gathering_count);
+    return post(end, &(struct post){ .kind = POST_REDUCTION, .lane = reduction->group, .data = reduction->gradients,
                                      .bytes = reduction->count * sizeof(float), .brought = reduction->brought,
                                      .samples = reduction->samples, .header = header, .after = after },
                 ticket, error);

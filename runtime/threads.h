@@ -38,6 +38,7 @@
 
 #include "partitioner/placement.h"
 #include "runtime/channels.h"
+#include "runtime/ties.h"
 #include "runtime/transport.h"
 
 struct threads;
@@ -46,6 +47,7 @@ struct threads_settings {
     uint32_t capacity;              // TRANSPORT_UNLIMITED: room for all messages of one pass
     const struct network *network;  // NULL: what is sent is there
     const struct placement *placement;  // who holds the same stage; borrowed. NULL: nothing is added up
+    const struct ties *ties;            // who shares weights otherwise; borrowed. NULL: nobody
     struct device *device;              // whose memory messages are in; borrowed. NULL: one that does all at once
     // Called once, when nothing can ever move, to say why in schedule terms; NULL:
     // a plain sentence. All ranks wait while it runs.

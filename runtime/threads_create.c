@@ -29,9 +29,9 @@ static uint64_t posts_of(const struct threads *engine, uint32_t rank)
         const struct channel *channel = &engine->lanes[lane].channel;
         posts += ((channel->from == rank) + (channel->to == rank)) * smaller(channel->messages, MOST_POSTS);
     }
-    for (uint32_t stage = 0; stage < engine->gathering_count; stage++)
-        for (uint32_t copy = 0; copy < engine->gatherings[stage].count; copy++)
-            posts += engine->gatherings[stage].ranks[copy] == rank;
+    for (uint32_t group = 0; group < engine->gathering_count; group++)
+        for (uint32_t copy = 0; copy < engine->gatherings[group].count; copy++)
+            posts += engine->gatherings[group].ranks[copy] == rank;
     return posts;
 }
 
@@ -44,14 +44,18 @@ static bool end_open(struct threads *engine, uint32_t rank)
     return post_pool_open(&end->pool, posts_of(engine, rank));
 }
 
-static bool gatherings_open(struct threads *engine, const struct placement *placement, uint32_t stages)
+static bool gatherings_open(struct threads *engine, const struct placement *placement, const struct ties *ties)
 {
-    engine->gatherings = calloc(stages + 1u, sizeof *engine->gatherings);
+    const uint32_t stages = placement ? placement->stages : 0, tied = ties ? ties->count : 0;
+    engine->gatherings = calloc(stages + tied + 1u, sizeof *engine->gatherings);
     bool good = engine->gatherings != NULL;
-    for (uint32_t stage = 0; good && stage < stages; stage++) {
-        good = gathering_open(&engine->gatherings[stage], &placement->copies[placement->copy_at[stage]],
-                              placement_copies(placement, stage));
-        engine->gathering_count = stage + 1;
+    for (uint32_t group = 0; good && group < stages + tied; group++) {
+        struct gathering *gathering = &engine->gatherings[group];
+        const struct tie *tie = group < stages ? NULL : &ties->at[group - stages];
+        good = tie ? gathering_open(gathering, tie->ranks, tie->rank_count, tie->adders)
+                   : gathering_open(gathering, &placement->copies[placement->copy_at[group]],
+                                    placement_copies(placement, group), placement_copies(placement, group));
+        engine->gathering_count = group + 1;
     }
     return good;
 }
@@ -101,7 +105,7 @@ struct threads *threads_create(uint32_t ranks, const struct channel *channels, u
         engine->lane_count = channel_count;
         locks_open(engine);
         engine->settings.network = NULL;  // its links were copied
-        good = gatherings_open(engine, settings->placement, settings->placement ? settings->placement->stages : 0);
+        good = gatherings_open(engine, settings->placement, settings->ties);
     }
     for (uint32_t c = 0; good && c < channel_count; c++)
         good = lane_open(&engine->lanes[c], &channels[c], settings, ranks);
@@ -131,8 +135,8 @@ void threads_free(struct threads *threads)
         free(threads->lanes[lane].parcels);
         free(threads->lanes[lane].room);
     }
-    for (uint32_t stage = 0; stage < threads->gathering_count; stage++)
-        gathering_close(&threads->gatherings[stage]);
+    for (uint32_t group = 0; group < threads->gathering_count; group++)
+        gathering_close(&threads->gatherings[group]);
     if (threads->ranks > 0)
         pthread_mutex_destroy(&threads->lock);
     free(threads->ends);

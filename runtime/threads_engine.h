@@ -51,7 +51,7 @@ struct threads {
     uint32_t ranks;
     struct lane *lanes;
     uint32_t lane_count;
-    struct gathering *gatherings;  // by stage
+    struct gathering *gatherings;  // by stage, then by tie
     uint32_t gathering_count;
     struct link *links;
     uint64_t *link_free_ns;

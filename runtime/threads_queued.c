@@ -37,8 +37,8 @@ bool threads_open_queues(struct threads *engine, struct error *error)
     bool good = true;
     for (uint32_t lane = 0; good && lane < engine->lane_count; lane++)
         good = lane_open_queue(&engine->lanes[lane], device, error);
-    for (uint32_t stage = 0; good && stage < engine->gathering_count; stage++)
-        good = gathering_open_queue(&engine->gatherings[stage], device, error);
+    for (uint32_t group = 0; good && group < engine->gathering_count; group++)
+        good = gathering_open_queue(&engine->gatherings[group], device, error);
     return good;
 }
 
@@ -47,17 +47,17 @@ void threads_close_queues(struct threads *engine)
 {
     for (uint32_t lane = 0; lane < engine->lane_count; lane++)
         queue_free(engine->lanes[lane].queue);
-    for (uint32_t stage = 0; stage < engine->gathering_count; stage++)
-        queue_free(engine->gatherings[stage].queue);
+    for (uint32_t group = 0; group < engine->gathering_count; group++)
+        queue_free(engine->gatherings[group].queue);
     for (uint32_t l = 0; l < engine->lane_count; l++) {
         struct lane *lane = &engine->lanes[l];
         for (uint64_t e = 0; e < lane->event_count; e++)
             event_free(lane->events[e]);
         free(lane->events);
     }
-    for (uint32_t stage = 0; stage < engine->gathering_count; stage++) {
-        event_free(engine->gatherings[stage].gathered);
-        event_free(engine->gatherings[stage].summed);
+    for (uint32_t group = 0; group < engine->gathering_count; group++) {
+        event_free(engine->gatherings[group].gathered);
+        event_free(engine->gatherings[group].summed);
     }
 }
 
@@ -90,7 +90,7 @@ void threads_add_later(struct gathering *gathering)
     for (uint32_t copy = 0; copy < gathering->count; copy++)
         wait_after(queue, posts[copy]);
     event_record(gathering->gathered, queue);
-    for (uint32_t copy = 1; copy < gathering->count && count > 0; copy++)
+    for (uint32_t copy = 1; copy < gathering->adders && count > 0; copy++)
         kernel_add_floats(queue, sum, sum, posts[copy]->data, count);
     if (factor != 1.0f && count > 0)
         kernel_scale(queue, sum, sum, factor, count);
@@ -108,7 +108,7 @@ bool threads_queues_are_well(const struct threads *engine, struct error *error)
     bool good = true;
     for (uint32_t lane = 0; good && lane < engine->lane_count; lane++)
         good = !engine->lanes[lane].queue || queue_report(engine->lanes[lane].queue, error);
-    for (uint32_t stage = 0; good && stage < engine->gathering_count; stage++)
-        good = !engine->gatherings[stage].queue || queue_report(engine->gatherings[stage].queue, error);
+    for (uint32_t group = 0; good && group < engine->gathering_count; group++)
+        good = !engine->gatherings[group].queue || queue_report(engine->gatherings[group].queue, error);
     return good;
 }

@@ -19,7 +19,8 @@
 // The copies of a stage add up their gradients in a *reduction*, which all of them
 // post, each with its own buffer: when it is done every buffer holds the sum, added
 // element by element in the order of the copies' indices, the same bits everywhere.
-// A transport is free to gather to one rank or to share the elements out.
+// A transport is free to gather to one rank or to share the elements out. So do the stages
+// that share weights (ties.h), each with its part of them.
 //
 // A transport can be given a capacity (sends that may be done before their
 // receive is posted; 0: rendezvous), a latency and a rate, so that schedules can
@@ -46,9 +47,9 @@ struct message_header {
     uint64_t version;
 };
 
-// What a copy of a stage brings to a reduction.
+// What a rank brings to a reduction.
 struct reduction {
-    uint32_t stage;
+    uint32_t group;    // a stage, whose copies add up; behind the stages come the ties
     float *gradients;
     uint64_t count;
     uint32_t brought;  // of how many micro-batches; at the end of a run some bring none

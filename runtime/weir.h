@@ -98,8 +98,9 @@ struct weir_layer {
     const struct weir_range *undecayed;  // parameters without weight decay: biases, norms
     size_t undecayed_count;
     // An earlier layer of the model whose parameters this one reads, and adds gradients to, as
-    // well: a head that takes the embedding's words. They are there once, and the two layers
-    // must be on one stage. NULL: none.
+    // well: a head that takes the embedding's words. They are there once where the two layers are
+    // on one stage; a plan that lets them be apart (--tied apart) gives the other stage a copy, and
+    // the gradients of both are added up before an update. NULL: none.
     const struct weir_layer *tied;
     void *self;
     bool (*forward)(void *self, const struct weir_pass *pass, struct weir_error *error);

@@ -26,9 +26,11 @@ static struct action action_of(uint64_t line)
 }
 
 bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered,
-                      const struct placement *placement, _Atomic uint64_t *board, struct error *error)
+                      const struct placement *placement, const struct ties *ties, _Atomic uint64_t *board,
+                      struct error *error)
 {
-    *whereabouts = (struct whereabouts){ .schedule = lowered, .placement = placement, .is_borrowed = board != NULL };
+    *whereabouts = (struct whereabouts){ .schedule = lowered, .placement = placement, .ties = ties,
+                                         .is_borrowed = board != NULL };
     whereabouts->lines = board ? board : malloc(lowered->ranks * sizeof *whereabouts->lines);
     if (!whereabouts->lines)
         return error_no_memory(error, "the whereabouts of ranks");
@@ -66,15 +68,34 @@ static void add_waiting(struct text *text, uint32_t rank, struct action action, 
     text_add(text, "%srank %u waits at %s ", text->length > 0 ? "; " : "", rank, action_format(action, name));
     if (action.kind == ACTION_REDUCE)
         text_add(text, "for %s of rank %u", name, peer);
+    else if (action.kind == ACTION_STEP)
+        text_add(text, "for the STEP of rank %u", peer);
     else
         text_add(text, "%s rank %u", sends ? "to" : "from", peer);
 }
 
+// The first rank that shares the stage's weights and has not come to a STEP.
+static uint32_t tied_peer(const struct whereabouts *whereabouts, const uint64_t *lines, uint32_t rank)
+{
+    const uint32_t stage = action_of(lines[rank]).stage;
+    for (uint32_t t = 0; whereabouts->ties && t < whereabouts->ties->count; t++) {
+        const struct tie *tie = &whereabouts->ties->at[t];
+        for (uint32_t i = 0; tie_has(tie, stage) && i < tie->rank_count; i++) {
+            const uint64_t line = lines[tie->ranks[i]];
+            if (state_of(line) != LINE_WAITS || action_of(line).kind != ACTION_STEP)
+                return tie->ranks[i];
+        }
+    }
+    return rank;
+}
+
 // Whom a rank waits for: the other end of its message, or the first copy that has
-// not come to its REDUCE (itself when all have).
+// not come to its REDUCE or STEP (itself when all have).
 static uint32_t peer_of(const struct whereabouts *whereabouts, const uint64_t *lines, uint32_t rank)
 {
     const struct action action = action_of(lines[rank]);
+    if (action.kind == ACTION_STEP)
+        return tied_peer(whereabouts, lines, rank);
     if (action.kind != ACTION_REDUCE)
         return channel_peer(whereabouts->schedule, action);
     for (uint32_t copy = 0; copy < placement_copies(whereabouts->placement, action.stage); copy++) {

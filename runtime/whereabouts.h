@@ -4,7 +4,8 @@
 //     rank 2 waits at 2RECV_B5 from rank 3; rank 3 waits at 3RECV_F6 from rank 2; rank 1 is at 1F7
 //
 // in the words of schedule_check(). Who waits in a REDUCE waits for the copies of the
-// stage that have not come to it: `rank 0 waits at 0REDUCE for 0REDUCE of rank 3`.
+// stage that have not come to it: `rank 0 waits at 0REDUCE for 0REDUCE of rank 3`; who waits
+// in a STEP, for who shares its weights: `rank 0 waits at 0STEP for the STEP of rank 3`.
 #ifndef RUNTIME_WHEREABOUTS_H
 #define RUNTIME_WHEREABOUTS_H
 
@@ -12,22 +13,25 @@
 
 #include "common/text.h"
 #include "partitioner/placement.h"
+#include "runtime/ties.h"
 
 struct whereabouts {
     const struct schedule *schedule;
     const struct placement *placement;
+    const struct ties *ties;  // NULL: nobody shares weights
     _Atomic uint64_t *lines;  // per rank: state and action in one word, so that a line is never half of each
     bool is_borrowed;
 };
 
-// Borrows both, and the lines where there is a `board` for them already (company.h).
+// Borrows all, and the lines where there is a `board` for them already (company.h).
 bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered,
-                      const struct placement *placement, _Atomic uint64_t *board, struct error *error);
+                      const struct placement *placement, const struct ties *ties, _Atomic uint64_t *board,
+                      struct error *error);
 void whereabouts_close(struct whereabouts *whereabouts);
 
 void whereabouts_idle(struct whereabouts *whereabouts, uint32_t rank);
 void whereabouts_act(struct whereabouts *whereabouts, uint32_t rank, struct action action);
-// It waits in this SEND, RECV or REDUCE.
+// It waits in this SEND, RECV, REDUCE or STEP.
 void whereabouts_wait(struct whereabouts *whereabouts, uint32_t rank, struct action action);
 
 // Adds one sentence, without its full stop, of all that wait, along who waits for whom, and

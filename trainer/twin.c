@@ -18,6 +18,13 @@ struct twin_layer {
     void *output, *saved, *held, *output_gradient;
 };
 
+// What the layers of a stage add to the gradients of a layer on another one.
+struct twin_share {
+    uint32_t stage;
+    size_t owner;
+    float *gradients, *sum;  // as a layer's
+};
+
 struct twin {
     const struct weir_layer *layers;
     size_t layer_count;
@@ -27,6 +34,8 @@ struct twin {
     void *workspace;
     struct updates updates;
     uint64_t *begun;  // per stage: the newest version when the pass began
+    struct twin_share *shares;  // in order of their stages
+    size_t share_count;
     struct twin_layer own[];
 };
 
@@ -76,6 +85,35 @@ static const struct stage_updates *updates_of(const struct twin *twin, size_t la
     return twin->settings.schedule ? &twin->updates.stages[stage_of(&twin->settings, layer)] : NULL;
 }
 
+static const struct twin_share *share_of(const struct twin *twin, size_t layer, size_t owner)
+{
+    for (size_t i = 0; i < twin->share_count; i++)
+        if (twin->shares[i].stage == twin->own[layer].stage && twin->shares[i].owner == owner)
+            return &twin->shares[i];
+    return NULL;
+}
+
+// Layers come in order of their stages.
+static bool allocate_shares(struct twin *twin, struct error *error)
+{
+    bool good = true;
+    twin->shares = calloc(twin->layer_count, sizeof twin->shares[0]);
+    if (!twin->shares)
+        return error_no_memory(error, "the sequential twin");
+    for (size_t l = 0; good && l < twin->layer_count; l++) {
+        const struct weir_layer *tied = twin->layers[l].tied;
+        const size_t owner = tied ? (size_t)(tied - twin->layers) : l;
+        if (twin->own[owner].stage == twin->own[l].stage || share_of(twin, l, owner))
+            continue;
+        struct twin_share *share = &twin->shares[twin->share_count++];
+        const uint64_t bytes = number_count(twin, owner) * sizeof(float);
+        *share = (struct twin_share){ .stage = twin->own[l].stage, .owner = owner };
+        share->gradients = get(twin, bytes, &good, error);
+        share->sum = get(twin, bytes, &good, error);
+    }
+    return good;
+}
+
 static bool allocate(struct twin *twin, struct error *error)
 {
     bool good = true;
@@ -100,7 +138,7 @@ static bool allocate(struct twin *twin, struct error *error)
         workspace = layer->backward_workspace_bytes > workspace ? layer->backward_workspace_bytes : workspace;
     }
     twin->workspace = get(twin, workspace, &good, error);
-    return good;
+    return good && allocate_shares(twin, error);
 }
 
 static bool told(const struct weir_layer *layer, bool good, const struct weir_error *trouble, struct error *error)
@@ -158,12 +196,23 @@ void twin_free(struct twin *twin)
         for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
             device_release(twin->device, all[i]);
     }
+    for (size_t i = 0; i < twin->share_count; i++) {
+        device_release(twin->device, twin->shares[i].gradients);
+        device_release(twin->device, twin->shares[i].sum);
+    }
+    free(twin->shares);
     device_release(twin->device, twin->workspace);
     queue_free(twin->queue);
     if (twin->settings.schedule)
         updates_close(&twin->updates);
     free(twin->begun);
     free(twin);
+}
+
+static float *tied_gradients(const struct twin *twin, size_t l, size_t owner)
+{
+    const struct twin_share *share = share_of(twin, l, owner);
+    return share ? share->gradients : twin->own[owner].gradients;
 }
 
 static struct weir_pass pass_of(const struct twin *twin, size_t l, uint64_t version, uint64_t step,
@@ -175,7 +224,7 @@ static struct weir_pass pass_of(const struct twin *twin, size_t l, uint64_t vers
     return (struct weir_pass){
         .queue = twin->queue,
         .tied_parameters = tied_to ? weights_of(twin, tied, version) : NULL,
-        .tied_gradients = tied_to ? twin->own[tied].gradients : NULL,
+        .tied_gradients = tied_to ? tied_gradients(twin, l, tied) : NULL,
         .step = step,
         .micro_batch = micro_batch,
         .parameters = weights_of(twin, l, version),
@@ -255,21 +304,46 @@ static bool add_gradients(struct twin *twin, uint64_t step, uint32_t micro_batch
 
 // What a copy has brought, to the sum of those before it; behind the last, the
 // gradients are what the update reads: the whole sum, times a factor.
-static void add_copy(struct twin *twin, const bool *stages, uint32_t copy, uint32_t copies, float factor)
+struct brought {
+    uint32_t copy, copies;
+    float factor;
+};
+
+static void add_brought(struct twin *twin, const struct brought *by, float *gradients, float *sum, uint64_t count)
 {
-    for (size_t l = 0; l < twin->layer_count; l++) {
-        float *sum = twin->own[l].sum, *gradients = twin->own[l].gradients;
-        const uint64_t count = number_count(twin, l), bytes = count * sizeof *sum;
-        if (!stages[twin->own[l].stage] || count == 0)
-            continue;
-        if (copies > 1 && copy == 0)
-            queue_copy(twin->queue, sum, gradients, bytes);
-        else if (copies > 1)
-            kernel_add_floats(twin->queue, sum, sum, gradients, count);
-        if (copy + 1 == copies)
-            kernel_scale(twin->queue, gradients, copies > 1 ? sum : gradients, factor, count);
-        else
-            queue_zero(twin->queue, gradients, bytes);
+    const uint64_t bytes = count * sizeof *gradients;
+    if (count == 0)
+        return;
+    if (by->copies > 1 && by->copy == 0)
+        queue_copy(twin->queue, sum, gradients, bytes);
+    else if (by->copies > 1)
+        kernel_add_floats(twin->queue, sum, sum, gradients, count);
+    if (by->copy + 1 == by->copies)
+        kernel_scale(twin->queue, gradients, by->copies > 1 ? sum : gradients, by->factor, count);
+    else
+        queue_zero(twin->queue, gradients, bytes);
+}
+
+static void add_copy(struct twin *twin, const bool *stages, const struct brought *by)
+{
+    for (size_t l = 0; l < twin->layer_count; l++)
+        if (stages[twin->own[l].stage])
+            add_brought(twin, by, twin->own[l].gradients, twin->own[l].sum, number_count(twin, l));
+    for (size_t i = 0; i < twin->share_count; i++)
+        if (stages[twin->shares[i].stage])
+            add_brought(twin, by, twin->shares[i].gradients, twin->shares[i].sum,
+                        number_count(twin, twin->shares[i].owner));
+}
+
+// Stage by stage, behind what the owner's own has: it comes first.
+static void add_shares(struct twin *twin)
+{
+    for (size_t i = 0; i < twin->share_count; i++) {
+        const struct twin_share *share = &twin->shares[i];
+        float *sum = twin->own[share->owner].gradients;
+        const uint64_t count = number_count(twin, share->owner);
+        kernel_add_floats(twin->queue, sum, sum, share->gradients, count);
+        queue_zero(twin->queue, share->gradients, count * sizeof *sum);
     }
 }
 
@@ -311,22 +385,52 @@ static float factor_of(const struct twin *twin, const struct update_part *parts,
     return (float)schedule_samples(twin->settings.schedule) / (float)brought;
 }
 
-static bool make_update(struct twin *twin, const struct update_step *made, uint64_t step, float *losses,
-                        struct error *error)
+// All that the update reads.
+static bool gather_update(struct twin *twin, const struct update_step *made, uint64_t step, float *losses,
+                          struct error *error)
 {
     const struct stage_updates *stage = &twin->updates.stages[made->first_stage];
     const struct update_part *parts = &stage->parts[(size_t)made->update * stage->copies];
-    const float factor = factor_of(twin, parts, stage->copies);
-    for (uint32_t copy = 0; copy < stage->copies; copy++) {
-        const struct update_part *part = &parts[copy];
+    struct brought brought = { .copies = stage->copies, .factor = factor_of(twin, parts, stage->copies) };
+    for (; brought.copy < stage->copies; brought.copy++) {
+        const struct update_part *part = &parts[brought.copy];
         for (size_t i = 0; i < part->count; i++)
             if (!add_gradients(twin, step, part->micro_batches[i], made->stages, losses, error))
                 return false;
-        add_copy(twin, made->stages, copy, stage->copies, factor);
+        add_copy(twin, made->stages, &brought);
     }
+    return true;
+}
+
+static void make_update(struct twin *twin, const struct update_step *made)
+{
     for (size_t l = 0; l < twin->layer_count; l++)
         if (made->stages[twin->own[l].stage])
             optimize(twin, l);
+}
+
+// Tied layers on different stages are there under a flush only, where a pass is one update
+// of all.
+static bool make_tied_updates(struct twin *twin, uint64_t step, float *losses, struct error *error)
+{
+    const struct updates *updates = &twin->updates;
+    for (size_t i = 0; i < updates->step_count; i++)
+        if (!gather_update(twin, &updates->steps[i], step, losses, error))
+            return false;
+    add_shares(twin);
+    for (size_t i = 0; i < updates->step_count; i++)
+        make_update(twin, &updates->steps[i]);
+    return true;
+}
+
+static bool make_updates(struct twin *twin, uint64_t step, float *losses, struct error *error)
+{
+    const struct updates *updates = &twin->updates;
+    for (size_t i = 0; i < updates->step_count; i++) {
+        if (!gather_update(twin, &updates->steps[i], step, losses, error))
+            return false;
+        make_update(twin, &updates->steps[i]);
+    }
     return true;
 }
 
@@ -336,8 +440,8 @@ bool twin_step(struct twin *twin, uint64_t step, float *losses, struct error *er
     bool good = true;
     for (size_t l = 0; l < twin->layer_count; l++)
         twin->begun[twin->own[l].stage] = twin->own[l].newest;
-    for (size_t i = 0; good && i < updates->step_count; i++)
-        good = make_update(twin, &updates->steps[i], step, losses, error);
+    if (updates->step_count > 0)
+        good = (twin->share_count > 0 ? make_tied_updates : make_updates)(twin, step, losses, error);
     // Without an update there is still what the forwards find.
     for (uint32_t i = 0; good && updates->step_count == 0 && i < updates->schedule->micro_batches; i++)
         good = go_forward(twin, step, i, losses, error);

@@ -4,7 +4,9 @@
 // shared between stages; one update after the other, each from the gradients of its
 // micro-batches one after the other. It knows of a pipeline only what its schedule
 // computes (updates.h): which micro-batches an update adds up, in which order, and
-// which version of the weights they meet.
+// which version of the weights they meet. What layers of a stage add to the parameters of
+// a layer that is tied to them and on another stage is added up apart, and put to that
+// one's gradients stage by stage, before the update.
 //
 // The pipeline's weights must equal its weights bit for bit.
 #ifndef TRAINER_TWIN_H

@@ -13,8 +13,8 @@
 //
 // Messages carry no headers; that each is the one expected is what wiring.h proves.
 //
-// A reduction is two exchanges for each piece of the gradients: every copy of the stage
-// sends each other one its share, adds the shares of its own in the order of the
+// A reduction is two exchanges for each piece of the gradients: every copy of the stage (or
+// rank of a tie, ties.h) sends each other one its share, adds the shares of its own in the order of the
 // copies, and sends the sum back. Bytes per rank as of a ring; bits as of a loop.
 #ifndef RUNTIME_WIRED_WIRED_H
 #define RUNTIME_WIRED_WIRED_H
@@ -27,6 +27,7 @@
 struct wired_settings {
     const struct schedule *schedule;    // lowered
     const struct placement *placement;
+    const struct ties *ties;  // NULL: none
     struct device *device;
     const struct company *company;      // says which rank this is
     uint64_t deadline_ns;  // of opening a wire; 0: ten minutes
@@ -38,8 +39,8 @@ struct wired_settings {
 struct wired;
 
 // All ranks at a time: opens this rank's wires in the order in which all ranks number
-// them, and sends something over each, so that no connection is made later. Schedule
-// and placement are borrowed.
+// them, and sends something over each, so that no connection is made later. Schedule,
+// placement and ties are borrowed.
 struct wired *wired_create(const struct wired_settings *settings, struct error *error);
 
 // False where what is under way could not be ended in time: the process had better end

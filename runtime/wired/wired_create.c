@@ -187,7 +187,7 @@ static bool open_brought(struct wired *wired, struct error *error)
     const struct placement *placement = wired->settings.placement;
     for (uint32_t stage = 0; schedule->weights != WEIGHTS_FLUSH && stage < schedule->stages; stage++) {
         struct brought *brought = &wired->brought[stage];
-        if (wired->wiring.wire_of_stage[stage] == NO_WIRE)
+        if (wired->wiring.wire_of_group[stage] == NO_WIRE)
             continue;
         brought->all = calloc(schedule->lists[placement_rank(placement, stage, 0)].count + 1, sizeof *brought->all);
         if (!brought->all)
@@ -223,13 +223,14 @@ static bool open_tables(struct wired *wired, struct error *error)
     const struct wired_settings *settings = &wired->settings;
     struct communication communication;
     if (!device_communication(settings->device, &communication, error)
-        || !wiring_open(&wired->wiring, settings->schedule, settings->placement, settings->one_for_all || !communication.keeps_order,
-                        error)
+        || !wiring_open(&wired->wiring, settings->schedule, settings->placement, settings->ties,
+                        settings->one_for_all || !communication.keeps_order, error)
         || !turns_open(&wired->turns, &wired->wiring, settings->schedule, settings->company->rank, error))
         return false;
     wired->ends = calloc(wired->wiring.count + 1u, sizeof *wired->ends);
     wired->passed = calloc(channel_count(settings->schedule) + 1u, sizeof *wired->passed);
-    wired->brought = calloc(settings->schedule->stages + 1u, sizeof *wired->brought);
+    wired->brought = calloc(settings->schedule->stages + (settings->ties ? settings->ties->count : 0) + 1u,
+                            sizeof *wired->brought);
     return (wired->ends && wired->passed && wired->brought)
         || error_no_memory(error, "the wires of a rank");
 }

@@ -53,7 +53,7 @@ struct wired {
     void *greetings;             // what is sent first over each wire
     float *room;                 // what other copies send
     uint64_t room_bytes, room_floats;  // floats: of one copy's part
-    struct brought *brought;     // by stage
+    struct brought *brought;     // by group: those of ties, and of schedules that flush, ask nobody
     bool failed, is_stuck;
     struct error error;
 };

@@ -1,7 +1,8 @@
-// Copies of a stage add up their gradients. Copy c owns the c-th share of the elements;
-// a share goes in pieces, since the room for what others send is small:
+// Copies of a stage, or of weights that stages share, add up their gradients. Copy c owns the
+// c-th share of the elements; a share goes in pieces, since the room for what others send is
+// small:
 //
-//     shares     each copy sends every other one its piece of that one's share
+//     shares     each copy that adds something sends every other one its piece of that one's share
 //     add        own piece and what came, in the order of the copies, as a loop would
 //     sums       each copy sends its piece, added up, to every other one
 #include <stdlib.h>
@@ -58,7 +59,7 @@ static void add_end(struct message_end *ends, size_t *count, bool is_send, uint3
 static bool issue(struct wired *wired, struct error *error)
 {
     struct reducing *reducing = &wired->reducing;
-    const uint32_t own = wire_end(reducing->end->wire, wired->transport.rank);
+    const uint32_t own = wire_end(reducing->end->wire, wired->transport.rank), adders = reducing->end->wire->adders;
     float *gradients = reducing->what.gradients;
     const struct piece mine = piece_of(wired, own);
     size_t count = 0;
@@ -73,8 +74,8 @@ static bool issue(struct wired *wired, struct error *error)
             add_end(ends, &count, true, copy, gradients + mine.first, mine.count);
             add_end(ends, &count, false, copy, gradients + its.first, its.count);
         } else {
-            add_end(ends, &count, true, copy, gradients + its.first, its.count);
-            add_end(ends, &count, false, copy, room_of(wired, copy), mine.count);
+            add_end(ends, &count, true, copy, gradients + its.first, own < adders ? its.count : 0);
+            add_end(ends, &count, false, copy, room_of(wired, copy), copy < adders ? mine.count : 0);
         }
     }
     communicator_exchange(reducing->end->communicator, reducing->end->queue, ends, count);
@@ -94,7 +95,7 @@ static void add_piece(struct wired *wired)
     float *sum = own == 0 ? gradients : room_of(wired, 0);
     if (mine.count == 0)
         return;
-    for (uint32_t copy = 1; copy < copies_of(reducing); copy++)
+    for (uint32_t copy = 1; copy < reducing->end->wire->adders; copy++)
         kernel_add_floats(queue, sum, sum, copy == own ? gradients : room_of(wired, copy), mine.count);
     if (reducing->factor != 1.0f)
         kernel_scale(queue, sum, sum, reducing->factor, mine.count);
@@ -151,8 +152,8 @@ bool reducing_move(struct wired *wired, struct error *error)
 bool reducing_begin(struct wired *wired, const struct reduction *reduction, struct event *after,
                     struct ticket *ticket, struct error *error)
 {
-    struct lane_end *end = &wired->ends[wired->wiring.wire_of_stage[reduction->stage]];
-    struct brought *brought = &wired->brought[reduction->stage];
+    struct lane_end *end = &wired->ends[wired->wiring.wire_of_group[reduction->group]];
+    struct brought *brought = &wired->brought[reduction->group];
     const uint32_t all = brought->all ? brought->all[brought->next++ % brought->count] : 0;
     wired->reducing = (struct reducing){
         .end = end,

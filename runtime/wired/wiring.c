@@ -84,42 +84,51 @@ static bool wire_all(struct wiring *wiring, const struct schedule *lowered, cons
     return wire != NO_WIRE;
 }
 
-static bool wire_reductions(struct wiring *wiring, const struct placement *placement, struct error *error)
+static bool wire_group(struct wiring *wiring, uint32_t group, const uint32_t *ranks, uint32_t count, uint32_t adders,
+                       struct error *error)
 {
-    for (uint32_t stage = 0; stage < placement->stages; stage++) {
+    if (count < 2)
+        return true;
+    wiring->wire_of_group[group] =
+        add_wire(wiring, (struct wire){ .kind = WIRE_REDUCTION, .rank_count = count, .adders = adders }, ranks, error);
+    return wiring->wire_of_group[group] != NO_WIRE;
+}
+
+static bool wire_reductions(struct wiring *wiring, const struct placement *placement, const struct ties *ties,
+                            struct error *error)
+{
+    bool good = true;
+    for (uint32_t stage = 0; good && stage < placement->stages; stage++) {
         const uint32_t copies = placement_copies(placement, stage);
-        if (copies < 2)
-            continue;
-        wiring->wire_of_stage[stage] =
-            add_wire(wiring, (struct wire){ .kind = WIRE_REDUCTION, .rank_count = copies, .stage = stage },
-                     &placement->copies[placement->copy_at[stage]], error);
-        if (wiring->wire_of_stage[stage] == NO_WIRE)
-            return false;
+        good = wire_group(wiring, stage, &placement->copies[placement->copy_at[stage]], copies, copies, error);
     }
-    return true;
+    for (uint32_t t = 0; good && ties && t < ties->count; t++)
+        good = wire_group(wiring, placement->stages + t, ties->at[t].ranks, ties->at[t].rank_count,
+                          ties->at[t].adders, error);
+    return good;
 }
 
 bool wiring_open(struct wiring *wiring, const struct schedule *lowered, const struct placement *placement,
-                 bool one_for_all, struct error *error)
+                 const struct ties *ties, bool one_for_all, struct error *error)
 {
-    const uint32_t channels = channel_count(lowered), stages = lowered->stages;
+    const uint32_t channels = channel_count(lowered), groups = lowered->stages + (ties ? ties->count : 0);
     struct communicators found;
     *wiring = (struct wiring){
-        .wires = calloc(channels + stages + 1u, sizeof *wiring->wires),
+        .wires = calloc(channels + groups + 1u, sizeof *wiring->wires),
         .wire_of_channel = malloc((channels + 1u) * sizeof *wiring->wire_of_channel),
-        .wire_of_stage = malloc((stages + 1u) * sizeof *wiring->wire_of_stage),
+        .wire_of_group = malloc((groups + 1u) * sizeof *wiring->wire_of_group),
     };
-    bool good = wiring->wires && wiring->wire_of_channel && wiring->wire_of_stage;
+    bool good = wiring->wires && wiring->wire_of_channel && wiring->wire_of_group;
     if (!good)
         error_no_memory(error, "the wires between ranks");
     for (uint32_t channel = 0; good && channel < channels; channel++)
         wiring->wire_of_channel[channel] = NO_WIRE;
-    for (uint32_t stage = 0; good && stage < stages; stage++)
-        wiring->wire_of_stage[stage] = NO_WIRE;
+    for (uint32_t group = 0; good && group < groups; group++)
+        wiring->wire_of_group[group] = NO_WIRE;
     if (good && (good = communicators_find(lowered, &found, error))) {
         count_pairs(wiring, &found);
         good = (one_for_all ? wire_all : wire_edges)(wiring, lowered, &found, error)
-            && wire_reductions(wiring, placement, error);
+            && wire_reductions(wiring, placement, ties, error);
         communicators_clear(&found);
     }
     if (!good)
@@ -133,7 +142,7 @@ void wiring_close(struct wiring *wiring)
         free(wiring->wires[i].ranks);
     free(wiring->wires);
     free(wiring->wire_of_channel);
-    free(wiring->wire_of_stage);
+    free(wiring->wire_of_group);
     *wiring = (struct wiring){ 0 };
 }
 

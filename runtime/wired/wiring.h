@@ -14,7 +14,8 @@
 // that is the world that schedule_check() proves free of deadlock. It is refused where
 // two orders differ.
 //
-// The copies of a stage have a wire between them for their reductions.
+// The copies of a stage have a wire between them for their reductions, and so have the
+// ranks of each tie.
 //
 // Every rank works out the same wiring by itself.
 #ifndef RUNTIME_WIRED_WIRING_H
@@ -23,6 +24,7 @@
 #include "common/text.h"
 #include "partitioner/placement.h"
 #include "runtime/channels.h"
+#include "runtime/ties.h"
 
 enum wire_kind { WIRE_EDGE, WIRE_ALL, WIRE_REDUCTION };
 
@@ -30,7 +32,7 @@ struct wire {
     enum wire_kind kind;
     uint32_t *ranks;  // its ends; of an edge: who sends, who receives
     uint32_t rank_count;
-    uint32_t stage;   // of a reduction
+    uint32_t adders;  // of a reduction: the first so many bring something, the others only get the sum
 };
 
 enum { WIRING_REASON_SIZE = 240 };
@@ -39,14 +41,15 @@ struct wiring {
     struct wire *wires;
     uint32_t count;
     uint32_t *wire_of_channel;      // NO_WIRE for one without messages
-    uint32_t *wire_of_stage;        // of its reductions; NO_WIRE with fewer than two copies
+    uint32_t *wire_of_group;        // of reductions, by stage and then by tie; NO_WIRE with fewer than two ranks
     uint32_t shared, unshared;      // pairs of ranks with several channels that share, or cannot
     char reason[WIRING_REASON_SIZE];  // why the first of those that cannot does not
 };
 #define NO_WIRE UINT32_MAX
 
+// `ties` may be NULL.
 bool wiring_open(struct wiring *wiring, const struct schedule *lowered, const struct placement *placement,
-                 bool one_for_all, struct error *error);
+                 const struct ties *ties, bool one_for_all, struct error *error);
 void wiring_close(struct wiring *wiring);
 
 // For people: "6 wires for 8 channels: ..., and why".

@@ -251,8 +251,6 @@ static struct bad_row unrunnable_rows[] = {
       "the plan shards its gradients over replicas, which is planned but not run; plan without" },
     { "a run with the host", { .activations_on_host = true }, "fp32", NULL, true,
       "the plan keeps states on the host, which is planned but not run; plan without" },
-    { "a run of tied layers apart", { .tied_apart = true }, "fp32", NULL, true,
-      "the plan lets tied layers be apart, which is planned but not run; plan with them together" },
 };
 
 static void is_not_run(void **state)

@@ -299,11 +299,12 @@ static void run_stage(uint64_t trial, struct queue *queue, const struct model *m
     stopwatch_close(&reruns);
     if (first && memcmp(dx.at, plain->dx[first], model->layers[first - 1].output_bytes) != 0)
         fail_msg("trial %llu: another input gradient", (unsigned long long)trial);
-    for (uint32_t l = first; l < end; l++)
-        if (memcmp(gradients.at + chain_parameter_offset(chain, l), plain->gradients + plain_offset(l),
-                   model->layers[l].parameter_bytes)
-            != 0)
+    for (uint32_t l = first; l < end; l++) {
+        uint64_t offset;
+        assert_true(chain_find_parameters(chain, &model->layers[l], &offset));
+        if (memcmp(gradients.at + offset, plain->gradients + plain_offset(l), model->layers[l].parameter_bytes) != 0)
             fail_msg("trial %llu: other gradients of layer %u", (unsigned long long)trial, l);
+    }
     leave(weights, trial, "weights"), leave(gradients, trial, "gradients"), leave(kept, trial, "kept");
     leave(through, trial, "kept_through"), leave(held, trial, "held"), leave(output, trial, "output");
     leave(dx, trial, "the input's gradient"), leave(workspace, trial, "the workspace");
@@ -379,12 +380,69 @@ static void undecayed_parameters_are_told_by_their_place_in_the_stage(void **sta
     chain_free(chain);
 }
 
+static bool write_name(void *self, void *queue, void *parameters, struct weir_error *error)
+{
+    (void)queue, (void)error;
+    *(char *)parameters = *(const char *)self;
+    return true;
+}
+
+// "d" and "e" read what "a" has, and "e" is on another stage than "a".
+static void a_stage_apart_has_one_copy_of_what_its_layers_are_tied_to(void **state)
+{
+    (void)state;
+    const struct weir_range bias = { 80, 120 };
+    struct weir_layer layers[] = {
+        { .name = "a", .parameter_bytes = 1000, .undecayed = &bias, .undecayed_count = 1 },
+        { .name = "b", .parameter_bytes = 120 },
+        { .name = "c", .parameter_bytes = 300 },
+        { .name = "d", .parameter_bytes = 10, .undecayed = &bias, .undecayed_count = 1 },
+        { .name = "e", .parameter_bytes = 20 },
+    };
+    struct error error = { 0 };
+    const struct holding holding = { .optimizer = OPTIMIZER_ADAMW, .tied_apart = true };
+    for (size_t l = 0; l < 5; l++) {
+        layers[l].self = (void *)(uintptr_t)layers[l].name;
+        layers[l].initialize = write_name;
+    }
+    layers[3].tied = layers[4].tied = &layers[0];
+    struct chain *upper = chain_create(layers, 5, 2, 5, NULL, 0, &holding, &error);
+    struct chain *lower = upper ? chain_create(layers, 5, 0, 2, NULL, 0, &holding, &error) : NULL;
+    assert_good(lower, error);
+
+    const struct stage *stage = chain_stage(upper);
+    uint64_t offset;
+    char weights[2048] = { 0 };
+    assert_int_equal(stage->bytes.weights, 512 + 256 + 256 + 1024);
+    assert_int_equal(stage->bytes.optimizer, 2 * stage->bytes.weights);
+    assert_true(chain_find_parameters(upper, &layers[0], &offset));
+    assert_int_equal(offset, 1024);
+    assert_false(chain_find_parameters(upper, &layers[1], &offset));
+    const struct exempt exempt[] = { { 128 + 20, 128 + 30 }, { 256 + 20, 256 + 30 } };
+    assert_int_equal(stage->exempt_count, 2);
+    assert_memory_equal(stage->exempt, exempt, sizeof exempt);
+    assert_good(stage->functions->initialize(stage->self, NULL, weights, &error), error);
+    const char first[] = { weights[0], weights[512], weights[768], weights[1024], '\0' };
+    assert_string_equal(first, "cdea");
+
+    assert_int_equal(stage->shared_count, 1);
+    assert_int_equal(stage->shared[0].key, 0);
+    assert_int_equal(stage->shared[0].first, 256);
+    assert_int_equal(stage->shared[0].end, 512);
+    assert_int_equal(chain_stage(lower)->shared_count, 1);
+    assert_int_equal(chain_stage(lower)->shared[0].first, 0);
+    assert_int_equal(chain_stage(lower)->shared[0].end, 256);
+    chain_free(upper);
+    chain_free(lower);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_range_with_any_segments_equals_plain_layers),
         cmocka_unit_test(a_layers_trouble_is_told_with_its_name),
         cmocka_unit_test(undecayed_parameters_are_told_by_their_place_in_the_stage),
+        cmocka_unit_test(a_stage_apart_has_one_copy_of_what_its_layers_are_tied_to),
     };
     return cmocka_run_group_tests_name("chain", tests, NULL, NULL);
 }

@@ -359,8 +359,9 @@ static void assert_same(uint64_t trial, struct pipeline *pipeline, const struct 
         struct error error = { 0 };
         assert_good(session_read_weights(pipeline->session, s, 0, weights, &error), error);
         for (uint32_t l = cut->begins[s]; l < cut->begins[s + 1]; l++) {
-            const uint64_t offset = chain_parameter_offset(pipeline->chains[s], l) / sizeof(float);
-            if (memcmp(weights + offset, plain->weights[l], plain->model->layers[l].parameter_bytes) != 0)
+            uint64_t offset;
+            assert_true(chain_find_parameters(pipeline->chains[s], &plain->model->layers[l], &offset));
+            if (memcmp(weights + offset / sizeof(float), plain->weights[l], plain->model->layers[l].parameter_bytes) != 0)
                 fail_msg("trial %d: layer %u has other weights", (int)trial, l);
         }
     }

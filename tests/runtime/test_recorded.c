@@ -275,7 +275,7 @@ static void assert_order(const struct recorded_run *run, uint32_t passes, const 
     struct error error = { 0 };
     struct wiring wiring;
     uint32_t serials[MOST_RANKS] = { 0 };
-    assert_good(wiring_open(&wiring, run->lowered, run->placement, run->one_for_all, &error), error);
+    assert_good(wiring_open(&wiring, run->lowered, run->placement, NULL, run->one_for_all, &error), error);
     for (uint32_t i = 0; i < wiring.count; i++) {
         const struct wire *wire = &wiring.wires[i];
         const struct communicator_name name = recorded_name(wire->ranks[0], serials[wire->ranks[0]]++);
@@ -489,7 +489,7 @@ static uint32_t find_wire(const struct recorded_run *run, uint32_t rank, uint64_
     struct error error = { 0 };
     struct wiring wiring;
     uint32_t count = 0;
-    assert_good(wiring_open(&wiring, run->lowered, run->placement, run->one_for_all, &error), error);
+    assert_good(wiring_open(&wiring, run->lowered, run->placement, NULL, run->one_for_all, &error), error);
     for (uint32_t i = 0; i < wiring.count; i++)
         if (wire_joins(&wiring.wires[i], rank) && count++ == n)
             memcpy(ends, wiring.wires[i].ranks, 2 * sizeof *ends);

@@ -529,8 +529,8 @@ static void parts_of_different_updates_stop_the_run(void **state)
     struct error error = { 0 };
     struct transport *transport = threads_transport(trio.threads, 0);
     assert_false(transport->functions->test(transport, &tickets[0], &error));
-    assert_error(error, "stage 0: rank 2 brings 16 bytes of gradients for update 7 of step 0 to a REDUCE, rank 1 16 "
-                        "bytes for update 8 of step 0");
+    assert_error(error, "stage 0: rank 2 brings 16 bytes of gradients for update 7 of step 0 to be added up, rank 1 "
+                        "16 bytes for update 8 of step 0");
     assert_int_equal(error.kind, ERROR_MACHINE);
     for (uint32_t rank = 0; rank < COPIES; rank++) {
         transport = threads_transport(trio.threads, rank);

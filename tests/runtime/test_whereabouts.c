@@ -25,7 +25,7 @@ static void those_who_wait_for_each_other_stand_together(void **state)
     struct whereabouts whereabouts;
     struct placement *placement = placement_read(schedule, &error);
     assert_good(placement, error);
-    assert_good(whereabouts_open(&whereabouts, schedule, placement, NULL, &error), error);
+    assert_good(whereabouts_open(&whereabouts, schedule, placement, NULL, NULL, &error), error);
     // 0 waits for 1, which waits for 2, which waits for 1: one chain with a cycle.
     whereabouts_wait(&whereabouts, 0, action_of(0, ACTION_SEND_F, 1));
     whereabouts_wait(&whereabouts, 1, action_of(1, ACTION_RECV_B, 0));
@@ -48,7 +48,7 @@ static void who_is_done_is_left_out(void **state)
     struct whereabouts whereabouts;
     struct placement *placement = placement_read(schedule, &error);
     assert_good(placement, error);
-    assert_good(whereabouts_open(&whereabouts, schedule, placement, NULL, &error), error);
+    assert_good(whereabouts_open(&whereabouts, schedule, placement, NULL, NULL, &error), error);
     whereabouts_act(&whereabouts, 0, action_of(0, ACTION_F, 0));
     whereabouts_wait(&whereabouts, 3, action_of(3, ACTION_SEND_B, 0));
     whereabouts_idle(&whereabouts, 0);

@@ -21,6 +21,7 @@ static const uint64_t second_ns = 1000000000;
 struct world {
     struct schedule *schedule;
     struct placement *placement;
+    const struct ties *ties;  // or NULL
     struct device *device;
     struct circle *circle;
     struct seat seats[CIRCLE_RANKS];
@@ -78,7 +79,7 @@ static struct wired_settings settings_of(struct rank *rank)
     world->seats[rank->number] = (struct seat){ world->circle, rank->number };
     rank->company = company_of(&world->seats[rank->number]);
     return (struct wired_settings){
-        .schedule = world->schedule, .placement = world->placement, .device = world->device,
+        .schedule = world->schedule, .placement = world->placement, .ties = world->ties, .device = world->device,
         .company = &rank->company, .one_for_all = world->one_for_all, .deadline_ns = 60 * second_ns,
     };
 }
@@ -311,7 +312,7 @@ static void channels_share_a_wire_only_where_their_orders_are_alike(void **state
     struct placement *placement = placement_read(schedule, &error);
     struct wiring wiring;
     struct text text = { 0 };
-    assert_good(wiring_open(&wiring, schedule, placement, false, &error), error);
+    assert_good(wiring_open(&wiring, schedule, placement, NULL, false, &error), error);
     wiring_say(&wiring, &text);
     assert_non_null(strstr(text.data, "communicators for messages"));
     for (uint32_t channel = 0; channel < channel_count(schedule); channel++) {
@@ -337,12 +338,13 @@ static float brought_by(uint32_t rank, uint64_t round, size_t i)
     return (float)random_below(&state, 2000000) / 997.0f - 1000.0f;
 }
 
-// One stage, on all ranks; counts that do not divide by them, in many small pieces.
+// One stage, or a tie, on all ranks; counts that do not divide by them, in many small pieces.
 static void *add_up(void *argument)
 {
     struct rank *rank = argument;
     struct world *world = rank->world;
     struct wired_settings settings = settings_of(rank);
+    const uint32_t adders = world->ties ? world->ties->at->adders : world->schedule->ranks;
     struct event *after = event_create(world->device, &rank->error);
     float *gradients = device_allocate(world->device, SUMMED * sizeof *gradients, &rank->error);
     settings.room_bytes = 400;
@@ -357,14 +359,15 @@ static void *add_up(void *argument)
             own[i] = brought_by(rank->number, round, i);
         queue_upload(rank->queue, gradients, own, sizeof own);
         event_record(after, rank->queue);
-        const struct reduction reduction = { .stage = 0, .gradients = gradients, .count = counts[round] };
+        const struct reduction reduction = { .group = world->ties ? world->schedule->stages : 0,
+                                             .gradients = gradients, .count = counts[round] };
         if (!transport->functions->post_reduction(transport, &reduction, (struct message_header){ 0 }, after, &ticket,
                                                   &rank->error)
             || !await_ticket(rank, &ticket))
             break;
         for (size_t i = 0; i < SUMMED; i++) {
             float sum = brought_by(0, round, i);
-            for (uint32_t copy = 1; copy < world->schedule->ranks; copy++)
+            for (uint32_t copy = 1; copy < adders; copy++)
                 sum += brought_by(copy, round, i);
             if (gradients[i] != (i < counts[round] ? sum : own[i]))
                 error_set(&rank->error, "rank %u, round %u: element %zu is %g, not %g", rank->number, (unsigned)round, i,
@@ -389,6 +392,23 @@ static void sums_have_the_bits_of_a_loop_over_the_copies(void **state)
         struct world *world = world_of(lowered_of(order), add_up);
         assert_good(run(world, &error), error);
         world_free(world);
+    }
+}
+
+static void sums_of_a_tie_are_of_those_who_bring_something_and_go_to_all(void **state)
+{
+    (void)state;
+    uint32_t all[] = { 0, 1, 2, 3, 4 };
+    for (uint32_t ranks = 2; ranks <= 5; ranks++) {
+        for (uint32_t adders = 2; adders <= ranks; adders++) {
+            struct error error = { 0 };
+            struct tie tie = { .ranks = all, .rank_count = ranks, .adders = adders };
+            const struct ties ties = { &tie, 1 };
+            struct world *world = world_of(lowered_of(schedule_generate("1f1b", ranks, 0, ranks, &error)), add_up);
+            world->ties = &ties;
+            assert_good(run(world, &error), error);
+            world_free(world);
+        }
     }
 }
 
@@ -444,7 +464,7 @@ static void *miss_a_rank(void *argument)
         unsigned char own[8 * sizeof(struct communicator_name)] = { 0 }, all[3 * sizeof own];
         struct wiring wiring;
         struct error error = { 0 };
-        assert_good(wiring_open(&wiring, settings.schedule, settings.placement, false, &error), error);
+        assert_good(wiring_open(&wiring, settings.schedule, settings.placement, NULL, false, &error), error);
         uint32_t makes[3] = { 0 }, most = 0;
         for (uint32_t i = 0; i < wiring.count; i++) {
             const uint32_t maker = wiring.wires[i].ranks[0];
@@ -528,6 +548,7 @@ int main(void)
         cmocka_unit_test(every_message_of_every_schedule_is_the_one_expected),
         cmocka_unit_test(channels_share_a_wire_only_where_their_orders_are_alike),
         cmocka_unit_test(sums_have_the_bits_of_a_loop_over_the_copies),
+        cmocka_unit_test(sums_of_a_tie_are_of_those_who_bring_something_and_go_to_all),
         cmocka_unit_test(who_waits_learns_that_another_gave_up),
         cmocka_unit_test(a_peer_that_never_comes_is_not_waited_for_forever),
         cmocka_unit_test(a_device_without_communicators_says_so),

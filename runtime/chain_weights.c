@@ -1,0 +1,169 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/chain_parts.h"
+
+bool chain_note_tied(const struct weir_layer *layers, size_t layer_count, struct profile *profile, struct error *error)
+{
+    profile->tied = calloc(layer_count + 1, sizeof profile->tied[0]);
+    profile->lent = calloc(layer_count + 1, sizeof profile->lent[0]);
+    if (!profile->tied || !profile->lent)
+        return error_no_memory(error, "the tied layers of a profile");
+    for (uint32_t l = 0; l < layer_count; l++)
+        if (layers[l].tied)
+            profile->tied[profile->tied_count++] = (struct edge){ (uint32_t)(layers[l].tied - layers), l };
+    qsort(profile->tied, profile->tied_count, sizeof profile->tied[0], edges_compare);
+    memcpy(profile->lent, profile->tied, profile->tied_count * sizeof profile->lent[0]);
+    profile->lent_count = profile->tied_count;
+    return true;
+}
+
+// --- places --------------------------------------------------------------------------
+
+// The copies that the stage needs, each once.
+bool chain_find_copies(struct chain *chain, const struct weir_layer *layers, const struct profile *profile,
+                       struct error *error)
+{
+    chain->copies = calloc(profile->lent_count + 1, sizeof chain->copies[0]);
+    if (!chain->copies)
+        return error_no_memory(error, "a stage");
+    for (size_t i = 0; i < profile->lent_count; i++)
+        if (stage_brings_copy(profile, chain->first, chain->end, i))
+            chain->copies[chain->copy_count++].layer = &layers[profile->lent[i].from];
+    return true;
+}
+
+void chain_find_tied(struct chain *chain)
+{
+    for (size_t i = 0; i < chain_length(chain); i++) {
+        struct placed *link = &chain->links[i];
+        for (size_t k = 0; k < i; k++)
+            if (chain->links[k].layer == link->layer->tied)
+                link->tied = &chain->links[k].home;
+        for (size_t k = 0; k < chain->copy_count; k++)
+            if (chain->copies[k].layer == link->layer->tied)
+                link->tied = &chain->copies[k];
+    }
+}
+
+bool chain_check_together(const struct chain *chain, const struct holding *holding, struct error *error)
+{
+    for (size_t i = 0; i < chain_length(chain) && chain->copy_count > 0 && !holding->tied_apart; i++) {
+        const struct weir_layer *layer = chain->links[i].layer;
+        if (layer->tied == chain->copies[0].layer)
+            return error_set(error, "layer %s is tied to layer %s, which is on another stage: plan with --tied apart,"
+                             " or with them together", layer->name, layer->tied->name);
+    }
+    return true;
+}
+
+static struct home take_home(const struct chain *chain, const struct weir_layer *layer, uint64_t *used)
+{
+    const uint64_t at = chain_take(used, layer->parameter_bytes);
+    return (struct home){ layer, at, at / chain->number_bytes * sizeof(float) };
+}
+
+uint64_t chain_lay_out_weights(struct chain *chain)
+{
+    uint64_t used = 0;
+    for (size_t i = 0; i < chain_length(chain); i++)
+        chain->links[i].home = take_home(chain, chain->links[i].layer, &used);
+    for (size_t i = 0; i < chain->copy_count; i++)
+        chain->copies[i] = take_home(chain, chain->copies[i].layer, &used);
+    return used;
+}
+
+static bool initialize(const struct home *home, struct queue *queue, void *weights, struct error *error)
+{
+    const struct weir_layer *layer = home->layer;
+    struct weir_error trouble = { 0 };
+    void *parameters = chain_offset(weights, home->parameters);
+    return !layer->initialize || layer->initialize(layer->self, queue, parameters, &trouble)
+        || error_set_kind(error, ERROR_MACHINE, "layer %s: %s", layer->name, trouble.text);
+}
+
+// A copy begins with the bits of what it is a copy of, since a layer writes the same each time.
+bool chain_initialize(void *self, struct queue *queue, void *weights, struct error *error)
+{
+    const struct chain *chain = self;
+    bool good = true;
+    for (size_t i = 0; good && i < chain_length(chain); i++)
+        good = initialize(&chain->links[i].home, queue, weights, error);
+    for (size_t i = 0; good && i < chain->copy_count; i++)
+        good = initialize(&chain->copies[i], queue, weights, error);
+    return good;
+}
+
+// --- what of it others have, and what does not decay ----------------------------------
+
+static bool is_lent_away(const struct chain *chain, const struct profile *profile, uint32_t layer)
+{
+    for (size_t i = 0; i < profile->lent_count; i++)
+        if (profile->lent[i].from == layer && (profile->lent[i].to < chain->first || profile->lent[i].to >= chain->end))
+            return true;
+    return false;
+}
+
+static struct shared shared_as(const struct chain *chain, const struct home *home, uint32_t layer)
+{
+    const uint64_t first = home->parameters / chain->number_bytes;
+    return (struct shared){ layer, first, first + round_to_256(home->layer->parameter_bytes) / chain->number_bytes };
+}
+
+// By the number of the layer that owns them; those of copies are of stages before this one.
+bool chain_collect_shared(struct chain *chain, const struct weir_layer *layers, const struct profile *profile,
+                          struct error *error)
+{
+    struct shared *to = chain->shared = calloc(chain->copy_count + chain_length(chain) + 1, sizeof *to);
+    if (!to)
+        return error_no_memory(error, "a stage");
+    for (size_t i = 0; i < chain->copy_count; i++)
+        *to++ = shared_as(chain, &chain->copies[i], (uint32_t)(chain->copies[i].layer - layers));
+    for (uint32_t l = chain->first; l < chain->end; l++)
+        if (is_lent_away(chain, profile, l))
+            *to++ = shared_as(chain, &chain->links[l - chain->first].home, l);
+    chain->stage.shared = chain->shared;
+    chain->stage.shared_count = (size_t)(to - chain->shared);
+    return true;
+}
+
+// The layers' undecayed parameters as elements of the stage's weights, and those of copies.
+static struct exempt *add_exempt(const struct chain *chain, const struct home *home, struct exempt *to)
+{
+    for (size_t r = 0; r < home->layer->undecayed_count; r++) {
+        const struct weir_range range = home->layer->undecayed[r];
+        *to++ = (struct exempt){ (home->parameters + range.first) / chain->number_bytes,
+                                 (home->parameters + range.end) / chain->number_bytes };
+    }
+    return to;
+}
+
+bool chain_collect_exempt(struct chain *chain, struct error *error)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < chain_length(chain); i++)
+        count += chain->links[i].layer->undecayed_count;
+    for (size_t i = 0; i < chain->copy_count; i++)
+        count += chain->copies[i].layer->undecayed_count;
+    struct exempt *to = chain->exempt = calloc(count + 1, sizeof *to);
+    if (!to)
+        return error_no_memory(error, "a stage");
+    for (size_t i = 0; i < chain_length(chain); i++)
+        to = add_exempt(chain, &chain->links[i].home, to);
+    for (size_t i = 0; i < chain->copy_count; i++)
+        to = add_exempt(chain, &chain->copies[i], to);
+    chain->stage.exempt = chain->exempt;
+    chain->stage.exempt_count = count;
+    return true;
+}
+
+bool chain_find_parameters(const struct chain *chain, const struct weir_layer *layer, uint64_t *offset)
+{
+    const struct home *home = NULL;
+    for (size_t i = 0; i < chain_length(chain) && !home; i++)
+        home = chain->links[i].layer == layer ? &chain->links[i].home : NULL;
+    for (size_t i = 0; i < chain->copy_count && !home; i++)
+        home = chain->copies[i].layer == layer ? &chain->copies[i] : NULL;
+    *offset = home ? home->parameters : 0;
+    return home != NULL;
+}
