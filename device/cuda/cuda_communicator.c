@@ -28,10 +28,20 @@ struct nccl_end {
     const char *call;      // its name
 };
 
+// NCCL's own text for this names a version of CUDA.
+static bool has_driver(void)
+{
+    int driver = 0;
+    return cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
+}
+
 static bool nccl_good(const struct nccl_end *end, struct error *error)
 {
     if (end->status == ncclSuccess || end->status == ncclInProgress)
         return true;
+    if (!has_driver())
+        return error_set_kind(error, ERROR_MACHINE, "NCCL needs a GPU, and NVIDIA's driver is not installed here (%s: %s)",
+                              end->call, ncclGetErrorString(end->status));
     const char *more = end->comm ? ncclGetLastError(end->comm) : ncclGetLastError(NULL);
     return error_set_kind(error, ERROR_MACHINE, "%s failed: %s%s%s%s", end->call, ncclGetErrorString(end->status),
                           more && more[0] ? " (" : "", more && more[0] ? more : "", more && more[0] ? ")" : "");
@@ -49,10 +59,13 @@ static struct communication communication(const struct device *device)
     return communication;
 }
 
-// NCCL reads its environment once, at its first call.
+// NCCL reads its environment once, at its first call; but for NCCL_COMM_ID, which would
+// give all communicators one and the same address. Where rank 0 is they have been told
+// by then (runtime/processes).
 static void set_usual_environment(void)
 {
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+    unsetenv("NCCL_COMM_ID");
 }
 
 static bool make_name(struct device *device, struct communicator_name *name, struct error *error)

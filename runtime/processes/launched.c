@@ -89,12 +89,32 @@ static bool ask_text(const struct asked *asked, const char *name, char text[LAUN
     return true;
 }
 
+// "gpu3:2222" or "[fe80::1]:2222", as NCCL reads it.
+static bool ask_comm_id(const struct asked *asked, struct launch *launch, uint32_t *port, struct error *error)
+{
+    const char *text = ask(asked, "NCCL_COMM_ID");
+    const char *colon = text ? strrchr(text, ':') : NULL;
+    if (!text || launch->file[0] || launch->address[0])
+        return true;
+    const bool has_brackets = text[0] == '[' && colon && colon > text + 1 && colon[-1] == ']';
+    const size_t length = colon ? (size_t)(colon - text) - 2 * has_brackets : 0;
+    uint64_t number;
+    if (length == 0 || length >= LAUNCH_PLACE_SIZE)
+        return error_set(error, "NCCL_COMM_ID=\"%.100s\" is not the machine of rank 0, a colon, and a port", text);
+    if (!count_parse(colon + 1, "the port of NCCL_COMM_ID", 1, UINT16_MAX, &number, error))
+        return false;
+    snprintf(launch->address, sizeof launch->address, "%.*s", (int)length, text + has_brackets);
+    *port = (uint32_t)number;
+    return true;
+}
+
 static bool ask_place(const struct asked *asked, struct launch *launch, struct error *error)
 {
     uint32_t port;
     if (!ask_text(asked, "WEIR_RENDEZVOUS", launch->file, error)
         || !ask_text(asked, "MASTER_ADDR", launch->address, error)
-        || !ask_count(asked, "MASTER_PORT", 1, UINT16_MAX, LAUNCH_USUAL_PORT, &port, error))
+        || !ask_count(asked, "MASTER_PORT", 1, UINT16_MAX, LAUNCH_USUAL_PORT, &port, error)
+        || !ask_comm_id(asked, launch, &port, error))
         return false;
     // torchrun listens there itself, for as long as its processes run, and says so.
     if (ask(asked, "TORCHELASTIC_USE_AGENT_STORE"))

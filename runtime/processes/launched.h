@@ -7,8 +7,9 @@
 //
 // The first that speaks is taken whole; WEIR_RANK and the like, before all of them,
 // serve launchers of one's own. Where rank 0 can be met is MASTER_ADDR and MASTER_PORT
-// whoever has started us (the port behind it where torchrun has taken that one), or a file that WEIR_RENDEZVOUS names, in which rank 0 says
-// where it listens (on a file system that all of them see).
+// whoever has started us (the port behind it where torchrun has taken that one), or
+// NCCL_COMM_ID, "machine:port", or a file that WEIR_RENDEZVOUS names, in which rank 0
+// says where it listens (on a file system that all of them see).
 #ifndef RUNTIME_PROCESSES_LAUNCHED_H
 #define RUNTIME_PROCESSES_LAUNCHED_H
 
