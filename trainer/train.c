@@ -147,46 +147,78 @@ static bool compare_bytes(const struct training *training, struct train_result *
     return has_placement;
 }
 
-// The held-out text, forward only, by the sequential twin with the pipeline's weights.
-static bool hold_out(const struct training *training, struct train_result *result, struct error *error)
+// Of several ranks the first evaluates for all.
+static bool evaluates(const struct training *training)
 {
-    const struct model *model = training->model;
-    const struct batch_settings batches = { .batches = BATCHES_HELD, .text = training->settings->text,
-                                            .seed = training->settings->seed, .samples = 1 };
-    const struct twin_settings settings = { .optimizer = optimizer_default(OPTIMIZER_SGD) };
-    struct model_layers *layers = model_layers_create(model, &batches, error);
-    struct twin *twin =
-        layers ? twin_create(layers->layers, layers->layer_count, training->device, &settings, error) : NULL;
-    bool good = twin != NULL;
-    for (size_t l = 0; good && l < layers->layer_count; l++) {
-        const uint64_t bytes = layers->layers[l].parameter_bytes;
+    const struct company *company = training->settings->place.company;
+    return !company || company->rank == 0;
+}
+
+// The pipeline's weights, which all ranks bring together, into the twin of the one that evaluates.
+static bool take_weights(const struct training *training, struct twin *twin, struct error *error)
+{
+    bool good = true;
+    for (size_t l = 0; good && l < training->layers->layer_count; l++) {
+        const uint64_t bytes = training->layers->layers[l].parameter_bytes;
         void *host = malloc(bytes + 1);
         good = host ? pipeline_read_parameters(training->pipeline, (uint32_t)l, 0, bytes, host, error)
                     : error_no_memory(error, "the weights of a layer");
-        if (good)
+        if (good && twin)
             twin_put_parameters(twin, l, host);
         free(host);
     }
+    return good;
+}
+
+// The held-out text, forward only.
+static bool evaluate(const struct training *training, struct twin *twin, double *bits, struct error *error)
+{
+    const struct model *model = training->model;
     const size_t rows = model->sizes.micro_batch, length = model->sizes.sequence;
     const size_t count = text_data_held_batches(training->settings->text, rows, length);
     double nats = 0;
     size_t taken = 0;
-    for (size_t i = 0; good && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         float loss = 0;
-        good = twin_loss(twin, 0, (uint32_t)i, &loss, error);
+        if (!twin_loss(twin, 0, (uint32_t)i, &loss, error))
+            return false;
         // A last batch that is not full repeats windows; it would count them twice.
         if (text_data_held_rows(training->settings->text, i, rows, length) == rows) {
             nats += loss;
             taken++;
         }
     }
-    if (good && taken == 0)
-        good = error_set(error, "the held-out text is shorter than one micro-batch (%zu bytes)", rows * length);
-    if (good && !isfinite(nats))
-        good = error_set_kind(error, ERROR_ANSWER, "the loss on held-out text is no number: a learning rate of %g is too"
+    if (taken == 0)
+        return error_set(error, "the held-out text is shorter than one micro-batch (%zu bytes)", rows * length);
+    if (!isfinite(nats))
+        return error_set_kind(error, ERROR_ANSWER, "the loss on held-out text is no number: a learning rate of %g is too"
                               " high, or comes too soon", (double)training->settings->rate);
-    if (good)
-        result->held_bits = nats / (double)taken / log(2);
+    *bits = nats / (double)taken / log(2);
+    return true;
+}
+
+// By the sequential twin with the pipeline's weights, and without the pipeline: the other
+// ranks need not wait, and its memory is free.
+static bool hold_out(struct training *training, struct train_result *result, struct error *error)
+{
+    const struct batch_settings batches = { .batches = BATCHES_HELD, .text = training->settings->text,
+                                            .seed = training->settings->seed, .samples = 1 };
+    const struct twin_settings settings = { .optimizer = optimizer_default(OPTIMIZER_SGD) };
+    struct model_layers *layers = NULL;
+    struct twin *twin = NULL;
+    bool good = true;
+    if (evaluates(training)) {
+        layers = model_layers_create(training->model, &batches, error);
+        twin = layers ? twin_create(layers->layers, layers->layer_count, training->device, &settings, error) : NULL;
+        good = twin != NULL;
+    }
+    good = good && take_weights(training, twin, error);
+    if (good) {
+        pipeline_free(training->pipeline);
+        training->pipeline = NULL;
+    }
+    result->held_bits = NAN;
+    good = good && (!twin || evaluate(training, twin, &result->held_bits, error));
     twin_free(twin);
     model_layers_free(layers);
     return good;

@@ -33,7 +33,7 @@ struct train_settings {
 
 struct train_result {
     double first_loss, last_loss;      // nats per byte
-    double held_bits;                  // bits per byte of the held-out text
+    double held_bits;                  // bits per byte of the held-out text; NAN on any but the first of several ranks
     double order0_bits, order1_bits;   // of the counting models on the same split; NAN of a larger vocabulary than bytes
     uint64_t parameter_count;
     uint64_t bytes_trained;
