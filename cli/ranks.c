@@ -1,21 +1,34 @@
 #include "cli/ranks.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/device_names.h"
 #include "cli/last_actions.h"
 #include "common/hash.h"
 
+// A rank that is in company of others.
+struct member {
+    const struct ranks_request *request;
+    struct company company;
+    bool is_in_company, is_stuck;
+    char device[DEVICE_NAME_SIZE];
+    pthread_t thread;
+    bool has_thread;
+    struct error error;
+};
+
 // Of what all ranks must agree on.
-static bool digest_of(const struct plan *plan, const char *device, uint64_t seed, uint64_t steps, uint64_t *digest,
-                      struct error *error)
+static bool digest_of(const struct ranks_request *request, uint64_t *digest, struct error *error)
 {
     struct text text = { 0 };
     char digits[HASH_SIZE];
-    plan_write(plan, &text);
-    text_add(&text, "%s %llu %llu", device, (unsigned long long)seed, (unsigned long long)steps);
+    plan_write(request->plan, &text);
+    text_add(&text, "%s %llu %llu", request->device, (unsigned long long)request->seed,
+             (unsigned long long)request->steps);
     const bool good = !text.failed || error_no_memory(error, "a plan");
     if (good) {
         hash_bytes(text.data, text.length, digits);
@@ -26,58 +39,121 @@ static bool digest_of(const struct plan *plan, const char *device, uint64_t seed
     return good;
 }
 
-static bool has_number(const char *words)
-{
-    for (const char *word = words; word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL)
-        if (word[0] >= '0' && word[0] <= '9')
-            return true;
-    return false;
-}
-
-// "cuda" and "cuda:bf16" are, of the third process on a machine, "cuda:2" and "cuda:2,bf16".
-static void choose_device(struct ranks *ranks, const char *device, const struct launch *launch)
-{
-    const size_t name = strcspn(device, ":");
-    const char *words = device[name] ? device + name + 1 : NULL;
-    const bool takes_number = name == strlen("cuda") && memcmp(device, "cuda", name) == 0;
-    if (launch->ranks > 1 && takes_number && !has_number(words))
-        snprintf(ranks->device, sizeof ranks->device, "cuda:%u%s%s", launch->local_rank, words ? "," : "",
-                 words ? words : "");
-    else
-        snprintf(ranks->device, sizeof ranks->device, "%s", device);
-}
-
 static void say_failure(void *self, const struct session *session)
 {
-    const struct ranks *ranks = self;
-    last_actions_say(session, ranks->control ? &ranks->company : NULL, ranks->folder);
+    const struct member *member = self;
+    last_actions_say(session, member->is_in_company ? &member->company : NULL, member->request->folder);
 }
 
-bool ranks_meet(struct ranks *ranks, const struct plan *plan, const char *device, const char *folder, uint64_t seed,
-                uint64_t steps, struct run_place *place, struct error *error)
+static bool do_work(struct member *member, struct error *error)
 {
-    struct launch launch;
+    const struct ranks_request *request = member->request;
+    const struct run_place place = {
+        .device = member->device,
+        .company = member->is_in_company ? &member->company : NULL,
+        .is_stuck = &member->is_stuck,
+        .failed = say_failure,
+        .self = member,
+    };
+    return request->work(request->self, &place, !member->is_in_company || member->company.rank == 0, error);
+}
+
+// --- a device for each -----------------------------------------------------------------
+
+static void *do_work_of_thread(void *argument)
+{
+    struct member *member = argument;
+    if (!do_work(member, &member->error))
+        member->company.abandon(member->company.self, &member->error);  // who waits for this one waits no longer
+    return NULL;
+}
+
+// False with the first failure of all.
+static bool run_threads(struct ranks *ranks, struct member *members, uint32_t count, struct error *error)
+{
+    struct error none = { 0 };
+    for (uint32_t rank = 0; rank < count; rank++) {
+        struct member *member = &members[rank];
+        member->has_thread = pthread_create(&member->thread, NULL, do_work_of_thread, member) == 0;
+        if (member->has_thread)
+            continue;
+        error_set_kind(&none, ERROR_MACHINE, "rank %u: no thread could be started", rank);
+        member->company.abandon(member->company.self, &none);
+        break;
+    }
+    for (uint32_t rank = 0; rank < count; rank++) {
+        if (members[rank].has_thread)
+            pthread_join(members[rank].thread, NULL);
+        ranks->is_stuck |= members[rank].is_stuck;
+    }
+    return members[0].company.is_well(members[0].company.self, error);
+}
+
+static bool run_on_devices(struct ranks *ranks, const struct ranks_request *request, uint32_t count,
+                           struct error *error)
+{
+    struct member *members = calloc(count, sizeof *members);
+    bool good = members || error_no_memory(error, "the ranks of a process");
+    ranks->circle = good ? circle_create(count, 0, error) : NULL;
+    good = good && ranks->circle;
+    for (uint32_t rank = 0; good && rank < count; rank++) {
+        members[rank].request = request;
+        members[rank].is_in_company = true;
+        members[rank].company = circle_company(ranks->circle, rank);
+        good = device_name_of(request->device, rank, members[rank].device, error);
+    }
+    good = good && run_threads(ranks, members, count, error);
+    free(members);
+    return good;
+}
+
+// --- the whole --------------------------------------------------------------------------
+
+static bool meet(struct ranks *ranks, struct member *member, const struct launch *launch, struct error *error)
+{
+    const uint32_t wanted = member->request->plan->ranks;
     struct control_settings settings = { 0 };
-    *ranks = (struct ranks){ .speaks = true, .folder = folder };
-    if (!launch_from_environment(&launch, error))
-        return false;
-    choose_device(ranks, device, &launch);
-    *place = (struct run_place){ .device = ranks->device, .is_stuck = &ranks->is_stuck, .failed = say_failure,
-                                 .self = ranks };
-    if (launch.ranks == 1)
-        return true;
-    ranks->speaks = launch.rank == 0;
-    if (launch.ranks != plan->ranks)
+    if (launch->ranks != wanted)
         return error_set(error, "%s started %u processes, and the plan has %u ranks: a process each, or a single one "
-                         "for all, is needed", launch.by, launch.ranks, plan->ranks);
-    if (!digest_of(plan, device, seed, steps, &settings.digest, error))
+                         "for all, is needed", launch->by, launch->ranks, wanted);
+    if (!digest_of(member->request, &settings.digest, error))
         return false;
-    ranks->control = control_open(&launch, &settings, error);
+    ranks->control = control_open(launch, &settings, error);
     if (!ranks->control)
         return false;
-    ranks->company = control_company(ranks->control);
-    place->company = &ranks->company;
+    member->company = control_company(ranks->control);
+    member->is_in_company = true;
     return true;
+}
+
+static bool run_process(struct ranks *ranks, const struct ranks_request *request, const struct launch *launch,
+                        struct error *error)
+{
+    struct member member = { .request = request };
+    if (!device_name_on_machine(request->device, launch->ranks > 1, launch->local_rank, member.device, error)
+        || (launch->ranks > 1 && !meet(ranks, &member, launch, error)))
+        return false;
+    const bool good = do_work(&member, error);
+    ranks->is_stuck = member.is_stuck;
+    return good;
+}
+
+bool ranks_run(struct ranks *ranks, const struct ranks_request *request, struct error *error)
+{
+    struct launch launch;
+    const uint32_t wanted = request->plan->ranks, devices = device_name_count(request->device, wanted);
+    *ranks = (struct ranks){ 0 };
+    if (!launch_from_environment(&launch, error))
+        return false;
+    if (devices == 1)
+        return run_process(ranks, request, &launch, error);
+    if (launch.ranks > 1)
+        return error_set(error, "%s started %u processes, and --device names %u devices: either a process with one "
+                         "device for each rank, or one process with all devices", launch.by, launch.ranks, devices);
+    if (devices != wanted)
+        return error_set(error, "--device names %u devices, and the plan has %u ranks: one for each, or a single one for "
+                         "all, is needed", devices, wanted);
+    return run_on_devices(ranks, request, devices, error);
 }
 
 int ranks_part(struct ranks *ranks, int code)
@@ -87,5 +163,6 @@ int ranks_part(struct ranks *ranks, int code)
         fflush(NULL);
         _exit(code);
     }
+    circle_free(ranks->circle);
     return code;
 }

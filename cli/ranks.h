@@ -1,26 +1,36 @@
-// The processes that a launcher (torchrun, mpirun, srun) has started together for one
-// command: each runs a rank of the plan, rank 0 speaks.
+// The ranks of a plan, as a command runs them: all by the threads of this process on one
+// device; or one of them in each of several processes, which a launcher (torchrun,
+// mpirun, srun) has started together; or each in a thread with a device of its own.
+// Rank 0 speaks.
 #ifndef CLI_RANKS_H
 #define CLI_RANKS_H
 
 #include "partitioner/plan.h"
+#include "runtime/circle.h"
 #include "runtime/processes/control.h"
 #include "trainer/run_place.h"
 
-struct ranks {
-    struct control *control;  // NULL: one process alone
-    struct company company;
-    bool speaks;              // whether this one prints and writes
-    bool is_stuck;
-    const char *folder;       // where the trace of a run that failed goes; NULL: nowhere
-    char device[64];
+// What one rank does, or all together; `speaks`: whether it prints and writes.
+typedef bool ranks_work(void *self, const struct run_place *place, bool speaks, struct error *error);
+
+struct ranks_request {
+    const struct plan *plan;
+    // "cuda" of several processes on a machine is a GPU each. Several devices are a rank each: "cuda:0,cuda:1",
+    // "cpu:queued,cpu:queued"; "cuda:all" are as many GPUs as there are ranks.
+    const char *device;
+    const char *folder;    // where the trace of a run that failed goes; NULL: nowhere
+    uint64_t seed, steps;  // which all processes must have alike
+    ranks_work *work;
+    void *self;
 };
 
-// Meets the others, which must run the same plan with the same `seed` and `steps`; alone
-// where nobody has started several. *place is where the plan is to be run: "cuda" of
-// several processes on a machine is a GPU each. It borrows `ranks` and `folder`.
-bool ranks_meet(struct ranks *ranks, const struct plan *plan, const char *device, const char *folder, uint64_t seed,
-                uint64_t steps, struct run_place *place, struct error *error);
+struct ranks {
+    struct control *control;  // NULL: one process alone
+    struct circle *circle;    // NULL: one device
+    bool is_stuck;
+};
+
+bool ranks_run(struct ranks *ranks, const struct ranks_request *request, struct error *error);
 
 // The exit code, which it returns. A process whose device cannot be brought to an end is left at once.
 int ranks_part(struct ranks *ranks, int code);

@@ -116,7 +116,8 @@ static const struct argp argp = {
     .doc = "Trains a model by a plan on text, a line per step, then prints the loss on held-out text beside what"
            " counting reaches, both timelines, and a table of what was predicted against what was measured."
            "\vAn asynchronous schedule rounds --steps up to whole drains. Where torchrun, mpirun or srun has started a"
-           " process for each rank, each runs its own, and rank 0 speaks.\n\nExample:\n"
+           " process for each rank, each runs its own, and rank 0 speaks. Several devices (--device cuda:0,cuda:1,"
+           " or cuda:all) are a rank each in one process.\n\nExample:\n"
            "  weir train gpt-nano --plan plan.json --steps 150 \\\n      --data /usr/share/common-licenses\n",
 };
 
@@ -244,9 +245,17 @@ static void round_steps(struct given *given, const struct plan *plan)
     given->steps = (given->steps + given->flush_every - 1) / given->flush_every * given->flush_every;
 }
 
-static bool train(const struct given *given, const struct plan *plan, const struct model *model,
-                  const struct run_place *place, bool speaks, struct error *error)
+// What ranks train.
+struct task {
+    const struct given *given;
+    const struct plan *plan;
+    const struct model *model;
+};
+
+static bool train(void *self, const struct run_place *place, bool speaks, struct error *error)
 {
+    const struct task *task = self;
+    const struct given *given = task->given;
     struct text_data data;
     if (!text_data_load(given->data, &data, error))
         return false;
@@ -262,7 +271,7 @@ static bool train(const struct given *given, const struct plan *plan, const stru
         .self = (void *)(uintptr_t)given,
     };
     struct train_result result;
-    const bool trained = train_plan(plan, model, &settings, &result, error);
+    const bool trained = train_plan(task->plan, task->model, &settings, &result, error);
     text_data_clear(&data);
     if (!trained)
         return false;
@@ -270,10 +279,10 @@ static bool train(const struct given *given, const struct plan *plan, const stru
     bool good = true;
     if (speaks) {
         print(&result, &text);
-        good = text_save(&text, "-", error) && save_all(given, plan, &result, error);
+        good = text_save(&text, "-", error) && save_all(given, task->plan, &result, error)
+            && judge(given, &result, error);
     }
     text_clear(&text);
-    good = good && judge(given, &result, error);
     train_result_clear(&result);
     return good;
 }
@@ -294,10 +303,11 @@ static int run(int count, char **arguments)
     good = model && (!given.out || make_folder(given.out, &error));
     if (good)
         round_steps(&given, plan);
+    struct task task = { &given, plan, model };
+    const struct ranks_request request = { .plan = plan, .device = given.device, .folder = given.out, .seed = given.seed,
+                                           .steps = given.steps, .work = train, .self = &task };
     struct ranks ranks = { 0 };
-    struct run_place place;
-    good = good && ranks_meet(&ranks, plan, given.device, given.out, given.seed, given.steps, &place, &error)
-        && train(&given, plan, model, &place, ranks.speaks, &error);
+    good = good && ranks_run(&ranks, &request, &error);
     model_free(model);
     plan_free(plan);
     return ranks_part(&ranks, good ? 0 : command_fail(&error));

@@ -1,5 +1,6 @@
 // weir verify PLAN: whether the pipeline's weights are those of one processor.
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "cli/command.h"
@@ -55,6 +56,7 @@ static const struct argp argp = {
     .doc = "Trains the plan's model twice from the same weights on the same batches, once by the plan's pipeline on"
            " threads and once plainly, layer after layer on one thread, and compares every weight bit for bit."
            "\vWhere torchrun, mpirun or srun has started a process for each rank, each runs its own, and rank 0 speaks."
+           " Several devices (--device cuda:0,cuda:1, or cuda:all) are a rank each in one process."
            "\n\nExit code 0: they are equal; 1: they differ.\n\nExample:\n  weir verify plan.json --steps 5\n",
 };
 
@@ -75,6 +77,28 @@ static void print(const struct plan *plan, const struct verification *result)
         printf("different: the losses of %u micro-batches\n", result->losses_differing);
 }
 
+// What ranks verify, and whether one of them has found a difference.
+struct verifying {
+    const struct given *given;
+    const struct plan *plan;
+    const struct model *model;
+    _Atomic bool differs;
+};
+
+static bool verify(void *self, const struct run_place *place, bool speaks, struct error *error)
+{
+    struct verifying *verifying = self;
+    const struct given *given = verifying->given;
+    struct verification result;
+    if (!verify_plan(verifying->plan, verifying->model, place, (uint32_t)given->steps, given->seed, &result, error))
+        return false;
+    if (!result.equal)
+        atomic_store(&verifying->differs, true);
+    if (speaks)
+        print(verifying->plan, &result);
+    return true;
+}
+
 static int run(int count, char **arguments)
 {
     struct given given = { .steps = 2, .seed = 1, .device = "cpu" };
@@ -83,15 +107,12 @@ static int run(int count, char **arguments)
     struct error error = { 0 };
     struct plan *plan = plan_load(given.plan, &error);
     struct model *model = plan ? model_from_spec(plan->model, plan_precision(plan), &error) : NULL;
-    struct verification result;
+    struct verifying verifying = { .given = &given, .plan = plan, .model = model };
+    const struct ranks_request request = { .plan = plan, .device = given.device, .seed = given.seed,
+                                           .steps = given.steps, .work = verify, .self = &verifying };
     struct ranks ranks = { 0 };
-    struct run_place place;
-    const bool good = model && ranks_meet(&ranks, plan, given.device, NULL, given.seed, given.steps, &place, &error)
-        && verify_plan(plan, model, &place, (uint32_t)given.steps, given.seed, &result, &error);
-    int code = good ? !result.equal : command_fail(&error);
-    if (good && ranks.speaks)
-        print(plan, &result);
-    code = ranks_part(&ranks, code);
+    const bool good = model && ranks_run(&ranks, &request, &error);
+    const int code = ranks_part(&ranks, good ? atomic_load(&verifying.differs) : command_fail(&error));
     model_free(model);
     plan_free(plan);
     return code;

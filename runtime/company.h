@@ -1,6 +1,7 @@
-// The other ranks of a run, where they are not threads of this process: how a rank comes
+// The other ranks of a run, where they share no device with this one: how a rank comes
 // to know what they know, and of their failures. Processes do it by
-// processes/control.h. It is slow, and moves no tensors (transport.h).
+// processes/control.h, threads by circle.h. It is slow, and moves no tensors
+// (transport.h).
 //
 // Calls are made by all ranks, in the same order.
 #ifndef RUNTIME_COMPANY_H

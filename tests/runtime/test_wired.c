@@ -3,18 +3,20 @@
 // thread that goes through its list as an interpreter does.
 #include "runtime/wired/wired.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "common/clock.h"
 #include "device/kernels.h"
+#include "runtime/circle.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
-#include "tests/runtime/company_of_threads.h"
 #include "tests/test.h"
 
-enum { NUMBERS = 24 };  // of a message
+enum { NUMBERS = 24, MOST_RANKS = 16 };  // of a message
 static const uint64_t second_ns = 1000000000;
 
 // Ranks on one device.
@@ -24,7 +26,6 @@ struct world {
     const struct ties *ties;  // or NULL
     struct device *device;
     struct circle *circle;
-    struct seat seats[CIRCLE_RANKS];
     bool one_for_all, waits_at_once;
     uint64_t seed;
     void *(*does)(void *rank);
@@ -57,16 +58,14 @@ static struct world *world_of(struct schedule *lowered, void *(*does)(void *rank
     struct world *world = calloc(1, sizeof *world);
     assert_non_null(world);
     *world = (struct world){ .schedule = lowered, .does = does, .placement = placement_read(lowered, &error),
-                             .device = device_open("cpu:queued", &error), .circle = malloc(sizeof *world->circle) };
+                             .device = device_open("cpu:queued", &error), .circle = circle_create(lowered->ranks, 0, &error) };
     assert_good(world->placement && world->device && world->circle, error);
-    circle_open(world->circle, lowered->ranks);
     return world;
 }
 
 static void world_free(struct world *world)
 {
-    circle_close(world->circle);
-    free(world->circle);
+    circle_free(world->circle);
     device_close(world->device);
     placement_free(world->placement);
     schedule_free(world->schedule);
@@ -76,8 +75,7 @@ static void world_free(struct world *world)
 static struct wired_settings settings_of(struct rank *rank)
 {
     struct world *world = rank->world;
-    world->seats[rank->number] = (struct seat){ world->circle, rank->number };
-    rank->company = company_of(&world->seats[rank->number]);
+    rank->company = circle_company(world->circle, rank->number);
     return (struct wired_settings){
         .schedule = world->schedule, .placement = world->placement, .ties = world->ties, .device = world->device,
         .company = &rank->company, .one_for_all = world->one_for_all, .deadline_ns = 60 * second_ns,
@@ -100,8 +98,8 @@ static void close_rank(struct rank *rank)
 // All ranks do what the world does; false with the error of the first that failed.
 static bool run(struct world *world, struct error *error)
 {
-    struct rank ranks[CIRCLE_RANKS];
-    assert_true(world->schedule->ranks <= CIRCLE_RANKS);
+    struct rank ranks[MOST_RANKS];
+    assert_true(world->schedule->ranks <= MOST_RANKS);
     for (uint32_t r = 0; r < world->schedule->ranks; r++) {
         ranks[r] = (struct rank){ .world = world, .number = r, .seed = world->seed * 100 + r };
         assert_int_equal(pthread_create(&ranks[r].thread, NULL, world->does, &ranks[r]), 0);
@@ -275,7 +273,9 @@ static void pass_all_messages(struct schedule *lowered, uint64_t seed, const cha
         world->seed = seed * 4 + (uint64_t)way;
         world->one_for_all = way & 1;
         world->waits_at_once = way & 2;
-        world->circle->failure = (struct error){ 0 };
+        circle_free(world->circle);  // which may have failed
+        world->circle = circle_create(lowered->ranks, 0, &error);
+        assert_good(world->circle, error);
         // One communicator serves only where the orders of all pairs are alike: that is refused by its reason.
         if (!run(world, &error)
             && !(world->one_for_all && strstr(error.text, "would take some for others")))

@@ -1,0 +1,83 @@
+#include "cli/device_names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char all_gpus[] = "cuda:all";
+
+// Whether a maker's name begins here.
+static bool begins_device(const char *word)
+{
+    const size_t length = strcspn(word, ":,");
+    return (length == 3 && memcmp(word, "cpu", length) == 0) || (length == 4 && memcmp(word, "cuda", length) == 0);
+}
+
+// Behind the device that begins here.
+static const char *end_of(const char *device)
+{
+    const char *at = device + strcspn(device, ",");
+    while (*at && !begins_device(at + 1))
+        at += 1 + strcspn(at + 1, ",");
+    return at;
+}
+
+static bool is_all(const char *names)
+{
+    const size_t length = strlen(all_gpus);
+    return strncmp(names, all_gpus, length) == 0 && (names[length] == '\0' || names[length] == ',');
+}
+
+uint32_t device_name_count(const char *names, uint32_t ranks)
+{
+    uint32_t count = 1;
+    if (is_all(names))
+        return ranks;
+    for (const char *end = end_of(names); *end; end = end_of(end + 1))
+        count++;
+    return count;
+}
+
+static bool write_name(char name[DEVICE_NAME_SIZE], const char *front, int length, const char *words, struct error *error)
+{
+    return snprintf(name, DEVICE_NAME_SIZE, "%.*s%s", length, front, words) < DEVICE_NAME_SIZE
+        || error_set(error, "--device: the name %.80s.. is too long", front);
+}
+
+// GPU number n, with the words of the name.
+static bool write_gpu(char name[DEVICE_NAME_SIZE], uint32_t n, const char *words, struct error *error)
+{
+    char front[24];
+    const int length = snprintf(front, sizeof front, "cuda:%u%s", n, words[0] ? "," : "");
+    return write_name(name, front, length, words, error);
+}
+
+bool device_name_of(const char *names, uint32_t n, char name[DEVICE_NAME_SIZE], struct error *error)
+{
+    const char *behind = names + strlen(all_gpus);
+    if (is_all(names))
+        return write_gpu(name, n, behind[0] ? behind + 1 : "", error);
+    for (; n > 0; n--)
+        names = end_of(names) + 1;
+    return write_name(name, names, (int)(end_of(names) - names), "", error);
+}
+
+static bool has_number(const char *words)
+{
+    for (const char *word = words; word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL)
+        if (word[0] >= '0' && word[0] <= '9')
+            return true;
+    return false;
+}
+
+bool device_name_on_machine(const char *names, bool are_several, uint32_t local_rank, char name[DEVICE_NAME_SIZE],
+                            struct error *error)
+{
+    const size_t length = strcspn(names, ":");
+    const char *words = names[length] ? names + length + 1 : "";
+    const bool takes_number = length == strlen("cuda") && memcmp(names, "cuda", length) == 0;
+    if (is_all(names))
+        words += strcspn(words, ",") + (strchr(words, ',') != NULL);
+    if ((are_several || is_all(names)) && takes_number && !has_number(words))
+        return write_gpu(name, local_rank, words, error);
+    return write_name(name, names, (int)strlen(names), "", error);
+}

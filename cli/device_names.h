@@ -1,0 +1,27 @@
+// Which devices --device names: one for all, or several, a rank each.
+//
+//     cuda:1,bf16                  one: what follows a comma belongs to it,
+//     cuda:0,bf16,cuda:1,bf16      two: unless it is the name of a maker
+//     cuda:all,bf16                as many as there are ranks
+#ifndef CLI_DEVICE_NAMES_H
+#define CLI_DEVICE_NAMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+enum { DEVICE_NAME_SIZE = 64 };
+
+// How many are named, where a plan has so many ranks.
+uint32_t device_name_count(const char *names, uint32_t ranks);
+
+// The n-th of several.
+bool device_name_of(const char *names, uint32_t n, char name[DEVICE_NAME_SIZE], struct error *error);
+
+// The one that is named, of a process: where several are on a machine, "cuda" and "cuda:bf16" are, of the third of them,
+// "cuda:2" and "cuda:2,bf16".
+bool device_name_on_machine(const char *names, bool are_several, uint32_t local_rank, char name[DEVICE_NAME_SIZE],
+                            struct error *error);
+
+#endif
