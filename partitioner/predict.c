@@ -102,8 +102,13 @@ static uint32_t stage_of(const uint32_t *cuts, uint32_t layer)
     return stage;
 }
 
-// A message between any two ranks of the stages, the slowest of them. A rank that holds
-// both has nothing to send.
+// Two ranks that hold both stages have nothing to send each other.
+static bool have_both(const struct placement *placement, uint32_t a, uint32_t b, uint32_t one, uint32_t other)
+{
+    return placement_find(placement, b, one) != NOT_HELD && placement_find(placement, a, other) != NOT_HELD;
+}
+
+// A message between any two ranks of the stages, the slowest of them.
 static uint64_t slowest_way_ns(const struct placement *placement, const struct network *network, uint32_t a,
                                uint32_t b, uint64_t bytes)
 {
@@ -111,7 +116,7 @@ static uint64_t slowest_way_ns(const struct placement *placement, const struct n
     for (uint32_t i = 0; i < placement_copies(placement, a); i++) {
         for (uint32_t j = 0; j < placement_copies(placement, b); j++) {
             const uint32_t one = placement_rank(placement, a, i), other = placement_rank(placement, b, j);
-            for (uint32_t back = 0; back < 2 && one != other; back++) {
+            for (uint32_t back = 0; back < 2 && !have_both(placement, a, b, one, other); back++) {
                 const size_t pair = back ? (size_t)other * network->ranks + one : (size_t)one * network->ranks + other;
                 const struct link *link = &network->links[network->link_of[pair]];
                 const uint64_t ns = transfer_ns(bytes, link->bytes_per_second, link->latency_ns);

@@ -187,13 +187,5 @@ bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, u
 {
     uint64_t offset;
     const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
-    const uint64_t all = pipeline->stages[stage].bytes.weights;
-    char *weights = malloc(all + 1);
-    if (!weights)
-        return error_no_memory(error, "the weights of a stage");
-    const bool good = session_read_weights(pipeline->session, stage, copy, weights, error);
-    if (good && bytes)
-        memcpy(host, weights + offset, bytes);
-    free(weights);
-    return good;
+    return session_read_weights(pipeline->session, stage, copy, offset, bytes, host, error);
 }

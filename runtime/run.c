@@ -528,15 +528,15 @@ uint32_t session_copies(const struct session *session, uint32_t stage)
     return placement_copies(session->placement, stage);
 }
 
-bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, void *host, struct error *error)
+bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, uint64_t offset, uint64_t bytes,
+                          void *host, struct error *error)
 {
     const struct company *company = session->settings.company;
     const uint32_t rank = placement_rank(session->placement, stage, copy);
     struct worker *worker = &session->workers[rank];
-    const uint64_t bytes = session->stages[stage].bytes.weights;
-    const void *weights = is_here(session, rank) ? interpreter_weights(worker->interpreter, stage) : NULL;
+    const char *weights = is_here(session, rank) ? interpreter_weights(worker->interpreter, stage) : NULL;
     if (weights)
-        queue_download(worker->queue, host, weights, bytes);
+        queue_download(worker->queue, host, weights + offset, bytes);
     return (!is_here(session, rank) || queue_wait(worker->queue, error))
         && (!company || company->spread(company->self, rank, host, bytes, error));
 }

@@ -72,9 +72,10 @@ void session_set_rate(struct session *session, float rate);
 // Bytes of the one device allocation that a rank made.
 uint64_t session_slab_bytes(const struct session *session, uint32_t rank);
 
-// On how many ranks a stage is; and the newest weights of one of its copies
-// (stages[stage].bytes.weights of them), which are all alike.
+// On how many ranks a stage is; and from the newest weights of one of its copies, which are
+// all alike, so many bytes behind the first `offset`.
 uint32_t session_copies(const struct session *session, uint32_t stage);
-bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, void *host, struct error *error);
+bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, uint64_t offset, uint64_t bytes,
+                          void *host, struct error *error);
 
 #endif

@@ -109,10 +109,9 @@ class Machine:
         return self.base if self.dry else 'cuda:0'
 
     def gpt2(self, *words):
-        """gpt2 with sizes of one's own; where all this is only tried, a model that a processor runs in a second."""
-        if not self.dry:
-            return ','.join(('gpt2', *words))
-        return ','.join((self.small, *(word for word in words if '=' not in word)))
+        """gpt2, its head tied, with sizes of one's own; where all this is only tried, a model that a processor runs in
+        a second."""
+        return ','.join((self.small, 'tied') if self.dry else ('gpt2', 'tied', *words))
 
     # --- running
 
@@ -198,8 +197,9 @@ class Machine:
             name = self.numbered('plan.json')
             cluster = f'{ranks} devices, {DEVICE_GIB // ranks}GiB, 200GB/s 5us'
             optimizer = 'adamw-master' if 'bf16' in device else 'adamw'
+            apart = ('--tied', 'apart') if ',tied' in model and ranks > 1 else ()
             self.run('weir', 'partition', self.profile(model, device), '--cluster', cluster, '--schedule', schedule,
-                     '--micro-batches', str(micro_batches), '--optimizer', optimizer, '-o', name)
+                     '--micro-batches', str(micro_batches), '--optimizer', optimizer, *apart, '-o', name)
             return name
         return self.once(('plan', schedule, device, model, ranks, micro_batches), make)
 

@@ -258,14 +258,25 @@ static uint64_t way_between(const struct cluster *cluster, uint32_t a, uint32_t 
     return a == b ? 0 : transfer_ns(bytes, link->bytes_per_second, link->latency_ns);
 }
 
-// Bytes of gradients from any replica of one stage to any of another, over the slowest link.
+static bool is_on(const struct plan_stage *stage, uint32_t device)
+{
+    for (size_t replica = 0; replica < stage->device_count; replica++)
+        if (first_of(stage, replica) == device)
+            return true;
+    return false;
+}
+
+// Bytes of gradients from any replica of one stage to any of another, over the slowest link,
+// but for devices that have both.
 static uint64_t slowest_way(const struct scope *scope, const struct plan_stage *other, uint64_t weights)
 {
     uint64_t slowest = 0;
     for (size_t a = 0; a < replicas_of(scope); a++) {
         for (size_t b = 0; b < other->device_count; b++) {
-            const uint64_t way = way_between(scope->plan->cluster, first_of(scope->stage, a), first_of(other, b),
-                                             gradients_for(scope, weights));
+            const uint32_t here = first_of(scope->stage, a), there = first_of(other, b);
+            if (is_on(other, here) && is_on(scope->stage, there))
+                continue;
+            const uint64_t way = way_between(scope->plan->cluster, here, there, gradients_for(scope, weights));
             slowest = way > slowest ? way : slowest;
         }
     }
