@@ -7,18 +7,16 @@
 // each stage fits. Exits with 1 where one of them is quicker than ours.
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "bench/baselines.h"
+#include "bench/real_profiles.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/orders/order_plan.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/predict.h"
 #include "partitioner/search/recompute.h"
 #include "partitioner/search/search_problem.h"
-#include "profiler/import.h"
 
-#define FOLDER "../shared/data/partition/pipedream/"
 #define BUDGET 1000000
 #define MOST_LABELS 20000
 
@@ -249,9 +247,7 @@ static bool run_part(int part, struct tally *tally, struct error *error)
                " Megatron |\n|---|---|---|---|---|---|---|---|---|---|\n", heads[part - 1]);
     bool good = true;
     for (size_t i = 0; good && graphs[i]; i++) {
-        char path[200];
-        snprintf(path, sizeof path, FOLDER "%s.graph.txt", graphs[i]);
-        struct profile *profile = import_pipedream(path, 1, error);
+        struct profile *profile = real_profile(graphs[i], error);
         good = profile && (part == 0 ? print_loads(profile, error) : compete_all(profile, part == 2, tally, error));
         profile_free(profile);
     }
@@ -262,10 +258,8 @@ int main(void)
 {
     struct error error = { 0 };
     bool quicker = false;
-    if (access(FOLDER, R_OK) != 0) {
-        printf("skipped: the real profiles are not here (" FOLDER ")\n");
+    if (!real_profiles_are_here())
         return 0;
-    }
     for (int part = 0; part < 3; part++) {
         struct tally tally = { 0 };
         if (!run_part(part, &tally, &error))

@@ -6,13 +6,10 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "bench/real_profiles.h"
 #include "common/random.h"
 #include "partitioner/bottleneck/bottleneck.h"
-#include "profiler/import.h"
-
-#define FOLDER "../shared/data/partition/pipedream/"
 
 #define FLAT(devices) devices " devices, 16GB, 1GB/s 0us"
 #define SERVERS "4 nodes x 4 devices, 16GB, 12GB/s 0us, 1250MB/s 0us"
@@ -77,9 +74,7 @@ static bool search(const struct profile *profile, enum bottleneck_model model, c
 
 static bool search_published(const struct row *row, struct error *error)
 {
-    char path[200];
-    snprintf(path, sizeof path, FOLDER "%s.graph.txt", row->graph);
-    struct profile *profile = import_pipedream(path, 1, error);
+    struct profile *profile = real_profile(row->graph, error);
     const bool good = profile && search(profile, BOTTLENECK_PIPEDREAM, row, error);
     profile_free(profile);
     return good;
@@ -145,9 +140,7 @@ int main(void)
 {
     struct error error = { 0 };
     printf("model pipedream                              published    ours, seconds\n");
-    const bool has_data = access(FOLDER, R_OK) == 0;
-    if (!has_data)
-        printf("skipped: the real profiles are not here (" FOLDER ")\n");
+    const bool has_data = real_profiles_are_here();
     for (size_t i = 0; has_data && i < sizeof rows / sizeof rows[0]; i++)
         if (!search_published(&rows[i], &error))
             return fail(&error);

@@ -2,29 +2,17 @@
 // takes: PipeDream's profiles with branches, 16 micro-batches, devices of 80 GiB, links of
 // 12 GB/s and 5 us.
 //
-//     bench_orders [MODEL [RANKS]]
+//     bench_orders [MODEL [RANKS [SCHEDULE]]]
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
+#include "bench/real_profiles.h"
 #include "common/clock.h"
 #include "partitioner/orders/order_plan.h"
 #include "partitioner/plan_search.h"
-#include "profiler/import.h"
-
-#define FOLDER "../shared/data/partition/pipedream/"
 
 static const char *const graphs[] = { "gnmt", "gnmt_large", "resnet50", "inception_v3", NULL };
 static const char *const schedules[] = { "1f1b", "pipedream", NULL };
-static const uint32_t sizes[] = { 4, 8, 16, 0 };
-
-static int fail(const struct error *error)
-{
-    fprintf(stderr, "bench_orders: %s\n", error->text);
-    return 3;
-}
 
 static void print_plan(const char *what, const struct plan *plan, uint64_t since)
 {
@@ -64,25 +52,6 @@ static bool plan_both(const struct profile *profile, uint32_t ranks, const char 
 
 int main(int count, char **arguments)
 {
-    struct error error = { 0 };
-    if (access(FOLDER, R_OK) != 0) {
-        printf("skipped: the real profiles are not here (" FOLDER ")\n");
-        return 0;
-    }
-    for (size_t i = 0; graphs[i]; i++) {
-        if (count > 1 && strcmp(arguments[1], graphs[i]) != 0)
-            continue;
-        char path[200];
-        snprintf(path, sizeof path, FOLDER "%s.graph.txt", graphs[i]);
-        struct profile *profile = import_pipedream(path, 1, &error);
-        bool good = profile != NULL;
-        for (size_t r = 0; good && sizes[r]; r++)
-            for (size_t s = 0; good && schedules[s]; s++)
-                if (count < 3 || strtoul(arguments[2], NULL, 10) == sizes[r])
-                    good = plan_both(profile, sizes[r], schedules[s], &error);
-        profile_free(profile);
-        if (!good)
-            return fail(&error);
-    }
-    return 0;
+    const struct real_bench bench = { "bench_orders", graphs, schedules, plan_both };
+    return real_bench_run(&bench, count, arguments);
 }

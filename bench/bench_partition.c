@@ -9,13 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "bench/real_profiles.h"
 #include "common/random.h"
 #include "partitioner/plan_search.h"
-#include "profiler/import.h"
-
-#define FOLDER "../shared/data/partition/pipedream/"
 
 static const char *const graphs[] = { "alexnet", "gnmt", "gnmt_large", "inception_v3", "resnet50", "vgg16" };
 static const char *const schedules[] = { "gpipe", "1f1b", "pipedream" };
@@ -143,13 +140,10 @@ int main(int count, char **arguments)
 {
     struct bench bench = { .wanted = arguments + 1, .wanted_count = count - 1 };
     bool good = true;
-    if (access(FOLDER, R_OK) != 0)
-        printf("skipped: the real profiles are not here (" FOLDER ")\n");
-    for (size_t i = 0; good && access(FOLDER, R_OK) == 0 && i < sizeof graphs / sizeof graphs[0]; i++) {
-        char path[200];
-        snprintf(path, sizeof path, FOLDER "%s.graph.txt", graphs[i]);
+    const bool has_data = real_profiles_are_here();
+    for (size_t i = 0; good && has_data && i < sizeof graphs / sizeof graphs[0]; i++) {
         bench.name = graphs[i];
-        bench.profile = import_pipedream(path, 1, &bench.error);
+        bench.profile = real_profile(graphs[i], &bench.error);
         good = bench.profile && plan_profile(&bench);
     }
     for (size_t i = 0; good && i < sizeof chains / sizeof chains[0]; i++) {

@@ -2,13 +2,10 @@
 // layer, the model planned anew for each of 50 draws. A plan is worth a change when
 // another one gains more than 2 % (weir partition --keep --gain 2%).
 #include <stdio.h>
-#include <unistd.h>
 
+#include "bench/real_profiles.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/stability/regret.h"
-#include "profiler/import.h"
-
-#define FOLDER "../shared/data/partition/pipedream/"
 
 static const char *const graphs[] = { "alexnet", "gnmt", "gnmt_large", "inception_v3", "resnet50", "vgg16", NULL };
 static const uint32_t ranks[] = { 4, 8, 16, 0 };
@@ -50,9 +47,7 @@ static bool measure(const struct search_request *search, struct sums *sums, stru
 
 static bool measure_graph(const char *graph, struct sums *sums, struct error *error)
 {
-    char path[200];
-    snprintf(path, sizeof path, FOLDER "%s.graph.txt", graph);
-    struct profile *profile = import_pipedream(path, 1, error);
+    struct profile *profile = real_profile(graph, error);
     bool good = profile != NULL;
     for (size_t i = 0; good && ranks[i]; i++) {
         struct cluster *cluster = cluster_uniform(ranks[i], (uint64_t)80 << 30, 5000, 12000000000, error);
@@ -70,10 +65,8 @@ int main(void)
 {
     struct error error = { 0 };
     struct sums sums = { 0 };
-    if (access(FOLDER, R_OK) != 0) {
-        printf("skipped: the real profiles are not here (" FOLDER ")\n");
+    if (!real_profiles_are_here())
         return 0;
-    }
     for (size_t i = 0; graphs[i]; i++)
         if (!measure_graph(graphs[i], &sums, &error))
             return fail(&error);

@@ -5,20 +5,14 @@
 //
 //     bench_tight [MODEL [RANKS [SCHEDULE]]]
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "bench/real_profiles.h"
 #include "partitioner/orders/order_plan.h"
 #include "partitioner/plan_search.h"
-#include "profiler/import.h"
-
-#define FOLDER "../shared/data/partition/pipedream/"
 
 static const char *const graphs[] = { "alexnet", "gnmt", "gnmt_large", "inception_v3", "resnet50", "vgg16", NULL };
 static const char *const schedules[] = { "1f1b", "gpipe", NULL };
-static const uint32_t sizes[] = { 4, 8, 16, 0 };
 static const uint32_t percents[] = { 110, 150, 0 };
 
 static void set_memory(struct cluster *cluster, uint64_t bytes)
@@ -97,28 +91,6 @@ static bool plan_tight(const struct profile *profile, uint32_t ranks, const char
 
 int main(int count, char **arguments)
 {
-    struct error error = { 0 };
-    if (access(FOLDER, R_OK) != 0) {
-        printf("skipped: the real profiles are not here (" FOLDER ")\n");
-        return 0;
-    }
-    for (size_t i = 0; graphs[i]; i++) {
-        if (count > 1 && strcmp(arguments[1], graphs[i]) != 0)
-            continue;
-        char path[200];
-        snprintf(path, sizeof path, FOLDER "%s.graph.txt", graphs[i]);
-        struct profile *profile = import_pipedream(path, 1, &error);
-        bool good = profile != NULL;
-        for (size_t r = 0; good && sizes[r]; r++)
-            for (size_t s = 0; good && schedules[s]; s++)
-                if ((count < 3 || strtoul(arguments[2], NULL, 10) == sizes[r])
-                    && (count < 4 || strcmp(arguments[3], schedules[s]) == 0))
-                    good = plan_tight(profile, sizes[r], schedules[s], &error);
-        profile_free(profile);
-        if (!good) {
-            fprintf(stderr, "bench_tight: %s\n", error.text);
-            return 3;
-        }
-    }
-    return 0;
+    const struct real_bench bench = { "bench_tight", graphs, schedules, plan_tight };
+    return real_bench_run(&bench, count, arguments);
 }
