@@ -205,7 +205,6 @@ static uint64_t transient_of(const struct stage_view *view)
     return largest;
 }
 
-// profile_cut_bytes() with every tensor rounded, also in a profile that does not.
 uint64_t stage_cut_bytes(const struct profile *profile, uint32_t end)
 {
     assert(end <= profile->layer_count);

@@ -93,30 +93,6 @@ size_t profile_overflow_at(const struct profile *profile, const char **of_what)
     return profile->layer_count;
 }
 
-// Edges are sorted by (from, to), so the last edge of a producer names its last
-// consumer; a producer crosses the cut when that one stands behind it:
-//
-//     layers    0   1   2 | 3   4        end = 3
-//     edges     0---------+-----4        0 crosses, once, also if 3 reads it too
-//                   1---2 |              1 does not
-//                       2-+-3            2 crosses
-uint64_t profile_cut_bytes(const struct profile *profile, size_t end)
-{
-    assert(end <= profile->layer_count);
-    if (end == 0 || end == profile->layer_count)
-        return 0;
-    if (profile->is_chain)
-        return profile->layers[end - 1].output_bytes;
-
-    uint64_t bytes = 0;
-    for (size_t e = 0; e < profile->edge_count && profile->edges[e].from < end; e++) {
-        const bool is_last = e + 1 == profile->edge_count || profile->edges[e + 1].from != profile->edges[e].from;
-        if (is_last && profile->edges[e].to >= end)
-            bytes = add_clamped(bytes, profile->layers[profile->edges[e].from].output_bytes);
-    }
-    return bytes;
-}
-
 bool profile_can_cut_after(const struct profile *profile, size_t layer)
 {
     for (size_t i = 0; i < profile->no_cut_count; i++)

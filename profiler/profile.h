@@ -129,9 +129,6 @@ struct profile *profile_create(const char *model, const char *dtype, uint64_t mi
 // of sizes passes that, or layer_count when none does.
 size_t profile_overflow_at(const struct profile *profile, const char **of_what);
 
-// Bytes of all tensors that cross the cut between layer `end` - 1 and `end`: each
-// producer before it with a consumer after it, once.
-uint64_t profile_cut_bytes(const struct profile *profile, size_t end);
 bool profile_can_cut_after(const struct profile *profile, size_t layer);
 
 // What a layer, run this way, takes from layer `from`, and hands to layer `to`, when

@@ -61,7 +61,6 @@ static void the_example_of_the_page_becomes_a_profile(void **state)
 
     assert_false(profile->is_chain);
     assert_int_equal(profile->edge_count, 3);
-    assert_int_equal(profile_cut_bytes(profile, 2), 512);
     assert_string_equal(
         profile->notes,
         "A PipeDream graph of 3 nodes and 3 edges. Its backward is taken as half I and half W, what is saved as the "

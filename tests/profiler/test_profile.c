@@ -219,32 +219,6 @@ static struct profile *random_profile(uint64_t *seed)
     return profile;
 }
 
-static uint64_t slow_cut_bytes(const struct profile *profile, size_t end)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < end; i++) {
-        bool crosses = false;
-        for (size_t e = 0; e < profile->edge_count; e++)
-            crosses |= profile->edges[e].from == i && profile->edges[e].to >= end;
-        bytes += crosses ? profile->layers[i].output_bytes : 0;
-    }
-    return bytes;
-}
-
-static void a_cut_carries_each_producer_with_a_later_consumer_once(void **state)
-{
-    (void)state;
-    const uint64_t trials = test_trials(1000, 10000);
-    for (uint64_t trial = 0; trial < trials; trial++) {
-        uint64_t seed = trial;
-        struct profile *profile = random_profile(&seed);
-        for (size_t end = 0; end <= profile->layer_count; end++)
-            if (profile_cut_bytes(profile, end) != slow_cut_bytes(profile, end))
-                fail_msg("trial %llu: cut %zu", (unsigned long long)trial, end);
-        profile_free(profile);
-    }
-}
-
 static void random_profiles_survive_a_round_trip(void **state)
 {
     (void)state;
@@ -262,8 +236,6 @@ static void random_profiles_survive_a_round_trip(void **state)
         char *thrice = written(third);
         if (strcmp(twice, thrice) != 0 || (!again->is_chain && strcmp(profile->hash, again->hash) != 0))
             fail_msg("trial %llu", (unsigned long long)trial);
-        for (size_t end = 0; end <= profile->layer_count; end++)
-            assert_int_equal(profile_cut_bytes(profile, end), profile_cut_bytes(again, end));
         free(once);
         free(twice);
         free(thrice);
@@ -280,7 +252,6 @@ static void a_list_of_edges_that_is_a_chain_is_a_chain(void **state)
     struct profile *profile = read_text(text);
     assert_true(profile->is_chain);
     assert_int_equal(profile->edge_count, 0);
-    assert_int_equal(profile_cut_bytes(profile, 2), 16384);
     char *again = written(profile);
     assert_null(strstr(again, "edges"));
     free(again);
@@ -401,7 +372,6 @@ int main(void)
         cmocka_unit_test(the_hash_is_of_the_meaning_not_of_the_spelling),
         cmocka_unit_test(what_is_lent_is_kept_and_takes_a_version_of_its_own),
         cmocka_unit_test(a_model_has_at_least_one_layer),
-        cmocka_unit_test(a_cut_carries_each_producer_with_a_later_consumer_once),
         cmocka_unit_test(random_profiles_survive_a_round_trip),
         cmocka_unit_test(a_list_of_edges_that_is_a_chain_is_a_chain),
         cmocka_unit_test(a_profile_that_is_not_there_is_an_error),
