@@ -184,19 +184,19 @@ static int print_nearest(const struct search_request *request, struct error *err
     return command_write(&text, NULL, ERROR_ANSWER);
 }
 
+// A search that is made of several spends the budget of each.
 static void show_search(void *self, const struct search_progress *now)
 {
-    char best[NUMBER_SIZE], bound[NUMBER_SIZE];
+    char best[NUMBER_SIZE], bound[NUMBER_SIZE], work[64];
+    snprintf(work, sizeof work, now->work <= now->budget ? "%llu of %llu units of work" : "%llu units of work",
+             (unsigned long long)now->work, (unsigned long long)now->budget);
     if (now->best_ns == UINT64_MAX)
-        progress_show(self, "%llu of %llu units of work", (unsigned long long)now->work,
-                      (unsigned long long)now->budget);
+        progress_show(self, "%s", work);
     else if (now->bound_ns == 0)
-        progress_show(self, "best so far %s, %llu of %llu units of work", time_format(now->best_ns, best),
-                      (unsigned long long)now->work, (unsigned long long)now->budget);
+        progress_show(self, "best so far %s, %s", time_format(now->best_ns, best), work);
     else
-        progress_show(self, "best so far %s, none can take less than %s, %llu of %llu units of work",
-                      time_format(now->best_ns, best), time_format(now->bound_ns, bound),
-                      (unsigned long long)now->work, (unsigned long long)now->budget);
+        progress_show(self, "best so far %s, none can take less than %s, %s", time_format(now->best_ns, best),
+                      time_format(now->bound_ns, bound), work);
 }
 
 // With a line of progress once it takes longer than a second.

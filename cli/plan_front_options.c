@@ -72,7 +72,7 @@ const struct argp front_argp = { .options = options, .parser = take };
 static void show(void *self, uint32_t ranks, uint64_t limit_bytes)
 {
     char limit[NUMBER_SIZE];
-    progress_show(self, "%u devices, %s", ranks, bytes_format(limit_bytes, limit));
+    progress_show(self, "%u %s, %s each", ranks, ranks == 1 ? "device" : "devices", bytes_format(limit_bytes, limit));
 }
 
 static int print(const struct front_options *given, const struct plan_front *front, const struct shared_options *output)

@@ -1,5 +1,6 @@
 #include "cli/plan_model.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/number.h"
+#include "common/progress.h"
 #include "partitioner/bottleneck/bottleneck_plan.h"
 #include "partitioner/bottleneck/loads_document.h"
 #include "partitioner/bottleneck/scattered.h"
@@ -147,6 +149,14 @@ static struct bottleneck_result *make_given(const struct model_options *given, s
     return result;
 }
 
+// Ends the line of progress, too.
+static struct bottleneck_result *search(const struct bottleneck_request *request, struct error *error)
+{
+    struct bottleneck_result *result = bottleneck_search(request, error);
+    progress_end(request->self);
+    return result;
+}
+
 // Its table, and how far it is from the best.
 static int run_given(const struct model_options *given, struct bottleneck_request *request, struct error *error)
 {
@@ -155,7 +165,7 @@ static int run_given(const struct model_options *given, struct bottleneck_reques
         bottleneck_free(plan);
         return command_fail(error);
     }
-    struct bottleneck_result *best = bottleneck_search(request, error);
+    struct bottleneck_result *best = search(request, error);
     struct text table = { 0 };
     bottleneck_print_given(request, plan, best, &table);
     bottleneck_free(best);
@@ -196,7 +206,18 @@ static int print_plan(const struct bottleneck_request *request, const struct bot
     return code;
 }
 
-static struct bottleneck_request make_request(const struct model_options *given, const struct plan_request *loaded)
+static void show(void *self, double best_ns, double bound_ns)
+{
+    char best[NUMBER_SIZE], bound[NUMBER_SIZE];
+    time_format((uint64_t)bound_ns, bound);
+    if (isinf(best_ns))
+        progress_show(self, "no plan so far, none can load less than %s", bound);
+    else
+        progress_show(self, "best so far %s, none can load less than %s", time_format((uint64_t)best_ns, best), bound);
+}
+
+static struct bottleneck_request make_request(const struct model_options *given, const struct plan_request *loaded,
+                                              struct progress *progress)
 {
     const struct shared_options *shared = &given->options->shared;
     return (struct bottleneck_request){
@@ -213,6 +234,8 @@ static struct bottleneck_request make_request(const struct model_options *given,
         .budget = given->options->budget,
         .until_ns = given->options->deadline_ns ? add_clamped(clock_now_ns(), given->options->deadline_ns) : 0,
         .interrupted = loaded->request.interrupted,
+        .progress = show,
+        .self = progress,
     };
 }
 
@@ -228,7 +251,9 @@ static int run_scattered(const struct model_options *given, const struct bottlen
     const struct integer_limits limits = { seconds ? seconds : 60, (uint64_t)4 << 30, request->interrupted,
                                            request->until_ns };
     struct scattered scattered;
-    if (!scattered_search(request, limits, &scattered, error))
+    const bool good = scattered_search(request, limits, &scattered, error);
+    progress_end(request->self);
+    if (!good)
         return command_fail(error);
     struct text table = { 0 };
     scattered_print(request, &scattered, &table);
@@ -244,14 +269,16 @@ int model_run(const struct model_options *given, const struct shared_options *ou
     const struct plan_defaults defaults = { .document = "--model", .schedule = "pipedream", .micro_batches = 1 };
     if (!plan_request_load(given->options, &defaults, &loaded, &error))
         return command_fail(&error);
-    struct bottleneck_request request = make_request(given, &loaded);
+    // A line of progress once it takes longer than a second.
+    struct progress progress = { .not_before_ns = clock_now_ns() + 1000000000 };
+    struct bottleneck_request request = make_request(given, &loaded, &progress);
     int code;
     if (given->is_scattered) {
         code = run_scattered(given, &request, output, &error);
     } else if (given_plan_is_asked(given->by_hand)) {
         code = run_given(given, &request, &error);
     } else {
-        struct bottleneck_result *result = bottleneck_search(&request, &error);
+        struct bottleneck_result *result = search(&request, &error);
         code = result ? print_plan(&request, result, &loaded.request.holding, output, &error) : command_fail(&error);
         bottleneck_free(result);
     }

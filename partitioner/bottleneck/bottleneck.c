@@ -88,8 +88,10 @@ static bool is_interrupted(const struct bottleneck_request *request)
     return request->interrupted && *request->interrupted;
 }
 
-bool bottleneck_must_end(const struct bottleneck_request *request)
+bool bottleneck_must_end(const struct bottleneck_request *request, double best_ns, double bound_ns)
 {
+    if (request->progress)
+        request->progress(request->self, best_ns, bound_ns);
     return is_interrupted(request) || (request->until_ns > 0 && clock_now_ns() >= request->until_ns);
 }
 

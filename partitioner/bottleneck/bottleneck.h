@@ -37,6 +37,9 @@ struct bottleneck_request {
     uint64_t budget;                // units of a model's own work; 0: the usual
     uint64_t until_ns;                         // of clock_now_ns(), when the search ends; 0: never
     const volatile sig_atomic_t *interrupted;  // ends it once it is not 0; or NULL
+    // Called now and then: the best value so far, INFINITY before there is one, and what none is below; or NULL.
+    void (*progress)(void *self, double best_ns, double bound_ns);
+    void *self;
 };
 
 struct bottleneck_stage {
@@ -73,8 +76,8 @@ struct bottleneck_result *bottleneck_search(const struct bottleneck_request *req
 // where the model does not allow it, naming the stage.
 bool bottleneck_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error);
 
-// Whether somebody, or the clock, ends the search; and which it was, as a sentence's part.
-bool bottleneck_must_end(const struct bottleneck_request *request);
+// Tells how far the search is; whether somebody, or the clock, ends it; and which it was, as a sentence's part.
+bool bottleneck_must_end(const struct bottleneck_request *request, double best_ns, double bound_ns);
 const char *bottleneck_why_ended(const struct bottleneck_request *request);
 
 // The error of a search that was ended before it found any plan, none being below `bound_ns`.

@@ -27,6 +27,7 @@ struct search {
     double ceiling;      // of a plan that is known, or what was asked for
     double below;        // what a better plan is below
     double found;        // of the best plan of this run
+    double bound;        // nothing allowed is below, as far as is known
     uint64_t spent;      // of the budget
     bool is_stopped;
 };
@@ -261,7 +262,8 @@ static void run(struct search *search, double below)
         if (first < end)
             try_stages(search, outer, first, end);
         see_plans(search);
-        search->is_stopped |= problem->must_end && problem->must_end(problem->self);
+        const double known = search->found < search->ceiling ? search->found : search->ceiling;
+        search->is_stopped |= problem->must_end && problem->must_end(problem->self, known, search->bound);
     }
 }
 
@@ -363,6 +365,7 @@ static bool search_rising(struct search *search, struct cover *cover, struct err
     for (bool is_last = false; !is_last && !search->is_stopped;) {
         const uint64_t since = search->spent;
         const double limit = cover->lower_bound * (1 + slack);
+        search->bound = cover->lower_bound;
         is_last = !(limit * (1 + slack) < search->ceiling) || slack > 16 || !(cover->lower_bound > 0);
         run(search, is_last ? search->ceiling : limit);
         if (search->found < INFINITY)

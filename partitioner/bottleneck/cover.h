@@ -39,7 +39,7 @@ struct cover_problem {
     void *self;
     double below;           // only plans whose load is below are wanted; INFINITY for any
     uint64_t budget;        // units of work, a few ns each: pairs of downsets, and more for many machines; 0: no end
-    bool (*must_end)(void *self);  // asked now and then; or NULL
+    bool (*must_end)(void *self, double value, double lower_bound);  // asked now and then, with what is known; or NULL
 };
 
 struct cover_stage {

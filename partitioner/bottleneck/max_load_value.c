@@ -76,9 +76,10 @@ static bool price_accelerator(struct pricing *pricing, uint32_t s, uint64_t *loa
             *load += max_load_crossings(profile)
                    * transfer_ns(layer->output_bytes, machines->bytes_per_second, machines->latency_ns);
     }
+    char holds[NUMBER_SIZE], has[NUMBER_SIZE];
     return bytes <= machines->memory_bytes
-        || error_set_kind(error, ERROR_ANSWER, "stage %u: its layers hold %llu bytes, its machine %llu", s,
-                          (unsigned long long)bytes, (unsigned long long)machines->memory_bytes);
+        || error_set_kind(error, ERROR_ANSWER, "stage %u: its layers hold %s, its machine %s", s,
+                          bytes_format(bytes, holds), bytes_format(machines->memory_bytes, has));
 }
 
 static bool price(struct pricing *pricing, struct error *error)

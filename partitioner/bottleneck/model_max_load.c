@@ -46,6 +46,7 @@ struct search {
     size_t passing_count;
     struct downset_walk walk;
     uint64_t limit;
+    double bound;            // nothing is below, whatever the order
     bool is_ended;
 };
 
@@ -344,7 +345,7 @@ static void run(struct search *search)
             else if (view->may_cut[outer])
                 try_stage(search, inner, outer);
         }
-        search->is_ended = bottleneck_must_end(view->request);
+        search->is_ended = bottleneck_must_end(view->request, INFINITY, search->bound);
     }
 }
 
@@ -403,7 +404,7 @@ static void place_layers(const struct search *search, struct bottleneck_result *
     }
 }
 
-static struct bottleneck_result *answer(const struct search *search, size_t state, double bound, struct error *error)
+static struct bottleneck_result *answer(const struct search *search, size_t state, struct error *error)
 {
     const struct bottleneck_request *request = search->view.request;
     struct bottleneck_result *result = bottleneck_create(request, count_stages(search, state), error);
@@ -423,7 +424,7 @@ static struct bottleneck_result *answer(const struct search *search, size_t stat
     }
     result->downset_count = search->view.downsets->count;
     result->proved = search->view.has_all_downsets && !search->is_ended;
-    result->lower_bound_ns = result->proved ? result->value_ns : bound;
+    result->lower_bound_ns = result->proved ? result->value_ns : search->bound;
     if (search->is_ended)
         snprintf(result->stopped, sizeof result->stopped, "%s", bottleneck_why_ended(request));
     else if (!result->proved)
@@ -431,27 +432,28 @@ static struct bottleneck_result *answer(const struct search *search, size_t stat
     return result;
 }
 
-static bool refuse(const struct search *search, double bound, struct error *error)
+static bool refuse(const struct search *search, struct error *error)
 {
     const struct profile *profile = search->view.request->profile;
     const struct cut_machines *machines = &search->view.machines;
     if (search->is_ended) {
-        bottleneck_end_without(search->view.request, bound, error);
+        bottleneck_end_without(search->view.request, search->bound, error);
         return false;
     }
+    char holds[NUMBER_SIZE], has[NUMBER_SIZE];
     for (size_t i = 0; i < profile->layer_count; i++) {
         const struct profile_layer *layer = &profile->layers[i];
         const uint64_t bytes = layer->parameter_bytes + layer->saved_bytes;
         if ((bytes > machines->memory_bytes || machines->accelerators == 0)
             && (machines->cpus == 0 || !max_load_on_cpu(layer)))
-            return error_set_kind(error, ERROR_ANSWER, "layer \"%s\" alone holds %llu bytes; a machine has %llu",
-                                  layer->name, (unsigned long long)bytes,
-                                  (unsigned long long)(machines->accelerators ? machines->memory_bytes : 0));
+            return error_set_kind(error, ERROR_ANSWER, "layer \"%s\" alone holds %s; a machine has %s", layer->name,
+                                  bytes_format(bytes, holds),
+                                  bytes_format(machines->accelerators ? machines->memory_bytes : 0, has));
     }
-    return error_set_kind(
-        error, ERROR_ANSWER, "no cut into %u stages fits: the layers hold %llu bytes in all, a machine %llu",
-        machines->accelerators + machines->cpus, (unsigned long long)search->bytes[search->view.downsets->count - 1],
-        (unsigned long long)machines->memory_bytes);
+    return error_set_kind(error, ERROR_ANSWER, "no cut into %u stages fits: the layers hold %s in all, a machine %s",
+                          machines->accelerators + machines->cpus,
+                          bytes_format(search->bytes[search->view.downsets->count - 1], holds),
+                          bytes_format(machines->memory_bytes, has));
 }
 
 // What even spreading takes, and the largest layer.
@@ -465,20 +467,20 @@ static double least_load(const struct search *search)
 
 static struct bottleneck_result *plan(struct search *search, struct error *error)
 {
-    double bound = least_load(search), slack = 0x1p-9;
-    const double whole = bound;
+    double slack = 0x1p-9;
+    const double whole = search->bound = least_load(search);
     size_t state = search->states;
     for (bool is_last = false; !is_last && state == search->states && !search->is_ended; slack *= 4) {
-        is_last = !(bound > 0) || slack > 64;
+        is_last = !(whole > 0) || slack > 64;
         search->limit = is_last ? UINT64_MAX : (uint64_t)(whole * (1 + slack)) + 1;
         run(search);
         state = find_end(search);
         if (state == search->states && !search->is_ended && search->view.has_all_downsets)
-            bound = (double)search->limit;
+            search->bound = (double)search->limit;
     }
     if (state < search->states)
-        return answer(search, state, bound, error);
-    refuse(search, bound, error);
+        return answer(search, state, error);
+    refuse(search, error);
     return NULL;
 }
 

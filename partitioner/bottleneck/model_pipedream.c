@@ -50,10 +50,11 @@ static double heed_memory(void *self, uint32_t inner, uint32_t outer, uint32_t r
     return pipedream_fits(&planner->view, inner, outer, replicas, later) ? load : INFINITY;
 }
 
-static bool must_end(void *self)
+// What is known of one order alone bounds nothing.
+static bool must_end(void *self, double value, double lower_bound)
 {
     const struct planner *planner = self;
-    return bottleneck_must_end(planner->view.request);
+    return bottleneck_must_end(planner->view.request, value, planner->view.is_whole ? lower_bound : 0);
 }
 
 static bool cover(struct planner *planner, double below, struct cover *cover, struct error *error)
@@ -196,7 +197,7 @@ static bool learn(struct planner *planner, struct knowledge *known, struct error
         known->lower_bound = found.lower_bound;
     }
     known->is_stopped = !found.is_complete;
-    known->is_ended |= known->is_stopped && must_end(planner);
+    known->is_ended |= known->is_stopped && must_end(planner, known->value, known->lower_bound);
     cover_clear(&found);
     return good;
 }

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number.h"
 #include "partitioner/bottleneck/tps_floor.h"
 
 // Below this share of a plan's load the distance to what none is below is not halved: there are few plans between.
@@ -65,6 +66,7 @@ struct search {
     uint32_t *largest;   // of 0 to `machines` machines, as many as a stage can be on
     struct downset_walk walk;
     double limit;
+    double bound;        // no plan that was looked at is below
     struct path found, taken;  // the run's, and the best at exact prices
     bool is_ended, gave_up;
 };
@@ -292,6 +294,19 @@ static bool try_stages(struct search *search, uint32_t outer, struct error *erro
     return true;
 }
 
+// What even spreading takes, of the layers' machine time.
+static double least_load(const struct search *search)
+{
+    return (double)tps_work(search->prices, (uint32_t)search->view.downsets->count - 1) / search->machines
+         * (1 - 0x1p-40);
+}
+
+// Over one order, or with choices that were not decided, only even spreading is certain.
+static double certain_bound(const struct search *search)
+{
+    return search->view.has_all_downsets && !search->gave_up ? search->bound : least_load(search);
+}
+
 static bool run(struct search *search, double limit, struct error *error)
 {
     const size_t count = search->view.downsets->count;
@@ -303,7 +318,7 @@ static bool run(struct search *search, double limit, struct error *error)
         list_live(search, outer);
         if (search->live_count > 0 && !try_stages(search, outer, error))
             return false;
-        search->is_ended = bottleneck_must_end(search->view.request);
+        search->is_ended = bottleneck_must_end(search->view.request, search->taken.load, certain_bound(search));
     }
     return true;
 }
@@ -423,8 +438,8 @@ static bool settle_path(struct search *search, struct error *error)
     return true;
 }
 
-// Whether there is a plan below the limit: it is taken, or `bound` becomes the limit.
-static bool decide(struct search *search, double limit, double *bound, struct error *error)
+// Whether there is a plan below the limit: it is taken, or the bound becomes the limit.
+static bool decide(struct search *search, double limit, struct error *error)
 {
     for (;;) {
         if (!run(search, limit, error))
@@ -432,7 +447,7 @@ static bool decide(struct search *search, double limit, double *bound, struct er
         if (search->is_ended)
             return true;
         if (!find_path(search)) {
-            *bound = limit;
+            search->bound = limit;
             return true;
         }
         if (!settle_path(search, error))
@@ -506,7 +521,8 @@ static uint64_t fewest_bytes(const struct search *search, const struct profile_l
 static bool refuse(const struct search *search, double bound, struct error *error)
 {
     const struct profile *profile = search->view.request->profile;
-    const unsigned long long memory = search->view.machines.memory_bytes;
+    const uint64_t memory = search->view.machines.memory_bytes;
+    char holds[NUMBER_SIZE], has[NUMBER_SIZE];
     if (search->is_ended) {
         bottleneck_end_without(search->view.request, bound, error);
         return false;
@@ -514,28 +530,21 @@ static bool refuse(const struct search *search, double bound, struct error *erro
     for (size_t i = 0; i < profile->layer_count; i++) {
         const uint64_t bytes = fewest_bytes(search, &profile->layers[i]);
         if (bytes > memory)
-            return error_set_kind(error, ERROR_ANSWER, "layer \"%s\" alone holds %llu bytes; a machine has %llu",
-                                  profile->layers[i].name, (unsigned long long)bytes, memory);
+            return error_set_kind(error, ERROR_ANSWER, "layer \"%s\" alone holds %s; a machine has %s",
+                                  profile->layers[i].name, bytes_format(bytes, holds), bytes_format(memory, has));
     }
     return error_set_kind(error, ERROR_ANSWER,
-                          "no stages for %u machines of %llu bytes fit, in whatever way the layers run",
-                          search->machines, memory);
-}
-
-// What even spreading takes, of the layers' machine time.
-static double least_load(const struct search *search)
-{
-    return (double)tps_work(search->prices, (uint32_t)search->view.downsets->count - 1) / search->machines
-         * (1 - 0x1p-40);
+                          "no stages for %u machines of %s fit, in whatever way the layers run",
+                          search->machines, bytes_format(memory, has));
 }
 
 // Limits that rise until there is a plan. Without one at last, nothing is below infinity.
-static bool find_any(struct search *search, double *bound, struct error *error)
+static bool find_any(struct search *search, struct error *error)
 {
-    const double whole = *bound;
+    const double whole = search->bound;
     double slack = 0x1p-9;
-    while (search->taken.load == INFINITY && *bound < INFINITY && !search->is_ended) {
-        if (!decide(search, whole > 0 && slack < 64 ? whole * (1 + slack) : INFINITY, bound, error))
+    while (search->taken.load == INFINITY && search->bound < INFINITY && !search->is_ended) {
+        if (!decide(search, whole > 0 && slack < 64 ? whole * (1 + slack) : INFINITY, error))
             return false;
         slack *= slack < 0x1p-5 ? 4 : 1.5;
     }
@@ -543,13 +552,13 @@ static bool find_any(struct search *search, double *bound, struct error *error)
 }
 
 // Halves the distance, and asks in between whether anything is below the plan itself.
-static bool find_best(struct search *search, double *bound, struct error *error)
+static bool find_best(struct search *search, struct error *error)
 {
-    for (bool halve = true; *bound < search->taken.load && !search->is_ended; halve = !halve) {
-        const double load = search->taken.load;
-        if (load - *bound > NEAR * load)
+    for (bool halve = true; search->bound < search->taken.load && !search->is_ended; halve = !halve) {
+        const double load = search->taken.load, left = load - search->bound;
+        if (left > NEAR * load)
             halve = true;
-        if (!decide(search, halve ? *bound + (load - *bound) / 2 : load, bound, error))
+        if (!decide(search, halve ? search->bound + left / 2 : load, error))
             return false;
     }
     return true;
@@ -557,14 +566,12 @@ static bool find_best(struct search *search, double *bound, struct error *error)
 
 static struct bottleneck_result *plan(struct search *search, struct error *error)
 {
-    const double whole = least_load(search);
-    double bound = whole;
-    if (!find_any(search, &bound, error) || !find_best(search, &bound, error))
+    search->bound = least_load(search);
+    if (!find_any(search, error) || !find_best(search, error))
         return NULL;
-    // Over one order, or with choices that were not decided, only even spreading is certain.
     if (search->taken.load < INFINITY)
-        return answer(search, search->view.has_all_downsets && !search->gave_up ? bound : whole, error);
-    refuse(search, bound, error);
+        return answer(search, certain_bound(search), error);
+    refuse(search, search->bound, error);
     return NULL;
 }
 

@@ -60,9 +60,10 @@ static bool price_stage(struct pricing *pricing, uint32_t s, uint64_t replicas_f
         parameters += way.parameter_bytes;
         held = add_clamped(held, add_clamped(multiply_clamped(way.in_flight_bytes, in_flight), way.fixed_bytes));
     }
+    char holds[NUMBER_SIZE], has[NUMBER_SIZE];
     if (held > pricing->machines.memory_bytes)
-        return error_set_kind(error, ERROR_ANSWER, "stage %u: its layers hold %llu bytes, its machine %llu", s,
-                              (unsigned long long)held, (unsigned long long)pricing->machines.memory_bytes);
+        return error_set_kind(error, ERROR_ANSWER, "stage %u: its layers hold %s, its machine %s", s,
+                              bytes_format(held, holds), bytes_format(pricing->machines.memory_bytes, has));
     const long double bytes = 2 * moved + 4 * (long double)(d - 1) * parameters / pricing->micro_batches;
     const uint64_t rate = pricing->machines.bytes_per_second;
     stage->load_ns = (double)((time + (rate ? bytes * 1e9L / rate : 0)) / d);

@@ -431,6 +431,17 @@ static bool bound_work(struct whole *whole, struct error *error)
     return true;
 }
 
+// The work alone: what is known of all orders before any is tried.
+static bool bound_at_first(struct whole *whole, struct error *error)
+{
+    if (!is_plain(&whole->request))
+        return bound_work(whole, error);
+    struct coupled *coupled = coupled_create(&whole->request, error);
+    const bool good = coupled && coupled_work_bound(coupled, &whole->bound_ns, error);
+    coupled_free(coupled);
+    return good;
+}
+
 // What no order can beat where there are too many to try: of groups of downsets, or, where
 // even these are not all known, the work alone.
 static bool bound_orders(struct whole *whole, struct error *error)
@@ -443,12 +454,7 @@ static bool bound_orders(struct whole *whole, struct error *error)
         orders_free(orders);
         return good;
     }
-    if (error->kind != ERROR_NONE)
-        return false;
-    struct coupled *coupled = coupled_create(&whole->request, error);
-    const bool good = coupled && coupled_work_bound(coupled, &whole->bound_ns, error);
-    coupled_free(coupled);
-    return good;
+    return error->kind == ERROR_NONE && bound_at_first(whole, error);
 }
 
 // The best plan of one order, if it is better; in a part of the time, of which there is more to do.
@@ -521,6 +527,21 @@ static void say_stopped(struct whole *whole, const struct search_request *given,
                  time_format(given->deadline_ns, time));
 }
 
+static void use_usual_chunks(struct search_request *request, const struct generator *generator)
+{
+    request->chunks = request->chunks ? request->chunks : generator->usual_chunks;
+}
+
+// So that there is something to tell of; what is wrong with the request the search itself says.
+static void begin_bound(struct whole *whole, const struct generator *generator)
+{
+    struct error ignored = { 0 };
+    struct whole first = { .request = whole->request };
+    use_usual_chunks(&first.request, generator);
+    if (bound_at_first(&first, &ignored) && first.bound_ns != NO_ORDER)
+        whole->bound_ns = first.bound_ns;
+}
+
 struct plan *plan_search_orders(const struct search_request *given, struct error *error)
 {
     if (profile_has_one_order(given->profile) || given->pin_count > 0)  // pins are for the profile's own order
@@ -533,12 +554,13 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
     struct whole whole = { .request = *given };
     struct telling telling;
     telling_begin(&telling, given, &whole.bound_ns, &whole.request);
+    begin_bound(&whole, generator);
     whole.plan = plan_search(&whole.request, &own);
     if (!whole.plan && own.kind != ERROR_ANSWER) {
         *error = own;
         return NULL;
     }
-    whole.request.chunks = given->chunks ? given->chunks : generator->usual_chunks;
+    use_usual_chunks(&whole.request, generator);
     whole.request.shortage = NULL;  // and the least are of one order where it is searched alone
     whole.request.least_ns = NULL;
     if (given->deadline_ns) {

@@ -5,6 +5,7 @@
 #include "partitioner/bottleneck/bottleneck.h"
 #include "profiler/import.h"
 #include "tests/partitioner/random_graph.h"
+#include "tests/partitioner/told.h"
 #include "tests/test.h"
 
 #define DATA "../shared/data/partition/dnn-partitioning/"
@@ -72,9 +73,9 @@ static struct refusal {
     uint32_t devices;
     const char *sentence;
 } refusals[] = {
-    { "refused: one byte", 1, 4, "layer \"a\" alone holds 100 bytes; a machine has 1" },
+    { "refused: one byte", 1, 4, "layer \"a\" alone holds 100 B; a machine has 1 B" },
     { "refused: too little in all", 150, 3,
-      "no cut into 3 stages fits: the layers hold 400 bytes in all, a machine 150" },
+      "no cut into 3 stages fits: the layers hold 400 B in all, a machine 150 B" },
 };
 
 static void what_does_not_fit_is_refused_with_its_layer(void **state)
@@ -291,8 +292,12 @@ static void random_graphs_have_the_least_largest_load_of_all_ways_to_cut_them(vo
         assert_good(cluster, error);
         for (uint32_t c = 0; c < twin.cpus; c++)
             memcpy(cluster->devices[c].name, "cpu", 4);
-        const struct bottleneck_request request = ask(profile, cluster);
+        struct told told = { .least = twin.best < UINT64_MAX ? (double)twin.best : INFINITY };
+        struct bottleneck_request request = ask(profile, cluster);
+        request.progress = told_hear;
+        request.self = &told;
         struct bottleneck_result *plan = bottleneck_search(&request, &error);
+        assert_true(told.times > 0 || !plan);
         const uint64_t found = plan ? (uint64_t)plan->value_ns : UINT64_MAX;
         if (found != twin.best || (plan && (!plan->proved || plan->lower_bound_ns != plan->value_ns)))
             fail_msg("trial %llu: found %llu, the twin %llu; %s", (unsigned long long)trial, (unsigned long long)found,

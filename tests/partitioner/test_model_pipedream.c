@@ -9,6 +9,7 @@
 #include "partitioner/bottleneck/bottleneck_plan.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "profiler/import.h"
+#include "tests/partitioner/told.h"
 #include "tests/test.h"
 
 #define FOLDER "../shared/data/partition/pipedream/"
@@ -273,7 +274,11 @@ static void the_search_finds_the_best_of_all_plans(void **state)
         assert_good(brute.plan, error);
         for (uint32_t stages = 1; stages <= cluster->device_count; stages++)
             try_stages(&brute, stages, 0);
+        struct told told = { .least = brute.least };
+        brute.request.progress = told_hear;
+        brute.request.self = &told;
         struct bottleneck_result *result = bottleneck_search(&brute.request, &error);
+        assert_true(told.times > 0 || !result);
         found += result != NULL;
         if (result ? !(fabs(result->value_ns - brute.least) <= 1e-12 * brute.least) || !result->proved
                    : brute.least < INFINITY)

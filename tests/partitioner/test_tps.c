@@ -7,6 +7,7 @@
 #include "partitioner/bottleneck/bottleneck.h"
 #include "profiler/import.h"
 #include "tests/partitioner/random_graph.h"
+#include "tests/partitioner/told.h"
 #include "tests/test.h"
 
 #define DATA "../shared/data/partition/piper/"
@@ -87,9 +88,9 @@ static struct refusal {
     uint64_t memory_bytes;
     const char *sentence;
 } refusals[] = {
-    { "refused: one byte", 1, "layer \"a\" alone holds 130 bytes; a machine has 1" },
+    { "refused: one byte", 1, "layer \"a\" alone holds 130 B; a machine has 1 B" },
     // a holds 120 and 10 for each of two in flight, b 60 and 50 or 100 and 5, or on both devices 30 and 25.
-    { "refused: too little for two", 139, "no stages for 2 machines of 139 bytes fit, in whatever way the layers run" },
+    { "refused: too little for two", 139, "no stages for 2 machines of 139 B fit, in whatever way the layers run" },
 };
 
 static void what_does_not_fit_is_refused_with_its_layer(void **state)
@@ -368,9 +369,13 @@ static void random_chains_have_the_least_largest_load_of_a_plain_dynamic_program
         const uint64_t memory_bytes = 5000 + random_below(&seed, 80000);
         struct cluster *cluster = cluster_uniform(machines, memory_bytes, 0, 2000000000, &error);
         assert_good(cluster, error);
-        const struct bottleneck_request request = ask(profile, cluster, micro_batches);
-        struct bottleneck_result *plan = bottleneck_search(&request, &error);
         const double best = chain_best(profile, machines, micro_batches, memory_bytes);
+        struct told told = { .least = best };
+        struct bottleneck_request request = ask(profile, cluster, micro_batches);
+        request.progress = told_hear;
+        request.self = &told;
+        struct bottleneck_result *plan = bottleneck_search(&request, &error);
+        assert_true(told.times > 0 || !plan);
         if (plan ? !is_near(plan->value_ns, best) || !plan->proved : best < INFINITY || error.kind != ERROR_ANSWER)
             fail_msg("trial %llu: found %.12g, the twin %.12g; %s", (unsigned long long)trial,
                      plan ? plan->value_ns : INFINITY, best, plan ? "a plan" : error.text);
