@@ -205,17 +205,32 @@ static void print_host(const struct plan *plan, struct text *text)
 
 // --- recomputation ------------------------------------------------------------------
 
+// How many segments from `i` on are a layer each, one behind the other.
+static size_t count_single(const struct plan_stage *stage, size_t i)
+{
+    const uint32_t first = stage->recompute[i].first;
+    size_t count = 0;
+    while (i + count < stage->recompute_count && stage->recompute[i + count].first == first + count
+           && stage->recompute[i + count].end == first + count + 1)
+        count++;
+    return count;
+}
+
 static void print_recompute(const struct plan *plan, struct text *text)
 {
+    enum { FEW = 3 };
     size_t printed = 0;
     for (size_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
         if (!stage->recompute_count)
             continue;
         text_add(text, "%s  stage %zu runs again before their backward:", printed++ ? "" : "\n", s);
-        for (size_t i = 0; i < stage->recompute_count; i++) {
-            const struct segment segment = stage->recompute[i];
-            text_add(text, "%s %s", i ? "," : "", stage->layers[segment.first - stage->first]);
+        for (size_t i = 0, end; i < stage->recompute_count; i = end) {
+            const size_t single = count_single(stage, i);
+            end = i + (single > FEW ? single : 1);
+            const struct segment segment = { stage->recompute[i].first, stage->recompute[end - 1].end };
+            text_add(text, "%s%s %s", i ? "," : "", single > FEW ? " each of" : "",
+                     stage->layers[segment.first - stage->first]);
             if (segment.end - segment.first > 1)
                 text_add(text, " .. %s", stage->layers[segment.end - 1 - stage->first]);
         }

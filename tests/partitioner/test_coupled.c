@@ -102,7 +102,7 @@ static void small_plans_are_the_best_there_are(void **state)
 {
     (void)state;
     uint64_t seed = 41, pin_seed = 42, plans = 0, feasible = 0, proved = 0, tried = 0;
-    const uint64_t trials = test_trials(1000, 4000);
+    const uint64_t trials = test_trials(1000, 20000);
     for (uint64_t trial = 0; trial < trials;) {
         struct error error = { 0 };
         struct search_request request = { .holding.optimizer = (enum optimizer_kind)random_below(&seed, 3) };

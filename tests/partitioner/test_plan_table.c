@@ -116,12 +116,36 @@ static void recomputation_and_a_gap_are_said(void **state)
     profile_free(profile);
 }
 
+static void layers_that_run_again_one_by_one_are_said_together(void **state)
+{
+    (void)state;
+    struct small_layer rows[8];
+    for (int i = 0; i < 8; i++)
+        rows[i] = (struct small_layer){ 15000, 30000, 4, 1, 2, INPUT_KEPT_NONE, 0, 0, 0 };
+    struct profile *profile = small_chain(rows, 8);
+    struct plan *plan = plan_of(profile, "gpipe", 1, 1 << 20);
+    static const struct segment again[] = { { 0, 1 }, { 1, 2 }, { 2, 3 }, { 3, 4 }, { 4, 6 }, { 6, 7 }, { 7, 8 } };
+    struct plan_stage *stage = &plan->stages[0];
+    free(stage->recompute);
+    stage->recompute_count = sizeof again / sizeof again[0];
+    stage->recompute = malloc(sizeof again);
+    assert_non_null(stage->recompute);
+    memcpy(stage->recompute, again, sizeof again);
+    struct text text = { 0 };
+    plan_print(plan, &text);
+    assert_non_null(strstr(text.data, "\n  stage 0 runs again before their backward: each of l0 .. l3, l4 .. l5, l6, l7\n"));
+    text_clear(&text);
+    plan_free(plan);
+    profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_that_are_alike_are_one_line),
         cmocka_unit_test(ranks_of_several_stages_are_weighed_whole),
         cmocka_unit_test(recomputation_and_a_gap_are_said),
+        cmocka_unit_test(layers_that_run_again_one_by_one_are_said_together),
     };
     return cmocka_run_group_tests_name("plan_table", tests, NULL, NULL);
 }
