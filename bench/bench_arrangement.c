@@ -108,14 +108,12 @@ static struct profile *make_chain(uint32_t layers, struct error *error)
     return NULL;
 }
 
-static bool plan_chain(struct bench *bench, uint32_t layers, uint32_t devices, uint32_t factor, bool unlike)
+// Clears the cluster.
+static bool plan_on(struct bench *bench, const char *name, uint32_t layers, struct cluster *cluster, uint32_t factor,
+                    bool unlike)
 {
-    char name[80];
-    snprintf(name, sizeof name, "chain of %u 1f1b %u devices x%u%s", layers, devices, factor, unlike ? " unlike" : "");
-    struct profile *profile = make_chain(layers, &bench->error);
-    struct cluster *cluster = cluster_uniform(devices, (uint64_t)1 << 44, 5000, 12000000000, &bench->error);
-    for (uint32_t d = 0; unlike && cluster && d < devices; d += 4)
-        cluster->devices[d].speed_permille = 500;
+    struct profile *profile = cluster ? make_chain(layers, &bench->error) : NULL;
+    const uint32_t devices = cluster ? (uint32_t)cluster->device_count : 0;
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b",
                                             .ranks = devices, .chunks = 1, .micro_batches = factor * devices,
                                             .holding.optimizer = OPTIMIZER_SGD, .free.replicas = true,
@@ -124,6 +122,25 @@ static bool plan_chain(struct bench *bench, uint32_t layers, uint32_t devices, u
     profile_free(profile);
     cluster_free(cluster);
     return good;
+}
+
+static bool plan_chain(struct bench *bench, uint32_t layers, uint32_t devices, uint32_t factor, bool unlike)
+{
+    char name[80];
+    snprintf(name, sizeof name, "chain of %u 1f1b %u devices x%u%s", layers, devices, factor, unlike ? " unlike" : "");
+    struct cluster *cluster = cluster_uniform(devices, (uint64_t)1 << 44, 5000, 12000000000, &bench->error);
+    for (uint32_t d = 0; unlike && cluster && d < devices; d += 4)
+        cluster->devices[d].speed_permille = 500;
+    return plan_on(bench, name, layers, cluster, factor, unlike);
+}
+
+// Servers of 8 with quick links inside, and 12 GB/s between them.
+static bool plan_servers(struct bench *bench, uint32_t layers, uint32_t servers, uint32_t factor)
+{
+    char name[80], text[80];
+    snprintf(name, sizeof name, "chain of %u 1f1b %u x 8 devices x%u", layers, servers, factor);
+    snprintf(text, sizeof text, "%u x 8 devices, 16TiB, 300GB/s 2us, 12GB/s 5us", servers);
+    return plan_on(bench, name, layers, cluster_load(text, &bench->error), factor, false);
 }
 
 int main(int count, char **arguments)
@@ -139,7 +156,8 @@ int main(int count, char **arguments)
             good = plan_graph(&bench, graphs[i / 2], schedules[i % 2], devices);
     for (uint32_t factor = 1; good && factor <= 8; factor *= 2)
         good = plan_chain(&bench, 500, 64, factor, false);
-    good = good && plan_chain(&bench, 500, 64, 4, true) && plan_chain(&bench, 100, 16, 4, true);
+    good = good && plan_chain(&bench, 500, 64, 4, true) && plan_chain(&bench, 100, 16, 4, true)
+        && plan_chain(&bench, 1000, 512, 4, false) && plan_servers(&bench, 1000, 64, 4);
     if (!good)
         fprintf(stderr, "bench_arrangement: %s\n", bench.error.text);
     return good ? 0 : 3;

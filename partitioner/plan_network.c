@@ -47,6 +47,13 @@ static uint32_t link_between(struct links *links, size_t a, size_t b)
     return link;
 }
 
+// Whether two devices are of one group, and reach another by the link that it shares.
+static bool shares_link(const struct cluster *cluster, size_t a, size_t b, size_t to)
+{
+    const size_t level = cluster_level_between(cluster, b, to);
+    return level > 0 && cluster_group(cluster, level - 1, a) == cluster_group(cluster, level - 1, b);
+}
+
 struct network *cluster_network(const struct cluster *cluster, const uint32_t *devices, uint32_t ranks,
                                 struct error *error)
 {
@@ -59,10 +66,15 @@ struct network *cluster_network(const struct cluster *cluster, const uint32_t *d
         return NULL;
     }
     links.network->link_count = 0;
-    for (uint32_t from = 0; from < ranks; from++)
-        for (uint32_t to = 0; to < ranks; to++)
-            links.network->link_of[(size_t)from * ranks + to] =
-                from == to ? 0 : link_between(&links, devices[from], devices[to]);
+    uint32_t *link_of = links.network->link_of;
+    for (uint32_t from = 0; from < ranks; from++) {
+        for (uint32_t to = 0; to < ranks; to++) {
+            // The rank before often has the same link, and looking for one takes longer than that.
+            const bool is_same = from > 0 && shares_link(cluster, devices[from - 1], devices[from], devices[to]);
+            const size_t at = (size_t)from * ranks + to;
+            link_of[at] = from == to ? 0 : is_same ? link_of[at - ranks] : link_between(&links, devices[from], devices[to]);
+        }
+    }
     free(links.shared);
     return links.network;
 }

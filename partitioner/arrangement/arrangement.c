@@ -175,7 +175,7 @@ static void certify(const struct choosing *choosing)
 // Without a plan. What nobody has tried to the end may still fit, and then that is said.
 static void say_open(const struct choosing *choosing, const struct arrangements *tried, struct text *text)
 {
-    if (choosing->bound_ns == UINT64_MAX || tried->count == 0)
+    if (choosing->bound_ns == UINT64_MAX || (tried->count == 0 && !choosing->stopped))
         return;
     text_add(text, "%s%s; nothing is proved, a longer search may find one",
              choosing->stopped ? "; the search ended early: " : "", choosing->stopped ? choosing->stopped : "");
@@ -193,9 +193,12 @@ static bool explain(struct choosing *choosing, const struct arrangements *tried,
         return false;
     }
     if (choosing->nearest.count == 0) {
-        error_set_kind(error, ERROR_ANSWER, "%s%s",
-                       tried->count ? "no plan was found with any of the arrangements that were tried"
-                                    : "there is no arrangement of so many devices", more);
+        const char *why = "there is no arrangement of so many devices";
+        if (tried->count > 0)
+            why = "no plan was found with any of the arrangements that were tried";
+        else if (choosing->stopped)
+            why = "no arrangement was tried yet";
+        error_set_kind(error, ERROR_ANSWER, "%s%s", why, more);
         text_clear(&open);
         return false;
     }
@@ -246,6 +249,9 @@ static bool choose(struct choosing *choosing, struct arrangements *all, struct e
     uint64_t work = 0;
     choosing->names = &names;
     choosing->bounds = arrangement_bounds_create(choosing->request, &names, error);
+    // Of the time there is, too.
+    if (choosing->bounds && choosing->deadline_ns)
+        arrangement_bounds_end(choosing->bounds, choosing->deadline_ns - choosing->request->deadline_ns / 3 * 2);
     bool good = choosing->bounds
              && arrangement_bound_of_all(choosing->bounds, &choosing->bound_ns, &choosing->reached, &work, error)
              && arrangements_list(choosing->request, &names, MOST, all, error);

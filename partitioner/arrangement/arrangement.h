@@ -30,7 +30,8 @@
 //     crew_time.c           how long stages of several ranks take, quickly
 //     arrangement_many.c    good ones, where they are many
 //     arrangement_seeds.c   which to begin with there
-//     crewing.c             and with which cuts
+//     crewing.c             and with which cuts, by moves: from these (crewing_parts.c), and
+//     crewing_reach.c       from stages that keep their paths short
 #ifndef PARTITIONER_ARRANGEMENT_ARRANGEMENT_H
 #define PARTITIONER_ARRANGEMENT_ARRANGEMENT_H
 
@@ -86,6 +87,7 @@ bool arrangements_list(const struct search_request *request, const struct arrang
 struct arrangement_bounds;
 struct arrangement_bounds *arrangement_bounds_create(const struct search_request *request,
                                                      const struct arrangement_names *names, struct error *error);
+void arrangement_bounds_end(struct arrangement_bounds *bounds, uint64_t until_ns);  // by the clock: not much later
 void arrangement_bounds_free(struct arrangement_bounds *bounds);
 
 // Fills in estimate_ns and bound_ns.

@@ -149,6 +149,9 @@ static bool fill(struct arrangement_bounds *bounds, struct error *error)
     return total_all(bounds, error) && price_ways(bounds, error);
 }
 
+// Reaching (arrangement_floor.c) takes layers times ranks, and again times both; beyond that it is done coarsely.
+enum { MOST_PLACES = 100000 };
+
 struct arrangement_bounds *arrangement_bounds_create(const struct search_request *request,
                                                      const struct arrangement_names *names, struct error *error)
 {
@@ -162,6 +165,7 @@ struct arrangement_bounds *arrangement_bounds_create(const struct search_request
     bounds->generator = generator_find(request->schedule, error);
     bounds->layers = (uint32_t)request->profile->layer_count;
     bounds->has_backward = strcmp(request->schedule, "forward-only") != 0;
+    bounds->is_coarse = (uint64_t)bounds->layers * request->ranks > MOST_PLACES;
     const bool flushes = bounds->generator && bounds->generator->weights == WEIGHTS_FLUSH;
     if (bounds->generator && !flushes)
         bounds->async = arrangement_async_create(request, names, error);
@@ -169,6 +173,11 @@ struct arrangement_bounds *arrangement_bounds_create(const struct search_request
         return bounds;
     arrangement_bounds_free(bounds);
     return NULL;
+}
+
+void arrangement_bounds_end(struct arrangement_bounds *bounds, uint64_t until_ns)
+{
+    bounds->until_ns = until_ns;
 }
 
 void arrangement_bounds_free(struct arrangement_bounds *bounds)
@@ -454,9 +463,7 @@ bool arrangement_bound_of_all(struct arrangement_bounds *bounds, uint64_t *bound
 {
     if (bounds->async)
         return arrangement_async_floor(bounds, bound_ns, error);
-    enum { MOST_PLACES = 100000 };  // layers times ranks: reaching takes their product, and again times both
     *bound_ns = work_of_all(bounds);
     const bool is_given = bounds->request->variants || !bounds->generator->takes_replicas;
-    const bool is_large = (uint64_t)bounds->layers * bounds->request->ranks > MOST_PLACES;
-    return *bound_ns == 0 || is_given || is_large || arrangement_floor(bounds, bound_ns, reached, work, error);
+    return *bound_ns == 0 || is_given || arrangement_floor(bounds, bound_ns, reached, work, error);
 }

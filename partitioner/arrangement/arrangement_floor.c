@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/number.h"
 #include "partitioner/holding_cost.h"
 
@@ -43,17 +44,25 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 // --- paths ------------------------------------------------------------------------------
 
+// Some two of them are as far apart as so many devices must be.
 uint64_t floor_reduce(const struct floor *floor, uint32_t copies, uint64_t weights)
 {
     const struct search_request *request = floor->bounds->request;
+    uint64_t span = 1;
     const uint64_t bytes = multiply_clamped(copies - 1, holding_reduced_bytes(&request->holding, copies, weights));
     uint64_t least = bytes == 0 || !floor->bounds->has_backward ? 0 : UINT64_MAX;
     for (size_t i = 0; i < request->cluster->level_count; i++) {
         const struct cluster_level *level = &request->cluster->levels[i];
+        span = multiply_clamped(span, level->size);
         const uint64_t ns = transfer_ns(bytes, level->bytes_per_second, level->latency_ns);
-        least = ns < least ? ns : least;
+        least = copies <= span && ns < least ? ns : least;
     }
     return least == UINT64_MAX ? 0 : least;
 }
@@ -95,9 +104,14 @@ uint64_t floor_path(const struct floor *floor, const struct totals *of, const st
 
 // --- what can be reached ------------------------------------------------------------------
 
-// Adds it unless one that is known reaches as far with as little; those that it beats go.
+// Adds it unless one that is known reaches as far with as little; those that it beats go. Coarsely, one stands for all.
 static void note(struct floor *floor, struct reach *reach, struct reached now)
 {
+    if (floor->bounds->is_coarse && reach->count == 1) {
+        struct reached *all = &reach->at[0];
+        *all = (struct reached){ now.layers > all->layers ? now.layers : all->layers, smaller(now.ways, all->ways) };
+        return;
+    }
     size_t at = reach->count, from;
     while (at > 0 && reach->at[at - 1].layers >= now.layers)
         at--;
@@ -137,6 +151,7 @@ uint64_t reach_least_ways(const struct reach *reach, uint32_t layers)
 struct step {
     bool from_back;
     uint32_t used, ranks, group;
+    uint32_t hint;  // how far one rank less came
     const struct totals *of;
     struct reached from;
 };
@@ -160,13 +175,14 @@ static struct place place_of(const struct floor *floor, const struct step *step,
 }
 
 // Whether the stage stays within the limit if the ways over its far cut, and all behind that, are as known.
-static bool is_within(const struct floor *floor, const struct step *step, uint32_t covered, uint64_t far_ways)
+static bool is_within(struct floor *floor, const struct step *step, uint32_t covered, uint64_t far_ways)
 {
     struct place place = place_of(floor, step, covered);
     if (step->from_back)
         place.in_ways = far_ways;
     else
         place.out_ways = far_ways;
+    floor->work++;
     return floor_path(floor, step->of, &place) <= floor->limit_ns;
 }
 
@@ -181,25 +197,30 @@ static uint64_t far_ways_of(const struct floor *floor, const struct step *step, 
     return larger(own, reach_least_ways(&far[left - step->ranks * step->group], layers - covered));
 }
 
-// The most layers that the step can cover whatever the ways.
-static uint32_t furthest(const struct floor *floor, const struct step *step)
+// The most layers that the step can cover whatever the ways: from where one rank less came on, in strides that grow.
+static uint32_t furthest(struct floor *floor, const struct step *step)
 {
-    uint32_t low = step->from.layers, high = floor->bounds->layers + 1;
-    while (high - low > 1) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (is_within(floor, step, middle, 0))
-            low = middle;
-        else
-            high = middle;
+    uint32_t low = step->from.layers, high = floor->bounds->layers + 1, at = step->hint;
+    for (uint32_t stride = 1; high - low > 1; stride *= 2) {
+        if (at <= low || at >= high)
+            at = low + (high - low) / 2;
+        if (is_within(floor, step, at, 0)) {
+            low = at;
+            at += stride;
+        } else {
+            high = at;
+            at = at > stride ? at - stride : 0;
+        }
     }
     return low;
 }
 
-static void take_step(struct floor *floor, struct reach *side, const struct step *step)
+static void take_step(struct floor *floor, struct reach *side, struct step *step)
 {
     const uint32_t layers = floor->bounds->layers;
     uint64_t least = UINT64_MAX;
-    for (uint32_t covered = furthest(floor, step); covered > step->from.layers; covered--) {
+    step->hint = furthest(floor, step);
+    for (uint32_t covered = step->hint; covered > step->from.layers; covered--) {
         const uint32_t cut = step->from_back ? layers - covered : covered;
         const uint64_t ways = step->from.ways + floor->way[cut];
         if (!floor->bounds->can_cut[cut] || ways >= least)
@@ -260,22 +281,28 @@ static bool is_possible(struct floor *floor, uint64_t limit_ns)
     floor->limit_ns = limit_ns;
     floor->knows_back = floor->knows_front = false;
     return floor->forward[floor->bounds->layers] + floor->backward[floor->bounds->layers] <= limit_ns
-        && covers(floor, true) && covers(floor, false) && covers(floor, true) && covers(floor, false);
+        && covers(floor, true) && covers(floor, false)
+        && (floor->bounds->is_coarse || (covers(floor, true) && covers(floor, false)));
 }
 
 // --- the bound ------------------------------------------------------------------------------
+
+static bool is_over(const struct floor *floor)
+{
+    return floor->failed || (floor->bounds->until_ns > 0 && clock_now_ns() > floor->bounds->until_ns);
+}
 
 // The largest limit, to one part in 4096, that is known to be too low; nothing is below `low`.
 static uint64_t least_possible(struct floor *floor, uint64_t low)
 {
     enum { PRECISION = 1 << 12 };
     uint64_t step = low / 8 + 1, high = low + step;
-    while (!floor->failed && !is_possible(floor, high) && high < UINT64_MAX / 4) {
+    while (!is_over(floor) && !is_possible(floor, high) && high < UINT64_MAX / 4) {
         low = high;
         step *= 2;
         high += step;
     }
-    while (!floor->failed && high - low > low / PRECISION + 1) {
+    while (!is_over(floor) && high - low > low / PRECISION + 1) {
         const uint64_t middle = low + (high - low) / 2;
         if (is_possible(floor, middle))
             high = middle;
@@ -285,15 +312,17 @@ static uint64_t least_possible(struct floor *floor, uint64_t low)
     return low;
 }
 
-// The same for stages and their neighbours, up to a ceiling one part in so many higher, and less exactly the higher
-// that is.
-static uint64_t least_possible_in_pairs(struct floor *floor, uint64_t low, uint64_t part)
+// The same for stages and their neighbours, up to a ceiling one part in so many higher, in so many steps, each of which
+// halves what is open.
+static uint64_t least_possible_in_pairs(struct floor *floor, uint64_t low, uint64_t part, int steps)
 {
     uint64_t high = low + low / part;
     floor->limit_ns = high;
-    floor->late = late_create(floor);
-    floor->failed |= !floor->late;
-    while (!floor->failed && high - low > low / (part * 32) + 1) {
+    if (!floor->bounds->is_coarse) {
+        floor->late = late_create(floor);
+        floor->failed |= !floor->late;
+    }
+    for (int i = 0; i < steps && high - low > 1 && !is_over(floor); i++) {
         const uint64_t middle = low + (high - low) / 2;
         if (is_possible(floor, middle) && floor_pairs_cover(floor))
             high = middle;
@@ -305,14 +334,17 @@ static uint64_t least_possible_in_pairs(struct floor *floor, uint64_t low, uint6
     return low;
 }
 
-// Raises the ceiling as long as nothing is possible close below it, then looks more closely.
+// Raises the ceiling as long as nothing is possible close below it, then looks more closely. A higher limit takes longer
+// to look at, which matters where they all do.
 static uint64_t raise_in_pairs(struct floor *floor, uint64_t low)
 {
-    for (uint64_t before = 0; !floor->failed && low - before > before / 20;) {
+    if (floor->bounds->is_coarse)
+        return least_possible_in_pairs(floor, low, 80, 4);
+    for (uint64_t before = 0; !is_over(floor) && low - before > before / 20;) {
         before = low;
-        low = least_possible_in_pairs(floor, low, 16);
+        low = least_possible_in_pairs(floor, low, 16, 5);
     }
-    return floor->failed ? low : least_possible_in_pairs(floor, low, 64);
+    return floor->failed ? low : least_possible_in_pairs(floor, low, 64, 5);
 }
 
 static void see_cluster(struct floor *floor)

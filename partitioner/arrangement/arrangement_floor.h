@@ -24,6 +24,8 @@ struct arrangement_bounds {
     uint64_t *cell[3];     // rows of stages: before, after, the largest
     uint32_t layers;
     bool has_backward;
+    bool is_coarse;        // of all that so many devices reach, only the furthest and the least ways are known
+    uint64_t until_ns;     // by the clock: that of all arrangements is then as good as it is; 0: any time
 };
 
 // Raises *bound_ns, below which nothing is, to what no plan of any arrangement can beat. `reached`, empty, becomes

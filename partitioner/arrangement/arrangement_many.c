@@ -64,12 +64,12 @@ static int compare(const void *left, const void *right)
     return guess_ns(a) < guess_ns(b) ? -1 : guess_ns(a) > guess_ns(b);
 }
 
-// Puts the best crewings in front of the seeds.
+// Adds the best crewings to the seeds.
 static bool add_crewings(struct many *many, struct error *error)
 {
     enum { MOST = 3 };
     struct arrangements found = { 0 };
-    bool good = !crewings_are_known(many) || crewings_find(many, &found, error);
+    bool good = many_make_even_seeds(many, error) && crewings_find(many, &found, error);
     many->timed_ns = found.count > 0 ? found.at[0].estimate_ns : 0;
     for (size_t i = 0; good && i < found.count && i < MOST; i++) {
         struct arrangement *now = &found.at[i];
@@ -79,33 +79,43 @@ static bool add_crewings(struct many *many, struct error *error)
     return good;
 }
 
-// Whether plans of crewings take what those were timed to, so that nothing must be recomputed: then the other seeds,
-// where they began, are no better.
+// Whether plans of crewings take what the best was timed to, so that nothing must be recomputed: then the others, and
+// the other seeds, where they began, are no better.
 static bool is_as_timed(const struct many *many)
 {
     return many->choosing->best_ns <= many->timed_ns;
 }
 
-// The best of the seeds; SIZE_MAX if none has a plan.
-static bool try_seeds(struct many *many, size_t *best, struct error *error)
+// Those with cuts, or the others, as far as it is worth while.
+static bool try_some(struct many *many, bool with_cuts, struct error *error)
 {
-    *best = SIZE_MAX;
-    if (!add_crewings(many, error))
-        return false;
     qsort(many->seeds.at, many->seeds.count, sizeof many->seeds.at[0], compare);
     for (size_t i = 0; i < many->seeds.count; i++) {
+        struct arrangement *seed = &many->seeds.at[i];
         const uint64_t before = many->choosing->best_ns;
-        if (i > 0 && !many->seeds.at[i].cuts && many->seeds.at[i - 1].cuts && is_as_timed(many))
+        if ((seed->cuts != NULL) != with_cuts)
+            continue;
+        if (!choosing_may_try(many->choosing, many->tried->count) || (i >= MOST_SEEDS && before != UINT64_MAX))
             break;
-        if (!choosing_may_try(many->choosing, i) || (i >= MOST_SEEDS && before != UINT64_MAX))
-            break;
-        if (!try_one(many, &many->seeds.at[i], SEED_PART, error)
-            || !arrangement_add(many->tried, &many->seeds.at[i], error))
+        if (!try_one(many, seed, SEED_PART, error) || !arrangement_add(many->tried, seed, error))
             return false;
         if (many->choosing->best_ns < before)
-            *best = i;
+            many->best = many->tried->count - 1;
+        if (with_cuts && is_as_timed(many))
+            break;
     }
     return true;
+}
+
+static bool try_seeds(struct many *many, struct error *error)
+{
+    if (crewings_are_known(many)) {
+        if (!add_crewings(many, error) || !try_some(many, true, error))
+            return false;
+        if (is_as_timed(many))
+            return true;
+    }
+    return many_make_seeds(many, error) && try_some(many, false, error);
 }
 
 // --- moves ------------------------------------------------------------------------------
@@ -322,6 +332,14 @@ static bool improve(struct many *many, const struct arrangement *seed, struct er
     return !failed;
 }
 
+// Crewings were moved about already. Where so many actions take long to simulate, that must do.
+static bool is_done(const struct many *many)
+{
+    enum { MOST_PLACES = 200000 };
+    return crewings_are_known(many) && is_as_timed(many)
+        && (uint64_t)many->devices * many->request->micro_batches > MOST_PLACES;
+}
+
 // --- the whole --------------------------------------------------------------------------
 
 static bool see_devices(struct many *many, struct error *error)
@@ -379,10 +397,10 @@ bool choosing_many(struct choosing *choosing, struct arrangements *tried, struct
                          .devices = choosing->request->ranks,
                          .is_gpipe = strcmp(choosing->request->schedule, "gpipe") == 0,
                          .takes_replicas = generator_find(choosing->request->schedule, error)->takes_replicas };
+    many.best = SIZE_MAX;
     many.flushes = generator_find(choosing->request->schedule, error)->weights == WEIGHTS_FLUSH;
-    size_t best = SIZE_MAX;
-    const bool good = prepare(&many, error) && many_make_seeds(&many, error) && try_seeds(&many, &best, error)
-                   && (best == SIZE_MAX || improve(&many, &many.seeds.at[best], error));
+    const bool good = prepare(&many, error) && try_seeds(&many, error)
+                   && (many.best == SIZE_MAX || is_done(&many) || improve(&many, &tried->at[many.best], error));
     clear(&many);
     return good;
 }

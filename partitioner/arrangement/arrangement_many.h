@@ -18,6 +18,7 @@ struct many {
     uint32_t layers, devices;
     uint64_t memory, speed;   // of a device; of unlike ones the least memory and the average speed
     uint64_t timed_ns;        // of the best crewing (crewing.h); 0: there is none
+    size_t best;              // of those that were tried; SIZE_MAX: none has a plan
     uint64_t *fill;           // [devices used * (layers + 1) + layer]
     uint32_t *from;           // first layer of the last stage; as fill
     uint32_t *ranks;          // and its ranks
@@ -33,7 +34,8 @@ bool many_look_at(const struct many *many, struct arrangement *arrangement, stru
 // What copies that stand beside each other take to add up their gradients.
 uint64_t many_reduce_ns(const struct many *many, uint64_t weights, uint32_t copies);
 
-// Fills in the seeds, none of which has been searched.
+// Adds to the seeds: stages of as many ranks each; or, which takes longer, all there are.
+bool many_make_even_seeds(struct many *many, struct error *error);
 bool many_make_seeds(struct many *many, struct error *error);
 
 #endif

@@ -60,9 +60,22 @@ static bool is_as_good(const struct paired *a, const struct paired *b)
     return a->end >= b->end && a->first >= b->first && a->ways <= b->ways && a->tail <= b->tail;
 }
 
+// One that is as good as both.
+static void blend(struct paired *all, const struct paired *now)
+{
+    all->first = now->first > all->first ? now->first : all->first;
+    all->end = now->end > all->end ? now->end : all->end;
+    all->ways = now->ways < all->ways ? now->ways : all->ways;
+    all->tail = now->tail < all->tail ? now->tail : all->tail;
+}
+
 static void note(struct walk *walk, struct pairs *pairs, struct paired now)
 {
     size_t kept = 0;
+    if (walk->floor->bounds->is_coarse && pairs->count == 1) {
+        blend(&pairs->at[0], &now);
+        return;
+    }
     for (size_t i = 0; i < pairs->count; i++)
         if (is_as_good(&pairs->at[i], &now))
             return;
@@ -90,6 +103,7 @@ struct link_of {
     uint64_t out_ways;
     uint64_t late_in, late_out;
     uint32_t from;                // the place of `before` among its like
+    uint32_t hint;                // how far one rank less came
 };
 
 static uint32_t room_of(uint32_t left, uint32_t ranks)
@@ -141,17 +155,22 @@ static bool is_within(const struct walk *walk, const struct link_of *link, uint3
         && (link->ranks_before == 0 || loop_path(walk, link, end) <= walk->floor->limit_ns);
 }
 
-// The furthest end from one on that is within the limit.
-static uint32_t furthest(const struct walk *walk, const struct link_of *link, uint32_t low)
+// The furthest end from one on that is within the limit: from where one rank less came on, in strides that grow.
+static uint32_t furthest(const struct walk *walk, struct link_of *link, uint32_t low)
 {
-    uint32_t high = walk->layers + 1;
-    while (high - low > 1) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (is_within(walk, link, middle))
-            low = middle;
-        else
-            high = middle;
+    uint32_t high = walk->layers + 1, at = link->hint;
+    for (uint32_t stride = 1; high - low > 1; stride *= 2) {
+        if (at <= low || at >= high)
+            at = low + (high - low) / 2;
+        if (is_within(walk, link, at)) {
+            low = at;
+            at += stride;
+        } else {
+            high = at;
+            at = at > stride ? at - stride : 0;
+        }
     }
+    link->hint = low;
     return low;
 }
 

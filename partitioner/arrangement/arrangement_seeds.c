@@ -17,7 +17,7 @@
 #include "partitioner/search/search_request.h"
 #include "partitioner/variant.h"
 
-// How many values of T; where crewings have found ranks and cuts together (they need a flush), fewer are worth while.
+// How many values of T; where crewings were tried before (they need a flush), fewer are worth while.
 enum { STEPS = 7, STEPS_ALONE = 14 };
 
 uint64_t many_reduce_ns(const struct many *many, uint64_t weights, uint32_t copies)
@@ -235,8 +235,8 @@ static uint64_t slowest_iteration(const struct many *many)
         * many->request->micro_batches / many->speed * 1000;
 }
 
-// Stages of as many ranks each: from one stage of all to a stage for each device.
-static bool seed_even(struct many *many, struct error *error)
+// From one stage of all to a stage for each device.
+bool many_make_even_seeds(struct many *many, struct error *error)
 {
     struct arrangement seed = { .device_count = many->devices, .ranks = many->devices };
     seed.replicas = calloc((size_t)many->devices + 1, sizeof seed.replicas[0]);
@@ -294,7 +294,7 @@ bool many_make_seeds(struct many *many, struct error *error)
 {
     if (!many->takes_replicas)
         return seed_own(many, error);
-    if (!seed_even(many, error) || (!many->flushes && many->request->free.replicas && !seed_pairs(many, error)))
+    if (!many_make_even_seeds(many, error) || (!many->flushes && many->request->free.replicas && !seed_pairs(many, error)))
         return false;
     uint64_t limit_ns = many->choosing->bound_ns;
     const uint64_t most = 2 * slowest_iteration(many) + 1;

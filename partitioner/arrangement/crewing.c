@@ -4,39 +4,16 @@
 //     a rank goes from one stage to another, a stage is parted,
 //     two become one, two exchange their ranks                  all is cut anew
 //
-// Cutting anew: the least T for which every stage, taking as many layers as it can, has
-// its own paths within T (as in arrangement_floor.c; and of r ranks the last begins when
-// so many micro-batches have come through the stages before).
+// Cutting anew (crewing_parts.c): the least T for which every stage, taking as many layers
+// as it can, has its own paths within T (as in arrangement_floor.c; and of r ranks the last
+// begins when so many micro-batches have come through the stages before).
 #include "partitioner/arrangement/crewing.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/number.h"
 #include "common/random.h"
-#include "partitioner/arrangement/crew_time.h"
-#include "partitioner/holding_cost.h"
-#include "partitioner/search/search_request.h"
-#include "partitioner/variant.h"
-
-struct crewing {
-    uint32_t stages;
-    uint32_t *replicas, *cuts;
-    uint64_t ns;
-};
-
-struct crewings {
-    struct many *many;
-    struct crew_clock *clock;
-    enum crew_order order;
-    struct crew_stage *crew;
-    uint32_t room;          // stages
-    const uint32_t *devices;  // of each rank
-    uint32_t ranks;
-    uint64_t *way, *latency;  // of a message over a cut, on the slowest level; layers + 1
-    const char **variants;  // none, of each stage
-    uint64_t seed, work;
-};
+#include "partitioner/arrangement/crewing_parts.h"
 
 static const struct { const char *name; enum crew_order order; } known[] = {
     { "1f1b", CREW_1F1B }, { "gpipe", CREW_GPIPE }, { "forward-only", CREW_FORWARD_ONLY }
@@ -57,158 +34,6 @@ bool crewings_are_known(const struct many *many)
     enum crew_order order;
     return many->request->free.replicas && many->choosing->names->count == 1
         && order_of(many->request->schedule, &order);
-}
-
-// --- a crewing's time -----------------------------------------------------------------------
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t speed_of(const struct crewings *crewings, uint32_t seat, uint32_t ranks)
-{
-    const struct cluster_device *devices = crewings->many->request->cluster->devices;
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = seat; i < seat + ranks; i++) {
-        const uint64_t speed = devices[crewings->devices[i]].speed_permille;
-        least = speed < least ? speed : least;
-    }
-    return least;
-}
-
-static struct crew_stage stage_of(const struct crewings *crewings, uint32_t first, uint32_t end, uint32_t ranks,
-                                  uint64_t speed)
-{
-    const struct intervals *of = crewings->many->of[0];
-    const bool has_backward = crewings->order != CREW_FORWARD_ONLY;
-    return (struct crew_stage){
-        .ranks = ranks,
-        .forward_ns = stage_scaled_ns(interval_forward_ns(of, first, end), speed),
-        .backward_ns = has_backward ? stage_scaled_ns(interval_backward_ns(of, first, end), speed) : 0,
-        .reduce_ns = has_backward ? many_reduce_ns(crewings->many, of->weights[end] - of->weights[first], ranks) : 0,
-        .busy_ns = crewings->way[end] - crewings->latency[end],
-        .latency_ns = crewings->latency[end],
-    };
-}
-
-static uint64_t time_of(struct crewings *crewings, const struct crewing *crewing)
-{
-    uint32_t seat = 0;
-    for (uint32_t s = 0; s < crewing->stages; s++) {
-        const uint32_t ranks = crewing->replicas[s];
-        crewings->crew[s] =
-            stage_of(crewings, crewing->cuts[s], crewing->cuts[s + 1], ranks, speed_of(crewings, seat, ranks));
-        seat += ranks;
-    }
-    crewings->work += 1 + (uint64_t)crewings->many->request->micro_batches * crewing->stages / 128;
-    return crew_time(crewings->clock, crewings->order, crewings->crew, crewing->stages);
-}
-
-// --- cutting anew -------------------------------------------------------------------------
-
-// What is known where a stage begins.
-struct front {
-    uint64_t forward, backward;  // what a micro-batch took until here, and takes from here on back
-    uint32_t left;               // ranks from here on
-};
-
-static uint64_t around(uint64_t round, uint64_t own, uint64_t ahead, uint64_t f, uint64_t b)
-{
-    const uint64_t once = round + larger((own - ahead) * f + (own - 1) * b, (own - 1) * f + (own - ahead) * b);
-    if (own == ahead)
-        return once;
-    const uint64_t most = (own - 1) / ahead + 1, twice = 2 * round + (own - 1 - ahead) * (f + b);
-    return larger(larger(once, twice), most * round + (own - 1 - (most - 1) * ahead) * (f + b));
-}
-
-// How long the last of so many ranks waits for its first micro-batch because the stages before do others first.
-static uint64_t wait_of(const struct crew_stage *before, uint32_t count, uint32_t ranks, bool is_back)
-{
-    uint64_t most = 0;
-    for (uint32_t t = 0; t < count; t++)
-        most = larger(most, (ranks - 1) / before[t].ranks * (is_back ? before[t].backward_ns : before[t].forward_ns));
-    return most;
-}
-
-static uint64_t path_of(const struct crewings *crewings, const struct crewing *crewing, uint32_t s,
-                        const struct front *front, const struct crew_stage *stage, uint32_t end)
-{
-    const struct intervals *of = crewings->many->of[0];
-    const uint32_t layers = crewings->many->layers, m = crewings->many->request->micro_batches;
-    const uint64_t own = (m + stage->ranks - 1) / stage->ranks, f = stage->forward_ns, b = stage->backward_ns;
-    const uint64_t most = (front->left + stage->ranks - 1) / stage->ranks;
-    const uint64_t ahead = most < own && crewings->order == CREW_1F1B ? most : own;
-    uint64_t inner = own * (f + b), wait = 0, wait_back = 0;
-    if (s > 0) {
-        const uint32_t ranks = m % stage->ranks ? m % stage->ranks : stage->ranks;
-        wait = wait_of(crewings->crew, s, ranks, false);
-        wait_back = wait_of(crewings->crew, s, ranks, true);
-    }
-    if (crewings->order == CREW_FORWARD_ONLY)
-        return front->forward + wait + inner;
-    const uint64_t rest = interval_forward_ns(of, end, layers) + interval_backward_ns(of, end, layers);
-    const uint64_t ways = 2 * crewings->way[end] * (crewing->stages - 1 - s);
-    const uint64_t round = f + b + ways + rest * 1000 / crewings->many->speed;
-    inner = larger(inner, around(round, own, ahead, f, b));
-    return front->forward + inner + larger(front->backward + larger(wait, wait_back), wait + stage->reduce_ns);
-}
-
-// As many layers as stay within the limit; whether one stage after the other reaches the end.
-static bool cut_within(struct crewings *crewings, struct crewing *crewing, uint64_t limit_ns)
-{
-    const struct many *many = crewings->many;
-    struct front front = { .left = crewings->ranks };
-    uint32_t seat = 0;
-    crewing->cuts[0] = 0;
-    for (uint32_t s = 0; s < crewing->stages; s++) {
-        const uint32_t ranks = crewing->replicas[s], first = crewing->cuts[s], behind = crewing->stages - 1 - s;
-        const uint64_t speed = speed_of(crewings, seat, ranks);
-        uint32_t low = first, high = many->layers + 1 - behind;
-        while (high - low > 1) {
-            const uint32_t middle = low + (high - low) / 2;
-            const struct crew_stage stage = stage_of(crewings, first, middle, ranks, speed);
-            if (path_of(crewings, crewing, s, &front, &stage, middle) <= limit_ns)
-                low = middle;
-            else
-                high = middle;
-        }
-        while (low > first && !many->can_cut[low])
-            low--;
-        if (low <= first || (behind == 0 && low < many->layers))
-            return false;
-        crewing->cuts[s + 1] = low;
-        crewings->crew[s] = stage_of(crewings, first, low, ranks, speed);
-        front.forward += crewings->crew[s].forward_ns + crewings->way[low];
-        front.backward += crewings->crew[s].backward_ns + crewings->way[low];
-        front.left -= ranks;
-        seat += ranks;
-    }
-    return true;
-}
-
-// Whether there is a limit within which it can be cut. Times it.
-static bool cut_anew(struct crewings *crewings, struct crewing *crewing)
-{
-    uint64_t low = crewings->many->choosing->bound_ns, high = 2 * low + 1;
-    for (int tries = 0; !cut_within(crewings, crewing, high); tries++) {
-        if (tries == 12)
-            return false;
-        low = high;
-        high *= 2;
-    }
-    while (high - low > low / 512 + 1) {
-        const uint64_t middle = low + (high - low) / 2;
-        if (cut_within(crewings, crewing, middle))
-            high = middle;
-        else
-            low = middle;
-    }
-    crewings->work += crewing->stages;
-    if (!cut_within(crewings, crewing, high))
-        return false;
-    crewing->ns = time_of(crewings, crewing);
-    return true;
 }
 
 // --- moves ----------------------------------------------------------------------------------
@@ -268,7 +93,8 @@ static void take_out(struct crewing *crewing, uint32_t s)
     memmove(&crewing->replicas[s], &crewing->replicas[s + 1], (crewing->stages - s) * sizeof crewing->replicas[0]);
 }
 
-static bool move_ranks(struct crewings *crewings, struct crewing *crewing)
+// False where no cuts keep its paths within the limit.
+static bool move_ranks(struct crewings *crewings, struct crewing *crewing, uint64_t limit_ns)
 {
     const uint32_t s = (uint32_t)random_below(&crewings->seed, crewing->stages);
     const uint32_t t = (uint32_t)random_below(&crewings->seed, crewing->stages);
@@ -300,7 +126,7 @@ static bool move_ranks(struct crewings *crewings, struct crewing *crewing)
         crewing->replicas[s] = crewing->replicas[t];
         crewing->replicas[t] = ranks;
     }
-    return cut_anew(crewings, crewing);
+    return crewing_cut(crewings, crewing, limit_ns);
 }
 
 // --- annealing --------------------------------------------------------------------------------
@@ -317,16 +143,16 @@ static void anneal(struct crewings *crewings, struct annealing *annealing, doubl
     while (crewings->work - since < work && !choosing_must_stop(crewings->many->choosing)) {
         struct crewing *now = &annealing->now, *trial = &annealing->trial;
         const double left = 1 - (double)(crewings->work - since) / (double)work;
+        const uint64_t worse = (uint64_t)((double)now->ns * heat * left * left) + 1;
         crewings->work++;
         copy(trial, now);
         if (random_below(&crewings->seed, 2)) {
             if (!move_cuts(crewings, trial))
                 continue;
-            trial->ns = time_of(crewings, trial);
-        } else if (!move_ranks(crewings, trial)) {
+            trial->ns = crewing_time(crewings, trial);
+        } else if (!move_ranks(crewings, trial, now->ns + worse)) {
             continue;
         }
-        const uint64_t worse = (uint64_t)((double)now->ns * heat * left * left) + 1;
         if (trial->ns <= now->ns || trial->ns - now->ns < random_below(&crewings->seed, worse)) {
             copy(now, trial);
             if (now->ns < annealing->best.ns)
@@ -351,11 +177,18 @@ static void clear(struct crewing *crewing)
 // From stages with these ranks, and the best cuts for them.
 static bool start(struct crewings *crewings, struct crewing *best, const struct arrangement *from)
 {
-    crewings->devices = from->devices;
-    crewings->ranks = from->ranks;
+    uint64_t limit_ns = 2 * crewings->many->choosing->bound_ns + 1;
+    if (from->stages > crewings->room)
+        return false;
+    crewings_sit(crewings, from->devices, from->ranks);
     best->stages = from->stages;
     memcpy(best->replicas, from->replicas, from->stages * sizeof best->replicas[0]);
-    return from->stages <= crewings->room && cut_anew(crewings, best);
+    for (int tries = 0; !crewing_cut(crewings, best, limit_ns); tries++) {
+        if (tries == 12)
+            return false;
+        limit_ns *= 2;
+    }
+    return true;
 }
 
 // Adds it, or its cuts where its ranks are known with worse ones.
@@ -391,12 +224,11 @@ static bool start_from_bound(struct crewings *crewings, struct crewing *best, co
     const struct arrangement *reached = &crewings->many->choosing->reached;
     if (reached->stages == 0 || reached->stages > crewings->room)
         return false;
-    crewings->devices = first->devices;
-    crewings->ranks = reached->ranks;
+    crewings_sit(crewings, first->devices, reached->ranks);
     best->stages = reached->stages;
     memcpy(best->replicas, reached->replicas, best->stages * sizeof best->replicas[0]);
     memcpy(best->cuts, reached->cuts, ((size_t)best->stages + 1) * sizeof best->cuts[0]);
-    best->ns = time_of(crewings, best);
+    best->ns = crewing_time(crewings, best);
     return true;
 }
 
@@ -408,80 +240,104 @@ static void sort(struct arrangements *found)
 
 static void copy_from(struct crewings *crewings, struct crewing *best, const struct arrangement *from)
 {
-    crewings->devices = from->devices;
-    crewings->ranks = from->ranks;
+    crewings_sit(crewings, from->devices, from->ranks);
     best->stages = from->stages;
     best->ns = from->estimate_ns;
     memcpy(best->replicas, from->replicas, from->stages * sizeof best->replicas[0]);
     memcpy(best->cuts, from->cuts, ((size_t)from->stages + 1) * sizeof best->cuts[0]);
 }
 
-// A short way from each seed, then long ones from the best.
+// Stages that keep their paths within limits from the least on that lets there be some: where they go on best is not
+// where they seem to be best.
+static bool note_reached(struct crewings *crewings, const struct arrangement *first, struct crewing *best,
+                         struct arrangements *found, struct error *error)
+{
+    enum { STEPS = 12, MORE = 6 };
+    struct crew_reach *reach = NULL;
+    crewings_sit(crewings, first->devices, first->ranks);
+    reach = crew_reach_create(crewings, error);
+    bool good = reach != NULL;
+    uint64_t low = crewings->many->choosing->bound_ns, high = low + low / 2;
+    for (int i = 0; good && i < STEPS + MORE && !choosing_must_stop(crewings->many->choosing); i++) {
+        high += i < STEPS ? 0 : high / 1000;
+        const uint64_t limit_ns = i < STEPS ? low + (high - low) / 2 : high;
+        const bool reaches = crew_reach_within(reach, limit_ns, best);
+        if (reaches) {
+            best->ns = crewing_time(crewings, best);
+                good = note(crewings, best, found, error);
+        }
+        if (i < STEPS && reaches)
+            high = limit_ns;
+        else if (i < STEPS)
+            low = limit_ns;
+    }
+    crew_reach_free(reach);
+    return good;
+}
+
+// A short way from each seed that is not far behind.
+static bool note_seeds(struct crewings *crewings, struct annealing *annealing, uint64_t work,
+                       struct arrangements *found, struct error *error)
+{
+    enum { MOST_STARTS = 8 };
+    const struct arrangements *seeds = &crewings->many->seeds;
+    bool good = true;
+    sort(found);
+    const uint64_t best_ns = found->count > 0 ? found->at[0].estimate_ns : UINT64_MAX / 2;
+    for (size_t i = 0; good && i < seeds->count && i < MOST_STARTS; i++) {
+        if (!start(crewings, &annealing->best, &seeds->at[i]) || annealing->best.ns - best_ns / 4 > best_ns)
+            continue;
+        anneal(crewings, annealing, 0.05, work);
+        good = note(crewings, &annealing->best, found, error);
+    }
+    return good;
+}
+
+// Then long ones from the best.
+static bool note_best(struct crewings *crewings, struct annealing *annealing, uint64_t work,
+                      struct arrangements *found, struct error *error)
+{
+    enum { MOST_STARTS = 3 };
+    bool good = true;
+    sort(found);
+    for (size_t i = 0; good && i < found->count && i < MOST_STARTS; i++) {
+        copy_from(crewings, &annealing->best, &found->at[i]);
+        anneal(crewings, annealing, 0.005, work);
+        good = note(crewings, &annealing->best, found, error);
+    }
+    sort(found);
+    return good;
+}
+
 static bool find(struct crewings *crewings, struct arrangements *found, struct error *error)
 {
-    enum { SHORT_PART = 40, LONG_PART = 6, MOST_STARTS = 8, LONG_STARTS = 3 };
+    enum { SHORT_PART = 40, LONG_PART = 6 };
     const struct arrangements *seeds = &crewings->many->seeds;
     const struct choosing *choosing = crewings->many->choosing;
-    const uint64_t rest = choosing->budget > choosing->work ? choosing->budget - choosing->work : 0;
     struct annealing annealing = { { 0 }, { 0 }, { 0 } };
     bool good = (make_room(crewings, &annealing.now) && make_room(crewings, &annealing.trial)
                  && make_room(crewings, &annealing.best)) || error_no_memory(error, "the arrangements of a plan");
+    good = good && (seeds->count == 0 || note_reached(crewings, &seeds->at[0], &annealing.best, found, error));
+    const uint64_t spent = choosing->work + crewings->work;
+    const uint64_t rest = choosing->budget > spent ? choosing->budget - spent : 0;
     if (good && seeds->count > 0 && start_from_bound(crewings, &annealing.best, &seeds->at[0])) {
         anneal(crewings, &annealing, 0.05, rest / SHORT_PART);
         good = note(crewings, &annealing.best, found, error);
     }
-    for (size_t i = 0; good && i < seeds->count && i < MOST_STARTS; i++) {
-        if (!start(crewings, &annealing.best, &seeds->at[i]))
-            continue;
-        anneal(crewings, &annealing, 0.05, rest / SHORT_PART);
-        good = note(crewings, &annealing.best, found, error);
-    }
-    sort(found);
-    for (size_t i = 0; good && i < found->count && i < LONG_STARTS; i++) {
-        copy_from(crewings, &annealing.best, &found->at[i]);
-        anneal(crewings, &annealing, 0.005, rest / LONG_PART);
-        good = note(crewings, &annealing.best, found, error);
-    }
-    sort(found);
+    good = good && note_seeds(crewings, &annealing, rest / SHORT_PART, found, error)
+        && note_best(crewings, &annealing, rest / LONG_PART, found, error);
     clear(&annealing.now);
     clear(&annealing.trial);
     clear(&annealing.best);
     return good;
 }
 
-static void price_way(struct crewings *crewings, uint32_t cut)
-{
-    const struct cluster *cluster = crewings->many->request->cluster;
-    for (size_t i = 0; i < cluster->level_count; i++) {
-        const struct cluster_level *level = &cluster->levels[i];
-        const uint64_t way = transfer_ns(crewings->many->of[0]->cut[cut], level->bytes_per_second, level->latency_ns);
-        if (way >= crewings->way[cut]) {
-            crewings->way[cut] = way;
-            crewings->latency[cut] = level->latency_ns;
-        }
-    }
-}
-
 bool crewings_find(struct many *many, struct arrangements *found, struct error *error)
 {
-    struct crewings crewings = { .many = many, .seed = 1,
-                                 .room = many->devices < many->layers ? many->devices : many->layers };
+    struct crewings crewings = { 0 };
     order_of(many->request->schedule, &crewings.order);
-    crewings.clock = crew_clock_create(crewings.room, many->request->micro_batches, error);
-    crewings.crew = calloc(crewings.room, sizeof crewings.crew[0]);
-    crewings.way = calloc((size_t)many->layers + 1, sizeof crewings.way[0]);
-    crewings.latency = calloc((size_t)many->layers + 1, sizeof crewings.latency[0]);
-    crewings.variants = calloc(crewings.room, sizeof crewings.variants[0]);
-    bool good = crewings.clock && ((crewings.crew && crewings.way && crewings.latency && crewings.variants)
-                                   || error_no_memory(error, "the arrangements of a plan"));
-    for (uint32_t l = 1; good && l < many->layers; l++)
-        price_way(&crewings, l);
-    good = good && find(&crewings, found, error);
+    const bool good = crewings_create(&crewings, many, error) && find(&crewings, found, error);
     many->choosing->work += crewings.work;
-    crew_clock_free(crewings.clock);
-    free(crewings.crew);
-    free(crewings.way);
-    free(crewings.latency);
-    free(crewings.variants);
+    crewings_clear(&crewings);
     return good;
 }

@@ -160,16 +160,15 @@ static bool make_simulators(struct coupled *coupled, struct error *error)
 static bool check_times(const struct coupled *coupled, struct error *error)
 {
     unsigned __int128 round = 0;
-    uint64_t slowest = 1000, most = 0;
+    uint64_t slowest = 1000, most = 0, bytes = 0;
     for (uint32_t s = 0; s < coupled->stages; s++)
         slowest = coupled->speed[s] < slowest ? coupled->speed[s] : slowest;
+    for (uint32_t l = 0; l <= coupled->layers; l++)
+        bytes = coupled->intervals[0]->cut[l] > bytes ? coupled->intervals[0]->cut[l] : bytes;
     for (uint32_t link = 0; link < coupled->network->link_count; link++) {
-        for (uint32_t l = 0; l <= coupled->layers; l++) {
-            const uint64_t way =
-                transfer_ns(coupled->intervals[0]->cut[l], coupled->network->links[link].bytes_per_second,
-                            coupled->network->links[link].latency_ns);
-            most = way > most ? way : most;
-        }
+        const struct link *of = &coupled->network->links[link];
+        const uint64_t way = transfer_ns(bytes, of->bytes_per_second, of->latency_ns);
+        most = way > most ? way : most;
     }
     for (uint32_t s = 0; s < coupled->stages; s++) {
         const struct intervals *intervals = coupled->intervals[s];

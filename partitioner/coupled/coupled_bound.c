@@ -111,12 +111,12 @@ static bool bound_from_ranks(const struct coupled *coupled, uint64_t *bound, str
 
 // The bound of a stage alone on its busiest rank.
 static uint64_t stage_bound(const struct coupled *coupled, const uint32_t *busiest, uint32_t s, uint32_t first,
-                            uint32_t end, bool whole)
+                            uint32_t end, bool whole, uint64_t speed)
 {
     uint64_t way = 0;
     if (coupled->order->splits == 1)
         way = coupled->least[0][first] + (whole ? coupled->least[1][first] : 0);
-    const wide scaled = (wide)way * 1000 / fastest(coupled);
+    const wide scaled = (wide)way * 1000 / speed;
     return (uint64_t)scaled + coupled_busy_ns(coupled, busiest[s], first, end, 0);
 }
 
@@ -127,6 +127,7 @@ static bool bound_from_stages(const struct coupled *coupled, uint64_t *bound, st
     uint64_t *least_of = malloc(((size_t)layers + 1) * sizeof least_of[0]);
     uint32_t *busiest = calloc(stages, sizeof busiest[0]);
     const bool good = least_of && busiest, whole = is_whole(coupled);
+    const uint64_t speed = fastest(coupled);
     for (uint32_t at = 0; good && at < coupled->placement->stage_at[coupled->ranks]; at++) {
         const uint32_t s = coupled->work_of[at].stage;
         if (coupled->work_of[busiest[s]].stage != s || coupled->work_of[at].forwards > coupled->work_of[busiest[s]].forwards)
@@ -140,7 +141,7 @@ static bool bound_from_stages(const struct coupled *coupled, uint64_t *bound, st
             for (uint32_t first = end; first-- > 0 && coupled->can_cut[end];) {
                 if (least_of[first] == UINT64_MAX)
                     continue;
-                const uint64_t own = stage_bound(coupled, busiest, s, first, end, whole);
+                const uint64_t own = stage_bound(coupled, busiest, s, first, end, whole, speed);
                 const uint64_t most = own > least_of[first] ? own : least_of[first];
                 best = most < best ? most : best;
             }

@@ -30,6 +30,7 @@ struct start {
     uint64_t *cost;       // least of the largest, of the first s stages up to layer l: [s * (layers + 1) + l]
     uint32_t *from;       // the cut before
     struct coupled_state state;
+    bool has_best;
 };
 
 // Where in placement->held stage s of its busiest rank stands.
@@ -194,8 +195,9 @@ static bool run_rounds(struct start *start, struct coupled_state *best, struct e
         }
         if (!coupled_complete(coupled, &start->state, 0, coupled->stages, error))
             return false;
-        if (round == 0 || coupled_is_better(&start->state, best))
+        if (!start->has_best || coupled_is_better(&start->state, best))
             coupled_state_copy(best, &start->state, coupled);
+        start->has_best = true;
         if (round == 0) {
             start->longest = 2 * start->cost[last];
             share_evenly(start);
@@ -206,8 +208,9 @@ static bool run_rounds(struct start *start, struct coupled_state *best, struct e
     return true;
 }
 
-// The cuts that the request begins with, if they are better and no pin is against them.
-static bool try_given(struct start *start, struct coupled_state *best, struct error *error)
+// The cuts that the request begins with, where no pin is against them. `is_enough`: they fit as they are, and then
+// whoever gave them has looked further than this does.
+static bool try_given(struct start *start, struct coupled_state *best, bool *is_enough, struct error *error)
 {
     struct coupled *coupled = start->coupled;
     const uint32_t *given = coupled->request->begin;
@@ -219,8 +222,11 @@ static bool try_given(struct start *start, struct coupled_state *best, struct er
     memcpy(start->state.decision.cuts, given, ((size_t)coupled->stages + 1) * sizeof given[0]);
     if (!coupled_complete(coupled, &start->state, 0, coupled->stages, error))
         return false;
-    if (coupled_is_better(&start->state, best))
-        coupled_state_copy(best, &start->state, coupled);
+    coupled_state_copy(best, &start->state, coupled);
+    start->has_best = true;
+    *is_enough = best->most_lacking == 0;
+    for (uint32_t s = 0; s < coupled->stages; s++)
+        *is_enough = *is_enough && best->recompute_ns[s] == 0;
     return true;
 }
 
@@ -235,8 +241,9 @@ bool coupled_start(struct coupled *coupled, struct coupled_state *best, struct e
     bool good = start.share && start.company && start.cost && start.from;
     if (!good)
         error_no_memory(error, "a search");
-    good = good && coupled_state_create(&start.state, coupled, error) && run_rounds(&start, best, error)
-        && try_given(&start, best, error);
+    bool is_enough = false;
+    good = good && coupled_state_create(&start.state, coupled, error) && try_given(&start, best, &is_enough, error)
+        && (is_enough || run_rounds(&start, best, error));
     free(start.share);
     free(start.company);
     free(start.cost);

@@ -1,0 +1,80 @@
+// A crewing while it is looked for: its time, the paths that are known of its stages, and
+// the cuts that keep these within a limit.
+#ifndef PARTITIONER_ARRANGEMENT_CREWING_PARTS_H
+#define PARTITIONER_ARRANGEMENT_CREWING_PARTS_H
+
+#include "partitioner/arrangement/arrangement_many.h"
+#include "partitioner/arrangement/crew_time.h"
+
+struct crewing {
+    uint32_t stages;
+    uint32_t *replicas, *cuts;
+    uint64_t ns;
+};
+
+struct crewings {
+    struct many *many;
+    struct crew_clock *clock;
+    enum crew_order order;
+    struct crew_stage *crew;
+    uint32_t room;            // stages
+    const uint32_t *devices;  // of each rank
+    uint32_t ranks;
+    uint64_t speed;           // of all devices; 0: they are unlike
+    uint64_t *way;            // of a message over a cut: [level * (layers + 1) + cut]
+    uint32_t *near_until;     // [level * devices + seat]: from there to here they are no further apart than that
+    const char **variants;    // none, of each stage
+    uint64_t seed, work;
+};
+
+bool crewings_create(struct crewings *crewings, struct many *many, struct error *error);
+void crewings_clear(struct crewings *crewings);
+void crewings_sit(struct crewings *crewings, const uint32_t *devices, uint32_t ranks);
+
+// What it takes.
+uint64_t crewing_time(struct crewings *crewings, const struct crewing *crewing);
+
+// What is known where a stage begins: of one micro-batch until here, and from here on back, with the ways; and of
+// the stage before.
+struct crew_front {
+    uint64_t forward, backward;
+    uint64_t tail;             // how long some stage in front adds up gradients after all in front of it could be done
+    uint32_t seat, left;       // ranks in front, and from here on
+    uint32_t first;
+    uint32_t stages, room;     // room: micro-batches that the stage before is ahead; 0: there is none
+    struct crew_stage before;
+};
+
+// A stage from there on, of so many ranks that begin and end so much later than its first.
+struct crew_next {
+    uint32_t ranks, behind;    // about so many stages are behind it
+    uint64_t wait, wait_back;
+    uint64_t speed;
+};
+
+// How many micro-batches the last rank of those that have most is behind the first.
+uint32_t crew_between(uint32_t micro_batches, uint32_t ranks);
+
+struct crew_next crew_next_of(const struct crewings *crewings, const struct crew_front *front, uint32_t ranks);
+struct crew_stage crew_stage_of(const struct crewings *crewings, const struct crew_front *front,
+                                const struct crew_next *next, uint32_t end);
+
+// As many layers as keep its paths within the limit, looked for from a hint on, but at most so many; `front->first`
+// where there are none.
+uint32_t crew_furthest(const struct crewings *crewings, const struct crew_front *front, const struct crew_next *next,
+                       uint64_t limit_ns, uint32_t hint, uint32_t most);
+
+// Behind that stage.
+void crew_go_on(const struct crewings *crewings, struct crew_front *front, const struct crew_stage *stage,
+                uint32_t end);
+
+// Cuts it so that no path is longer than the least there can be, if that is within the limit. Times it.
+bool crewing_cut(struct crewings *crewings, struct crewing *crewing, uint64_t limit_ns);
+
+// Crewings whose stages keep their paths short, made stage by stage (crewing_reach.c), one after the other in `best`.
+struct crew_reach;
+struct crew_reach *crew_reach_create(struct crewings *crewings, struct error *error);
+void crew_reach_free(struct crew_reach *reach);
+bool crew_reach_within(struct crew_reach *reach, uint64_t limit_ns, struct crewing *to);
+
+#endif
