@@ -85,7 +85,7 @@ struct dropping {
 INLINE struct dropping dropping_of(struct dropout dropout)
 {
     return (struct dropping){
-        .key = dropout.key,
+        .key = dropout.key_at ? *(const uint64_t *)dropout.key_at : dropout.key,
         .least = (uint32_t)((double)dropout.probability * 0x1p32),
         .factor = 1.0f / (1.0f - dropout.probability),
     };

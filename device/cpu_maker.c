@@ -36,7 +36,7 @@ static bool processor_has(const struct instruction_set *set)
 // What the words behind "cpu:" ask for.
 struct wishes {
     const struct instruction_set *set;  // NULL: the best
-    bool queued, bf16;
+    bool queued, bf16, graphs;
 };
 
 static bool is_word(const char *word, size_t length, const char *wanted)
@@ -50,6 +50,8 @@ static bool take_word(struct wishes *wishes, const char *word, size_t length, st
         return wishes->queued = true;
     if (is_word(word, length, "bf16"))
         return wishes->bf16 = true;
+    if (is_word(word, length, "graphs"))
+        return wishes->graphs = true;
     for (size_t i = 0; i < sizeof instruction_sets / sizeof instruction_sets[0]; i++) {
         const struct instruction_set *set = &instruction_sets[i];
         if (!is_word(word, length, set->name))
@@ -58,8 +60,8 @@ static bool take_word(struct wishes *wishes, const char *word, size_t length, st
         return processor_has(set)
             || error_set(error, "this processor has no %s (plain cpu takes the best it has)", set->name);
     }
-    return error_set(error, "there is no device cpu:%.*s (cpu:baseline, cpu:avx2, cpu:avx512, cpu:bf16 and cpu:queued"
-                     " are)", (int)length, word);
+    return error_set(error, "there is no device cpu:%.*s (cpu:baseline, cpu:avx2, cpu:avx512, cpu:bf16, cpu:queued"
+                     " and cpu:queued,graphs are)", (int)length, word);
 }
 
 // Words with commas between them.
@@ -75,7 +77,9 @@ static bool read_wishes(const char *detail, struct wishes *wishes, struct error 
     for (size_t i = 0; !wishes->set; i++)
         if (processor_has(&instruction_sets[i]))
             wishes->set = &instruction_sets[i];
-    return true;
+    return wishes->queued || !wishes->graphs
+        || error_set(error, "device cpu:%s has nothing to replay: it does each thing at once (cpu:queued,graphs records)",
+                     detail);
 }
 
 // The processor's own name, as the system tells it.
@@ -104,16 +108,17 @@ static bool cpu_open(struct device *device, const char *detail, struct error *er
     struct cpu *cpu = malloc(sizeof *cpu);
     if (!cpu)
         return error_no_memory(error, "a device");
-    char name[sizeof device->description - 32];
+    char name[sizeof device->description - 40];
     processor_name(name, sizeof name);
-    snprintf(device->description, sizeof device->description, "%s, %s%s%s", name, wishes.set->name,
-             wishes.bf16 ? ", bf16" : "", wishes.queued ? ", queued" : "");
+    snprintf(device->description, sizeof device->description, "%s, %s%s%s%s", name, wishes.set->name,
+             wishes.bf16 ? ", bf16" : "", wishes.queued ? ", queued" : "", wishes.graphs ? ", graphs" : "");
     cpu->float_kernels = wishes.set->kernels;
     cpu->kernels = wishes.bf16 ? &cpu_bf16_kernels : cpu->float_kernels;
     device->precision = wishes.bf16 ? PRECISION_BF16 : PRECISION_FP32;
     device->own = cpu;
     device->kernels = wishes.queued ? &cpu_queued_kernels : cpu->kernels;
     device->runs_ahead = wishes.queued;
+    device->records = wishes.graphs;
     if (wishes.queued)
         device->functions = &cpu_queued_functions;
     return true;

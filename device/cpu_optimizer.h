@@ -9,18 +9,15 @@ static void cpu_adamw(struct queue *queue, const struct adamw *adamw, const stru
     float *next = floats(span->next);
     const float *weights = floats_of(span->weights);
     (void)queue;
-    const double update = (double)adamw->update;
-    const float step = (float)((double)adamw->rate / (1 - pow((double)adamw->beta1, update)));
-    const float second_factor = (float)(1 / sqrt(1 - pow((double)adamw->beta2, update)));
-    const float shrink = 1 - adamw->rate * adamw->decay;
+    const struct adamw_factors *there = adamw->factors_at, factors = there ? *there : adamw_factors(adamw);
     FOR_VECTORS (i, left, span->count) {
         const vec g = vec_load_first(span->gradients + i, left, 0);
         const vec m = adamw->beta1 * vec_load_first(span->first + i, left, 0) + (1 - adamw->beta1) * g;
         const vec v = adamw->beta2 * vec_load_first(span->second + i, left, 0) + (1 - adamw->beta2) * g * g;
-        const vec w = shrink * vec_load_first(weights + i, left, 0);
+        const vec w = factors.shrink * vec_load_first(weights + i, left, 0);
         vec_store_first(span->first + i, m, left);
         vec_store_first(span->second + i, v, left);
-        vec_store_first(next + i, w - step * m / (vec_sqrt(v) * second_factor + adamw->epsilon), left);
+        vec_store_first(next + i, w - factors.step * m / (vec_sqrt(v) * factors.second_factor + adamw->epsilon), left);
     }
 }
 
@@ -28,6 +25,7 @@ static void cpu_sgd(struct queue *queue, const struct sgd *sgd, const struct opt
 {
     float *next = floats(span->next);
     const float *weights = floats_of(span->weights);
+    const float *there = sgd->rate_at, rate = there ? *there : sgd->rate;
     (void)queue;
     FOR_VECTORS (i, left, span->count) {
         const vec w = vec_load_first(weights + i, left, 0);
@@ -35,7 +33,7 @@ static void cpu_sgd(struct queue *queue, const struct sgd *sgd, const struct opt
         const vec m = span->first ? sgd->momentum * vec_load_first(span->first + i, left, 0) + g : g;
         if (span->first)
             vec_store_first(span->first + i, m, left);
-        vec_store_first(next + i, w - sgd->rate * m, left);
+        vec_store_first(next + i, w - rate * m, left);
     }
 }
 

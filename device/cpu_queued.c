@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "device/recording.h"
 
 // Something to do later.
 struct work {
@@ -13,21 +14,25 @@ struct work {
     _Alignas(16) unsigned char arguments[];
 };
 
+struct captured {  // works to be done together, as often as they are launched
+    struct work *first, *last;
+};
+
 struct lineup {  // of a queue
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t given, done;
     struct work *first, *last;
     bool working, closing;
+    struct captured *captured;  // what is given goes there, if it is not NULL; the host's
 };
 
 // --- a queue's thread --------------------------------------------------------------
 
-static void do_work(struct queue *queue, struct work *work)
+static void do_work(struct queue *queue, const struct work *work)
 {
     if (work->always || queue_is_well(queue))
         work->function(queue, work->arguments);
-    free(work);
 }
 
 // The whole list at a time; NULL when the queue is closed.
@@ -54,20 +59,30 @@ static void *work_through(void *argument)
         while (work) {
             struct work *next = work->next;
             do_work(queue, work);
+            free(work);
             work = next;
         }
     }
     return NULL;
 }
 
+static void add(struct work **first, struct work **last, struct work *work)
+{
+    if (*last)
+        (*last)->next = work;
+    else
+        *first = work;
+    *last = work;
+}
+
 static void append(struct lineup *lineup, struct work *work)
 {
+    if (lineup->captured) {
+        add(&lineup->captured->first, &lineup->captured->last, work);
+        return;
+    }
     pthread_mutex_lock(&lineup->lock);
-    if (lineup->last)
-        lineup->last->next = work;
-    else
-        lineup->first = work;
-    lineup->last = work;
+    add(&lineup->first, &lineup->last, work);
     pthread_cond_signal(&lineup->given);
     pthread_mutex_unlock(&lineup->lock);
 }
@@ -237,45 +252,87 @@ static bool has_come(const struct event *event)
 
 // --- moving bytes --------------------------------------------------------------------
 
-struct move {
-    void *to;
-    const void *from;
-    uint64_t bytes;
-};
-
 static void do_zero(struct queue *queue, const void *arguments)
 {
-    const struct move *move = arguments;
-    cpu_functions.zero(queue, move->to, move->bytes);
+    const struct moving *moving = arguments;
+    cpu_functions.zero(queue, moving->to, moving->bytes);
 }
 
 static void do_move(struct queue *queue, const void *arguments)
 {
-    const struct move *move = arguments;
-    cpu_functions.copy(queue, move->to, move->from, move->bytes);
+    const struct moving *moving = arguments;
+    cpu_functions.copy(queue, moving->to, moving->from, moving->bytes);
 }
 
 // The bytes lie behind the arguments.
 static void do_upload(struct queue *queue, const void *arguments)
 {
-    const struct move *move = arguments;
-    cpu_functions.copy(queue, move->to, move + 1, move->bytes);
+    const struct moving *moving = arguments;
+    cpu_functions.copy(queue, moving->to, moving + 1, moving->bytes);
 }
 
 static void zero(struct queue *queue, void *memory, uint64_t bytes)
 {
-    cpu_queued_call(queue, do_zero, &(struct move){ .to = memory, .bytes = bytes }, sizeof(struct move));
+    cpu_queued_call(queue, do_zero, &(struct moving){ .to = memory, .bytes = bytes }, sizeof(struct moving));
 }
 
 static void move(struct queue *queue, void *to, const void *from, uint64_t bytes)
 {
-    cpu_queued_call(queue, do_move, &(struct move){ to, from, bytes }, sizeof(struct move));
+    cpu_queued_call(queue, do_move, &(struct moving){ to, from, bytes }, sizeof(struct moving));
 }
 
 static void upload(struct queue *queue, void *to, const void *host, uint64_t bytes)
 {
-    give(queue, do_upload, &(struct move){ .to = to, .bytes = bytes }, sizeof(struct move), host, bytes, false);
+    give(queue, do_upload, &(struct moving){ .to = to, .bytes = bytes }, sizeof(struct moving), host, bytes, false);
 }
+
+// --- recordings ------------------------------------------------------------------------
+
+static bool begin_capture(struct queue *queue)
+{
+    struct lineup *lineup = queue->own;
+    lineup->captured = calloc(1, sizeof *lineup->captured);
+    return lineup->captured != NULL;
+}
+
+static void *end_capture(struct queue *queue)
+{
+    struct lineup *lineup = queue->own;
+    struct captured *captured = lineup->captured;
+    lineup->captured = NULL;
+    return captured;
+}
+
+static void do_captured(struct queue *queue, const void *arguments)
+{
+    const struct captured *captured = *(const struct captured *const *)arguments;
+    for (const struct work *work = captured->first; work; work = work->next)
+        do_work(queue, work);
+}
+
+static void launch_captured(struct queue *queue, void *captured)
+{
+    cpu_queued_call(queue, do_captured, &captured, sizeof captured);
+}
+
+static void free_captured(struct device *device, void *captured)
+{
+    (void)device;
+    struct captured *works = captured;
+    for (struct work *work = works->first; work; ) {
+        struct work *next = work->next;
+        free(work);
+        work = next;
+    }
+    free(works);
+}
+
+static const struct capture_functions captures = {
+    .begin = begin_capture,
+    .end = end_capture,
+    .launch = launch_captured,
+    .free = free_captured,
+};
 
 // --- the maker -------------------------------------------------------------------------
 
@@ -300,4 +357,5 @@ const struct device_functions cpu_queued_functions = {
     .download = move,
     .call = cpu_queued_call,
     .communicators = &cpu_queued_communicators,
+    .captures = &captures,
 };

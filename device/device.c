@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "device/maker.h"
+#include "device/recording.h"
 
 struct block {
     void *memory;
@@ -106,6 +106,13 @@ void device_memory_reset_peak(struct device *device)
 
 // --- queues and events ------------------------------------------------------------
 
+// What is given next is given by itself, behind all that a recording holds back.
+static void cut(struct queue *queue, const struct call *what)
+{
+    if (queue->recorded)
+        recorded_cut(queue, what);
+}
+
 struct queue *queue_create(struct device *device, struct error *error)
 {
     struct queue *queue = calloc(1, sizeof *queue);
@@ -145,6 +152,7 @@ void queue_fail(struct queue *queue, const char *sentence)
 
 bool queue_wait(struct queue *queue, struct error *error)
 {
+    cut(queue, &cut_wait);
     queue->device->functions->wait(queue);
     return queue_report(queue, error);
 }
@@ -189,11 +197,13 @@ void event_free(struct event *event)
 
 void event_record(struct event *event, struct queue *queue)
 {
+    cut(queue, &cut_event);
     event->device->functions->record(event, queue);
 }
 
 void queue_wait_event(struct queue *queue, struct event *event)
 {
+    cut(queue, &cut_wait_event);
     queue->device->functions->wait_event(queue, event);
 }
 
@@ -214,32 +224,47 @@ uint64_t event_kept_time(const struct event *event)
 
 // --- moving bytes ------------------------------------------------------------------
 
+// To the device, or past what is being recorded.
+static void move(struct queue *queue, const struct call *call, const struct moving *moving)
+{
+    if (moving->bytes == 0 || !queue_is_well(queue))
+        return;
+    if (queue->recorded)
+        recorded_meet(queue, call, moving);
+    else
+        call->give(queue, moving);
+}
+
 void queue_zero(struct queue *queue, void *memory, uint64_t bytes)
 {
-    if (bytes > 0 && queue_is_well(queue))
-        queue->device->functions->zero(queue, memory, bytes);
+    move(queue, &call_zero, &(struct moving){ .to = memory, .bytes = bytes });
 }
 
 void queue_copy(struct queue *queue, void *to, const void *from, uint64_t bytes)
 {
-    if (bytes > 0 && queue_is_well(queue))
-        queue->device->functions->copy(queue, to, from, bytes);
+    move(queue, &call_copy, &(struct moving){ to, from, bytes });
 }
 
 void queue_upload(struct queue *queue, void *to, const void *host, uint64_t bytes)
 {
-    if (bytes > 0 && queue_is_well(queue))
-        queue->device->functions->upload(queue, to, host, bytes);
+    if (bytes == 0 || !queue_is_well(queue))
+        return;
+    cut(queue, &cut_upload);
+    queue->device->functions->upload(queue, to, host, bytes);
 }
 
 void queue_download(struct queue *queue, void *host, const void *from, uint64_t bytes)
 {
-    if (bytes > 0 && queue_is_well(queue))
-        queue->device->functions->download(queue, host, from, bytes);
+    if (bytes == 0 || !queue_is_well(queue))
+        return;
+    cut(queue, &cut_download);
+    queue->device->functions->download(queue, host, from, bytes);
 }
 
 void queue_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes)
 {
-    if (queue_is_well(queue))
-        queue->device->functions->call(queue, function, arguments, bytes);
+    if (!queue_is_well(queue))
+        return;
+    cut(queue, &cut_call);
+    queue->device->functions->call(queue, function, arguments, bytes);
 }

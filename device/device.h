@@ -28,8 +28,9 @@ struct event;
 
 // The maker by name: "cpu", which takes the best instruction set the processor has;
 // "cpu:avx2" and the like choose one; on "cpu:queued" queues are threads and run ahead
-// of their host; "cpu:bf16" computes in bfloat16, slowly ("cpu:bf16,avx2": both). Freed
-// by device_close(), after its queues, events and memory.
+// of their host, and with "cpu:queued,graphs" they record (below); "cpu:bf16" computes
+// in bfloat16, slowly ("cpu:bf16,avx2": both). Freed by device_close(), after its
+// queues, events and memory.
 struct device *device_open(const char *name, struct error *error);
 void device_close(struct device *device);
 const char *device_name(const struct device *device);         // "cpu"
@@ -93,5 +94,34 @@ void queue_download(struct queue *queue, void *host, const void *from, uint64_t 
 // can read, which are all those of the `cpu` maker; others fail the queue.
 typedef void queue_function(struct queue *queue, const void *arguments);
 void queue_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
+
+// --- recordings --------------------------------------------------------------------
+//
+// What is given to a queue again and again can be given at once: a *recorded* is what
+// was given between begin and end.
+//
+//     1st time      each call goes to the device, as ever, and is noted
+//     prepare       what was noted is captured, cut into pieces by what cannot be: host memory, events, functions
+//     from then on  calls are compared with what was noted and held back until a piece is whole; then the device is
+//                   given that instead. A call that differs ends it: what was held back is given as it came, and
+//                   the rest noted anew
+//
+// So whatever is given is done, in order and with the same bits, and only what was the
+// same is given faster. The key of a dropout and the rate and number of an update may
+// differ. Between begin and end a queue may only be given something, or waited for.
+struct recorded;
+
+// Whether the queues of a device record. Where they do not, the calls below are allowed and do nothing.
+bool device_records(const struct device *device);
+struct recorded *recorded_create(struct device *device, struct error *error);
+void recorded_free(struct recorded *recorded);  // once all that its queue was given is done
+
+void queue_record_begin(struct queue *queue, struct recorded *recorded);
+bool queue_record_end(struct queue *queue);  // whether all was given in captured pieces, but for what cuts them
+
+// Captures what was noted, of the same queue. The device may take its time, and memory;
+// it may have to be idle, which one that was prepared before waits for. What cannot be
+// captured is given up: it is given call by call from then on.
+void recorded_prepare(struct recorded *recorded, struct queue *queue);
 
 #endif

@@ -1,16 +1,24 @@
 #include "device/kernels.h"
 
 #include <assert.h>
+#include <math.h>
 
 #include "common/number.h"
 #include "common/random.h"
 #include "device/cpu.h"
+#include "device/recording.h"
+
+// Where a queue's kernels go: to its device, or past what is being recorded.
+static const struct kernel_functions *kernels_of(const struct queue *queue)
+{
+    return queue->recorded ? &recorded_kernels : queue->device->kernels;
+}
 
 // Gives a kernel to the queue's device, unless something went wrong before.
-#define LAUNCH(queue, kernel, ...)                                      \
-    do {                                                                \
-        if (queue_is_well(queue))                                       \
-            (queue)->device->kernels->kernel((queue), __VA_ARGS__);     \
+#define LAUNCH(queue, kernel, ...)                             \
+    do {                                                       \
+        if (queue_is_well(queue))                              \
+            kernels_of(queue)->kernel((queue), __VA_ARGS__);   \
     } while (0)
 
 void kernel_matmul(struct queue *queue, const struct matmul *matmul)
@@ -187,6 +195,16 @@ void kernel_cross_entropy_backward(struct queue *queue, const struct cross_entro
                                    struct values *logits_gradient, const float *log_sums)
 {
     LAUNCH(queue, cross_entropy_backward, loss, logits_gradient, log_sums);
+}
+
+struct adamw_factors adamw_factors(const struct adamw *adamw)
+{
+    const double update = (double)adamw->update;
+    return (struct adamw_factors){
+        .shrink = 1 - adamw->rate * adamw->decay,
+        .step = (float)((double)adamw->rate / (1 - pow((double)adamw->beta1, update))),
+        .second_factor = (float)(1 / sqrt(1 - pow((double)adamw->beta2, update))),
+    };
 }
 
 void kernel_adamw(struct queue *queue, const struct adamw *adamw, const struct optimizer_span *span)

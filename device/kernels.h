@@ -79,6 +79,7 @@ void kernel_narrow(struct queue *queue, struct values *out, const float *in, siz
 struct dropout {
     float probability;  // 0: nothing is dropped
     uint64_t key;
+    const void *key_at;  // of a recording: where on the device the key stands; NULL: `key` is it
 };
 uint64_t dropout_key(uint64_t seed, uint64_t step, uint32_t micro_batch, uint32_t layer);
 
@@ -195,11 +196,20 @@ struct optimizer_span {
 struct adamw {
     float rate, beta1, beta2, epsilon, decay;  // decay apart from the gradient, as the W says
     uint64_t update;                           // from 1; both moments are corrected for their start at zero
+    const void *factors_at;                    // of a recording: where on the device adamw_factors() stand, or NULL
 };
+// What rate, decay and update come to:
+//
+//     next = shrink * weight - step * first / (second_factor * root of second + epsilon)
+struct adamw_factors {
+    float shrink, step, second_factor;
+};
+struct adamw_factors adamw_factors(const struct adamw *adamw);
 void kernel_adamw(struct queue *queue, const struct adamw *adamw, const struct optimizer_span *span);
 
 struct sgd {
     float rate, momentum, decay;
+    const void *rate_at;  // of a recording: where on the device the rate stands, or NULL
 };
 // first = momentum * first + (gradient + decay * weight); next = weight - rate * first.
 // Without momentum `first` may be NULL: a buffer of zeroes that stays away.

@@ -28,6 +28,7 @@ struct device {
     enum precision precision;
     char description[192];
     bool runs_ahead;
+    bool records;
     void *own;  // the maker's
     pthread_mutex_t lock;  // guards what follows: queues of many threads share a device
     struct block *blocks;
@@ -40,6 +41,7 @@ struct queue {
     struct device *device;
     _Atomic int state;   // who is the first to set FAILING writes the error, and only then sets FAILED
     struct error error;  // to be read in FAILED only
+    struct recorded *recorded;  // what is being recorded, or NULL
     void *own;
 };
 
@@ -74,8 +76,17 @@ struct communicator_functions {
     bool (*abort)(struct communicator *communicator, uint64_t limit_ns);
 };
 
+// For recordings (device.h): what a queue is given between begin and end is not done, but
+// kept, to be done whenever it is launched. Only kernels, zero and copy are given there.
+struct capture_functions {
+    bool (*begin)(struct queue *queue);
+    void *(*end)(struct queue *queue);  // NULL: it could not be
+    void (*launch)(struct queue *queue, void *captured);
+    void (*free)(struct device *device, void *captured);
+};
+
 struct device_functions {
-    // Sets kernels, description, precision, runs_ahead and own. `detail` is what follows "NAME:", or "".
+    // Sets kernels, description, precision, runs_ahead, records and own. `detail` is what follows "NAME:", or "".
     bool (*open)(struct device *device, const char *detail, struct error *error);
     void (*close)(struct device *device);
     void *(*allocate)(struct device *device, uint64_t bytes, struct error *error);
@@ -100,6 +111,7 @@ struct device_functions {
     void (*call)(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
 
     const struct communicator_functions *communicators;  // NULL: it has none
+    const struct capture_functions *captures;            // of devices that record
 };
 
 // One entry for each function of kernels.h, with its meaning.

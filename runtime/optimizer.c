@@ -61,10 +61,12 @@ static void update_span(const struct optimizer *optimizer, uint64_t update, stru
     if (first == end)
         return;
     if (moments == 2)
-        kernel_adamw(queue, &(struct adamw){ optimizer->rate, optimizer->beta1, optimizer->beta2, optimizer->epsilon,
-                                             decay, update }, &span);
+        kernel_adamw(queue, &(struct adamw){ .rate = optimizer->rate, .beta1 = optimizer->beta1,
+                                             .beta2 = optimizer->beta2, .epsilon = optimizer->epsilon, .decay = decay,
+                                             .update = update }, &span);
     else
-        kernel_sgd(queue, &(struct sgd){ optimizer->rate, optimizer->momentum, decay }, &span);
+        kernel_sgd(queue, &(struct sgd){ .rate = optimizer->rate, .momentum = optimizer->momentum, .decay = decay },
+                   &span);
 }
 
 void optimizer_update(const struct optimizer *optimizer, uint64_t update, struct queue *queue,

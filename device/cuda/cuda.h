@@ -5,6 +5,7 @@
 //     cuda_maker.c       the table of device functions: opening, memory
 //     cuda_queue.c       queues: a stream each, what its libraries need, copies through pinned memory
 //     cuda_event.c       events, and their times by the host's clock
+//     cuda_capture.c     many calls as one: CUDA graphs
 //     cuda_kernels.c     the table of kernels: launch.h, and these two:
 //     cuda_matmul.c      matrix products by cuBLASLt
 //     cuda_attention.c   attention by cuDNN: its graphs in cudnn_attention.c, over cudnn_graph.c and cudnn_plan.c
@@ -24,6 +25,7 @@
 extern const struct device_functions cuda_functions;
 extern const struct kernel_functions cuda_kernels;
 extern const struct communicator_functions cuda_communicators;
+extern const struct capture_functions cuda_captures;
 
 // --- a device ------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
-// The maker of "cuda" devices: "cuda", "cuda:1", "cuda:bf16", "cuda:1,tf32"; and "cuda:seen",
-// whose memory is the host's, so that tests which look into it run on a GPU as they are.
+// The maker of "cuda" devices: "cuda", "cuda:1", "cuda:bf16", "cuda:1,tf32"; "cuda:graphs", whose
+// queues record (device.h); and "cuda:seen", whose memory is the host's, so that tests which look
+// into it run on a GPU as they are.
 #include <assert.h>
 #include <cublasLt.h>
 #include <cudnn.h>
@@ -40,13 +41,13 @@ bool cuda_enter(const struct device *device)
 
 struct wish {
     uint64_t ordinal;
-    bool tf32, bf16, fp32, seen;
+    bool tf32, bf16, fp32, seen, graphs;
 };
 
 static bool take_word(const char *word, size_t length, struct wish *wish)
 {
-    static const char *const names[] = { "tf32", "bf16", "fp32", "seen" };
-    bool *const flags[] = { &wish->tf32, &wish->bf16, &wish->fp32, &wish->seen };
+    static const char *const names[] = { "tf32", "bf16", "fp32", "seen", "graphs" };
+    bool *const flags[] = { &wish->tf32, &wish->bf16, &wish->fp32, &wish->seen, &wish->graphs };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strlen(names[i]) == length && memcmp(names[i], word, length) == 0)
             return *flags[i] = true;
@@ -63,8 +64,8 @@ static bool read_wish(const char *detail, struct wish *wish, struct error *error
         const size_t length = strcspn(at, ",");
         if (!take_word(at, length, wish) || (at[length] && !at[length + 1]))
             return error_set(error,
-                             "there is no device cuda:%s (behind the colon stand a GPU's number, tf32, bf16 and seen,"
-                             " such as cuda:1 and cuda:0,bf16)",
+                             "there is no device cuda:%s (behind the colon stand a GPU's number, tf32, bf16, graphs"
+                             " and seen, such as cuda:1 and cuda:0,bf16)",
                              detail);
         at += length + (at[length] != '\0');
     }
@@ -140,6 +141,7 @@ static bool open_with(struct device *device, const struct wish *wish, struct err
     device->kernels = &cuda_kernels;
     device->precision = wish->bf16 ? PRECISION_BF16 : PRECISION_FP32;
     device->runs_ahead = true;
+    device->records = wish->graphs;
     return describe(device, own->ordinal, error)
         // The primary context is made here: one for the process, whatever else uses CUDA in it.
         && cuda_good(cudaInitDevice(own->ordinal, 0, 0), "device cuda: starting the GPU", error)
@@ -257,4 +259,5 @@ const struct device_functions cuda_functions = {
     .download = cuda_download,
     .call = cuda_refuse_call,
     .communicators = &cuda_communicators,
+    .captures = &cuda_captures,
 };

@@ -21,11 +21,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "device/kernels.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#include "device/kernels.h"
 
 // What a kernel may use between its passes (partial sums, sorted tokens): this much,
 // whatever the size of the problem, aligned to 256.

@@ -47,19 +47,22 @@ struct adamw_body {
     weights<T> weight;
     const float *gradients;
     float *first, *second;
-    float beta1, rest1, beta2, rest2, epsilon, shrink, step, second_factor;
+    float beta1, rest1, beta2, rest2, epsilon;
+    struct adamw_factors given;
+    const struct adamw_factors *there;  // NULL: those given are they
 
     template <int N>
     __device__ void at(size_t i) const
     {
         const pack<N> g = load<N>(gradients + i);
         pack<N> m = load<N>(first + i), v = load<N>(second + i), w = weight.template read<N>(i);
+        const struct adamw_factors factors = there ? *there : given;
 #pragma unroll
         for (int k = 0; k < N; k++) {
             m.at[k] = __fmaf_rn(beta1, m.at[k], __fmul_rn(rest1, g.at[k]));
             v.at[k] = __fmaf_rn(beta2, v.at[k], __fmul_rn(__fmul_rn(rest2, g.at[k]), g.at[k]));
-            const float scale = __fmaf_rn(sqrtf(v.at[k]), second_factor, epsilon);
-            w.at[k] = __fadd_rn(__fmul_rn(shrink, w.at[k]), -(__fmul_rn(step, m.at[k]) / scale));
+            const float scale = __fmaf_rn(sqrtf(v.at[k]), factors.second_factor, epsilon);
+            w.at[k] = __fadd_rn(__fmul_rn(factors.shrink, w.at[k]), -(__fmul_rn(factors.step, m.at[k]) / scale));
         }
         store<N>(first + i, m);
         store<N>(second + i, v);
@@ -71,16 +74,14 @@ template <class T>
 static cudaError_t adamw_of(const struct cuda_launch *launch, const struct adamw *adamw,
                             const struct optimizer_span *span)
 {
-    const double update = (double)adamw->update;
     adamw_body<T> body;
     body.weight = weights_of<T>(span);
     body.gradients = span->gradients, body.first = span->first, body.second = span->second;
     body.beta1 = adamw->beta1, body.rest1 = 1 - adamw->beta1;
     body.beta2 = adamw->beta2, body.rest2 = 1 - adamw->beta2;
     body.epsilon = adamw->epsilon;
-    body.shrink = 1 - adamw->rate * adamw->decay;
-    body.step = (float)((double)adamw->rate / (1 - pow((double)adamw->beta1, update)));
-    body.second_factor = (float)(1 / sqrt(1 - pow((double)adamw->beta2, update)));
+    body.given = adamw_factors(adamw);
+    body.there = (const struct adamw_factors *)adamw->factors_at;
     return launch_each<UPDATE_PACK>(launch, body, span->count, head_of_span<T>(span));
 }
 
@@ -95,6 +96,7 @@ struct sgd_body {
     const float *gradients;
     float *first;  // NULL: no momentum
     float rate, momentum, decay;
+    const float *rate_at;  // NULL: `rate` is it
 
     template <int N>
     __device__ void at(size_t i) const
@@ -102,10 +104,11 @@ struct sgd_body {
         pack<N> m = load<N>(gradients + i), w = weight.template read<N>(i), before = {};
         if (first)
             before = load<N>(first + i);
+        const float now = rate_at ? *rate_at : rate;
 #pragma unroll
         for (int k = 0; k < N; k++) {
             m.at[k] = __fmaf_rn(momentum, before.at[k], __fmaf_rn(decay, w.at[k], m.at[k]));
-            w.at[k] = __fmaf_rn(-rate, m.at[k], w.at[k]);
+            w.at[k] = __fmaf_rn(-now, m.at[k], w.at[k]);
         }
         if (first)
             store<N>(first + i, m);
@@ -117,7 +120,8 @@ template <class T>
 static cudaError_t sgd_of(const struct cuda_launch *launch, const struct sgd *sgd, const struct optimizer_span *span)
 {
     const float momentum = span->first ? sgd->momentum : 0;
-    const sgd_body<T> body = { weights_of<T>(span), span->gradients, span->first, sgd->rate, momentum, sgd->decay };
+    const sgd_body<T> body = { weights_of<T>(span), span->gradients, span->first, sgd->rate, momentum, sgd->decay,
+                               (const float *)sgd->rate_at };
     return launch_each<UPDATE_PACK>(launch, body, span->count, head_of_span<T>(span));
 }
 

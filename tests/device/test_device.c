@@ -31,9 +31,9 @@ static struct name_row {
     { "an unknown device is refused", "abacus", "there is no device abacus (the devices are: cpu and cuda)" },
     { "the beginning of a name is not the name", "cp", "there is no device cp (the devices are: cpu and cuda)" },
     { "an unknown instruction set is refused", "cpu:mmx",
-      "there is no device cpu:mmx (cpu:baseline, cpu:avx2, cpu:avx512, cpu:bf16 and cpu:queued are)" },
+      "there is no device cpu:mmx (cpu:baseline, cpu:avx2, cpu:avx512, cpu:bf16, cpu:queued and cpu:queued,graphs are)" },
     { "an empty word is refused", "cpu:queued,", "there is no device cpu: (cpu:baseline, cpu:avx2, cpu:avx512, "
-      "cpu:bf16 and cpu:queued are)" },
+      "cpu:bf16, cpu:queued and cpu:queued,graphs are)" },
 };
 
 static void a_bad_name_is_refused(void **state)

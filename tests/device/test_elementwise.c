@@ -184,7 +184,7 @@ enum { MANY = 100000 };
 static void check_dropout(struct rig *rig, uint64_t trial)
 {
     const float probability = (float)(trial + 1) / 8;
-    const struct dropout dropout = { probability, dropout_key(5, trial, 0, 1) };
+    const struct dropout dropout = { .probability = probability, .key = dropout_key(5, trial, 0, 1) };
     float *in = rig_numbers(rig, MANY, 1), *out = rig_output(rig, MANY);
     kernel_dropout(rig->queue, rig_values(rig, out), rig_values(rig, in), MANY, dropout);
     rig_settle(rig);
@@ -206,13 +206,18 @@ static void dropout_drops_its_share_and_scales_the_rest(void **state)
     rig_try_everywhere(check_dropout, 7);
 }
 
+static struct dropout half_dropped(uint64_t key)
+{
+    return (struct dropout){ .probability = 0.5f, .key = key };
+}
+
 // How many of MANY elements two masks treat alike; independent masks of a half: half of them.
 static size_t alike(struct rig *rig, uint64_t one, uint64_t two)
 {
     float *ones = rig_numbers(rig, MANY, 1), *a = rig_output(rig, MANY), *b = rig_output(rig, MANY);
     kernel_fill(rig->queue, rig_values(rig, ones), 1, MANY);
-    kernel_dropout(rig->queue, rig_values(rig, a), rig_values(rig, ones), MANY, (struct dropout){ 0.5f, one });
-    kernel_dropout(rig->queue, rig_values(rig, b), rig_values(rig, ones), MANY, (struct dropout){ 0.5f, two });
+    kernel_dropout(rig->queue, rig_values(rig, a), rig_values(rig, ones), MANY, half_dropped(one));
+    kernel_dropout(rig->queue, rig_values(rig, b), rig_values(rig, ones), MANY, half_dropped(two));
     rig_settle(rig);
     size_t count = 0;
     for (size_t i = 0; i < MANY; i++)
@@ -241,8 +246,7 @@ static void check_mask(struct rig *rig, uint64_t trial)
     (void)trial;
     float *ones = rig_numbers(rig, 40, 1), *out = rig_output(rig, 40);
     kernel_fill(rig->queue, rig_values(rig, ones), 1, 40);
-    kernel_dropout(rig->queue, rig_values(rig, out), rig_values(rig, ones), 40,
-                   (struct dropout){ 0.5f, 0x0123456789abcdef });
+    kernel_dropout(rig->queue, rig_values(rig, out), rig_values(rig, ones), 40, half_dropped(0x0123456789abcdef));
     rig_settle(rig);
     char mask[41] = "";
     for (size_t i = 0; i < 40; i++)

@@ -166,7 +166,8 @@ static struct numeric numeric_of(struct rig *rig, const struct stand *s)
     double *kept = slow_zeros(s->out_count + 1), *weighting = slow_zeros(s->out_count + 1);
     float *ones = rig_buffer(rig, s->out_count, false);
     kernel_fill(rig->queue, rig_values(rig, ones), 1, s->out_count);
-    const struct dropout dropout = { s->layer.shape.dropout, dropout_key(5, 6, 7, s->layer.index) };
+    const struct dropout dropout = { .probability = s->layer.shape.dropout,
+                                     .key = dropout_key(5, 6, 7, s->layer.index) };
     kernel_dropout(rig->queue, rig_values(rig, ones), rig_values(rig, ones), s->out_count, dropout);
     rig_settle(rig);
     for (size_t i = 0; i < s->out_count; i++)

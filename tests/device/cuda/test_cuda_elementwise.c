@@ -136,14 +136,20 @@ static void normal_numbers_have_the_bits_of_the_cpu(void **state)
 static void check_dropout(struct cuda_rig *rig, uint64_t trial)
 {
     const size_t rows = some_size(rig, 20), columns = 1 + some_size(rig, 150), count = rows * columns;
-    const struct dropout dropout = { trial % 4 ? 0.1f * (float)(trial % 4) : 0, random_next(&rig->seed) };
+    const struct dropout dropout = { .probability = trial % 4 ? 0.1f * (float)(trial % 4) : 0,
+                                     .key = random_next(&rig->seed) };
     struct values *in = some_values(rig, count, 2), *trunk = some_values(rig, count, 2);
     const struct values *bias = some_values(rig, columns, 2);
     struct values *dropped = out_values(rig, count), *out = out_values(rig, count);
     if (count)
         set_value(rig, in, count / 2, NAN);
-    must_launch(cuda_dropout(&rig->launch, dropped, in, count, dropout));
-    must_launch(cuda_add_branch(&rig->launch, out, trunk, in, bias, rows, columns, dropout));
+    struct dropout on_gpu = dropout;  // every other time the key is told in memory, as in a recording
+    uint64_t *key = cuda_rig_bytes(rig, 1, sizeof *key, true);
+    *key = dropout.key;
+    if (trial / 4 % 2)
+        on_gpu.key = 0, on_gpu.key_at = key;
+    must_launch(cuda_dropout(&rig->launch, dropped, in, count, on_gpu));
+    must_launch(cuda_add_branch(&rig->launch, out, trunk, in, bias, rows, columns, on_gpu));
     struct values *want_dropped = widened(rig, in, count), *want = widened(rig, in, count);
     const struct values *wide_trunk = widened(rig, trunk, count), *wide_bias = widened(rig, bias, columns);
     const struct on_cpu cpu = open_cpu();

@@ -128,6 +128,42 @@ static void any_cut_into_spans_gives_the_same_bits(void **state)
     cuda_rig_try(check_cuts, test_trials(12, 300));
 }
 
+// In a recording the factors and the rate are told in memory.
+static void check_told(struct cuda_rig *rig, uint64_t trial)
+{
+    const struct adamw adamw = { .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-6f, .decay = 0.1f,
+                                 .update = 1 + trial };
+    const struct sgd sgd = { .rate = 0.1f, .momentum = 0.9f, .decay = 0.01f };
+    struct adamw told_adamw = adamw;
+    struct sgd told_sgd = sgd;
+    const struct adamw_factors factors = adamw_factors(&adamw);
+    told_adamw.rate = told_adamw.decay = 7, told_adamw.update = 1000, told_adamw.factors_at = &factors;
+    told_sgd.rate = 7, told_sgd.rate_at = &sgd.rate;
+    const struct some_span s = cut_span(rig, true, true);
+    const size_t count = s.span.count;
+    struct optimizer_span other = s.span;
+    other.next = out_values(rig, count);
+    other.first = out_floats(rig, count), other.second = out_floats(rig, count);
+    memcpy(other.first, s.span.first, count * sizeof(float));
+    memcpy(other.second, s.span.second, count * sizeof(float));
+    if (s.span.master) {
+        other.master = out_floats(rig, count);
+        memcpy(other.master, s.span.master, count * sizeof(float));
+    }
+    for (int i = 0; i < 2; i++) {
+        must_launch(i ? cuda_sgd(&rig->launch, &sgd, &s.span) : cuda_adamw(&rig->launch, &adamw, &s.span));
+        must_launch(i ? cuda_sgd(&rig->launch, &told_sgd, &other) : cuda_adamw(&rig->launch, &told_adamw, &other));
+        assert_memory_equal(other.next, s.span.next, count * precision_bytes(rig->precision));
+        assert_memory_equal(other.first, s.span.first, count * sizeof(float));
+    }
+}
+
+static void what_is_told_in_memory_gives_the_same_bits(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_told, test_trials(12, 300));
+}
+
 static void check_squares(struct cuda_rig *rig, uint64_t trial)
 {
     const size_t count = trial % 3 ? some_size(rig, 3000) : 5000 + random_below(&rig->seed, 20000);
@@ -153,6 +189,7 @@ int main(void)
         cmocka_unit_test(adamw_equals_its_formula),
         cmocka_unit_test(sgd_equals_its_formula),
         cmocka_unit_test(any_cut_into_spans_gives_the_same_bits),
+        cmocka_unit_test(what_is_told_in_memory_gives_the_same_bits),
         cmocka_unit_test(squares_are_summed_in_double),
     };
     return cmocka_run_group_tests(cuda_optimizer, NULL, NULL);
