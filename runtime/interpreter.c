@@ -193,15 +193,28 @@ static const struct {
     [ACTION_R] = { has_its_version, end_recompute },
 };
 
+// What makes two actions give their queue the same, but for what a recording lets vary.
+static struct replay_key key_of(struct action action, const struct stage_pass *pass)
+{
+    return (struct replay_key){
+        .what = (uint64_t)action.kind << 56 | (uint64_t)pass->was_recomputed << 48 | (uint64_t)action.split << 16
+              | action.stage,
+        .places = { pass->weights, pass->gradients, pass->input, pass->output, pass->kept, pass->kept_through,
+                    pass->held, pass->output_gradient, pass->input_gradient, pass->workspace },
+    };
+}
+
 static bool compute(struct interpreter *in, struct action action, struct group group, struct stopwatch *reruns,
                     struct error *error)
 {
     const struct stage *does = flights_local(&in->flights, action)->does;
     const struct stage_pass pass = pass_of(in, action, group, reruns);
+    const struct replay_key key = key_of(action, &pass);
     whereabouts_act(in->needs.whereabouts, in->needs.rank, action);
-    if (!function_of(does->functions, action.kind)(does->self, &pass, error))
-        return at_action(in, action, error);
-    return is_well(in, action, error);
+    begin_replay(in, &key);
+    const bool good = function_of(does->functions, action.kind)(does->self, &pass, error);
+    end_replay(in);
+    return good ? is_well(in, action, error) : at_action(in, action, error);
 }
 
 // Begins when all that its members need is there (or the queue has been told to wait
@@ -273,6 +286,7 @@ bool interpreter_run(struct interpreter *in, uint64_t step, struct error *error)
     in->passes++;
     if (good) {
         whereabouts_idle(in->needs.whereabouts, in->needs.rank);
+        replays_prepare(&in->replays);
         return true;
     }
     in->needs.transport->functions->abandon(in->needs.transport, &reason);
@@ -329,6 +343,7 @@ struct interpreter *interpreter_create(const struct interpreter_needs *needs, st
         return NULL;
     }
     in->needs = *needs;
+    replays_open(&in->replays, needs->queue, needs->captures_at_once);
     if (!flights_open(&in->flights, needs->schedule, needs->weight_plan->placement, needs->rank, needs->stages,
                       needs->slab, error)) {
         interpreter_free(in);
@@ -342,6 +357,7 @@ void interpreter_free(struct interpreter *in)
     if (!in)
         return;
     flights_close(&in->flights);
+    replays_close(&in->replays);
     free(in);
 }
 

@@ -46,6 +46,7 @@ struct interpreter_needs {
     uint64_t deadline_ns;  // of one wait
     struct transport *transport;
     struct queue *queue;
+    bool captures_at_once;  // recordings (replays.h): while messages are under way, too, which may wait on the device
     struct slab *slab;  // this rank's; its stages in order of their number
     const struct optimizer *optimizer;
     struct recorder *recorder;

@@ -23,6 +23,16 @@ void end_span(struct interpreter *in, struct span_events events)
     in->ended = record_of(in)->span_count;
 }
 
+void begin_replay(struct interpreter *in, const struct replay_key *key)
+{
+    replays_begin(&in->replays, key);
+}
+
+void end_replay(struct interpreter *in)
+{
+    record_of(in)->replayed += replays_end(&in->replays);
+}
+
 void queue_behind(struct interpreter *in, struct event *event)
 {
     if (event)

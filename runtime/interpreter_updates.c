@@ -41,12 +41,18 @@ static void update(struct interpreter *in, struct local *local, uint32_t next)
         .exempt = local->does->exempt,
         .exempt_count = local->does->exempt_count,
     };
+    const struct replay_key key = {
+        .what = (uint64_t)ACTION_STEP << 56 | (uint64_t)(local->does - in->needs.stages),
+        .places = { buffers.weights, buffers.next },
+    };
+    begin_replay(in, &key);
     average(in, local);
     if (buffers.count > 0)
         optimizer_update(in->needs.optimizer, weight_ring_version(&local->ring, local->ring.newest) + 1,
                          in->needs.queue, &buffers);
     if (memory->bytes.gradients > 0)
         queue_zero(in->needs.queue, memory->gradients, memory->bytes.gradients);
+    end_replay(in);
     weight_ring_advance(&local->ring, next);
     local->brought = 0;
 }

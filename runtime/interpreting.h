@@ -7,10 +7,12 @@
 
 #include "runtime/flights.h"
 #include "runtime/interpreter.h"
+#include "runtime/replays.h"
 
 struct interpreter {
     struct interpreter_needs needs;
     struct flights flights;
+    struct replays replays;
     uint64_t step;
     uint64_t passes;         // that have been run
     struct event *latest;    // behind all that the queue was given in this pass; NULL at first
@@ -28,6 +30,10 @@ bool at_action(const struct interpreter *in, struct action action, struct error 
 // end_span() the second.
 struct recording begin_span(struct interpreter *in, const struct action *actions, size_t count);
 void end_span(struct interpreter *in, struct span_events events);
+
+// Around what an action gives to the queue, if the same may come again.
+void begin_replay(struct interpreter *in, const struct replay_key *key);
+void end_replay(struct interpreter *in);
 
 // Whether the queue knows of no failure once it was given an action. If it does, the
 // sentence names the actions that it can have been.

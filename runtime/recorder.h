@@ -26,6 +26,7 @@ struct rank_record {
     size_t span_count, most_spans;
     uint64_t waited_ns;  // for messages and for buffers of unsent ones; by the host, where a device runs ahead of it
     uint64_t host_ns;    // of the processor, by the rank's thread, until its queue had been given everything
+    uint64_t replayed;   // actions that were given to the queue at once (replays.h)
 };
 
 // The later of a time and an event's, which may be NULL.

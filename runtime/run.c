@@ -53,7 +53,7 @@ struct session {
     struct error failed;
     struct session_result last;
     struct rank_result *per_rank;
-    uint64_t *waited_ns, *host_ns;
+    uint64_t *waited_ns, *host_ns, *replayed;
     uint64_t *stage_ns;
     uint64_t *slab_bytes;  // by rank
 };
@@ -251,6 +251,7 @@ static bool open_worker(struct worker *worker, const struct slots *slots, struct
         .transport = session->wired ? wired_transport(session->wired)
                                     : threads_transport(session->threads, worker->rank),
         .queue = worker->queue,
+        .captures_at_once = !session->wired,
         .slab = &worker->slab,
         .optimizer = &session->settings.optimizer,
         .recorder = &session->recorder,
@@ -301,13 +302,14 @@ static bool open_results(struct session *session, struct error *error)
     session->per_rank = calloc(schedule->ranks, sizeof *session->per_rank);
     session->waited_ns = calloc(schedule->ranks, sizeof *session->waited_ns);
     session->host_ns = calloc(schedule->ranks, sizeof *session->host_ns);
+    session->replayed = calloc(schedule->ranks, sizeof *session->replayed);
     session->stage_ns = calloc(schedule->stages, sizeof *session->stage_ns);
     session->slab_bytes = calloc(schedule->ranks, sizeof *session->slab_bytes);
     session->last = (struct session_result){ .ranks = schedule->ranks, .per_rank = session->per_rank,
                                              .waited_ns = session->waited_ns, .host_ns = session->host_ns,
-                                             .losses = session->losses };
+                                             .replayed = session->replayed, .losses = session->losses };
     if (!session->losses || !session->workers || !session->per_rank || !session->waited_ns || !session->host_ns
-        || !session->stage_ns || !session->slab_bytes)
+        || !session->replayed || !session->stage_ns || !session->slab_bytes)
         return error_no_memory(error, "the results of a session");
     return true;
 }
@@ -410,6 +412,7 @@ void session_free(struct session *session)
     free(session->per_rank);
     free(session->waited_ns);
     free(session->host_ns);
+    free(session->replayed);
     free(session->stage_ns);
     free(session->slab_bytes);
     free(session->stages);
@@ -435,7 +438,8 @@ static bool measure(struct session *session, struct error *error)
     const struct company *company = session->settings.company;
     const struct measured_pass pass = {
         .per_rank = session->per_rank, .waited_ns = session->waited_ns, .host_ns = session->host_ns,
-        .stage_ns = session->stage_ns, .iteration_ns = &session->last.iteration_ns, .losses = session->losses,
+        .replayed = session->replayed, .stage_ns = session->stage_ns, .iteration_ns = &session->last.iteration_ns,
+        .losses = session->losses,
     };
     recorder_end(&session->recorder);
     recorder_results(&session->recorder, session->per_rank, &session->last.iteration_ns);
@@ -443,6 +447,7 @@ static bool measure(struct session *session, struct error *error)
     for (uint32_t rank = 0; rank < session->schedule->ranks; rank++) {
         session->waited_ns[rank] = session->recorder.ranks[rank].waited_ns;
         session->host_ns[rank] = session->recorder.ranks[rank].host_ns;
+        session->replayed[rank] = session->recorder.ranks[rank].replayed;
     }
     return !company || share_pass(company, &session->recorder, &pass, error);
 }

@@ -44,6 +44,7 @@ struct session_result {
     const struct rank_result *per_rank;  // measured; bytes: the rank's slab
     const uint64_t *waited_ns;           // per rank
     const uint64_t *host_ns;             // per rank: of the processor, by its thread, until its queue had everything
+    const uint64_t *replayed;            // per rank: actions its queue was given at once, where its device records
     uint32_t slowest_stage;              // with the most busy time
     const float *losses;                 // by micro-batch
     double loss;                         // their mean

@@ -6,7 +6,7 @@
 // A rank's numbers; what it has per stage and per micro-batch follows.
 struct told {
     struct rank_result result;  // its times from the beginning of the pass
-    uint64_t waited_ns, host_ns;
+    uint64_t waited_ns, host_ns, replayed;
 };
 
 static size_t told_bytes(const struct schedule *schedule)
@@ -33,7 +33,7 @@ static void tell(const struct recorder *recorder, const struct measured_pass *pa
 {
     const struct schedule *schedule = recorder->schedule;
     const struct rank_record *record = &recorder->ranks[rank];
-    *told = (struct told){ pass->per_rank[rank], pass->waited_ns[rank], pass->host_ns[rank] };
+    *told = (struct told){ pass->per_rank[rank], pass->waited_ns[rank], pass->host_ns[rank], pass->replayed[rank] };
     if (record->span_count > 0) {
         const uint64_t offset_ns = record->spans[0].start_ns - recorder->start_ns - told->result.first_ns;
         told->result.first_ns += offset_ns;
@@ -61,6 +61,7 @@ static void take(const struct schedule *schedule, const struct measured_pass *pa
         pass->per_rank[rank] = told->result;
         pass->waited_ns[rank] = told->waited_ns;
         pass->host_ns[rank] = told->host_ns;
+        pass->replayed[rank] = told->replayed;
         end = told->result.last_ns > end ? told->result.last_ns : end;
         for (uint32_t stage = 0; stage < schedule->stages; stage++)
             pass->stage_ns[stage] += stages_of(told)[stage];

@@ -12,7 +12,7 @@
 // Of all ranks; each brings its own row, and its part of `losses` and `stage_ns`.
 struct measured_pass {
     struct rank_result *per_rank;
-    uint64_t *waited_ns, *host_ns;
+    uint64_t *waited_ns, *host_ns, *replayed;
     uint64_t *iteration_ns;
     uint64_t *stage_ns;  // by stage: added up over its copies
     float *losses;       // by micro-batch, of the rank that computes it

@@ -80,6 +80,21 @@ static void tell(const struct training *training, uint32_t first_step, struct tr
     }
 }
 
+static void count_replayed(const struct training *training, struct train_result *result)
+{
+    const struct schedule *schedule = training->pipeline->schedule;
+    const struct session_result *last = session_last(training->pipeline->session);
+    if (!device_records(training->device))
+        return;
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        result->replayed += last->replayed[rank];
+        for (size_t i = 0; i < schedule->lists[rank].count; i++) {
+            const uint8_t kind = schedule->lists[rank].at[i].kind;
+            result->actions += kind < ACTION_SEND_F || kind > ACTION_RECV_B;
+        }
+    }
+}
+
 static bool run_all(struct training *training, struct train_result *result, struct error *error)
 {
     const uint32_t steps = training->settings->steps;
@@ -96,6 +111,7 @@ static bool run_all(struct training *training, struct train_result *result, stru
                                   " %g is too high, or comes too soon", step + training->iterations,
                                   (double)training->settings->rate);
     }
+    count_replayed(training, result);
     return session_timeline(training->pipeline->session, &result->measured_timeline, error);
 }
 
@@ -329,6 +345,9 @@ void train_result_print(const struct train_result *result, struct text *text)
     print_share(text, "bubble, overhead", result->predicted.bubble.overhead, result->measured_bubble.overhead);
     print_share(text, "bubble, span", result->predicted.bubble.span, result->measured_bubble.span);
     print_share(text, "bubble, zb_rate", result->predicted.bubble.zb_rate, result->measured_bubble.zb_rate);
+    if (result->actions > 0)
+        text_add(text, "  %-28s %13s %13zu  of %zu in the last pass\n", "actions replayed", "", result->replayed,
+                 result->actions);
     for (uint32_t rank = 0; rank < result->ranks; rank++) {
         snprintf(what, sizeof what, "peak bytes, rank %u", rank);
         text_add(text, "  %-28s %13llu %13llu\n", what, (unsigned long long)result->predicted_bytes[rank],

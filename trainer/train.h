@@ -46,6 +46,8 @@ struct train_result {
     struct bubble measured_bubble;     // of the pass with the median time
     struct timeline predicted_timeline;
     struct timeline measured_timeline; // of the last pass
+    size_t actions, replayed;          // of the last pass: all but messages, and those a device that records was given at
+                                       // once; both 0 where it does not
     uint32_t ranks;
     uint64_t *predicted_bytes;         // peak per rank, as planned
     uint64_t *measured_bytes;          // as allocated on the device

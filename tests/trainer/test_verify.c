@@ -104,12 +104,14 @@ static struct model *tied_model(uint64_t *seed, enum precision precision)
     return model;
 }
 
-// Both those that do each thing at once and those that run ahead, in float and in bfloat16.
+// Those that do each thing at once, those that run ahead and those that replay, in float and in bfloat16.
 static const char *device_of(uint64_t trial, enum precision precision)
 {
-    if (precision == PRECISION_BF16)
-        return trial % 3 == 1 ? "cpu:bf16,queued" : "cpu:bf16";
-    return trial % 3 == 1 ? "cpu:queued" : "cpu";
+    static const char *const names[2][6] = {
+        { "cpu", "cpu:queued", "cpu", "cpu", "cpu:queued,graphs", "cpu" },
+        { "cpu:bf16", "cpu:bf16,queued", "cpu:bf16", "cpu:bf16", "cpu:bf16,queued,graphs", "cpu:bf16" },
+    };
+    return names[precision == PRECISION_BF16][trial % 6];
 }
 
 // The model is freed.

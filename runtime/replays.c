@@ -1,0 +1,74 @@
+#include "runtime/replays.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct replay {
+    struct replay_key key;
+    struct recorded *recorded;
+};
+
+void replays_open(struct replays *replays, struct queue *queue, bool at_once)
+{
+    *replays = (struct replays){ .device = queue_device(queue), .queue = queue, .at_once = at_once };
+}
+
+void replays_close(struct replays *replays)
+{
+    for (size_t i = 0; i < replays->count; i++)
+        recorded_free(replays->all[i].recorded);
+    free(replays->all);
+    *replays = (struct replays){ 0 };
+}
+
+// A key is words without gaps, so its bytes can be compared.
+_Static_assert(sizeof(struct replay_key) == 8 + REPLAY_PLACES * sizeof(void *), "gaps in a replay_key");
+
+static struct replay *find(const struct replays *replays, const struct replay_key *key)
+{
+    for (size_t i = 0; i < replays->count; i++)
+        if (memcmp(&replays->all[i].key, key, sizeof *key) == 0)
+            return &replays->all[i];
+    return NULL;
+}
+
+// NULL where there is no memory for it, without which everything goes on as well.
+static struct replay *add(struct replays *replays, const struct replay_key *key)
+{
+    struct error error = { 0 };
+    if (replays->count == replays->room) {
+        const size_t room = 2 * replays->room + 16;
+        struct replay *all = realloc(replays->all, room * sizeof *all);
+        if (!all)
+            return NULL;
+        replays->all = all;
+        replays->room = room;
+    }
+    struct recorded *recorded = recorded_create(replays->device, &error);
+    if (!recorded)
+        return NULL;
+    replays->all[replays->count] = (struct replay){ *key, recorded };
+    return &replays->all[replays->count++];
+}
+
+void replays_begin(struct replays *replays, const struct replay_key *key)
+{
+    if (!device_records(replays->device))
+        return;
+    struct replay *found = find(replays, key), *replay = found ? found : add(replays, key);
+    if (found && replays->at_once)
+        recorded_prepare(found->recorded, replays->queue);
+    if (replay)
+        queue_record_begin(replays->queue, replay->recorded);
+}
+
+bool replays_end(struct replays *replays)
+{
+    return queue_record_end(replays->queue);
+}
+
+void replays_prepare(struct replays *replays)
+{
+    for (size_t i = 0; i < replays->count; i++)
+        recorded_prepare(replays->all[i].recorded, replays->queue);
+}
