@@ -1,20 +1,48 @@
 // What an action costs besides what it computes: the processor time of each rank's
-// host, per action of its list, of stages that do nothing. On a device that runs ahead
-// this is what computing must hide.
+// host, per action of its list. On a device that runs ahead this is what computing must
+// hide. Of stages that do nothing, and, on such a device, of stages that give it as many small
+// kernels as a few layers do, which a device that records replays.
 //
 //     bench_actions [DEVICE]
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "device/kernels.h"
 #include "runtime/run.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 
-enum { REPEATS = 31, MOST_STAGES = 16 };
+enum { REPEATS = 31, MOST_STAGES = 16, KERNELS = 60, NUMBERS = 64 };
 
 static bool do_nothing(void *self, const struct stage_pass *pass, struct error *error)
 {
     (void)self, (void)pass, (void)error;
+    return true;
+}
+
+// One in ten is a dropout, whose key is another every time.
+static void give_kernels(const struct stage_pass *pass, void *to)
+{
+    for (uint64_t i = 0; i < KERNELS; i++) {
+        const struct dropout dropout = { .probability = 0.1f, .key = pass->step << 32 ^ pass->micro_batch << 8 ^ i };
+        if (i % 10 == 0)
+            kernel_dropout(pass->queue, to, pass->kept, NUMBERS, dropout);
+        else
+            kernel_scale(pass->queue, to, pass->kept, 0.5f, NUMBERS);
+    }
+}
+
+static bool give_forward(void *self, const struct stage_pass *pass, struct error *error)
+{
+    (void)self, (void)error;
+    give_kernels(pass, pass->output ? pass->output : pass->kept);
+    return true;
+}
+
+static bool give_backward(void *self, const struct stage_pass *pass, struct error *error)
+{
+    (void)self, (void)error;
+    give_kernels(pass, pass->input_gradient ? pass->input_gradient : pass->kept);
     return true;
 }
 
@@ -32,6 +60,12 @@ static const struct stage_functions nothing = {
     .initialize = start_from_zero,
 };
 
+static const struct stage_functions giving = {
+    .forward = give_forward,
+    .backward = give_backward,
+    .initialize = start_from_zero,
+};
+
 static int ascending(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -46,38 +80,45 @@ static size_t count_actions(const struct schedule *schedule)
     return count;
 }
 
-static bool measure(const struct schedule *lowered, struct device *device, struct error *error)
+static bool measure(const struct schedule *lowered, struct device *device, const struct stage_functions *functions,
+                    struct error *error)
 {
     struct stage stages[MOST_STAGES];
     for (uint32_t s = 0; s < lowered->stages; s++)
-        stages[s] = (struct stage){ .functions = &nothing,
+        stages[s] = (struct stage){ .functions = functions,
                                     .bytes = { .input = s > 0 ? 256 : 0, .kept = 256,
                                                .output = s + 1 < lowered->stages ? 256 : 0 } };
     const struct session_settings settings = { .optimizer = { .kind = OPTIMIZER_SGD } };
     struct session *session = session_create(lowered, stages, device, &settings, error);
     bool good = session != NULL;
     double samples[REPEATS] = { 0 };
+    uint64_t replayed = 0;
     for (int i = 0; good && i < REPEATS; i++) {
         uint64_t host_ns = 0;
+        replayed = 0;
         good = session_step(session, error);
-        for (uint32_t rank = 0; good && rank < lowered->ranks; rank++)
+        for (uint32_t rank = 0; good && rank < lowered->ranks; rank++) {
             host_ns += session_last(session)->host_ns[rank];
+            replayed += session_last(session)->replayed[rank];
+        }
         samples[i] = (double)host_ns / (double)count_actions(lowered);
     }
     session_free(session);
     qsort(samples, REPEATS, sizeof samples[0], ascending);
     if (good)
-        printf("%-12s p %2u  m %3u  %6zu actions  %7.0f ns of host each (%.0f to %.0f)\n", lowered->name,
-               lowered->ranks, lowered->micro_batches, count_actions(lowered), samples[REPEATS / 2], samples[0],
-               samples[REPEATS - 1]);
+        printf("%-12s p %2u  m %3u  %6zu actions of %2d kernels  %7.0f ns of host each (%.0f to %.0f), %llu replayed\n",
+               lowered->name, lowered->ranks, lowered->micro_batches, count_actions(lowered),
+               functions == &giving ? KERNELS : 0, samples[REPEATS / 2], samples[0], samples[REPEATS - 1],
+               (unsigned long long)replayed);
     return good;
 }
 
-static bool run(const char *name, uint32_t ranks, struct device *device, struct error *error)
+static bool run(const char *name, uint32_t ranks, struct device *device, const struct stage_functions *functions,
+                struct error *error)
 {
     struct schedule *order = schedule_generate(name, ranks, 0, 64, error);
     struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
-    const bool good = lowered && measure(lowered, device, error);
+    const bool good = lowered && measure(lowered, device, functions, error);
     schedule_free(lowered);
     schedule_free(order);
     return good;
@@ -87,8 +128,10 @@ int main(int count, char **arguments)
 {
     struct error error = { 0 };
     struct device *device = device_open(count > 1 ? arguments[1] : "cpu", &error);
-    const bool good = device && run("gpipe", 1, device, &error) && run("1f1b", 2, device, &error)
-        && run("1f1b", 8, device, &error) && run("zb-h1", 8, device, &error);
+    bool good = device && run("gpipe", 1, device, &nothing, &error) && run("1f1b", 2, device, &nothing, &error)
+        && run("1f1b", 8, device, &nothing, &error) && run("zb-h1", 8, device, &nothing, &error);
+    if (good && device_runs_ahead(device))
+        good = run("gpipe", 1, device, &giving, &error) && run("1f1b", 2, device, &giving, &error);
     if (!good)
         fprintf(stderr, "bench_actions: %s\n", error.text);
     device_close(device);

@@ -24,11 +24,16 @@ void replays_close(struct replays *replays)
 // A key is words without gaps, so its bytes can be compared.
 _Static_assert(sizeof(struct replay_key) == 8 + REPLAY_PLACES * sizeof(void *), "gaps in a replay_key");
 
-static struct replay *find(const struct replays *replays, const struct replay_key *key)
+// From behind the last one on: actions come in the order in which they came before.
+static struct replay *find(struct replays *replays, const struct replay_key *key)
 {
-    for (size_t i = 0; i < replays->count; i++)
-        if (memcmp(&replays->all[i].key, key, sizeof *key) == 0)
-            return &replays->all[i];
+    for (size_t i = 0; i < replays->count; i++) {
+        struct replay *at = &replays->all[(replays->next + i) % replays->count];
+        if (memcmp(&at->key, key, sizeof *key) != 0)
+            continue;
+        replays->next = (size_t)(at - replays->all) + 1;
+        return at;
+    }
     return NULL;
 }
 

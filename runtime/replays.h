@@ -25,6 +25,7 @@ struct replays {
     struct queue *queue;
     struct replay *all;
     size_t count, room;
+    size_t next;   // where the next is looked for first
     bool at_once;  // whether one is captured as soon as it is needed again, or between passes only
 };
 
