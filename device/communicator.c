@@ -60,5 +60,8 @@ void communicator_exchange(struct communicator *communicator, struct queue *queu
 
 bool communicator_abort(struct communicator *communicator, uint64_t limit_ns)
 {
-    return communicator->device->functions->communicators->abort(communicator, limit_ns);
+    const bool is_ended = communicator->device->functions->communicators->abort(communicator, limit_ns);
+    if (!is_ended)
+        device_get_stuck(communicator->device);
+    return is_ended;
 }

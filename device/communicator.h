@@ -54,8 +54,8 @@ void communicator_exchange(struct communicator *communicator, struct queue *queu
                            size_t count);
 
 // Ends what is under way, here and as far as possible elsewhere: queues that wait in it
-// go on and have failed. False if that took longer than `limit_ns`: then nothing of the
-// device may be waited for, not even its end, and the process had better end at once.
+// go on and have failed. False if that took longer than `limit_ns`: then the device is
+// stuck (device.h).
 bool communicator_abort(struct communicator *communicator, uint64_t limit_ns);
 
 #endif

@@ -36,6 +36,11 @@ bool device_runs_ahead(const struct device *device)
     return device->runs_ahead;
 }
 
+bool device_is_stuck(const struct device *device)
+{
+    return atomic_load_explicit(&device->is_stuck, memory_order_relaxed);
+}
+
 enum precision device_precision(const struct device *device)
 {
     return device->precision;

@@ -37,6 +37,9 @@ const char *device_name(const struct device *device);         // "cpu"
 const char *device_description(const struct device *device);  // the processor's own name
 // Whether calls return before what they ask for is done.
 bool device_runs_ahead(const struct device *device);
+// Whether something it was given would not come to an end in time. From then on nothing of it is waited for or given
+// back, since that could take for ever, and the process had better end at once, by _exit().
+bool device_is_stuck(const struct device *device);
 
 // What its layers compute with: the type of the numbers that kernels.h calls values.
 enum precision { PRECISION_FP32, PRECISION_BF16 };
@@ -61,11 +64,13 @@ struct device_memory device_memory(const struct device *device);
 void device_memory_reset_peak(struct device *device);  // peak = current
 
 // A queue belongs to the thread that uses it; with the `cpu` maker its kernels run
-// on that thread, single-threaded. queue_free() waits until all is done.
+// on that thread, single-threaded. queue_free() waits until all is done; on a GPU for a
+// minute, after which the device is stuck.
 struct queue *queue_create(struct device *device, struct error *error);
 void queue_free(struct queue *queue);
 struct device *queue_device(const struct queue *queue);
-// Waits until all is done. False with the queue's first error, which stays.
+// Waits until all is done (on a GPU for ten minutes at most: then the queue fails). False
+// with the queue's first error, which stays.
 bool queue_wait(struct queue *queue, struct error *error);
 // The same without waiting: whether all is done, and whether something is known to have failed.
 bool queue_is_done(const struct queue *queue);

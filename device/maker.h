@@ -30,10 +30,16 @@ struct device {
     bool runs_ahead;
     bool records;
     void *own;  // the maker's
+    atomic_bool is_stuck;
     pthread_mutex_t lock;  // guards what follows: queues of many threads share a device
     struct block *blocks;
     struct device_memory memory;
 };
+
+static inline void device_get_stuck(struct device *device)
+{
+    atomic_store_explicit(&device->is_stuck, true, memory_order_relaxed);
+}
 
 enum queue_state { QUEUE_WELL, QUEUE_FAILING, QUEUE_FAILED };
 

@@ -12,8 +12,9 @@
 //     cuda_communicator.c   messages to other GPUs by NCCL
 //
 // Nothing here waits for the device but by asking again and again with short sleeps
-// in between (cuda_pause()), so that a thread can always be told to stop. Every
-// call's status is looked at: a bad one becomes the queue's first error.
+// in between (cuda_pause()), and never for ever. Every call's status is looked at: a
+// bad one becomes the queue's first error. Of a device that is stuck nothing is given
+// back, since cudaFree() and its like wait for all that runs.
 #ifndef DEVICE_CUDA_CUDA_H
 #define DEVICE_CUDA_CUDA_H
 
@@ -65,6 +66,7 @@ void cuda_clock_close(struct cuda_device *device);
 // "WHAT failed: CUDA's text", of kind ERROR_MACHINE. Returns whether the status is good.
 bool cuda_good(cudaError_t status, const char *what, struct error *error);
 void cuda_pause(unsigned *round);  // from 0: first a few tries at once, then sleeps of up to 50 us
+static const uint64_t cuda_patience_ns = 600 * (uint64_t)1000000000;  // of waiting where nobody has said how long
 
 // --- a queue ---------------------------------------------------------------------------
 
@@ -73,8 +75,9 @@ struct cudnn;   // cuda_attention.c
 
 // Host memory that the device reads and writes by itself. What is uploaded goes into
 // a slot before the call returns, what is downloaded goes through one; a slot is
-// free again when its event has come.
-enum { SLOT_COUNT = 16, SLOT_BYTES = 256 << 10 };
+// free again when its event has come. There are more than a host that stays as near to
+// its device as the runtime's does asks for at a time (runtime/interpreter_device.c).
+enum { SLOT_COUNT = 64, SLOT_BYTES = 128 << 10 };
 struct cuda_slot {
     char *memory;
     cudaEvent_t done;
@@ -82,11 +85,12 @@ struct cuda_slot {
     size_t bytes;
 };
 
+// Most of it is made when it is asked for first: a queue that only carries messages has a stream and little more.
 struct cuda_queue {
-    struct cuda_launch launch;  // stream, precision, scratch, failure
+    struct cuda_launch launch;  // stream, precision, failure; scratch: see cuda_summing_launch_of()
     uint32_t *failure;          // launch.failure, as the host sees it
     struct cublas *cublas;
-    struct cudnn *cudnn;        // where values are bfloat16
+    struct cudnn *cudnn;
     char *pinned;
     struct cuda_slot slots[SLOT_COUNT];
     unsigned next_slot;
@@ -99,6 +103,11 @@ static inline struct cuda_queue *cuda_queue_of(const struct queue *queue)
 
 // What kernels are launched with, with the device made the thread's.
 const struct cuda_launch *cuda_launch_of(struct queue *queue);
+// The same with a scratch, for kernels that add up between their passes. NULL after failing the queue.
+const struct cuda_launch *cuda_summing_launch_of(struct queue *queue);
+// The queue's handles. NULL after failing the queue.
+struct cublas *cuda_cublas_of(struct queue *queue);
+struct cudnn *cuda_cudnn_of(struct queue *queue);
 
 // Fails the queue where the status is bad. Returns whether it is good.
 bool cuda_check(struct queue *queue, cudaError_t status, const char *what);

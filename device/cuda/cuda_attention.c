@@ -106,10 +106,12 @@ static bool is_like(const struct entry *entry, const struct attention *shape, bo
 // NULL after failing the queue.
 static const struct entry *find(struct queue *queue, const struct attention *shape, bool is_backward)
 {
-    struct cudnn *cudnn = cuda_queue_of(queue)->cudnn;
-    for (size_t i = 0; i < cudnn->count; i++)
+    struct cudnn *cudnn = cuda_cudnn_of(queue);
+    for (size_t i = 0; cudnn && i < cudnn->count; i++)
         if (is_like(&cudnn->entries[i], shape, is_backward))
             return &cudnn->entries[i];
+    if (!cudnn)
+        return NULL;
     struct entry *grown = realloc(cudnn->entries, (cudnn->count + 1) * sizeof *grown);
     struct error error = { 0 };
     if (!grown) {
@@ -163,7 +165,7 @@ static const struct values *part_of(const struct values *qkv, const struct atten
 static bool is_for_cudnn(struct queue *queue, const struct attention *shape, const void *const addresses[],
                          size_t count)
 {
-    bool is = cuda_queue_of(queue)->cudnn && shape->size % 8 == 0;
+    bool is = queue->device->precision == PRECISION_BF16 && shape->size % 8 == 0;
     for (size_t i = 0; is && i < count; i++)
         is = (uintptr_t)addresses[i] % 16 == 0;
     return is;

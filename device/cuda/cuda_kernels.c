@@ -4,6 +4,14 @@
 // What CUDA says of a launch goes to the queue; NAME is what the user reads in front of it.
 #define GIVE(queue, NAME, kernel, ...) cuda_check((queue), (kernel)(cuda_launch_of(queue), __VA_ARGS__), NAME)
 
+// The same for those that add up between two passes.
+#define GIVE_SUMMING(queue, NAME, kernel, ...)                                 \
+    do {                                                                       \
+        const struct cuda_launch *launch = cuda_summing_launch_of(queue);      \
+        if (launch)                                                            \
+            cuda_check((queue), (kernel)(launch, __VA_ARGS__), NAME);          \
+    } while (0)
+
 static void give_fill(struct queue *queue, struct values *out, float value, size_t count)
 {
     GIVE(queue, "filling memory", cuda_fill, out, value, count);
@@ -66,7 +74,7 @@ static void give_add_branch(struct queue *queue, struct values *out, const struc
 
 static void give_sum_columns(struct queue *queue, float *sums, const struct values *in, size_t rows, size_t columns)
 {
-    GIVE(queue, "a sum of columns", cuda_sum_columns, sums, in, rows, columns);
+    GIVE_SUMMING(queue, "a sum of columns", cuda_sum_columns, sums, in, rows, columns);
 }
 
 static void give_gelu(struct queue *queue, struct values *out, const struct values *in, size_t count)
@@ -109,8 +117,8 @@ static void give_layer_norm_backward_weight(struct queue *queue, const struct la
                                             float *offset_gradient, const struct values *out_gradient,
                                             const float *mean, const float *rstd)
 {
-    GIVE(queue, "the backward of a layer norm", cuda_layer_norm_backward_weight, norm, gain_gradient, offset_gradient,
-         out_gradient, mean, rstd);
+    GIVE_SUMMING(queue, "the backward of a layer norm", cuda_layer_norm_backward_weight, norm, gain_gradient,
+                 offset_gradient, out_gradient, mean, rstd);
 }
 
 static void give_embedding(struct queue *queue, const struct embedding *embedding, struct values *out,
@@ -122,13 +130,13 @@ static void give_embedding(struct queue *queue, const struct embedding *embeddin
 static void give_embedding_backward(struct queue *queue, const struct embedding *embedding, float *words_gradient,
                                     float *positions_gradient, const struct values *out_gradient)
 {
-    GIVE(queue, "the backward of an embedding", cuda_embedding_backward, embedding, words_gradient, positions_gradient,
-         out_gradient);
+    GIVE_SUMMING(queue, "the backward of an embedding", cuda_embedding_backward, embedding, words_gradient,
+                 positions_gradient, out_gradient);
 }
 
 static void give_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums)
 {
-    GIVE(queue, "a cross entropy", cuda_cross_entropy, loss, sum, log_sums);
+    GIVE_SUMMING(queue, "a cross entropy", cuda_cross_entropy, loss, sum, log_sums);
 }
 
 static void give_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
@@ -149,7 +157,7 @@ static void give_sgd(struct queue *queue, const struct sgd *sgd, const struct op
 
 static void give_sum_of_squares(struct queue *queue, double *sum, const float *in, size_t count)
 {
-    GIVE(queue, "a sum of squares", cuda_sum_of_squares, sum, in, count);
+    GIVE_SUMMING(queue, "a sum of squares", cuda_sum_of_squares, sum, in, count);
 }
 
 const struct kernel_functions cuda_kernels = {

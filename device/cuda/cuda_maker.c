@@ -165,6 +165,8 @@ static bool cuda_open(struct device *device, const char *detail, struct error *e
 
 static void cuda_close(struct device *device)
 {
+    if (device_is_stuck(device))
+        return;
     cuda_enter(device);
     cuda_clock_close(cuda_device_of(device));
     free(device->own);
@@ -202,6 +204,8 @@ static void *cuda_allocate(struct device *device, uint64_t bytes, struct error *
 // cudaFree() waits for the whole GPU, which is why nothing is released while a run is under way.
 static void cuda_release(struct device *device, void *memory)
 {
+    if (device_is_stuck(device))
+        return;
     cuda_enter(device);
     (void)(cuda_device_of(device)->is_seen ? cudaFreeHost(memory) : cudaFree(memory));  // of a context that broke: gone
 }

@@ -202,13 +202,19 @@ static cublasStatus_t choose(const struct cublas *cublas, struct prepared *prepa
     return status;
 }
 
+// Of floats GELU is always our own: how near to tanh cuBLASLt's comes is written nowhere.
+static bool can_end(const struct cublas *cublas, const struct column_major *product)
+{
+    return column_major_can_end(product) && (!product->has_gelu || cublas->values == CUDA_R_16BF);
+}
+
 // Tries the whole product in one, then without its end.
 static cublasStatus_t prepare(const struct cublas *cublas, const struct column_major *product,
                               struct prepared *prepared)
 {
     cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
     *prepared = (struct prepared){ .asked = *product, .product = *product };
-    if (column_major_can_end(product))
+    if (can_end(cublas, product))
         status = describe(cublas, prepared);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = choose(cublas, prepared);
@@ -234,9 +240,9 @@ static bool check(struct queue *queue, cublasStatus_t status, const struct matmu
 }
 
 // Shapes are few, and all are met in the first iteration.
-static const struct prepared *find(struct queue *queue, const struct column_major *product, const struct matmul *matmul)
+static const struct prepared *find(struct queue *queue, struct cublas *cublas, const struct column_major *product,
+                                   const struct matmul *matmul)
 {
-    struct cublas *cublas = cuda_queue_of(queue)->cublas;
     for (size_t i = 0; i < cublas->count; i++)
         if (memcmp(&cublas->prepared[i].asked, product, sizeof *product) == 0)
             return &cublas->prepared[i];
@@ -265,9 +271,9 @@ void cuda_matmul(struct queue *queue, const struct matmul *matmul)
     if (matmul->m == 0 || matmul->n == 0)
         return;
     const struct cuda_launch *launch = cuda_launch_of(queue);
-    const struct cublas *cublas = cuda_queue_of(queue)->cublas;
+    struct cublas *cublas = cuda_cublas_of(queue);
     const struct column_major product = column_major_of(matmul);
-    const struct prepared *prepared = find(queue, &product, matmul);
+    const struct prepared *prepared = cublas ? find(queue, cublas, &product, matmul) : NULL;
     if (!prepared)
         return;
     const float one = 1, beta = product.adds ? 1 : 0;

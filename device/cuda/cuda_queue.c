@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "device/cuda/cuda.h"
 
 static void fail(struct queue *queue, cudaError_t status, const char *what)
@@ -37,6 +38,8 @@ const struct cuda_launch *cuda_launch_of(struct queue *queue)
 
 static bool open_slots(struct cuda_queue *own, struct error *error)
 {
+    if (own->pinned)
+        return true;
     if (!cuda_good(cudaHostAlloc((void **)&own->pinned, (size_t)SLOT_COUNT * SLOT_BYTES, cudaHostAllocDefault),
                    "taking pinned host memory for a queue", error))
         return false;
@@ -64,14 +67,9 @@ static bool open_all(struct cuda_queue *own, struct device *device, struct error
 {
     own->launch.precision = device->precision;
     if (!cuda_good(cudaSetDevice(cuda_device_of(device)->ordinal), "choosing the GPU", error)
-        || !cuda_good(cudaStreamCreateWithFlags(&own->launch.stream, cudaStreamNonBlocking), "making a stream", error)
-        || !cuda_take_workspace(device, &own->launch.scratch, CUDA_SCRATCH_BYTES, error)
-        || !open_failure(own, error) || !open_slots(own, error))
+        || !cuda_good(cudaStreamCreateWithFlags(&own->launch.stream, cudaStreamNonBlocking), "making a stream", error))
         return false;
-    own->cublas = cublas_create(device, error);
-    if (own->cublas && device->precision == PRECISION_BF16)
-        own->cudnn = cudnn_create(device, own->launch.stream, error);
-    return own->cublas && (own->cudnn || device->precision != PRECISION_BF16);
+    return open_failure(own, error);
 }
 
 static void close_all(struct cuda_queue *own, struct device *device)
@@ -102,10 +100,35 @@ bool cuda_open_queue(struct queue *queue, struct error *error)
     return true;
 }
 
-void cuda_close_queue(struct queue *queue)
+// --- what is made when it is asked for first ---------------------------------------------
+
+const struct cuda_launch *cuda_summing_launch_of(struct queue *queue)
 {
-    cuda_wait(queue);
-    close_all(cuda_queue_of(queue), queue->device);
+    const struct cuda_launch *launch = cuda_launch_of(queue);
+    struct error error = { 0 };
+    if (launch->scratch
+        || cuda_take_workspace(queue->device, &cuda_queue_of(queue)->launch.scratch, CUDA_SCRATCH_BYTES, &error))
+        return launch;
+    queue_fail(queue, error.text);
+    return NULL;
+}
+
+struct cublas *cuda_cublas_of(struct queue *queue)
+{
+    struct cuda_queue *own = cuda_queue_of(queue);
+    struct error error = { 0 };
+    if (!own->cublas && !(own->cublas = cublas_create(queue->device, &error)))
+        queue_fail(queue, error.text);
+    return own->cublas;
+}
+
+struct cudnn *cuda_cudnn_of(struct queue *queue)
+{
+    struct cuda_queue *own = cuda_queue_of(queue);
+    struct error error = { 0 };
+    if (!own->cudnn && !(own->cudnn = cudnn_create(queue->device, own->launch.stream, &error)))
+        queue_fail(queue, error.text);
+    return own->cudnn;
 }
 
 // --- waiting -----------------------------------------------------------------------------
@@ -137,10 +160,29 @@ static bool has_ended(struct queue *queue)
     return true;
 }
 
+static bool ends_within(struct queue *queue, uint64_t limit_ns)
+{
+    const uint64_t until_ns = clock_now_ns() + limit_ns;
+    for (unsigned round = 0; !has_ended(queue); cuda_pause(&round))
+        if (clock_now_ns() >= until_ns)
+            return false;
+    return true;
+}
+
 void cuda_wait(struct queue *queue)
 {
-    for (unsigned round = 0; !has_ended(queue);)
-        cuda_pause(&round);
+    if (!device_is_stuck(queue->device) && !ends_within(queue, cuda_patience_ns))
+        queue_fail(queue, "what a queue was given has not been done within ten minutes");
+}
+
+// What does not end is left as it is: what runs may still write to it.
+void cuda_close_queue(struct queue *queue)
+{
+    const uint64_t limit_ns = 60 * (uint64_t)1000000000;
+    if (!device_is_stuck(queue->device) && !ends_within(queue, limit_ns))
+        device_get_stuck(queue->device);
+    if (!device_is_stuck(queue->device))
+        close_all(cuda_queue_of(queue), queue->device);
 }
 
 bool cuda_is_done(const struct queue *queue)
@@ -164,17 +206,24 @@ void cuda_copy(struct queue *queue, void *to, const void *from, uint64_t bytes)
                    "copying on the device");
 }
 
-// The next slot, once what went through it last is done. NULL where that never will be.
+// The next slot, once what went through it last is done. NULL after failing the queue.
 static struct cuda_slot *take_slot(struct queue *queue)
 {
     struct cuda_queue *own = cuda_queue_of(queue);
     struct cuda_slot *slot = &own->slots[own->next_slot++ % SLOT_COUNT];
-    for (unsigned round = 0;;) {
-        const cudaError_t status = cudaEventQuery(slot->done);
-        if (status != cudaErrorNotReady)
-            return cuda_check(queue, status, "what a queue was given") ? slot : NULL;
-        cuda_pause(&round);
+    struct error error = { 0 };
+    if (!open_slots(own, &error)) {
+        queue_fail(queue, error.text);
+        return NULL;
     }
+    const uint64_t until_ns = clock_now_ns() + cuda_patience_ns;
+    cudaError_t status;
+    for (unsigned round = 0; (status = cudaEventQuery(slot->done)) == cudaErrorNotReady; cuda_pause(&round))
+        if (clock_now_ns() >= until_ns) {
+            queue_fail(queue, "what was copied to or from the device has not been moved within ten minutes");
+            return NULL;
+        }
+    return cuda_check(queue, status, "what a queue was given") ? slot : NULL;
 }
 
 void cuda_upload(struct queue *queue, void *to, const void *host, uint64_t bytes)

@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "device/kernels.h"
+#include "device/maker.h"
 #include "tests/test.h"
 
 static struct device *open_cpu(void)
@@ -203,6 +204,26 @@ static void two_threads_count_as_one(void **state)
     device_close(device);
 }
 
+// --- what cannot be ended ----------------------------------------------------------------------
+
+static bool ends_never(struct communicator *communicator, uint64_t limit_ns)
+{
+    (void)communicator, (void)limit_ns;
+    return false;
+}
+
+static void a_device_whose_messages_cannot_be_ended_is_stuck(void **state)
+{
+    (void)state;
+    const struct communicator_functions communicators = { .abort = ends_never };
+    const struct device_functions functions = { .communicators = &communicators };
+    struct device device = { .functions = &functions };
+    struct communicator communicator = { .device = &device, .ranks = 2 };
+    assert_false(device_is_stuck(&device));
+    assert_false(communicator_abort(&communicator, 1));
+    assert_true(device_is_stuck(&device));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +239,7 @@ int main(void)
         cmocka_unit_test(a_queue_keeps_its_first_error_and_does_nothing_after),
         cmocka_unit_test(a_recorded_event_is_done),
         cmocka_unit_test(two_threads_count_as_one),
+        cmocka_unit_test(a_device_whose_messages_cannot_be_ended_is_stuck),
     };
     return cmocka_run_group_tests_name("device", tests, NULL, NULL);
 }
