@@ -8,12 +8,6 @@
 
 // --- computing -----------------------------------------------------------------------
 
-// Actions that are done together; mostly one.
-struct group {
-    const struct action *at;
-    size_t size;
-};
-
 static struct stage_pass pass_of(struct interpreter *in, struct action action, struct group group,
                                  struct stopwatch *reruns)
 {
@@ -204,15 +198,26 @@ static struct replay_key key_of(struct action action, const struct stage_pass *p
     };
 }
 
+static bool call_stage(struct interpreter *in, struct action action, const struct stage_pass *pass, struct error *error)
+{
+    const struct stage *does = flights_local(&in->flights, action)->does;
+    whereabouts_act(in->needs.whereabouts, in->needs.rank, action);
+    return function_of(does->functions, action.kind)(does->self, pass, error);
+}
+
+bool compute_once(struct interpreter *in, struct action action, struct error *error)
+{
+    const struct stage_pass pass = pass_of(in, action, (struct group){ &action, 1 }, NULL);
+    return call_stage(in, action, &pass, error) ? is_well(in, action, error) : at_action(in, action, error);
+}
+
 static bool compute(struct interpreter *in, struct action action, struct group group, struct stopwatch *reruns,
                     struct error *error)
 {
-    const struct stage *does = flights_local(&in->flights, action)->does;
     const struct stage_pass pass = pass_of(in, action, group, reruns);
     const struct replay_key key = key_of(action, &pass);
-    whereabouts_act(in->needs.whereabouts, in->needs.rank, action);
     begin_replay(in, &key);
-    const bool good = function_of(does->functions, action.kind)(does->self, &pass, error);
+    const bool good = call_stage(in, action, &pass, error);
     end_replay(in);
     return good ? is_well(in, action, error) : at_action(in, action, error);
 }
@@ -224,7 +229,7 @@ static bool do_computing(struct interpreter *in, struct group group, struct erro
     for (size_t i = 0; i < group.size; i++)
         if (!computing[group.at[i].kind].begin(in, group.at[i], error))
             return false;
-    if (!post_ahead(in, error))
+    if (!post_ahead(in, error) || !stay_near(in, error))
         return false;
     const struct recording recording = begin_span(in, group.at, group.size);
     event_record(recording.events.begin, in->needs.queue);
@@ -252,6 +257,7 @@ static void begin_pass(struct interpreter *in)
     slab_forget_uses(in->needs.slab);
     in->latest = NULL;
     in->ended = in->well = 0;
+    in->looked_ns = 0;
     for (uint32_t l = 0; l < in->flights.local_count; l++) {
         struct local *local = &in->flights.locals[l];
         const uint32_t stage = (uint32_t)(local->does - in->needs.stages);
@@ -281,7 +287,7 @@ bool interpreter_run(struct interpreter *in, uint64_t step, struct error *error)
     in->step = step;
     const uint64_t begun_ns = clock_thread_cpu_ns();
     bool good = run_list(in, &reason) && await_all_outgoing(in, &reason);
-    in->needs.recorder->ranks[in->needs.rank].host_ns = clock_thread_cpu_ns() - begun_ns;
+    in->needs.recorder->ranks[in->needs.rank].host_ns = clock_thread_cpu_ns() - begun_ns - in->looked_ns;
     good = good && await_device(in, &reason);
     in->passes++;
     if (good) {
@@ -361,7 +367,7 @@ void interpreter_free(struct interpreter *in)
     free(in);
 }
 
-bool interpreter_initialize(struct interpreter *in, struct error *error)
+static bool initialize(struct interpreter *in, struct error *error)
 {
     struct slab *slab = in->needs.slab;
     if (slab->bytes > 0)
@@ -376,6 +382,12 @@ bool interpreter_initialize(struct interpreter *in, struct error *error)
                         local->memory->bytes.weights / size);
     }
     return await_device(in, error);
+}
+
+bool interpreter_initialize(struct interpreter *in, struct error *error)
+{
+    const bool runs_ahead = device_runs_ahead(queue_device(in->needs.queue));
+    return initialize(in, error) && (!runs_ahead || (rehearse(in, error) && initialize(in, error)));
 }
 
 const void *interpreter_weights(const struct interpreter *in, uint32_t stage)

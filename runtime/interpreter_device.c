@@ -107,13 +107,16 @@ static void sleep_a_little(void)
     nanosleep(&time, NULL);
 }
 
-// Or has failed. Every action has the deadline anew, as every message has.
-static bool look_until_done(struct interpreter *in, struct error *error)
+// Until at most so many spans are left to be done; of 0, until the queue is, too. Or it has failed. Every action has
+// the deadline anew, as every message has.
+static bool look_until_left(struct interpreter *in, size_t left, struct error *error)
 {
     uint64_t deadline_ns = 0;
     size_t come = 0;
-    while (!queue_is_done(in->needs.queue) && !queue_has_failed(in->needs.queue)) {
+    while (!queue_has_failed(in->needs.queue)) {
         const size_t now_come = count_come(in);
+        if (left == 0 ? queue_is_done(in->needs.queue) : in->ended - now_come <= left)
+            break;
         if (deadline_ns == 0 || now_come > come)
             deadline_ns = add_clamped(clock_now_ns(), in->needs.deadline_ns);
         come = now_come;
@@ -127,10 +130,21 @@ static bool look_until_done(struct interpreter *in, struct error *error)
     return true;
 }
 
+bool stay_near(struct interpreter *in, struct error *error)
+{
+    enum { FAR = 16 };
+    if (in->ended - in->well <= FAR)
+        return true;
+    const uint64_t begun_ns = clock_thread_cpu_ns();
+    const bool good = look_until_left(in, FAR, error);
+    in->looked_ns += clock_thread_cpu_ns() - begun_ns;
+    return good;
+}
+
 bool await_device(struct interpreter *in, struct error *error)
 {
     const struct rank_record *record = record_of(in);
-    if (!look_until_done(in, error))
+    if (!look_until_left(in, 0, error))
         return false;
     if (!queue_has_failed(in->needs.queue))
         return in->needs.transport->functions->check(in->needs.transport, error);

@@ -27,8 +27,8 @@ static void average(struct interpreter *in, struct local *local)
                      (float)samples / (float)brought, count);
 }
 
-// Reads the newest version and writes the next one into a slot that nobody holds.
-static void update(struct interpreter *in, struct local *local, uint32_t next)
+// Reads the newest version and writes the next one into a slot.
+static void optimize(struct interpreter *in, struct local *local, uint32_t next)
 {
     const struct slab_stage *memory = local->memory;
     const enum precision precision = device_precision(queue_device(in->needs.queue));
@@ -41,17 +41,23 @@ static void update(struct interpreter *in, struct local *local, uint32_t next)
         .exempt = local->does->exempt,
         .exempt_count = local->does->exempt_count,
     };
-    const struct replay_key key = {
-        .what = (uint64_t)ACTION_STEP << 56 | (uint64_t)(local->does - in->needs.stages),
-        .places = { buffers.weights, buffers.next },
-    };
-    begin_replay(in, &key);
-    average(in, local);
     if (buffers.count > 0)
         optimizer_update(in->needs.optimizer, weight_ring_version(&local->ring, local->ring.newest) + 1,
                          in->needs.queue, &buffers);
     if (memory->bytes.gradients > 0)
         queue_zero(in->needs.queue, memory->gradients, memory->bytes.gradients);
+}
+
+static void update(struct interpreter *in, struct local *local, uint32_t next)
+{
+    const struct slab_row *weights = &local->memory->weights;
+    const struct replay_key key = {
+        .what = (uint64_t)ACTION_STEP << 56 | (uint64_t)(local->does - in->needs.stages),
+        .places = { row_at(weights, local->ring.newest), row_at(weights, next) },
+    };
+    begin_replay(in, &key);
+    average(in, local);
+    optimize(in, local, next);
     end_replay(in);
     weight_ring_advance(&local->ring, next);
     local->brought = 0;
@@ -63,6 +69,17 @@ static bool begin_step(struct interpreter *in, struct action action, uint32_t *n
     return weight_ring_next(&flights_local(&in->flights, action)->ring, next, error) || at_action(in, action, error);
 }
 
+void rehearse_update(struct interpreter *in, struct local *local)
+{
+    float *gradients = local->memory->gradients;
+    const uint64_t count = local->memory->bytes.gradients / sizeof *gradients;
+    if (count > 0) {
+        kernel_add_floats(in->needs.queue, gradients, gradients, gradients, count);
+        kernel_scale(in->needs.queue, gradients, gradients, 1, count);
+    }
+    optimize(in, local, local->ring.newest);
+}
+
 bool do_step(struct interpreter *in, struct action action, struct error *error)
 {
     struct local *local = flights_local(&in->flights, action);
@@ -71,7 +88,7 @@ bool do_step(struct interpreter *in, struct action action, struct error *error)
         local->is_step_due = true;
         return true;
     }
-    if (!begin_step(in, action, &next, error))
+    if (!begin_step(in, action, &next, error) || !stay_near(in, error))
         return false;
     const struct recording recording = begin_span(in, &action, 1);
     event_record(recording.events.begin, in->needs.queue);

@@ -1,7 +1,7 @@
 // An interpreter's insides, for the files that share them: messages and waiting for
 // other ranks in interpreter_messages.c, waiting for the rank's own queue in
 // interpreter_device.c, STEP and REDUCE in interpreter_updates.c, computing and the list
-// in interpreter.c.
+// in interpreter.c, what is done before all that in rehearsal.c.
 #ifndef RUNTIME_INTERPRETING_H
 #define RUNTIME_INTERPRETING_H
 
@@ -18,8 +18,25 @@ struct interpreter {
     struct event *latest;    // behind all that the queue was given in this pass; NULL at first
     size_t ended;            // as many spans of this pass have their events recorded,
     size_t well;             // and as many are known to have been done well
+    uint64_t looked_ns;      // of the processor, waiting in this pass for a queue that is far behind
     struct ticket reduction;
 };
+
+// Actions that are done together; mostly one.
+struct group {
+    const struct action *at;
+    size_t size;
+};
+
+// Gives an action by itself to the queue, all that it needs being there; never as a replay.
+bool compute_once(struct interpreter *in, struct action action, struct error *error);
+
+// Before the first message, on a device that runs ahead: each different action once, on
+// whatever the slab holds, which is left in disorder; of stages that take part in that. A library of a GPU chooses,
+// compiles and loads when it meets a shape for the first time, and that may have to wait
+// for all that runs on the GPU: also for a receive whose message this very action is to
+// lead to. It allocates then, too.
+bool rehearse(struct interpreter *in, struct error *error);
 
 // Puts rank and action in front of a failure of this rank's own. (What a transport
 // reports of others names its place already.) Returns false.
@@ -43,6 +60,10 @@ bool is_well(struct interpreter *in, struct action action, struct error *error);
 void queue_behind(struct interpreter *in, struct event *event);
 // Until the queue is done, looking rather than blocking.
 bool await_device(struct interpreter *in, struct error *error);
+// Until the queue is not far behind. A device needs a few actions in hand to be busy, and
+// has room for so much that was uploaded and not taken yet; a host that is much further
+// ahead would stop for room within a call, where it hears of no other rank's failure.
+bool stay_near(struct interpreter *in, struct error *error);
 
 // Until the ticket is done, which `what` has posted.
 bool await(struct interpreter *in, struct ticket *ticket, struct action what, struct error *error);
@@ -69,5 +90,8 @@ bool do_step(struct interpreter *in, struct action action, struct error *error);
 bool do_tied_steps(struct interpreter *in, struct error *error);
 bool do_reduce(struct interpreter *in, struct action action, struct error *error);
 bool do_validate(struct interpreter *in, struct action action, struct error *error);
+
+// What do_step() and do_reduce() give to queues, on gradients of no meaning.
+void rehearse_update(struct interpreter *in, struct local *local);
 
 #endif

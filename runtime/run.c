@@ -396,7 +396,8 @@ void session_free(struct session *session)
     for (uint32_t rank = 0; session->workers && rank < session->schedule->ranks; rank++)
         queue_free(session->workers[rank].queue);
     threads_free(session->threads);
-    if (!wired_free(session->wired) && session->settings.is_stuck)
+    const bool is_free = wired_free(session->wired);
+    if ((!is_free || device_is_stuck(session->device)) && session->settings.is_stuck)
         *session->settings.is_stuck = true;
     for (uint32_t rank = 0; session->workers && rank < session->schedule->ranks; rank++) {
         interpreter_free(session->workers[rank].interpreter);

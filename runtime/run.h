@@ -30,7 +30,7 @@ struct session_settings {
     // (wired/wired.h); every call below is then made by all of them. Borrowed.
     const struct company *company;
     bool one_communicator;  // for all messages; only in company
-    bool *is_stuck;         // set where something under way could not be ended: see wired_free(). NULL: nobody asks
+    bool *is_stuck;         // set where the device got stuck (device.h). NULL: nobody asks
     // Told once, when a step has failed and its ranks are parked: session_last_actions() and session_whereabouts() say
     // how it was. NULL: nobody asks.
     void (*failed)(void *self, const struct session *session);

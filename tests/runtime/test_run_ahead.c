@@ -145,12 +145,21 @@ static void an_early_receive_does_not_hold_back_a_ready_send(void **state)
 struct gated {
     struct synthetic synthetic;  // first: it is what the stage is
     struct gate *gate;
+    uint32_t calls;
 };
 
 static bool gated_forward(void *self, const struct stage_pass *pass, struct error *error)
 {
     const struct gated *gated = self;
     if (gated->synthetic.stage == 0 && pass->micro_batch == 2)
+        queue_call(pass->queue, pass_gate, &gated->gate, sizeof gated->gate);
+    return synthetic_stage(self).functions->forward(self, pass, error);
+}
+
+static bool gated_until_told(void *self, const struct stage_pass *pass, struct error *error)
+{
+    struct gated *gated = self;
+    if (gated->calls++ == 0)
         queue_call(pass->queue, pass_gate, &gated->gate, sizeof gated->gate);
     return synthetic_stage(self).functions->forward(self, pass, error);
 }
@@ -177,7 +186,7 @@ static void a_schedule_that_one_queue_would_hold_up_runs(void **state)
     functions.backward = gated_backward;
     set_stages(&pipeline);
     for (uint32_t s = 0; s < 3; s++) {
-        gated[s] = (struct gated){ pipeline.synthetic[s], &gate };
+        gated[s] = (struct gated){ .synthetic = pipeline.synthetic[s], .gate = &gate };
         pipeline.stages[s].self = &gated[s];
         pipeline.stages[s].functions = &functions;
     }
@@ -187,6 +196,98 @@ static void a_schedule_that_one_queue_would_hold_up_runs(void **state)
     assert_good(session, error);
     assert_good(session_step(session, &error), error);
     assert_timeline_is_schedule(session, pipeline.lowered);
+    session_free(session);
+    pipeline_clear(&pipeline);
+}
+
+// --- before the first message ----------------------------------------------------------------
+
+// How often a stage was asked for each kind of action.
+struct counted {
+    struct synthetic synthetic;  // first: it is what the stage is
+    uint32_t calls[ACTION_KINDS];
+    bool is_running;             // whether the first step has begun
+};
+
+static bool count_call(struct counted *counted, const struct stage_pass *pass, enum action_kind kind,
+                       struct error *error)
+{
+    const struct stage_functions *functions = synthetic_stage(&counted->synthetic).functions;
+    counted->calls[kind]++;
+    if (counted->is_running)
+        return (kind == ACTION_F ? functions->forward : functions->backward)(counted, pass, error);
+    // What a stage would look for is there, though it says nothing.
+    const bool is_first = counted->synthetic.stage == 0, is_last = counted->synthetic.stage == 2;
+    const void *const gradient = kind == ACTION_F ? pass->output : pass->output_gradient;
+    assert_true(!pass->input == is_first && !gradient == is_last && pass->kept && pass->weights && pass->gradients);
+    memset(pass->kept, 0xff, counted->synthetic.rows[counted->synthetic.stage].kept_forward_bytes);
+    return true;
+}
+
+static bool counted_forward(void *self, const struct stage_pass *pass, struct error *error)
+{
+    return count_call(self, pass, ACTION_F, error);
+}
+
+static bool counted_backward(void *self, const struct stage_pass *pass, struct error *error)
+{
+    return count_call(self, pass, ACTION_B, error);
+}
+
+static void each_kind_of_action_is_done_once_before_the_first_message(void **state)
+{
+    (void)state;
+    struct pipeline pipeline = pipeline_named(queued, "1f1b", 3, 4);
+    struct counted counted[3];
+    struct stage_functions functions = *synthetic_stage(&pipeline.synthetic[0]).functions;
+    functions.forward = counted_forward;
+    functions.backward = counted_backward;
+    set_stages(&pipeline);
+    for (uint32_t s = 0; s < 3; s++) {
+        counted[s] = (struct counted){ .synthetic = pipeline.synthetic[s] };
+        pipeline.stages[s].self = &counted[s];
+        pipeline.stages[s].functions = &functions;
+        pipeline.stages[s].rehearses = s != 1;
+    }
+    struct error error = { 0 };
+    const struct session_settings settings = plain_settings();
+    struct session *session = session_create(pipeline.lowered, pipeline.stages, pipeline.device, &settings, &error);
+    assert_good(session, error);
+    for (uint32_t s = 0; s < 3; s++) {
+        assert_int_equal(counted[s].calls[ACTION_F], s != 1);
+        assert_int_equal(counted[s].calls[ACTION_B], s != 1);
+        counted[s].is_running = true;
+    }
+    // Nothing of it is left: the stages check every byte they are given.
+    for (int step = 0; step < 2; step++)
+        assert_good(session_step(session, &error), error);
+    for (uint32_t s = 0; s < 3; s++)
+        assert_int_equal(counted[s].calls[ACTION_F], (s != 1) + 2 * 4);
+    session_free(session);
+    pipeline_clear(&pipeline);
+}
+
+// A queue that is stuck in its first action: the host gives a few more and then looks.
+static void a_host_stays_near_its_device(void **state)
+{
+    (void)state;
+    struct pipeline pipeline = pipeline_named(queued, "gpipe", 1, 40);
+    struct gate gate = GATE_SHUT;
+    struct stage_functions functions = *synthetic_stage(&pipeline.synthetic[0]).functions;
+    functions.forward = gated_until_told;
+    set_stages(&pipeline);
+    struct gated gated = { .synthetic = pipeline.synthetic[0], .gate = &gate };
+    pipeline.stages[0].self = &gated;
+    pipeline.stages[0].functions = &functions;
+    struct session_settings settings = plain_settings();
+    settings.deadline_ns = second_ns / 5;
+    struct error error = { 0 };
+    struct session *session = session_create(pipeline.lowered, pipeline.stages, pipeline.device, &settings, &error);
+    assert_good(session, error);
+    assert_false(session_step(session, &error));
+    assert_error(error, "nothing came for 200 ms: rank 0 is at 0F0");
+    assert_in_range(gated.calls, 2, 17);
+    open_gate(&gate);
     session_free(session);
     pipeline_clear(&pipeline);
 }
@@ -281,7 +382,7 @@ static void what_a_queue_is_stuck_at_is_said_at_the_deadline(void **state)
                                          synthetic_stage(&pipeline.synthetic[0]).functions->initialize, NULL, NULL };
     set_stages(&pipeline);
     for (uint32_t s = 0; s < 2; s++) {
-        gated[s] = (struct gated){ pipeline.synthetic[s], &gate };
+        gated[s] = (struct gated){ .synthetic = pipeline.synthetic[s], .gate = &gate };
         pipeline.stages[s].self = &gated[s];
         pipeline.stages[s].functions = &functions;
     }
@@ -322,6 +423,8 @@ int main(void)
         cmocka_unit_test(schedules_with_something_of_their_own_run_in_all_ways),
         cmocka_unit_test(an_early_receive_does_not_hold_back_a_ready_send),
         cmocka_unit_test(a_schedule_that_one_queue_would_hold_up_runs),
+        cmocka_unit_test(each_kind_of_action_is_done_once_before_the_first_message),
+        cmocka_unit_test(a_host_stays_near_its_device),
         cmocka_unit_test(a_failing_kernel_is_named_as_well_as_can_be_known),
         cmocka_unit_test(what_a_queue_is_stuck_at_is_said_at_the_deadline),
         cmocka_unit_test(a_network_cannot_be_tried_there),
