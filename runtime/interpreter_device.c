@@ -115,7 +115,7 @@ static bool look_until_left(struct interpreter *in, size_t left, struct error *e
     size_t come = 0;
     while (!queue_has_failed(in->needs.queue)) {
         const size_t now_come = count_come(in);
-        if (left == 0 ? queue_is_done(in->needs.queue) : in->ended - now_come <= left)
+        if (left > 0 ? in->ended - now_come <= left : queue_is_done(in->needs.queue))
             break;
         if (deadline_ns == 0 || now_come > come)
             deadline_ns = add_clamped(clock_now_ns(), in->needs.deadline_ns);
@@ -132,7 +132,7 @@ static bool look_until_left(struct interpreter *in, size_t left, struct error *e
 
 bool stay_near(struct interpreter *in, struct error *error)
 {
-    enum { FAR = 16 };
+    enum { FAR = 64 };
     if (in->ended - in->well <= FAR)
         return true;
     const uint64_t begun_ns = clock_thread_cpu_ns();

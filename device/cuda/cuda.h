@@ -77,7 +77,7 @@ struct cudnn;   // cuda_attention.c
 // a slot before the call returns, what is downloaded goes through one; a slot is
 // free again when its event has come. There are more than a host that stays as near to
 // its device as the runtime's does asks for at a time (runtime/interpreter_device.c).
-enum { SLOT_COUNT = 64, SLOT_BYTES = 128 << 10 };
+enum { SLOT_COUNT = 128, SLOT_BYTES = 64 << 10 };
 struct cuda_slot {
     char *memory;
     cudaEvent_t done;

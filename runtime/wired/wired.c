@@ -198,7 +198,8 @@ static void wired_cancel(struct transport *transport, struct ticket *ticket)
     ticket->active = false;
 }
 
-// Communicators are asked too: a wire may be the first to know that its peer is gone.
+// Communicators are asked too: a wire may be the first to know that its peer is gone. And what was posted while one
+// was busy moves on: whoever waits here may wait for what another rank does with it.
 static bool wired_check(struct transport *transport, struct error *error)
 {
     struct wired *wired = (struct wired *)transport;
@@ -207,7 +208,7 @@ static bool wired_check(struct transport *transport, struct error *error)
         if (wired->ends[i].communicator && !wired->failed
             && !lane_is_ready(wired, &wired->ends[i], &ready, error))
             return false;
-    return company_is_well(wired, error);
+    return company_is_well(wired, error) && move_all(wired, error);
 }
 
 static void wired_abandon(struct transport *transport, const struct error *error)

@@ -137,7 +137,7 @@ static inline bool stream_moves(struct player *player, uint32_t rank, uint32_t s
     if (head >= tape->count || head > player->hosts[rank])
         return false;
     struct call *call = &tape->calls[head];
-    const struct call *for_it = call->kind == CALL_WAIT && call->of != NEVER ? &tape->calls[call->of] : NULL;
+    const struct call *for_it = call->of != NEVER ? &tape->calls[call->of] : NULL;
     if (for_it && !for_it->is_done)
         return false;
     bool moved = false;

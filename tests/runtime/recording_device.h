@@ -5,6 +5,7 @@
 //     queue_wait_event(wire 0, made)       wait      stream 1  for call 17
 //     communicator_exchange(..)            exchange  stream 1  send 1280 bytes to end 1
 //     queue_is_done(..): always            fence     stream 0  what follows was asked behind it
+//     event_done(..), again and again      fence     stream 9  the same, behind call 17: the host's own stream
 //
 // Kernels are kept with their arguments; played_nccl.h does what all tapes of a run say,
 // in any order that NCCL may. An end of a communicator is busy for a few looks after
@@ -33,7 +34,7 @@ struct call {
     queue_function *function;
     void *arguments;
     uint64_t cost_ns;
-    // WAIT: the call that recorded the event; NEVER: none had
+    // WAIT, and FENCE behind an event: the call that recorded it; NEVER: none had
     long of;
     // EXCHANGE
     struct communicator_name name;
@@ -45,6 +46,24 @@ struct call {
     uint64_t start_ns, done_ns;
 };
 
+struct recorded_end {
+    struct communicator_name name;
+    struct queue *queue;  // that was given the last exchange
+    uint32_t looks;       // until it is ready
+    bool is_aborted;
+};
+
+struct recorded_event {
+    long by;       // the call that recorded it last, or NEVER
+    size_t asked;  // for, when there were so many calls,
+    int times;     // as often since
+};
+
+struct recorded_queue {
+    uint32_t stream;
+    const struct recorded_end *end;  // that has to be ready before it is given more
+};
+
 // A rank's, and what its communicators do.
 struct tape {
     struct device *device;
@@ -54,6 +73,8 @@ struct tape {
     struct call *calls;
     size_t count, room;
     uint32_t streams, names;  // ever made
+    struct queue host;        // for fences behind events,
+    struct recorded_queue own_of_host;  // on a stream of its own; 0: none yet
     uint32_t live;            // queues, events, blocks and ends that are not freed
     uint64_t seed, cost_ns;   // of the work that is asked for next
     char fault[200];
@@ -63,18 +84,6 @@ struct tape {
     bool is_quick;                     // ends are ready at once
     bool is_stuck;                     // an abort does not end
     uint32_t opened, aborted, closed;
-};
-
-struct recorded_end {
-    struct communicator_name name;
-    struct queue *queue;  // that was given the last exchange
-    uint32_t looks;       // until it is ready
-    bool is_aborted;
-};
-
-struct recorded_queue {
-    uint32_t stream;
-    const struct recorded_end *end;  // that has to be ready before it is given more
 };
 
 static inline struct tape *tape_of(const struct device *device)
@@ -163,9 +172,9 @@ static inline bool recorded_is_done(const struct queue *queue)
 static inline bool recorded_open_event(struct event *event, struct error *error)
 {
     (void)error;
-    long *recorded = malloc(sizeof *recorded);
+    struct recorded_event *recorded = malloc(sizeof *recorded);
     assert_non_null(recorded);
-    *recorded = NEVER;
+    *recorded = (struct recorded_event){ .by = NEVER };
     tape_of(event->device)->live++;
     event->own = recorded;
     return true;
@@ -180,19 +189,31 @@ static inline void recorded_close_event(struct event *event)
 static inline void recorded_record(struct event *event, struct queue *queue)
 {
     tape_add(queue, CALL_RECORD);
-    *(long *)event->own = (long)tape_of(queue->device)->count - 1;
+    ((struct recorded_event *)event->own)->by = (long)tape_of(queue->device)->count - 1;
 }
 
 static inline void recorded_wait_event(struct queue *queue, struct event *event)
 {
-    tape_add(queue, CALL_WAIT)->of = *(const long *)event->own;
+    tape_add(queue, CALL_WAIT)->of = ((const struct recorded_event *)event->own)->by;
 }
 
-// The host cannot know: nothing is done before the tapes are played.
+// The host cannot know: nothing is done before the tapes are played. But a host that asks
+// again and again, having given nothing meanwhile, goes on only when it has come.
 static inline bool recorded_event_done(const struct event *event)
 {
-    (void)event;
-    return false;
+    struct tape *tape = tape_of(event->device);
+    struct recorded_event *own = event->own;
+    own->times = own->asked == tape->count ? own->times + 1 : 0;
+    own->asked = tape->count;
+    if (own->times < 2)
+        return false;
+    assert_true(tape->streams < MOST_STREAMS);
+    if (tape->own_of_host.stream == 0)
+        tape->own_of_host.stream = tape->streams++;
+    tape->host.device = tape->device;
+    tape->host.own = &tape->own_of_host;
+    tape_add(&tape->host, CALL_FENCE)->of = own->by;
+    return true;
 }
 
 static inline uint64_t recorded_event_time(const struct event *event)
