@@ -244,7 +244,7 @@ static void cpu_cross_entropy(struct queue *queue, const struct cross_entropy *l
         return;
     double total = 0;
     for (size_t row = 0; row < loss->rows; row++) {
-        const float *logits = floats_of(loss->logits) + row * loss->columns;
+        const float *logits = floats_of(loss->logits) + row * loss->stride;
         const float largest = row_largest(logits, loss->columns);
         log_sums[row] = largest + logf(row_exp_sum(logits, loss->columns, largest));
         total += (double)log_sums[row] - (double)logits[loss->targets[row]];
@@ -258,8 +258,8 @@ static void cpu_cross_entropy_backward(struct queue *queue, const struct cross_e
     if (!tokens_are_in(queue, loss->targets, loss->rows, loss->columns, "a target is outside the vocabulary"))
         return;
     for (size_t row = 0; row < loss->rows; row++) {
-        float *gradient = floats(logits_gradient) + row * loss->columns;
-        row_exp(gradient, floats_of(loss->logits) + row * loss->columns, loss->columns, 1, log_sums[row]);
+        float *gradient = floats(logits_gradient) + row * loss->stride;
+        row_exp(gradient, floats_of(loss->logits) + row * loss->stride, loss->columns, 1, log_sums[row]);
         gradient[loss->targets[row]] -= 1;
         cpu_scale(queue, gradient, gradient, loss->scale, loss->columns);
     }

@@ -186,15 +186,26 @@ void kernel_attention_backward(struct queue *queue, const struct attention *atte
     LAUNCH(queue, attention_backward, attention, qkv_gradient, out_gradient, out, log_sums, qkv, workspace);
 }
 
+static struct cross_entropy with_stride(const struct cross_entropy *loss)
+{
+    struct cross_entropy whole = *loss;
+    assert(loss->stride == 0 || loss->stride >= loss->columns);
+    if (whole.stride == 0)
+        whole.stride = whole.columns;
+    return whole;
+}
+
 void kernel_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums)
 {
-    LAUNCH(queue, cross_entropy, loss, sum, log_sums);
+    const struct cross_entropy whole = with_stride(loss);
+    LAUNCH(queue, cross_entropy, &whole, sum, log_sums);
 }
 
 void kernel_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
                                    struct values *logits_gradient, const float *log_sums)
 {
-    LAUNCH(queue, cross_entropy_backward, loss, logits_gradient, log_sums);
+    const struct cross_entropy whole = with_stride(loss);
+    LAUNCH(queue, cross_entropy_backward, &whole, logits_gradient, log_sums);
 }
 
 struct adamw_factors adamw_factors(const struct adamw *adamw)

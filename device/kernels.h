@@ -172,6 +172,7 @@ struct cross_entropy {
     const struct values *logits;
     const int32_t *targets;  // one per row
     size_t rows, columns;
+    size_t stride;  // from one row to the next, of the gradient too; 0: tightly packed
     float scale;
 };
 void kernel_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums);

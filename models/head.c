@@ -16,6 +16,13 @@ static void head_tensors(const struct layer *layer, struct tensor *tensors, size
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });
 }
 
+// Rows of logits begin at multiples of 16 bytes in either precision, whatever the vocabulary: GPT-2's 50257 words packed
+// tightly would have a matrix unit read number by number.
+static size_t logits_stride(const struct layer *layer)
+{
+    return (layer->shape.vocabulary + 7) / 8 * 8;
+}
+
 struct head_saved {
     int32_t *targets;
     float *mean, *rstd, *log_sums, *loss;
@@ -29,7 +36,7 @@ static struct head_saved head_saved(const struct layer *layer, struct walk *walk
     saved.targets = walk_bytes(walk, rows * sizeof(int32_t));
     saved.mean = walk_floats(walk, rows);
     saved.rstd = walk_floats(walk, rows);
-    saved.logits = walk_values(walk, layer, rows * layer->shape.vocabulary);
+    saved.logits = walk_values(walk, layer, rows * logits_stride(layer));
     saved.log_sums = walk_floats(walk, rows);
     saved.loss = walk_floats(walk, 1);
     return saved;
@@ -46,7 +53,7 @@ static struct head_held head_held(const struct layer *layer, struct walk *walk)
     struct head_held held;
     held.mean = walk_floats(walk, rows);
     held.rstd = walk_floats(walk, rows);
-    held.logits_gradient = walk_values(walk, layer, rows * layer->shape.vocabulary);
+    held.logits_gradient = walk_values(walk, layer, rows * logits_stride(layer));
     held.normed_gradient = walk_values(walk, layer, rows * layer->shape.in);
     return held;
 }
@@ -82,26 +89,62 @@ static struct cross_entropy head_loss(const struct layer *layer, const struct la
 {
     return (struct cross_entropy){
         .logits = saved->logits, .targets = saved->targets,
-        .rows = layer_rows(layer), .columns = layer->shape.vocabulary, .scale = pass->loss_scale,
+        .rows = layer_rows(layer), .columns = layer->shape.vocabulary, .stride = logits_stride(layer),
+        .scale = pass->loss_scale,
     };
+}
+
+// logits = normed WORDS.
+static void multiply_words(const struct layer *layer, const struct layer_pass *pass, struct values *logits,
+                           const struct values *normed, const struct values *words)
+{
+    kernel_matmul(pass->queue, &(struct matmul){
+        .m = layer_rows(layer), .n = layer->shape.vocabulary, .k = layer->shape.in, .transpose_b = layer->shape.tied,
+        .a = normed, .b = words, .c = logits, .ldc = logits_stride(layer),
+    });
+}
+
+// normed_gradient = logits_gradient WORDS^T.
+static void multiply_words_back(const struct layer *layer, const struct layer_pass *pass,
+                                const struct head_held *held, const struct values *words)
+{
+    kernel_matmul(pass->queue, &(struct matmul){
+        .m = layer_rows(layer), .n = layer->shape.in, .k = layer->shape.vocabulary, .transpose_b = !layer->shape.tied,
+        .a = held->logits_gradient, .lda = logits_stride(layer), .b = words, .c = held->normed_gradient,
+    });
+}
+
+// The gradient of WORDS += normed^T logits_gradient; of the embedding's, the same transposed.
+static void add_words_gradient(const struct layer *layer, const struct layer_pass *pass, const struct head_held *held,
+                               const struct values *normed, float *gradient)
+{
+    const size_t stride = logits_stride(layer), words = layer->shape.vocabulary, width = layer->shape.in;
+    struct matmul product = { .m = width, .n = words, .k = layer_rows(layer), .transpose_a = true, .a = normed,
+                              .b = held->logits_gradient, .ldb = stride, .sums = gradient };
+    if (layer->shape.tied) {
+        product.m = words, product.n = width;
+        product.a = held->logits_gradient, product.lda = stride;
+        product.b = normed, product.ldb = 0;
+    }
+    kernel_matmul(pass->queue, &product);
+}
+
+static const struct values *words_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    return layer->shape.tied ? pass->tied_parameters : layer_parameters(layer, pass->parameters).at[WORDS];
 }
 
 static void head_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     struct queue *queue = pass->queue;
-    const size_t rows = layer_rows(layer), width = layer->shape.in;
-    const struct parameters weights = layer_parameters(layer, pass->parameters);
     const struct layer_norm norm = head_norm(layer, pass);
     const struct head_saved saved = head_saved(layer, &(struct walk){ pass->saved, 0 });
     const struct cross_entropy loss = head_loss(layer, pass, &saved);
     struct values *normed = pass->workspace;
 
-    queue_copy(queue, saved.targets, pass->targets, rows * sizeof(int32_t));
+    queue_copy(queue, saved.targets, pass->targets, layer_rows(layer) * sizeof(int32_t));
     kernel_layer_norm(queue, &norm, normed, saved.mean, saved.rstd);
-    if (layer->shape.tied)
-        project_back(queue, saved.logits, normed, pass->tied_parameters, rows, layer->shape.vocabulary, width);
-    else
-        project(queue, saved.logits, normed, weights.at[WORDS], NULL, rows, width, layer->shape.vocabulary);
+    multiply_words(layer, pass, saved.logits, normed, words_of(layer, pass));
     kernel_cross_entropy(queue, &loss, saved.loss, saved.log_sums);
     if (pass->loss)
         queue_download(queue, pass->loss, saved.loss, sizeof(float));
@@ -110,20 +153,14 @@ static void head_forward(const struct layer *layer, const struct layer_pass *pas
 static void head_backward_input(const struct layer *layer, const struct layer_pass *pass)
 {
     struct queue *queue = pass->queue;
-    const size_t rows = layer_rows(layer), width = layer->shape.in;
-    const struct parameters weights = layer_parameters(layer, pass->parameters);
+    const size_t rows = layer_rows(layer);
     const struct layer_norm norm = head_norm(layer, pass);
     const struct head_saved saved = head_saved(layer, &(struct walk){ pass->saved, 0 });
     const struct head_held held = head_held(layer, &(struct walk){ pass->held, 0 });
     const struct cross_entropy loss = head_loss(layer, pass, &saved);
 
     kernel_cross_entropy_backward(queue, &loss, held.logits_gradient, saved.log_sums);
-    if (layer->shape.tied)
-        project(queue, held.normed_gradient, held.logits_gradient, pass->tied_parameters, NULL, rows,
-                layer->shape.vocabulary, width);
-    else
-        project_back(queue, held.normed_gradient, held.logits_gradient, weights.at[WORDS], rows, width,
-                     layer->shape.vocabulary);
+    multiply_words_back(layer, pass, &held, words_of(layer, pass));
     kernel_layer_norm_backward_input(queue, &norm, pass->input_gradient, held.normed_gradient, NULL, saved.mean,
                                      saved.rstd);
     queue_copy(queue, held.mean, saved.mean, rows * sizeof(float));
@@ -133,17 +170,13 @@ static void head_backward_input(const struct layer *layer, const struct layer_pa
 static void head_backward_weight(const struct layer *layer, const struct layer_pass *pass)
 {
     struct queue *queue = pass->queue;
-    const size_t rows = layer_rows(layer), width = layer->shape.in;
     const struct gradients gradients = layer_gradients(layer, pass->gradients);
     const struct layer_norm norm = head_norm(layer, pass);
     const struct head_held held = head_held(layer, &(struct walk){ pass->held, 0 });
     struct values *normed = pass->workspace;
 
     kernel_layer_norm_again(queue, &norm, normed, held.mean, held.rstd);
-    if (layer->shape.tied)
-        project_weight(queue, pass->tied_gradients, held.logits_gradient, normed, rows, layer->shape.vocabulary, width);
-    else
-        project_weight(queue, gradients.at[WORDS], normed, held.logits_gradient, rows, width, layer->shape.vocabulary);
+    add_words_gradient(layer, pass, &held, normed, layer->shape.tied ? pass->tied_gradients : gradients.at[WORDS]);
     kernel_layer_norm_backward_weight(queue, &norm, gradients.at[GAIN], gradients.at[OFFSET], held.normed_gradient,
                                       held.mean, held.rstd);
 }

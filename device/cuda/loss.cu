@@ -14,12 +14,12 @@ __device__ inline size_t target_of(const int32_t *targets, size_t row, size_t co
 
 template <class T, int GROUP>
 static __global__ void __launch_bounds__(BLOCK) log_sums_kernel(float *log_sums, const T *logits, size_t rows,
-                                                                size_t columns)
+                                                                size_t columns, size_t stride)
 {
     const size_t row = row_of_group<GROUP>();
     if (row >= rows)
         return;
-    logits += row * columns;
+    logits += row * stride;
     log_sum total = { LEAST_FLOAT, 0 };
     walk_row<pack_of<T>, GROUP>(columns, head_in_row<pack_of<T>>(columns, logits), [&](auto width, size_t i) {
         total.add<T>(load<decltype(width)::value>(logits + i));
@@ -32,12 +32,12 @@ static __global__ void __launch_bounds__(BLOCK) log_sums_kernel(float *log_sums,
 template <class T>
 static __global__ void __launch_bounds__(BLOCK) loss_kernel(double *sums, const float *log_sums, const T *logits,
                                                             const int32_t *targets, size_t rows, size_t columns,
-                                                            uint32_t *failure)
+                                                            size_t stride, uint32_t *failure)
 {
     double total = 0;
     for (size_t row = (size_t)blockIdx.x * BLOCK + threadIdx.x; row < rows; row += (size_t)gridDim.x * BLOCK) {
         const size_t target = target_of(targets, row, columns, failure);
-        total += (double)log_sums[row] - (double)load<1>(logits + row * columns + target).at[0];
+        total += (double)log_sums[row] - (double)load<1>(logits + row * stride + target).at[0];
     }
     total = over_group<BLOCK>(total, added());
     if (threadIdx.x == 0)
@@ -52,10 +52,11 @@ static cudaError_t cross_entropy(const struct cuda_launch *launch, const struct 
     const size_t blocks = blocks_of_sum(loss->rows, BLOCK);
     double *const sums = (double *)launch->scratch;
     cudaError_t status = launch_rows(launch, loss->rows, loss->columns, log_sums_kernel<T, WARP>,
-                                     log_sums_kernel<T, BLOCK>, log_sums, logits, loss->rows, loss->columns);
+                                     log_sums_kernel<T, BLOCK>, log_sums, logits, loss->rows, loss->columns,
+                                     loss->stride);
     if (status == cudaSuccess)
         status = launch_blocks(launch, loss_kernel<T>, blocks, BLOCK, 0, sums, log_sums, logits, loss->targets,
-                               loss->rows, loss->columns, launch->failure);
+                               loss->rows, loss->columns, loss->stride, launch->failure);
     if (status == cudaSuccess)
         status = launch_blocks(launch, sums_kernel<float>, 1, BLOCK, 0, sum, sums, blocks, (double)loss->scale);
     return status;
@@ -71,16 +72,16 @@ cudaError_t cuda_cross_entropy(const struct cuda_launch *launch, const struct cr
 template <class T, int GROUP>
 static __global__ void __launch_bounds__(BLOCK) loss_backward_kernel(T *gradient, const T *logits,
                                                                      const float *log_sums, const int32_t *targets,
-                                                                     size_t rows, size_t columns, float scale,
-                                                                     bool alike, uint32_t *failure)
+                                                                     size_t rows, size_t columns, size_t stride,
+                                                                     float scale, bool alike, uint32_t *failure)
 {
     const size_t row = row_of_group<GROUP>();
     if (row >= rows)
         return;
     const size_t target = target_of(targets, row, columns, failure);
     const float log_sum = log_sums[row];
-    logits += row * columns;
-    gradient += row * columns;
+    logits += row * stride;
+    gradient += row * stride;
     const size_t head = alike ? head_in_row<pack_of<T>>(columns, logits) : columns;
     walk_row<pack_of<T>, GROUP>(columns, head, [&](auto width, size_t i) {
         constexpr int N = decltype(width)::value;
@@ -99,7 +100,7 @@ static cudaError_t cross_entropy_backward(const struct cuda_launch *launch, cons
     const T *logits = (const T *)loss->logits;
     return launch_rows(launch, loss->rows, loss->columns, loss_backward_kernel<T, WARP>,
                        loss_backward_kernel<T, BLOCK>, gradient, logits, log_sums, loss->targets, loss->rows,
-                       loss->columns, loss->scale, begin_alike(gradient, logits), launch->failure);
+                       loss->columns, loss->stride, loss->scale, begin_alike(gradient, logits), launch->failure);
 }
 
 cudaError_t cuda_cross_entropy_backward(const struct cuda_launch *launch, const struct cross_entropy *loss,

@@ -209,7 +209,8 @@ static void columns_are_added_to_what_is_there(void **state)
 static void check_cross_entropy(struct cuda_rig *rig, uint64_t trial)
 {
     struct cross_entropy loss = { .rows = some_size(rig, 20), .columns = some_columns(rig, trial), .scale = 1.0f / 7 };
-    const size_t columns = loss.columns, count = loss.rows * columns;
+    const size_t columns = loss.columns, stride = columns + trial % 3 * 4 + trial % 2, count = loss.rows * stride;
+    loss.stride = stride;
     struct values *gradient = out_values(rig, count);
     const struct values *logits = some_values(rig, count, 1 + (double)(trial % 40));
     loss.logits = logits;
@@ -226,14 +227,14 @@ static void check_cross_entropy(struct cuda_rig *rig, uint64_t trial)
     for (size_t row = 0; row < loss.rows; row++) {
         double total = 0;
         for (size_t c = 0; c < columns; c++)
-            total += exp((double)value_at(rig, logits, row * columns + c));
+            total += exp((double)value_at(rig, logits, row * stride + c));
         assert_true(fabs((double)log_sums[row] - log(total)) <= 1e-5 * (1 + fabs(log(total))));
-        want += log(total) - (double)value_at(rig, logits, row * columns + (size_t)loss.targets[row]);
+        want += log(total) - (double)value_at(rig, logits, row * stride + (size_t)loss.targets[row]);
         for (size_t c = 0; c < columns; c++) {
-            const double share = exp((double)value_at(rig, logits, row * columns + c)) / total;
-            must_be_near(rig, value_at(rig, gradient, row * columns + c),
+            const double share = exp((double)value_at(rig, logits, row * stride + c)) / total;
+            must_be_near(rig, value_at(rig, gradient, row * stride + c),
                          (share - (c == (size_t)loss.targets[row])) * (double)loss.scale, 1e-5, "logits' gradient",
-                         row * columns + c);
+                         row * stride + c);
         }
     }
     assert_true(fabs((double)*sum - want / 7) <= 1e-5 * (1 + fabs(want)));
@@ -247,7 +248,7 @@ static void cross_entropy_equals_its_formula(void **state)
 
 static void check_wrong_target(struct cuda_rig *rig, uint64_t trial)
 {
-    struct cross_entropy loss = { .rows = 9, .columns = 40, .scale = 1 };
+    struct cross_entropy loss = { .rows = 9, .columns = 40, .stride = 40, .scale = 1 };
     loss.logits = some_values(rig, 9 * 40, 1);
     int32_t *targets = some_tokens(rig, 9, 40);
     targets[random_below(&rig->seed, 9)] = trial % 2 ? 40 : -1;
