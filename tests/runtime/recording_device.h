@@ -205,7 +205,7 @@ static inline bool recorded_event_done(const struct event *event)
     struct recorded_event *own = event->own;
     own->times = own->asked == tape->count ? own->times + 1 : 0;
     own->asked = tape->count;
-    if (own->times < 2)
+    if (own->times < 6)
         return false;
     assert_true(tape->streams < MOST_STREAMS);
     if (tape->own_of_host.stream == 0)
