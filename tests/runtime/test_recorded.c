@@ -549,11 +549,11 @@ static void a_peer_that_never_comes_is_named_in_every_schedule(void **state)
 }
 
 // Opens the rank, and makes it fail in its pass.
-static void fail_in_pass(const struct silence *silence, uint64_t number, struct error *error)
+static void fail_in_pass(const struct silence *silence, uint64_t number, uint64_t deadline_ns, struct error *error)
 {
     struct recorded_rank *one = &silence->run->ranks[silence->rank];
     struct error none = { 0 };
-    assert_good(open_alone(silence->run, silence->rank, 1000000, &none), none);
+    assert_good(open_alone(silence->run, silence->rank, deadline_ns, &none), none);
     assert_int_equal(one->tape.exchanges, silence->wires);
     one->tape.silent_after = silence->wires + number % 5;
     assert_false(session_step(one->session, error));
@@ -580,7 +580,7 @@ static void fall_silent(const struct schedule *lowered, uint64_t number, const c
     const struct action_list *list = &lowered->lists[silence.rank];
     struct error error = { 0 };
     bool is_known = false;
-    fail_in_pass(&silence, number, &error);
+    fail_in_pass(&silence, number, 1000000, &error);
     for (size_t i = 0; i < list->count; i++)
         is_known |= is_waiting_for(error.text, lowered, silence.rank, list->at[i]);
     if (!is_known)
@@ -602,7 +602,7 @@ static void lose_a_rank(const struct schedule *lowered, uint64_t number, const c
     one->alone.seen = &one->tape.looks_in_silence;
     one->alone.heard_after = 1 + number % 3;
     error_set_kind(&one->alone.lost, ERROR_MACHINE, "rank 9 ended without a word: it was killed, or it crashed");
-    fail_in_pass(&silence, number, &error);
+    fail_in_pass(&silence, number, 0, &error);
     assert_error(error, one->alone.lost.text);
     assert_abandoned(&silence, &error, what);
 }
