@@ -51,6 +51,12 @@ bool communicator_is_ready(struct communicator *communicator, bool *ready, struc
     return communicator->device->functions->communicators->is_ready(communicator, ready, error);
 }
 
+bool communicator_register(struct communicator *communicator, void *memory, uint64_t bytes, struct error *error)
+{
+    const struct communicator_functions *functions = communicator->device->functions->communicators;
+    return bytes == 0 || !functions->enroll || functions->enroll(communicator, memory, bytes, error);
+}
+
 void communicator_exchange(struct communicator *communicator, struct queue *queue, const struct message_end *ends,
                            size_t count)
 {

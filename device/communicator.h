@@ -43,6 +43,11 @@ void communicator_close(struct communicator *communicator);
 // False with what went wrong, here or at another end.
 bool communicator_is_ready(struct communicator *communicator, bool *ready, struct error *error);
 
+// Memory of the device, from device_allocate(), that this end will often send from and receive in: its messages may
+// then move without a copy in between. Where the device was opened for that ("cuda:registered"); elsewhere nothing
+// happens. The memory stays until the end is closed; the end must be ready.
+bool communicator_register(struct communicator *communicator, void *memory, uint64_t bytes, struct error *error);
+
 // One message of an exchange.
 struct message_end {
     bool is_send;

@@ -77,6 +77,8 @@ struct communicator_functions {
     bool (*open)(struct communicator *communicator, const struct communicator_name *name, struct error *error);
     void (*close)(struct communicator *communicator);
     bool (*is_ready)(struct communicator *communicator, bool *ready, struct error *error);
+    // Of communicator_register(); NULL: has nothing to do.
+    bool (*enroll)(struct communicator *communicator, void *memory, uint64_t bytes, struct error *error);
     void (*exchange)(struct communicator *communicator, struct queue *queue, const struct message_end *ends,
                      size_t count);
     bool (*abort)(struct communicator *communicator, uint64_t limit_ns);

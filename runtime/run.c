@@ -238,7 +238,8 @@ static bool open_worker(struct worker *worker, const struct slots *slots, struct
 {
     struct session *session = worker->session;
     worker->queue = queue_create(session->device, error);
-    if (!worker->queue || !open_slab(worker, slots, error))
+    if (!worker->queue || !open_slab(worker, slots, error)
+        || (session->wired && !wired_register(session->wired, worker->slab.memory, worker->slab.bytes, error)))
         return error_at(error, "rank %u", worker->rank);
     const struct interpreter_needs needs = {
         .schedule = session->schedule,

@@ -45,6 +45,7 @@ struct cuda_device {
     int ordinal;
     bool tf32;
     bool is_seen;  // its memory is the host's, which the GPU reaches over its bus: slow, and seen from both sides
+    bool is_registered;  // its memory is of a kind that NCCL can register, and is registered where messages pass
     struct cuda_clock clock;
 };
 
@@ -65,6 +66,10 @@ void cuda_clock_close(struct cuda_device *device);
 
 // "WHAT failed: CUDA's text", of kind ERROR_MACHINE. Returns whether the status is good.
 bool cuda_good(cudaError_t status, const char *what, struct error *error);
+
+// Of the kind that NCCL can register (cuda_communicator.c).
+cudaError_t cuda_take_shared(void **memory, size_t bytes);
+void cuda_give_shared(void *memory);
 void cuda_pause(unsigned *round);  // from 0: first a few tries at once, then sleeps of up to 50 us
 static const uint64_t cuda_patience_ns = 600 * (uint64_t)1000000000;  // of waiting where nobody has said how long
 

@@ -22,8 +22,12 @@ _Static_assert(sizeof(struct communicator_name) == sizeof(ncclUniqueId), "a name
 
 enum { NCCL_KEEPING_ORDER = 22600, MOST_BLOCKS = 4, CLOSE_SECONDS = 10 };
 
+enum { MOST_REGISTERED = 4 };
+
 struct nccl_end {
     ncclComm_t comm;       // NULL once it was aborted
+    void *registered[MOST_REGISTERED];
+    size_t registered_count;
     ncclResult_t status;   // of the last call
     const char *call;      // its name
 };
@@ -120,6 +124,18 @@ static bool is_ready(struct communicator *communicator, bool *ready, struct erro
     return nccl_good(end, error);
 }
 
+static bool enroll(struct communicator *communicator, void *memory, uint64_t bytes, struct error *error)
+{
+    struct nccl_end *end = communicator->own;
+    if (!cuda_device_of(communicator->device)->is_registered || end->registered_count == MOST_REGISTERED)
+        return true;
+    cuda_enter(communicator->device);
+    end->call = "ncclCommRegister()";
+    end->status = ncclCommRegister(end->comm, memory, bytes, &end->registered[end->registered_count]);
+    end->registered_count += end->status == ncclSuccess;
+    return nccl_good(end, error);
+}
+
 static void exchange(struct communicator *communicator, struct queue *queue, const struct message_end *ends,
                      size_t count)
 {
@@ -189,14 +205,28 @@ static bool finalize(struct nccl_end *end)
 static void close_end(struct communicator *communicator)
 {
     struct nccl_end *end = communicator->own;
+    while (end->comm && end->registered_count > 0)
+        ncclCommDeregister(end->comm, end->registered[--end->registered_count]);
     if (end->comm && finalize(end))
         ncclCommDestroy(end->comm);
-    else if (end->comm)
-        abort_end(communicator, CLOSE_SECONDS * (uint64_t)1000000000);
+    else if (end->comm && !abort_end(communicator, CLOSE_SECONDS * (uint64_t)1000000000))
+        device_get_stuck(communicator->device);
     free(end);
+}
+
+// --- memory -----------------------------------------------------------------------------
+
+cudaError_t cuda_take_shared(void **memory, size_t bytes)
+{
+    return ncclMemAlloc(memory, bytes) == ncclSuccess ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+void cuda_give_shared(void *memory)
+{
+    ncclMemFree(memory);
 }
 
 const struct communicator_functions cuda_communicators = {
     .communication = communication, .make_name = make_name, .open = open_end, .close = close_end,
-    .is_ready = is_ready, .exchange = exchange, .abort = abort_end,
+    .is_ready = is_ready, .enroll = enroll, .exchange = exchange, .abort = abort_end,
 };

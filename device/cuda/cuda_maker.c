@@ -1,6 +1,7 @@
 // The maker of "cuda" devices: "cuda", "cuda:1", "cuda:bf16", "cuda:1,tf32"; "cuda:graphs", whose
-// queues record (device.h); and "cuda:seen", whose memory is the host's, so that tests which look
-// into it run on a GPU as they are.
+// queues record (device.h); "cuda:registered", whose messages NCCL moves without a copy in between
+// where it can; and "cuda:seen", whose memory is the host's, so that tests which look into it run
+// on a GPU as they are.
 #include <assert.h>
 #include <cublasLt.h>
 #include <cudnn.h>
@@ -41,13 +42,13 @@ bool cuda_enter(const struct device *device)
 
 struct wish {
     uint64_t ordinal;
-    bool tf32, bf16, fp32, seen, graphs;
+    bool tf32, bf16, fp32, seen, graphs, registered;
 };
 
 static bool take_word(const char *word, size_t length, struct wish *wish)
 {
-    static const char *const names[] = { "tf32", "bf16", "fp32", "seen", "graphs" };
-    bool *const flags[] = { &wish->tf32, &wish->bf16, &wish->fp32, &wish->seen, &wish->graphs };
+    static const char *const names[] = { "tf32", "bf16", "fp32", "seen", "graphs", "registered" };
+    bool *const flags[] = { &wish->tf32, &wish->bf16, &wish->fp32, &wish->seen, &wish->graphs, &wish->registered };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strlen(names[i]) == length && memcmp(names[i], word, length) == 0)
             return *flags[i] = true;
@@ -64,11 +65,14 @@ static bool read_wish(const char *detail, struct wish *wish, struct error *error
         const size_t length = strcspn(at, ",");
         if (!take_word(at, length, wish) || (at[length] && !at[length + 1]))
             return error_set(error,
-                             "there is no device cuda:%s (behind the colon stand a GPU's number, tf32, bf16, graphs"
-                             " and seen, such as cuda:1 and cuda:0,bf16)",
+                             "there is no device cuda:%s (behind the colon stand a GPU's number, tf32, bf16, graphs,"
+                             " seen and registered, such as cuda:1 and cuda:0,bf16)",
                              detail);
         at += length + (at[length] != '\0');
     }
+    if (wish->seen && wish->registered)
+        return error_set(error, "there is no device cuda:%s (NCCL registers the GPU's memory, and seen is the host's)",
+                         detail);
     if (wish->bf16 && (wish->tf32 || wish->fp32))
         return error_set(error, "there is no device cuda:%s (tf32 is a way to multiply fp32; a device has one of bf16"
                                 " and fp32)",
@@ -129,6 +133,9 @@ static bool describe(struct device *device, int ordinal, struct error *error)
              "%.80s, sm_%d%d, %d multiprocessors, driver %d.%d, CUDA %d.%d, cuBLASLt %d.%d, cuDNN %d.%d", chip.name,
              chip.major, chip.minor, chip.multiProcessorCount, driver / 1000, driver % 1000 / 10, runtime / 1000,
              runtime % 1000 / 10, blas / 10000, blas / 100 % 100, dnn / 10000, dnn / 100 % 100);
+    if (cuda_device_of(device)->is_registered)
+        strncat(device->description, ", memory by NCCL",
+                sizeof device->description - strlen(device->description) - 1);
     return true;
 }
 
@@ -137,7 +144,8 @@ static bool describe(struct device *device, int ordinal, struct error *error)
 static bool open_with(struct device *device, const struct wish *wish, struct error *error)
 {
     struct cuda_device *own = device->own;
-    *own = (struct cuda_device){ .ordinal = (int)wish->ordinal, .tf32 = wish->tf32, .is_seen = wish->seen };
+    *own = (struct cuda_device){ .ordinal = (int)wish->ordinal, .tf32 = wish->tf32, .is_seen = wish->seen,
+                                 .is_registered = wish->registered };
     device->kernels = &cuda_kernels;
     device->precision = wish->bf16 ? PRECISION_BF16 : PRECISION_FP32;
     device->runs_ahead = true;
@@ -176,6 +184,8 @@ static void cuda_close(struct device *device)
 
 static cudaError_t take_memory(const struct device *device, void **memory, size_t bytes)
 {
+    if (cuda_device_of(device)->is_registered)
+        return cuda_take_shared(memory, bytes);
     return cuda_device_of(device)->is_seen ? cudaHostAlloc(memory, bytes, cudaHostAllocMapped)
                                            : cudaMalloc(memory, bytes);
 }
@@ -207,7 +217,10 @@ static void cuda_release(struct device *device, void *memory)
     if (device_is_stuck(device))
         return;
     cuda_enter(device);
-    (void)(cuda_device_of(device)->is_seen ? cudaFreeHost(memory) : cudaFree(memory));  // of a context that broke: gone
+    if (cuda_device_of(device)->is_registered)
+        cuda_give_shared(memory);
+    else  // of a context that broke it is gone already
+        (void)(cuda_device_of(device)->is_seen ? cudaFreeHost(memory) : cudaFree(memory));
 }
 
 static void count_workspace(struct device *device, int64_t bytes)

@@ -47,6 +47,9 @@ struct wired *wired_create(const struct wired_settings *settings, struct error *
 // at once, by _exit(), for even leaving may hang.
 bool wired_free(struct wired *wired);
 
+// Memory that messages will come from and go to, until wired_free(): told to the wires (communicator_register()).
+bool wired_register(struct wired *wired, void *memory, uint64_t bytes, struct error *error);
+
 struct transport *wired_transport(struct wired *wired);  // borrowed
 const struct wiring *wired_wiring(const struct wired *wired);
 uint64_t wired_room_bytes(const struct wired *wired);    // device memory of its own, for reductions

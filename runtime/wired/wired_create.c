@@ -213,7 +213,7 @@ static bool open_room(struct wired *wired, struct error *error)
     wired->room = device_allocate(wired->settings.device, wired->room_bytes, error);
     wired->reduced = wired->room ? event_create(wired->settings.device, error) : NULL;
     wired->gathered = wired->reduced ? event_create(wired->settings.device, error) : NULL;
-    return wired->gathered != NULL;
+    return wired->gathered && wired_register(wired, wired->room, wired->room_bytes, error);
 }
 
 // --- making and freeing ------------------------------------------------------------------------
@@ -294,6 +294,14 @@ bool wired_free(struct wired *wired)
     wiring_close(&wired->wiring);
     free(wired);
     return is_free;
+}
+
+bool wired_register(struct wired *wired, void *memory, uint64_t bytes, struct error *error)
+{
+    for (uint32_t i = 0; i < wired->wiring.count; i++)
+        if (wired->ends[i].communicator && !communicator_register(wired->ends[i].communicator, memory, bytes, error))
+            return false;
+    return true;
 }
 
 struct transport *wired_transport(struct wired *wired)
