@@ -41,6 +41,11 @@ bool device_is_stuck(const struct device *device)
     return atomic_load_explicit(&device->is_stuck, memory_order_relaxed);
 }
 
+bool device_clocks(const struct device *device, struct device_clocks *clocks)
+{
+    return device->functions->clocks && device->functions->clocks(device, clocks);
+}
+
 enum precision device_precision(const struct device *device)
 {
     return device->precision;

@@ -41,6 +41,12 @@ bool device_runs_ahead(const struct device *device);
 // back, since that could take for ever, and the process had better end at once, by _exit().
 bool device_is_stuck(const struct device *device);
 
+// How fast the chip and its memory are clocked at the moment, which is not always the same. False where nobody can tell.
+struct device_clocks {
+    uint32_t chip_mhz, memory_mhz;
+};
+bool device_clocks(const struct device *device, struct device_clocks *clocks);
+
 // What its layers compute with: the type of the numbers that kernels.h calls values.
 enum precision { PRECISION_FP32, PRECISION_BF16 };
 enum precision device_precision(const struct device *device);

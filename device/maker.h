@@ -97,6 +97,7 @@ struct device_functions {
     // Sets kernels, description, precision, runs_ahead, records and own. `detail` is what follows "NAME:", or "".
     bool (*open)(struct device *device, const char *detail, struct error *error);
     void (*close)(struct device *device);
+    bool (*clocks)(const struct device *device, struct device_clocks *clocks);  // NULL: nobody can tell
     void *(*allocate)(struct device *device, uint64_t bytes, struct error *error);
     void (*release)(struct device *device, void *memory);
 

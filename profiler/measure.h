@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/text.h"
 #include "profiler/profile.h"
 
 // What is measured. An F is always run before the backward of its layer, which
@@ -45,6 +46,8 @@ struct measured {
     // Fills in a layer's name and kind (its own copies) and its sizes, as the
     // device counted them; the times are filled in here.
     bool (*describe)(void *self, size_t layer, struct profile_layer *into, struct error *error);
+    // Adds a sentence on the machine as it was just now, for the notes; or nothing. May be NULL.
+    void (*note)(void *self, struct text *notes);
 };
 
 enum measure_clock { MEASURE_THREAD_CPU, MEASURE_WALL, MEASURE_CLOCKS };

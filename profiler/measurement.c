@@ -44,12 +44,17 @@ static bool fill_source(struct profile *profile, const struct measurement *measu
                       measurement->clock == MEASURE_THREAD_CPU ? "thread CPU, in place" : "wall, in place");
 }
 
-static bool fill_notes(struct profile *profile, const struct measurement *measurement, struct error *error)
+static bool fill_notes(struct profile *profile, const struct measurement *measurement, const struct measured *what,
+                       struct error *error)
 {
-    if (measurement->settled)
-        return true;
     struct text notes = { 0 };
-    text_add(&notes, "The times had not settled within 5 %% after %" PRIu64 " warm-ups.", measurement->warm_ups);
+    if (what->note)
+        what->note(what->self, &notes);
+    if (!measurement->settled)
+        text_add(&notes, "%sThe times had not settled within 5 %% after %" PRIu64 " warm-ups.",
+                 notes.length > 0 ? " " : "", measurement->warm_ups);
+    if (notes.length == 0)
+        return true;
     profile->notes = text_take(&notes, error);
     return profile->notes != NULL;
 }
@@ -64,7 +69,7 @@ static bool fill_profile(struct profile *profile, const struct measurement *meas
     }
     if (!fill_source(profile, measurement, device))
         return error_no_memory(error, "the source of a profile");
-    return fill_notes(profile, measurement, error) && profile_rehash(profile, error);
+    return fill_notes(profile, measurement, what, error) && profile_rehash(profile, error);
 }
 
 struct profile *measurement_profile(const struct measurement *measurement, const struct measured *what,

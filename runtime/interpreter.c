@@ -8,6 +8,12 @@
 
 // --- computing -----------------------------------------------------------------------
 
+// Actions that are done together; mostly one.
+struct group {
+    const struct action *at;
+    size_t size;
+};
+
 static struct stage_pass pass_of(struct interpreter *in, struct action action, struct group group,
                                  struct stopwatch *reruns)
 {

@@ -22,12 +22,6 @@ struct interpreter {
     struct ticket reduction;
 };
 
-// Actions that are done together; mostly one.
-struct group {
-    const struct action *at;
-    size_t size;
-};
-
 // Gives an action by itself to the queue, all that it needs being there; never as a replay.
 bool compute_once(struct interpreter *in, struct action action, struct error *error);
 

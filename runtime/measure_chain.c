@@ -191,6 +191,15 @@ static bool describe(void *self, size_t l, struct profile_layer *into, struct er
     return (into->name && into->kind) || error_no_memory(error, "a layer's name");
 }
 
+static void note(void *self, struct text *notes)
+{
+    const struct measured_chain *chain = self;
+    struct device_clocks clocks;
+    if (device_clocks(chain->device, &clocks))
+        text_add(notes, "Right behind the measurement the chip was clocked at %u MHz and its memory at %u MHz.",
+                 clocks.chip_mhz, clocks.memory_mhz);
+}
+
 // --- life ------------------------------------------------------------------------
 
 struct measured_chain *measured_chain_create(const struct weir_layer *layers, size_t layer_count,
@@ -202,7 +211,7 @@ struct measured_chain *measured_chain_create(const struct weir_layer *layers, si
         return NULL;
     }
     chain->callbacks = (struct measured){ .self = chain, .layer_count = layer_count, .run = run, .wait = wait,
-                                          .describe = describe };
+                                          .describe = describe, .note = note };
     if (device_runs_ahead(device)) {
         chain->callbacks.mark = mark;
         chain->callbacks.mark_ns = mark_ns;

@@ -3,6 +3,7 @@
 //
 //     cuda_plugin.c      what the shared object shows: weir_cuda_plugin()
 //     cuda_maker.c       the table of device functions: opening, memory
+//     cuda_clocks.c      how fast the GPU runs, by the driver's NVML
 //     cuda_queue.c       queues: a stream each, what its libraries need, copies through pinned memory
 //     cuda_event.c       events, and their times by the host's clock
 //     cuda_capture.c     many calls as one: CUDA graphs
@@ -60,6 +61,8 @@ bool cuda_enter(const struct device *device);
 // Memory of queues for what their kernels call, counted apart from what is allocated. NULL can be given back.
 bool cuda_take_workspace(struct device *device, void **memory, uint64_t bytes, struct error *error);
 void cuda_give_workspace(struct device *device, void *memory, uint64_t bytes);
+
+bool cuda_clocks(const struct device *device, struct device_clocks *clocks);
 
 bool cuda_clock_open(struct cuda_device *device, struct error *error);
 void cuda_clock_close(struct cuda_device *device);

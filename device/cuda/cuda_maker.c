@@ -258,6 +258,7 @@ static void cuda_refuse_call(struct queue *queue, queue_function *function, cons
 const struct device_functions cuda_functions = {
     .open = cuda_open,
     .close = cuda_close,
+    .clocks = cuda_clocks,
     .allocate = cuda_allocate,
     .release = cuda_release,
     .open_queue = cuda_open_queue,

@@ -16,6 +16,14 @@ static struct device *open_cpu(void)
     return device;
 }
 
+static void a_processor_does_not_tell_its_clock(void **state)
+{
+    (void)state;
+    struct device *device = open_cpu();
+    assert_false(device_clocks(device, &(struct device_clocks){ 0 }));
+    device_close(device);
+}
+
 static void a_device_says_what_it_is(void **state)
 {
     (void)state;
@@ -228,6 +236,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_device_says_what_it_is),
+        cmocka_unit_test(a_processor_does_not_tell_its_clock),
         TEST_ROW(a_bad_name_is_refused, &name_rows[0]),
         TEST_ROW(a_bad_name_is_refused, &name_rows[1]),
         TEST_ROW(a_bad_name_is_refused, &name_rows[2]),

@@ -34,6 +34,7 @@ struct fake {
     uint64_t asking_ns;    // of the thread's time, to begin a run
     uint64_t moments[200]; // that were marked
     char *log; // 'a' + layer and the phase's letter, for each run
+    const char *weather;
 };
 
 static const char letters[PHASES] = { 'F', 'I', 'W', 'B', 'R' };
@@ -110,10 +111,18 @@ static void fake_progress(void *self, size_t done, size_t all)
     fake->progress_all = all;
 }
 
+static void fake_note(void *self, struct text *notes)
+{
+    const struct fake *fake = self;
+    if (fake->weather)
+        text_add(notes, "It was %s.", fake->weather);
+}
+
 static struct measured measured(struct fake *fake)
 {
     return (struct measured){
-        .self = fake, .layer_count = LAYERS, .run = fake_run, .wait = fake_wait, .describe = fake_describe
+        .self = fake, .layer_count = LAYERS, .run = fake_run, .wait = fake_wait, .describe = fake_describe,
+        .note = fake_note
     };
 }
 
@@ -288,6 +297,19 @@ static void a_model_that_never_settles_is_said_to(void **state)
     profile_free(profile);
 }
 
+static void what_is_told_of_the_machine_is_noted(void **state)
+{
+    (void)state;
+    struct fake steady = { .last = LAYERS, .weather = "cold" }, restless = { .last = LAYERS, .restless = true,
+                                                                             .weather = "warm" };
+    struct profile *profile = profile_of(measure(&steady, MEASURE_THREAD_CPU), &steady);
+    assert_string_equal(profile->notes, "It was cold.");
+    profile_free(profile);
+    profile = profile_of(measure(&restless, MEASURE_THREAD_CPU), &restless);
+    assert_string_equal(profile->notes, "It was warm. The times had not settled within 5 % after 100 warm-ups.");
+    profile_free(profile);
+}
+
 // --- the whole against its parts ------------------------------------------------------
 
 static void parts_that_cost_much_to_time_make_the_profile_untrusted(void **state)
@@ -404,6 +426,7 @@ int main(void)
         cmocka_unit_test(time_that_others_take_is_on_the_wall_clock_only),
         cmocka_unit_test(what_is_slow_at_first_is_not_counted),
         cmocka_unit_test(a_model_that_never_settles_is_said_to),
+        cmocka_unit_test(what_is_told_of_the_machine_is_noted),
         cmocka_unit_test(parts_that_cost_much_to_time_make_the_profile_untrusted),
         cmocka_unit_test(the_passes_are_those_of_the_drawing),
         cmocka_unit_test(a_failure_names_layer_and_phase),
