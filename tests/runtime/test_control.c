@@ -337,6 +337,7 @@ static int hears_a_reason(struct control *control, uint32_t rank, const struct e
 {
     struct error own_error = { 0 }, *error = &own_error, reason = { 0 };
     EXPECT(control && met->kind == ERROR_NONE);
+    EXPECT(control_exchange(control, NULL, 0, NULL, error));  // who is still on its way would hear it on arriving
     error_set_kind(&reason, ERROR_ANSWER, "rank 1: 1B3: it does not fit");
     if (rank == 1)
         control_abandon(control, &reason);
