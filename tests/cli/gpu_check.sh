@@ -1,6 +1,6 @@
 # The check of GPUs where there is none: it lists its rows, skips every one visibly, and no row passes; tried on a
-# processor all that needs no GPU does pass; and the program that compares kernels does find those of other devices of
-# the cpu good, within the bounds of their numbers.
+# processor all that needs no GPU does pass; and the programs that compare kernels and layers do find those of other
+# devices of the cpu good, within the bounds of their numbers.
 set -u
 if [ -e /dev/nvidiactl ]; then
     echo '# skip: there is a driver here'
@@ -8,8 +8,9 @@ if [ -e /dev/nvidiactl ]; then
 fi
 mkdir bin tools  # as in the bundle
 cp "$ROOT"/tools/gpu-check "$ROOT"/tools/gpu_machine.py "$ROOT"/tools/gpu-peer tools
-for program in bin/weir tests/device/compare_kernels bench/bench_actions; do
-    [ -x "$WEIR_BUILD/$program" ] && ln -s "$WEIR_BUILD/$program" bin
+for program in bin/weir tests/device/compare_kernels tests/models/compare_layers bench/bench_actions \
+    bench/bench_hand_over; do
+    ln -s "$WEIR_BUILD/$program" bin
 done
 check=tools/gpu-check
 
@@ -28,11 +29,15 @@ echo "tried on a processor: exit $?"
 awk '/ s  / { print $1, $2 }' tried.txt
 grep ' failed ' tried.txt
 
-compare=$WEIR_BUILD/tests/device/compare_kernels
 for device in cpu:queued cpu:bf16; do
-    "$compare" $device > $device.txt || grep FAILED $device.txt
+    bin/compare_kernels $device > $device.txt || grep FAILED $device.txt
+    grep -c ' good$' $device.txt
+    tail -1 $device.txt
+    bin/compare_layers $device 1 small > $device.txt || grep FAILED $device.txt
     grep -c ' good$' $device.txt
     tail -1 $device.txt
 done
-WEIR_PLUGINS=$PWD "$compare" cuda > /dev/null 2>&1
-echo "kernels without a GPU: exit $?"
+for program in bin/compare_*; do
+    WEIR_PLUGINS=$PWD "$program" cuda > /dev/null 2>&1
+    echo "${program#bin/} without a GPU: exit $?"
+done

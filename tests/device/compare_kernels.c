@@ -5,174 +5,40 @@
 // A case is one function that makes inputs, outputs and the call. It is run on the
 // `cpu`, and twice on the device with other poison in the outputs; both runs must leave
 // the same bits, and each output must be as near to the cpu's, in double precision, as
-// the device's type of numbers allows: |device - cpu| / |cpu|, over the whole output.
-// Nothing is assumed of where memory is, so that this runs where the tests of
-// kernel_rig.h, which look behind addresses, cannot.
-//
-// Exit code 0: all agree; 1: some do not; 3: there is no such device.
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/clock.h"
-#include "common/random.h"
+// the device's type of numbers allows (trial.h).
 #include "device/kernels.h"
-
-enum { MOST_BUFFERS = 24, GUARD_BYTES = 256, GUARD = 0x5a };
-
-enum number { VALUES, FLOATS, DOUBLES, BYTES };
-
-struct buffer {
-    const char *name; // of an output; NULL of an input
-    enum number number;
-    size_t count, bytes;
-    unsigned char *device, *host;
-};
-
-// One run of one case on one device.
-struct trial {
-    struct device *device;
-    struct queue *queue;
-    enum precision precision;
-    bool rounds; // inputs are what bfloat16 has, also on the cpu
-    uint64_t seed;
-    float poison;
-    size_t rows, columns;
-    struct buffer buffer[MOST_BUFFERS];
-    size_t buffer_count;
-    struct error error;
-};
-
-static uint16_t narrow(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if (x != x)
-        return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static float widen(uint16_t narrowed)
-{
-    const uint32_t bits = (uint32_t)narrowed << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static size_t size_of(const struct trial *trial, enum number number)
-{
-    static const size_t sizes[] = { 0, sizeof(float), sizeof(double), 1 };
-    return number == VALUES ? precision_bytes(trial->precision) : sizes[number];
-}
-
-static void set_number(const struct trial *trial, struct buffer *buffer, size_t i, float x)
-{
-    const uint16_t half = narrow(x);
-    if (buffer->number == VALUES && trial->precision == PRECISION_BF16)
-        memcpy(buffer->host + 2 * i, &half, 2);
-    else if (buffer->number == DOUBLES)
-        memcpy(buffer->host + 8 * i, &(double){ (double)x }, 8);
-    else if (buffer->number == BYTES)
-        buffer->host[i] = 0xcd;
-    else
-        memcpy(buffer->host + 4 * i, &x, 4);
-}
-
-static double get_number(const struct trial *trial, const struct buffer *buffer, size_t i)
-{
-    double wide;
-    float full;
-    uint16_t half;
-    if (buffer->number == BYTES)
-        return buffer->host[i];
-    if (buffer->number == DOUBLES)
-        return memcpy(&wide, buffer->host + 8 * i, 8), wide;
-    if (buffer->number == VALUES && trial->precision == PRECISION_BF16)
-        return memcpy(&half, buffer->host + 2 * i, 2), (double)widen(half);
-    return memcpy(&full, buffer->host + 4 * i, 4), (double)full;
-}
-
-// Device memory with a guard behind it; the host's copy is uploaded by give().
-static struct buffer *make(struct trial *trial, enum number number, size_t count, const char *name)
-{
-    if (trial->buffer_count == MOST_BUFFERS) {
-        fprintf(stderr, "compare_kernels: a case has more than %d buffers\n", MOST_BUFFERS);
-        exit(2);
-    }
-    struct buffer *buffer = &trial->buffer[trial->buffer_count++];
-    const size_t bytes = count * size_of(trial, number);
-    *buffer = (struct buffer){ .name = name, .number = number, .count = count, .bytes = bytes };
-    buffer->host = malloc(bytes + GUARD_BYTES);
-    buffer->device = device_allocate(trial->device, bytes + GUARD_BYTES, &trial->error);
-    if (!buffer->host || !buffer->device) {
-        fprintf(stderr, "%s\n", buffer->host ? trial->error.text : "compare_kernels: out of memory");
-        exit(2);
-    }
-    memset(buffer->host + bytes, GUARD, GUARD_BYTES);
-    return buffer;
-}
-
-static void *give(struct trial *trial, struct buffer *buffer)
-{
-    queue_upload(trial->queue, buffer->device, buffer->host, buffer->bytes + GUARD_BYTES);
-    return buffer->device;
-}
-
-static void draw(struct trial *trial, struct buffer *buffer, double spread)
-{
-    for (size_t i = 0; i < buffer->count; i++) {
-        const float x = (float)((2 * random_unit(&trial->seed) - 1) * spread);
-        set_number(trial, buffer, i, trial->rounds && buffer->number == VALUES ? widen(narrow(x)) : x);
-    }
-}
+#include "tests/device/trial.h"
 
 // Inputs, uniform in [-1, 1).
 static struct values *values(struct trial *trial, size_t count)
 {
-    struct buffer *buffer = make(trial, VALUES, count, NULL);
-    draw(trial, buffer, 1);
-    return give(trial, buffer);
+    return trial_drawn(trial, VALUES, count, NULL, 0, 1);
 }
 
 static float *floats(struct trial *trial, size_t count)
 {
-    struct buffer *buffer = make(trial, FLOATS, count, NULL);
-    draw(trial, buffer, 1);
-    return give(trial, buffer);
+    return trial_drawn(trial, FLOATS, count, NULL, 0, 1);
 }
 
 static int32_t *tokens(struct trial *trial, size_t count, size_t vocabulary)
 {
-    struct buffer *buffer = make(trial, FLOATS, count, NULL);
-    for (size_t i = 0; i < count; i++)
-        memcpy(buffer->host + 4 * i, &(int32_t){ (int32_t)random_below(&trial->seed, vocabulary) }, 4);
-    return give(trial, buffer);
+    return trial_tokens(trial, count, vocabulary);
 }
 
-// Outputs: poisoned, or numbers that are added to.
 static void *output(struct trial *trial, enum number number, size_t count, const char *name)
 {
-    struct buffer *buffer = make(trial, number, count, name);
-    for (size_t i = 0; i < count; i++)
-        set_number(trial, buffer, i, trial->poison);
-    return give(trial, buffer);
+    return trial_output(trial, number, count, name);
 }
 
+// Numbers that are added to.
 static float *sums(struct trial *trial, size_t count, const char *name)
 {
-    struct buffer *buffer = make(trial, FLOATS, count, name);
-    draw(trial, buffer, 1);
-    return give(trial, buffer);
+    return trial_drawn(trial, FLOATS, count, name, 0, 1);
 }
 
 static float *positive(struct trial *trial, size_t count, const char *name)
 {
-    struct buffer *buffer = make(trial, FLOATS, count, name);
-    for (size_t i = 0; i < count; i++)
-        set_number(trial, buffer, i, (float)(0.01 + random_unit(&trial->seed)));
-    return give(trial, buffer);
+    return trial_drawn(trial, FLOATS, count, name, 0.51, 0.5);
 }
 
 // --- the cases -------------------------------------------------------------------
@@ -339,7 +205,7 @@ static void run_attention(struct trial *t)
     const size_t count = shape.batch * shape.sequence * shape.heads * shape.size;
     struct values *qkv = values(t, 3 * count), *gradient = values(t, count), *out = output(t, VALUES, count, "out");
     float *log_sums = output(t, FLOATS, shape.batch * shape.heads * shape.sequence, "log_sums");
-    void *workspace = give(t, make(t, BYTES, attention_workspace_bytes(&shape), NULL));
+    void *workspace = output(t, BYTES, attention_workspace_bytes(&shape), NULL);
     kernel_attention(t->queue, &shape, out, log_sums, qkv, workspace);
     kernel_attention_backward(t->queue, &shape, output(t, VALUES, 3 * count, "qkv_gradient"), gradient, out, log_sums,
                               qkv, workspace);
@@ -433,32 +299,6 @@ static const struct {
 
 // --- running and comparing ---------------------------------------------------------
 
-static bool finish(struct trial *trial, const char *name)
-{
-    for (size_t b = 0; b < trial->buffer_count; b++)
-        queue_download(trial->queue, trial->buffer[b].host, trial->buffer[b].device,
-                       trial->buffer[b].bytes + GUARD_BYTES);
-    bool good = queue_wait(trial->queue, &trial->error);
-    if (!good)
-        printf("%s: FAILED: %s\n", name, trial->error.text);
-    for (size_t b = 0; good && b < trial->buffer_count; b++)
-        for (size_t i = 0; good && i < GUARD_BYTES; i++)
-            if (trial->buffer[b].host[trial->buffer[b].bytes + i] != GUARD) {
-                printf("%s: FAILED: buffer %zu was written past its end\n", name, b);
-                good = false;
-            }
-    return good;
-}
-
-static void clear(struct trial *trial)
-{
-    for (size_t b = 0; b < trial->buffer_count; b++) {
-        device_release(trial->device, trial->buffer[b].device);
-        free(trial->buffer[b].host);
-    }
-    trial->buffer_count = 0;
-}
-
 static bool compare(const struct trial *got, const struct trial *want, const struct trial *again, const char *name,
                     double bound)
 {
@@ -468,39 +308,30 @@ static bool compare(const struct trial *got, const struct trial *want, const str
         if (!buffer->name)
             continue;
         double off = 0, size = 0;
-        for (size_t i = 0; i < buffer->count; i++) {
-            const double x = get_number(got, buffer, i), y = get_number(want, &want->buffer[b], i);
-            off += (x - y) * (x - y);
-            size += y * y;
-        }
-        const double relative = size > 0 ? sqrt(off / size) : sqrt(off);
-        const bool same = memcmp(buffer->host, again->buffer[b].host, buffer->bytes) == 0;
-        const bool near = relative <= bound; // not of a NaN
-        printf("%-26s %4zu x %-4zu %-18s off by %8.2e of %.0e  %s%s\n", name, got->rows, got->columns, buffer->name,
-               relative, bound, near ? "" : "FAILED", same ? near ? "good" : "" : "FAILED: other bits the second time");
-        good = good && near && same;
+        for (size_t i = 0; i < buffer->count; i++)
+            nearness_add(&off, &size, buffer_number(buffer, i), buffer_number(&want->buffer[b], i));
+        const bool same = buffer_is_same(buffer, &again->buffer[b]);
+        good = trial_judge(got, name, buffer->name, nearness(off, size), bound, same) && good;
     }
     return good;
 }
 
 static bool try_case(struct trial trials[3], size_t c, uint64_t seed, double bound)
 {
-    static const float poison[] = { -1e30f, NAN, -1e30f };
     bool good = true;
     for (size_t t = 0; t < 3 && good; t++) {
         trials[t].seed = seed + c;
-        trials[t].poison = poison[t];
         cases[c].run(&trials[t]);
-        good = finish(&trials[t], cases[c].name);
+        good = trial_finish(&trials[t], cases[c].name);
     }
     good = good && compare(&trials[1], &trials[0], &trials[2], cases[c].name, bound);
     for (size_t t = 0; t < 3; t++)
-        clear(&trials[t]);
+        trial_clear(&trials[t]);
     return good;
 }
 
 // In all three shapes, or in the smallest.
-static int compare_devices(struct trial trials[3], uint64_t seed, double bound, bool small)
+static int compare_kernels(struct trial trials[3], uint64_t seed, double bound, bool small)
 {
     static const size_t shapes[][2] = { { 38, 53 }, { 128, 192 }, { 256, 768 } };
     const size_t shape_count = small ? 1 : sizeof shapes / sizeof shapes[0];
@@ -520,31 +351,5 @@ static int compare_devices(struct trial trials[3], uint64_t seed, double bound, 
 
 int main(int count, char **arguments)
 {
-    if (count < 2) {
-        fprintf(stderr, "usage: compare_kernels DEVICE [SEED [small]]\n");
-        return 2;
-    }
-    struct error error = { 0 };
-    const bool small = count > 3 && strcmp(arguments[3], "small") == 0;
-    const uint64_t seed = count > 2 ? strtoull(arguments[2], NULL, 10) : clock_now_ns();
-    struct device *cpu = device_open("cpu", &error), *device = cpu ? device_open(arguments[1], &error) : NULL;
-    struct queue *of_cpu = device ? queue_create(cpu, &error) : NULL;
-    struct queue *queue = of_cpu ? queue_create(device, &error) : NULL;
-    int code = 3;
-    if (queue) {
-        const enum precision precision = device_precision(device);
-        const bool rounds = precision == PRECISION_BF16;
-        struct trial trials[3] = { { .device = cpu, .queue = of_cpu, .precision = PRECISION_FP32, .rounds = rounds } };
-        trials[1] = trials[2] =
-            (struct trial){ .device = device, .queue = queue, .precision = precision, .rounds = rounds };
-        printf("%s (%s) against cpu, seed %llu\n", arguments[1], device_description(device), (unsigned long long)seed);
-        code = compare_devices(trials, seed, rounds ? 1e-2 : strstr(arguments[1], "tf32") ? 1e-3 : 1e-5, small);
-    } else {
-        fprintf(stderr, "compare_kernels: %s\n", error.text);
-    }
-    queue_free(queue);
-    queue_free(of_cpu);
-    device_close(device);
-    device_close(cpu);
-    return code;
+    return trial_main("compare_kernels", compare_kernels, count, arguments);
 }

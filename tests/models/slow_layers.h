@@ -45,11 +45,11 @@ static inline void slow_norm(double *out, const double *in, const double *gain, 
 static inline void slow_linear(double *out, const double *in, const double *weight, const double *bias, size_t in_width,
                                size_t out_width)
 {
-    for (size_t o = 0; o < out_width; o++) {
+    for (size_t o = 0; o < out_width; o++)
         out[o] = bias ? bias[o] : 0;
-        for (size_t i = 0; i < in_width; i++)
+    for (size_t i = 0; i < in_width; i++)
+        for (size_t o = 0; o < out_width; o++)
             out[o] += in[i] * weight[i * out_width + o];
-    }
 }
 
 static inline double slow_gelu(double x)

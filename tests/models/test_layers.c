@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "tests/device/kernel_rig.h"
-#include "tests/models/slow_layers.h"
+#include "tests/models/slow_gradients.h"
 
 static struct kind_row {
     const char *name;
@@ -145,6 +145,7 @@ static void run_backward(struct rig *rig, struct stand *s)
 struct numeric {
     struct slow_layer slow;
     double *tensors[LAYER_TENSORS], *input, *tied;
+    struct slow_gradients exact;
 };
 
 static struct numeric numeric_of(struct rig *rig, const struct stand *s)
@@ -174,13 +175,21 @@ static struct numeric numeric_of(struct rig *rig, const struct stand *s)
         kept[i] = (double)ones[i], weighting[i] = (double)s->output_gradient[i];
     n.slow.kept = kept, n.slow.weighting = weighting;
     n.slow.output = slow_zeros(s->out_count + 1);
+    n.exact = (struct slow_gradients){ .input = slow_zeros(s->in_count + 1), .tied = slow_zeros(s->tied_count + 1) };
+    for (size_t t = 0; t < s->tensor_count; t++)
+        n.exact.tensors[t] = slow_zeros(s->tensors[t].rows * s->tensors[t].columns);
+    slow_backward(&n.slow, n.tensors, n.input, &n.exact);
     return n;
 }
 
 static void numeric_free(struct numeric *n)
 {
-    for (size_t t = 0; t < LAYER_TENSORS; t++)
+    for (size_t t = 0; t < LAYER_TENSORS; t++) {
         free(n->tensors[t]);
+        free(n->exact.tensors[t]);
+    }
+    free(n->exact.input);
+    free(n->exact.tied);
     free(n->input);
     free(n->tied);
     free((void *)n->slow.kept);
@@ -188,8 +197,8 @@ static void numeric_free(struct numeric *n)
     free(n->slow.output);
 }
 
-// The central difference at one number.
-static double slope_at(struct numeric *n, double *x)
+// The central difference at one number, which the chain rule in double also gives.
+static double slope_at(struct numeric *n, double *x, double exact)
 {
     const double h = 1e-5, before = *x;
     *x = before + h;
@@ -197,7 +206,10 @@ static double slope_at(struct numeric *n, double *x)
     *x = before - h;
     const double below = slow_forward(&n->slow, n->tensors, n->input);
     *x = before;
-    return (above - below) / (2 * h);
+    const double slope = (above - below) / (2 * h);
+    if (!(fabs(slope - exact) <= 1e-7 * (1 + fabs(slope))))
+        fail_msg("the finite difference is %.12g and the chain rule says %.12g", slope, exact);
+    return slope;
 }
 
 // Numbers of a tensor against what they should be. Of bfloat16 the tensor as a whole must
@@ -240,20 +252,21 @@ static void check_gradients(struct rig *rig, uint64_t trial)
     const size_t step = trial < 3 ? 0 : 50;
     near = (struct nearness){ "input's gradient", 0, 0 };
     for (size_t i = 0; i < s.in_count; i += 1 + (step ? s.in_count / step : 0))
-        expect_near(&near, s.input_gradient[i], slope_at(&n, &n.input[i]), 1e-4, i);
+        expect_near(&near, s.input_gradient[i], slope_at(&n, &n.input[i], n.exact.input[i]), 1e-4, i);
     expect_near_at_all(&near);
     for (size_t t = 0; t < s.tensor_count; t++) {
         near = (struct nearness){ s.tensors[t].name, 0, 0 };
         for (size_t i = 0, count = s.tensors[t].rows * s.tensors[t].columns; i < count;
              i += 1 + (step ? count / step : 0)) {
             const size_t at = s.tensors[t].offset + i;
-            expect_near(&near, s.gradients[at] - (float)(at % 5), slope_at(&n, &n.tensors[t][i]), 1e-4, i);
+            const double slope = slope_at(&n, &n.tensors[t][i], n.exact.tensors[t][i]);
+            expect_near(&near, s.gradients[at] - (float)(at % 5), slope, 1e-4, i);
         }
         expect_near_at_all(&near);
     }
     near = (struct nearness){ "tied words", 0, 0 };
     for (size_t i = 0; i < s.tied_count; i++)
-        expect_near(&near, s.tied_gradients[i] - (float)(i % 5), slope_at(&n, &n.tied[i]), 1e-4, i);
+        expect_near(&near, s.tied_gradients[i] - (float)(i % 5), slope_at(&n, &n.tied[i], n.exact.tied[i]), 1e-4, i);
     expect_near_at_all(&near);
     numeric_free(&n);
 }

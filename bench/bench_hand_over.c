@@ -1,0 +1,122 @@
+// What it costs to hand a micro-batch on and get its gradient back: two stages that do
+// nothing else, by the size of their messages.
+//
+//     bench_hand_over [DEVICE]              both ranks in this process, which hand over pointers
+//     WEIR_RANK=0 WEIR_RANKS=2 WEIR_RENDEZVOUS=FILE bench_hand_over DEVICE    a rank of two processes,
+//                                           whose devices talk to each other (on GPUs by NCCL)
+//
+// Per micro-batch: a forward message, a backward message, and the interpreter of both ranks.
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "device/communicator.h"
+#include "runtime/processes/control.h"
+#include "runtime/run.h"
+#include "schedules/generators/generate.h"
+#include "schedules/lower.h"
+
+enum { REPEATS = 11, MICRO_BATCHES = 16 };
+
+// The last is what a block of gpt2 hands on: 16 sequences of 1024 by 768 numbers of two bytes.
+static const uint64_t sizes[] = { 4 << 10, 256 << 10, 4 << 20, 24 << 20 };
+
+static bool do_nothing(void *self, const struct stage_pass *pass, struct error *error)
+{
+    (void)self, (void)pass, (void)error;
+    return true;
+}
+
+static bool start_from_zero(void *self, struct queue *queue, void *weights, struct error *error)
+{
+    (void)self, (void)queue, (void)weights, (void)error;
+    return true;
+}
+
+static const struct stage_functions nothing = {
+    .forward = do_nothing,
+    .backward = do_nothing,
+    .initialize = start_from_zero,
+};
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// Microseconds per micro-batch of every step but the first, in ascending order.
+static bool measure(const struct schedule *lowered, struct device *device, uint64_t bytes,
+                    const struct session_settings *settings, double samples[REPEATS], struct error *error)
+{
+    const struct stage stages[] = {
+        { .functions = &nothing, .bytes = { .kept = 256, .output = bytes } },
+        { .functions = &nothing, .bytes = { .kept = 256, .input = bytes } },
+    };
+    struct session *session = session_create(lowered, stages, device, settings, error);
+    bool good = session && session_step(session, error);
+    for (int i = 0; good && i < REPEATS; i++) {
+        good = session_step(session, error);
+        samples[i] = good ? (double)session_last(session)->iteration_ns / MICRO_BATCHES / 1000 : 0;
+    }
+    session_free(session);
+    qsort(samples, REPEATS, sizeof samples[0], ascending);
+    return good;
+}
+
+static bool measure_all(struct device *device, const struct company *company, bool *is_stuck, struct error *error)
+{
+    const struct session_settings settings = { .optimizer = { .kind = OPTIMIZER_SGD }, .company = company,
+                                               .is_stuck = is_stuck };
+    struct schedule *order = schedule_generate("1f1b", 2, 0, MICRO_BATCHES, error);
+    struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
+    bool good = lowered != NULL;
+    for (size_t i = 0; good && i < sizeof sizes / sizeof sizes[0]; i++) {
+        double samples[REPEATS];
+        good = measure(lowered, device, sizes[i], &settings, samples, error);
+        const double median = samples[REPEATS / 2];
+        if (good && (!company || company->rank == 0))
+            printf("%8llu KiB  %9.1f us per micro-batch (%.1f to %.1f), %.2f GB/s\n",
+                   (unsigned long long)sizes[i] >> 10, median, samples[0], samples[REPEATS - 1],
+                   (double)(2 * sizes[i]) / median / 1000);
+    }
+    schedule_free(lowered);
+    schedule_free(order);
+    return good;
+}
+
+static bool run(const char *name, bool *is_stuck, struct error *error)
+{
+    struct launch launch;
+    struct company company = { 0 };
+    struct communication communication = { .library = "pointers" };
+    if (!launch_from_environment(&launch, error))
+        return false;
+    if (launch.ranks > 2)
+        return error_set(error, "this is about 2 processes, and %s started %u", launch.by, launch.ranks);
+    struct control *control = control_open(&launch, &(struct control_settings){ 0 }, error);
+    struct device *device = control ? device_open(name, error) : NULL;
+    bool good = device && (launch.ranks == 1 || device_communication(device, &communication, error));
+    if (good)
+        company = control_company(control);
+    if (good && launch.rank == 0)
+        printf("%s, %u process%s, by %s\n", name, launch.ranks, launch.ranks > 1 ? "es" : "", communication.library);
+    good = good && measure_all(device, launch.ranks > 1 ? &company : NULL, is_stuck, error);
+    if (!*is_stuck)
+        device_close(device);
+    control_close(control);
+    return good;
+}
+
+int main(int count, char **arguments)
+{
+    struct error error = { 0 };
+    bool is_stuck = false;
+    const bool good = run(count > 1 ? arguments[1] : "cpu", &is_stuck, &error);
+    if (!good)
+        fprintf(stderr, "bench_hand_over: %s\n", error.text);
+    fflush(NULL);
+    if (is_stuck)
+        _exit(3);
+    return good ? 0 : 1;
+}

@@ -1,0 +1,259 @@
+// What the programs that compare a device with another share (compare_kernels.c,
+// compare_layers.c): one run of one case on one device, whose memory the host cannot
+// read, and what it leaves there against what it should.
+//
+//     buffer   |numbers ..          |guard|      uploaded when made, downloaded at the end
+//
+// Inputs are random, outputs are poisoned, or begin as numbers that are added to. A run
+// is near where |device - right| / |right|, over a whole output, is within the bound of
+// the device's type of numbers: 1e-5 in fp32, 1e-3 in TF32, 1e-2 in bfloat16. A NaN is
+// near nothing.
+#ifndef TESTS_DEVICE_TRIAL_H
+#define TESTS_DEVICE_TRIAL_H
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/random.h"
+#include "device/device.h"
+
+struct values;
+
+enum { MOST_BUFFERS = 24, GUARD_BYTES = 256, GUARD = 0x5a };
+
+enum number { VALUES, FLOATS, DOUBLES, BYTES };
+
+struct buffer {
+    const char *name; // of an output; NULL of what is not compared
+    enum number number;
+    bool is_half;     // values of bfloat16
+    size_t count, bytes;
+    unsigned char *device, *host;
+};
+
+struct trial {
+    struct device *device;
+    struct queue *queue;
+    enum precision precision;
+    bool rounds; // inputs are what bfloat16 has, also on the cpu
+    uint64_t seed;
+    float poison;
+    size_t rows, columns;
+    struct buffer buffer[MOST_BUFFERS];
+    size_t buffer_count;
+    struct error error;
+};
+
+static inline uint16_t half_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (x != x)
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static inline float float_of(uint16_t half)
+{
+    const uint32_t bits = (uint32_t)half << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+// --- buffers -------------------------------------------------------------------------
+
+static inline void buffer_set(struct buffer *buffer, size_t i, float x)
+{
+    const uint16_t half = half_of(x);
+    if (buffer->is_half)
+        memcpy(buffer->host + 2 * i, &half, 2);
+    else if (buffer->number == DOUBLES)
+        memcpy(buffer->host + 8 * i, &(double){ (double)x }, 8);
+    else if (buffer->number == BYTES)
+        buffer->host[i] = 0xcd;
+    else
+        memcpy(buffer->host + 4 * i, &x, 4);
+}
+
+static inline double buffer_number(const struct buffer *buffer, size_t i)
+{
+    double wide;
+    float full;
+    uint16_t half;
+    if (buffer->number == BYTES)
+        return buffer->host[i];
+    if (buffer->number == DOUBLES)
+        return memcpy(&wide, buffer->host + 8 * i, 8), wide;
+    if (buffer->is_half)
+        return memcpy(&half, buffer->host + 2 * i, 2), (double)float_of(half);
+    return memcpy(&full, buffer->host + 4 * i, 4), (double)full;
+}
+
+static inline bool buffer_is_same(const struct buffer *a, const struct buffer *b)
+{
+    return a->bytes == b->bytes && (a->bytes == 0 || memcmp(a->host, b->host, a->bytes) == 0);
+}
+
+// Device memory with a guard behind it.
+static inline struct buffer *trial_buffer(struct trial *trial, enum number number, size_t count, const char *name)
+{
+    if (trial->buffer_count == MOST_BUFFERS) {
+        fprintf(stderr, "a case has more than %d buffers\n", MOST_BUFFERS);
+        exit(2);
+    }
+    struct buffer *buffer = &trial->buffer[trial->buffer_count++];
+    const bool is_half = number == VALUES && trial->precision == PRECISION_BF16;
+    const size_t bytes = count * (number == BYTES ? 1 : number == DOUBLES ? 8 : is_half ? 2 : 4);
+    *buffer = (struct buffer){ .name = name, .number = number, .is_half = is_half, .count = count, .bytes = bytes };
+    buffer->host = malloc(bytes + GUARD_BYTES);
+    buffer->device = device_allocate(trial->device, bytes + GUARD_BYTES, &trial->error);
+    if (!buffer->host || !buffer->device) {
+        fprintf(stderr, "%s\n", buffer->host ? trial->error.text : "out of memory");
+        exit(2);
+    }
+    memset(buffer->host + bytes, GUARD, GUARD_BYTES);
+    return buffer;
+}
+
+// Uploads the host's copy, which a run does not change before its end: given again, the
+// device's is as it was made.
+static inline void *trial_give(struct trial *trial, struct buffer *buffer)
+{
+    queue_upload(trial->queue, buffer->device, buffer->host, buffer->bytes + GUARD_BYTES);
+    return buffer->device;
+}
+
+// Numbers [first, first + count) uniform around `middle`.
+static inline void trial_draw(struct trial *trial, struct buffer *buffer, size_t first, size_t count, double middle,
+                              double spread)
+{
+    for (size_t i = first; i < first + count; i++) {
+        const float x = (float)(middle + (2 * random_unit(&trial->seed) - 1) * spread);
+        buffer_set(buffer, i, trial->rounds && buffer->number == VALUES ? float_of(half_of(x)) : x);
+    }
+}
+
+static inline void *trial_drawn(struct trial *trial, enum number number, size_t count, const char *name, double middle,
+                                double spread)
+{
+    struct buffer *buffer = trial_buffer(trial, number, count, name);
+    trial_draw(trial, buffer, 0, count, middle, spread);
+    return trial_give(trial, buffer);
+}
+
+static inline int32_t *trial_tokens(struct trial *trial, size_t count, size_t vocabulary)
+{
+    struct buffer *buffer = trial_buffer(trial, FLOATS, count, NULL);
+    for (size_t i = 0; i < count; i++)
+        memcpy(buffer->host + 4 * i, &(int32_t){ (int32_t)random_below(&trial->seed, vocabulary) }, 4);
+    return trial_give(trial, buffer);
+}
+
+static inline struct buffer *trial_poisoned(struct trial *trial, enum number number, size_t count, const char *name)
+{
+    struct buffer *buffer = trial_buffer(trial, number, count, name);
+    for (size_t i = 0; i < count; i++)
+        buffer_set(buffer, i, trial->poison);
+    return buffer;
+}
+
+static inline void *trial_output(struct trial *trial, enum number number, size_t count, const char *name)
+{
+    return trial_give(trial, trial_poisoned(trial, number, count, name));
+}
+
+// --- what is left ----------------------------------------------------------------------
+
+// Waits, and brings what the device has to the host.
+static inline bool trial_finish(struct trial *trial, const char *name)
+{
+    for (size_t b = 0; b < trial->buffer_count; b++)
+        queue_download(trial->queue, trial->buffer[b].host, trial->buffer[b].device,
+                       trial->buffer[b].bytes + GUARD_BYTES);
+    bool good = queue_wait(trial->queue, &trial->error);
+    if (!good)
+        printf("%s: FAILED: %s\n", name, trial->error.text);
+    for (size_t b = 0; good && b < trial->buffer_count; b++)
+        for (size_t i = 0; good && i < GUARD_BYTES; i++)
+            if (trial->buffer[b].host[trial->buffer[b].bytes + i] != GUARD) {
+                printf("%s: FAILED: buffer %zu was written past its end\n", name, b);
+                good = false;
+            }
+    return good;
+}
+
+static inline void trial_clear(struct trial *trial)
+{
+    for (size_t b = 0; b < trial->buffer_count; b++) {
+        device_release(trial->device, trial->buffer[b].device);
+        free(trial->buffer[b].host);
+    }
+    trial->buffer_count = 0;
+}
+
+static inline void nearness_add(double *off, double *size, double got, double want)
+{
+    *off += (got - want) * (got - want);
+    *size += want * want;
+}
+
+static inline double nearness(double off, double size)
+{
+    return size > 0 ? sqrt(off / size) : sqrt(off);
+}
+
+static inline bool trial_judge(const struct trial *trial, const char *name, const char *what, double relative,
+                               double bound, bool same)
+{
+    const bool near = relative <= bound; // not of a NaN
+    printf("%-26s %4zu x %-4zu %-18s off by %8.2e of %.0e  %s\n", name, trial->rows, trial->columns, what, relative,
+           bound, !same ? "FAILED: other bits the second time" : near ? "good" : "FAILED");
+    return near && same;
+}
+
+// --- the program -------------------------------------------------------------------------
+
+// All cases on trials[0], the cpu, and trials[1] and [2], the device with two kinds of
+// poison; returns an exit code.
+typedef int trial_comparison(struct trial trials[3], uint64_t seed, double bound, bool small);
+
+// Exit code 0: all agree; 1: some do not; 3: there is no such device.
+static inline int trial_main(const char *program, trial_comparison *comparison, int count, char **arguments)
+{
+    if (count < 2) {
+        fprintf(stderr, "usage: %s DEVICE [SEED [small]]\n", program);
+        return 2;
+    }
+    struct error error = { 0 };
+    const bool small = count > 3 && strcmp(arguments[3], "small") == 0;
+    const uint64_t seed = count > 2 ? strtoull(arguments[2], NULL, 10) : clock_now_ns();
+    struct device *cpu = device_open("cpu", &error), *device = cpu ? device_open(arguments[1], &error) : NULL;
+    struct queue *of_cpu = device ? queue_create(cpu, &error) : NULL;
+    struct queue *queue = of_cpu ? queue_create(device, &error) : NULL;
+    int code = 3;
+    if (queue) {
+        const bool rounds = device_precision(device) == PRECISION_BF16;
+        struct trial trials[3] = { { .device = cpu, .queue = of_cpu, .poison = -1e30f },
+                                   { .device = device, .queue = queue, .poison = NAN },
+                                   { .device = device, .queue = queue, .poison = -1e30f } };
+        for (size_t t = 0; t < 3; t++) {
+            trials[t].precision = device_precision(trials[t].device);
+            trials[t].rounds = rounds;
+        }
+        printf("%s (%s) against cpu, seed %llu\n", arguments[1], device_description(device), (unsigned long long)seed);
+        code = comparison(trials, seed, rounds ? 1e-2 : strstr(arguments[1], "tf32") ? 1e-3 : 1e-5, small);
+    } else {
+        fprintf(stderr, "%s: %s\n", program, error.text);
+    }
+    queue_free(queue);
+    queue_free(of_cpu);
+    device_close(device);
+    device_close(cpu);
+    return code;
+}
+
+#endif

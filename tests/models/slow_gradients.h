@@ -1,0 +1,243 @@
+// Every kind of layer's backward in double, by the chain rule and loops one can check by
+// eye: quick enough for layers of a real model's width, where finite differences of
+// slow_forward() are not. That both agree is tested on small ones.
+#ifndef TESTS_SLOW_GRADIENTS_H
+#define TESTS_SLOW_GRADIENTS_H
+
+#include "tests/models/slow_layers.h"
+
+// Of slow_forward()'s number; each is added to, and NULL where nobody has one.
+struct slow_gradients {
+    double *input;
+    double *tensors[LAYER_TENSORS];
+    double *tied;
+};
+
+// One row of slow_linear(); bias_gradient and in_gradient may be NULL.
+static inline void slow_linear_back(double *in_gradient, double *weight_gradient, double *bias_gradient,
+                                    const double *out_gradient, const double *in, const double *weight, size_t in_width,
+                                    size_t out_width)
+{
+    for (size_t o = 0; bias_gradient && o < out_width; o++)
+        bias_gradient[o] += out_gradient[o];
+    for (size_t i = 0; i < in_width; i++) {
+        const double *row = weight + i * out_width;
+        double sum = 0;
+        for (size_t o = 0; o < out_width; o++) {
+            weight_gradient[i * out_width + o] += in[i] * out_gradient[o];
+            sum += row[o] * out_gradient[o];
+        }
+        if (in_gradient)
+            in_gradient[i] += sum;
+    }
+}
+
+// One row of slow_norm(): with n the normed row before gain and offset, in_gradient is
+// (g - mean(g) - n mean(g n)) / deviation for g = gain * out_gradient.
+static inline void slow_norm_back(double *in_gradient, double *gain_gradient, double *offset_gradient,
+                                  const double *out_gradient, const double *in, const double *gain, size_t width)
+{
+    double mean = 0, variance = 0, sum = 0, product = 0;
+    for (size_t i = 0; i < width; i++)
+        mean += in[i] / (double)width;
+    for (size_t i = 0; i < width; i++)
+        variance += (in[i] - mean) * (in[i] - mean) / (double)width;
+    const double scale = 1 / sqrt(variance + 1e-5);
+    for (size_t i = 0; i < width; i++) {
+        const double normed = (in[i] - mean) * scale;
+        gain_gradient[i] += out_gradient[i] * normed;
+        offset_gradient[i] += out_gradient[i];
+        sum += gain[i] * out_gradient[i] / (double)width;
+        product += gain[i] * out_gradient[i] * normed / (double)width;
+    }
+    for (size_t i = 0; i < width; i++)
+        in_gradient[i] += (gain[i] * out_gradient[i] - sum - (in[i] - mean) * scale * product) * scale;
+}
+
+static inline double slow_gelu_slope(double x)
+{
+    const double root = sqrt(2 / M_PI), t = tanh(root * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x);
+}
+
+// One row of slow_mix(): query row `i` of one head; qkv_gradient is [sequence][3][width].
+static inline void slow_mix_back(double *qkv_gradient, const double *out_gradient, const double *qkv, size_t i,
+                                 size_t width, size_t first, size_t size)
+{
+    double *share = slow_zeros(i + 1), *slope = slow_zeros(i + 1), sum = 0, mean = 0;
+    for (size_t j = 0; j <= i; j++) {
+        for (size_t c = first; c < first + size; c++) {
+            share[j] += qkv[i * 3 * width + c] * qkv[j * 3 * width + width + c] / sqrt((double)size);
+            slope[j] += out_gradient[c - first] * qkv[j * 3 * width + 2 * width + c];
+        }
+        share[j] = exp(share[j]);
+        sum += share[j];
+    }
+    for (size_t j = 0; j <= i; j++) {
+        share[j] /= sum;
+        mean += share[j] * slope[j];
+    }
+    for (size_t j = 0; j <= i; j++)
+        for (size_t c = first; c < first + size; c++) {
+            const double score = share[j] * (slope[j] - mean) / sqrt((double)size);
+            qkv_gradient[i * 3 * width + c] += score * qkv[j * 3 * width + width + c];
+            qkv_gradient[j * 3 * width + width + c] += score * qkv[i * 3 * width + c];
+            qkv_gradient[j * 3 * width + 2 * width + c] += share[j] * out_gradient[c - first];
+        }
+    free(share);
+    free(slope);
+}
+
+// The gradient of a branch's last product, behind the dropout.
+static inline void slow_branch(double *branch, const struct slow_layer *slow, size_t at, size_t width)
+{
+    for (size_t c = 0; c < width; c++)
+        branch[c] = slow->weighting[at + c] * slow->kept[at + c];
+}
+
+static inline void slow_attention_back_one(const struct slow_layer *slow, double *const *p, const double *input,
+                                           size_t at, const struct slow_gradients *g)
+{
+    const struct layer_shape *shape = &slow->layer->shape;
+    const size_t width = shape->out, sequence = shape->sequence, size = width / shape->heads;
+    double *qkv = slow_zeros(sequence * 3 * width), *qkv_gradient = slow_zeros(sequence * 3 * width);
+    double *normed = slow_zeros(sequence * width), *row = slow_zeros(width), *branch = slow_zeros(width);
+    for (size_t i = 0; i < sequence; i++) {
+        slow_norm(normed + i * width, input + at + i * width, p[0], p[1], width);
+        slow_linear(qkv + i * 3 * width, normed + i * width, p[2], p[3], width, 3 * width);
+    }
+    for (size_t i = 0; i < sequence; i++) {
+        double *mixed_gradient = slow_zeros(width);
+        for (size_t head = 0; head < shape->heads; head++)
+            slow_mix(row + head * size, qkv, i, width, head * size, size);
+        slow_branch(branch, slow, at + i * width, width);
+        slow_linear_back(mixed_gradient, g->tensors[4], g->tensors[5], branch, row, p[4], width, width);
+        for (size_t head = 0; head < shape->heads; head++)
+            slow_mix_back(qkv_gradient, mixed_gradient + head * size, qkv, i, width, head * size, size);
+        free(mixed_gradient);
+    }
+    for (size_t i = 0; i < sequence; i++) {
+        double *normed_gradient = slow_zeros(width);
+        slow_linear_back(normed_gradient, g->tensors[2], g->tensors[3], qkv_gradient + i * 3 * width,
+                         normed + i * width, p[2], width, 3 * width);
+        slow_norm_back(g->input + at + i * width, g->tensors[0], g->tensors[1], normed_gradient,
+                       input + at + i * width, p[0], width);
+        free(normed_gradient);
+    }
+    free(qkv);
+    free(qkv_gradient);
+    free(normed);
+    free(row);
+    free(branch);
+}
+
+static inline void slow_mlp_back(const struct slow_layer *slow, double *const *p, const double *input, size_t at,
+                                 const struct slow_gradients *g)
+{
+    const size_t width = slow->layer->shape.out;
+    double *normed = slow_zeros(width), *wide = slow_zeros(4 * width), *bent = slow_zeros(4 * width);
+    double *branch = slow_zeros(width), *wide_gradient = slow_zeros(4 * width), *normed_gradient = slow_zeros(width);
+    slow_norm(normed, input + at, p[0], p[1], width);
+    slow_linear(wide, normed, p[2], p[3], width, 4 * width);
+    for (size_t c = 0; c < 4 * width; c++)
+        bent[c] = slow_gelu(wide[c]);
+    slow_branch(branch, slow, at, width);
+    slow_linear_back(wide_gradient, g->tensors[4], g->tensors[5], branch, bent, p[4], 4 * width, width);
+    for (size_t c = 0; c < 4 * width; c++)
+        wide_gradient[c] *= slow_gelu_slope(wide[c]);
+    slow_linear_back(normed_gradient, g->tensors[2], g->tensors[3], wide_gradient, normed, p[2], width, 4 * width);
+    slow_norm_back(g->input + at, g->tensors[0], g->tensors[1], normed_gradient, input + at, p[0], width);
+    free(normed);
+    free(wide);
+    free(bent);
+    free(branch);
+    free(wide_gradient);
+    free(normed_gradient);
+}
+
+static inline void slow_embedding_back(const struct slow_layer *slow, const struct slow_gradients *g)
+{
+    const struct layer_shape *shape = &slow->layer->shape;
+    for (size_t i = 0; i < shape->batch * shape->sequence * shape->out; i++) {
+        const size_t row = i / shape->out, c = i % shape->out;
+        const double gradient = slow->weighting[i] * slow->kept[i];
+        g->tensors[0][(size_t)slow->tokens[row] * shape->out + c] += gradient;
+        g->tensors[1][row % shape->sequence * shape->out + c] += gradient;
+    }
+}
+
+// The logits of a tied head are products with rows of the words, of others with columns.
+static inline void slow_tied_linear(double *logits, double *in_gradient, double *tied_gradient,
+                                    const double *out_gradient, const double *in, const double *words, size_t width,
+                                    size_t vocabulary)
+{
+    for (size_t v = 0; v < vocabulary; v++)
+        for (size_t c = 0; c < width; c++)
+            if (logits) {
+                logits[v] += in[c] * words[v * width + c];
+            } else {
+                in_gradient[c] += out_gradient[v] * words[v * width + c];
+                tied_gradient[v * width + c] += out_gradient[v] * in[c];
+            }
+}
+
+static inline void slow_head_back(const struct slow_layer *slow, double *const *p, const double *input, size_t r,
+                                  const struct slow_gradients *g)
+{
+    const struct layer_shape *shape = &slow->layer->shape;
+    const size_t width = shape->in, vocabulary = shape->vocabulary;
+    double *normed = slow_zeros(width), *logits = slow_zeros(vocabulary), *normed_gradient = slow_zeros(width), sum = 0;
+    slow_norm(normed, input + r * width, p[0], p[1], width);
+    if (shape->tied)
+        slow_tied_linear(logits, NULL, NULL, NULL, normed, slow->tied, width, vocabulary);
+    else
+        slow_linear(logits, normed, p[2], NULL, width, vocabulary);
+    for (size_t v = 0; v < vocabulary; v++)
+        sum += exp(logits[v]);
+    for (size_t v = 0; v < vocabulary; v++)
+        logits[v] = slow->loss_scale * (exp(logits[v]) / sum - (v == (size_t)slow->targets[r]));
+    if (shape->tied)
+        slow_tied_linear(NULL, normed_gradient, g->tied, logits, normed, slow->tied, width, vocabulary);
+    else
+        slow_linear_back(normed_gradient, g->tensors[2], NULL, logits, normed, p[2], width, vocabulary);
+    slow_norm_back(g->input + r * width, g->tensors[0], g->tensors[1], normed_gradient, input + r * width, p[0], width);
+    free(normed);
+    free(logits);
+    free(normed_gradient);
+}
+
+static inline void slow_plain_back(const struct slow_layer *slow, double *const *p, const double *input, size_t row,
+                                   const struct slow_gradients *g)
+{
+    const struct layer_shape *shape = &slow->layer->shape;
+    if (slow->layer->kind == &layer_linear)
+        slow_linear_back(g->input + row * shape->in, g->tensors[0], g->tensors[1], slow->weighting + row * shape->out,
+                         input + row * shape->in, p[0], shape->in, shape->out);
+    else
+        for (size_t i = row * shape->out; i < (row + 1) * shape->out; i++)
+            g->input[i] += input[i] > 0 ? slow->weighting[i] : 0;
+}
+
+// `p` are the tensors of the layer in their order.
+static inline void slow_backward(const struct slow_layer *slow, double *const *p, const double *input,
+                                 const struct slow_gradients *g)
+{
+    const struct layer *layer = slow->layer;
+    const size_t width = layer->shape.out, rows = layer->shape.batch * layer->shape.sequence;
+    if (layer->kind == &layer_embedding)
+        slow_embedding_back(slow, g);
+    for (size_t b = 0; layer->kind == &layer_attention && b < layer->shape.batch; b++)
+        slow_attention_back_one(slow, p, input, b * layer->shape.sequence * width, g);
+    for (size_t row = 0; row < rows; row++)
+        if (layer->kind == &layer_mlp)
+            slow_mlp_back(slow, p, input, row * width, g);
+        else if (layer->kind == &layer_head)
+            slow_head_back(slow, p, input, row, g);
+        else if (layer->kind == &layer_linear || layer->kind == &layer_relu)
+            slow_plain_back(slow, p, input, row, g);
+    // Half-blocks hand the output's gradient on beside their branch.
+    for (size_t i = 0; (layer->kind == &layer_attention || layer->kind == &layer_mlp) && i < rows * width; i++)
+        g->input[i] += slow->weighting[i];
+}
+
+#endif
