@@ -1,8 +1,10 @@
 """A machine that tools/gpu-check looks at: runs the bundle's programs there, each thing once."""
 
 import array
+import copy
 import ctypes
 import glob
+import itertools
 import os
 import random
 import re
@@ -11,6 +13,7 @@ import site
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -80,7 +83,10 @@ def last_line(out):
 
 
 class Machine:
-    """Runs programs in a folder that goes away, until the deadline of the row that asks."""
+    """Runs programs in a folder that goes away, until a deadline.
+
+    Rows that run at the same time have one each, by until(), and share all else.
+    """
 
     def __init__(self, folder, device):
         self.folder, self.base = folder, device
@@ -88,7 +94,7 @@ class Machine:
         self.small = 'gpt-nano,' + ('width=32,blocks=3,heads=2,sequence=16,micro_batch=2' if self.dry else
                                     'width=64,blocks=4,heads=4,sequence=64')
         self.deadline = 0
-        self.known = {}
+        self.known, self.locks, self.numbers = {}, {}, itertools.count(1)
 
     # --- names
 
@@ -115,16 +121,22 @@ class Machine:
 
     # --- running
 
+    def until(self, deadline):
+        other = copy.copy(self)
+        other.deadline = deadline
+        return other
+
     def seconds_left(self):
         return max(1, self.deadline - time.monotonic())
 
     def once(self, key, make):
         """What several rows need is made for the first; what has failed then fails for all."""
-        if key not in self.known:
-            try:
-                self.known[key] = make()
-            except (Failed, Skipped) as why:
-                self.known[key] = why
+        with self.locks.setdefault(key, threading.Lock()):
+            if key not in self.known:
+                try:
+                    self.known[key] = make()
+                except (Failed, Skipped) as why:
+                    self.known[key] = why
         if isinstance(self.known[key], Exception):
             raise self.known[key]
         return self.known[key]
@@ -162,8 +174,7 @@ class Machine:
 
     def numbered(self, name):
         """A file name that nobody has had."""
-        self.known[name] = self.known.get(name, 0) + 1
-        return f'{self.known[name]}.{name}'
+        return f'{next(self.numbers)}.{name}'
 
     def data(self, model):
         """Random tokens of gpt2's whole vocabulary for it, and for the others text."""
@@ -176,7 +187,7 @@ class Machine:
             text.writelines(f'{i} and {i * i}\n' for i in range(60000))
         return 'text.txt'
 
-    def write_tokens(self, count=400000):
+    def write_tokens(self, count=200000):
         tokens = array.array('H', random.Random(1).choices(range(GPT2_WORDS), k=count))
         if sys.byteorder != 'little':
             tokens.byteswap()
@@ -215,27 +226,42 @@ class Machine:
 
     def start_ranks(self, ranks, *command):
         """Processes of one command on one GPU; NCCL takes each for a machine of its own, and goes by sockets."""
-        for old in glob.glob(os.path.join(self.folder, 'rank*.txt')):
-            os.remove(old)
         meeting, started = os.path.join(self.folder, self.numbered('meeting')), []
         for rank in range(ranks):
             environment = child_environment(
                 WEIR_RANK=str(rank), WEIR_RANKS=str(ranks), WEIR_RENDEZVOUS=meeting,
                 NCCL_HOSTID=f'rank{rank}', NCCL_SOCKET_IFNAME='lo', NCCL_IB_DISABLE='1', NCCL_MNNVL_ENABLE='0')
-            with open(os.path.join(self.folder, f'rank{rank}.txt'), 'w', encoding='utf-8') as said:
+            with open(f'{meeting}.rank{rank}', 'w', encoding='utf-8') as said:
                 started.append(subprocess.Popen([self.program(command[0]), *command[1:]], cwd=self.folder,
                                                 env=environment, stdin=subprocess.DEVNULL, stdout=said,
                                                 stderr=subprocess.STDOUT))
-        return started
+        return Ranks(meeting, started, ' '.join(command))
+
+    def run_ranks(self, ranks, *command):
+        """What rank 0 has said, where all ended well."""
+        started = self.start_ranks(ranks, *command)
+        codes = started.end(self.seconds_left())
+        said = [f'rank {rank} ({"not in its time" if code is None else code}): {last_line(started.said_by(rank))}'
+                for rank, code in enumerate(codes) if code != 0]
+        if said:
+            raise Failed(f'{ranks} processes of {started.named}: ' + '; '.join(said))
+        return started.said_by(0)
+
+
+class Ranks:
+    """Processes that were started together."""
+
+    def __init__(self, said, processes, named):
+        self.said, self.processes, self.named = said, processes, named
 
     def said_by(self, rank):
-        with open(os.path.join(self.folder, f'rank{rank}.txt'), encoding='utf-8') as said:
+        with open(f'{self.said}.rank{rank}', encoding='utf-8') as said:
             return said.read()
 
-    def end_ranks(self, started, seconds):
+    def end(self, seconds):
         """Their exit codes; what has not ended in that time is killed, and its code is None."""
         end, codes = time.monotonic() + seconds, []
-        for process in started:
+        for process in self.processes:
             try:
                 codes.append(process.wait(timeout=max(0.1, end - time.monotonic())))
             except subprocess.TimeoutExpired:
@@ -243,13 +269,3 @@ class Machine:
                 process.wait()
                 codes.append(None)
         return codes
-
-    def run_ranks(self, ranks, *command):
-        """What rank 0 has said, where all ended well."""
-        codes = self.end_ranks(self.start_ranks(ranks, *command), self.seconds_left())
-        if any(codes):
-            said = [f'rank {rank} ({code}): {last_line(self.said_by(rank))}' for rank, code in enumerate(codes) if code]
-            raise Failed(f'{ranks} processes of {" ".join(command)}: ' + '; '.join(said))
-        if None in codes:
-            raise Failed(f'{ranks} processes of {" ".join(command)}: rank {codes.index(None)} did not end in its time')
-        return self.said_by(0)

@@ -24,7 +24,7 @@ tail -1 table.txt | sed 's/[1-9][0-9]* skipped/N skipped/'
 "$check" --only bytes | sed -n '2s/: .*//p'
 "$check" --only abacus 2>&1 | tail -1
 
-"$check" --device cpu:queued > tried.txt 2> /dev/null
+"$check" --device cpu:queued --patience 10 > tried.txt 2> /dev/null
 echo "tried on a processor: exit $?"
 awk '/ s  / { print $1, $2 }' tried.txt
 grep ' failed ' tried.txt

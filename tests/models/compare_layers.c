@@ -32,26 +32,28 @@ static const struct kind {
     { "relu", &layer_relu, 0, false },
 };
 
-// The last is gpt2's, with a short sequence, and a shorter one where there are words for each number of it.
+// The last is as wide as gpt2, with few rows; only the head has all of its words, and fewer rows still.
 static const struct form {
-    size_t batch, sequence, width, heads, vocabulary, head_sequence;
+    size_t batch, sequence, width, heads, vocabulary;
+    size_t head_sequence, head_vocabulary;
 } forms[] = {
-    { 2, 19, 48, 3, 61, 19 },
-    { 2, 64, 192, 3, 997, 64 },
-    { 1, 64, 768, 12, 50257, 8 },
+    { 2, 19, 48, 3, 61, 19, 61 },
+    { 2, 64, 192, 3, 997, 64, 997 },
+    { 1, 64, 768, 12, 997, 8, 50257 },
 };
 enum { FORMS = sizeof forms / sizeof forms[0], KINDS = sizeof kinds / sizeof kinds[0] };
 
 static struct layer layer_of(const struct kind *kind, const struct form *form, enum precision precision)
 {
     struct layer layer = { .name = "it", .kind = kind->kind, .index = 3 };
+    const bool is_head = kind->kind == &layer_head;
     layer.shape = (struct layer_shape){
         .batch = form->batch,
-        .sequence = kind->kind == &layer_head ? form->head_sequence : form->sequence,
+        .sequence = is_head ? form->head_sequence : form->sequence,
         .in = form->width,
         .out = kind->kind == &layer_linear ? form->width / 2 + 8 : form->width,
         .heads = form->heads,
-        .vocabulary = form->vocabulary,
+        .vocabulary = is_head ? form->head_vocabulary : form->vocabulary,
         .branches = 4,
         .dropout = kind->dropout,
         .precision = precision,
