@@ -1,7 +1,7 @@
 // Parts of Weir that live in shared objects of their own, since they need libraries
 // that few machines have: found and opened when somebody asks for them.
 //
-//     libweir, weir                     weir-cuda.so
+//     libweir, weir                     weir-cuda.so, weir-mpi.so
 //     device_open("cuda:1")  ------->   weir_cuda_plugin(), all that it exports
 //         |                                 |
 //         +-- calls through tables <--------+   struct plugin
@@ -13,14 +13,25 @@
 #ifndef DEVICE_PLUGIN_H
 #define DEVICE_PLUGIN_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "common/error.h"
 
 struct device_functions;
 
+// Of a launcher's processes.
+struct process_functions {
+    // Tells all of them what the first has in `data`; all call it, and wait for each other, until the deadline
+    // (clock_now_ns). False also where this process is not known as that one of so many.
+    bool (*tell)(uint32_t rank, uint32_t ranks, void *data, uint64_t bytes, uint64_t deadline_ns, struct error *error);
+};
+
 struct plugin {
     const char *version;   // WEIR_VERSION, and
     const char *boundary;  // the hash, at these places in every version
-    const struct device_functions *device;
+    const struct device_functions *device;        // of weir-cuda.so
+    const struct process_functions *processes;    // of weir-mpi.so
 };
 
 // Opens weir-NAME.so. It is looked for in the folder $WEIR_PLUGINS if that is set, else in weir/, ./, ../lib/weir/ and

@@ -108,6 +108,12 @@ static bool ask_comm_id(const struct asked *asked, struct launch *launch, uint32
     return true;
 }
 
+bool launch_has_no_place(const struct launch *launch, struct error *error)
+{
+    return error_set(error, "%s started processes on several machines, and nobody says where rank 0 is: set "
+                     "MASTER_ADDR to its machine, or WEIR_RENDEZVOUS to a file that all machines see", launch->by);
+}
+
 static bool ask_place(const struct asked *asked, struct launch *launch, struct error *error)
 {
     uint32_t port;
@@ -129,11 +135,10 @@ static bool ask_place(const struct asked *asked, struct launch *launch, struct e
         return first_node(nodes, launch->address, sizeof launch->address)
             || error_set(error, "SLURM_STEP_NODELIST=\"%.100s\" does not begin with the name of a machine; say where "
                          "rank 0 is with MASTER_ADDR", nodes);
-    if (launch->local_ranks < launch->ranks)
-        return error_set(error, "%s started processes on several machines, and nobody says where rank 0 is: set "
-                         "MASTER_ADDR to its machine, or WEIR_RENDEZVOUS to a file that all machines see", launch->by);
-    strcpy(launch->address, "127.0.0.1");
-    return true;
+    launch->is_open = strcmp(launch->by, "Open MPI") == 0 || strcmp(launch->by, "MPICH") == 0;
+    if (launch->local_ranks == launch->ranks)
+        strcpy(launch->address, "127.0.0.1");
+    return launch->address[0] || launch->is_open || launch_has_no_place(launch, error);
 }
 
 bool launch_read(struct launch *launch, launch_lookup *lookup, void *self, struct error *error)

@@ -9,7 +9,8 @@
 // serve launchers of one's own. Where rank 0 can be met is MASTER_ADDR and MASTER_PORT
 // whoever has started us (the port behind it where torchrun has taken that one), or
 // NCCL_COMM_ID, "machine:port", or a file that WEIR_RENDEZVOUS names, in which rank 0
-// says where it listens (on a file system that all of them see).
+// says where it listens (on a file system that all of them see). Where mpirun has
+// started us and none of these is set, MPI itself tells, if weir-mpi.so is installed.
 #ifndef RUNTIME_PROCESSES_LAUNCHED_H
 #define RUNTIME_PROCESSES_LAUNCHED_H
 
@@ -24,9 +25,10 @@ struct launch {
     const char *by;  // "torchrun", "Open MPI", "MPICH", "Slurm", "WEIR_RANK"; NULL: nobody, one process alone
     uint32_t rank, ranks;
     uint32_t local_rank, local_ranks;     // on this machine
-    char address[LAUNCH_PLACE_SIZE];      // of rank 0; "" where `file` is given
+    char address[LAUNCH_PLACE_SIZE];      // of rank 0; "" where `file` is given, or only MPI knows
     uint16_t port;
     char file[LAUNCH_PLACE_SIZE];         // rank 0 writes where it listens into it; "": none
+    bool is_open;                         // nobody says where: MPI may tell, else it is `address`, if that is known
 };
 
 // getenv() or a test's own.
@@ -37,5 +39,8 @@ bool launch_read(struct launch *launch, launch_lookup *lookup, void *self, struc
 
 // The same from the environment of this process.
 bool launch_from_environment(struct launch *launch, struct error *error);
+
+// Where nobody says where rank 0 is. Returns false.
+bool launch_has_no_place(const struct launch *launch, struct error *error);
 
 #endif

@@ -14,6 +14,7 @@
 
 #include "common/clock.h"
 #include "common/number.h"
+#include "device/plugin.h"
 
 enum { STALL_SECONDS = 3, PAUSE_MS = 50 };
 
@@ -131,7 +132,7 @@ static int listen_at(const struct launch *launch, struct error *error)
     const bool is_local = strcmp(launch->address, "127.0.0.1") == 0 || strcmp(launch->address, "localhost") == 0;
     const struct sockaddr_in place = {
         .sin_family = AF_INET,
-        .sin_port = htons(launch->file[0] ? 0 : launch->port),  // 0: any that is free
+        .sin_port = htons(launch->file[0] || launch->is_open ? 0 : launch->port),  // 0: any that is free
         .sin_addr.s_addr = htonl(is_local ? INADDR_LOOPBACK : INADDR_ANY),
     };
     const int on = 1, listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -146,17 +147,26 @@ static int listen_at(const struct launch *launch, struct error *error)
     return listener;
 }
 
-// Written aside and renamed, so that nobody reads half of it.
-static bool write_place(const struct launch *launch, int listener, struct error *error)
+// "node7 40123": where rank 0 listens.
+enum { PLACE_TEXT = 80 };
+
+static bool format_place(int listener, char text[PLACE_TEXT])
 {
     struct sockaddr_in place;
     socklen_t size = sizeof place;
-    char aside[LAUNCH_PLACE_SIZE + 8], host[64] = "";
+    char host[64] = "";
     gethostname(host, sizeof host - 1);
+    return getsockname(listener, (struct sockaddr *)&place, &size) == 0
+        && snprintf(text, PLACE_TEXT, "%s %u", host, ntohs(place.sin_port)) < PLACE_TEXT;
+}
+
+// Written aside and renamed, so that nobody reads half of it.
+static bool write_place(const struct launch *launch, int listener, struct error *error)
+{
+    char aside[LAUNCH_PLACE_SIZE + 8], text[PLACE_TEXT];
     snprintf(aside, sizeof aside, "%s.new", launch->file);
     FILE *file = fopen(aside, "w");
-    bool good = file && getsockname(listener, (struct sockaddr *)&place, &size) == 0
-             && fprintf(file, "%s %u\n", host, ntohs(place.sin_port)) > 0;
+    bool good = file && format_place(listener, text) && fprintf(file, "%s\n", text) > 0;
     if (file && fclose(file) != 0)
         good = false;
     return (good && rename(aside, launch->file) == 0)
@@ -220,13 +230,23 @@ static bool nobody_came(const struct launch *launch, const struct peer *peers, u
                           "can it reach rank 0?", present, launch->ranks, missing);
 }
 
-static bool host_meeting(const struct launch *launch, uint64_t digest, uint64_t deadline_ns, struct peer *peers,
-                         struct error *error)
+// By MPI, to ranks that wait for it. By then this one listens, or never will.
+static bool tell_place(const struct launch *launch, const struct process_functions *mpi, int listener,
+                       uint64_t deadline_ns, struct error *error)
+{
+    char text[PLACE_TEXT] = "";
+    const bool good = listener >= 0 && format_place(listener, text);
+    return mpi->tell(launch->rank, launch->ranks, text, sizeof text, deadline_ns, error) && good;
+}
+
+static bool host_meeting(const struct launch *launch, const struct process_functions *mpi, uint64_t digest,
+                         uint64_t deadline_ns, struct peer *peers, struct error *error)
 {
     if (launch->file[0])
         unlink(launch->file);  // an earlier run's
     const int listener = listen_at(launch, error);
-    bool good = listener >= 0 && (!launch->file[0] || write_place(launch, listener, error));
+    bool good = (!mpi || tell_place(launch, mpi, listener, deadline_ns, error)) && listener >= 0
+             && (!launch->file[0] || write_place(launch, listener, error));
     uint32_t present = 1;
     while (good && present < launch->ranks) {
         struct pollfd wait = { .fd = listener, .events = POLLIN };
@@ -247,25 +267,45 @@ static bool host_meeting(const struct launch *launch, uint64_t digest, uint64_t 
 
 // --- the others -------------------------------------------------------------------------
 
+static bool parse_place(const char *text, char host[LAUNCH_PLACE_SIZE], uint16_t *port)
+{
+    char own[64] = "";
+    unsigned number;
+    if (sscanf(text, "%63s %u", host, &number) != 2 || number == 0 || number > UINT16_MAX)
+        return false;
+    gethostname(own, sizeof own - 1);
+    if (strcmp(host, own) == 0)
+        strcpy(host, "127.0.0.1");  // a machine need not know itself by name
+    *port = (uint16_t)number;
+    return true;
+}
+
 // Where rank 0 listens. False while it has not said so.
 static bool find_host(const struct launch *launch, char host[LAUNCH_PLACE_SIZE], uint16_t *port)
 {
-    char own[64] = "";
-    unsigned number = launch->port;
+    char text[PLACE_TEXT];
     if (!launch->file[0]) {
         memcpy(host, launch->address, LAUNCH_PLACE_SIZE);
         *port = launch->port;
         return true;
     }
     FILE *file = fopen(launch->file, "r");
-    const bool found = file && fscanf(file, "%63s %u", host, &number) == 2 && number > 0 && number <= UINT16_MAX;
+    const bool found = file && fgets(text, sizeof text, file) && parse_place(text, host, port);
     if (file)
         fclose(file);
-    gethostname(own, sizeof own - 1);
-    if (found && strcmp(host, own) == 0)
-        strcpy(host, "127.0.0.1");  // a machine need not know itself by name
-    *port = (uint16_t)number;
     return found;
+}
+
+// What MPI tells becomes the launch's place.
+static bool hear_place(struct launch *launch, const struct process_functions *mpi, uint64_t deadline_ns,
+                       struct error *error)
+{
+    char text[PLACE_TEXT] = "";
+    if (!mpi->tell(launch->rank, launch->ranks, text, sizeof text, deadline_ns, error))
+        return false;
+    text[sizeof text - 1] = '\0';
+    return parse_place(text, launch->address, &launch->port)
+        || error_set_kind(error, ERROR_MACHINE, "rank 0 cannot listen on any port");
 }
 
 static int connect_to(const char *host, uint16_t port, char *trouble, size_t size)
@@ -330,15 +370,28 @@ static bool go_to_meeting(const struct launch *launch, uint64_t digest, uint64_t
     }
 }
 
-bool meet(const struct launch *launch, uint64_t digest, uint64_t deadline_ns, struct peer *peers, struct error *error)
+static bool lacks_place(const struct launch *launch, const struct error *missing, struct error *error)
 {
     struct error reason = { 0 };
+    launch_has_no_place(launch, &reason);
+    return error_set(error, "%s; or let MPI tell it, for which %s", reason.text, missing->text);
+}
+
+bool meet(const struct launch *launch, uint64_t digest, uint64_t deadline_ns, struct peer *peers, struct error *error)
+{
+    struct error reason = { 0 }, missing = { 0 };
+    struct launch place = *launch;  // where it is, once that is known
     for (uint32_t rank = 0; rank < launch->ranks; rank++)
         peers[rank] = (struct peer){ .socket = -1 };
     if (launch->ranks == 1)
         return true;
-    if (launch->rank == 0 ? host_meeting(launch, digest, deadline_ns, peers, &reason)
-                          : go_to_meeting(launch, digest, deadline_ns, &peers[0], &reason))
+    const struct plugin *plugin = launch->is_open ? plugin_open("mpi", &missing) : NULL;
+    const struct process_functions *mpi = plugin ? plugin->processes : NULL;
+    place.is_open = mpi != NULL;
+    if ((mpi || launch->file[0] || launch->address[0] || lacks_place(launch, &missing, &reason))
+        && (launch->rank == 0 ? host_meeting(&place, mpi, digest, deadline_ns, peers, &reason)
+                              : (!mpi || hear_place(&place, mpi, deadline_ns, &reason))
+                                    && go_to_meeting(&place, digest, deadline_ns, &peers[0], &reason)))
         return true;
     send_away(launch, peers, &reason);
     return error_set_kind(error, reason.kind, "%s", reason.text);

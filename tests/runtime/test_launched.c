@@ -38,12 +38,12 @@ static struct row rows[] = {
       .set = { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=1",
                "OMPI_COMM_WORLD_LOCAL_SIZE=2" },
       .is = { .by = "Open MPI", .rank = 1, .ranks = 2, .local_rank = 1, .local_ranks = 2, .address = "127.0.0.1",
-              .port = LAUNCH_USUAL_PORT } },
-    { .name = "Open MPI on several machines needs one",
+              .port = LAUNCH_USUAL_PORT, .is_open = true } },
+    { .name = "Open MPI on several machines has to be asked for one",
       .set = { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_RANK=1",
                "OMPI_COMM_WORLD_LOCAL_SIZE=2" },
-      .refused = "Open MPI started processes on several machines, and nobody says where rank 0 is: set MASTER_ADDR to "
-                 "its machine, or WEIR_RENDEZVOUS to a file that all machines see" },
+      .is = { .by = "Open MPI", .rank = 1, .ranks = 4, .local_rank = 1, .local_ranks = 2, .is_open = true,
+              .port = LAUNCH_USUAL_PORT } },
     { .name = "a file serves them too",
       .set = { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
                "WEIR_RENDEZVOUS=/shared/run" },
@@ -68,7 +68,12 @@ static struct row rows[] = {
       .refused = "the port of NCCL_COMM_ID: \"high\" is not a whole number" },
     { .name = "MPICH's variables",
       .set = { "PMI_RANK=0", "PMI_SIZE=3", "MPI_LOCALRANKID=0", "MPI_LOCALNRANKS=3" },
-      .is = { .by = "MPICH", .ranks = 3, .local_ranks = 3, .address = "127.0.0.1", .port = LAUNCH_USUAL_PORT } },
+      .is = { .by = "MPICH", .ranks = 3, .local_ranks = 3, .address = "127.0.0.1", .port = LAUNCH_USUAL_PORT,
+              .is_open = true } },
+    { .name = "a launcher without MPI on several machines needs an address",
+      .set = { "RANK=1", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2" },
+      .refused = "torchrun started processes on several machines, and nobody says where rank 0 is: set MASTER_ADDR to "
+                 "its machine, or WEIR_RENDEZVOUS to a file that all machines see" },
     { .name = "Slurm's first node has rank 0",
       .set = { "SLURM_PROCID=9", "SLURM_NTASKS=16", "SLURM_LOCALID=1", "SLURM_STEP_NODELIST=gpu[03-07,9],cpu1" },
       .is = { .by = "Slurm", .rank = 9, .ranks = 16, .local_rank = 1, .local_ranks = 16, .address = "gpu03",
@@ -124,6 +129,7 @@ static void is_read(void **state)
     assert_string_equal(launch.address, row->is.address);
     assert_int_equal(launch.port, row->is.port);
     assert_string_equal(launch.file, row->is.file);
+    assert_int_equal(launch.is_open, row->is.is_open);
 }
 
 int main(void)

@@ -34,7 +34,8 @@ static bool played_open(struct device *device, const char *detail, struct error 
 }
 
 static const struct device_functions played_functions = { .open = played_open };
-static const struct plugin played = { PLAYED_VERSION, PLAYED_BOUNDARY, &played_functions };
+static const struct plugin played = { .version = PLAYED_VERSION, .boundary = PLAYED_BOUNDARY,
+                                     .device = &played_functions };
 
 const struct plugin *weir_cuda_plugin(void);
 
