@@ -224,7 +224,7 @@ struct weir_plan *weir_partition(const struct weir_profile *profile, const struc
             .ranks = planning->ranks > 0 ? planning->ranks : (uint32_t)cluster->device_count,
             .chunks = planning->chunks,
             .micro_batches = planning->micro_batches,
-            .holding.optimizer = optimizer,
+            .holding = { .optimizer = optimizer, .tied_apart = planning->tied_apart },
         };
         plan = plan_search(&request, &reason);
     }

@@ -99,7 +99,7 @@ struct weir_layer {
     size_t undecayed_count;
     // An earlier layer of the model whose parameters this one reads, and adds gradients to, as
     // well: a head that takes the embedding's words. They are there once where the two layers are
-    // on one stage; a plan that lets them be apart (--tied apart) gives the other stage a copy, and
+    // on one stage; a plan that lets them be apart (tied_apart) gives the other stage a copy, and
     // the gradients of both are added up before an update. NULL: none.
     const struct weir_layer *tied;
     void *self;
@@ -140,6 +140,7 @@ struct weir_planning {
     uint32_t ranks;          // usual: one per device of the cluster
     const char *optimizer;   // "sgd" (usual), "momentum", "adamw"
     uint32_t chunks;         // stages on each rank; usual: as the schedule has it
+    bool tied_apart;         // tied layers may be on different stages, under schedules that flush
 };
 
 // The plan with the least simulated time that fits the devices' memory, with layers

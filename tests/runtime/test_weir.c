@@ -179,6 +179,69 @@ static float parameter_after_a_step(struct weir_runtime *runtime)
     return parameter;
 }
 
+// The same three with a parameter of another layer.
+
+static struct weir_pass as_if_own(const struct weir_pass *pass)
+{
+    struct weir_pass own = *pass;
+    own.parameters = pass->tied_parameters;
+    own.gradients = pass->tied_gradients;
+    return own;
+}
+
+static bool tied_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    const struct weir_pass own = as_if_own(pass);
+    return scale_forward(self, &own, error);
+}
+
+static bool tied_backward_input(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    const struct weir_pass own = as_if_own(pass);
+    return scale_backward_input(self, &own, error);
+}
+
+static bool tied_backward_weight(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    const struct weir_pass own = as_if_own(pass);
+    return scale_backward_weight(self, &own, error);
+}
+
+// "c" takes the parameter of "a", of which four stages put one between. All numbers are sums of few
+// powers of two, so that the order of addition makes no difference.
+static void tied_layers_are_trained_together_and_apart(void **state)
+{
+    (void)state;
+    static const char *const clusters[] = { "1 device, 1MiB, 10GB/s 1us", "4 devices, 1MiB, 10GB/s 1us" };
+    float found[2];
+    for (size_t n = 0; n < 2; n++) {
+        struct weir_layer layers[LAYERS];
+        struct weir_error error = { 0 };
+        fill(layers);
+        layers[3].parameter_bytes = 0;
+        layers[3].tied = &layers[1];
+        layers[3].forward = tied_forward;
+        layers[3].backward_input = tied_backward_input;
+        layers[3].backward_weight = tied_backward_weight;
+        layers[3].initialize = NULL;
+        const struct weir_planning planning = { .cluster = clusters[n], .schedule = "1f1b", .micro_batches = 4,
+                                                .tied_apart = true };
+        struct weir_profile *profile = profile_of(layers);
+        struct weir_plan *plan = weir_partition(profile, &planning, &error);
+        assert_good(plan, error);
+        assert_int_equal(weir_plan_stage_count(plan), n == 0 ? 1 : 4);
+        struct weir_runtime *runtime =
+            weir_runtime_create(plan, layers, LAYERS, &(struct weir_running){ .rate = 0.0625f }, &error);
+        assert_good(runtime, error);
+        assert_good(weir_runtime_step(runtime, NULL, &error), error);
+        assert_good(weir_runtime_read(runtime, 1, &found[n], &error), error);
+        weir_runtime_free(runtime);
+        weir_plan_free(plan);
+        weir_profile_free(profile);
+    }
+    assert_true(found[0] > 0 && found[0] < 0.5f && found[0] == found[1]);
+}
+
 static void the_rate_is_that_of_the_steps_to_come(void **state)
 {
     (void)state;
@@ -374,6 +437,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_are_profiled_planned_and_trained),
+        cmocka_unit_test(tied_layers_are_trained_together_and_apart),
         cmocka_unit_test(the_rate_is_that_of_the_steps_to_come),
         cmocka_unit_test(documents_go_to_files_and_back),
         cmocka_unit_test(what_is_missing_in_a_plan_is_named),
