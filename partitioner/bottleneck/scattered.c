@@ -229,11 +229,13 @@ void scattered_print(const struct bottleneck_request *request, const struct scat
         [INTEGER_FEASIBLE] = "GLPK calls it the best it found in its time",
         [INTEGER_STOPPED] = "GLPK was stopped before it found a better one",
     };
-    text_add(text,
-             ". %s; proved, by duals summed up in whole numbers, is that none is below %.6f ms: at most %.2f %% could be"
-             " gained.\n",
-             calls[layout->status],
-             (double)layout->bound_ns / 1e6,
-             layout->value_ns ? 100.0 * (double)(layout->value_ns - layout->bound_ns) / (double)layout->value_ns : 0);
+    text_add(text, ". %s; ", calls[layout->status]);
+    if (layout->bound_ns == 0)
+        text_add(text, "no bound of all layouts is known.\n");
+    else
+        text_add(text,
+                 "proved, by duals summed up in whole numbers, is that none is below %.6f ms: at most %.2f %% could be"
+                 " gained.\n", (double)layout->bound_ns / 1e6,
+                 layout->value_ns ? 100.0 * (double)(layout->value_ns - layout->bound_ns) / (double)layout->value_ns : 0);
     print_memory_prices(scattered, text);
 }

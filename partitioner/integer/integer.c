@@ -14,6 +14,7 @@
 
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/number.h"
 
 const char *const integer_status_names[] = { "optimal", "feasible", "infeasible", "stopped", NULL };
 
@@ -107,11 +108,11 @@ static bool judge_end(int status, struct integer_limits limits, bool was_told, b
     *interrupted = WIFSIGNALED(status) && (was_told || WTERMSIG(status) == SIGINT);
     if (*interrupted)
         return true;
+    char memory[NUMBER_SIZE];
     if (WIFSIGNALED(status))
-        return error_set_kind(error, ERROR_MACHINE,
-                              "weir-glpk was ended by signal %d (%s) within %llu s and %llu bytes", WTERMSIG(status),
-                              strsignal(WTERMSIG(status)), (unsigned long long)limits.seconds,
-                              (unsigned long long)limits.memory_bytes);
+        return error_set_kind(error, ERROR_MACHINE, "weir-glpk was ended by signal %d (%s); it may take %llu s and %s",
+                              WTERMSIG(status), strsignal(WTERMSIG(status)), (unsigned long long)limits.seconds,
+                              bytes_format(limits.memory_bytes, memory));
     // 2: it did not understand the model, which its answer says.
     if (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 2)
         return error_set_kind(error, ERROR_MACHINE, "weir-glpk ended with exit code %d", WEXITSTATUS(status));

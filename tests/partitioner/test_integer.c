@@ -140,6 +140,26 @@ static void a_solver_that_is_told_to_end_gives_the_best_it_has(void **state)
     text_clear(&start);
 }
 
+// GLPK's own limit, of which it hears itself.
+static void a_solver_whose_time_is_up_gives_the_best_it_has(void **state)
+{
+    (void)state;
+    need_solver();
+    struct text model = { 0 }, start = { 0 };
+    uint64_t missed;
+    write_market(&model, &start, &missed);
+    struct error error = { 0 };
+    struct integer_answer answer;
+    const struct integer_question question = { .model = &model, .start = &start };
+    assert_good(integer_solve(&question, (struct integer_limits){ .seconds = 1, .memory_bytes = (uint64_t)2 << 30 },
+                              &answer, &error), error);
+    assert_int_equal(answer.status, INTEGER_FEASIBLE);
+    assert_true(answer.value <= (double)missed && answer.bound <= answer.value);
+    integer_answer_clear(&answer);
+    text_clear(&model);
+    text_clear(&start);
+}
+
 static void an_interrupt_ends_a_solver_that_has_no_answer(void **state)
 {
     (void)state;
@@ -187,6 +207,7 @@ int main(void)
         cmocka_unit_test(nonsense_is_refused_in_a_sentence),
         cmocka_unit_test(too_little_memory_ends_the_solver_and_nobody_else),
         cmocka_unit_test(a_solver_that_is_told_to_end_gives_the_best_it_has),
+        cmocka_unit_test(a_solver_whose_time_is_up_gives_the_best_it_has),
         cmocka_unit_test(an_interrupt_ends_a_solver_that_has_no_answer),
         cmocka_unit_test(a_missing_solver_says_how_to_get_it),
     };
