@@ -229,6 +229,10 @@ static int run(int count, char **arguments)
         plan_request_clear(&request);
         return done;
     }
+    if (!stability_check(&given.stability, request.profile, &error)) {
+        plan_request_clear(&request);
+        return command_fail(&error);
+    }
     struct error found_none = { 0 };
     struct text said = { 0 };
     struct plan *plan = search(&request.request, &found_none);

@@ -143,10 +143,6 @@ static void show(void *self, size_t done, size_t all)
 static bool judge_noise(const struct stability_options *given, const struct search_request *request,
                         struct plan **plan, struct text *text, struct error *error)
 {
-    if (given->uses_spread && noisy_profile_spreads(request->profile) == 0)
-        return error_set(error,
-                         "--noise spread: the profile does not say how much its layers vary; give a share such as"
-                         " 3%%");
     struct progress progress = { 0 };
     const struct regret_request asked = { .search = request, .noise_ppm = given->noise_ppm, .draws = given->draws,
                                           .seed = given->seed, .gain_ppm = given->gain_ppm, .progress = show,
@@ -181,6 +177,19 @@ static bool judge_keep(const struct stability_options *given, const struct searc
         text_add(text, "\n%s.\n", keeping.why);
     plan_free(old);
     return good;
+}
+
+bool stability_check(const struct stability_options *given, const struct profile *profile, struct error *error)
+{
+    if (given->uses_spread && noisy_profile_spreads(profile) == 0)
+        return error_set(error,
+                         "--noise spread: the profile does not say how much its layers vary; give a share such as"
+                         " 3%%");
+    if (!given->keep || strcmp(given->keep, "-") == 0)
+        return true;
+    struct plan *old = plan_load(given->keep, error);
+    plan_free(old);
+    return old != NULL;
 }
 
 bool stability_judge(const struct stability_options *given, const struct search_request *request,

@@ -14,6 +14,9 @@ struct stability_options {
 
 extern const struct argp stability_argp;
 
+// What can be told to be wrong before a search that may take long: an old plan that is none, no spread to follow.
+bool stability_check(const struct stability_options *options, const struct profile *profile, struct error *error);
+
 // Decides between *plan, which the search found (or NULL, with its reason), and the one to
 // be kept, and says how steady the plan is: *plan becomes what is decided for. Adds what
 // there is to say to `text`.
