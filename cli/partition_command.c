@@ -164,7 +164,7 @@ static int print_second_opinion(const struct search_request *request, const stru
 
 static void show(void *self, size_t done)
 {
-    progress_show(self, "%zu requests near by planned", done);
+    progress_show(self, "nothing fits as asked; looking for what near by does, %zu requests planned", done);
 }
 
 // What near by does fit. The sentence that nothing does has been said; the answer stays no.
@@ -172,7 +172,8 @@ static int print_nearest(const struct search_request *request, struct error *err
 {
     struct progress progress = { 0 };
     struct nearest nearest;
-    const struct nearest_request search = { .search = request, .interrupted = request->interrupted, .progress = show,
+    const struct nearest_request search = { .search = request, .deadline_ns = request->deadline_ns,
+                                            .interrupted = request->interrupted, .progress = show,
                                             .self = &progress };
     const bool good = nearest_find(&search, &nearest, error);
     progress_end(&progress);

@@ -24,7 +24,6 @@
 //     arrangement_bound.c   what no plan of one can beat
 //     arrangement_floor.c   or of any: how far stages reach within a limit
 //     arrangement_pairs.c   the same of neighbours, whose orders must go into each other
-//     arrangement_late.c    and what stages in front leave others to wait for
 //     arrangement_async.c   the same where the schedule never flushes: of one, and
 //     arrangement_async_floor.c   of any
 //     crew_time.c           how long stages of several ranks take, quickly

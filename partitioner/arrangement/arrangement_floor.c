@@ -312,16 +312,10 @@ static uint64_t least_possible(struct floor *floor, uint64_t low)
     return low;
 }
 
-// The same for stages and their neighbours, up to a ceiling one part in so many higher, in so many steps, each of which
-// halves what is open.
+// The same for stages and their neighbours, up to a ceiling one part in so many higher, in steps that halve what is open.
 static uint64_t least_possible_in_pairs(struct floor *floor, uint64_t low, uint64_t part, int steps)
 {
     uint64_t high = low + low / part;
-    floor->limit_ns = high;
-    if (!floor->bounds->is_coarse) {
-        floor->late = late_create(floor);
-        floor->failed |= !floor->late;
-    }
     for (int i = 0; i < steps && high - low > 1 && !is_over(floor); i++) {
         const uint64_t middle = low + (high - low) / 2;
         if (is_possible(floor, middle) && floor_pairs_cover(floor))
@@ -329,22 +323,24 @@ static uint64_t least_possible_in_pairs(struct floor *floor, uint64_t low, uint6
         else
             low = middle;
     }
-    late_free(floor->late);
-    floor->late = NULL;
     return low;
 }
 
-// Raises the ceiling as long as nothing is possible close below it, then looks more closely. A higher limit takes longer
-// to look at, which matters where they all do.
+// Coarsely at first, and then raises the ceiling as long as little is possible close below it. A higher limit takes
+// longer to look at, which matters where they all do.
 static uint64_t raise_in_pairs(struct floor *floor, uint64_t low)
 {
+    enum { PART = 64, STEPS = 7, MOST_LIKE = 128 };
+    floor->most_like = 1;
     if (floor->bounds->is_coarse)
         return least_possible_in_pairs(floor, low, 80, 4);
-    for (uint64_t before = 0; !is_over(floor) && low - before > before / 20;) {
+    low = least_possible_in_pairs(floor, low, 16, STEPS);
+    floor->most_like = MOST_LIKE;
+    for (uint64_t before = 0; !is_over(floor) && low - before > before / PART * 3 / 4;) {
         before = low;
-        low = least_possible_in_pairs(floor, low, 16, 5);
+        low = least_possible_in_pairs(floor, low, PART, STEPS);
     }
-    return floor->failed ? low : least_possible_in_pairs(floor, low, 64, 5);
+    return low;
 }
 
 static void see_cluster(struct floor *floor)

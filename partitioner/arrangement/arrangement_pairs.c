@@ -10,24 +10,31 @@
 // as there are micro-batches, what is left on t, and the last one to the end and back.
 //
 // After the last B some stage in front may still add up gradients; how long that takes
-// beyond the way in front of it is carried along. And of r_t ranks the last gets its first
-// micro-batch when s, with fewer ranks, has done some more; so with the last B of the
-// first. (Counted no more often than t has micro-batches: then a longer s is still no
-// worse than a longer t.)
+// beyond the way in front of it is carried along. And of r_t ranks that have the most
+// micro-batches the last gets its first one when n = r_t - 1 (or fewer) others have come,
+// of which a stage u in front of it does n / r_u, rounded down, one after the other; so
+// with the last B of the first. For some n the longest of these, (n / r_u) B_u, is carried
+// along, too; for the stage just in front it is looked at for any n. (There no more often
+// than t has micro-batches: then a longer s is still no worse than a longer t.)
 //
 // A state is how many devices are used, and by how many of them the last stage. Of those
 // with the same, one is better where the last stage begins later, it ends later, and the
-// ways over all cuts and that tail are less. A stage may be empty, so that what is better
-// can stand for what it is better than.
+// ways over all cuts, that tail and what others wait for are less. A stage may be empty, so
+// that what is better can stand for what it is better than.
 #include "partitioner/arrangement/arrangement_reach.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+// Numbers of micro-batches in between.
+static const uint32_t betweens[] = { 3, 7 };
+enum { LATES = sizeof betweens / sizeof betweens[0] };
 
 // The last stage is layers [first, end); the ways over all cuts up to `end`. And the state it came from: how many
 // ranks the stage before has, and which of the states with so many.
 struct paired {
     uint32_t first, end;
-    uint64_t ways, tail;
+    uint64_t ways, tail, late[LATES];
     uint32_t from_ranks, from;
 };
 
@@ -40,8 +47,10 @@ struct walk {
     struct floor *floor;
     const struct totals *of;
     uint32_t devices, layers;
-    uint64_t *least_way;  // over a cut up to this one; layers + 1
-    struct pairs *pairs;  // [used * (devices + 1) + ranks of the last stage]
+    uint64_t late_step;         // that is told apart, for each micro-batch in between
+    uint64_t forward_permille;  // of B, that F is at least, in each layer
+    uint64_t *least_way;        // over a cut up to this one; layers + 1
+    struct pairs *pairs;        // [used * (devices + 1) + ranks of the last stage]
 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -57,6 +66,9 @@ static uint64_t round_of(const struct walk *walk, uint32_t first, uint32_t end)
 
 static bool is_as_good(const struct paired *a, const struct paired *b)
 {
+    for (int i = 0; i < LATES; i++)
+        if (a->late[i] > b->late[i])
+            return false;
     return a->end >= b->end && a->first >= b->first && a->ways <= b->ways && a->tail <= b->tail;
 }
 
@@ -67,15 +79,39 @@ static void blend(struct paired *all, const struct paired *now)
     all->end = now->end > all->end ? now->end : all->end;
     all->ways = now->ways < all->ways ? now->ways : all->ways;
     all->tail = now->tail < all->tail ? now->tail : all->tail;
+    for (int i = 0; i < LATES; i++)
+        all->late[i] = now->late[i] < all->late[i] ? now->late[i] : all->late[i];
 }
 
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+static uint64_t distance_of(const struct walk *walk, const struct paired *a, const struct paired *b)
+{
+    const uint64_t *backward = walk->floor->backward;
+    uint64_t sum = distance(backward[a->end], backward[b->end]) + distance(backward[a->first], backward[b->first])
+                 + distance(a->tail, b->tail) + distance(a->ways, b->ways);
+    for (int i = 0; i < LATES; i++)
+        sum += distance(a->late[i], b->late[i]);
+    return sum;
+}
+
+// The one that it is most like.
+static struct paired *nearest_of(const struct walk *walk, struct pairs *pairs, const struct paired *now)
+{
+    struct paired *nearest = &pairs->at[0];
+    for (size_t i = 1; i < pairs->count; i++)
+        if (distance_of(walk, &pairs->at[i], now) < distance_of(walk, nearest, now))
+            nearest = &pairs->at[i];
+    return nearest;
+}
+
+// Where too many are alike, one stands for two of them.
 static void note(struct walk *walk, struct pairs *pairs, struct paired now)
 {
     size_t kept = 0;
-    if (walk->floor->bounds->is_coarse && pairs->count == 1) {
-        blend(&pairs->at[0], &now);
-        return;
-    }
     for (size_t i = 0; i < pairs->count; i++)
         if (is_as_good(&pairs->at[i], &now))
             return;
@@ -83,6 +119,10 @@ static void note(struct walk *walk, struct pairs *pairs, struct paired now)
         if (!is_as_good(&now, &pairs->at[i]))
             pairs->at[kept++] = pairs->at[i];
     pairs->count = kept;
+    if (pairs->count == walk->floor->most_like) {
+        blend(nearest_of(walk, pairs, &now), &now);
+        return;
+    }
     if (pairs->count == pairs->capacity) {
         const size_t capacity = pairs->capacity ? 2 * pairs->capacity : 4;
         struct paired *room = realloc(pairs->at, capacity * sizeof room[0]);
@@ -187,53 +227,82 @@ static uint64_t tail_of(const struct walk *walk, const struct link_of *link, uin
     return reduce > before ? (reduce - before) / step * step : 0;
 }
 
-// Stages that reach further than the one before did.
+static uint32_t between_of(const struct walk *walk, uint32_t ranks)
+{
+    const uint32_t m = walk->floor->bounds->request->micro_batches;
+    return (m % ranks ? m % ranks : ranks) - 1;
+}
+
+// What the stage, and those before it, leave others to wait for; whether for some n that is less than with a later end.
+static bool lateness(const struct walk *walk, const struct link_of *link, uint32_t end, const uint64_t *least,
+                     uint64_t *late)
+{
+    const uint64_t *backward = walk->floor->backward;
+    bool is_less = false;
+    for (int i = 0; i < LATES; i++) {
+        const uint64_t step = betweens[i] * walk->late_step;
+        const uint64_t own = betweens[i] / link->ranks * (backward[end] - backward[link->before.end]);
+        late[i] = larger(link->before.late[i], own / step * step);
+        is_less |= late[i] < least[i];
+    }
+    return is_less;
+}
+
+// Stages that reach further than the one before did. Shorter ones are of use where the ways, the tail, or what others
+// wait for are less.
 static void take_step(struct walk *walk, struct link_of *link, uint32_t beyond)
 {
     const struct floor *floor = walk->floor;
     const uint32_t left = walk->devices - link->used - link->ranks;
     struct pairs *to = &walk->pairs[(link->used + link->ranks) * (walk->devices + 1) + link->ranks];
-    uint64_t least = UINT64_MAX, least_tail = UINT64_MAX;
+    struct paired now = { .first = link->before.end, .from_ranks = link->ranks_before, .from = link->from };
+    uint64_t least = UINT64_MAX, least_tail = UINT64_MAX, least_late[LATES];
+    memset(least_late, 0xff, sizeof least_late);
     link->out_ways = 0;
     if (beyond >= walk->layers || !is_within(walk, link, beyond + 1))
         return;
     for (uint32_t end = furthest(walk, link, beyond + 1); end > beyond; end--) {
-        const uint64_t ways = link->before.ways + floor->way[end];
-        if (!floor->bounds->can_cut[end] || (ways >= least && least_tail == link->before.tail))
+        now.ways = link->before.ways + floor->way[end];
+        if (!floor->bounds->can_cut[end])
             continue;
-        const uint64_t tail = larger(link->before.tail, tail_of(walk, link, end));
-        if (ways >= least && tail >= least_tail)
+        const bool is_less = lateness(walk, link, end, least_late, now.late);
+        if (now.ways >= least && !is_less && least_tail == link->before.tail)
+            continue;
+        now.tail = larger(link->before.tail, tail_of(walk, link, end));
+        if (now.ways >= least && !is_less && now.tail >= least_tail)
             continue;
         link->out_ways = reach_least_ways(&floor->back[left], walk->layers - end);
         if (link->out_ways == UINT64_MAX)
             return;  // nor from an earlier end
         if (!is_within(walk, link, end))
             continue;
-        least = ways < least ? ways : least;
-        least_tail = tail < least_tail ? tail : least_tail;
-        note(walk, to, (struct paired){ link->before.end, end, ways, tail, link->ranks_before, link->from });
+        least = now.ways < least ? now.ways : least;
+        least_tail = now.tail < least_tail ? now.tail : least_tail;
+        for (int i = 0; i < LATES; i++)
+            least_late[i] = now.late[i] < least_late[i] ? now.late[i] : least_late[i];
+        now.end = end;
+        note(walk, to, now);
     }
 }
 
-// Stages behind the one before, from where that ends or, where that leaves less to wait for, from where it could have
-// ended; and an empty one.
+// A stage behind the one before, and an empty one.
 static void step_behind(struct walk *walk, struct link_of *link, const struct paired *before)
 {
-    struct late_begin begin;
-    for (uint32_t at = 0; late_begin(walk->floor->late, link->used, link->ranks, before->end, at, &begin); at++) {
-        link->before = *before;
-        link->before.end = begin.layers;
-        if (link->before.first > begin.layers)
-            link->before.first = begin.layers;
-        link->late_in = begin.in_ns;
-        link->late_out = begin.out_ns;
-        take_step(walk, link, before->end);
-    }
+    link->before = *before;
+    link->late_in = link->late_out = 0;
+    for (int i = 0; i < LATES; i++)
+        if (betweens[i] <= between_of(walk, link->ranks))
+            link->late_out = larger(link->late_out, before->late[i]);
+    link->late_in = link->late_out / 1000 * walk->forward_permille;
+    take_step(walk, link, before->end);
     const uint32_t used = link->used + link->ranks;
     if (reach_least_ways(&walk->floor->back[walk->devices - used], walk->layers - before->end) == UINT64_MAX)
         return;
-    note(walk, &walk->pairs[used * (walk->devices + 1) + link->ranks],
-         (struct paired){ before->end, before->end, before->ways, before->tail, link->ranks_before, link->from });
+    struct paired empty = *before;
+    empty.first = before->end;
+    empty.from_ranks = link->ranks_before;
+    empty.from = link->from;
+    note(walk, &walk->pairs[used * (walk->devices + 1) + link->ranks], empty);
 }
 
 static void step_from(struct walk *walk, uint32_t used, uint32_t ranks_before)
@@ -262,6 +331,24 @@ static void keep(const struct walk *walk, uint32_t ranks, uint32_t at)
     }
 }
 
+// The least ways, how F and B compare, and steps of lateness: 24 of what a stage that does its part is busy for.
+static void see_layers(struct walk *walk)
+{
+    const struct floor *floor = walk->floor;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t l = 1; l < walk->layers; l++) {
+        least = floor->bounds->can_cut[l] && floor->way[l] < least ? floor->way[l] : least;
+        walk->least_way[l] = least == UINT64_MAX ? 0 : least;
+    }
+    walk->late_step = floor->backward[walk->layers] / walk->devices / 24 + 1;
+    walk->forward_permille = 1000000;
+    for (uint32_t l = 0; l < walk->layers; l++) {
+        const uint64_t f = floor->forward[l + 1] - floor->forward[l], b = floor->backward[l + 1] - floor->backward[l];
+        if (b > 0 && f < walk->forward_permille * b / 1000)
+            walk->forward_permille = f * 1000 / b;
+    }
+}
+
 bool floor_knows_pairs(const struct floor *floor)
 {
     return floor->bounds->names->count == 1 && !floor->bounds->request->free.fewer && floor->bounds->has_backward;
@@ -282,11 +369,7 @@ bool floor_pairs_cover(struct floor *floor)
         free(walk.least_way);
         return false;
     }
-    uint64_t least = UINT64_MAX;
-    for (uint32_t l = 1; l < walk.layers; l++) {
-        least = bounds->can_cut[l] && floor->way[l] < least ? floor->way[l] : least;
-        walk.least_way[l] = least == UINT64_MAX ? 0 : least;
-    }
+    see_layers(&walk);
     note(&walk, &walk.pairs[0], (struct paired){ 0 });
     for (uint32_t used = 0; used < devices; used++)
         for (uint32_t ranks = 0; ranks <= used; ranks++)

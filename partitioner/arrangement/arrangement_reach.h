@@ -16,8 +16,6 @@ struct reach {
     size_t count, capacity;
 };
 
-struct late;
-
 // A stage from this layer on, up to the one kept before it.
 struct kept {
     uint32_t first, ranks;
@@ -31,9 +29,9 @@ struct floor {
     bool is_gpipe;
     uint32_t most_ranks;           // of a stage
     uint64_t limit_ns;
-    struct late *late;             // or NULL
     struct reach *front, *back;    // by devices used
     bool knows_back, knows_front;
+    size_t most_like;              // of pairs, so many of one kind are told apart
     struct kept *kept;             // the stages with which pairs last covered all layers, the last one first
     uint32_t kept_count;
     uint64_t work;                 // paths of pairs that were asked for
@@ -57,20 +55,6 @@ uint64_t floor_reduce(const struct floor *floor, uint32_t copies, uint64_t weigh
 
 // The least ways of those that cover so many layers; UINT64_MAX if none does.
 uint64_t reach_least_ways(const struct reach *reach, uint32_t layers);
-
-// What stages in front leave a stage to wait for (arrangement_late.c), under the limit there is and all below. NULL
-// without memory.
-struct late *late_create(const struct floor *floor);
-void late_free(struct late *late);
-
-// The stages on at most so many devices that cover so many layers, as a stage on `ranks` ranks finds them: those that
-// cover a few layers less may leave it less to wait for. `at` counts up from 0, until it is false.
-struct late_begin {
-    uint32_t layers;
-    uint64_t in_ns, out_ns;
-};
-bool late_begin(const struct late *late, uint32_t used, uint32_t ranks, uint32_t layers, uint32_t at,
-                struct late_begin *begin);
 
 // Whether stages that with their neighbours, too, stay within the limit can cover all layers, once both sides are known
 // (arrangement_pairs.c). Keeps them if they can. Only where every rank is a device, and all are used.

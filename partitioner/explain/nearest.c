@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/number.h"
 #include "partitioner/search/search_request.h"
@@ -16,12 +17,14 @@ enum { PRECISION = 256, MOST_SCHEDULES = 3, STEP_BYTES = 256 };
 struct finding {
     const struct nearest_request *request;
     struct nearest *nearest;
+    uint64_t until_ns;  // by the clock; 0: any time
     struct error *error;
 };
 
-static bool is_interrupted(const struct finding *finding)
+static bool is_over(const struct finding *finding)
 {
-    return finding->request->interrupted && *finding->request->interrupted;
+    return (finding->request->interrupted && *finding->request->interrupted)
+        || (finding->until_ns > 0 && clock_now_ns() >= finding->until_ns);
 }
 
 // What came of one request: whether it fits, and if not, whether that is certain.
@@ -58,13 +61,14 @@ static bool probe(struct finding *finding, const struct search_request *changed,
     uint64_t least_ns = 0;
     result->fits = result->certainly_not = false;
     result->change.row.outcome = SWEEP_NOT_TRIED;
-    if (is_interrupted(finding))
+    if (is_over(finding))
         return true;
     if (finding->request->progress)
         finding->request->progress(finding->request->self, finding->nearest->planned);
     finding->nearest->planned++;
     search.budget = finding->request->budget ? finding->request->budget : NEAREST_BUDGET;
-    search.deadline_ns = 0;
+    const uint64_t now_ns = clock_now_ns();
+    search.deadline_ns = finding->until_ns > now_ns ? finding->until_ns - now_ns : finding->until_ns > 0;
     search.interrupted = finding->request->interrupted;
     search.least_ns = &least_ns;
     if (!what_if_plan(&search, &result->change, finding->error))
@@ -113,7 +117,7 @@ static bool probe_memory(struct finding *finding, uint64_t more_bytes, struct pr
 static bool find_enough(struct finding *finding, uint64_t from_bytes, struct probe *found)
 {
     uint64_t more = from_bytes > 0 ? from_bytes : STEP_BYTES;
-    for (unsigned i = 0; i < 60 && !found->fits && more < JSON_MAX && !is_interrupted(finding); i++, more *= 2)
+    for (unsigned i = 0; i < 60 && !found->fits && more < JSON_MAX && !is_over(finding); i++, more *= 2)
         if (!probe_memory(finding, more, found))
             return false;
     return true;
@@ -124,7 +128,7 @@ static bool find_enough(struct finding *finding, uint64_t from_bytes, struct pro
 static bool find_least(struct finding *finding, struct probe *found, bool low_is_certain)
 {
     uint64_t low = 0;
-    for (unsigned i = 0; found->excess_bytes > low + STEP_BYTES && !is_interrupted(finding); i++) {
+    for (unsigned i = 0; found->excess_bytes > low + STEP_BYTES && !is_over(finding); i++) {
         const uint64_t high = found->excess_bytes;
         if (i > 0 && high - low <= high / PRECISION)
             break;
@@ -197,7 +201,7 @@ static bool nearest_micro_batches(struct finding *finding, bool high_is_certain)
         return true;
     if (!probe_micro_batches(finding, low, &found))
         return false;
-    while (found.fits && high - low > 1 && !is_interrupted(finding)) {
+    while (found.fits && high - low > 1 && !is_over(finding)) {
         const uint32_t middle = low + (high - low) / 2;
         if (!probe_micro_batches(finding, middle, &other))
             return false;
@@ -243,7 +247,7 @@ static bool nearest_ranks(struct finding *finding)
     const uint32_t numbers[] = { own + 1, own + 2, own + 3, own + 4, 2 * own, 4 * own };
     struct probe found = { .fits = false };
     uint32_t before = own;  // up to which it is certain that none fits
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !found.fits && !is_interrupted(finding); i++) {
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !found.fits && !is_over(finding); i++) {
         if (i > 3 && numbers[i] <= numbers[3])
             continue;
         found = (struct probe){ .fits = false };
@@ -298,7 +302,7 @@ static bool nearest_schedules(struct finding *finding)
     if (!own || is_inference(own, ranks))
         return own != NULL;
     // Sequences are split only where the layers can take them so.
-    for (const struct generator *other = generators; other->name && !is_interrupted(finding); other++) {
+    for (const struct generator *other = generators; other->name && !is_over(finding); other++) {
         struct probe result = { .fits = false };
         if (other == own || other->weights != own->weights || (other->takes_splits && !own->takes_splits)
             || is_inference(other, ranks))
@@ -415,7 +419,8 @@ static bool nearest_optimizer(struct finding *finding)
 
 bool nearest_find(const struct nearest_request *request, struct nearest *nearest, struct error *error)
 {
-    struct finding finding = { .request = request, .nearest = nearest, .error = error };
+    struct finding finding = { .request = request, .nearest = nearest, .error = error,
+                               .until_ns = request->deadline_ns > 0 ? clock_now_ns() + request->deadline_ns : 0 };
     struct probe own = { .fits = false };
     *nearest = (struct nearest){ .count = 0 };
     const bool good = probe(&finding, request->search, &own)

@@ -21,6 +21,7 @@
 struct nearest_request {
     const struct search_request *search;  // that has no plan; its budget is not used
     uint64_t budget;                      // 0: NEAREST_BUDGET
+    uint64_t deadline_ns;                 // time for all of them: those found by then are the answer; 0: any
     const volatile sig_atomic_t *interrupted;  // or NULL
     void (*progress)(void *self, size_t done);  // called before each plan; or NULL
     void *self;

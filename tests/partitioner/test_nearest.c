@@ -244,6 +244,10 @@ static void nearest_requests_are_said_with_their_options(void **state)
                         "Smaller micro-batches need less, too; they need a profile of their own.\n");
     text_clear(&text);
     nearest_clear(&nearest);
+    // With time for none of them there are none.
+    const struct nearest_request brief = { .search = &request, .deadline_ns = 1 };
+    assert_good(nearest_find(&brief, &nearest, &error), error);
+    assert_int_equal(nearest.count + nearest.planned, 0);
     cluster_free(cluster);
     profile_free(profile);
 }
