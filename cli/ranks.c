@@ -39,6 +39,16 @@ static bool digest_of(const struct ranks_request *request, uint64_t *digest, str
     return good;
 }
 
+static void say_wiring(void *self, const struct session *session)
+{
+    const struct member *member = self;
+    struct text text = { 0 };
+    session_say_wiring(session, &text);
+    if (member->is_in_company && member->company.rank == 0 && text.length > 0)
+        fprintf(stderr, "messages by %s\n", text.data);
+    text_clear(&text);
+}
+
 static void say_failure(void *self, const struct session *session)
 {
     const struct member *member = self;
@@ -52,6 +62,7 @@ static bool do_work(struct member *member, struct error *error)
         .device = member->device,
         .company = member->is_in_company ? &member->company : NULL,
         .is_stuck = &member->is_stuck,
+        .opened = say_wiring,
         .failed = say_failure,
         .self = member,
     };

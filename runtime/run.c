@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "device/communicator.h"
 #include "runtime/channels.h"
 #include "runtime/sharing.h"
 #include "runtime/threads.h"
@@ -367,6 +368,8 @@ struct session *session_create(const struct schedule *lowered, const struct stag
 {
     struct error reason = { 0 };
     struct session *session = create(lowered, stages, device, settings, &reason);
+    if (session && settings->opened)
+        settings->opened(settings->self, session);
     if (session)
         return session;
     if (settings->company)
@@ -495,6 +498,16 @@ bool session_step(struct session *session, struct error *error)
     if (is_first && session->settings.failed)
         session->settings.failed(session->settings.self, session);
     return error_set_kind(error, failed->kind, "%s", failed->text);
+}
+
+void session_say_wiring(const struct session *session, struct text *text)
+{
+    struct communication communication;
+    struct error unknown = { 0 };
+    if (!session->wired || !device_communication(session->device, &communication, &unknown))
+        return;
+    text_add(text, "%s: ", communication.library);
+    wiring_say(wired_wiring(session->wired), text);
 }
 
 bool session_last_actions(const struct session *session, struct timeline *timeline, struct error *error)

@@ -31,6 +31,8 @@ struct session_settings {
     const struct company *company;
     bool one_communicator;  // for all messages; only in company
     bool *is_stuck;         // set where the device got stuck (device.h). NULL: nobody asks
+    // Told once, when the session stands: session_say_wiring() says how messages go. NULL: nobody asks.
+    void (*opened)(void *self, const struct session *session);
     // Told once, when a step has failed and its ranks are parked: session_last_actions() and session_whereabouts() say
     // how it was. NULL: nobody asks.
     void (*failed)(void *self, const struct session *session);
@@ -61,6 +63,10 @@ bool session_step(struct session *session, struct error *error);
 // Of the last step. Borrowed until the next.
 const struct session_result *session_last(const struct session *session);
 bool session_timeline(struct session *session, struct timeline *timeline, struct error *error);
+
+// Which communicators messages take in company, and why: "NCCL 2.28.9: 6 communicators for messages"; nothing where
+// ranks are threads.
+void session_say_wiring(const struct session *session, struct text *text);
 
 // Of a step that failed: what the ranks of this process had begun in it, in order; what was under way ends now. And
 // one sentence on who waited for whom, also of ranks elsewhere as far as their news had come; nothing where nobody did.

@@ -9,7 +9,8 @@ struct run_place {
     const char *device;             // by name
     const struct company *company;  // NULL: all ranks are threads of this process
     bool *is_stuck;                 // as in runtime/run.h
-    void (*failed)(void *self, const struct session *session);  // likewise
+    void (*opened)(void *self, const struct session *session);  // likewise
+    void (*failed)(void *self, const struct session *session);
     void *self;
 };
 

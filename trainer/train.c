@@ -252,6 +252,7 @@ static bool prepare(struct training *training, struct error *error)
         .optimizer = optimizer_of(plan, settings->rate),
         .company = settings->place.company,
         .is_stuck = settings->place.is_stuck,
+        .opened = settings->place.opened,
         .failed = settings->place.failed,
         .self = settings->place.self,
     };

@@ -37,7 +37,8 @@ static bool make_pair(const struct plan *plan, uint32_t steps, struct pair *pair
     struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED,
                                          .optimizer = optimizer_default(plan->holding.optimizer),
                                          .company = pair->place.company, .is_stuck = pair->place.is_stuck,
-                                         .failed = pair->place.failed, .self = pair->place.self };
+                                         .opened = pair->place.opened, .failed = pair->place.failed,
+                                         .self = pair->place.self };
     settings.optimizer.decay = 0.1f;
     pair->runs = plan->weights == WEIGHTS_FLUSH || pair->schedule ? 1 : steps;
     pair->device = device_open(pair->place.device, error);

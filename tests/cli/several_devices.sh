@@ -13,7 +13,9 @@ for schedule in gpipe 1f1b pipedream interleaved zb-v chimera dualpipev; do
     plan 2 $schedule
     echo "$schedule: $(said weir verify plan.json --device cpu:queued,cpu:queued | tail -n 2 | paste -sd ,)"
 done
+weir verify plan.json --device cpu:queued,cpu:queued 2>&1 >/dev/null
 plan 3 1f1b
+weir verify plan.json --device cpu:queued,cpu:queued,cpu:queued 2>&1 >/dev/null  # how messages go
 said weir verify plan.json --device cpu:queued,avx2,cpu:queued,avx2,cpu:queued,avx2 | tail -n 2
 
 # Training: allocated is what was planned, and the held-out text is judged once.
