@@ -17,6 +17,7 @@
 #include <string.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -34,7 +35,7 @@ struct pipe {
 
 // In shared memory; by its place in each process's own address space.
 struct hall {
-    _Atomic uint32_t is_made;  // by whoever came first
+    bool is_made;              // looked at behind the door only
     uint32_t ranks, opened;
     pthread_mutex_t lock;      // robust
     _Atomic uint32_t changes;  // a futex: a condition variable could be left unusable by a rank that is killed
@@ -118,31 +119,39 @@ static void make_hall(struct hall *hall, uint32_t ranks)
     pthread_mutex_init(&hall->lock, &mutex);
     pthread_mutexattr_destroy(&mutex);
     hall->ranks = ranks;
-    atomic_store(&hall->is_made, 1);
+    hall->is_made = true;
 }
 
-// Whoever comes first makes it; the last to come takes its name away, so that nothing
-// stays behind, however the ranks end.
+// Only one at a time gets further. The kernel opens the door again when a rank dies in it.
+static bool close_door(int file)
+{
+    int closed;
+    do
+        closed = flock(file, LOCK_EX);
+    while (closed != 0 && errno == EINTR);
+    return closed == 0;
+}
+
+// Whoever finds it unmade makes it, even where another was killed in the middle of that; the
+// last to come takes its name away, so that nothing stays behind, however the ranks end.
 static struct hall *enter_hall(const char *name, uint32_t ranks, size_t bytes)
 {
-    const int made = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
-    const int file = made >= 0 ? made : shm_open(name, O_RDWR, 0600);
-    const bool has_size = file >= 0 && ftruncate(file, (off_t)bytes) == 0;
+    const int file = shm_open(name, O_RDWR | O_CREAT, 0600);
+    const bool has_size = file >= 0 && close_door(file) && ftruncate(file, (off_t)bytes) == 0;
     void *place = has_size ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
-    if (file >= 0)
+    struct hall *hall = place == MAP_FAILED ? NULL : place;
+    if (hall) {
+        if (!hall->is_made)
+            make_hall(hall, ranks);
+        lock(hall);
+        if (++hall->opened == hall->ranks)
+            shm_unlink(name);
+        unlock(hall);
+    }
+    if (file >= 0) {
+        flock(file, LOCK_UN);  // closing alone would leave it shut while a process that was forked meanwhile lives
         close(file);
-    if (place == MAP_FAILED)
-        return NULL;
-    struct hall *hall = place;
-    if (made >= 0)
-        make_hall(hall, ranks);
-    while (!atomic_load(&hall->is_made))
-        usleep(100);
-    lock(hall);
-    const bool is_last = ++hall->opened == hall->ranks;
-    unlock(hall);
-    if (is_last)
-        shm_unlink(name);
+    }
     return hall;
 }
 

@@ -1,9 +1,15 @@
 // Queues that run ahead: what must hold of them, and of "cpu:queued" as the one of
 // them that every machine has.
-#include "device/device.h"
+#include "device/communicator.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/random.h"
@@ -229,6 +235,56 @@ static void a_queue_that_is_freed_is_done_first(void **state)
     bench_close(&bench);
 }
 
+// --- communicators ------------------------------------------------------------------------
+
+// As a rank that is killed while it makes what its communicator needs: a piece of shared memory, locked and empty.
+static void be_killed_while_making(const struct communicator_name *name)
+{
+    const pid_t child = fork();
+    int status;
+    assert_true(child >= 0);
+    if (child == 0) {
+        const int file = shm_open((const char *)name->bytes, O_RDWR | O_CREAT | O_EXCL, 0600);
+        if (file >= 0 && flock(file, LOCK_EX) == 0)
+            raise(SIGKILL);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+}
+
+static void await_ready(struct communicator *communicator, struct error *error)
+{
+    for (bool ready = false; !ready;)
+        assert_good(communicator_is_ready(communicator, &ready, error), *error);
+}
+
+static void who_comes_finds_a_communicator_that_was_left_half_made(void **state)
+{
+    (void)state;
+    struct bench bench = bench_open();
+    struct communicator_name name;
+    struct communicator *ends[2];
+    const float sent = 5;
+    assert_good(communicator_make_name(bench.device, &name, &bench.error), bench.error);
+    be_killed_while_making(&name);
+    for (uint32_t rank = 0; rank < 2; rank++)
+        assert_good(ends[rank] = communicator_open(bench.device, &name, 2, rank, &bench.error), bench.error);
+    queue_upload(bench.queues[0], &bench.cells[0], &sent, sizeof sent);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        await_ready(ends[rank], &bench.error);
+        const struct message_end end = { rank == 0, 1 - rank, &bench.cells[rank], sizeof sent };
+        communicator_exchange(ends[rank], bench.queues[rank], &end, 1);
+    }
+    for (uint32_t rank = 0; rank < 2; rank++)
+        assert_good(queue_wait(bench.queues[rank], &bench.error), bench.error);
+    assert_true(bench.cells[1] == sent);
+    for (uint32_t rank = 0; rank < 2; rank++)
+        communicator_close(ends[rank]);
+    assert_int_equal(shm_open((const char *)name.bytes, O_RDWR, 0), -1);
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +293,7 @@ int main(void)
         cmocka_unit_test(what_fails_stays_and_events_come_all_the_same),
         cmocka_unit_test(steps_in_many_queues_are_ordered_by_events_alone),
         cmocka_unit_test(a_queue_that_is_freed_is_done_first),
+        cmocka_unit_test(who_comes_finds_a_communicator_that_was_left_half_made),
     };
     return cmocka_run_group_tests_name("queues that run ahead", tests, NULL, NULL);
 }
