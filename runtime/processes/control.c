@@ -100,7 +100,9 @@ static void fail_of_peer(struct control *control, uint32_t rank, const char *how
 bool control_is_well(struct control *control, struct error *error)
 {
     if (!atomic_load(&control->has_failed))
-        return true;
+        return !control->peers[0].left
+            || error_set_kind(error, ERROR_MACHINE, "rank %u: rank 0 has ended before this rank had",
+                              control->launch.rank);
     pthread_mutex_lock(&control->lock);
     const struct error failure = control->failure;
     pthread_mutex_unlock(&control->lock);
@@ -276,12 +278,15 @@ static bool exchange_elsewhere(struct control *control, const void *own, uint64_
     return good;
 }
 
-// This rank's bytes, and those of all, which may be the same place.
+// This rank's bytes, and those of all, which may be the same place. Who gives up tells why, as others may be at work.
 static bool exchange(struct control *control, const void *own, uint64_t bytes, void *all, uint64_t whole,
                      struct error *error)
 {
-    return is_first(control) ? exchange_on_first(control, own, bytes, all, whole, error)
-                             : exchange_elsewhere(control, own, bytes, all, whole, error);
+    const bool good = is_first(control) ? exchange_on_first(control, own, bytes, all, whole, error)
+                                        : exchange_elsewhere(control, own, bytes, all, whole, error);
+    if (!good)
+        control_abandon(control, error);
+    return good;
 }
 
 bool control_exchange(struct control *control, const void *own, uint64_t bytes, void *all, struct error *error)
@@ -498,10 +503,12 @@ void control_close(struct control *control)
         return;
     const uint64_t one = 1;
     const struct frame goodbye = { .kind = FRAME_GOODBYE };
-    for (uint32_t rank = 0; control->peers && rank < control->launch.ranks; rank++)
-        send_to(control, rank, goodbye, NULL);
+    // The thread may be about to tell a failure, of which we have heard before the others: nobody listens to what
+    // comes behind a goodbye.
     if (control->has_thread && write(control->wake, &one, sizeof one) == (ssize_t)sizeof one)
         pthread_join(control->thread, NULL);
+    for (uint32_t rank = 0; control->peers && rank < control->launch.ranks; rank++)
+        send_to(control, rank, goodbye, NULL);
     for (uint32_t rank = 0; control->peers && rank < control->launch.ranks; rank++)
         if (control->peers[rank].socket >= 0)
             close(control->peers[rank].socket);

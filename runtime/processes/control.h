@@ -31,17 +31,18 @@ struct control_settings {
 // with another plan. A single process meets nobody, and every call below is at once done.
 struct control *control_open(const struct launch *launch, const struct control_settings *settings,
                              struct error *error);
-// Says goodbye, so that the others do not take this end for a crash.
+// Passes on what failures it has heard of, and says goodbye, so that the others do not take this end for a crash.
 void control_close(struct control *control);
 
 // Each rank brings `bytes`; each gets all of them by rank. All ranks call it, in the
-// same order of calls, with the same number of bytes.
+// same order of calls, with the same number of bytes. Where one gives up, all have failed.
 bool control_exchange(struct control *control, const void *own, uint64_t bytes, void *all, struct error *error);
 // What one rank has, all have.
 bool control_spread(struct control *control, uint32_t from, void *data, uint64_t bytes, struct error *error);
 
 // Whether some rank has failed, this one included: false, with the first failure that
-// was heard of. Never blocks.
+// was heard of. So it is when rank 0 has left, from whom alone one would hear of others:
+// ask while there is still work for all. Never blocks.
 bool control_is_well(struct control *control, struct error *error);
 // Tells all ranks that this one has failed.
 void control_abandon(struct control *control, const struct error *reason);

@@ -12,7 +12,7 @@ struct peer {
     uint32_t process;
     char host[64];
     uint64_t heard_ns;  // clock_now_ns() of the last frame
-    bool left;          // it said goodbye
+    _Atomic bool left;  // it said goodbye
 };
 
 enum frame_kind { FRAME_BRING, FRAME_ALL, FRAME_LINE, FRAME_LINES, FRAME_FAIL, FRAME_GOODBYE };

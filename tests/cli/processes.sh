@@ -6,11 +6,11 @@ weir profile "$model" -o profile.json >/dev/null
 plan() {  # PLAN DEVICES SCHEDULE
     weir partition profile.json --cluster "$2 devices, 1GiB, 10GB/s 1us" --schedule $3 --micro-batches 8 -o $1 >/dev/null
 }
-together() {  # RANKS COMMAND.., each rank with the variables that launchers set
+together() {  # RANKS COMMAND.., each rank with the variables that launchers set; 124 for one that does not end
     local ranks=$1 codes="" rank
     shift
     for ((rank = 0; rank < ranks; rank++)); do
-        WEIR_RANK=$rank WEIR_RANKS=$ranks WEIR_RENDEZVOUS=$PWD/meet "$@" >rank$rank.txt 2>&1 &
+        WEIR_RANK=$rank WEIR_RANKS=$ranks WEIR_RENDEZVOUS=$PWD/meet timeout -k 5 300 "$@" >rank$rank.txt 2>&1 &
     done
     for job in $(jobs -p); do
         wait $job
@@ -42,19 +42,34 @@ grep -c '^step' rank0.txt
 awk '/peak bytes/ && $5 != $6 { print "peak differs: " $0; bad = 1 } /peak bytes/ { n++ } END { print n - bad " peaks agree" }' rank0.txt
 wc -c <rank1.txt
 
-# Killed in the middle.
+# Killed in the middle: the others end, and name it. Who does not end is killed, too (137).
+plan plan.json 4 1f1b
+until_soon() {  # COMMAND.., again and again, for at most two minutes
+    local tries
+    for ((tries = 0; tries < 2400; tries++)); do
+        "$@" && return
+        sleep 0.05
+    done
+    return 1
+}
+has_ended() { ! kill -0 $1; }
 (
-    for rank in 0 1; do
-        WEIR_RANK=$rank WEIR_RANKS=2 WEIR_RENDEZVOUS=$PWD/meet weir train "$model" --plan plan.json \
+    for rank in 0 1 2 3; do
+        WEIR_RANK=$rank WEIR_RANKS=4 WEIR_RENDEZVOUS=$PWD/meet weir train "$model" --plan plan.json \
             --data /usr/share/common-licenses --steps 1000000 --device cpu:queued --out ends >killed$rank.txt 2>killed$rank.err &
         pids[$rank]=$!
     done
-    until grep -q "^step" killed0.txt; do sleep 0.05; done
-    kill -9 ${pids[1]}
-    wait ${pids[0]}
-    echo "exit $?"
+    until_soon grep -q "^step" killed0.txt
+    kill -9 ${pids[2]}
+    for rank in 0 1 3; do
+        until_soon has_ended ${pids[$rank]} || kill -9 ${pids[$rank]}
+        wait ${pids[$rank]}
+        echo "exit $?"
+    done
 ) 2>/dev/null
-sed -n 's/process [0-9]* on .*)/process N on HOST)/; $p' killed0.err
+for rank in 0 1 3; do
+    sed -n 's/process [0-9]* on .*)/process N on HOST)/; $p' killed$rank.err
+done
 # What it says of its last actions is how the trace ends.
 python3 - ends/failed.rank0.trace.json killed0.err <<'PYTHON'
 import json, sys

@@ -3,6 +3,7 @@
 #include "runtime/processes/control.h"
 
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,7 @@ struct world {
     uint64_t digest_of_last;  // 0: the same
     rank_function *does;
     pid_t children[MOST_RANKS];
+    unsigned trial;
 };
 
 static struct world world_of(uint32_t ranks, rank_function *does)
@@ -75,7 +77,7 @@ static void end_all(struct world *world, uint32_t dead)
         int status;
         assert_int_equal(waitpid(world->children[rank], &status, 0), world->children[rank]);
         if (rank != dead && !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
-            fail_msg("rank %u ended with status %x", rank, (unsigned)status);
+            fail_msg("trial %u: rank %u ended with status %x", world->trial, rank, (unsigned)status);
     }
 }
 #define NOBODY MOST_RANKS
@@ -104,7 +106,7 @@ static int exchanges(struct control *control, uint32_t rank, const struct error 
         EXPECT(control_spread(control, (uint32_t)round % 4, brought, sizeof brought, error));
         EXPECT(brought[0] == round % 4 && brought[1] == round && brought[2] == round % 4 * round);
     }
-    EXPECT(control_exchange(control, NULL, 0, NULL, error) && control_is_well(control, error));
+    EXPECT(control_is_well(control, error) && control_exchange(control, NULL, 0, NULL, error));
     return 0;
 }
 
@@ -288,6 +290,31 @@ static void all_hear_of_a_rank_that_was_killed(void **state)
     end_all(&world, 2);
 }
 
+// Rank 0 leaves in the same moment, and may so have said goodbye before it has told everybody.
+static int leaves_as_soon_as_it_hears(struct control *control, uint32_t rank, const struct error *met)
+{
+    struct error own_error = { 0 }, *error = &own_error;
+    EXPECT(control && met->kind == ERROR_NONE);
+    if (rank == MOST_RANKS - 1)
+        raise(SIGKILL);
+    const uint64_t until = clock_now_ns() + 30 * second_ns;
+    while (rank == 0 && control_is_well(control, error) && clock_now_ns() < until)
+        sched_yield();
+    EXPECT(hears(control, error) && strncmp(error->text, "rank 5 (process ", 16) == 0);
+    return 0;
+}
+
+static void who_leaves_has_told_all_of_the_killed_before(void **state)
+{
+    (void)state;
+    for (unsigned trial = 0; trial < test_trials(20, 1000); trial++) {
+        struct world world = world_of(MOST_RANKS, leaves_as_soon_as_it_hears);
+        world.trial = trial;
+        start_all(&world);
+        end_all(&world, MOST_RANKS - 1);
+    }
+}
+
 static int hears_that_rank_0_was_killed(struct control *control, uint32_t rank, const struct error *met)
 {
     struct error own_error = { 0 }, *error = &own_error;
@@ -343,7 +370,6 @@ static int hears_a_reason(struct control *control, uint32_t rank, const struct e
         control_abandon(control, &reason);
     EXPECT(hears(control, error) && error->kind == ERROR_ANSWER);
     EXPECT(strcmp(error->text, "rank 1: 1B3: it does not fit") == 0);
-    usleep(100000);  // a goodbye does not overtake the reason
     return 0;
 }
 
@@ -362,8 +388,7 @@ static int leaves_early(struct control *control, uint32_t rank, const struct err
     if (rank == 1)
         return 0;
     EXPECT(!control_exchange(control, NULL, 0, NULL, error));
-    EXPECT(strcmp(error->text, rank == 0 ? "rank 0: rank 1 has ended, and all ranks were to meet"
-                                         : "rank 2: rank 0 has ended, and all ranks were to meet") == 0);
+    EXPECT(strcmp(error->text, "rank 0: rank 1 has ended, and all ranks were to meet") == 0);
     return 0;
 }
 
@@ -371,6 +396,26 @@ static void who_has_left_is_not_waited_for(void **state)
 {
     (void)state;
     struct world world = world_of(3, leaves_early);
+    start_all(&world);
+    end_all(&world, NOBODY);
+}
+
+static int misses_rank_0(struct control *control, uint32_t rank, const struct error *met)
+{
+    struct error own_error = { 0 }, *error = &own_error;
+    EXPECT(control && met->kind == ERROR_NONE);
+    if (rank == 0)
+        return 0;
+    EXPECT(hears(control, error) && error->kind == ERROR_MACHINE);
+    EXPECT(strcmp(error->text, rank == 1 ? "rank 1: rank 0 has ended before this rank had"
+                                         : "rank 2: rank 0 has ended before this rank had") == 0);
+    return 0;
+}
+
+static void nobody_works_on_when_rank_0_has_left(void **state)
+{
+    (void)state;
+    struct world world = world_of(3, misses_rank_0);
     start_all(&world);
     end_all(&world, NOBODY);
 }
@@ -386,10 +431,12 @@ int main(void)
         cmocka_unit_test(who_does_not_come_is_named),
         cmocka_unit_test(a_rank_0_that_is_not_there_is_not_waited_for_forever),
         cmocka_unit_test(all_hear_of_a_rank_that_was_killed),
+        cmocka_unit_test(who_leaves_has_told_all_of_the_killed_before),
         cmocka_unit_test(all_hear_of_rank_0_too),
         cmocka_unit_test(all_hear_of_a_rank_that_was_stopped),
         cmocka_unit_test(who_gives_up_tells_all_why),
         cmocka_unit_test(who_has_left_is_not_waited_for),
+        cmocka_unit_test(nobody_works_on_when_rank_0_has_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
