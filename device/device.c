@@ -46,6 +46,11 @@ bool device_clocks(const struct device *device, struct device_clocks *clocks)
     return device->functions->clocks && device->functions->clocks(device, clocks);
 }
 
+bool device_room(const struct device *device, uint64_t *bytes)
+{
+    return device->functions->room && device->functions->room(device, bytes);
+}
+
 enum precision device_precision(const struct device *device)
 {
     return device->precision;

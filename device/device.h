@@ -47,6 +47,9 @@ struct device_clocks {
 };
 bool device_clocks(const struct device *device, struct device_clocks *clocks);
 
+// How much memory may still be allocated: what a plan for this device may use. False where the device cannot tell.
+bool device_room(const struct device *device, uint64_t *bytes);
+
 // What its layers compute with: the type of the numbers that kernels.h calls values.
 enum precision { PRECISION_FP32, PRECISION_BF16 };
 enum precision device_precision(const struct device *device);

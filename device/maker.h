@@ -98,6 +98,7 @@ struct device_functions {
     bool (*open)(struct device *device, const char *detail, struct error *error);
     void (*close)(struct device *device);
     bool (*clocks)(const struct device *device, struct device_clocks *clocks);  // NULL: nobody can tell
+    bool (*room)(const struct device *device, uint64_t *bytes);                 // likewise
     void *(*allocate)(struct device *device, uint64_t bytes, struct error *error);
     void (*release)(struct device *device, void *memory);
 

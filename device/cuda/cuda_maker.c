@@ -223,6 +223,14 @@ static void cuda_release(struct device *device, void *memory)
         (void)(cuda_device_of(device)->is_seen ? cudaFreeHost(memory) : cudaFree(memory));
 }
 
+static bool cuda_room(const struct device *device, uint64_t *bytes)
+{
+    size_t free_bytes = 0, all_bytes = 0;
+    const bool good = cuda_enter(device) && cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess;
+    *bytes = free_bytes;
+    return good;
+}
+
 static void count_workspace(struct device *device, int64_t bytes)
 {
     pthread_mutex_lock(&device->lock);
@@ -259,6 +267,7 @@ const struct device_functions cuda_functions = {
     .open = cuda_open,
     .close = cuda_close,
     .clocks = cuda_clocks,
+    .room = cuda_room,
     .allocate = cuda_allocate,
     .release = cuda_release,
     .open_queue = cuda_open_queue,

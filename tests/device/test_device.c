@@ -16,11 +16,12 @@ static struct device *open_cpu(void)
     return device;
 }
 
-static void a_processor_does_not_tell_its_clock(void **state)
+static void a_processor_tells_neither_its_clock_nor_its_memory(void **state)
 {
     (void)state;
     struct device *device = open_cpu();
     assert_false(device_clocks(device, &(struct device_clocks){ 0 }));
+    assert_false(device_room(device, &(uint64_t){ 0 }));
     device_close(device);
 }
 
@@ -236,7 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_device_says_what_it_is),
-        cmocka_unit_test(a_processor_does_not_tell_its_clock),
+        cmocka_unit_test(a_processor_tells_neither_its_clock_nor_its_memory),
         TEST_ROW(a_bad_name_is_refused, &name_rows[0]),
         TEST_ROW(a_bad_name_is_refused, &name_rows[1]),
         TEST_ROW(a_bad_name_is_refused, &name_rows[2]),
