@@ -91,3 +91,13 @@ bool measure_link(const struct link_measured *what, const uint64_t *sizes, size_
     free(ns);
     return good;
 }
+
+bool answer_link(const struct link_measured *what, const uint64_t *sizes, size_t size_count,
+                 const struct measure_options *options, struct error *error)
+{
+    for (size_t i = 0; i < size_count; i++)
+        for (uint64_t call = 0; call < 1 + options->repeats; call++)
+            if (!what->ping_pong(what->self, sizes[i], error))
+                return error_at(error, "%llu bytes", (unsigned long long)sizes[i]);
+    return true;
+}

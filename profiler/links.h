@@ -39,6 +39,10 @@ struct link_cost {
 bool measure_link(const struct link_measured *what, const uint64_t *sizes, size_t size_count,
                   const struct measure_options *options, struct link_cost *cost, struct error *error);
 
+// The other end's part: the same messages, which nobody times here.
+bool answer_link(const struct link_measured *what, const uint64_t *sizes, size_t size_count,
+                 const struct measure_options *options, struct error *error);
+
 // The fit alone: medians in ns of transfers of so many bytes. False when larger
 // messages take no longer, so that no rate can be told.
 bool link_fit(const uint64_t *bytes, const uint64_t *ns, size_t count, struct link_cost *cost, struct error *error);

@@ -178,7 +178,7 @@ void circle_free(struct circle *circle)
 
 struct company circle_company(struct circle *circle, uint32_t rank)
 {
-    return (struct company){ .self = &circle->seats[rank], .rank = rank, .board = circle->board,
+    return (struct company){ .self = &circle->seats[rank], .rank = rank, .ranks = circle->ranks, .board = circle->board,
                              .exchange = circle_exchange, .spread = circle_spread, .is_well = circle_is_well,
                              .abandon = circle_abandon };
 }

@@ -15,7 +15,7 @@
 
 struct company {
     void *self;
-    uint32_t rank;             // this one
+    uint32_t rank, ranks;      // this one, of so many
     _Atomic uint64_t *board;   // a word by rank: this one writes its own, and sees what the others wrote, a little old
     // Each rank brings `bytes` and gets those of all, by rank.
     bool (*exchange)(void *self, const void *own, uint64_t bytes, void *all, struct error *error);

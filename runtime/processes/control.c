@@ -550,7 +550,7 @@ static void company_abandon(void *self, const struct error *reason)
 struct company control_company(struct control *control)
 {
     return (struct company){
-        .self = control, .rank = control->launch.rank, .board = control->lines, .exchange = company_exchange,
-        .spread = company_spread, .is_well = company_is_well, .abandon = company_abandon,
+        .self = control, .rank = control->launch.rank, .ranks = control->launch.ranks, .board = control->lines,
+        .exchange = company_exchange, .spread = company_spread, .is_well = company_is_well, .abandon = company_abandon,
     };
 }

@@ -69,6 +69,13 @@ static void latency_and_rate_of_a_link_are_found(void **state)
     assert_near(cost.bytes_per_second, fake.bytes_per_second, 5);
     assert_in_range(cost.worst_permille, 0, 5);
     assert_int_equal(fake.calls, LINK_SIZES * 21);
+
+    // Who answers gets as many messages.
+    struct fake other = row->fake;
+    const struct link_measured what = { .self = &other, .ping_pong = fake_ping_pong };
+    const struct measure_options options = measure_usual_options();
+    assert_good(answer_link(&what, link_usual_sizes, LINK_SIZES, &options, &error), error);
+    assert_int_equal(other.calls, fake.calls);
 }
 
 // Points within 5 % of a line give its rate within 5 %, and the fit beats its

@@ -1,0 +1,151 @@
+#include "profiler/cluster_measured.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "profiler/cluster_synopsis.h"
+
+// Of two links the slower one is told by a message of this size; and a link whose median is further than this from
+// its fit is one that latency and rate do not tell.
+static const uint64_t judged_bytes = 1048576, poor_permille = 250;
+
+static bool are_together(const struct links_measured *links, size_t a, size_t b)
+{
+    return strcmp(links->stations[a].host, links->stations[b].host) == 0;
+}
+
+// How many ranks each machine has, in a row; 0 where they have unlike numbers, or are not in a row.
+static size_t ranks_on_each(const struct links_measured *links)
+{
+    size_t on_first = 1;
+    while (on_first < links->ranks && are_together(links, 0, on_first))
+        on_first++;
+    if (links->ranks % on_first != 0)
+        return 0;
+    for (size_t rank = on_first; rank < links->ranks; rank++) {
+        if (!are_together(links, rank, rank - rank % on_first))
+            return 0;
+        for (size_t earlier = 0; rank % on_first == 0 && earlier < rank; earlier += on_first)
+            if (are_together(links, rank, earlier))
+                return 0;
+    }
+    return on_first;
+}
+
+enum links_kind { LINKS_ALL, LINKS_INSIDE, LINKS_BETWEEN };
+
+// The rank before the slowest link of a kind.
+static size_t slowest_of(const struct links_measured *links, enum links_kind kind)
+{
+    size_t slowest = links->ranks;
+    uint64_t most_ns = 0;
+    for (size_t rank = 0; rank + 1 < links->ranks; rank++) {
+        const struct link_cost *cost = &links->to_next[rank];
+        const uint64_t ns = transfer_ns(judged_bytes, cost->bytes_per_second, cost->latency_ns);
+        if (kind != LINKS_ALL && (kind == LINKS_INSIDE) != are_together(links, rank, rank + 1))
+            continue;
+        if (slowest < links->ranks && ns <= most_ns)
+            continue;
+        slowest = rank;
+        most_ns = ns;
+    }
+    assert(slowest < links->ranks);
+    return slowest;
+}
+
+struct measured_level {
+    size_t size;
+    enum links_kind kind;
+};
+
+// Innermost first; returns how many.
+static size_t levels_of(const struct links_measured *links, struct measured_level levels[2])
+{
+    const size_t on_each = ranks_on_each(links);
+    if (on_each == 0 || on_each == 1 || on_each == links->ranks) {
+        levels[0] = (struct measured_level){ links->ranks, LINKS_ALL };
+        return 1;
+    }
+    levels[0] = (struct measured_level){ on_each, LINKS_INSIDE };
+    levels[1] = (struct measured_level){ links->ranks / on_each, LINKS_BETWEEN };
+    return 2;
+}
+
+// --- the document ------------------------------------------------------------------------
+
+// "left.1": the second rank on its machine.
+static char *name_of(const struct links_measured *links, size_t rank, struct error *error)
+{
+    struct text name = { 0 };
+    size_t before = 0;
+    for (size_t other = 0; other < rank; other++)
+        before += are_together(links, other, rank);
+    text_add(&name, "%s.%zu", links->stations[rank].host, before);
+    return text_take(&name, error);
+}
+
+static bool fill_devices(struct cluster *cluster, const struct links_measured *links, struct error *error)
+{
+    for (size_t rank = 0; rank < links->ranks; rank++) {
+        char *name = name_of(links, rank, error);
+        cluster->devices[rank] = (struct cluster_device){ name, links->stations[rank].memory_bytes, 1000 };
+        if (!name)
+            return false;
+    }
+    return true;
+}
+
+struct cluster *cluster_measured(const struct links_measured *links, const char *notes, struct error *error)
+{
+    assert(links->ranks >= 2);
+    struct measured_level levels[2];
+    const size_t level_count = levels_of(links, levels);
+    struct cluster *cluster = cluster_create(links->ranks, level_count);
+    if (!cluster || !(cluster->notes = strdup(notes))) {
+        error_no_memory(error, "a cluster");
+        cluster_free(cluster);
+        return NULL;
+    }
+    for (size_t level = 0; level < level_count; level++) {
+        const struct link_cost *cost = &links->to_next[slowest_of(links, levels[level].kind)];
+        cluster->levels[level]
+            = (struct cluster_level){ levels[level].size, cost->latency_ns, cost->bytes_per_second };
+    }
+    if (fill_devices(cluster, links, error))
+        return cluster;
+    cluster_free(cluster);
+    return NULL;
+}
+
+// --- for people -----------------------------------------------------------------------------
+
+static void print_link(const struct links_measured *links, size_t rank, struct text *text)
+{
+    const struct link_cost *cost = &links->to_next[rank];
+    char latency[NUMBER_SIZE], rate[NUMBER_SIZE];
+    text_add(text, "%4zu - %-4zu  %-16s  %10s  %12s  %4" PRIu64 ".%" PRIu64 " %%%s\n", rank, rank + 1,
+             are_together(links, rank, rank + 1) ? "in a machine" : "between machines",
+             time_format(cost->latency_ns, latency), rate_format(cost->bytes_per_second, rate),
+             cost->worst_permille / 10, cost->worst_permille % 10,
+             cost->worst_permille > poor_permille ? "  latency and rate do not tell this link" : "");
+}
+
+void links_print(const struct links_measured *links, struct text *text)
+{
+    struct measured_level levels[2];
+    const size_t level_count = levels_of(links, levels);
+    text_add(text, "%-11s  %-16s  %10s  %12s  %8s\n", "ranks", "link", "latency", "rate", "worst");
+    for (size_t rank = 0; rank + 1 < links->ranks; rank++)
+        print_link(links, rank, text);
+    text_add(text, "\n");
+    for (size_t level = 0; level < level_count; level++) {
+        const size_t slowest = slowest_of(links, levels[level].kind);
+        text_add(text, "Level %zu, groups of %zu: as ranks %zu - %zu, the slowest of its links.\n", level,
+                 levels[level].size, slowest, slowest + 1);
+    }
+    if (ranks_on_each(links) == 0)
+        text_add(text, "The machines have unlike numbers of ranks, or not in a row: the slowest link stands for all.\n");
+}

@@ -1,0 +1,220 @@
+#include "runtime/measure_links.h"
+
+#include <poll.h>
+#include <sched.h>
+
+#include "common/clock.h"
+#include "common/number.h"
+#include "device/communicator.h"
+
+static const uint64_t second_ns = 1000000000;
+enum { TIMED_ROUNDS = 2, LOOK_EVERY = 64 };
+
+// This rank's end of the link under way.
+struct link_end {
+    struct device *device;
+    const struct company *company;
+    uint64_t deadline_ns;
+    uint32_t first;  // of the two ranks, which begins
+    uint32_t place;  // 0: this one is it
+    struct communicator *communicator;
+    struct queue *queue;
+    struct event *from, *to;
+    char *memory;    // what is sent, and behind it where it is received
+    uint64_t room_bytes;
+    uint64_t spent_ns;  // between the marks, so far
+};
+
+// --- waiting --------------------------------------------------------------------------------
+
+// That another rank is gone says more than that the link to it broke, and may be heard of a little later.
+static bool say_first(const struct link_end *end, const struct error *broken, struct error *error)
+{
+    struct error first = { 0 };
+    const uint64_t until_ns = clock_now_ns() + second_ns;
+    while (end->company->is_well(end->company->self, &first) && clock_now_ns() < until_ns)
+        poll(NULL, 0, 1);
+    const struct error *told = first.kind != ERROR_NONE ? &first : broken;
+    return error_set_kind(error, told->kind, "%s", told->text);
+}
+
+static bool is_late(const struct link_end *end, uint64_t until_ns, struct error *error)
+{
+    char limit[NUMBER_SIZE];
+    if (clock_now_ns() < until_ns)
+        return false;
+    error_set_kind(error, ERROR_MACHINE, "nothing came within %s", time_format(end->deadline_ns, limit));
+    return true;
+}
+
+// Until the communicator may be given something again, or all that it was given is done. It polls without a pause:
+// a host that slept would ask too late, and be measured.
+static bool await(const struct link_end *end, bool is_all, struct error *error)
+{
+    const uint64_t until_ns = add_clamped(clock_now_ns(), end->deadline_ns);
+    for (uint64_t turn = 1;; turn++) {
+        struct error broken = { 0 };
+        bool ready = false;
+        if (!communicator_is_ready(end->communicator, &ready, &broken))
+            return say_first(end, &broken, error);
+        if (ready && !is_all)
+            return true;
+        if (ready && queue_is_done(end->queue) && event_done(end->from) && event_done(end->to))
+            return queue_report(end->queue, &broken) || say_first(end, &broken, error);
+        if (turn % LOOK_EVERY == 0 && !end->company->is_well(end->company->self, error))
+            return false;
+        if (is_late(end, until_ns, error))
+            return false;
+        sched_yield();
+    }
+}
+
+// --- messages -------------------------------------------------------------------------------
+
+static bool pass(const struct link_end *end, bool is_send, uint64_t bytes, struct error *error)
+{
+    const struct message_end message = { .is_send = is_send, .peer = 1 - end->place, .bytes = bytes,
+                                         .data = end->memory + (is_send ? 0 : end->room_bytes) };
+    communicator_exchange(end->communicator, end->queue, &message, 1);
+    return await(end, false, error);
+}
+
+static bool there_and_back(const struct link_end *end, uint64_t bytes, struct error *error)
+{
+    const bool sends_first = end->place == 0;
+    return pass(end, sends_first, bytes, error) && pass(end, !sends_first, bytes, error);
+}
+
+static bool ping_pong(void *self, uint64_t bytes, struct error *error)
+{
+    struct link_end *end = self;
+    bool good = there_and_back(end, bytes, error);
+    event_record(end->from, end->queue);
+    for (int round = 0; good && round < TIMED_ROUNDS; round++)
+        good = there_and_back(end, bytes, error);
+    if (!good)
+        return false;
+    event_record(end->to, end->queue);
+    if (!await(end, true, error))
+        return false;
+    end->spent_ns += (event_time_ns(end->to) - event_time_ns(end->from)) / TIMED_ROUNDS;
+    return true;
+}
+
+// A clock that runs between the marks only.
+static uint64_t spent(void *self, enum measure_clock clock)
+{
+    (void)clock;
+    return ((const struct link_end *)self)->spent_ns;
+}
+
+// --- a link -----------------------------------------------------------------------------------
+
+static bool open_end(struct link_end *end, const struct communicator_name *name, struct error *error)
+{
+    end->queue = queue_create(end->device, error);
+    end->from = end->queue ? event_create(end->device, error) : NULL;
+    end->to = end->from ? event_create(end->device, error) : NULL;
+    end->memory = end->to ? device_allocate(end->device, 2 * end->room_bytes, error) : NULL;
+    if (!end->memory)
+        return false;
+    queue_zero(end->queue, end->memory, 2 * end->room_bytes);
+    end->communicator = communicator_open(end->device, name, 2, end->place, error);
+    return end->communicator && await(end, true, error)
+        && communicator_register(end->communicator, end->memory, 2 * end->room_bytes, error);
+}
+
+static void close_end(struct link_end *end)
+{
+    struct error told = { 0 };  // when it happened
+    if (end->queue)
+        queue_wait(end->queue, &told);
+    communicator_close(end->communicator);
+    event_free(end->from);
+    event_free(end->to);
+    queue_free(end->queue);
+    device_release(end->device, end->memory);
+}
+
+static bool measure_end(struct link_end *end, const struct link_settings *settings, struct link_cost *cost,
+                        struct error *error)
+{
+    const struct link_measured what = { .self = end, .ping_pong = ping_pong };
+    const struct measure_options options = { .repeats = settings->options->repeats, .now_ns = spent, .self = end };
+    if (end->place == 0)
+        return measure_link(&what, settings->sizes, settings->size_count, &options, cost, error);
+    return answer_link(&what, settings->sizes, settings->size_count, &options, error);
+}
+
+// What this rank has to do with the link between rank `first` and the next.
+static bool take_part(struct link_end *end, const struct link_settings *settings, const struct communicator_name *name,
+                      struct link_cost *cost, bool *is_stuck, struct error *error)
+{
+    struct error reason = { 0 };
+    const bool good = open_end(end, name, &reason) && measure_end(end, settings, cost, &reason);
+    if (!good) {
+        if (end->company->is_well(end->company->self, &(struct error){ 0 }))  // it went wrong here
+            error_at(&reason, "the link between rank %u and rank %u", end->first, end->first + 1);
+        // The others wait for us, and what is under way never ends by itself.
+        end->company->abandon(end->company->self, &reason);
+        if (end->communicator && !communicator_abort(end->communicator, settings->abort_ns))
+            *is_stuck = true;
+    }
+    if (!*is_stuck)
+        close_end(end);
+    return good || error_set_kind(error, reason.kind, "%s", reason.text);
+}
+
+// --- all of them --------------------------------------------------------------------------------
+
+static uint64_t largest_of(const struct link_settings *settings)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < settings->size_count; i++)
+        most = settings->sizes[i] > most ? settings->sizes[i] : most;
+    return most;
+}
+
+static bool measure_next(const struct link_end *blank, const struct link_settings *settings, struct link_cost *cost,
+                         bool *is_stuck, struct error *error)
+{
+    const struct company *company = blank->company;
+    const uint32_t first = blank->first;
+    struct communicator_name name = { { 0 } };
+    if (company->rank == first && !communicator_make_name(blank->device, &name, error)) {
+        company->abandon(company->self, error);
+        return false;
+    }
+    if (!company->spread(company->self, first, &name, sizeof name, error))
+        return false;
+    if (company->rank == first || company->rank == first + 1) {
+        struct link_end end = *blank;
+        end.place = company->rank - first;
+        if (!take_part(&end, settings, &name, cost, is_stuck, error))
+            return false;
+    }
+    return company->spread(company->self, first, cost, sizeof *cost, error);
+}
+
+bool measure_links(struct device *device, const struct company *company, const struct link_settings *settings,
+                   struct link_cost *to_next, bool *is_stuck, struct error *error)
+{
+    struct link_settings whole = *settings;
+    const struct measure_options *options = settings->options;
+    if (!whole.sizes) {
+        whole.sizes = link_usual_sizes;
+        whole.size_count = LINK_SIZES;
+    }
+    whole.abort_ns = whole.abort_ns ? whole.abort_ns : 5 * second_ns;
+    const struct link_end blank = { .device = device, .company = company, .room_bytes = round_to_256(largest_of(&whole)),
+                                    .deadline_ns = whole.deadline_ns ? whole.deadline_ns : 60 * second_ns };
+    for (uint32_t first = 0; first + 1 < company->ranks; first++) {
+        struct link_end end = blank;
+        end.first = first;
+        if (!measure_next(&end, &whole, &to_next[first], is_stuck, error))
+            return false;
+        if (options->progress)
+            options->progress(options->self, first + 1, company->ranks - 1);
+    }
+    return true;
+}

@@ -1,0 +1,126 @@
+// The links between ranks by messages there and back: all ranks get the costs of all
+// links, and a rank that does not come, or fails, is told. Every rank is a thread with a
+// device of its own, whose communicators promise no more than NCCL's.
+#include "runtime/measure_links.h"
+
+#include <pthread.h>
+
+#include "runtime/circle.h"
+#include "tests/test.h"
+
+enum { MOST_RANKS = 4 };
+static const uint64_t sizes[LINK_LEAST_SIZES + 1] = { 256, 4096, 65536, 262144, 1048576, 4194304, 4194304 };
+
+struct member {
+    struct company company;
+    const char *device;
+    const struct link_settings *settings;
+    struct link_cost to_next[MOST_RANKS];
+    pthread_t thread;
+    bool good, is_stuck;
+    struct error error;
+};
+
+static void *measure(void *argument)
+{
+    struct member *member = argument;
+    struct device *device = device_open(member->device, &member->error);
+    member->good = device && measure_links(device, &member->company, member->settings, member->to_next,
+                                           &member->is_stuck, &member->error);
+    if (device)
+        device_close(device);
+    return NULL;
+}
+
+// Fills in the companies and runs all ranks. Freed by circle_free().
+static struct circle *run(struct member *members, uint32_t ranks)
+{
+    struct error error = { 0 };
+    struct circle *circle = circle_create(ranks, 0, &error);
+    assert_good(circle, error);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        members[rank].company = circle_company(circle, rank);
+        assert_int_equal(pthread_create(&members[rank].thread, NULL, measure, &members[rank]), 0);
+    }
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        pthread_join(members[rank].thread, NULL);
+        assert_false(members[rank].is_stuck);
+    }
+    return circle;
+}
+
+static void count_link(void *self, size_t done, size_t all)
+{
+    size_t *counted = self;
+    assert_int_equal(done, ++*counted);
+    assert_int_equal(all, MOST_RANKS - 1);
+}
+
+static void all_ranks_get_the_costs_of_all_links(void **state)
+{
+    (void)state;
+    size_t counted = 0;
+    const struct measure_options quiet = { .repeats = 3 },
+                                 counting = { .repeats = 3, .progress = count_link, .self = &counted };
+    const struct link_settings settings = { .options = &quiet, .sizes = sizes, .size_count = LINK_LEAST_SIZES };
+    struct link_settings of_first = settings;
+    of_first.options = &counting;
+    struct member members[MOST_RANKS];
+    for (uint32_t rank = 0; rank < MOST_RANKS; rank++)
+        members[rank] = (struct member){ .device = "cpu:queued", .settings = rank == 0 ? &of_first : &settings };
+    struct circle *circle = run(members, MOST_RANKS);
+    for (uint32_t rank = 0; rank < MOST_RANKS; rank++) {
+        assert_good(members[rank].good, members[rank].error);
+        for (uint32_t link = 0; link + 1 < MOST_RANKS; link++) {
+            assert_true(members[rank].to_next[link].bytes_per_second > 0);
+            assert_memory_equal(&members[rank].to_next[link], &members[0].to_next[link], sizeof(struct link_cost));
+        }
+    }
+    assert_int_equal(counted, MOST_RANKS - 1);
+    circle_free(circle);
+}
+
+static void a_device_without_communicators_is_told_to_all(void **state)
+{
+    (void)state;
+    const struct measure_options options = { .repeats = 3 };
+    const struct link_settings settings = { .options = &options, .sizes = sizes, .size_count = LINK_LEAST_SIZES };
+    struct member members[3] = { { .device = "cpu:queued", .settings = &settings },
+                                 { .device = "cpu", .settings = &settings },
+                                 { .device = "cpu:queued", .settings = &settings } };
+    struct circle *circle = run(members, 3);
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        assert_false(members[rank].good);
+        assert_error(members[rank].error, "the link between rank 0 and rank 1: device cpu has nothing that sends to other ranks "
+                                            "(cuda has, by NCCL)");
+    }
+    circle_free(circle);
+}
+
+static void a_link_over_which_nothing_comes_ends_by_its_deadline(void **state)
+{
+    (void)state;
+    const struct measure_options options = { .repeats = 1 };
+    // Rank 0 sends messages of one size more than rank 1 answers.
+    const struct link_settings more = { .options = &options, .sizes = sizes, .size_count = LINK_LEAST_SIZES + 1,
+                                        .deadline_ns = 2000000000 },
+                               less = { .options = &options, .sizes = sizes, .size_count = LINK_LEAST_SIZES };
+    struct member members[2] = { { .device = "cpu:queued", .settings = &more },
+                                 { .device = "cpu:queued", .settings = &less } };
+    struct circle *circle = run(members, 2);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        assert_false(members[rank].good);
+        assert_error(members[rank].error, "the link between rank 0 and rank 1: 4194304 bytes: nothing came within 2.00 s");
+    }
+    circle_free(circle);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ranks_get_the_costs_of_all_links),
+        cmocka_unit_test(a_device_without_communicators_is_told_to_all),
+        cmocka_unit_test(a_link_over_which_nothing_comes_ends_by_its_deadline),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
