@@ -1,21 +1,22 @@
-// weir profile: measures a built-in model on this machine, or looks a profile over.
+// weir profile: measures a built-in model on this machine, or the links between ranks; or looks a profile over.
 
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/profile_links.h"
 #include "common/progress.h"
 #include "profiler/lint.h"
 #include "profiler/report.h"
 #include "trainer/measure_model.h"
 
-enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK };
+enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS };
 
 struct given {
     const char *model, *lint, *device;
     struct measure_options how;
-    bool says_clock;
+    bool says_clock, is_links;
     struct shared_options shared;
 };
 
@@ -25,6 +26,8 @@ static const struct argp_option options[] = {
     OPTION_DEVICE,
     { "repeats", KEY_REPEATS, "N", 0, "Samples of each time (20)", 0 },
     { "clock", KEY_CLOCK, "C", 0, "cpu, the thread's own time (the default), or wall; of GPUs: by their events", 0 },
+    { "links", KEY_LINKS, 0, 0, "The links between ranks, as a cluster", 0 },
+    OPTION_MEMORY,
     { "lint", KEY_LINT, "FILE", 0, "Say what looks wrong with a profile, a line each", 0 },
     { 0 },
 };
@@ -53,12 +56,18 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_LINT:
         given->lint = argument;
         break;
+    case KEY_LINKS:
+        given->is_links = true;
+        break;
     case ARGP_KEY_ARG:
         option_argument(&given->model, argument, "model", state);
         break;
     case ARGP_KEY_END:
-        if (!given->model == !given->lint)
-            argp_error(state, "either a model or --lint and a profile is needed");
+        if ((given->model != NULL) + (given->lint != NULL) + given->is_links != 1)
+            argp_error(state, "either a model, or --links, or --lint and a profile is needed");
+        if (given->is_links ? given->says_clock : given->shared.memory_bytes > 0)
+            argp_error(state, given->is_links ? "links are timed by the devices: --clock says nothing of them"
+                                              : "--memory is for --links");
         break;
     default:
         return shared_option(key, argument, &given->shared, state);
@@ -69,10 +78,15 @@ static error_t take(int key, char *argument, struct argp_state *state)
 static const struct argp argp = {
     .options = options,
     .parser = take,
-    .args_doc = "MODEL\n--lint FILE",
-    .doc = "Measures what the layers of a built-in model cost on this machine, or looks a profile over.\v"
+    .args_doc = "MODEL\n--links\n--lint FILE",
+    .doc = "Measures what the layers of a built-in model cost on this machine, or the links between ranks; or looks a "
+           "profile over.\v"
+           "With --links the ranks are processes that torchrun, mpirun or srun has started, or several devices of one; the "
+           "document is what --cluster takes.\n\n"
            "Exit code 1: a finding makes the profile untrusted (--lint).\n\n"
            "Examples:\n  weir profile gpt-nano -o profile.json\n  weir profile gpt-nano,width=64,blocks=2\n"
+           "  weir profile --links --device cuda:0,cuda:1 -o cluster.json\n"
+           "  torchrun --nproc-per-node 8 --no-python weir profile --links --device cuda\n"
            "  weir profile --lint profile.json\n",
 };
 
@@ -155,6 +169,8 @@ static int run(int count, char **arguments)
     given.how.progress = show;
     given.how.self = &progress;
     command_parse(&argp, count, arguments, &given);
+    if (given.is_links)
+        return profile_links(&(struct links_given){ given.device, &given.shared, &given.how });
     return given.lint ? lint(given.lint) : measure(&given);
 }
 

@@ -26,7 +26,8 @@ static bool digest_of(const struct ranks_request *request, uint64_t *digest, str
 {
     struct text text = { 0 };
     char digits[HASH_SIZE];
-    plan_write(request->plan, &text);
+    if (request->plan)
+        plan_write(request->plan, &text);
     text_add(&text, "%s %llu %llu", request->device, (unsigned long long)request->seed,
              (unsigned long long)request->steps);
     const bool good = !text.failed || error_no_memory(error, "a plan");
@@ -120,9 +121,16 @@ static bool run_on_devices(struct ranks *ranks, const struct ranks_request *requ
 
 // --- the whole --------------------------------------------------------------------------
 
+static uint32_t ranks_wanted(const struct ranks_request *request, const struct launch *launch)
+{
+    if (request->plan)
+        return request->plan->ranks;
+    return launch->ranks > 1 ? launch->ranks : device_name_count(request->device, 1);
+}
+
 static bool meet(struct ranks *ranks, struct member *member, const struct launch *launch, struct error *error)
 {
-    const uint32_t wanted = member->request->plan->ranks;
+    const uint32_t wanted = ranks_wanted(member->request, launch);
     struct control_settings settings = { 0 };
     if (launch->ranks != wanted)
         return error_set(error, "%s started %u processes, and the plan has %u ranks: a process each, or a single one "
@@ -152,10 +160,10 @@ static bool run_process(struct ranks *ranks, const struct ranks_request *request
 bool ranks_run(struct ranks *ranks, const struct ranks_request *request, struct error *error)
 {
     struct launch launch;
-    const uint32_t wanted = request->plan->ranks, devices = device_name_count(request->device, wanted);
     *ranks = (struct ranks){ 0 };
     if (!launch_from_environment(&launch, error))
         return false;
+    const uint32_t wanted = ranks_wanted(request, &launch), devices = device_name_count(request->device, wanted);
     if (devices == 1)
         return run_process(ranks, request, &launch, error);
     if (launch.ranks > 1)

@@ -14,7 +14,7 @@
 typedef bool ranks_work(void *self, const struct run_place *place, bool speaks, struct error *error);
 
 struct ranks_request {
-    const struct plan *plan;
+    const struct plan *plan;  // NULL: as many ranks as there are processes or devices
     // "cuda" of several processes on a machine is a GPU each. Several devices are a rank each: "cuda:0,cuda:1",
     // "cpu:queued,cpu:queued"; "cuda:all" are as many GPUs as there are ranks.
     const char *device;

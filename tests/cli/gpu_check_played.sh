@@ -64,7 +64,7 @@ check() {  # the verdicts of these rows
 peer 1
 echo '--- a slow PyTorch'
 check machine kernels-tf32 layers-bf16 matrix-rate speed pytorch-eager pytorch-compiled verify-gpt2-124M \
-    verify-processes bytes same-bits host-cost nccl-hand-over memcheck
+    verify-processes bytes same-bits host-cost nccl-hand-over nccl-links memcheck
 peer 1000000000000000000
 echo '--- a quick one'
 check speed pytorch-compiled
