@@ -133,7 +133,7 @@ static bool close_door(int file)
 }
 
 // Whoever finds it unmade makes it, even where another was killed in the middle of that; the
-// last to come takes its name away, so that nothing stays behind, however the ranks end.
+// last to come takes its name away, so that nothing stays behind, however the ranks end then.
 static struct hall *enter_hall(const char *name, uint32_t ranks, size_t bytes)
 {
     const int file = shm_open(name, O_RDWR | O_CREAT, 0600);

@@ -35,17 +35,20 @@ static bool company_is_well(struct wired *wired, struct error *error)
     return wired_fail(wired, &reason, error);
 }
 
-bool lane_is_ready(struct wired *wired, struct lane_end *end, bool *ready, struct error *error)
+// That another rank is gone says more than that the wire to it broke, and may be heard of a little later.
+bool wired_broke(struct wired *wired, const struct error *reason, struct error *error)
 {
-    struct error reason = { 0 };
-    if (communicator_is_ready(end->communicator, ready, &reason))
-        return true;
-    // That another rank is gone says more than that the wire to it broke, and may be heard of a little later.
     struct error first = { 0 };
     const uint64_t until_ns = clock_now_ns() + 1000000000;
     while (wired->settings.company->is_well(wired->settings.company->self, &first) && clock_now_ns() < until_ns)
         poll(NULL, 0, 1);
-    return wired_fail(wired, first.kind != ERROR_NONE ? &first : &reason, error);
+    return wired_fail(wired, first.kind != ERROR_NONE ? &first : reason, error);
+}
+
+bool lane_is_ready(struct wired *wired, struct lane_end *end, bool *ready, struct error *error)
+{
+    struct error reason = { 0 };
+    return communicator_is_ready(end->communicator, ready, &reason) || wired_broke(wired, &reason, error);
 }
 
 // --- issuing ---------------------------------------------------------------------------

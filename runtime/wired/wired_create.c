@@ -43,7 +43,8 @@ static bool await_queue(struct wired *wired, struct lane_end *end, uint64_t dead
     while (!queue_is_done(end->queue))
         if (!pause_until(wired, deadline_ns, end, error))
             return false;
-    return queue_report(end->queue, error);
+    struct error reason = { 0 };
+    return queue_report(end->queue, &reason) || wired_broke(wired, &reason, error);
 }
 
 // --- wires ------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <time.h>
 
 #include "common/clock.h"
@@ -454,24 +455,32 @@ static void who_waits_learns_that_another_gave_up(void **state)
     world_free(world);
 }
 
-// Rank 2 comes to say what wires are called, and opens none.
+// Comes to say what wires are called, and opens none. What the first of rank 0's is called.
+static struct communicator_name say_names_only(const struct wired_settings *settings)
+{
+    enum { MOST_NAMES = 8 };
+    struct communicator_name own[MOST_NAMES] = { 0 }, all[MOST_RANKS * MOST_NAMES];
+    struct wiring wiring;
+    struct error error = { 0 };
+    assert_good(wiring_open(&wiring, settings->schedule, settings->placement, NULL, false, &error), error);
+    uint32_t makes[MOST_RANKS] = { 0 }, most = 0;
+    for (uint32_t i = 0; i < wiring.count; i++) {
+        const uint32_t maker = wiring.wires[i].ranks[0];
+        most = ++makes[maker] > most ? makes[maker] : most;
+    }
+    assert_true(most <= MOST_NAMES);
+    settings->company->exchange(settings->company->self, own, most * sizeof own[0], all, &error);
+    wiring_close(&wiring);
+    return all[0];
+}
+
 static void *miss_a_rank(void *argument)
 {
     struct rank *rank = argument;
     struct wired_settings settings = settings_of(rank);
     settings.deadline_ns = second_ns / 5;
     if (rank->number == 2) {
-        unsigned char own[8 * sizeof(struct communicator_name)] = { 0 }, all[3 * sizeof own];
-        struct wiring wiring;
-        struct error error = { 0 };
-        assert_good(wiring_open(&wiring, settings.schedule, settings.placement, NULL, false, &error), error);
-        uint32_t makes[3] = { 0 }, most = 0;
-        for (uint32_t i = 0; i < wiring.count; i++) {
-            const uint32_t maker = wiring.wires[i].ranks[0];
-            most = ++makes[maker] > most ? makes[maker] : most;
-        }
-        settings.company->exchange(settings.company->self, own, most * sizeof(struct communicator_name), all, &error);
-        wiring_close(&wiring);
+        say_names_only(&settings);
         return NULL;
     }
     rank->wired = wired_create(&settings, &rank->error);
@@ -486,6 +495,38 @@ static void a_peer_that_never_comes_is_not_waited_for_forever(void **state)
     struct world *world = world_of(lowered_of(schedule_generate("1f1b", 3, 0, 4, &error)), miss_a_rank);
     assert_false(run(world, &error));
     assert_non_null(strstr(error.text, "did not come up within 200 ms"));
+    world_free(world);
+}
+
+// Rank 1 lets rank 0 greet it, cuts the wire, and says why only then.
+static void *cut_the_first_wire(void *argument)
+{
+    struct rank *rank = argument;
+    const struct wired_settings settings = settings_of(rank);
+    if (rank->number == 0) {
+        open_rank(rank);
+        close_rank(rank);
+        return NULL;
+    }
+    const struct communicator_name name = say_names_only(&settings);
+    struct error reason = { 0 };
+    struct communicator *end = communicator_open(rank->world->device, &name, 2, 1, &reason);
+    usleep(100000);
+    communicator_abort(end, 0);
+    usleep(100000);
+    error_set_kind(&reason, ERROR_MACHINE, "rank 1: 1F0: it broke");
+    settings.company->abandon(settings.company->self, &reason);
+    communicator_close(end);
+    return NULL;
+}
+
+static void a_wire_that_breaks_at_the_start_is_not_the_reason(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct world *world = world_of(lowered_of(schedule_generate("1f1b", 2, 0, 4, &error)), cut_the_first_wire);
+    assert_false(run(world, &error));
+    assert_error(error, "rank 1: 1F0: it broke");
     world_free(world);
 }
 
@@ -551,6 +592,7 @@ int main(void)
         cmocka_unit_test(sums_of_a_tie_are_of_those_who_bring_something_and_go_to_all),
         cmocka_unit_test(who_waits_learns_that_another_gave_up),
         cmocka_unit_test(a_peer_that_never_comes_is_not_waited_for_forever),
+        cmocka_unit_test(a_wire_that_breaks_at_the_start_is_not_the_reason),
         cmocka_unit_test(a_device_without_communicators_says_so),
         cmocka_unit_test(an_early_receive_does_not_hold_back_a_send),
     };
