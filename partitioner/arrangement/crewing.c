@@ -247,29 +247,42 @@ static void copy_from(struct crewings *crewings, struct crewing *best, const str
     memcpy(best->cuts, from->cuts, ((size_t)from->stages + 1) * sizeof best->cuts[0]);
 }
 
+// All that were reached: which of them goes on best, their paths do not say.
+static bool note_all(struct crewings *crewings, const struct crew_reach *reach, struct crewing *best,
+                     struct arrangements *found, struct error *error)
+{
+    bool good = true;
+    for (uint32_t i = 0; good && i < crew_reach_count(reach); i++) {
+        if (!crew_reach_read(reach, i, best))
+            continue;
+        best->ns = crewing_time(crewings, best);
+        good = note(crewings, best, found, error);
+    }
+    return good;
+}
+
 // Stages that keep their paths within limits from the least on that lets there be some: where they go on best is not
-// where they seem to be best.
+// where they seem to be best. The least is seldom far above the bound, where steps towards it begin.
 static bool note_reached(struct crewings *crewings, const struct arrangement *first, struct crewing *best,
                          struct arrangements *found, struct error *error)
 {
-    enum { STEPS = 12, MORE = 6 };
+    enum { PART = 64, STEPS = 8, MORE = 6 };
     struct crew_reach *reach = NULL;
     crewings_sit(crewings, first->devices, first->ranks);
     reach = crew_reach_create(crewings, error);
     bool good = reach != NULL;
-    uint64_t low = crewings->many->choosing->bound_ns, high = low + low / 2;
+    uint64_t low = crewings->many->choosing->bound_ns, high = 0, stride = low / PART + 1;
     for (int i = 0; good && i < STEPS + MORE && !choosing_must_stop(crewings->many->choosing); i++) {
-        high += i < STEPS ? 0 : high / 1000;
-        const uint64_t limit_ns = i < STEPS ? low + (high - low) / 2 : high;
-        const bool reaches = crew_reach_within(reach, limit_ns, best);
-        if (reaches) {
-            best->ns = crewing_time(crewings, best);
-                good = note(crewings, best, found, error);
-        }
-        if (i < STEPS && reaches)
+        uint64_t limit_ns = high > 0 ? low + (high - low) / 2 : low + stride;
+        if (i >= STEPS && high > 0)
+            limit_ns = high + high / 1000;
+        const bool reaches = crew_reach_within(reach, limit_ns);
+        good = !reaches || note_all(crewings, reach, best, found, error);
+        if (reaches || (i >= STEPS && high > 0))
             high = limit_ns;
-        else if (i < STEPS)
+        else
             low = limit_ns;
+        stride *= 2;
     }
     crew_reach_free(reach);
     return good;
@@ -311,7 +324,7 @@ static bool note_best(struct crewings *crewings, struct annealing *annealing, ui
 
 static bool find(struct crewings *crewings, struct arrangements *found, struct error *error)
 {
-    enum { SHORT_PART = 40, LONG_PART = 6 };
+    enum { SHORT_PART = 40, LONG_PART = 4 };
     const struct arrangements *seeds = &crewings->many->seeds;
     const struct choosing *choosing = crewings->many->choosing;
     struct annealing annealing = { { 0 }, { 0 }, { 0 } };

@@ -71,10 +71,14 @@ void crew_go_on(const struct crewings *crewings, struct crew_front *front, const
 // Cuts it so that no path is longer than the least there can be, if that is within the limit. Times it.
 bool crewing_cut(struct crewings *crewings, struct crewing *crewing, uint64_t limit_ns);
 
-// Crewings whose stages keep their paths short, made stage by stage (crewing_reach.c), one after the other in `best`.
+// Crewings whose stages keep their paths short, made stage by stage (crewing_reach.c).
 struct crew_reach;
 struct crew_reach *crew_reach_create(struct crewings *crewings, struct error *error);
 void crew_reach_free(struct crew_reach *reach);
-bool crew_reach_within(struct crew_reach *reach, uint64_t limit_ns, struct crewing *to);
+
+// Whether there are some within the limit. They are then numbered, up to the count, with gaps: false where none is.
+bool crew_reach_within(struct crew_reach *reach, uint64_t limit_ns);
+uint32_t crew_reach_count(const struct crew_reach *reach);
+bool crew_reach_read(const struct crew_reach *reach, uint32_t which, struct crewing *to);
 
 #endif

@@ -136,23 +136,7 @@ static void step_from(struct crew_reach *reach, const struct reached *from, uint
     }
 }
 
-static void read_stages(const struct crew_reach *reach, uint32_t size, struct crewing *to)
-{
-    uint32_t used = reach->crewings->ranks, place = 0;
-    const struct reached *at = reached_of(reach, used, size);
-    to->stages = at->front.stages;
-    for (uint32_t s = to->stages; s-- > 0;) {
-        to->replicas[s] = reach->sizes[size];
-        to->cuts[s + 1] = at->front.first;
-        used -= reach->sizes[size];
-        size = at->from_size;
-        place = at->from;
-        at = reached_of(reach, used, size) + place;
-    }
-    to->cuts[0] = 0;
-}
-
-bool crew_reach_within(struct crew_reach *reach, uint64_t limit_ns, struct crewing *to)
+bool crew_reach_within(struct crew_reach *reach, uint64_t limit_ns)
 {
     const struct crewings *crewings = reach->crewings;
     const struct reached begin = { .front.left = crewings->ranks };
@@ -163,12 +147,32 @@ bool crew_reach_within(struct crew_reach *reach, uint64_t limit_ns, struct crewi
             for (uint32_t i = 0; i < reach->count[used * reach->size_count + size]; i++)
                 step_from(reach, reached_of(reach, used, size) + i, size, i, limit_ns);
     reach->crewings->work += (uint64_t)crewings->ranks * reach->size_count * reach->size_count * reach->kept / 8;
-    for (uint32_t size = 0; size < reach->size_count; size++) {
-        const struct reached *at = reached_of(reach, crewings->ranks, size);
-        if (reach->count[crewings->ranks * reach->size_count + size] == 0 || at->front.stages > crewings->room)
-            continue;
-        read_stages(reach, size, to);
-        return true;
-    }
+    for (uint32_t size = 0; size < reach->size_count; size++)
+        if (reach->count[crewings->ranks * reach->size_count + size] > 0)
+            return true;
     return false;
+}
+
+uint32_t crew_reach_count(const struct crew_reach *reach)
+{
+    return reach->size_count * reach->kept;
+}
+
+bool crew_reach_read(const struct crew_reach *reach, uint32_t which, struct crewing *to)
+{
+    uint32_t used = reach->crewings->ranks, size = which / reach->kept, place = which % reach->kept;
+    const struct reached *at = reached_of(reach, used, size) + place;
+    if (place >= reach->count[used * reach->size_count + size] || at->front.stages > reach->crewings->room)
+        return false;
+    to->stages = at->front.stages;
+    for (uint32_t s = to->stages; s-- > 0;) {
+        to->replicas[s] = reach->sizes[size];
+        to->cuts[s + 1] = at->front.first;
+        used -= reach->sizes[size];
+        size = at->from_size;
+        place = at->from;
+        at = reached_of(reach, used, size) + place;
+    }
+    to->cuts[0] = 0;
+    return true;
 }
