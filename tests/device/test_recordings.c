@@ -359,7 +359,9 @@ static void a_replayed_kernel_can_fail(void **state)
         queue_upload(bench->queue, bench->buffers[0], &token, sizeof token);
         for (int i = 0; i < 2; i++)
             kernel_embedding(bench->queue, &embedding, values_of(bench, 1 + i), values_of(bench, 3), values_of(bench, 4));
-        assert_int_equal(queue_record_end(bench->queue), token > 2);
+        const bool was_replayed = queue_record_end(bench->queue);
+        if (token < 4)  // the last may have failed by now, or not yet
+            assert_int_equal(was_replayed, token > 2);
         assert_true(queue_wait(bench->queue, &error) == (token < 4));
         recorded_prepare(bench->recorded[0], bench->queue);
     }
