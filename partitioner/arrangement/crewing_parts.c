@@ -207,6 +207,8 @@ static bool is_within(const struct crewings *crewings, const struct crew_front *
 uint32_t crew_furthest(const struct crewings *crewings, const struct crew_front *front, const struct crew_next *next,
                        uint64_t limit_ns, uint32_t hint, uint32_t most)
 {
+    if (most == crewings->many->layers && is_within(crewings, front, next, most, limit_ns))
+        return most;
     uint32_t low = front->first, high = most + 1, at = hint;
     for (uint32_t stride = 1; high - low > 1; stride *= 2) {
         if (at <= low || at >= high)

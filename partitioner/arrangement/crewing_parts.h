@@ -60,8 +60,8 @@ struct crew_stage crew_stage_of(const struct crewings *crewings, const struct cr
                                 const struct crew_next *next, uint32_t end);
 
 // As many layers as keep its paths within the limit, looked for from a hint on, but at most so many; `front->first`
-// where there are none. (A stage that ends the chain sends nothing on, so that the end may be within the limit where the
-// layer before is not; whether that is seen depends on the hint.)
+// where there are none. (The end of the chain is asked for by itself: a stage that ends there sends nothing on, so it may
+// be within the limit where the layer before is not.)
 uint32_t crew_furthest(const struct crewings *crewings, const struct crew_front *front, const struct crew_next *next,
                        uint64_t limit_ns, uint32_t hint, uint32_t most);
 
