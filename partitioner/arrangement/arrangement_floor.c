@@ -67,8 +67,7 @@ uint64_t floor_reduce(const struct floor *floor, uint32_t copies, uint64_t weigh
     return least == UINT64_MAX ? 0 : least;
 }
 
-// The longest path that goes around once, twice, or as often as it can.
-static uint64_t around(uint64_t round, uint64_t own, uint64_t ahead, uint64_t f, uint64_t b)
+uint64_t floor_around(uint64_t round, uint64_t own, uint64_t ahead, uint64_t f, uint64_t b)
 {
     const uint64_t once = round + larger((own - ahead) * f + (own - 1) * b, (own - 1) * f + (own - ahead) * b);
     if (own == ahead)
@@ -91,7 +90,7 @@ uint64_t floor_path(const struct floor *floor, const struct totals *of, const st
         return floor->forward[place->first] + place->in_ways + inner;
     const uint64_t round = f + b + place->out_ways + floor->forward[layers] - floor->forward[place->end]
                          + floor->backward[layers] - floor->backward[place->end];
-    inner = larger(inner, around(round, own, ahead, f, b));
+    inner = larger(inner, floor_around(round, own, ahead, f, b));
     const uint64_t before = floor->forward[place->first] + place->in_ways / 2 + inner;
     const uint64_t end = floor->backward[place->first]
                        + larger(place->in_ways / 2 + larger(place->late_in, place->late_out), place->tail);

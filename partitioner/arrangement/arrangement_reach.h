@@ -47,6 +47,9 @@ struct place {
     uint64_t tail;      // how long some stage in front adds up gradients after all in front of it could be done
 };
 
+// The longest path that goes around once, twice, or as often as it can.
+uint64_t floor_around(uint64_t round, uint64_t own, uint64_t ahead, uint64_t f, uint64_t b);
+
 // The longest of its paths.
 uint64_t floor_path(const struct floor *floor, const struct totals *of, const struct place *place);
 

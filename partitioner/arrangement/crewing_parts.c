@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "partitioner/arrangement/arrangement_reach.h"
 #include "partitioner/holding_cost.h"
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -129,16 +130,6 @@ uint64_t crewing_time(struct crewings *crewings, const struct crewing *crewing)
 
 // --- paths ------------------------------------------------------------------------------
 
-// Once around, twice, and as often as can be, with its work in between.
-static uint64_t around(uint64_t round, uint64_t own, uint64_t ahead, uint64_t f, uint64_t b)
-{
-    const uint64_t once = round + larger((own - ahead) * f + (own - 1) * b, (own - 1) * f + (own - ahead) * b);
-    if (own == ahead)
-        return once;
-    const uint64_t most = (own - 1) / ahead + 1, twice = 2 * round + (own - 1 - ahead) * (f + b);
-    return larger(larger(once, twice), most * round + (own - 1 - (most - 1) * ahead) * (f + b));
-}
-
 uint32_t crew_between(uint32_t micro_batches, uint32_t ranks)
 {
     return (micro_batches % ranks ? micro_batches % ranks : ranks) - 1;
@@ -190,7 +181,7 @@ static uint64_t path_of(const struct crewings *crewings, const struct crew_front
     const uint64_t rest = interval_forward_ns(of, end, many->layers) + interval_backward_ns(of, end, many->layers);
     const uint64_t ways = 2 * (stage->busy_ns + stage->latency_ns) * next->behind;
     const uint64_t round = f + b + ways + rest * 1000 / many->speed;
-    const uint64_t inner = larger(own * (f + b), around(round, own, room / stage->ranks, f, b));
+    const uint64_t inner = larger(own * (f + b), floor_around(round, own, room / stage->ranks, f, b));
     const uint64_t out = front->backward + larger(larger(next->wait, next->wait_back), front->tail);
     const uint64_t path = front->forward + inner + larger(out, next->wait + stage->reduce_ns);
     return larger(path, loop_of(crewings, front, stage, room, round,
