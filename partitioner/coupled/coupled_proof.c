@@ -159,8 +159,7 @@ static void try_cuts_chosen(struct proof *proof)
     for (uint32_t s = 0; s < coupled->stages && !proof->failed && proof->complete; s++) {
         proof->fronts[s] = coupled_front(coupled, &coupled->whole, s, cuts[s], cuts[s + 1], proof->error);
         proof->failed |= !proof->fronts[s];
-        // Of splits fronts say a little more than stages take.
-        proof->complete &= proof->fronts[s] && proof->fronts[s]->front.complete && coupled->order->splits == 1;
+        proof->complete &= proof->fronts[s] && proof->fronts[s]->front.complete;
     }
     if (!proof->failed && proof->complete)
         try_choices(proof, 0);

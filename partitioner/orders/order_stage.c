@@ -297,9 +297,8 @@ struct order_stage *order_front(struct orders *orders, uint32_t stage, uint32_t 
     } else {
         error_no_memory(error, "a search");
     }
-    // Of splits ways to recompute say a little more than stages take; and where layers were
-    // put to others, what would fit without that is not known.
-    of->complete = !all.cut && orders->coupled->order->splits == 1 && !orders->graph->is_reduced;
+    // Where layers were put to others, what would fit without that is not known.
+    of->complete = !all.cut && !orders->graph->is_reduced;
     of->least_ns = of->complete ? (of->count > 0 ? of->at[0].forward_ns : NO_ORDER)
                                 : order_recompute_ns(orders, stage, from, to);
     of->has_front = true;

@@ -96,13 +96,6 @@ static void give_bits(struct recompute_walk *walk)
     }
 }
 
-// Of splits every tensor is rounded up by itself: not less than what the stage takes.
-static uint64_t slots_of(const struct recompute_walk *walk, uint32_t count, uint64_t bytes)
-{
-    const uint32_t splits = walk->intervals->splits;
-    return multiply_clamped(count, splits == 1 ? bytes : round_to_256((bytes + splits - 1) / splits));
-}
-
 static uint64_t layer_time(const struct recompute_walk *walk, uint32_t l)
 {
     return walk->takes_no_time ? 0 : interval_forward_ns(walk->intervals, l, l + 1);
@@ -112,20 +105,23 @@ static uint64_t layer_time(const struct recompute_walk *walk, uint32_t l)
 static struct recompute_saving weigh_layer(const struct recompute_walk *walk, uint32_t l, uint64_t *surely)
 {
     const struct intervals *intervals = walk->intervals;
-    struct recompute_saving saving = { .bytes = slots_of(walk, walk->slots->kept,
-                                                          intervals->saved[l + 1] - intervals->saved[l]),
+    const uint64_t saved = intervals->saved[l + 1] - intervals->saved[l];
+    const uint64_t held = intervals->held[l + 1] - intervals->held[l];
+    const uint32_t splits = intervals->splits;
+    struct recompute_saving saving = { .bytes = class_share_up(walk->slots, splits, CLASS_KEPT, saved),
                                        .time = layer_time(walk, l), .layer = l };
-    *surely = add_clamped(saving.bytes, slots_of(walk, walk->slots->held, intervals->held[l + 1] - intervals->held[l]));
+    *surely = add_clamped(class_share_down(walk->slots, splits, CLASS_KEPT, saved),
+                          class_share_down(walk->slots, splits, CLASS_HELD, held));
     for (uint32_t i = intervals->source_at[l]; interval_needs_input(intervals, l) && i < intervals->source_at[l + 1];
          i++) {
         const uint32_t q = intervals->sources[i];
         uint32_t last;
         if (q < walk->first)
             continue;
-        const uint64_t bytes = slots_of(walk, walk->slots->kept_through, intervals->output[q]);
-        saving.bytes = add_clamped(saving.bytes, bytes);
+        const uint64_t output = intervals->output[q];
+        saving.bytes = add_clamped(saving.bytes, class_share_up(walk->slots, splits, CLASS_THROUGH, output));
         if (readers_inside(intervals, q, walk->end, &last) == 1)
-            *surely = add_clamped(*surely, bytes);
+            *surely = add_clamped(*surely, class_share_down(walk->slots, splits, CLASS_THROUGH, output));
     }
     return saving;
 }
@@ -255,6 +251,18 @@ static uint64_t paid(const struct recompute_walk *walk, const struct recompute_l
 
 // --- labels ---------------------------------------------------------------------
 
+// What its classes take of whatever they come to.
+static uint64_t share(const struct recompute_walk *walk, const struct recompute_label *label)
+{
+    const uint32_t splits = walk->intervals->splits;
+    if (splits == 1)
+        return label->bytes;
+    uint64_t sum = 0;
+    for (unsigned class = 0; class < CLASSES; class++)
+        sum = add_clamped(sum, class_share_down(walk->slots, splits, class, label->whole[class]));
+    return sum;
+}
+
 // The least time any completion of the label takes; UINT64_MAX if none fits.
 static uint64_t least_time(const struct recompute_walk *walk, const struct recompute_label *label, uint32_t position)
 {
@@ -267,7 +275,8 @@ static uint64_t least_time(const struct recompute_walk *walk, const struct recom
                                                      label->transient, paid(walk, label, position));
         return rest == UINT64_MAX ? rest : label->time + (walk->takes_no_time ? 0 : rest);
     }
-    const uint64_t all = add_clamped(used, walk->rest_bytes[position - walk->first]);
+    const uint64_t surely = add_clamped(share(walk, label), walk->rest_bytes[position - walk->first]);
+    const uint64_t all = add_clamped(surely, add_clamped(walk->input_cost[label->life], label->transient));
     if (all <= walk->budget)
         return label->time;
     const uint64_t more = time_to_save(walk, position, all - walk->budget);
@@ -278,6 +287,8 @@ static bool add_label(struct recompute_walk *walk, uint32_t position, struct rec
 {
     walk->made++;
     label.kept_set &= walk->live[position - walk->first];
+    if (position == walk->end)
+        memset(label.whole, 0, sizeof label.whole);  // nothing is added any more
     label.least = least_time(walk, &label, position);
     if (label.least > walk->most_time)
         return true;
@@ -296,6 +307,22 @@ static bool add_label(struct recompute_walk *walk, uint32_t position, struct rec
     return true;
 }
 
+// The label keeps so many bytes of a micro-batch.
+static void take(const struct recompute_walk *walk, struct recompute_label *label, enum recompute_class class,
+                 uint64_t bytes)
+{
+    const uint32_t splits = walk->intervals->splits;
+    if (splits == 1) {
+        label->bytes = add_clamped(label->bytes, multiply_clamped(class_slots(walk->slots, class), bytes));
+        return;
+    }
+    if (class_slots(walk->slots, class) > 0)
+        label->whole[class] = add_clamped(label->whole[class], bytes);
+    label->bytes = 0;
+    for (unsigned c = 0; c < CLASSES; c++)
+        label->bytes = add_clamped(label->bytes, class_bytes(walk->slots, splits, c, label->whole[c]));
+}
+
 static void move(const struct recompute_walk *walk, struct recompute_label *label, uint64_t bytes)
 {
     if (walk->intervals->holding.activations_on_host)
@@ -311,8 +338,7 @@ static void keep_tensor(const struct recompute_walk *walk, struct recompute_labe
             return;
         label->kept_set |= (uint64_t)1 << bit;
     }
-    label->bytes =
-        add_clamped(label->bytes, slots_of(walk, walk->slots->kept_through, walk->intervals->output[q]));
+    take(walk, label, CLASS_THROUGH, walk->intervals->output[q]);
     move(walk, label, walk->intervals->output[q]);
 }
 
@@ -340,11 +366,9 @@ static bool keep_layer(struct recompute_walk *walk, uint32_t layer, const struct
     next.from = layer;
     next.parent = parent;
     next.is_segment = false;
-    next.bytes = add_clamped(
-        next.bytes, slots_of(walk, walk->slots->kept, intervals->saved[layer + 1] - intervals->saved[layer]));
+    take(walk, &next, CLASS_KEPT, intervals->saved[layer + 1] - intervals->saved[layer]);
     move(walk, &next, intervals->saved[layer + 1] - intervals->saved[layer]);
-    next.bytes = add_clamped(next.bytes,
-                             slots_of(walk, walk->slots->held, intervals->held[layer + 1] - intervals->held[layer]));
+    take(walk, &next, CLASS_HELD, intervals->held[layer + 1] - intervals->held[layer]);
     if (interval_needs_input(intervals, layer))
         keep_sources(walk, &next, layer, layer);
     return add_label(walk, layer + 1, next);
@@ -413,9 +437,8 @@ static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struc
         }
         next.time += layer_time(walk, l);
         next.layers += !walk->takes_no_time;
-        next.bytes = add_clamped(
-            next.bytes, slots_of(walk, walk->slots->held, add_clamped(intervals->held[l + 1] - intervals->held[l],
-                                                                held_sources(walk, l, first))));
+        take(walk, &next, CLASS_HELD,
+             add_clamped(intervals->held[l + 1] - intervals->held[l], held_sources(walk, l, first)));
         keep_sources(walk, &next, l, first);
         next.kept_set &= walk->live[l + 1 - walk->first];
         struct recompute_label ended = next;
@@ -455,14 +478,22 @@ static int by_least(const void *a, const void *b)
     return order ? order : by_time(a, b);
 }
 
+static bool takes_no_more(const struct recompute_label *a, const struct recompute_label *b)
+{
+    bool no_more = a->bytes <= b->bytes;
+    for (unsigned class = 0; class < CLASSES; class++)
+        no_more &= a->whole[class] <= b->whole[class];
+    return no_more;
+}
+
 static bool beats(const struct recompute_label *a, const struct recompute_label *b)
 {
-    return a->bytes <= b->bytes && a->transient <= b->transient && a->life <= b->life && a->moved <= b->moved
+    return takes_no_more(a, b) && a->transient <= b->transient && a->life <= b->life && a->moved <= b->moved
         && (a->kept_set & b->kept_set) == b->kept_set;
 }
 
-// Labels that differ in nothing but time and bytes form a group, of which only the
-// one with the fewest bytes can still beat what takes as much time or more.
+// Labels that differ in nothing but time and bytes form a group (of splits: some of them), of which only
+// the one with the fewest bytes can still beat what takes as much time or more.
 static bool is_beaten(const struct recompute_label *label, struct recompute_label *groups, size_t *group_count)
 {
     size_t own = *group_count;
@@ -470,7 +501,7 @@ static bool is_beaten(const struct recompute_label *label, struct recompute_labe
         if (beats(&groups[i], label))
             return true;
         if (groups[i].transient == label->transient && groups[i].life == label->life && groups[i].moved == label->moved
-            && groups[i].kept_set == label->kept_set)
+            && groups[i].kept_set == label->kept_set && takes_no_more(label, &groups[i]))
             own = i;
     }
     groups[own] = *label;

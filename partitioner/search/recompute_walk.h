@@ -4,6 +4,7 @@
 #define PARTITIONER_SEARCH_RECOMPUTE_WALK_H
 
 #include "partitioner/search/recompute.h"
+#include "partitioner/search/recompute_class.h"
 #include "partitioner/search/recompute_prices.h"
 
 // One way to have decided the layers before a position.
@@ -19,6 +20,7 @@ struct recompute_label {
     uint32_t layers;     // recomputed so far; 0 where only bytes matter
     uint8_t life;        // of the input, enum input_life
     bool is_segment;     // whether [from, position) is one
+    uint64_t whole[CLASSES];  // of splits: by class, not split; 0 at the end, where only bytes count
 };
 
 // What recomputing a layer, or several, saves at most, and the time it takes.

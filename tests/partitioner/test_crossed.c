@@ -260,6 +260,7 @@ static const struct kind {
 } kinds[] = {
     { "gpipe", 1, 4 }, { "1f1b", 1, 4 }, { "pipedream", 1, 3 }, { "pipedream-2bw", 1, 3 }, { "zb-h1", 1, 3 },
     { "interleaved", 2, 2 }, { "zb-v", 2, 2 }, { "chimera", 1, 3 }, { "1f1b", 1, 4 }, { "pipedream", 1, 3 },
+    { "seq1f1b", 1, 3 },
 };
 
 static struct holding draw_holding(uint64_t *seed, bool flushes)

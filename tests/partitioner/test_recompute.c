@@ -14,6 +14,7 @@ struct brute {
     const struct profile *profile;
     uint32_t first, end;
     const struct slots *slots;
+    uint32_t splits;  // 0 as 1
     uint64_t capacity;
     struct segment segments[MOST_LAYERS];
     size_t count;
@@ -29,7 +30,8 @@ static struct stage_memory memory_of(const struct brute *brute)
 {
     const struct stage_bytes bytes = stage_bytes_of(brute->profile, brute->first, brute->end, brute->segments,
                                                     brute->count, &(struct holding){ .optimizer = OPTIMIZER_ADAMW });
-    return stage_memory_of(&bytes, brute->slots);
+    const struct stage_bytes split = stage_bytes_of_split(bytes, brute->splits);
+    return stage_memory_of(&split, brute->slots);
 }
 
 static uint64_t peak_of(const struct brute *brute)
@@ -236,7 +238,9 @@ static void one_trial(uint64_t *seed, uint64_t trial, bool dag)
     struct intervals *intervals = intervals_create(profile, &(struct holding){ .optimizer = OPTIMIZER_ADAMW }, &error);
     assert_good(intervals, error);
     const struct slots slots = random_slots(seed);
-    struct brute brute = { .profile = profile, .slots = &slots, .least_peak = UINT64_MAX };
+    intervals->splits = random_below(seed, 3) == 0 ? 2 + (uint32_t)random_below(seed, 3) : 1;
+    struct brute brute = { .profile = profile, .slots = &slots, .splits = intervals->splits,
+                           .least_peak = UINT64_MAX };
     brute.first = (uint32_t)random_below(seed, count);
     brute.end = brute.first + 1 + (uint32_t)random_below(seed, count - brute.first);
     brute.capacity = random_capacity(seed, &brute);
