@@ -23,6 +23,7 @@
 //     arrangement_list.c    all arrangements, where they are few
 //     arrangement_bound.c   what no plan of one can beat
 //     arrangement_floor.c   or of any: how far stages reach within a limit
+//     arrangement_classes.c the same where some devices are slow
 //     arrangement_pairs.c   the same of neighbours, whose orders must go into each other
 //     arrangement_async.c   the same where the schedule never flushes: of one, and
 //     arrangement_async_floor.c   of any

@@ -33,10 +33,10 @@
 
 typedef unsigned __int128 wide;
 
-// On the fastest device, rounded down.
-static uint64_t below(const struct floor *floor, uint64_t ns)
+// On a device of that speed, rounded down.
+static uint64_t below(uint64_t speed, uint64_t ns)
 {
-    return floor->speed == 1000 ? ns : (uint64_t)((wide)ns * 1000 / floor->speed);
+    return speed == 1000 ? ns : (uint64_t)((wide)ns * 1000 / speed);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -80,8 +80,10 @@ uint64_t floor_path(const struct floor *floor, const struct totals *of, const st
 {
     const struct arrangement_bounds *bounds = floor->bounds;
     const uint32_t layers = bounds->layers, m = bounds->request->micro_batches;
-    const uint64_t f = below(floor, of->forward[place->end] - of->forward[place->first]);
-    const uint64_t b = below(floor, of->backward[place->end] - of->backward[place->first]);
+    const uint64_t speed = place->speed > 0 ? place->speed : floor->speed;
+    const uint64_t f = below(speed, of->forward[place->end] - of->forward[place->first]);
+    const uint64_t b = below(speed, of->backward[place->end] - of->backward[place->first]);
+    const uint64_t way_in = (uint64_t)((wide)place->in_ways * floor->in_permille / 1000);
     const uint64_t own = (m + place->ranks - 1) / place->ranks;
     const uint64_t most = (place->left + place->ranks - 1) / place->ranks;
     const uint64_t ahead = most < own && !floor->is_gpipe ? most : own;
@@ -91,9 +93,9 @@ uint64_t floor_path(const struct floor *floor, const struct totals *of, const st
     const uint64_t round = f + b + place->out_ways + floor->forward[layers] - floor->forward[place->end]
                          + floor->backward[layers] - floor->backward[place->end];
     inner = larger(inner, floor_around(round, own, ahead, f, b));
-    const uint64_t before = floor->forward[place->first] + place->in_ways / 2 + inner;
+    const uint64_t before = floor->forward[place->first] + way_in + inner;
     const uint64_t end = floor->backward[place->first]
-                       + larger(place->in_ways / 2 + larger(place->late_in, place->late_out), place->tail);
+                       + larger(place->in_ways - way_in + larger(place->late_in, place->late_out), place->tail);
     const uint64_t until = floor->limit_ns > before ? floor->limit_ns - before : 0;
     if (place->ranks == 1 || end > until)
         return before + end;
@@ -103,8 +105,7 @@ uint64_t floor_path(const struct floor *floor, const struct totals *of, const st
 
 // --- what can be reached ------------------------------------------------------------------
 
-// Adds it unless one that is known reaches as far with as little; those that it beats go. Coarsely, one stands for all.
-static void note(struct floor *floor, struct reach *reach, struct reached now)
+void floor_note(struct floor *floor, struct reach *reach, struct reached now)
 {
     if (floor->bounds->is_coarse && reach->count == 1) {
         struct reached *all = &reach->at[0];
@@ -228,12 +229,12 @@ static void take_step(struct floor *floor, struct reach *side, struct step *step
         if (far == UINT64_MAX || !is_within(floor, step, covered, far))
             continue;
         least = ways;
-        note(floor, &side[step->used + step->ranks * step->group], (struct reached){ covered, ways });
+        floor_note(floor, &side[step->used + step->ranks * step->group], (struct reached){ covered, ways });
     }
 }
 
 // Fewer ranks do if each of them still has as many micro-batches.
-static bool is_least(const struct floor *floor, uint32_t ranks)
+bool floor_needs_ranks(const struct floor *floor, uint32_t ranks)
 {
     const uint32_t m = floor->bounds->request->micro_batches;
     return ranks == 1 || (m + ranks - 1) / ranks < (m + ranks - 2) / (ranks - 1);
@@ -251,7 +252,7 @@ static void step_from(struct floor *floor, struct reach *side, bool from_back, u
             for (step.ranks = 1; step.ranks <= floor->most_ranks; step.ranks++) {
                 if (used + (uint64_t)step.ranks * step.group > bounds->request->ranks)
                     break;
-                if (is_least(floor, step.ranks))
+                if (floor_needs_ranks(floor, step.ranks))
                     take_step(floor, side, &step);
             }
         }
@@ -265,17 +266,17 @@ static bool covers(struct floor *floor, bool from_back)
     const uint32_t most = floor->bounds->request->ranks;
     for (uint32_t used = 0; used <= most; used++)
         side[used].count = 0;
-    note(floor, &side[0], (struct reached){ 0 });
+    floor_note(floor, &side[0], (struct reached){ 0 });
     for (uint32_t used = 0; used <= most; used++) {
         for (size_t i = 0; used > 0 && i < side[used - 1].count; i++)
-            note(floor, &side[used], side[used - 1].at[i]);
+            floor_note(floor, &side[used], side[used - 1].at[i]);
         step_from(floor, side, from_back, used);
     }
     *(from_back ? &floor->knows_back : &floor->knows_front) = true;
     return reach_least_ways(&side[most], floor->bounds->layers) < UINT64_MAX;
 }
 
-static bool is_possible(struct floor *floor, uint64_t limit_ns)
+bool floor_is_possible(struct floor *floor, uint64_t limit_ns)
 {
     floor->limit_ns = limit_ns;
     floor->knows_back = floor->knows_front = false;
@@ -286,7 +287,7 @@ static bool is_possible(struct floor *floor, uint64_t limit_ns)
 
 // --- the bound ------------------------------------------------------------------------------
 
-static bool is_over(const struct floor *floor)
+bool floor_is_over(const struct floor *floor)
 {
     return floor->failed || (floor->bounds->until_ns > 0 && clock_now_ns() > floor->bounds->until_ns);
 }
@@ -296,14 +297,14 @@ static uint64_t least_possible(struct floor *floor, uint64_t low)
 {
     enum { PRECISION = 1 << 12 };
     uint64_t step = low / 8 + 1, high = low + step;
-    while (!is_over(floor) && !is_possible(floor, high) && high < UINT64_MAX / 4) {
+    while (!floor_is_over(floor) && !floor_is_possible(floor, high) && high < UINT64_MAX / 4) {
         low = high;
         step *= 2;
         high += step;
     }
-    while (!is_over(floor) && high - low > low / PRECISION + 1) {
+    while (!floor_is_over(floor) && high - low > low / PRECISION + 1) {
         const uint64_t middle = low + (high - low) / 2;
-        if (is_possible(floor, middle))
+        if (floor_is_possible(floor, middle))
             high = middle;
         else
             low = middle;
@@ -315,9 +316,9 @@ static uint64_t least_possible(struct floor *floor, uint64_t low)
 static uint64_t least_possible_in_pairs(struct floor *floor, uint64_t low, uint64_t part, int steps)
 {
     uint64_t high = low + low / part;
-    for (int i = 0; i < steps && high - low > 1 && !is_over(floor); i++) {
+    for (int i = 0; i < steps && high - low > 1 && !floor_is_over(floor); i++) {
         const uint64_t middle = low + (high - low) / 2;
-        if (is_possible(floor, middle) && floor_pairs_cover(floor))
+        if (floor_is_possible(floor, middle) && floor_pairs_cover(floor))
             high = middle;
         else
             low = middle;
@@ -335,7 +336,7 @@ static uint64_t raise_in_pairs(struct floor *floor, uint64_t low)
         return least_possible_in_pairs(floor, low, 80, 4);
     low = least_possible_in_pairs(floor, low, 16, STEPS);
     floor->most_like = MOST_LIKE;
-    for (uint64_t before = 0; !is_over(floor) && low - before > before / PART * 3 / 4;) {
+    for (uint64_t before = 0; !floor_is_over(floor) && low - before > before / PART * 3 / 4;) {
         before = low;
         low = least_possible_in_pairs(floor, low, PART, STEPS);
     }
@@ -350,8 +351,8 @@ static void see_cluster(struct floor *floor)
     for (size_t i = 0; i < cluster->device_count; i++)
         floor->speed = larger(floor->speed, cluster->devices[i].speed_permille);
     for (uint32_t l = 0; l < row; l++) {
-        floor->forward[l] = below(floor, bounds->least.forward[l]);
-        floor->backward[l] = below(floor, bounds->least.backward[l]);
+        floor->forward[l] = below(floor->speed, bounds->least.forward[l]);
+        floor->backward[l] = below(floor->speed, bounds->least.backward[l]);
         floor->way[l] = cluster->level_count == 0 ? 0 : UINT64_MAX;
         for (size_t level = 0; level < cluster->level_count; level++) {
             const uint64_t way = bounds->way[level * row + l];
@@ -409,7 +410,7 @@ bool arrangement_floor(const struct arrangement_bounds *bounds, uint64_t *bound_
     const struct search_request *request = bounds->request;
     const size_t row = (size_t)bounds->layers + 1;
     const bool only_one = !request->free.replicas && !request->replicas;
-    struct floor floor = { .bounds = bounds, .is_gpipe = strcmp(request->schedule, "gpipe") == 0,
+    struct floor floor = { .bounds = bounds, .in_permille = 500, .is_gpipe = strcmp(request->schedule, "gpipe") == 0,
                            .most_ranks = only_one                              ? 1
                                        : request->ranks < request->micro_batches ? request->ranks
                                                                                  : request->micro_batches };
@@ -425,6 +426,7 @@ bool arrangement_floor(const struct arrangement_bounds *bounds, uint64_t *bound_
         *bound_ns = least_possible(&floor, *bound_ns);
         if (floor_knows_pairs(&floor))
             *bound_ns = raise_in_pairs(&floor, *bound_ns);
+        *bound_ns = floor_raise_by_classes(&floor, *bound_ns);
         floor.failed = floor.failed || (floor.kept_count > 0 && !read_stages(&floor, reached));
     }
     *work += floor.work / 20;

@@ -26,6 +26,7 @@ struct floor {
     uint64_t speed;                // of the fastest device
     uint64_t *forward, *backward;  // running totals of the least variants on it; layers + 1
     uint64_t *way;                 // of a message over a cut, there and back, on the best level; layers + 1
+    uint64_t in_permille;          // of ways in, so much is in front of the first F at least; the rest behind the last B
     bool is_gpipe;
     uint32_t most_ranks;           // of a stage
     uint64_t limit_ns;
@@ -41,6 +42,7 @@ struct floor {
 // A stage, and what is known of all around it.
 struct place {
     uint32_t first, end, ranks, left;  // of the ranks, at most `left` are it and all behind it
+    uint64_t speed;                    // that its devices have at most; 0: that of the fastest
     uint64_t in_ways, out_ways;        // over all cuts in front of it and behind it, there and back
     uint64_t late_in;   // how much later than the first micro-batch that of the last of its ranks comes in
     uint64_t late_out;  // and how much earlier than the last one that of the first goes out
@@ -56,8 +58,25 @@ uint64_t floor_path(const struct floor *floor, const struct totals *of, const st
 // How long copies of a stage with so many bytes of weights add up gradients at least.
 uint64_t floor_reduce(const struct floor *floor, uint32_t copies, uint64_t weights);
 
+// Whether a rank less would leave those of a stage more to do.
+bool floor_needs_ranks(const struct floor *floor, uint32_t ranks);
+
+// Adds it unless one that is known reaches as far with as little; those that it beats go. Coarsely, one stands for all.
+void floor_note(struct floor *floor, struct reach *reach, struct reached now);
+
 // The least ways of those that cover so many layers; UINT64_MAX if none does.
 uint64_t reach_least_ways(const struct reach *reach, uint32_t layers);
+
+// Whether stages within the limit can cover all layers, as far as is known without their neighbours; both sides then
+// are of that limit.
+bool floor_is_possible(struct floor *floor, uint64_t limit_ns);
+
+// Raises a limit below which nothing is by what devices of unlike speeds can do (arrangement_classes.c), where there
+// are some.
+uint64_t floor_raise_by_classes(struct floor *floor, uint64_t low_ns);
+
+// Whether the time for it is over.
+bool floor_is_over(const struct floor *floor);
 
 // Whether stages that with their neighbours, too, stay within the limit can cover all layers, once both sides are known
 // (arrangement_pairs.c). Keeps them if they can. Only where every rank is a device, and all are used.
