@@ -249,6 +249,9 @@ uint64_t order_recompute_ns(const struct orders *orders, uint32_t stage, uint32_
     struct order_floor *floor = orders->floor;
     if (!floor)
         return 0;
+    const struct order_stage *of = stage_table_get(&orders->known, stage, from, to);
+    if (of && of->has_front && of->complete)
+        return of->least_ns;
     if (!floor->prices)
         return least_by_sums(orders, stage, from, to);
     if (!floor->is_known[from])

@@ -133,6 +133,8 @@ static bool allocate(struct orders *orders, struct error *error)
         *tables[i] = malloc(cells * sizeof **tables[i]);
         good &= *tables[i] != NULL;
     }
+    orders->is_closed = calloc(cells, sizeof orders->is_closed[0]);
+    good &= orders->is_closed != NULL;
     best->order = calloc(orders->request->profile->layer_count, sizeof best->order[0]);
     best->cuts = calloc(stages + 1, sizeof best->cuts[0]);
     best->segments = calloc(stages, sizeof best->segments[0]);
@@ -212,6 +214,7 @@ void orders_free(struct orders *orders)
     free(orders->behind);
     free(orders->slowest);
     free(orders->tail);
+    free(orders->is_closed);
     free(orders->busiest);
     pattern_room_free(orders->room);
     pattern_clear(&orders->pattern);
@@ -255,6 +258,17 @@ static bool count_chains(const struct orders *orders, double *count, struct erro
     return good;
 }
 
+// Loops, in a third of what is left of the budget; the tables know then what these rule out.
+static bool loop_through(struct orders *orders, uint64_t *bound_ns, bool *whole, struct error *error)
+{
+    const struct coupled *coupled = orders->coupled;
+    const uint64_t left = coupled->budget > coupled->work ? coupled->budget - coupled->work : 0;
+    if (!orders->pattern.is_known || !order_loops(orders, coupled->work + left / 3, bound_ns, error))
+        return !orders->pattern.is_known;
+    return orders->only_bounds || *bound_ns >= orders->best.value_ns
+        || order_tables_fill(orders, orders->best.value_ns, whole, error);
+}
+
 bool orders_search(struct orders *orders, uint64_t *bound_ns, struct error *error)
 {
     struct coupled *coupled = orders->coupled;
@@ -267,6 +281,8 @@ bool orders_search(struct orders *orders, uint64_t *bound_ns, struct error *erro
             return false;
         if (whole && orders->tail[0] > root)
             root = orders->tail[0];
+        if (whole && !loop_through(orders, &root, &whole, error))
+            return false;
     } else {
         double chains;
         if (!count_chains(orders, &chains, error))
@@ -275,7 +291,7 @@ bool orders_search(struct orders *orders, uint64_t *bound_ns, struct error *erro
     }
     if (!whole || orders->only_bounds)
         orders_lose(orders, root);
-    else if (!order_nodes(orders, error))
+    else if (!order_nodes(orders, root, error))
         return false;
     *bound_ns = orders->lost_ns > root ? orders->lost_ns : root;
     return true;

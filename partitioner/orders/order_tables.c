@@ -70,8 +70,8 @@ static void use_before(struct orders *orders, uint32_t from, uint32_t to)
 {
     for (uint32_t s = 0; s < orders->stages; s++) {
         const uint64_t before = orders->before[order_cell(orders, s, from)];
-        const uint64_t least = before == NO_ORDER || !order_may_end(orders, s, to)
-                                   ? NO_ORDER : order_recompute_ns(orders, s, from, to);
+        const bool may = order_may_end(orders, s, to) && !orders->is_closed[order_cell(orders, s + 1, to)];
+        const uint64_t least = before == NO_ORDER || !may ? NO_ORDER : order_recompute_ns(orders, s, from, to);
         if (least == NO_ORDER)
             continue;
         const struct pattern_stage as = order_pattern_stage(orders, s, from, to, least);
@@ -84,7 +84,8 @@ static void use_behind(struct orders *orders, uint64_t limit_ns, uint32_t from, 
 {
     for (uint32_t s = orders->stages; s-- > 0;) {  // downwards, since an empty stage needs the one behind it
         const size_t cell = order_cell(orders, s, from), next = order_cell(orders, s + 1, to);
-        if (orders->before[cell] == NO_ORDER || orders->tail[next] == NO_ORDER || !order_may_end(orders, s, to))
+        if (orders->before[cell] == NO_ORDER || orders->tail[next] == NO_ORDER || !order_may_end(orders, s, to)
+            || orders->is_closed[next])
             continue;
         const uint64_t least = order_recompute_ns(orders, s, from, to);
         if (least == NO_ORDER)

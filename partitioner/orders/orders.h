@@ -4,8 +4,11 @@
 //     order_linear.c   good orders to begin with, where there are too many to try them all
 //     order_graph.c    blocks and downsets
 //     order_stage.c    what the layers between two downsets take as a stage
-//     order_floor.c   what they recompute at least, in whichever order they stand
+//     order_floor.c    what they recompute at least, in whichever order they stand
 //     order_tables.c   bounds on what the stages on either side of a downset can do
+//     order_net.c      the stages that plans below a limit may have
+//     order_loops.c    a bound, and better plans, by ruling out what loops through stages take
+//     order_chain.c    the plans of one chain of downsets
 //     order_nodes.c    chains of downsets, stage by stage, until none can be better
 //     order_open.c     which chain comes next
 //     order_moves.c    small moves of layers from stage to stage
@@ -73,6 +76,7 @@ struct orders {
     uint64_t *behind;   // of stages s on, from d on: likewise
     uint64_t *slowest;  //   the least of the largest F + B
     uint64_t *tail;     //   the least of the largest stage bound
+    bool *is_closed;    // whether no stages from there on can be part of a better plan (order_loops.c)
     uint64_t lost_ns;   // the least bound of what was given up without being looked at
     struct order_best best;
 };
@@ -145,8 +149,12 @@ uint64_t order_least_ns(const struct orders *orders, uint32_t from, uint32_t to)
 uint64_t order_stage_bound(const struct orders *orders, uint32_t stage, uint32_t from, uint32_t to,
                            const struct pattern_stage *as, uint64_t before_ns);
 
-// Tries all chains of downsets that could be better than the best; what is left out is
-// noted as lost.
-bool order_nodes(struct orders *orders, struct error *error);
+// Raises a bound that no chain can beat as far as targets can be ruled out, and looks for plans at
+// those that cannot, until so much work is done; notes what is closed. Wants the tables.
+bool order_loops(struct orders *orders, uint64_t until, uint64_t *bound_ns, struct error *error);
+
+// Tries all chains of downsets that could be better than the best, and none is better than
+// `least_ns`; what is left out is noted as lost.
+bool order_nodes(struct orders *orders, uint64_t least_ns, struct error *error);
 
 #endif
