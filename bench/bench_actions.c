@@ -7,18 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/idle_stage.h"
 #include "device/kernels.h"
-#include "runtime/run.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 
 enum { REPEATS = 31, MOST_STAGES = 16, KERNELS = 60, NUMBERS = 64 };
-
-static bool do_nothing(void *self, const struct stage_pass *pass, struct error *error)
-{
-    (void)self, (void)pass, (void)error;
-    return true;
-}
 
 // One in ten is a dropout, whose key is another every time.
 static void give_kernels(const struct stage_pass *pass, void *to)
@@ -46,31 +40,11 @@ static bool give_backward(void *self, const struct stage_pass *pass, struct erro
     return true;
 }
 
-static bool start_from_zero(void *self, struct queue *queue, void *weights, struct error *error)
-{
-    (void)self, (void)queue, (void)weights, (void)error;
-    return true;
-}
-
-static const struct stage_functions nothing = {
-    .forward = do_nothing,
-    .backward = do_nothing,
-    .backward_input = do_nothing,
-    .backward_weight = do_nothing,
-    .initialize = start_from_zero,
-};
-
 static const struct stage_functions giving = {
     .forward = give_forward,
     .backward = give_backward,
-    .initialize = start_from_zero,
+    .initialize = idle_initialize,
 };
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static size_t count_actions(const struct schedule *schedule)
 {
@@ -104,7 +78,7 @@ static bool measure(const struct schedule *lowered, struct device *device, const
         samples[i] = (double)host_ns / (double)count_actions(lowered);
     }
     session_free(session);
-    qsort(samples, REPEATS, sizeof samples[0], ascending);
+    samples_sort(samples, REPEATS);
     if (good)
         printf("%-12s p %2u  m %3u  %6zu actions of %2d kernels  %7.0f ns of host each (%.0f to %.0f), %llu replayed\n",
                lowered->name, lowered->ranks, lowered->micro_batches, count_actions(lowered),
@@ -128,8 +102,8 @@ int main(int count, char **arguments)
 {
     struct error error = { 0 };
     struct device *device = device_open(count > 1 ? arguments[1] : "cpu", &error);
-    bool good = device && run("gpipe", 1, device, &nothing, &error) && run("1f1b", 2, device, &nothing, &error)
-        && run("1f1b", 8, device, &nothing, &error) && run("zb-h1", 8, device, &nothing, &error);
+    bool good = device && run("gpipe", 1, device, &idle_functions, &error) && run("1f1b", 2, device, &idle_functions, &error)
+        && run("1f1b", 8, device, &idle_functions, &error) && run("zb-h1", 8, device, &idle_functions, &error);
     if (good && device_runs_ahead(device))
         good = run("gpipe", 1, device, &giving, &error) && run("1f1b", 2, device, &giving, &error);
     if (!good)

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "bench/idle_stage.h"
 #include "device/communicator.h"
 #include "runtime/processes/control.h"
-#include "runtime/run.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 
@@ -21,37 +21,13 @@ enum { REPEATS = 11, MICRO_BATCHES = 16 };
 // The last is what a block of gpt2 hands on: 16 sequences of 1024 by 768 numbers of two bytes.
 static const uint64_t sizes[] = { 4 << 10, 256 << 10, 4 << 20, 24 << 20 };
 
-static bool do_nothing(void *self, const struct stage_pass *pass, struct error *error)
-{
-    (void)self, (void)pass, (void)error;
-    return true;
-}
-
-static bool start_from_zero(void *self, struct queue *queue, void *weights, struct error *error)
-{
-    (void)self, (void)queue, (void)weights, (void)error;
-    return true;
-}
-
-static const struct stage_functions nothing = {
-    .forward = do_nothing,
-    .backward = do_nothing,
-    .initialize = start_from_zero,
-};
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // Microseconds per micro-batch of every step but the first, in ascending order.
 static bool measure(const struct schedule *lowered, struct device *device, uint64_t bytes,
                     const struct session_settings *settings, double samples[REPEATS], struct error *error)
 {
     const struct stage stages[] = {
-        { .functions = &nothing, .bytes = { .kept = 256, .output = bytes } },
-        { .functions = &nothing, .bytes = { .kept = 256, .input = bytes } },
+        { .functions = &idle_functions, .bytes = { .kept = 256, .output = bytes } },
+        { .functions = &idle_functions, .bytes = { .kept = 256, .input = bytes } },
     };
     struct session *session = session_create(lowered, stages, device, settings, error);
     bool good = session && session_step(session, error);
@@ -60,7 +36,7 @@ static bool measure(const struct schedule *lowered, struct device *device, uint6
         samples[i] = good ? (double)session_last(session)->iteration_ns / MICRO_BATCHES / 1000 : 0;
     }
     session_free(session);
-    qsort(samples, REPEATS, sizeof samples[0], ascending);
+    samples_sort(samples, REPEATS);
     return good;
 }
 
