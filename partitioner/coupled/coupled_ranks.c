@@ -10,6 +10,8 @@
 //     stage 0     (0 ns, 9 B)  (4 ns, 6 B)      9 or 10: keeps 9 B     18 or 16: keeps 6 B
 //     stage 3     (0 ns, 8 B)  (3 ns, 4 B)      8 or 7: keeps 4 B      16 or 11: keeps 4 B
 //
+// A stage that has its ranks to itself takes the least time in which it fits, found exactly.
+//
 // A rank that spares one of its stages takes that one's time eight times as hard.
 #include <stdlib.h>
 
@@ -19,8 +21,11 @@
 enum {
     NARROW_LABELS = 12,  // at a position, while searching
     WHOLE_LABELS = 600,  // while proving
+    ALONE_LABELS = 2000, // of the least time of a stage that is alone on its ranks
     SPARED = 8,
 };
+
+#define WITHOUT_CAPACITY (UINT64_MAX / 4)
 
 // --- stages ---------------------------------------------------------------------------
 
@@ -55,16 +60,30 @@ static uint64_t capacity_of(const struct coupled *coupled, uint32_t stage)
     return least;
 }
 
+// Whether no rank of the stage has another one, to which bytes would be of use.
+static bool is_alone(const struct coupled *coupled, uint32_t stage)
+{
+    for (uint32_t copy = 0; copy < placement_copies(coupled->placement, stage); copy++) {
+        const uint32_t *at = &coupled->placement->stage_at[placement_rank(coupled->placement, stage, copy)];
+        if (at[1] - at[0] > 1)
+            return false;
+    }
+    return !coupled->request->holding.activations_on_host;
+}
+
+// Without a capacity it is about the bytes.
 static bool find_front(struct coupled *coupled, struct coupled_stage *of, uint64_t capacity, bool whole,
                        struct error *error)
 {
-    const enum recompute_wanted wanted =
-        whole && !coupled->is_monotone ? RECOMPUTE_EVERY_FRONT : RECOMPUTE_FRONT;
+    const bool is_least = capacity < WITHOUT_CAPACITY && is_alone(coupled, of->stage)
+                       && (coupled->is_monotone || !whole);
+    const enum recompute_wanted wanted = is_least                          ? RECOMPUTE_LEAST
+                                       : whole && !coupled->is_monotone ? RECOMPUTE_EVERY_FRONT : RECOMPUTE_FRONT;
+    const size_t most_labels = is_least ? ALONE_LABELS : whole ? WHOLE_LABELS : NARROW_LABELS;
     uint64_t made = 0;
     recompute_list_clear(&of->front);
-    const bool good =
-        recompute_search(coupled->intervals[of->stage], of->first, of->end, &coupled->slots[of->stage], capacity,
-                         wanted, whole ? WHOLE_LABELS : NARROW_LABELS, &made, &of->front, error);
+    const bool good = recompute_search(coupled->intervals[of->stage], of->first, of->end, &coupled->slots[of->stage],
+                                       capacity, wanted, most_labels, &made, &of->front, error);
     coupled->work += 1 + made / 8;
     return good;
 }
@@ -81,7 +100,7 @@ struct coupled_stage *coupled_front(struct coupled *coupled, struct stage_table 
     of->has_front = true;
     of->fits = of->front.count > 0;
     // What does not fit lacks something, and how much is worth knowing while searching.
-    if (!of->fits && !whole && !find_front(coupled, of, UINT64_MAX / 4, false, error))
+    if (!of->fits && !whole && !find_front(coupled, of, WITHOUT_CAPACITY, false, error))
         return NULL;
     return of;
 }
