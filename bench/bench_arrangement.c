@@ -1,6 +1,7 @@
 // Arrangements chosen for the least simulated time: replicas on PipeDream's profiles, beside
 // the one its authors shipped for VGG-16 on 16 (15-1); and chains of 500 layers on 64
-// devices, alike and of two speeds. Links of 1.25 GB/s and 12 GB/s; memory enough.
+// devices, alike and of two speeds. Links of 1.25 GB/s and 12 GB/s; memory enough, unless
+// a name says how much.
 //
 //     bench_arrangement             all
 //     bench_arrangement TEXT...     of all cases those whose names contain every TEXT
@@ -124,6 +125,15 @@ static bool plan_on(struct bench *bench, const char *name, uint32_t layers, stru
     return good;
 }
 
+// Devices of so little memory that stages must run some layers again.
+static bool plan_tight(struct bench *bench, uint32_t layers, uint32_t devices, uint32_t factor, uint32_t gib)
+{
+    char name[80];
+    snprintf(name, sizeof name, "chain of %u 1f1b %u devices x%u %u GiB", layers, devices, factor, gib);
+    return plan_on(bench, name, layers, cluster_uniform(devices, (uint64_t)gib << 30, 5000, 12000000000, &bench->error),
+                   factor, false);
+}
+
 static bool plan_chain(struct bench *bench, uint32_t layers, uint32_t devices, uint32_t factor, bool unlike)
 {
     char name[80];
@@ -156,6 +166,8 @@ int main(int count, char **arguments)
             good = plan_graph(&bench, graphs[i / 2], schedules[i % 2], devices);
     for (uint32_t factor = 1; good && factor <= 8; factor *= 2)
         good = plan_chain(&bench, 500, 64, factor, false);
+    for (uint32_t gib = 4; good && gib <= 10; gib += 2)
+        good = plan_tight(&bench, 500, 64, 4, gib);
     good = good && plan_chain(&bench, 500, 64, 4, true) && plan_chain(&bench, 100, 16, 4, true)
         && plan_chain(&bench, 1000, 512, 4, false) && plan_servers(&bench, 1000, 64, 4);
     if (!good)

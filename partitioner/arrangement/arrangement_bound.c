@@ -7,6 +7,7 @@
 //     before + round + (own - w) F + (own - 1) B              the first micro-batch goes on and comes back
 //     before + k round + (own - 1 - (k - 1) w) (F + B)        so do the last, and others; work between
 //
+// with B and what must be run again at least so that it fits (arrangement_memory.h).
 // round: F + after + B. before, after: the least that one micro-batch takes in the stages on either side, with
 // the fastest of the links between them. Times are on the slowest of a stage's devices.
 // The least of the largest is no bound where the schedule never flushes (arrangement_async.h
@@ -29,6 +30,7 @@ typedef unsigned __int128 wide;
 struct seat {
     const struct totals *of;
     uint64_t speed;        // of its slowest device
+    uint64_t memory;       // of its smallest
     uint32_t own, ahead;   // micro-batches of its first rank
     uint32_t copies;
     unsigned levels_on;    // bits: levels of links to the next stage
@@ -146,7 +148,9 @@ static bool fill(struct arrangement_bounds *bounds, struct error *error)
     if (!bounds->least.forward || !bounds->least.backward || !bounds->least.weights
         || !bounds->least.through)
         return error_no_memory(error, "the bounds of a plan");
-    return total_all(bounds, error) && price_ways(bounds, error);
+    if (bounds->generator->takes_replicas && bounds->has_backward)
+        bounds->memory = arrangement_memory_create(request, error);
+    return error->kind == ERROR_NONE && total_all(bounds, error) && price_ways(bounds, error);
 }
 
 // Reaching (arrangement_floor.c) takes layers times ranks, and again times both; beyond that it is done coarsely.
@@ -188,6 +192,7 @@ void arrangement_bounds_free(struct arrangement_bounds *bounds)
         clear_totals(&bounds->of[i]);
     clear_totals(&bounds->least);
     arrangement_async_free(bounds->async);
+    arrangement_memory_free(bounds->memory);
     for (size_t i = 0; i < sizeof bounds->cell / sizeof bounds->cell[0]; i++)
         free(bounds->cell[i]);
     free(bounds->can_cut);
@@ -209,6 +214,15 @@ static uint64_t slowest_of(const struct cluster *cluster, const uint32_t *device
         if (cluster->devices[devices[i]].speed_permille < speed)
             speed = cluster->devices[devices[i]].speed_permille;
     return speed;
+}
+
+static uint64_t smallest_of(const struct cluster *cluster, const uint32_t *devices, uint32_t count)
+{
+    uint64_t memory = UINT64_MAX;
+    for (uint32_t i = 0; i < count; i++)
+        if (cluster->devices[devices[i]].memory_bytes < memory)
+            memory = cluster->devices[devices[i]].memory_bytes;
+    return memory;
 }
 
 static const struct totals *totals_of(const struct arrangement_bounds *bounds, const char *name)
@@ -246,6 +260,7 @@ static struct seat *sit(const struct arrangement_bounds *bounds, const struct ar
         seats[s] = (struct seat){
             .of = totals_of(bounds, arrangement->variants[s]),
             .speed = slowest_of(request->cluster, devices, copies * group),
+            .memory = smallest_of(request->cluster, devices, copies * group),
             .own = own,
             .ahead = ahead < own && strcmp(request->schedule, "gpipe") != 0 ? ahead : own,
             .copies = copies,
@@ -359,7 +374,12 @@ static uint64_t stage_bound(const struct arrangement_bounds *bounds, const struc
     const struct seat *seat = &seats[s];
     // With an update for each micro-batch of a copy, it adds up that often.
     const uint64_t reduces = bounds->generator->weights == WEIGHTS_FLUSH ? 1 : seat->own;
-    const uint64_t f = forward_of(seat, first, end), b = backward_of(seat, first, end), work = seat->own * (f + b);
+    const uint64_t again =
+        arrangement_memory_least(bounds->memory, first, end, seat->copies, seat->ahead, seat->memory);
+    if (again == UINT64_MAX)
+        return UINT64_MAX;
+    const uint64_t f = forward_of(seat, first, end), b = backward_of(seat, first, end) + scaled(again, seat->speed);
+    const uint64_t work = seat->own * (f + b);
     const uint64_t reduce = seat->copies > 1 ? reduces * reduce_of(bounds, seat, first, end) : 0;
     uint64_t most = larger(before + work, work + reduce);
     if (bounds->has_backward) {

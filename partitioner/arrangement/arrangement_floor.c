@@ -13,7 +13,8 @@
 //     in F + round + (own - 1) F + (own - a) B + end
 //     in F + k round + (own - 1 - (k - 1) a) (F + B) + end         the first and the last around, others; work between
 //
-// where end is in B, or the time in which copies add up their gradients. Paths only get
+// where end is in B, or the time in which copies add up their gradients, and B has what must be run again at least so
+// that a micro-batches fit (arrangement_memory.h). Paths only get
 // shorter when a stage gives up layers at either end, when there are more ranks behind
 // it, and when less is known of the ways. So of all that stages on so many devices can
 // cover, from the front or from the back, only what reaches furthest with the least
@@ -80,13 +81,17 @@ uint64_t floor_path(const struct floor *floor, const struct totals *of, const st
 {
     const struct arrangement_bounds *bounds = floor->bounds;
     const uint32_t layers = bounds->layers, m = bounds->request->micro_batches;
-    const uint64_t speed = place->speed > 0 ? place->speed : floor->speed;
-    const uint64_t f = below(speed, of->forward[place->end] - of->forward[place->first]);
-    const uint64_t b = below(speed, of->backward[place->end] - of->backward[place->first]);
-    const uint64_t way_in = (uint64_t)((wide)place->in_ways * floor->in_permille / 1000);
     const uint64_t own = (m + place->ranks - 1) / place->ranks;
     const uint64_t most = (place->left + place->ranks - 1) / place->ranks;
     const uint64_t ahead = most < own && !floor->is_gpipe ? most : own;
+    const uint64_t again = arrangement_memory_least(floor->memory, place->first, place->end, place->ranks, ahead,
+                                                    floor->capacity);
+    if (again == UINT64_MAX)
+        return UINT64_MAX;
+    const uint64_t speed = place->speed > 0 ? place->speed : floor->speed;
+    const uint64_t f = below(speed, of->forward[place->end] - of->forward[place->first]);
+    const uint64_t b = below(speed, of->backward[place->end] - of->backward[place->first] + again);
+    const uint64_t way_in = (uint64_t)((wide)place->in_ways * floor->in_permille / 1000);
     uint64_t inner = own * (f + b);
     if (!bounds->has_backward)
         return floor->forward[place->first] + place->in_ways + inner;
@@ -348,8 +353,10 @@ static void see_cluster(struct floor *floor)
     const struct arrangement_bounds *bounds = floor->bounds;
     const struct cluster *cluster = bounds->request->cluster;
     const size_t row = (size_t)bounds->layers + 1;
-    for (size_t i = 0; i < cluster->device_count; i++)
+    for (size_t i = 0; i < cluster->device_count; i++) {
         floor->speed = larger(floor->speed, cluster->devices[i].speed_permille);
+        floor->capacity = larger(floor->capacity, cluster->devices[i].memory_bytes);
+    }
     for (uint32_t l = 0; l < row; l++) {
         floor->forward[l] = below(floor->speed, bounds->least.forward[l]);
         floor->backward[l] = below(floor->speed, bounds->least.backward[l]);
@@ -359,6 +366,18 @@ static void see_cluster(struct floor *floor)
             floor->way[l] = way < floor->way[l] ? way : floor->way[l];
         }
         floor->way[l] *= bounds->has_backward ? 2 : 1;
+    }
+}
+
+// Where all ranks are used, and each is a device, a stage knows how many are behind it. Where nothing fits, memory makes
+// no difference.
+static void see_memory(struct floor *floor)
+{
+    const struct arrangement_bounds *bounds = floor->bounds;
+    if (bounds->memory && bounds->names->count == 1 && !bounds->request->free.fewer && bounds->has_backward) {
+        floor->memory = bounds->memory;
+        if (!floor_is_possible(floor, UINT64_MAX / 8))
+            floor->memory = NULL;
     }
 }
 
@@ -423,6 +442,7 @@ bool arrangement_floor(const struct arrangement_bounds *bounds, uint64_t *bound_
     floor.failed = !floor.kept || !floor.forward || !floor.backward || !floor.way || !floor.front || !floor.back;
     if (!floor.failed) {
         see_cluster(&floor);
+        see_memory(&floor);
         *bound_ns = least_possible(&floor, *bound_ns);
         if (floor_knows_pairs(&floor))
             *bound_ns = raise_in_pairs(&floor, *bound_ns);

@@ -3,6 +3,7 @@
 #define PARTITIONER_ARRANGEMENT_ARRANGEMENT_FLOOR_H
 
 #include "partitioner/arrangement/arrangement.h"
+#include "partitioner/arrangement/arrangement_memory.h"
 #include "schedules/generators/generate.h"
 
 // Running totals of a variant's layers.
@@ -16,6 +17,7 @@ struct arrangement_bounds {
     const struct arrangement_names *names;
     const struct generator *generator;
     struct arrangement_async *async;  // where the schedule never flushes
+    struct arrangement_memory *memory;  // where not all surely fits
     struct totals of[ARRANGEMENT_MOST_VARIANTS + 1];  // as `names`, then those of the request
     size_t of_count;
     struct totals least;   // of all of them, layer by layer

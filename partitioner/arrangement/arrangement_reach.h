@@ -28,6 +28,8 @@ struct floor {
     uint64_t *way;                 // of a message over a cut, there and back, on the best level; layers + 1
     uint64_t in_permille;          // of ways in, so much is in front of the first F at least; the rest behind the last B
     bool is_gpipe;
+    const struct arrangement_memory *memory;  // where it is known how many ranks are behind a stage
+    uint64_t capacity;             // of the device with most memory
     uint32_t most_ranks;           // of a stage
     uint64_t limit_ns;
     struct reach *front, *back;    // by devices used

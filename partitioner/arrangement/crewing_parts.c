@@ -14,6 +14,20 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 // --- what is known beforehand -----------------------------------------------------------
 
+// About what a stage needs besides: a segment of two layers, and messages on their way.
+static uint64_t likely_workspace(const struct many *many)
+{
+    const struct profile_layer *layers = many->request->profile->layers;
+    uint64_t most = 0, output = 0;
+    for (uint32_t l = 0; l < many->layers; l++) {
+        const uint64_t bytes = layers[l].saved_bytes + layers[l].output_bytes + layers[l].backward_workspace_bytes;
+        most = larger(most, bytes);
+        output = larger(output, layers[l].output_bytes);
+    }
+    most = 2 * most + 4 * output;
+    return most < many->memory / 2 ? most : many->memory / 2;
+}
+
 bool crewings_create(struct crewings *crewings, struct many *many, struct error *error)
 {
     const struct cluster *cluster = many->request->cluster;
@@ -26,7 +40,10 @@ bool crewings_create(struct crewings *crewings, struct many *many, struct error 
     crewings->way = calloc((cluster->level_count + 1) * row, sizeof crewings->way[0]);
     crewings->variants = calloc(crewings->room, sizeof crewings->variants[0]);
     crewings->near_until = calloc((cluster->level_count + 1) * many->devices, sizeof crewings->near_until[0]);
-    if (!crewings->clock)
+    if (crewings->order != CREW_FORWARD_ONLY)
+        crewings->memory = arrangement_memory_create(many->request, error);
+    crewings->capacity = many->memory - likely_workspace(many);
+    if (!crewings->clock || error->kind != ERROR_NONE)
         return false;
     if (!crewings->near_until || !crewings->crew || !crewings->way || !crewings->variants)
         return error_no_memory(error, "the arrangements of a plan");
@@ -40,6 +57,7 @@ bool crewings_create(struct crewings *crewings, struct many *many, struct error 
 void crewings_clear(struct crewings *crewings)
 {
     crew_clock_free(crewings->clock);
+    arrangement_memory_free(crewings->memory);
     free(crewings->crew);
     free(crewings->way);
     free(crewings->near_until);
@@ -96,6 +114,24 @@ static uint64_t reduce_of(const struct crewings *crewings, uint32_t seat, uint32
         : transfer_ns(multiply_clamped(ranks - 1, bytes), level->bytes_per_second, level->latency_ns);
 }
 
+static uint32_t room_of(const struct crewings *crewings, uint32_t left, uint32_t ranks)
+{
+    const uint32_t m = crewings->many->request->micro_batches, own = (m + ranks - 1) / ranks;
+    const uint32_t ahead = (left + ranks - 1) / ranks;
+    return (crewings->order == CREW_1F1B && ahead < own ? ahead : own) * ranks;
+}
+
+// B, and about what must be run again so that it fits; much where it cannot.
+static uint64_t backward_of(const struct crewings *crewings, uint32_t first, uint32_t end, uint32_t left, uint32_t ranks,
+                            uint64_t speed)
+{
+    const struct intervals *of = crewings->many->of[0];
+    const uint64_t backward = interval_backward_ns(of, first, end);
+    const uint64_t again = arrangement_memory_least(crewings->memory, first, end, ranks,
+                                                    room_of(crewings, left, ranks) / ranks, crewings->capacity);
+    return stage_scaled_ns(again == UINT64_MAX ? 1000 * (backward + 1) : backward + again, speed);
+}
+
 static struct crew_stage stage_of(const struct crewings *crewings, uint32_t first, uint32_t end, uint32_t seat,
                                   uint32_t ranks, uint64_t speed, uint32_t ranks_behind)
 {
@@ -108,7 +144,7 @@ static struct crew_stage stage_of(const struct crewings *crewings, uint32_t firs
     return (struct crew_stage){
         .ranks = ranks,
         .forward_ns = stage_scaled_ns(interval_forward_ns(of, first, end), speed),
-        .backward_ns = has_backward ? stage_scaled_ns(interval_backward_ns(of, first, end), speed) : 0,
+        .backward_ns = has_backward ? backward_of(crewings, first, end, crewings->ranks - seat, ranks, speed) : 0,
         .reduce_ns = has_backward ? reduce_of(crewings, seat, ranks, of->weights[end] - of->weights[first]) : 0,
         .busy_ns = way > latency ? way - latency : 0,
         .latency_ns = way > latency ? latency : way,
@@ -146,13 +182,6 @@ struct crew_stage crew_stage_of(const struct crewings *crewings, const struct cr
 {
     return stage_of(crewings, front->first, end, front->seat, next->ranks, next->speed,
                     end < crewings->many->layers ? next->ranks : 0);
-}
-
-static uint32_t room_of(const struct crewings *crewings, uint32_t left, uint32_t ranks)
-{
-    const uint32_t m = crewings->many->request->micro_batches, own = (m + ranks - 1) / ranks;
-    const uint32_t ahead = (left + ranks - 1) / ranks;
-    return (crewings->order == CREW_1F1B && ahead < own ? ahead : own) * ranks;
 }
 
 // The loop of the stage and the one before it (arrangement_pairs.c), from the first micro-batch's way to the last one's.

@@ -4,6 +4,7 @@
 #define PARTITIONER_ARRANGEMENT_CREWING_PARTS_H
 
 #include "partitioner/arrangement/arrangement_many.h"
+#include "partitioner/arrangement/arrangement_memory.h"
 #include "partitioner/arrangement/crew_time.h"
 
 struct crewing {
@@ -16,6 +17,8 @@ struct crewings {
     struct many *many;
     struct crew_clock *clock;
     enum crew_order order;
+    struct arrangement_memory *memory;  // where not all surely fits
+    uint64_t capacity;        // of a device for what is held and kept
     struct crew_stage *crew;
     uint32_t room;            // stages
     const uint32_t *devices;  // of each rank

@@ -401,3 +401,21 @@ uint64_t recompute_prices_least(const struct recompute_prices *prices, uint32_t 
     }
     return least;
 }
+
+uint64_t recompute_prices_between(const struct recompute_prices *prices, uint32_t first, uint32_t end, uint64_t bytes)
+{
+    const uint32_t count = prices->price_count;
+    const size_t any = (size_t)(prices->limit_count - 1) * (count + 1);
+    const double *from = row_of(prices, prices->cheapest, first) + any;
+    const double *to = row_of(prices, prices->cheapest, end) + any;
+    const uint64_t paid = units_of(bytes) + 1;
+    const double units = (double)(paid < (uint64_t)1 << 44 ? paid : (uint64_t)1 << 44);
+    double most = 0;
+    if (to[count] - from[count] > units)
+        return UINT64_MAX;
+    for (uint32_t k = 0; k < count; k++) {
+        const double cost = to[k] - from[k] - prices->price[k] * units;
+        most = cost > most ? cost : most;
+    }
+    return (uint64_t)most >> prices->shift;
+}

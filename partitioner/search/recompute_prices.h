@@ -37,6 +37,11 @@ void recompute_prices_free(struct recompute_prices *prices);
 // Makes ready to ask for intervals that begin at `first` and end at most at `until`.
 void recompute_prices_from(struct recompute_prices *prices, uint32_t first, uint32_t until);
 
+// Of layers [first, end) with so many bytes in a slot, where intervals from the first of all layers were made ready: from
+// what ways to `end` and to `first` differ by, without limits, so somewhat less than recompute_prices_least() says, but at
+// once. The bytes are also for what is read of before `first`.
+uint64_t recompute_prices_between(const struct recompute_prices *prices, uint32_t first, uint32_t end, uint64_t bytes);
+
 // Makes ready to ask for what is left of all layers from a position on, which may read what is before it.
 void recompute_prices_rest(struct recompute_prices *prices);
 
