@@ -18,6 +18,8 @@ static bool is_stopped(struct choosing *choosing)
     const struct search_request *request = choosing->request;
     if (!choosing->stopped && request->interrupted && *request->interrupted)
         choosing->stopped = "interrupted";
+    if (!choosing->stopped && request->any && choosing->best)
+        choosing->stopped = "the first plan was enough";
     if (!choosing->stopped && choosing->deadline_ns && clock_now_ns() > choosing->deadline_ns)
         choosing->stopped = "the deadline has passed";
     return choosing->stopped != NULL;

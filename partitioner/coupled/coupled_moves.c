@@ -23,7 +23,8 @@ struct moves {
 
 static bool is_over(struct moves *moves)
 {
-    return moves->failed || moves->coupled->work > moves->until || coupled_must_stop(moves->coupled);
+    const bool is_enough = moves->coupled->request->any && moves->now.most_lacking == 0;
+    return is_enough || moves->failed || moves->coupled->work > moves->until || coupled_must_stop(moves->coupled);
 }
 
 // The next place to cut from `cut` on, `layers` away; 0 where there is none.

@@ -171,7 +171,8 @@ static struct plan *run(struct coupled *coupled, struct coupled_state *best, str
     if (is_brief ? !prove_first(coupled, best, &proved, error)
                  : !coupled_improve(coupled, best, coupled->budget / 2, error))
         return NULL;
-    if (!is_brief && (best->most_lacking > 0 || best->value_ns > bound)
+    const bool is_enough = coupled->request->any && best->most_lacking == 0;
+    if (!is_brief && !is_enough && (best->most_lacking > 0 || best->value_ns > bound)
         && !coupled_prove(coupled, best, &proved, error))
         return NULL;
     bound = proved ? none_below(coupled, best) : bound;

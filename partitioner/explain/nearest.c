@@ -12,12 +12,15 @@
 #include "schedules/board.h"
 #include "schedules/generators/generate.h"
 
-enum { PRECISION = 256, MOST_SCHEDULES = 3, STEP_BYTES = 256 };
+enum { PRECISION = 64, MOST_SCHEDULES = 3, STEP_BYTES = 256 };
+enum { PROBE_BUDGET = 5000, NEAREST_WORK = 500000 };  // nearest.h
 
 struct finding {
     const struct nearest_request *request;
     struct nearest *nearest;
     uint64_t until_ns;  // by the clock; 0: any time
+    enum { FITS, COMPARED, SHOWN } wanted;  // of what is planned now: whether it fits, about its time, its time
+    uint64_t work;      // that all of them took
     struct error *error;
 };
 
@@ -55,6 +58,14 @@ static bool find_excess(const struct finding *finding, const struct plan *plan, 
     return good;
 }
 
+// Whether something fits is asked often, and needs little; what is shown is planned as well as there is work left for.
+static uint64_t budget_of(const struct finding *finding)
+{
+    const uint64_t most = finding->request->budget ? finding->request->budget : NEAREST_BUDGET;
+    const bool is_brief = finding->wanted != SHOWN || finding->work > NEAREST_WORK;
+    return is_brief && most > PROBE_BUDGET ? PROBE_BUDGET : most;
+}
+
 static bool probe(struct finding *finding, const struct search_request *changed, struct probe *result)
 {
     struct search_request search = *changed;
@@ -66,7 +77,9 @@ static bool probe(struct finding *finding, const struct search_request *changed,
     if (finding->request->progress)
         finding->request->progress(finding->request->self, finding->nearest->planned);
     finding->nearest->planned++;
-    search.budget = finding->request->budget ? finding->request->budget : NEAREST_BUDGET;
+    search.any = finding->wanted == FITS;
+    search.budget = budget_of(finding);
+    search.work = &finding->work;
     const uint64_t now_ns = clock_now_ns();
     search.deadline_ns = finding->until_ns > now_ns ? finding->until_ns - now_ns : finding->until_ns > 0;
     search.interrupted = finding->request->interrupted;
@@ -95,6 +108,15 @@ static bool add(struct finding *finding, const struct what_if *change)
     return true;
 }
 
+// Adds what was found, as `shown` has planned it anew: where that found nothing, the first plan stands.
+static bool add_shown(struct finding *finding, bool planned, struct probe *found, const struct probe *shown)
+{
+    finding->wanted = FITS;
+    if (shown->fits)
+        found->change.row = shown->change.row;
+    return planned && add(finding, &found->change);
+}
+
 // --- memory ---------------------------------------------------------------------------
 
 static bool probe_memory(struct finding *finding, uint64_t more_bytes, struct probe *result)
@@ -113,10 +135,18 @@ static bool probe_memory(struct finding *finding, uint64_t more_bytes, struct pr
     return good;
 }
 
+static uint64_t most_memory(const struct cluster *cluster)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < cluster->device_count; i++)
+        most = cluster->devices[i].memory_bytes > most ? cluster->devices[i].memory_bytes : most;
+    return most;
+}
+
 // From what is known to be lacking, twice as much each time until something fits.
 static bool find_enough(struct finding *finding, uint64_t from_bytes, struct probe *found)
 {
-    uint64_t more = from_bytes > 0 ? from_bytes : STEP_BYTES;
+    uint64_t more = from_bytes > 0 ? from_bytes : most_memory(finding->request->search->cluster) / 4 + STEP_BYTES;
     for (unsigned i = 0; i < 60 && !found->fits && more < JSON_MAX && !is_over(finding); i++, more *= 2)
         if (!probe_memory(finding, more, found))
             return false;
@@ -124,15 +154,17 @@ static bool find_enough(struct finding *finding, uint64_t from_bytes, struct pro
 }
 
 // `found` fits, and 0 more does not, which may be certain. First just one step less, where what was lacking is known
-// exactly; then by halves, to a part of it.
-static bool find_least(struct finding *finding, struct probe *found, bool low_is_certain)
+// exactly; then by halves, to a part of all there is.
+static bool find_least(struct finding *finding, uint64_t lacks_bytes, struct probe *found, bool low_is_certain)
 {
+    const uint64_t has = most_memory(finding->request->search->cluster);
     uint64_t low = 0;
     for (unsigned i = 0; found->excess_bytes > low + STEP_BYTES && !is_over(finding); i++) {
         const uint64_t high = found->excess_bytes;
-        if (i > 0 && high - low <= high / PRECISION)
+        const bool is_exact = i == 0 && high <= lacks_bytes;
+        if (!is_exact && high - low <= (has + high) / PRECISION)
             break;
-        const uint64_t middle = i == 0 ? high - STEP_BYTES : low + (high - low) / 2;
+        const uint64_t middle = is_exact ? high - STEP_BYTES : low + (high - low) / 2;
         struct probe other = *found;
         if (!probe_memory(finding, middle, &other))
             return false;
@@ -163,7 +195,7 @@ static bool nearest_memory(struct finding *finding, const struct probe *own)
         return false;
     if (!found.fits)
         return true;
-    if (!find_least(finding, &found, own->certainly_not))
+    if (!find_least(finding, own->change.row.lacks_bytes, &found, own->certainly_not))
         return false;
     struct what_if *change = &found.change;
     const uint64_t each = add_clamped(cluster->devices[0].memory_bytes, found.excess_bytes);
@@ -176,7 +208,9 @@ static bool nearest_memory(struct finding *finding, const struct probe *own)
         snprintf(change->change, sizeof change->change, "%s more on each device",
                  bytes_format(found.excess_bytes, bytes));
     }
-    return add(finding, change);
+    struct probe shown = found;
+    finding->wanted = SHOWN;
+    return add_shown(finding, probe_memory(finding, found.excess_bytes, &shown), &found, &shown);
 }
 
 // --- micro-batches, ranks, schedules, optimizers -----------------------------------------
@@ -214,7 +248,10 @@ static bool nearest_micro_batches(struct finding *finding, bool high_is_certain)
         }
     }
     found.change.is_least = high_is_certain && high - low == 1;
-    return !found.fits || add(finding, &found.change);
+    if (!found.fits)
+        return true;
+    finding->wanted = SHOWN;
+    return add_shown(finding, probe_micro_batches(finding, low, &other), &found, &other);
 }
 
 static bool probe_ranks(struct finding *finding, uint32_t ranks, struct probe *result)
@@ -240,15 +277,16 @@ static bool probe_ranks(struct finding *finding, uint32_t ranks, struct probe *r
     return good;
 }
 
-// The next few, then twice and four times as many.
+// The next few, as long as it is certain that fewer do not; then twice and four times as many.
 static bool nearest_ranks(struct finding *finding)
 {
     const uint32_t own = finding->request->search->ranks;
     const uint32_t numbers[] = { own + 1, own + 2, own + 3, own + 4, 2 * own, 4 * own };
-    struct probe found = { .fits = false };
+    struct probe found = { .fits = false }, shown = { .fits = false };
     uint32_t before = own;  // up to which it is certain that none fits
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !found.fits && !is_over(finding); i++) {
-        if (i > 3 && numbers[i] <= numbers[3])
+        const bool is_next = i > 0 && i <= 3;
+        if ((i > 3 && numbers[i] <= numbers[3]) || (is_next && before + 1 != numbers[i]))
             continue;
         found = (struct probe){ .fits = false };
         if (!probe_ranks(finding, numbers[i], &found))
@@ -256,7 +294,10 @@ static bool nearest_ranks(struct finding *finding)
         found.change.is_least = found.fits && before + 1 == numbers[i];
         before = found.certainly_not && before + 1 == numbers[i] ? numbers[i] : before;
     }
-    return !found.fits || add(finding, &found.change);
+    if (!found.fits)
+        return true;
+    finding->wanted = SHOWN;
+    return add_shown(finding, probe_ranks(finding, found.change.row.ranks, &shown), &found, &shown);
 }
 
 static bool is_inference(const struct generator *generator, uint32_t ranks)
@@ -281,39 +322,55 @@ static bool probe_schedule(struct finding *finding, const struct generator *gene
 }
 
 // Into the quickest so far, in order of their times; of equals the first stays first.
-static void keep_quickest(struct what_if *quickest, size_t *count, const struct what_if *change)
+static void keep_quickest(struct probe *quickest, size_t *count, const struct probe *found)
 {
     size_t at = *count;
-    while (at > 0 && change->row.iteration_ns < quickest[at - 1].row.iteration_ns)
+    while (at > 0 && found->change.row.iteration_ns < quickest[at - 1].change.row.iteration_ns)
         at--;
     if (at == MOST_SCHEDULES)
         return;
     *count += *count < MOST_SCHEDULES;
     memmove(quickest + at + 1, quickest + at, (*count - at - 1) * sizeof quickest[0]);
-    quickest[at] = *change;
+    quickest[at] = *found;
+}
+
+// Whether a schedule can take the place of the request's own: as its weights go, and of training.
+static bool is_instead(const struct search_request *search, const struct generator *own, const struct generator *other)
+{
+    // Sequences are split only where the layers can take them so.
+    return other != own && other->weights == own->weights && (!other->takes_splits || own->takes_splits)
+        && !is_inference(other, search->ranks);
 }
 
 static bool nearest_schedules(struct finding *finding)
 {
-    const struct generator *own = generator_find(finding->request->search->schedule, finding->error);
-    const uint32_t ranks = finding->request->search->ranks;
-    struct what_if quickest[MOST_SCHEDULES];
-    size_t count = 0;
-    if (!own || is_inference(own, ranks))
+    const struct search_request *search = finding->request->search;
+    const struct generator *own = generator_find(search->schedule, finding->error);
+    struct probe quickest[MOST_SCHEDULES], shown[MOST_SCHEDULES];
+    size_t count = 0, shown_count = 0;
+    if (!own || is_inference(own, search->ranks))
         return own != NULL;
-    // Sequences are split only where the layers can take them so.
     for (const struct generator *other = generators; other->name && !is_over(finding); other++) {
         struct probe result = { .fits = false };
-        if (other == own || other->weights != own->weights || (other->takes_splits && !own->takes_splits)
-            || is_inference(other, ranks))
-            continue;
-        if (!probe_schedule(finding, other, &result))
+        finding->wanted = FITS;
+        if (is_instead(search, own, other) && !probe_schedule(finding, other, &result))
+            return false;
+        finding->wanted = COMPARED;
+        if (result.fits && !probe_schedule(finding, other, &result))
             return false;
         if (result.fits)
-            keep_quickest(quickest, &count, &result.change);
+            keep_quickest(quickest, &count, &result);
     }
+    finding->wanted = SHOWN;
+    for (size_t i = 0; i < count; i++) {
+        struct probe again = quickest[i];
+        if (!probe_schedule(finding, generator_find(again.change.row.schedule, finding->error), &again))
+            return false;
+        keep_quickest(shown, &shown_count, again.fits ? &again : &quickest[i]);
+    }
+    finding->wanted = FITS;
     for (size_t i = 0; i < count; i++)
-        if (!add(finding, &quickest[i]))
+        if (!add(finding, &shown[i].change))
             return false;
     return true;
 }
@@ -329,23 +386,37 @@ static bool probe_holding(struct finding *finding, const struct holding *holding
     return probe(finding, &search, result);
 }
 
+// Adds it if it fits, planned well.
+static bool try_holding(struct finding *finding, const struct holding *holding, const char *words, const char *option,
+                        bool *found)
+{
+    struct probe result, shown;
+    if (!probe_holding(finding, holding, words, option, &result))
+        return false;
+    *found = result.fits;
+    if (!result.fits)
+        return true;
+    finding->wanted = SHOWN;
+    return add_shown(finding, probe_holding(finding, holding, words, option, &shown), &result, &shown);
+}
+
 // What replicas hold once between them: the first step that is enough.
 static bool nearest_shard(struct finding *finding)
 {
     const struct search_request *search = finding->request->search;
-    struct probe found = { .fits = false };
+    bool found = false;
     if (!search->replicas && !search->free.replicas)
         return true;
-    for (int shard = (int)search->holding.shard + 1; shard_names[shard] && !found.fits; shard++) {
+    for (int shard = (int)search->holding.shard + 1; shard_names[shard] && !found; shard++) {
         struct holding holding = search->holding;
         char words[80], option[80];
         holding.shard = (enum shard)shard;
         snprintf(words, sizeof words, "%s shared by the replicas", shard_names[shard]);
         snprintf(option, sizeof option, "--shard %s", shard_names[shard]);
-        if (!probe_holding(finding, &holding, words, option, &found))
+        if (!try_holding(finding, &holding, words, option, &found))
             return false;
     }
-    return !found.fits || add(finding, &found.change);
+    return true;
 }
 
 // What waits on the host, if there is one: the optimizer, what is kept, both.
@@ -358,18 +429,18 @@ static bool nearest_host(struct finding *finding)
                   { false, true, "activations on the host", "--host activations" },
                   { true, true, "the optimizer and activations on the host", "--host optimizer,activations" } };
     const struct search_request *search = finding->request->search;
-    struct probe found = { .fits = false };
-    for (size_t i = 0; search->cluster->has_host && i < sizeof steps / sizeof steps[0] && !found.fits; i++) {
+    bool found = false;
+    for (size_t i = 0; search->cluster->has_host && i < sizeof steps / sizeof steps[0] && !found; i++) {
         struct holding holding = search->holding;
         holding.optimizer_on_host |= steps[i].optimizer;
         holding.activations_on_host |= steps[i].activations;
         if (holding.optimizer_on_host == search->holding.optimizer_on_host
             && holding.activations_on_host == search->holding.activations_on_host)
             continue;
-        if (!probe_holding(finding, &holding, steps[i].words, steps[i].option, &found))
+        if (!try_holding(finding, &holding, steps[i].words, steps[i].option, &found))
             return false;
     }
-    return !found.fits || add(finding, &found.change);
+    return true;
 }
 
 static uint64_t state_bytes(const struct search_request *search, enum optimizer_kind kind)
@@ -396,23 +467,37 @@ static bool next_optimizer(const struct search_request *search, uint64_t below, 
     return found;
 }
 
-// Others in order of less state, until one is enough.
+static bool try_optimizer(struct finding *finding, enum optimizer_kind kind, bool is_shown, bool *found)
+{
+    struct holding holding = finding->request->search->holding;
+    struct probe result = { .fits = false };
+    char words[80], option[80];
+    holding.optimizer = kind;
+    snprintf(words, sizeof words, "optimizer %s", optimizer_names[kind]);
+    snprintf(option, sizeof option, "--optimizer %s", optimizer_names[kind]);
+    if (is_shown)
+        return try_holding(finding, &holding, words, option, found);
+    const bool good = probe_holding(finding, &holding, words, option, &result);
+    *found = result.fits;
+    return good;
+}
+
+// Others in order of less state, until one is enough: if the last of them is.
 static bool nearest_optimizer(struct finding *finding)
 {
     const struct search_request *search = finding->request->search;
-    struct probe found = { .fits = false };
-    enum optimizer_kind kind = search->holding.optimizer;
-    for (uint64_t below = state_bytes(search, kind); !found.fits && next_optimizer(search, below, &kind);
-         below = state_bytes(search, kind)) {
-        struct holding holding = search->holding;
-        char words[80], option[80];
-        holding.optimizer = kind;
-        snprintf(words, sizeof words, "optimizer %s", optimizer_names[kind]);
-        snprintf(option, sizeof option, "--optimizer %s", optimizer_names[kind]);
-        if (!probe_holding(finding, &holding, words, option, &found))
+    const uint64_t own = state_bytes(search, search->holding.optimizer);
+    enum optimizer_kind kind = search->holding.optimizer, least = kind;
+    while (next_optimizer(search, state_bytes(search, least), &least))
+        continue;
+    bool is_enough = false, found = false;
+    if (least != kind && !try_optimizer(finding, least, false, &is_enough))
+        return false;
+    for (uint64_t below = own; is_enough && !found && next_optimizer(search, below, &kind);
+         below = state_bytes(search, kind))
+        if (!try_optimizer(finding, kind, true, &found))
             return false;
-    }
-    return !found.fits || add(finding, &found.change);
+    return true;
 }
 
 // --- all of it ----------------------------------------------------------------------------
@@ -424,7 +509,7 @@ bool nearest_find(const struct nearest_request *request, struct nearest *nearest
     struct probe own = { .fits = false };
     *nearest = (struct nearest){ .count = 0 };
     const bool good = probe(&finding, request->search, &own)
-                   && (own.change.row.outcome != SWEEP_DOES_NOT_FIT
+                   && (own.fits
                        || (nearest_memory(&finding, &own) && nearest_micro_batches(&finding, own.certainly_not)
                            && nearest_ranks(&finding) && nearest_schedules(&finding) && nearest_shard(&finding)
                            && nearest_host(&finding) && nearest_optimizer(&finding)));

@@ -1,8 +1,9 @@
 // Requests near one that nothing fits which something does fit: each has been planned.
 //
-//     more memory       the least on each device, to the tensor (256 bytes) where that is certain, else to 1/256 of it
+//     more memory       the least on each device, to the tensor (256 bytes) where that is certain, else to 1/64 of it
 //     micro-batches     the most, fewer than asked for: schedules that keep all of them
-//     ranks             the next number, on devices like the last where the cluster has no more
+//     ranks             the next number, on devices like the last where the cluster has no more; once it is not
+//                       certain that fewer are too few, twice and four times as many
 //     schedule          those of the same weights that fit, the quickest three
 //     sharding, host    what replicas share, what waits on the host: the first step that is enough
 //     optimizer         the first with less state
@@ -15,7 +16,9 @@
 #include "partitioner/explain/what_if.h"
 #include "partitioner/search/lone_layer.h"
 
-// Units of work for each of up to about sixty plans.
+// Units of work for each of the plans that are shown, until all together took NEAREST_WORK; then they get
+// PROBE_BUDGET. Whether something fits at all is asked more often, of the profile's own order of layers, and takes
+// little (`any` of search.h).
 #define NEAREST_BUDGET 200000
 
 struct nearest_request {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "partitioner/orders/order_plan.h"
+#include "partitioner/plan_search.h"
 #include "profiler/cluster_synopsis.h"
 #include "schedules/generators/generate.h"
 
@@ -112,7 +113,7 @@ bool what_if_plan(const struct search_request *request, struct what_if *change, 
                                       .chunks = request->chunks ? request->chunks : generator->usual_chunks,
                                       .micro_batches = request->micro_batches, .outcome = SWEEP_NOT_TRIED };
     snprintf(change->row.schedule, sizeof change->row.schedule, "%s", generator->name);
-    return sweep_plan_row(request, plan_search_orders, &change->row, error);
+    return sweep_plan_row(request, request->any ? plan_search : plan_search_orders, &change->row, error);
 }
 
 void what_if_keep(struct sweep_row *row, const struct plan *plan, const struct sweep_row *peak)

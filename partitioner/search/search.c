@@ -268,6 +268,13 @@ static struct plan *run(struct search *search, struct error *error)
     if (!tables_fill(&search->tables, problem, NO_WAY, 0, error) || !search_first(search, error)
         || (search->best_ns == NO_WAY && !problem_is_interrupted(problem) && !begin_from_shortage(search, error)))
         return NULL;
+    if (problem->request->any) {
+        snprintf(problem->stopped, sizeof problem->stopped, "the first plan was enough");
+        if (search->best_ns != NO_WAY)
+            return make_plan(search, 0, error);
+        error_set_kind(error, ERROR_ANSWER, "no plan was found by a short search");
+        return NULL;
+    }
     if (problem->bounds_hold && search->best_ns != NO_WAY) {
         search->floor_ns = search->tables.head[table_cell(&search->tables, problem->ranks, problem->layers)];
         if (!search_loops(search, problem->work + share_of(problem, 3), &search->floor_ns, error))

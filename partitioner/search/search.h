@@ -73,6 +73,7 @@ struct search_request {
     size_t pin_count;
     uint64_t below_ns;     // of a search that is part of another: only quicker plans matter; 0: all do
     uint64_t budget;       // units of work; 0: SEARCH_DEFAULT_BUDGET
+    bool any;              // only whether something fits is asked: the first plan will do, and little is done for it
     uint64_t deadline_ns;  // wall-clock time the search may take; 0: any
     const volatile sig_atomic_t *interrupted;  // ends the search once it is not 0; or NULL
     void (*progress)(void *self, const struct search_progress *progress);  // called now and then; or NULL

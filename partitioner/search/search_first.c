@@ -232,7 +232,8 @@ bool search_first(struct search *search, struct error *error)
         good = error_no_memory(error, "a search");
     good = good && search_seeds(search, error);
     const uint64_t seeded = search->best_ns;
-    for (int way = 0; good && way < 2; way++) {
+    const int ways = problem->request->any ? 0 : 2;
+    for (int way = 0; good && way < ways; way++) {
         dive.from_last = way == 0;
         dive.until = problem->work + FIRST_WORK;
         dive.decision.cuts[dive.from_last ? 0 : problem->ranks] = dive.from_last ? 0 : problem->layers;
@@ -241,11 +242,11 @@ bool search_first(struct search *search, struct error *error)
         decision_copy(&start, &dive.decision, problem->ranks);
         descend(&dive, &start, search_score(search, &start));
     }
-    if (good && seeded != NO_WAY && search->best_ns == seeded) {
+    if (good && seeded != NO_WAY && search->best_ns == seeded && ways > 0) {
         decision_copy(&start, &search->best, problem->ranks);
         descend(&dive, &start, seeded);
     }
-    if (good && search->best_ns != NO_WAY)
+    if (good && search->best_ns != NO_WAY && ways > 0)
         wander(&dive, &start);
     free(dive.rows);
     decision_clear(&dive.decision);
