@@ -24,8 +24,8 @@
 //     arrangement_bound.c   what no plan of one can beat
 //     arrangement_floor.c   or of any: how far stages reach within a limit
 //     arrangement_classes.c the same where some devices are slow
-//     arrangement_pairs.c   the same of neighbours, whose orders must go into each other
-//     arrangement_memory.c  what stages must run again at least, asked by both
+//     arrangement_pairs.c   the same of neighbours, whose orders must go into each other (arrangement_loops.c);
+//     arrangement_behind.c  before that from the back
 //     arrangement_async.c   the same where the schedule never flushes: of one, and
 //     arrangement_async_floor.c   of any
 //     crew_time.c           how long stages of several ranks take, quickly

@@ -35,7 +35,8 @@ struct classes {
 // A stage, with the places in front of it and behind it.
 struct move {
     uint32_t from, to;
-    uint32_t ranks, left;  // as of a struct place
+    uint32_t ranks;  // as of a struct place
+    struct counts counts;
     uint64_t speed;
     const struct totals *of;
 };
@@ -90,7 +91,7 @@ static struct place place_of(const struct classes *classes, const struct move *m
                              const struct reached *from, uint32_t covered)
 {
     const uint32_t layers = classes->floor->bounds->layers;
-    struct place place = { .ranks = move->ranks, .left = move->left, .speed = move->speed };
+    struct place place = { .ranks = move->ranks, .counts = move->counts, .speed = move->speed };
     place.first = from_back ? layers - covered : from->layers;
     place.end = from_back ? layers - from->layers : covered;
     *(from_back ? &place.out_ways : &place.in_ways) = from->ways;
@@ -195,7 +196,7 @@ static void take_ranks(struct classes *classes, struct move *move, uint32_t grou
     const uint32_t fast = fast_of(classes, move->from), slow = slow_of(classes, move->from);
     const uint32_t devices = move->ranks * group, fast_left = classes->count[0] - fast;
     const uint32_t most_slow = smaller(devices, classes->count[1] - slow);
-    move->left = classes->ranks - fast - slow - devices + move->ranks;
+    move->counts = floor_counts(classes->floor, move->ranks, classes->ranks - fast - slow - devices + move->ranks);
     for (uint32_t n = devices > fast_left ? devices - fast_left : 0; n <= most_slow; n++) {
         move->to = place_at(classes, fast + devices - n, slow + n);
         move->speed = classes->seats ? slowest_seat(classes, fast, devices) : classes->speed[n > 0];

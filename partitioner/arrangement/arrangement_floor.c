@@ -68,36 +68,52 @@ uint64_t floor_reduce(const struct floor *floor, uint32_t copies, uint64_t weigh
     return least == UINT64_MAX ? 0 : least;
 }
 
+static struct counts counts_of(uint64_t own, uint64_t ahead)
+{
+    const uint64_t trips = (own - 1) / ahead + 1;
+    return (struct counts){ own, ahead, trips, own - 1 - (trips - 1) * ahead };
+}
+
+struct counts floor_counts(const struct floor *floor, uint32_t ranks, uint32_t left)
+{
+    const uint32_t own = (floor->bounds->request->micro_batches + ranks - 1) / ranks, most = (left + ranks - 1) / ranks;
+    return counts_of(own, most < own && !floor->is_gpipe ? most : own);
+}
+
+static uint64_t around(const struct counts *counts, uint64_t round, uint64_t f, uint64_t b)
+{
+    const uint64_t last = counts->own - 1, free = counts->own - counts->ahead;
+    const uint64_t once = round + last * larger(f, b) + free * smaller(f, b);
+    if (free == 0)
+        return once;
+    const uint64_t twice = 2 * round + (free - 1) * (f + b);
+    return larger(larger(once, twice), counts->trips * round + counts->rest * (f + b));
+}
+
 uint64_t floor_around(uint64_t round, uint64_t own, uint64_t ahead, uint64_t f, uint64_t b)
 {
-    const uint64_t once = round + larger((own - ahead) * f + (own - 1) * b, (own - 1) * f + (own - ahead) * b);
-    if (own == ahead)
-        return once;
-    const uint64_t most = (own - 1) / ahead + 1, twice = 2 * round + (own - 1 - ahead) * (f + b);
-    return larger(larger(once, twice), most * round + (own - 1 - (most - 1) * ahead) * (f + b));
+    const struct counts counts = counts_of(own, ahead);
+    return around(&counts, round, f, b);
 }
 
 uint64_t floor_path(const struct floor *floor, const struct totals *of, const struct place *place)
 {
     const struct arrangement_bounds *bounds = floor->bounds;
-    const uint32_t layers = bounds->layers, m = bounds->request->micro_batches;
-    const uint64_t own = (m + place->ranks - 1) / place->ranks;
-    const uint64_t most = (place->left + place->ranks - 1) / place->ranks;
-    const uint64_t ahead = most < own && !floor->is_gpipe ? most : own;
-    const uint64_t again = arrangement_memory_least(floor->memory, place->first, place->end, place->ranks, ahead,
-                                                    floor->capacity);
+    const uint32_t layers = bounds->layers;
+    const uint64_t again = arrangement_memory_least(floor->memory, place->first, place->end, place->ranks,
+                                                    (uint32_t)place->counts.ahead, floor->capacity);
     if (again == UINT64_MAX)
         return UINT64_MAX;
     const uint64_t speed = place->speed > 0 ? place->speed : floor->speed;
     const uint64_t f = below(speed, of->forward[place->end] - of->forward[place->first]);
     const uint64_t b = below(speed, of->backward[place->end] - of->backward[place->first] + again);
     const uint64_t way_in = (uint64_t)((wide)place->in_ways * floor->in_permille / 1000);
-    uint64_t inner = own * (f + b);
+    uint64_t inner = place->counts.own * (f + b);
     if (!bounds->has_backward)
         return floor->forward[place->first] + place->in_ways + inner;
     const uint64_t round = f + b + place->out_ways + floor->forward[layers] - floor->forward[place->end]
                          + floor->backward[layers] - floor->backward[place->end];
-    inner = larger(inner, floor_around(round, own, ahead, f, b));
+    inner = larger(inner, around(&place->counts, round, f, b));
     const uint64_t before = floor->forward[place->first] + way_in + inner;
     const uint64_t end = floor->backward[place->first]
                        + larger(place->in_ways - way_in + larger(place->late_in, place->late_out), place->tail);
@@ -139,6 +155,11 @@ void floor_note(struct floor *floor, struct reach *reach, struct reached now)
     reach->at[from] = now;
 }
 
+uint32_t reach_most(const struct reach *reach)
+{
+    return reach->count > 0 ? reach->at[reach->count - 1].layers : 0;
+}
+
 uint64_t reach_least_ways(const struct reach *reach, uint32_t layers)
 {
     size_t low = 0, high = reach->count;
@@ -159,21 +180,20 @@ struct step {
     uint32_t hint;  // how far one rank less came
     const struct totals *of;
     struct reached from;
+    struct counts counts;
 };
 
 static struct place place_of(const struct floor *floor, const struct step *step, uint32_t covered)
 {
-    const uint32_t layers = floor->bounds->layers, most = floor->bounds->request->ranks;
-    struct place place = { .ranks = step->ranks };
+    const uint32_t layers = floor->bounds->layers;
+    struct place place = { .ranks = step->ranks, .counts = step->counts };
     if (step->from_back) {
         place.first = layers - covered;
         place.end = layers - step->from.layers;
-        place.left = step->used + step->ranks;
         place.out_ways = step->from.ways;
     } else {
         place.first = step->from.layers;
         place.end = covered;
-        place.left = most - step->used - step->ranks * step->group + step->ranks;
         place.in_ways = step->from.ways;
     }
     return place;
@@ -222,8 +242,10 @@ static uint32_t furthest(struct floor *floor, const struct step *step)
 
 static void take_step(struct floor *floor, struct reach *side, struct step *step)
 {
-    const uint32_t layers = floor->bounds->layers;
+    const uint32_t layers = floor->bounds->layers, most = floor->bounds->request->ranks;
     uint64_t least = UINT64_MAX;
+    step->counts = floor_counts(floor, step->ranks, step->ranks
+                                + (step->from_back ? step->used : most - step->used - step->ranks * step->group));
     step->hint = furthest(floor, step);
     for (uint32_t covered = step->hint; covered > step->from.layers; covered--) {
         const uint32_t cut = step->from_back ? layers - covered : covered;
@@ -335,10 +357,10 @@ static uint64_t least_possible_in_pairs(struct floor *floor, uint64_t low, uint6
 // longer to look at, which matters where they all do.
 static uint64_t raise_in_pairs(struct floor *floor, uint64_t low)
 {
-    enum { PART = 64, STEPS = 7, MOST_LIKE = 128 };
-    floor->most_like = 1;
+    enum { PART = 64, STEPS = 7, FEW_LIKE = 16, MOST_LIKE = 128 };
+    floor->most_like = floor->bounds->is_coarse ? FEW_LIKE : 1;
     if (floor->bounds->is_coarse)
-        return least_possible_in_pairs(floor, low, 80, 4);
+        return least_possible_in_pairs(floor, low, 80, 5);
     low = least_possible_in_pairs(floor, low, 16, STEPS);
     floor->most_like = MOST_LIKE;
     for (uint64_t before = 0; !floor_is_over(floor) && low - before > before / PART * 3 / 4;) {

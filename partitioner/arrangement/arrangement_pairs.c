@@ -1,13 +1,7 @@
 // What stages can reach, when each is also held against the one before it. Where all ranks
-// are used it is known how many are behind a stage, and so how far ahead it is, a r = A
-// micro-batches of its r ranks. The orders of neighbours s and t then close a loop,
-//
-//     F_s(x) --> F_t(x) --> B_t(x - A_t + r_t) --> B_s(x - A_t + r_t) --> F_s(x + A_s - A_t + r_t)
-//            way        order of t             way                    order of s
-//
-// which is longer than their own work where ranks and what is behind them do not go into
-// each other. A path through it: the first micro-batch to the end and back, loops as long
-// as there are micro-batches, what is left on t, and the last one to the end and back.
+// are used it is known how many are behind a stage, and so how far ahead it is: paths that
+// loop in two neighbours are known, too (arrangement_loops.c). First the same is asked from
+// the back, coarsely (arrangement_behind.c), so as to go on only from what can come through.
 //
 // After the last B some stage in front may still add up gradients; how long that takes
 // beyond the way in front of it is carried along. And of r_t ranks that have the most
@@ -47,6 +41,7 @@ struct walk {
     struct floor *floor;
     const struct totals *of;
     uint32_t devices, layers;
+    uint32_t *earliest;         // of stages from the back (floor_behind_covers())
     uint64_t late_step;         // that is told apart, for each micro-batch in between
     uint64_t forward_permille;  // of B, that F is at least, in each layer
     uint64_t *least_way;        // over a cut up to this one; layers + 1
@@ -56,12 +51,6 @@ struct walk {
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
-}
-
-static uint64_t round_of(const struct walk *walk, uint32_t first, uint32_t end)
-{
-    return walk->floor->forward[end] - walk->floor->forward[first]
-         + walk->floor->backward[end] - walk->floor->backward[first];
 }
 
 static bool is_as_good(const struct paired *a, const struct paired *b)
@@ -140,59 +129,38 @@ struct link_of {
     struct paired before;
     uint32_t used, ranks_before;  // with those before
     uint32_t ranks;
+    struct counts counts;
+    bool knows_loops;
+    struct loops_of loops;
     uint64_t out_ways;
     uint64_t late_in, late_out;
     uint32_t from;                // the place of `before` among its like
     uint32_t hint;                // how far one rank less came
 };
 
-static uint32_t room_of(uint32_t left, uint32_t ranks)
-{
-    return (left + ranks - 1) / ranks * ranks;
-}
-
-// The path through the loop of the two; 0 where there are too few micro-batches for it.
-static uint64_t loop_path(const struct walk *walk, const struct link_of *link, uint32_t end)
-{
-    const struct floor *floor = walk->floor;
-    const uint32_t m = floor->bounds->request->micro_batches, first = link->before.first, middle = link->before.end;
-    const uint32_t left = walk->devices - link->used;
-    const uint32_t room = room_of(left + link->ranks_before, link->ranks_before), next = room_of(left, link->ranks);
-    if (floor->is_gpipe || room >= m)
-        return 0;
-    const uint32_t turn = room - next + link->ranks, loops = (m - 1 - room) / turn, rest = (m - 1 - room) % turn;
-    const uint64_t way = walk->least_way[middle];
-    const uint64_t once = round_of(walk, 0, walk->layers) + link->before.ways + link->out_ways;
-    const uint64_t again = round_of(walk, first, walk->layers) + way + link->out_ways;
-    return once + again + loops * (round_of(walk, first, end) + way)
-         + rest / link->ranks * round_of(walk, middle, end);
-}
-
 static uint64_t stage_path(const struct walk *walk, const struct link_of *link, uint32_t end)
 {
     const struct floor *floor = walk->floor;
-    const uint32_t m = floor->bounds->request->micro_batches, busy = m % link->ranks ? m % link->ranks : link->ranks;
-    const uint32_t own = (m + link->ranks - 1) / link->ranks;
-    struct place place = { .first = link->before.end, .end = end, .ranks = link->ranks,
-                           .left = walk->devices - link->used, .in_ways = link->before.ways, .out_ways = link->out_ways,
-                           .tail = link->before.tail };
-    place.late_in = link->late_in;
-    place.late_out = link->late_out;
-    if (link->ranks_before > 0) {
-        const uint32_t turns = (busy - 1) / link->ranks_before, most = turns < own ? turns : own - 1;
-        const struct paired *before = &link->before;
-        place.late_in = larger(place.late_in, most * (floor->forward[before->end] - floor->forward[before->first]));
-        place.late_out =
-            larger(place.late_out, most * (floor->backward[before->end] - floor->backward[before->first]));
-    }
+    const struct place place = { .first = link->before.end, .end = end, .ranks = link->ranks, .counts = link->counts,
+                                 .in_ways = link->before.ways, .out_ways = link->out_ways,
+                                 .late_in = link->late_in, .late_out = link->late_out, .tail = link->before.tail };
     return floor_path(floor, walk->of, &place);
 }
 
-static bool is_within(const struct walk *walk, const struct link_of *link, uint32_t end)
+static bool is_within(const struct walk *walk, struct link_of *link, uint32_t end)
 {
+    const struct paired *before = &link->before;
+    const uint64_t between = walk->least_way[before->end];
+    const struct loop_ways ways = { before->ways + link->out_ways, between + link->out_ways, between };
     walk->floor->work++;
-    return stage_path(walk, link, end) <= walk->floor->limit_ns
-        && (link->ranks_before == 0 || loop_path(walk, link, end) <= walk->floor->limit_ns);
+    if (stage_path(walk, link, end) > walk->floor->limit_ns)
+        return false;
+    if (link->ranks_before == 0)
+        return true;
+    if (!link->knows_loops)
+        link->loops = loops_find(walk->floor, link->ranks_before, link->ranks, walk->devices - link->used, false);
+    link->knows_loops = true;
+    return loops_path(walk->floor, &link->loops, before->first, before->end, end, ways) <= walk->floor->limit_ns;
 }
 
 // The furthest end from one on that is within the limit: from where one rank less came on, in strides that grow.
@@ -285,15 +253,30 @@ static void take_step(struct walk *walk, struct link_of *link, uint32_t beyond)
     }
 }
 
+// What the stage waits for because those before do others first.
+static void wait_for(const struct walk *walk, struct link_of *link)
+{
+    const struct paired *before = &link->before;
+    const uint32_t between = between_of(walk, link->ranks);
+    link->late_out = 0;
+    for (int i = 0; i < LATES; i++)
+        if (betweens[i] <= between)
+            link->late_out = larger(link->late_out, before->late[i]);
+    link->late_in = link->late_out / 1000 * walk->forward_permille;
+    if (link->ranks_before == 0)
+        return;
+    const struct floor *floor = walk->floor;
+    const uint64_t turns = between / link->ranks_before, most = link->counts.own - 1;
+    const uint64_t often = turns < most ? turns : most;
+    link->late_in = larger(link->late_in, often * (floor->forward[before->end] - floor->forward[before->first]));
+    link->late_out = larger(link->late_out, often * (floor->backward[before->end] - floor->backward[before->first]));
+}
+
 // A stage behind the one before, and an empty one.
 static void step_behind(struct walk *walk, struct link_of *link, const struct paired *before)
 {
     link->before = *before;
-    link->late_in = link->late_out = 0;
-    for (int i = 0; i < LATES; i++)
-        if (betweens[i] <= between_of(walk, link->ranks))
-            link->late_out = larger(link->late_out, before->late[i]);
-    link->late_in = link->late_out / 1000 * walk->forward_permille;
+    wait_for(walk, link);
     take_step(walk, link, before->end);
     const uint32_t used = link->used + link->ranks;
     if (reach_least_ways(&walk->floor->back[walk->devices - used], walk->layers - before->end) == UINT64_MAX)
@@ -308,10 +291,18 @@ static void step_behind(struct walk *walk, struct link_of *link, const struct pa
 static void step_from(struct walk *walk, uint32_t used, uint32_t ranks_before)
 {
     const struct pairs *pairs = &walk->pairs[used * (walk->devices + 1) + ranks_before];
-    for (size_t i = 0; i < pairs->count; i++) {
-        struct link_of link = { .used = used, .ranks_before = ranks_before, .from = (uint32_t)i };
-        for (link.ranks = 1; link.ranks <= walk->floor->most_ranks && used + link.ranks <= walk->devices; link.ranks++)
-            step_behind(walk, &link, &pairs->at[i]);
+    const uint32_t left = walk->devices - used, *earliest = &walk->earliest[left * (walk->devices + 1)];
+    struct link_of link = { .used = used, .ranks_before = ranks_before };
+    for (link.ranks = 1; pairs->count > 0 && link.ranks <= walk->floor->most_ranks && link.ranks <= left; link.ranks++) {
+        link.knows_loops = false;
+        link.counts.own = 0;
+        for (link.from = 0; link.from < pairs->count; link.from++) {
+            if (pairs->at[link.from].end < earliest[link.ranks])
+                continue;
+            if (link.counts.own == 0)
+                link.counts = floor_counts(walk->floor, link.ranks, left);
+            step_behind(walk, &link, &pairs->at[link.from]);
+        }
     }
 }
 
@@ -363,17 +354,19 @@ bool floor_pairs_cover(struct floor *floor)
     bool covers = false;
     walk.pairs = calloc(row * row, sizeof walk.pairs[0]);
     walk.least_way = calloc((size_t)walk.layers + 1, sizeof walk.least_way[0]);
-    floor->failed |= !walk.pairs || !walk.least_way;
-    if (floor->failed) {
+    walk.earliest = calloc(row * row, sizeof walk.earliest[0]);
+    floor->failed |= !walk.pairs || !walk.least_way || !walk.earliest;
+    if (floor->failed || !floor_behind_covers(floor, walk.earliest)) {
         free(walk.pairs);
         free(walk.least_way);
+        free(walk.earliest);
         return false;
     }
     see_layers(&walk);
     note(&walk, &walk.pairs[0], (struct paired){ 0 });
     for (uint32_t used = 0; used < devices; used++)
-        for (uint32_t ranks = 0; ranks <= used; ranks++)
-            step_from(&walk, used, ranks);
+        for (uint32_t before = 0; before <= used; before++)
+            step_from(&walk, used, before);
     for (uint32_t ranks = devices; ranks > 0; ranks--)
         for (size_t i = 0; i < walk.pairs[devices * row + ranks].count; i++)
             if (!covers && walk.pairs[devices * row + ranks].at[i].end == walk.layers) {
@@ -384,5 +377,6 @@ bool floor_pairs_cover(struct floor *floor)
         free(walk.pairs[i].at);
     free(walk.pairs);
     free(walk.least_way);
+    free(walk.earliest);
     return covers;
 }

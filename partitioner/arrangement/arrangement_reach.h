@@ -4,6 +4,8 @@
 
 #include "partitioner/arrangement/arrangement_floor.h"
 
+enum { MOST_LOOPS = 3 };
+
 // So many layers can be covered, with so much spent on the ways over the cuts.
 struct reached {
     uint32_t layers;
@@ -41,9 +43,17 @@ struct floor {
     bool failed;
 };
 
+// How often what is done by a stage of so many ranks, where at most so many are it and all behind it.
+struct counts {
+    uint64_t own, ahead;    // micro-batches of a rank; of these in flight
+    uint64_t trips, rest;   // that go around one after the other, as many as can; and those of its work in between
+};
+struct counts floor_counts(const struct floor *floor, uint32_t ranks, uint32_t left);
+
 // A stage, and what is known of all around it.
 struct place {
-    uint32_t first, end, ranks, left;  // of the ranks, at most `left` are it and all behind it
+    uint32_t first, end, ranks;
+    struct counts counts;
     uint64_t speed;                    // that its devices have at most; 0: that of the fastest
     uint64_t in_ways, out_ways;        // over all cuts in front of it and behind it, there and back
     uint64_t late_in;   // how much later than the first micro-batch that of the last of its ranks comes in
@@ -66,7 +76,8 @@ bool floor_needs_ranks(const struct floor *floor, uint32_t ranks);
 // Adds it unless one that is known reaches as far with as little; those that it beats go. Coarsely, one stands for all.
 void floor_note(struct floor *floor, struct reach *reach, struct reached now);
 
-// The least ways of those that cover so many layers; UINT64_MAX if none does.
+// The most layers that are covered, and the least ways of those that cover so many; UINT64_MAX if none does.
+uint32_t reach_most(const struct reach *reach);
 uint64_t reach_least_ways(const struct reach *reach, uint32_t layers);
 
 // Whether stages within the limit can cover all layers, as far as is known without their neighbours; both sides then
@@ -80,9 +91,35 @@ uint64_t floor_raise_by_classes(struct floor *floor, uint64_t low_ns);
 // Whether the time for it is over.
 bool floor_is_over(const struct floor *floor);
 
+// A path that goes around in two neighbouring stages: so often in the one in front alone, in both, and in the one
+// behind alone.
+struct loops {
+    uint32_t front, both, back;
+};
+struct loops_of {
+    struct loops at[MOST_LOOPS];
+    size_t count;
+};
+
+// Of stages of so many ranks, where the one behind and all behind that have `left` devices.
+struct loops_of loops_find(const struct floor *floor, uint32_t ranks_front, uint32_t ranks_back, uint32_t left,
+                           bool from_back);
+
+// The longest such path of the stages [first, middle) and [middle, end), with the ways over all cuts, again from the
+// first of these stages on, and over the cut between them. 0 where there is none.
+struct loop_ways {
+    uint64_t all, again, between;
+};
+uint64_t loops_path(const struct floor *floor, const struct loops_of *loops, uint32_t first, uint32_t middle,
+                    uint32_t end, struct loop_ways ways);
+
 // Whether stages that with their neighbours, too, stay within the limit can cover all layers, once both sides are known
 // (arrangement_pairs.c). Keeps them if they can. Only where every rank is a device, and all are used.
 bool floor_knows_pairs(const struct floor *floor);
 bool floor_pairs_cover(struct floor *floor);
+
+// The same from the back, coarsely (arrangement_behind.c): what `back` says becomes what pairs can cover. And of each
+// stage, where it begins at the earliest: [devices that it and all behind it have * (devices + 1) + ranks].
+bool floor_behind_covers(struct floor *floor, uint32_t *earliest);
 
 #endif

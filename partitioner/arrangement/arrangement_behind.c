@@ -1,0 +1,167 @@
+// What stages can reach from the back, when each is also held against the one behind it
+// (arrangement_pairs.c does so from the front, and says more). Of all that on so many
+// devices begin with a stage of so many ranks, one stands for all: which begins as early,
+// whose first stage ends as early and whose ways are as little as any of them.
+#include "partitioner/arrangement/arrangement_reach.h"
+
+#include <stdlib.h>
+
+// From layer `first` on; the ways over all cuts from there on.
+struct behind {
+    bool is_there;
+    uint32_t first, end;
+    uint64_t ways;
+};
+
+struct back {
+    struct floor *floor;
+    const struct totals *of;
+    uint32_t devices, layers;
+    uint64_t *least_way;  // over a cut from this one on; layers + 1
+    struct behind *at;    // [devices from there on * (devices + 1) + ranks of the first stage]
+};
+
+static void note(struct behind *all, struct behind now)
+{
+    if (all->is_there) {
+        now.first = all->first < now.first ? all->first : now.first;
+        now.end = all->end < now.end ? all->end : now.end;
+        now.ways = all->ways < now.ways ? all->ways : now.ways;
+    }
+    *all = now;
+}
+
+// A stage of so many ranks in front of one with `left` devices from it on.
+struct link_of {
+    struct behind behind;
+    uint32_t ranks, left, ranks_behind;
+    const struct reach *front;  // of the devices in front of it
+    struct counts counts;
+    bool knows_loops;
+    struct loops_of loops;
+};
+
+static bool is_within(const struct back *back, struct link_of *link, uint32_t first, uint64_t in_ways)
+{
+    struct floor *floor = back->floor;
+    const uint32_t middle = link->behind.first;
+    const uint64_t out_ways = link->behind.ways;
+    const struct place place = { .first = first, .end = middle, .ranks = link->ranks, .counts = link->counts,
+                                 .in_ways = in_ways, .out_ways = out_ways };
+    const struct loop_ways ways = { in_ways + out_ways, out_ways, back->least_way[middle] };
+    floor->work++;
+    if (floor_path(floor, back->of, &place) > floor->limit_ns)
+        return false;
+    if (link->ranks_behind == 0)
+        return true;
+    if (!link->knows_loops)
+        link->loops = loops_find(floor, link->ranks, link->ranks_behind, link->left, true);
+    link->knows_loops = true;
+    return loops_path(floor, &link->loops, first, middle, link->behind.end, ways) <= floor->limit_ns;
+}
+
+// The earliest layer within the limit, whatever the ways, up to one that is: from where one rank less came on, in strides that grow.
+static uint32_t earliest_of(const struct back *back, struct link_of *link, uint32_t high, uint32_t hint)
+{
+    uint32_t low = 0, at = hint;  // [low, high) is open
+    for (uint32_t stride = 1; low < high; stride *= 2) {
+        if (at < low || at >= high)
+            at = low + (high - low) / 2;
+        if (is_within(back, link, at, 0)) {
+            high = at;
+            at = at > stride ? at - stride : 0;
+        } else {
+            low = at + 1;
+            at += stride;
+        }
+    }
+    return high;
+}
+
+// Stages of so many ranks, or none of them. Later ones are of use where the ways are less.
+static uint32_t take_step(struct back *back, struct link_of *link, uint32_t hint)
+{
+    const struct floor *floor = back->floor;
+    const uint32_t begin = reach_most(link->front), end = link->behind.first;
+    struct behind *to = &back->at[(link->left + link->ranks) * (back->devices + 1) + link->ranks];
+    uint64_t least = UINT64_MAX;
+    if (begin >= end)
+        note(to, (struct behind){ true, end, end, link->behind.ways });
+    const uint32_t latest = begin < end ? begin : end - 1;
+    if (end == 0 || !is_within(back, link, latest, 0))
+        return hint;
+    const uint32_t earliest = earliest_of(back, link, latest, hint);
+    for (uint32_t first = earliest; first <= latest; first++) {
+        if ((first > 0 && !floor->bounds->can_cut[first]) || floor->way[first] >= least)
+            continue;
+        if (!is_within(back, link, first, reach_least_ways(link->front, first)))
+            continue;
+        least = floor->way[first];
+        note(to, (struct behind){ true, first, end, link->behind.ways + least });
+    }
+    return earliest;
+}
+
+static void step_from(struct back *back, uint32_t left, uint32_t ranks)
+{
+    struct floor *floor = back->floor;
+    struct link_of link = { .behind = back->at[left * (back->devices + 1) + ranks], .left = left,
+                            .ranks_behind = ranks };
+    uint32_t hint = link.behind.first;
+    for (link.ranks = 1; link.behind.is_there && link.ranks <= floor->most_ranks; link.ranks++) {
+        if (left + link.ranks > back->devices)
+            break;
+        link.front = &floor->front[back->devices - left - link.ranks];
+        link.counts = floor_counts(floor, link.ranks, left + link.ranks);
+        link.knows_loops = false;
+        hint = take_step(back, &link, hint);
+    }
+}
+
+static void see_ways(struct back *back)
+{
+    const struct floor *floor = back->floor;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t l = back->layers; l-- > 1;) {
+        least = floor->bounds->can_cut[l] && floor->way[l] < least ? floor->way[l] : least;
+        back->least_way[l] = least == UINT64_MAX ? 0 : least;
+    }
+}
+
+// What it says of all devices from there on, whatever the first stage is.
+static void tell(const struct back *back, uint32_t *earliest)
+{
+    struct floor *floor = back->floor;
+    const size_t row = (size_t)back->devices + 1;
+    for (uint32_t left = 0; left <= back->devices; left++) {
+        floor->back[left].count = 0;
+        for (uint32_t ranks = 0; ranks <= back->devices; ranks++) {
+            const struct behind *at = &back->at[left * row + ranks];
+            earliest[left * row + ranks] = at->is_there ? at->first : UINT32_MAX;
+            if (at->is_there)
+                floor_note(floor, &floor->back[left], (struct reached){ back->layers - at->first, at->ways });
+        }
+    }
+}
+
+bool floor_behind_covers(struct floor *floor, uint32_t *earliest)
+{
+    const struct arrangement_bounds *bounds = floor->bounds;
+    const size_t row = (size_t)bounds->request->ranks + 1;
+    struct back back = { .floor = floor, .of = &bounds->of[0], .devices = bounds->request->ranks,
+                         .layers = bounds->layers };
+    back.at = calloc(row * row, sizeof back.at[0]);
+    back.least_way = calloc((size_t)back.layers + 1, sizeof back.least_way[0]);
+    floor->failed |= !back.at || !back.least_way;
+    if (!floor->failed) {
+        see_ways(&back);
+        note(&back.at[0], (struct behind){ true, back.layers, back.layers, 0 });
+        for (uint32_t left = 0; left < back.devices; left++)
+            for (uint32_t ranks = 0; ranks <= left; ranks++)
+                step_from(&back, left, ranks);
+        tell(&back, earliest);
+    }
+    free(back.at);
+    free(back.least_way);
+    return !floor->failed && reach_least_ways(&floor->back[back.devices], back.layers) < UINT64_MAX;
+}
