@@ -215,6 +215,38 @@ static void crews_run_again_the_least_that_fits(void **state)
     assert_true(tight > 10);
 }
 
+// With a sixth of the budget the search without them gets somewhere; with replicas it gets no less far.
+static void who_may_have_replicas_is_no_slower(void **state)
+{
+    (void)state;
+    enum { RANKS = 8, BUDGET = 60000 };
+    struct error error = { 0 };
+    uint64_t seed = 13, quicker = 0, trials = test_trials(12, 300);
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        struct profile *profile = small_random_chain(&seed, 40, 1000);
+        struct cluster *cluster = cluster_uniform(RANKS, 256 * (80 + random_below(&seed, 100)), 5, 1000000000, &error);
+        assert_good(cluster, error);
+        struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = RANKS,
+                                          .chunks = 1, .micro_batches = 24, .budget = BUDGET / 6 };
+        struct plan *straight = plan_search(&request, &error);
+        error = (struct error){ 0 };
+        request.budget = BUDGET;
+        request.free.replicas = true;
+        struct plan *plan = plan_search(&request, &error);
+        error = (struct error){ 0 };
+        if (straight && (!plan || plan->iteration_ns > straight->iteration_ns))
+            fail_msg("trial %d: %d ns with replicas, %d without", (int)trial, plan ? (int)plan->iteration_ns : -1,
+                     (int)straight->iteration_ns);
+        quicker += straight && plan->iteration_ns < straight->iteration_ns;
+        plan_free(plan);
+        plan_free(straight);
+        profile_free(profile);
+        cluster_free(cluster);
+    }
+    print_message("# %d of %d are quicker with replicas\n", (int)quicker, (int)trials);
+    assert_true(quicker > 0);
+}
+
 static void of_ample_memory_nothing_is_said(void **state)
 {
     (void)state;
@@ -244,6 +276,7 @@ int main(void)
         cmocka_unit_test(no_stage_needs_less_than_is_said),
         cmocka_unit_test(of_a_long_chain_most_is_said),
         cmocka_unit_test(crews_run_again_the_least_that_fits),
+        cmocka_unit_test(who_may_have_replicas_is_no_slower),
         cmocka_unit_test(of_ample_memory_nothing_is_said),
     };
     return cmocka_run_group_tests_name("arrangement_memory", tests, NULL, NULL);
