@@ -268,6 +268,8 @@ bool order_moves(const struct search_request *request, const struct plan *plan, 
         set_order(&moves, cuts);
         good = !moves.failed;
     }
+    if (moves.coupled && request->work)
+        *request->work += moves.coupled->work;
     coupled_free(moves.coupled);
     free(cuts);
     free(moves.stage_of);

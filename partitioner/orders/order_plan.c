@@ -27,6 +27,8 @@ enum {
     MOST_COARSE_DOWNSETS = 500000,  // where only a bound is asked for
     GROUPS = 1000,
     ORDER_SHARE = 8,  // of the budget, for one order among several
+    OWN_PART = 6,     // of what is left, for the profile's own where all are searched,
+    MOVES_PART = 16,  // and for small moves
 };
 
 // Whether the ways to arrange stages are one, and to hold states the usual one: what
@@ -258,15 +260,24 @@ static bool count_chains(const struct orders *orders, double *count, struct erro
     return good;
 }
 
-// Loops, in a third of what is left of the budget; the tables know then what these rule out.
-static bool loop_through(struct orders *orders, uint64_t *bound_ns, bool *whole, struct error *error)
+// A part of what is left of the budget.
+static uint64_t until_part(const struct coupled *coupled, unsigned parts)
 {
-    const struct coupled *coupled = orders->coupled;
-    const uint64_t left = coupled->budget > coupled->work ? coupled->budget - coupled->work : 0;
-    if (!orders->pattern.is_known || !order_loops(orders, coupled->work + left / 3, bound_ns, error))
-        return !orders->pattern.is_known;
-    return orders->only_bounds || *bound_ns >= orders->best.value_ns
-        || order_tables_fill(orders, orders->best.value_ns, whole, error);
+    return coupled->budget > coupled->work ? coupled->work + (coupled->budget - coupled->work) / parts : 0;
+}
+
+// Loops, in a third of what is left of the budget, and mixtures of paths; the tables know then
+// what loops rule out.
+static bool bound_paths(struct orders *orders, uint64_t *bound_ns, bool *whole, struct error *error)
+{
+    struct coupled *coupled = orders->coupled;
+    if (!order_loops(orders, until_part(coupled, 3), bound_ns, error))
+        return false;
+    if (*bound_ns >= orders->best.value_ns)
+        return true;
+    if (!orders->only_bounds && !order_tables_fill(orders, orders->best.value_ns, whole, error))
+        return false;
+    return !*whole || order_paths(orders, until_part(coupled, 1), bound_ns, error);
 }
 
 bool orders_search(struct orders *orders, uint64_t *bound_ns, struct error *error)
@@ -281,7 +292,7 @@ bool orders_search(struct orders *orders, uint64_t *bound_ns, struct error *erro
             return false;
         if (whole && orders->tail[0] > root)
             root = orders->tail[0];
-        if (whole && !loop_through(orders, &root, &whole, error))
+        if (whole && orders->pattern.is_known && !bound_paths(orders, &root, &whole, error))
             return false;
     } else {
         double chains;
@@ -289,7 +300,7 @@ bool orders_search(struct orders *orders, uint64_t *bound_ns, struct error *erro
             return false;
         whole = chains * (double)(1 + coupled->actions / 32) <= (double)coupled->budget;
     }
-    if (!whole || orders->only_bounds)
+    if (!whole || orders->only_bounds || root >= orders->best.value_ns)
         orders_lose(orders, root);
     else if (!order_nodes(orders, root, error))
         return false;
@@ -370,8 +381,16 @@ struct whole {
     struct search_request request;
     struct plan *plan;       // the best so far, or NULL
     uint64_t bound_ns;       // of all orders
+    uint64_t budget, work;   // of all parts together
+    bool has_all;            // all orders are searched, by bounds that say much: one order is only to begin with
     char stopped[80];
 };
+
+// What a part may take of what is left.
+static uint64_t share_of(const struct whole *whole, unsigned parts)
+{
+    return 1 + (whole->budget > whole->work ? (whole->budget - whole->work) / parts : 0);
+}
 
 // The better of the plan so far and another, which is taken.
 static void take_better(struct whole *whole, struct plan *other)
@@ -390,9 +409,17 @@ static bool try_chains(struct whole *whole, struct orders *orders, struct error 
 {
     if (whole->plan)
         orders->best.value_ns = whole->plan->certificate.value_ns;
-    if (!orders_search(orders, &whole->bound_ns, error))
+    struct coupled *coupled = orders->coupled;
+    if (whole->has_all)
+        coupled->budget = share_of(whole, 1) - share_of(whole, MOVES_PART);
+    const bool good = orders_search(orders, &whole->bound_ns, error);
+    whole->work += coupled->work;
+    if (!good)
         return false;
-    snprintf(whole->stopped, sizeof whole->stopped, "%s", orders->coupled->stopped);
+    snprintf(whole->stopped, sizeof whole->stopped, "%s", coupled->stopped);
+    if (coupled->work > coupled->budget)
+        snprintf(whole->stopped, sizeof whole->stopped, "the budget of %llu units of work is used up",
+                 (unsigned long long)whole->budget);
     if (!orders->best.is_set || orders->best.value_ns > JSON_MAX)  // which no plan can say
         return true;
     struct plan *plan = make_plan(orders, error);
@@ -483,7 +510,7 @@ static bool try_order(struct whole *whole, const uint32_t *order, struct error *
     struct profile *ordered = profile_reorder(whole->request.profile, order, error);
     struct search_request request = whole->request;
     request.profile = ordered;
-    request.budget = 1 + (request.budget ? request.budget : SEARCH_DEFAULT_BUDGET) / ORDER_SHARE;
+    request.budget = whole->has_all ? share_of(whole, MOVES_PART) : 1 + whole->budget / ORDER_SHARE;
     request.below_ns = whole->plan ? whole->plan->certificate.value_ns : 0;
     struct plan *plan = ordered ? plan_search(&request, &none) : NULL;
     const bool good = ordered && (!plan || set_order(plan, order, layers, error));
@@ -512,7 +539,9 @@ static bool try_moves(struct whole *whole, struct error *error)
     for (unsigned round = 0; good && better && round < MOST_ROUNDS; round++) {
         if (!whole->plan || !is_plain(&whole->request) || whole->plan->certificate.value_ns <= whole->bound_ns)
             break;
-        good = order_moves(&whole->request, whole->plan, order, &better, error)
+        struct search_request request = whole->request;
+        request.budget = whole->has_all ? share_of(whole, MOVES_PART) : whole->budget;
+        good = order_moves(&request, whole->plan, order, &better, error)
             && (!better || try_order(whole, order, error));
     }
     free(order);
@@ -548,6 +577,43 @@ static void use_usual_chunks(struct search_request *request, const struct genera
     request->chunks = request->chunks ? request->chunks : generator->usual_chunks;
 }
 
+// Whether the orders of a graph are few enough for all of them to be searched, and the schedule's is one that
+// bounds know much of.
+static bool has_all(const struct whole *whole)
+{
+    const struct search_request *request = &whole->request;
+    struct error ignored = { 0 };
+    struct order_graph_request of_graph = { request->profile, &request->holding, request->holding.tied_apart, false,
+                                            MOST_DOWNSETS };
+    struct pattern pattern = { 0 };
+    bool ignored_too, is_known = false;
+    struct schedule *order = is_plain(request) ? search_order(request, request->micro_batches, &ignored) : NULL;
+    if (order && pattern_read(order, &pattern, &ignored))
+        is_known = pattern.is_known;
+    pattern_clear(&pattern);
+    schedule_free(order);
+    struct order_graph *graph = is_known ? order_graph_create(&of_graph, &ignored_too, &ignored) : NULL;
+    of_graph.reduce = true;
+    of_graph.most_downsets = MOST_REDUCED_DOWNSETS;
+    if (is_known && !graph)
+        graph = order_graph_create(&of_graph, &ignored_too, &ignored);
+    order_graph_free(graph);
+    return graph != NULL;
+}
+
+// The best plan of the profile's own order; with all of the budget where a part is not enough for any.
+static struct plan *try_own(struct whole *whole, struct error *error)
+{
+    struct search_request request = whole->request;
+    request.budget = whole->has_all ? share_of(whole, OWN_PART) : whole->budget;
+    struct plan *plan = plan_search(&request, error);
+    if (plan || !whole->has_all || error->kind != ERROR_ANSWER || whole->work < request.budget)
+        return plan;
+    *error = (struct error){ 0 };
+    request.budget = whole->budget;
+    return plan_search(&request, error);
+}
+
 // So that there is something to tell of; what is wrong with the request the search itself says.
 static void begin_bound(struct whole *whole, const struct generator *generator)
 {
@@ -567,11 +633,13 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
         return NULL;
     const uint64_t began = clock_now_ns();
     struct error own = { 0 };
-    struct whole whole = { .request = *given };
+    struct whole whole = { .request = *given, .budget = given->budget ? given->budget : SEARCH_DEFAULT_BUDGET };
     struct telling telling;
     telling_begin(&telling, given, &whole.bound_ns, &whole.request);
     begin_bound(&whole, generator);
-    whole.plan = plan_search(&whole.request, &own);
+    whole.request.work = &whole.work;
+    whole.has_all = has_all(&whole);
+    whole.plan = try_own(&whole, &own);
     if (!whole.plan && own.kind != ERROR_ANSWER) {
         *error = own;
         return NULL;
@@ -587,6 +655,8 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
     // A good plan to begin with leaves the more of the chains out.
     const bool good = try_moves(&whole, error) && try_all(&whole, &done, error) && (done || try_linear(&whole, error))
                    && try_moves(&whole, error);
+    if (given->work)
+        *given->work += whole.work;
     if (good && given->least_ns)
         *given->least_ns = whole.plan && whole.plan->certificate.value_ns < whole.bound_ns
                              ? whole.plan->certificate.value_ns : whole.bound_ns;

@@ -8,6 +8,7 @@
 //     order_tables.c   bounds on what the stages on either side of a downset can do
 //     order_net.c      the stages that plans below a limit may have
 //     order_loops.c    a bound, and better plans, by ruling out what loops through stages take
+//     order_paths.c    the same, to the end or not, by mixtures of paths that price every stage by itself
 //     order_chain.c    the plans of one chain of downsets
 //     order_nodes.c    chains of downsets, stage by stage, until none can be better
 //     order_open.c     which chain comes next
@@ -152,6 +153,10 @@ uint64_t order_stage_bound(const struct orders *orders, uint32_t stage, uint32_t
 // Raises a bound that no chain can beat as far as targets can be ruled out, and looks for plans at
 // those that cannot, until so much work is done; notes what is closed. Wants the tables.
 bool order_loops(struct orders *orders, uint64_t until, uint64_t *bound_ns, struct error *error);
+
+// Raises a bound as far as mixtures of paths do, of all chains and of ever smaller parts of them,
+// and finds better plans, until so much work is done. Wants the tables.
+bool order_paths(struct orders *orders, uint64_t until, uint64_t *bound_ns, struct error *error);
 
 // Tries all chains of downsets that could be better than the best, and none is better than
 // `least_ns`; what is left out is noted as lost.

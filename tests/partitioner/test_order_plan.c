@@ -139,6 +139,43 @@ static void small_plans_are_the_best_of_all_orders(void **state)
     assert_true(tally.feasible > trials / 2 && tally.proved >= tally.feasible * 9 / 10 && tally.better > trials / 50);
 }
 
+// Loops and mixtures of paths, each by itself, with a plan to better that is a little slower than the best.
+static void no_bound_of_paths_is_above_the_best(void **state)
+{
+    (void)state;
+    uint64_t seed = 55, plans = 0, bounded = 0, settled[2] = { 0 }, found[2] = { 0 };
+    const uint64_t trials = test_trials(200, 10000);
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        struct error error = { 0 };
+        struct instance instance = instance_create(&seed);
+        const uint64_t best = brute_orders(&instance.request, &plans);
+        for (int by_mixtures = 0; best != UINT64_MAX && by_mixtures < 2; by_mixtures++) {
+            struct orders *orders = orders_create(&instance.request, ORDERS_AS_IS, 0, &error);
+            bool whole = true;
+            uint64_t bound = 0;
+            assert_true(orders || error.kind == ERROR_ANSWER);
+            if (orders && orders->pattern.is_known && orders->stages > 1) {
+                orders->best.value_ns = best + 1 + best / 20;
+                assert_good(order_tables_fill(orders, orders->best.value_ns, &whole, &error), error);
+                assert_good(by_mixtures ? order_paths(orders, UINT64_MAX, &bound, &error)
+                                        : order_loops(orders, UINT64_MAX, &bound, &error), error);
+                if (bound > best || orders->best.value_ns < best)
+                    fail_msg("trial %d (%s): %s say %d, and have a plan of %d, but the best is %d", (int)trial,
+                             instance.request.schedule, by_mixtures ? "mixtures" : "loops", (int)bound,
+                             (int)orders->best.value_ns, (int)best);
+                bounded += by_mixtures == 0;
+                settled[by_mixtures] += bound == best;
+                found[by_mixtures] += orders->best.value_ns == best;
+            }
+            orders_free(orders);
+        }
+        instance_clear(&instance);
+    }
+    print_message("# %d bounded; settled: %d by loops, %d by mixtures; best plan found: %d, %d\n", (int)bounded,
+                  (int)settled[0], (int)settled[1], (int)found[0], (int)found[1]);
+    assert_true(bounded > trials / 6 && settled[1] > bounded * 4 / 5 && found[1] > bounded * 4 / 5);
+}
+
 // The twin of what any order recomputes at least: all of them.
 static void no_order_recomputes_less_than_is_said(void **state)
 {
@@ -307,6 +344,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_searched_is_not_claimed),
         cmocka_unit_test(every_schedule_is_planned),
+        cmocka_unit_test(no_bound_of_paths_is_above_the_best),
         cmocka_unit_test(no_order_recomputes_less_than_is_said),
         cmocka_unit_test(a_reduced_graph_loses_nothing),
         cmocka_unit_test(small_plans_are_the_best_of_all_orders),
