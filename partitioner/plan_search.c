@@ -23,6 +23,7 @@ struct plan *plan_search(const struct search_request *given, struct error *error
                                                  : arrangement_search_given(&request, error);
     if (!plan)
         return NULL;
+    search_say_unbounded(&request, &plan->certificate);
     // Links that are not the cluster's are no part of a plan, and evaluate.h knows plans only.
     if ((request.network || plan_evaluate(plan, request.profile, error)) && plan_holds_pins(plan, &request, error))
         return plan;

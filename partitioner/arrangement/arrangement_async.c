@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/coupled/crew_bound.h"
+#include "partitioner/coupled/crew_links.h"
 #include "partitioner/search/interval.h"
 #include "partitioner/search/search_request.h"
 #include "partitioner/variant.h"
@@ -59,80 +59,11 @@ void arrangement_async_free(struct arrangement_async *async)
     free(async);
 }
 
-// --- links ---------------------------------------------------------------------------
-
 // The devices that talk for the ranks of a stage: of each group the first.
 struct crew_seats {
     const uint32_t *devices;
     uint32_t copies, group;
 };
-
-static uint32_t seat(const struct crew_seats *seats, uint32_t copy)
-{
-    return seats->devices[copy * seats->group];
-}
-
-// Raised by the channel from one device to the other. Within an innermost group each has a link of its own.
-static bool meets_another(const struct cluster *cluster, uint32_t from, uint32_t to, bool *is_taken)
-{
-    const size_t level = cluster_level_between(cluster, from, to), devices = cluster->device_count;
-    if (level == 0)
-        return false;
-    // A group is named by its first device, and the link between two groups of a level by the two groups within it.
-    const size_t a = cluster_group(cluster, level - 1, from), b = cluster_group(cluster, level - 1, to);
-    bool *link = &is_taken[(level * devices + a) * devices + b];
-    const bool met = *link;
-    *link = true;
-    return met;
-}
-
-static bool channels_meet(const struct cluster *cluster, const struct crew_seats *seats, uint32_t stages,
-                          bool *is_taken)
-{
-    bool met = false;
-    for (uint32_t s = 0; s + 1 < stages && !met; s++) {
-        const struct crew_seats *a = &seats[s], *b = &seats[s + 1];
-        uint32_t common = a->copies;
-        while (a->copies % common || b->copies % common)
-            common--;
-        // Micro-batch i goes from copy i mod a to copy i mod b.
-        for (uint32_t i = 0; i < a->copies && !met; i++)
-            for (uint32_t j = i % common; j < b->copies && !met; j += common)
-                met = meets_another(cluster, seat(a, i), seat(b, j), is_taken)
-                   || meets_another(cluster, seat(b, j), seat(a, i), is_taken);
-    }
-    return met;
-}
-
-static struct link link_of(const struct cluster *cluster, uint32_t a, uint32_t b)
-{
-    const struct cluster_level *level = &cluster->levels[cluster_level_between(cluster, a, b)];
-    return (struct link){ level->latency_ns, level->bytes_per_second };
-}
-
-static struct link best_between(const struct cluster *cluster, const struct crew_seats *a, const struct crew_seats *b)
-{
-    struct link best = link_of(cluster, seat(a, 0), seat(b, 0));
-    for (uint32_t i = 0; i < a->copies; i++)
-        for (uint32_t j = 0; j < b->copies; j++)
-            best = crew_better_link(best, link_of(cluster, seat(a, i), seat(b, j)));
-    return best;
-}
-
-// The one on which so many bytes take longest.
-static struct link worst_among(const struct cluster *cluster, const struct crew_seats *seats, uint64_t bytes)
-{
-    struct link worst = { 0 };
-    for (uint32_t i = 0; i < seats->copies; i++) {
-        for (uint32_t j = 0; j < i; j++) {
-            const struct link link = link_of(cluster, seat(seats, i), seat(seats, j));
-            if (transfer_ns(bytes, link.bytes_per_second, link.latency_ns)
-                >= transfer_ns(bytes, worst.bytes_per_second, worst.latency_ns))
-                worst = link;
-        }
-    }
-    return worst;
-}
 
 // --- stages --------------------------------------------------------------------------
 
@@ -178,36 +109,47 @@ static bool fill_stages(const struct arrangement_async *async, const struct arra
         stages[s] = (struct crewed_stage){
             .forward = of->forward, .backward = of->backward, .weights = of->weights,
             .speed_permille = slowest(cluster, &seats[s]), .copies = seats[s].copies,
-            .among = worst_among(cluster, &seats[s], of->weights[of->layers]),
         };
-        if (s + 1 < arrangement->stages)
-            stages[s].next = best_between(cluster, &seats[s], &seats[s + 1]);
     }
     return true;
+}
+
+// Between the ranks, by the devices that talk for them.
+static struct network *network_of(const struct arrangement_async *async, const struct arrangement *arrangement,
+                                  const struct crew_seats *seats, struct error *error)
+{
+    uint32_t *devices = calloc((size_t)arrangement->ranks + 1, sizeof devices[0]), rank = 0;
+    struct network *network = NULL;
+    for (uint32_t s = 0; devices && s < arrangement->stages; s++)
+        for (uint32_t i = 0; i < seats[s].copies; i++)
+            devices[rank++] = seats[s].devices[i * seats[s].group];
+    if (devices)
+        network = cluster_network(async->request->cluster, devices, rank, error);
+    else
+        error_no_memory(error, "the bounds of a plan");
+    free(devices);
+    return network;
 }
 
 bool arrangement_async_bound(const struct arrangement_async *async, const struct arrangement *arrangement,
                              uint64_t *bound_ns, struct error *error)
 {
-    const struct cluster *cluster = async->request->cluster;
-    const size_t devices = cluster->device_count, levels = cluster->level_count + 1;
     *bound_ns = 0;
     if (!async->is_dealt)
         return true;
     struct crew_seats *seats = calloc((size_t)arrangement->stages + 1, sizeof seats[0]);
     struct crewed_stage *stages = calloc((size_t)arrangement->stages + 1, sizeof stages[0]);
-    bool *is_taken = calloc(levels * devices * devices, sizeof is_taken[0]);
-    bool good = (seats && stages && is_taken) || error_no_memory(error, "the bounds of a plan");
+    bool good = (seats && stages) || error_no_memory(error, "the bounds of a plan");
     if (good)
         sit(async, arrangement, seats);
-    if (good && !channels_meet(cluster, seats, arrangement->stages, is_taken)
-        && fill_stages(async, arrangement, seats, stages)) {
+    if (good && fill_stages(async, arrangement, seats, stages)) {
         const struct crews crews = { stages, arrangement->stages, async->of[0]->layers, async->request->micro_batches,
                                      async->of[0]->cut, async->can_cut, &async->request->holding };
-        good = crew_bound(&crews, bound_ns, error);
+        struct network *network = network_of(async, arrangement, seats, error);
+        good = network && crew_see_links(&crews, stages, network, error) && crew_bound(&crews, bound_ns, error);
+        network_free(network);
     }
     free(seats);
     free(stages);
-    free(is_taken);
     return good;
 }

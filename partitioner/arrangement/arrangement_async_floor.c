@@ -2,7 +2,7 @@
 // with stages that are not known. A dynamic program over layers and ranks, from the last
 // stage up, keeps the least of the largest path of a stage:
 //
-//     largest[l][w]    layers from l on, on exactly w ranks
+//     worths[l][w]    layers from l on, on exactly w ranks
 //
 // A stage of it is known but for where the path comes from, the last stage of the run of
 // 2m. That is tried: each number of ranks of stage 0, and each other stage that may be it,
@@ -11,6 +11,13 @@
 // Where that takes too many steps, all begin with the latest micro-batch that it can be, in
 // front of a stage or behind it, the lesser of both; or only the work is averaged over the
 // ranks: r ranks that have n / r rounds of F and B left do at least n of each.
+//
+// Where devices are in groups, a cut may be between two of them, on a link that others
+// share: then what the shorter run may wait for there goes off the path (crew_bound.h).
+// Where devices are not chosen the seats of a stage say which of its micro-batches go so:
+//
+//     node 0       | node 1                    of five copies, two with node 0 in front of them
+//     [ 0   1   2  |  3   4 ] 5 ...            and three with node 1 behind them
 #include <stdlib.h>
 
 #include "common/number.h"
@@ -29,6 +36,7 @@ struct origin {
     uint64_t forward, backward;
     uint32_t copies, ranks;  // of that stage, and from it on; 0: not known, then the micro-batches are the latest
     bool is_first;           // it is stage 0
+    uint32_t first_copies;   // of stage 0; 0: any
 };
 
 struct rests;
@@ -37,13 +45,24 @@ struct async_floor {
     uint32_t layers, ranks, most;  // most: ranks of a stage
     uint64_t *forward, *backward;  // running totals of the least variants on the fastest device; layers + 1
     uint64_t *way;                 // over a cut; layers + 1
-    uint64_t *largest;             // [layer * (ranks + 1) + ranks]
+    uint64_t *shared;              // that a message over a cut holds a link which channels share, at most; layers + 1
+    uint64_t *least_shared;        // and at least
+    uint64_t shared_links;         // so many there are
+    uint64_t late;                 // micro-batches of the shorter run of which messages may be late
+    size_t *node_of;               // of each rank, its innermost group
+    const size_t *node;            // likewise; NULL: not known
+    struct crew_worths *worths;    // [layer * (ranks + 1) + ranks]
     struct rests *rests;           // of a stage: [ranks from it on * (ranks + 1) + ranks of its own]
 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
 }
 
 static uint64_t within(const struct async_floor *floor, uint64_t ns)
@@ -57,11 +76,18 @@ static uint64_t reduce_of(const struct async_floor *floor, uint32_t copies, uint
 {
     const struct search_request *request = floor->bounds->request;
     const uint64_t *weights = floor->bounds->least.weights;
-    const struct cluster_level *level = &request->cluster->levels[0];
     const uint64_t bytes = holding_reduced_bytes(&request->holding, copies, weights[end] - weights[first]);
     if (copies < 2 || bytes == 0 || request->cluster->level_count == 0)
         return 0;
-    return within(floor, transfer_ns(multiply_clamped(copies - 1, bytes), level->bytes_per_second, level->latency_ns));
+    uint64_t least = UINT64_MAX, span = 1;
+    for (size_t i = 0; i < request->cluster->level_count; i++) {
+        const struct cluster_level *level = &request->cluster->levels[i];
+        span = multiply_clamped(span, level->size);
+        const uint64_t all = multiply_clamped(copies - 1, bytes);
+        const uint64_t ns = transfer_ns(all, level->bytes_per_second, level->latency_ns);
+        least = copies <= span && ns < least ? ns : least;
+    }
+    return least == UINT64_MAX ? 0 : within(floor, least);
 }
 
 // Of a latest micro-batch the rank that has least left counts: the last of the stage.
@@ -78,18 +104,20 @@ static bool comes_back(const struct async_floor *floor, const struct origin *ori
     return run->ranks > origin->ranks || (run->ranks == origin->ranks && origin->forward >= all);
 }
 
-// What a stage may have left, of which the lesser counts.
+// What a stage may have left, of which the lesser counts; and of how many micro-batches messages go to another node
+// over the cut in front and the cut behind: of late ones, and of those that are carried back.
 struct rests {
     struct crew_rest of[2];
     uint32_t count;
+    uint64_t late_in, late_out, carried_in, carried_out;
 };
 
 static struct rests rests_of(const struct async_floor *floor, const struct origin *origin, const struct crew_run *run)
 {
     const struct crew_rest down = rest_of(origin, run, true), up = rest_of(origin, run, false);
     if (origin->copies > 0)
-        return (struct rests){ { comes_back(floor, origin, run) ? up : down }, 1 };
-    return (struct rests){ { down, up }, origin->is_first ? 1 : 2 };
+        return (struct rests){ .of = { comes_back(floor, origin, run) ? up : down }, .count = 1 };
+    return (struct rests){ .of = { down, up }, .count = origin->is_first ? 1 : 2 };
 }
 
 // What is the same for all ends of a stage.
@@ -97,6 +125,7 @@ struct start {
     const struct origin *origin;
     const struct rests *rests;
     uint32_t first, copies;
+    bool is_last;  // paths come from it, and it is not stage 0
 };
 
 static struct crew_place place_of(const struct async_floor *floor, const struct start *start, uint32_t end)
@@ -136,9 +165,9 @@ static uint64_t work_of(const struct async_floor *floor, const struct start *sta
 
 // --- all stages ---------------------------------------------------------------------------
 
-static uint64_t *largest_at(const struct async_floor *floor, uint32_t layer, uint32_t ranks)
+static struct crew_worths *worths_at(const struct async_floor *floor, uint32_t layer, uint32_t ranks)
 {
-    return &floor->largest[(size_t)layer * (floor->ranks + 1) + ranks];
+    return &floor->worths[(size_t)layer * (floor->ranks + 1) + ranks];
 }
 
 static struct rests *rests_at(const struct async_floor *floor, uint32_t ranks, uint32_t copies)
@@ -146,58 +175,156 @@ static struct rests *rests_at(const struct async_floor *floor, uint32_t ranks, u
     return &floor->rests[(size_t)ranks * (floor->ranks + 1) + copies];
 }
 
-// The least for layers from the stage's first on whose first stage has so many of the ranks, if below `best`.
-static uint64_t least_with(const struct async_floor *floor, const struct start *start, uint32_t ranks, uint64_t best)
+// What late messages over the cuts of a stage may make the path of the shorter run longer.
+static uint64_t late_of(const struct async_floor *floor, const struct start *start, uint32_t end)
 {
-    for (uint32_t end = start->first + 1; end <= floor->layers; end++) {
-        const uint64_t behind = *largest_at(floor, end, ranks - start->copies);
-        if (!floor->bounds->can_cut[end] || behind >= best)
+    const uint64_t in = multiply_clamped(2 * start->rests->late_in, floor->shared[start->first]);
+    return add_clamped(in, multiply_clamped(2 * start->rests->late_out, floor->shared[end]));
+}
+
+// The links that all go back over share them, none of them quicker.
+static uint64_t carried_of(const struct async_floor *floor, const struct start *start, uint32_t end)
+{
+    const uint64_t links = floor->shared_links / 2;
+    const uint64_t in = multiply_clamped(start->rests->carried_in, floor->least_shared[start->first]);
+    const uint64_t out = multiply_clamped(start->rests->carried_out, floor->least_shared[end]);
+    return links == 0 ? 0 : add_clamped(in, out) / links;
+}
+
+// Whether the run of 2m can end with this stage: adding up takes it longer than B still takes on the way to stage 0.
+static bool can_be_last(const struct async_floor *floor, const struct start *start, uint32_t end)
+{
+    const struct arrangement_bounds *bounds = floor->bounds;
+    const struct cluster *cluster = bounds->request->cluster;
+    const struct holding *holding = &bounds->request->holding;
+    if (bounds->names->count > 1 || !holding_is_plain(holding))
+        return true;
+    const uint64_t weights = bounds->least.weights[end] - bounds->least.weights[start->first];
+    const uint64_t bytes =
+        multiply_clamped(start->copies - 1, holding_reduced_bytes(holding, start->copies, weights));
+    uint64_t most = 0;
+    for (size_t i = 0; i < cluster->level_count; i++)
+        most = larger(most, transfer_ns(bytes, cluster->levels[i].bytes_per_second, cluster->levels[i].latency_ns));
+    return most > floor->backward[start->first] + floor->way[start->first];
+}
+
+// A stage up to `end` in front of all that is known behind it. False where it has more work than the limit, and so
+// have longer ones.
+static bool take_end(const struct async_floor *floor, const struct start *start, uint32_t ranks, uint32_t end,
+                     uint64_t limit_ns)
+{
+    const struct crew_worths *behind = worths_at(floor, end, ranks - start->copies);
+    struct crew_worths *to = worths_at(floor, start->first, ranks);
+    const uint64_t late = late_of(floor, start, end);
+    uint64_t path = UINT64_MAX;
+    for (uint32_t i = 0; i < behind->count; i++) {
+        const uint64_t late_so_far = add_clamped(behind->at[i].late, late);
+        if (behind->at[i].most >= limit_ns || crew_worths_beat(to, behind->at[i].most, late_so_far))
             continue;
-        if (work_of(floor, start, end) >= best)
+        if (path == UINT64_MAX && work_of(floor, start, end) >= limit_ns)
+            return false;
+        if (path == UINT64_MAX && start->is_last && !can_be_last(floor, start, end))
             break;
-        const uint64_t most = larger(behind, path_of(floor, start, end));
-        best = most < best ? most : best;
+        if (path == UINT64_MAX)
+            path = larger(path_of(floor, start, end), carried_of(floor, start, end));
+        if (path < limit_ns)
+            crew_worths_note(to, larger(behind->at[i].most, path), late_so_far);
     }
-    return best;
+    return true;
 }
 
 // Whether plans with this stage can have the one where paths come from.
-static bool has_origin(const struct origin *origin, uint32_t ranks, uint32_t copies)
+static bool has_origin(const struct async_floor *floor, const struct origin *origin, uint32_t ranks, uint32_t copies)
 {
+    if (origin->first_copies > 0 && ranks == floor->ranks && copies != origin->first_copies)
+        return false;
     if (origin->copies == 0 || ranks < origin->ranks)
         return true;
     return ranks == origin->ranks ? copies == origin->copies : ranks - copies >= origin->ranks;
 }
 
+// How many of the micro-batches [from, to) are dealt to the copies below `some` of so many.
+static uint64_t dealt_below(uint64_t from, uint64_t to, uint32_t copies, uint32_t some)
+{
+    const uint64_t before = from / copies * some + smaller(from % copies, some);
+    return to / copies * some + smaller(to % copies, some) - before;
+}
+
+// From which micro-batch on all are carried back over a cut, in front of where paths come from or behind it.
+static uint64_t carried_from(const struct origin *origin, bool is_in_front)
+{
+    return is_in_front && origin->copies > 0 ? origin->backward : origin->forward;
+}
+
+// Fills in what goes to another node: of a micro-batch whose seat is not in that of the first seat behind the stage, or
+// not in that of its own first one. (If both is so of neighbours, it counts twice.)
+static void see_seats(const struct async_floor *floor, const struct origin *origin, uint32_t ranks, uint32_t copies,
+                      struct rests *rests)
+{
+    const uint64_t m = floor->bounds->request->micro_batches, first_late = 2 * m - floor->late;
+    const uint32_t seat = floor->ranks - ranks, behind = seat + copies;
+    if (floor->shared_links == 0)
+        return;
+    if (!floor->node) {
+        rests->late_out = floor->late;
+        return;
+    }
+    uint32_t own = 0, others = 0;
+    while (own < copies && floor->node[seat + own] == floor->node[seat])
+        own++;
+    while (behind < floor->ranks && others < copies && floor->node[seat + others] != floor->node[behind])
+        others++;
+    rests->late_in = seat > 0 ? floor->late - dealt_below(first_late, 2 * m, copies, own) : 0;
+    rests->late_out = dealt_below(first_late, 2 * m, copies, others);
+    const uint64_t in = smaller(carried_from(origin, ranks >= origin->ranks), 3 * m);
+    const uint64_t out = smaller(carried_from(origin, ranks > origin->ranks), 3 * m);
+    rests->carried_in = seat > 0 ? 3 * m - in - dealt_below(in, 3 * m, copies, own) : 0;
+    rests->carried_out = dealt_below(out, 3 * m, copies, others);
+}
+
 static void begin_from(struct async_floor *floor, const struct origin *origin)
 {
-    for (uint32_t l = 0; l <= floor->layers; l++)
-        for (uint32_t w = 0; w <= floor->ranks; w++)
-            *largest_at(floor, l, w) = UINT64_MAX;
-    *largest_at(floor, floor->layers, 0) = 0;
+    const size_t cells = ((size_t)floor->layers + 1) * (floor->ranks + 1);
+    for (size_t i = 0; i < cells; i++)
+        floor->worths[i].count = 0;
+    crew_worths_note(worths_at(floor, floor->layers, 0), 0, 0);
     for (uint32_t w = 1; w <= floor->ranks; w++) {
         for (uint32_t copies = 1; copies <= w && copies <= floor->most; copies++) {
             const struct crew_run run = { floor->bounds->request->micro_batches, copies, w };
-            *rests_at(floor, w, copies) = rests_of(floor, origin, &run);
+            struct rests *rests = rests_at(floor, w, copies);
+            *rests = rests_of(floor, origin, &run);
+            see_seats(floor, origin, w, copies, rests);
         }
     }
 }
 
-// Of all plans whose paths come from there; only below `limit_ns` is it told.
-static void fill_largest(struct async_floor *floor, const struct origin *origin, uint64_t limit_ns)
+// Of one stage's first layer, and so many ranks from it on. Only below the limit is it told; where links are not
+// shared nothing goes off a path, and what is above the best is not looked at.
+static void fill_place(struct async_floor *floor, const struct origin *origin, uint32_t first, uint32_t ranks,
+                       uint64_t limit_ns)
 {
-    begin_from(floor, origin);
-    for (uint32_t l = floor->layers; l-- > 0;) {
-        for (uint32_t w = 1; w <= floor->ranks && floor->bounds->can_cut[l]; w++) {
-            uint64_t best = limit_ns;
-            for (uint32_t copies = 1; copies <= w && copies <= floor->most; copies++) {
-                const struct start start = { origin, rests_at(floor, w, copies), l, copies };
-                if (has_origin(origin, w, copies))
-                    best = least_with(floor, &start, w, best);
-            }
-            *largest_at(floor, l, w) = best;
+    const struct crew_worths *to = worths_at(floor, first, ranks);
+    for (uint32_t copies = 1; copies <= ranks && copies <= floor->most; copies++) {
+        const bool is_last = origin->copies > 0 && !origin->is_first && ranks == origin->ranks;
+        const struct start start = { origin, rests_at(floor, ranks, copies), first, copies, is_last };
+        if (!has_origin(floor, origin, ranks, copies))
+            continue;
+        for (uint32_t end = first + 1; end <= floor->layers; end++) {
+            const bool is_limited = floor->shared_links == 0 && to->count > 0 && to->at[0].most < limit_ns;
+            if (floor->bounds->can_cut[end]
+                && !take_end(floor, &start, ranks, end, is_limited ? to->at[0].most : limit_ns))
+                break;
         }
     }
+}
+
+// Of all plans whose paths come from there.
+static void fill_worths(struct async_floor *floor, const struct origin *origin, uint64_t limit_ns)
+{
+    begin_from(floor, origin);
+    for (uint32_t l = floor->layers; l-- > 0;)
+        for (uint32_t w = 1; w <= floor->ranks && floor->bounds->can_cut[l]; w++)
+            fill_place(floor, origin, l, w, floor->shared_links > 0 ? UINT64_MAX : limit_ns);
 }
 
 // --- where paths come from ------------------------------------------------------------------
@@ -220,12 +347,28 @@ static uint32_t least_ranks(const struct async_floor *floor)
     return floor->bounds->request->free.fewer ? 1 : floor->ranks;
 }
 
+// Of how many micro-batches of the shorter run messages may be late: with as many copies of stage 0 as paths come from,
+// or any number in front of these.
+static void count_late(struct async_floor *floor, const struct origin *origin)
+{
+    floor->late = 0;
+    for (uint32_t copies = 1; copies <= floor->most; copies++) {
+        const struct crew_run first = { floor->bounds->request->micro_batches, copies, floor->ranks };
+        if ((origin->first_copies == 0 || origin->first_copies == copies)
+            && (origin->is_first || copies + origin->ranks <= floor->ranks))
+            floor->late = larger(floor->late, crew_late(&first));
+    }
+}
+
 // The least of all plans whose paths come from there, if below `least`.
 static uint64_t least_from(struct async_floor *floor, const struct origin *origin, uint64_t least)
 {
-    fill_largest(floor, origin, least);
-    for (uint32_t w = least_ranks(floor); w <= floor->ranks; w++)
-        least = *largest_at(floor, 0, w) < least ? *largest_at(floor, 0, w) : least;
+    count_late(floor, origin);
+    fill_worths(floor, origin, least);
+    for (uint32_t w = least_ranks(floor); w <= floor->ranks; w++) {
+        const uint64_t worth = crew_worths_least(worths_at(floor, 0, w));
+        least = worth < least ? worth : least;
+    }
     return least;
 }
 
@@ -243,18 +386,32 @@ static uint32_t least_copies(const struct async_floor *floor)
     return holding_is_plain(&floor->bounds->request->holding) ? 2 : 1;
 }
 
+// Behind stage 0; where links are shared and that is not enough, it is asked for each number of its copies.
+static uint64_t least_from_stage(struct async_floor *floor, const struct origin *origin, uint64_t least)
+{
+    const uint64_t of_any = least_from(floor, origin, least);
+    uint64_t of_each = least;
+    for (uint32_t copies = 1; of_any < least && copies + origin->ranks <= floor->ranks; copies++) {
+        struct origin known = *origin;
+        known.first_copies = copies;
+        of_each = floor->shared_links > 0 ? least_from(floor, &known, of_each) : of_any;
+    }
+    return of_each;
+}
+
 static uint64_t from_known(struct async_floor *floor)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t copies = 1; copies <= floor->most; copies++) {
         struct origin origin = known_origin(floor, copies, floor->ranks);
         origin.is_first = true;
+        origin.first_copies = copies;
         least = least_from(floor, &origin, least);
     }
     for (uint32_t ranks = 1; ranks < floor->ranks; ranks++) {
         for (uint32_t copies = least_copies(floor); copies <= ranks && copies <= floor->most; copies++) {
             const struct origin origin = known_origin(floor, copies, ranks);
-            least = least_from(floor, &origin, least);
+            least = least_from_stage(floor, &origin, least);
         }
     }
     return least;
@@ -272,9 +429,12 @@ static uint64_t from_latest(struct async_floor *floor)
     return least_from(floor, &origin, first);
 }
 
-// The work of all that is left, wherever paths come from.
+// The work of all that is left, wherever paths come from; 0 where links are shared, for nothing is known of the cuts,
+// and so of what goes off it.
 static uint64_t average(const struct async_floor *floor)
 {
+    if (floor->shared_links > 0)
+        return 0;
     const uint64_t run = 3 * (uint64_t)floor->bounds->request->micro_batches;
     const struct origin origin = latest_origin(floor, 1, floor->most, floor->ranks);
     const uint64_t down = run > origin.forward ? run - origin.forward : 0;
@@ -288,6 +448,20 @@ static uint64_t average(const struct async_floor *floor)
 
 // --- the whole --------------------------------------------------------------------------------
 
+// Where the devices of the ranks are known; of ascending nodes, so that messages only go up, and back.
+static void see_nodes(struct async_floor *floor)
+{
+    const struct search_request *request = floor->bounds->request;
+    if (request->free.devices || request->free.fewer || request->cluster->level_count < 2)
+        return;
+    for (uint32_t i = 0; i < floor->ranks; i++) {
+        floor->node_of[i] = cluster_group(request->cluster, 0, request->devices ? request->devices[i] : i);
+        if (i > 0 && floor->node_of[i] < floor->node_of[i - 1])
+            return;
+    }
+    floor->node = floor->node_of;
+}
+
 // On the fastest device, rounded down.
 static void see_cluster(struct async_floor *floor)
 {
@@ -299,28 +473,57 @@ static void see_cluster(struct async_floor *floor)
     for (uint32_t l = 0; l <= floor->layers; l++) {
         floor->forward[l] = within(floor, (uint64_t)((wide)bounds->least.forward[l] * 1000 / speed));
         floor->backward[l] = within(floor, (uint64_t)((wide)bounds->least.backward[l] * 1000 / speed));
-        floor->way[l] = cluster->level_count == 0 ? 0 : within(floor, bounds->way[l]);
+        floor->way[l] = cluster->level_count == 0 ? 0 : UINT64_MAX;
+        for (size_t level = 0; level < cluster->level_count; level++) {
+            const uint64_t way = bounds->way[level * ((size_t)floor->layers + 1) + l];
+            floor->way[l] = smaller(floor->way[l], within(floor, way));
+        }
     }
 }
 
-// Links of one level are nobody's but two devices'; of groups of devices less is known.
+// Links between groups: two of a level have one for each direction.
+static void see_shared_links(struct async_floor *floor)
+{
+    const struct cluster *cluster = floor->bounds->request->cluster;
+    uint64_t groups = cluster->device_count;
+    for (size_t level = 0; level < cluster->level_count; level++) {
+        const uint64_t *ways = &floor->bounds->way[level * ((size_t)floor->layers + 1)];
+        const uint64_t size = cluster->levels[level].size, latency = cluster->levels[level].latency_ns;
+        groups /= size;
+        floor->shared_links += level > 0 ? groups * size * (size - 1) : 0;
+        for (uint32_t l = 0; level > 0 && l <= floor->layers; l++) {
+            const uint64_t busy = ways[l] > latency ? ways[l] - latency : 0, least = within(floor, busy);
+            floor->shared[l] = larger(floor->shared[l], busy);
+            floor->least_shared[l] = level == 1 ? least : smaller(floor->least_shared[l], least);
+        }
+    }
+}
+
+// Of ranks that are groups of devices less is known.
 static bool is_known(const struct arrangement_bounds *bounds)
 {
     for (size_t i = 0; i < bounds->names->count; i++)
         if (bounds->names->devices[i] > 1)
             return false;
-    return bounds->request->cluster->level_count <= 1 && bounds->generator->takes_replicas;
+    return bounds->generator->takes_replicas;
 }
 
-static void raise_bound(struct async_floor *floor, uint64_t *bound_ns)
+static bool raise_bound(struct async_floor *floor, uint64_t *bound_ns)
 {
     const wide once = (wide)floor->layers * floor->layers / 2 * floor->ranks * floor->most / 2;
+    const wide steps = floor->shared_links > 0 ? once * CREW_MOST_WORTHS : once;
     *bound_ns = average(floor);
-    if (2 * once > MOST_STEPS)
-        return;
-    const bool knows = !floor->bounds->request->free.fewer && once * floor->ranks * floor->most / 2 <= MOST_STEPS;
+    if (2 * steps > MOST_STEPS)
+        return true;
+    const size_t row = (size_t)floor->ranks + 1;
+    floor->worths = calloc(((size_t)floor->layers + 1) * row, sizeof floor->worths[0]);
+    floor->rests = calloc(row * row, sizeof floor->rests[0]);
+    if (!floor->worths || !floor->rests)
+        return false;
+    const bool knows = !floor->bounds->request->free.fewer && steps * floor->ranks * floor->most / 2 <= MOST_STEPS;
     const uint64_t least = knows ? from_known(floor) : from_latest(floor);
     *bound_ns = least == UINT64_MAX ? *bound_ns : larger(*bound_ns, least);
+    return true;
 }
 
 static void floor_close(struct async_floor *floor)
@@ -328,7 +531,10 @@ static void floor_close(struct async_floor *floor)
     free(floor->forward);
     free(floor->backward);
     free(floor->way);
-    free(floor->largest);
+    free(floor->shared);
+    free(floor->least_shared);
+    free(floor->node_of);
+    free(floor->worths);
     free(floor->rests);
 }
 
@@ -342,10 +548,13 @@ static bool floor_open(struct async_floor *floor, const struct arrangement_bound
     floor->forward = calloc((size_t)floor->layers + 1, sizeof floor->forward[0]);
     floor->backward = calloc((size_t)floor->layers + 1, sizeof floor->backward[0]);
     floor->way = calloc((size_t)floor->layers + 1, sizeof floor->way[0]);
-    floor->largest = calloc(((size_t)floor->layers + 1) * ((size_t)floor->ranks + 1), sizeof floor->largest[0]);
-    floor->rests = calloc(((size_t)floor->ranks + 1) * ((size_t)floor->ranks + 1), sizeof floor->rests[0]);
-    if (floor->forward && floor->backward && floor->way && floor->largest && floor->rests) {
+    floor->shared = calloc((size_t)floor->layers + 1, sizeof floor->shared[0]);
+    floor->least_shared = calloc((size_t)floor->layers + 1, sizeof floor->least_shared[0]);
+    floor->node_of = calloc((size_t)floor->ranks + 1, sizeof floor->node_of[0]);
+    if (floor->forward && floor->backward && floor->way && floor->shared && floor->least_shared && floor->node_of) {
         see_cluster(floor);
+        see_shared_links(floor);
+        see_nodes(floor);
         return true;
     }
     floor_close(floor);
@@ -360,9 +569,9 @@ bool arrangement_async_floor(const struct arrangement_bounds *bounds, uint64_t *
         return true;
     if (!floor_open(&floor, bounds, error))
         return false;
-    raise_bound(&floor, bound_ns);
+    const bool good = raise_bound(&floor, bound_ns);
     floor_close(&floor);
-    return true;
+    return good || error_no_memory(error, "the bounds of a plan");
 }
 
 bool arrangement_async_average(const struct search_request *request, uint64_t *bound_ns, struct error *error)

@@ -20,7 +20,7 @@
 
 #include "common/number.h"
 #include "partitioner/coupled/coupled.h"
-#include "partitioner/coupled/crew_bound.h"
+#include "partitioner/coupled/crew_links.h"
 #include "schedules/generators/generate.h"
 
 typedef unsigned __int128 wide;
@@ -161,40 +161,6 @@ bool coupled_work_bound(const struct coupled *coupled, uint64_t *bound, struct e
     return !coupled->flushes || bound_from_ranks(coupled, bound, error);
 }
 
-// The quickest that there is between a rank of this stage and one of the next.
-static struct link link_behind(const struct coupled *coupled, uint32_t s)
-{
-    const struct network *network = coupled->network;
-    const struct placement *placement = coupled->placement;
-    struct link best = { .latency_ns = UINT64_MAX, .bytes_per_second = 1 };
-    for (uint32_t i = 0; i < placement_copies(placement, s); i++) {
-        for (uint32_t j = 0; j < placement_copies(placement, s + 1); j++) {
-            const uint32_t from = placement_rank(placement, s, i), to = placement_rank(placement, s + 1, j);
-            best = crew_better_link(best, network->links[network->link_of[(size_t)from * network->ranks + to]]);
-            best = crew_better_link(best, network->links[network->link_of[(size_t)to * network->ranks + from]]);
-        }
-    }
-    return best;
-}
-
-// That between two of its copies on which all weights take longest.
-static struct link link_among(const struct coupled *coupled, uint32_t s)
-{
-    const struct network *network = coupled->network;
-    const uint64_t bytes = coupled->intervals[s]->weights[coupled->layers];
-    struct link worst = { 0 };
-    for (uint32_t i = 0; i < placement_copies(coupled->placement, s); i++) {
-        for (uint32_t j = 0; j < placement_copies(coupled->placement, s); j++) {
-            const size_t from = placement_rank(coupled->placement, s, i), to = placement_rank(coupled->placement, s, j);
-            const struct link *link = &network->links[network->link_of[from * network->ranks + to]];
-            if (i != j && transfer_ns(bytes, link->bytes_per_second, link->latency_ns)
-                              >= transfer_ns(bytes, worst.bytes_per_second, worst.latency_ns))
-                worst = *link;
-        }
-    }
-    return worst;
-}
-
 // Schedules without a flush whose updates are one for each micro-batch of a rank.
 static bool bound_of_crews(const struct coupled *coupled, uint64_t *bound, struct error *error)
 {
@@ -207,14 +173,11 @@ static bool bound_of_crews(const struct coupled *coupled, uint64_t *bound, struc
             .forward = intervals->forward, .backward = intervals->backward, .weights = intervals->weights,
             .speed_permille = coupled->speed[s], .copies = placement_copies(coupled->placement, s),
         };
-        if (s + 1 < coupled->stages)
-            stages[s].next = link_behind(coupled, s);
-        if (stages[s].copies > 1)
-            stages[s].among = link_among(coupled, s);
     }
     const struct crews crews = { stages, coupled->stages, coupled->layers, coupled->request->micro_batches,
                                  coupled->intervals[0]->cut, coupled->can_cut, &coupled->request->holding };
-    const bool good = crew_bound(&crews, bound, error);
+    const bool good =
+        crew_see_links(&crews, stages, coupled->network, error) && crew_bound(&crews, bound, error);
     free(stages);
     return good;
 }
@@ -224,5 +187,5 @@ bool coupled_bound(const struct coupled *coupled, uint64_t *bound, struct error 
     *bound = 0;
     if (coupled->flushes)
         return bound_from_ranks(coupled, bound, error) && bound_from_stages(coupled, bound, error);
-    return !coupled->generator->takes_replicas || !coupled->links_unshared || bound_of_crews(coupled, bound, error);
+    return !coupled->generator->takes_replicas || bound_of_crews(coupled, bound, error);
 }

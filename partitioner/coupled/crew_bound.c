@@ -1,6 +1,7 @@
 #include "partitioner/coupled/crew_bound.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/number.h"
 #include "partitioner/holding_cost.h"
@@ -11,7 +12,7 @@ struct sums {
     const struct crews *crews;
     uint64_t *after;    // F, B and messages of one micro-batch in the stages from this one on; layers from the cut
     uint64_t *before;   // B and messages on the way from the cut to stage 0, F and messages from stage `from` to it
-    uint64_t *largest;  // the least of the largest path of a stage before
+    struct crew_worths *worths;  // of the stages before, with the cut behind them
 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -115,6 +116,14 @@ uint64_t crew_next_backward(const struct crew_run *run)
     return run->copies * up(2 * (uint64_t)run->micro_batches, run->copies);
 }
 
+uint64_t crew_late(const struct crew_run *first)
+{
+    const uint64_t all = 2 * (uint64_t)first->micro_batches;
+    // Of the turn that the first F behind them waits for, all have come back.
+    const uint64_t under_way = all % first->copies + (up(first->ranks, first->copies) - 1) * first->copies;
+    return under_way < all ? under_way : all;
+}
+
 static struct crew_run run_at(const struct crews *crews, uint32_t s)
 {
     struct crew_run run = { crews->micro_batches, crews->stages[s].copies, 0 };
@@ -205,6 +214,66 @@ uint64_t crew_path(const struct crew_rest *rest, const struct crew_place *place)
     return rest->messages == 0 ? most : larger(most, before + round + (rest->messages - 1) * place->busy_ns);
 }
 
+// --- what plans are worth -----------------------------------------------------------------
+
+bool crew_worths_beat(const struct crew_worths *worths, uint64_t most, uint64_t late)
+{
+    for (uint32_t i = 0; i < worths->count && worths->at[i].most <= most; i++)
+        if (worths->at[i].late >= late)
+            return true;
+    return false;
+}
+
+// The two that are most alike become one that is better than both.
+static void blend(struct crew_worths *worths)
+{
+    uint64_t least = UINT64_MAX;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i + 1 < worths->count; i++) {
+        const struct crew_worth *a = &worths->at[i], *b = &worths->at[i + 1];
+        const uint64_t apart = b->most - a->most + b->late - a->late;
+        at = apart < least ? i : at;
+        least = apart < least ? apart : least;
+    }
+    worths->at[at].late = worths->at[at + 1].late;
+    worths->count--;
+    memmove(&worths->at[at + 1], &worths->at[at + 2], (worths->count - at - 1) * sizeof worths->at[0]);
+}
+
+void crew_worths_note(struct crew_worths *worths, uint64_t most, uint64_t late)
+{
+    uint32_t kept = 0, place = 0;
+    if (crew_worths_beat(worths, most, late))
+        return;
+    for (uint32_t i = 0; i < worths->count; i++)
+        if (worths->at[i].most < most || worths->at[i].late > late)
+            worths->at[kept++] = worths->at[i];
+    worths->count = kept;
+    if (kept == CREW_MOST_WORTHS) {
+        blend(worths);
+        crew_worths_note(worths, most, late);
+        return;
+    }
+    while (place < kept && worths->at[place].most < most)
+        place++;
+    memmove(&worths->at[place + 1], &worths->at[place], (kept - place) * sizeof worths->at[0]);
+    worths->at[place] = (struct crew_worth){ most, late };
+    worths->count++;
+}
+
+uint64_t crew_worths_least(const struct crew_worths *worths)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < worths->count; i++) {
+        const struct crew_worth *at = &worths->at[i];
+        const uint64_t worth = at->most > at->late ? at->most - at->late : 0;
+        least = worth < least ? worth : least;
+    }
+    return least;
+}
+
+// --- all cuts -------------------------------------------------------------------------------
+
 // By way of stage s with these layers; UINT64_MAX where no plan has them.
 static uint64_t path_of(const struct sums *sums, const struct crew_rest *rest, uint32_t s, uint32_t first, uint32_t end)
 {
@@ -221,28 +290,58 @@ static uint64_t path_of(const struct sums *sums, const struct crew_rest *rest, u
     return crew_path(rest, &place);
 }
 
-static uint64_t least_of_largest(struct sums *sums, uint32_t from)
+// What the messages over the cut behind a stage take, of which the shorter run's path may wait for each.
+static uint64_t late_behind(const struct crews *crews, uint32_t s, uint32_t cut)
+{
+    const struct crewed_stage *stage = &crews->stages[s];
+    if (s + 1 == crews->stage_count || stage->late == 0)
+        return 0;
+    return multiply_clamped(stage->late, transfer_ns(crews->cut[cut], stage->late_bytes_per_second, 0));
+}
+
+// Those that a link behind it carries in the rest of the run.
+static uint64_t carried_behind(const struct crews *crews, uint32_t s, uint32_t cut)
+{
+    const struct crewed_stage *stage = &crews->stages[s];
+    if (s + 1 == crews->stage_count || stage->carried == 0)
+        return 0;
+    return multiply_clamped(stage->carried,
+                            within(crews, transfer_ns(crews->cut[cut], stage->carried_bytes_per_second, 0)));
+}
+
+static void take_stage(struct sums *sums, const struct crew_rest *rest, uint32_t s, uint32_t first, uint32_t end)
+{
+    const size_t row = (size_t)sums->crews->layers + 1;
+    const struct crew_worths *before = &sums->worths[s * row + first];
+    struct crew_worths *to = &sums->worths[(s + 1) * row + end];
+    const uint64_t late = late_behind(sums->crews, s, end), carried = carried_behind(sums->crews, s, end);
+    uint64_t path = UINT64_MAX;
+    for (uint32_t i = 0; i < before->count; i++) {
+        const uint64_t late_so_far = add_clamped(before->at[i].late, late);
+        if (crew_worths_beat(to, before->at[i].most, late_so_far))
+            continue;
+        if (path == UINT64_MAX)
+            path = larger(path_of(sums, rest, s, first, end), carried);
+        if (path != UINT64_MAX)
+            crew_worths_note(to, larger(before->at[i].most, path), late_so_far);
+    }
+}
+
+static uint64_t least_worth(struct sums *sums, uint32_t from)
 {
     const struct crews *crews = sums->crews;
     const size_t row = (size_t)crews->layers + 1;
     fill_before(sums, from);
     for (size_t i = 0; i < (crews->stage_count + 1) * row; i++)
-        sums->largest[i] = UINT64_MAX;
-    sums->largest[0] = 0;
+        sums->worths[i].count = 0;
+    crew_worths_note(&sums->worths[0], 0, 0);
     for (uint32_t s = 0; s < crews->stage_count; s++) {
         const struct crew_rest rest = rest_of(crews, from, s);
-        for (uint32_t end = s + 1; end <= crews->layers; end++) {
-            uint64_t *best = &sums->largest[(s + 1) * row + end];
-            for (uint32_t first = end; first-- > s;) {
-                const uint64_t so_far = sums->largest[s * row + first];
-                if (so_far >= *best)
-                    continue;
-                const uint64_t most = larger(so_far, path_of(sums, &rest, s, first, end));
-                *best = most < *best ? most : *best;
-            }
-        }
+        for (uint32_t end = s + 1; end <= crews->layers; end++)
+            for (uint32_t first = end; first-- > s;)
+                take_stage(sums, &rest, s, first, end);
     }
-    return sums->largest[crews->stage_count * row + crews->layers];
+    return crew_worths_least(&sums->worths[crews->stage_count * row + crews->layers]);
 }
 
 bool crew_bound(const struct crews *crews, uint64_t *bound_ns, struct error *error)
@@ -251,21 +350,21 @@ bool crew_bound(const struct crews *crews, uint64_t *bound_ns, struct error *err
     struct sums sums = { .crews = crews };
     sums.after = calloc(cells, sizeof sums.after[0]);
     sums.before = calloc(cells, sizeof sums.before[0]);
-    sums.largest = calloc(cells, sizeof sums.largest[0]);
-    const bool good = sums.after && sums.before && sums.largest;
+    sums.worths = calloc(cells, sizeof sums.worths[0]);
+    const bool good = sums.after && sums.before && sums.worths;
     *bound_ns = 0;
     if (good) {
         fill_after(&sums);
-        *bound_ns = least_of_largest(&sums, 0);
+        *bound_ns = least_worth(&sums, 0);
     }
     for (uint32_t s = 1; good && s < crews->stage_count; s++) {
         if (crews->stages[s].copies == 1 && holding_is_plain(crews->holding))
             continue;
-        const uint64_t own = least_of_largest(&sums, s);
+        const uint64_t own = least_worth(&sums, s);
         *bound_ns = own < *bound_ns ? own : *bound_ns;
     }
     free(sums.after);
     free(sums.before);
-    free(sums.largest);
+    free(sums.worths);
     return good || error_no_memory(error, "the bounds of a plan");
 }

@@ -23,8 +23,20 @@
 // the cuts the least of the largest such path, as in arrangement_bound.c.
 //
 // No lower duration makes a longer path, so every number may be less than it will be:
-// nothing is recomputed here, no holding adds anything. Links must not be shared by two
-// channels: only then is the order of what happens on them always the same.
+// nothing is recomputed here, no holding adds anything.
+//
+// Where channels share links, messages of the shorter run may wait for others for which
+// they do not wait in the longer one, so that its path may be longer than the same path
+// there: but not by much. Both runs are the same, link for link, until stage 0 begins
+// with a micro-batch of those behind 2m. What is then still to be sent in the shorter
+// run are messages of so many micro-batches as can be in flight. A path waits on a link
+// only while that carries another one of them, and for each once:
+//
+//     T(2m) <= the same path in the run of 3m + all those messages on links that are shared
+//
+// So the bound is the least over the cuts of the largest path less these messages, their
+// sum carried along beside it (crew_worths). They cannot be many where a link is slow,
+// for the rest of the run of 3m has to send far more of them: that is one of the paths.
 #ifndef PARTITIONER_COUPLED_CREW_BOUND_H
 #define PARTITIONER_COUPLED_CREW_BOUND_H
 
@@ -37,6 +49,11 @@ struct crewed_stage {
     uint32_t copies;
     struct link next;         // to the next stage: nothing between two of their ranks is quicker
     struct link among;        // between two of its copies
+    // On the way to the next stage (crew_links.h). Late messages, of those that the shorter run still sends as above,
+    // are on links that channels share, each at least as quick as that; the rest of the longer run sends as many over
+    // one of that rate as are carried.
+    uint64_t late, late_bytes_per_second;
+    uint64_t carried, carried_bytes_per_second;
 };
 
 struct crews {
@@ -91,6 +108,26 @@ struct crew_place {
 //     before + (1 + (F - 1) / ahead) (F + after + B) + the rest  so does the first, whenever it can
 //     before + F + messages behind it + after + B                the link to the next stage
 uint64_t crew_path(const struct crew_rest *rest, const struct crew_place *place);
+
+// How many micro-batches of the run of 2m may still be under way when stage 0, of so many copies, begins with one
+// of those behind them.
+uint64_t crew_late(const struct crew_run *first);
+
+// What a plan is worth: its largest path, less what the shorter run's may be longer for waiting on links. Of many
+// plans, those that no other has beaten in both; where they are too many, one stands for two.
+enum { CREW_MOST_WORTHS = 8 };
+struct crew_worth {
+    uint64_t most, late;
+};
+struct crew_worths {
+    uint32_t count;
+    struct crew_worth at[CREW_MOST_WORTHS];  // both ascending
+};
+bool crew_worths_beat(const struct crew_worths *worths, uint64_t most, uint64_t late);
+void crew_worths_note(struct crew_worths *worths, uint64_t most, uint64_t late);
+
+// The least; UINT64_MAX: there are none.
+uint64_t crew_worths_least(const struct crew_worths *worths);
 
 // A duration, or so little of it that no sum along a path passes 2^62.
 uint64_t crew_within(uint64_t ns, uint32_t micro_batches, uint32_t stages);

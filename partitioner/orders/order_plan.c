@@ -663,6 +663,7 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
     if (good && whole.plan) {
         say_stopped(&whole, given, began);
         certify(whole.plan, whole.bound_ns, whole.stopped);
+        search_say_unbounded(given, &whole.plan->certificate);
         if (given->network || plan_evaluate(whole.plan, given->profile, error))
             return whole.plan;
         error->kind = ERROR_MACHINE;

@@ -199,3 +199,17 @@ struct slots *search_slots(const struct search_request *request, struct error *e
     const struct generate_request order = order_request(request, request->micro_batches);
     return predict_slots_as(request->schedule, &order, error);
 }
+
+void search_say_unbounded(const struct search_request *request, struct certificate *certificate)
+{
+    struct error ignored = { 0 };
+    const struct generator *generator = generator_find(request->schedule, &ignored);
+    const char *why = "nothing is known of how updates that take time hold up this schedule";
+    if (certificate->proved || certificate->lower_bound_ns > 0 || !generator || generator->weights == WEIGHTS_FLUSH)
+        return;
+    if (request->cluster->level_count > 1)
+        why = "waiting on links that several ranks share may outweigh what is certain";
+    else if (request->replicas || request->free.replicas)
+        why = "with so few micro-batches for so many copies nothing is certain";
+    snprintf(certificate->stopped, sizeof certificate->stopped, "%s", why);
+}

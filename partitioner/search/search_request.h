@@ -40,6 +40,9 @@ bool search_check_pins(const struct search_request *request, const bool *can_cut
 // NULL where it cannot be cut into so many stages.
 bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error);
 
+// Says why, where nothing is known that no plan of the request can beat: more work would not tell.
+void search_say_unbounded(const struct search_request *request, struct certificate *certificate);
+
 // A plan of so many stages with all that the request says, and none of them set.
 struct plan *search_begin_plan(const struct search_request *request, size_t stages, struct error *error);
 
