@@ -122,6 +122,11 @@ static bool search_list(struct choosing *choosing, struct arrangement **order, s
                 continue;
             if (!choosing_may_try(choosing, i))
                 return true;
+            if (order[i]->visits == 0
+                && !arrangement_raise(choosing->bounds, order[i], choosing->best_ns, &choosing->work, error))
+                return false;
+            if (!is_open(choosing, order[i]))
+                continue;
             const uint64_t rest = choosing->budget > choosing->work ? choosing->budget - choosing->work : 1;
             const uint64_t budget = choosing->budget / part;
             if (!choosing_search(choosing, order[i], budget < rest ? budget : rest, error))

@@ -94,6 +94,11 @@ void arrangement_bounds_free(struct arrangement_bounds *bounds);
 // Fills in estimate_ns and bound_ns.
 bool arrangement_bound(struct arrangement_bounds *bounds, struct arrangement *arrangement, struct error *error);
 
+// Raises bound_ns by what neighbouring stages make each other wait, where it is below a limit, and to no more than that.
+// Raises *work. (Not where so many layers would take too long.)
+bool arrangement_raise(struct arrangement_bounds *bounds, struct arrangement *arrangement, uint64_t below_ns,
+                       uint64_t *work, struct error *error);
+
 // What no plan of any arrangement can beat, and stages to begin with (arrangement_floor.h), if there is such a bound.
 // Raises *work.
 bool arrangement_bound_of_all(struct arrangement_bounds *bounds, uint64_t *bound_ns, struct arrangement *reached,

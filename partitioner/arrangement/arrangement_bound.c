@@ -3,13 +3,12 @@
 // layers [first, end), a rank of it does `own` micro-batches and is w ahead (crews.c):
 //
 //     before + own (F + B)                                    the way in and out, and its work
-//     own (F + B) + reduce                                    its work, and adding up
 //     before + round + (own - w) F + (own - 1) B              the first micro-batch goes on and comes back
 //     before + k round + (own - 1 - (k - 1) w) (F + B)        so do the last, and others; work between
 //
-// with B and what must be run again at least so that it fits (arrangement_memory.h).
-// round: F + after + B. before, after: the least that one micro-batch takes in the stages on either side, with
-// the fastest of the links between them. Times are on the slowest of a stage's devices.
+// or, of each, the way in, and adding up instead of the way out; with B and what must be run again at least so that it
+// fits (arrangement_memory.h). round: F + after + B. before, after: the least that one micro-batch takes in the stages
+// on either side, with the fastest of the links between them. Times are on the slowest of a stage's devices.
 // The least of the largest is no bound where the schedule never flushes (arrangement_async.h
 // has one); there it only says where to look first.
 //
@@ -19,7 +18,7 @@
 
 #include "common/number.h"
 #include "partitioner/arrangement/arrangement_async.h"
-#include "partitioner/arrangement/arrangement_floor.h"
+#include "partitioner/arrangement/arrangement_reach.h"
 #include "partitioner/search/search_problem.h"
 #include "partitioner/variant.h"
 #include "schedules/generators/generate.h"
@@ -32,7 +31,7 @@ struct seat {
     uint64_t speed;        // of its slowest device
     uint64_t memory;       // of its smallest
     uint32_t own, ahead;   // micro-batches of its first rank
-    uint32_t copies;
+    uint32_t copies, left; // left: ranks of it and all behind it
     unsigned levels_on;    // bits: levels of links to the next stage
     unsigned levels_among; // and among its copies
 };
@@ -264,6 +263,7 @@ static struct seat *sit(const struct arrangement_bounds *bounds, const struct ar
             .own = own,
             .ahead = ahead < own && strcmp(request->schedule, "gpipe") != 0 ? ahead : own,
             .copies = copies,
+            .left = left,
             .levels_among = levels_between(request->cluster, devices, copies, group, devices, copies, group),
         };
         if (s > 0)
@@ -330,6 +330,27 @@ static uint64_t round_over(const struct arrangement_bounds *bounds, const struct
     return (bounds->has_backward ? 2 : 1) * way_of(bounds, seat->levels_on, cut);
 }
 
+// F of the first s stages, layers up to b, with the ways there.
+static void fill_in(struct arrangement_bounds *bounds, const struct seat *seats, uint32_t stages)
+{
+    const size_t row = (size_t)bounds->layers + 1;
+    uint64_t *in = bounds->cell[3];
+    for (size_t i = 0; i < (stages + 1) * row; i++)
+        in[i] = UINT64_MAX;
+    in[0] = 0;
+    for (uint32_t s = 0; s < stages; s++) {
+        for (uint32_t end = s + 1; end <= bounds->layers; end++) {
+            uint64_t least = UINT64_MAX;
+            for (uint32_t first = s; first < end && bounds->can_cut[end]; first++) {
+                const uint64_t before = in[s * row + first], own = forward_of(&seats[s], first, end);
+                least = before != UINT64_MAX && before + own < least ? before + own : least;
+            }
+            const uint64_t way = s + 1 < stages ? way_of(bounds, seats[s].levels_on, end) : 0;
+            in[(s + 1) * row + end] = least == UINT64_MAX ? least : least + way;
+        }
+    }
+}
+
 // before: of the first s stages, layers up to b; after: of stages from s on, layers from b.
 static void fill_sides(struct arrangement_bounds *bounds, const struct seat *seats, uint32_t stages)
 {
@@ -379,19 +400,12 @@ static uint64_t stage_bound(const struct arrangement_bounds *bounds, const struc
     if (again == UINT64_MAX)
         return UINT64_MAX;
     const uint64_t f = forward_of(seat, first, end), b = backward_of(seat, first, end) + scaled(again, seat->speed);
-    const uint64_t work = seat->own * (f + b);
     const uint64_t reduce = seat->copies > 1 ? reduces * reduce_of(bounds, seat, first, end) : 0;
-    uint64_t most = larger(before + work, work + reduce);
-    if (bounds->has_backward) {
-        const uint64_t round = f + round_over(bounds, seat, end) + after + b;
-        const uint64_t f_left = seat->own - seat->ahead, b_left = seat->own - 1, trips = b_left / seat->ahead + 1;
-        most = larger(most, before + round + larger(f_left * f + b_left * b, b_left * f + f_left * b));
-        if (trips > 1) {
-            most = larger(most, before + 2 * round + (b_left - seat->ahead) * (f + b));
-            most = larger(most, before + trips * round + (b_left - (trips - 1) * seat->ahead) * (f + b));
-        }
-    }
-    return most;
+    uint64_t inner = seat->own * (f + b);
+    const uint64_t round = f + round_over(bounds, seat, end) + after + b;
+    if (bounds->has_backward)
+        inner = larger(inner, floor_around(round, seat->own, seat->ahead, f, b));
+    return inner + larger(before, bounds->cell[3][s * row + first] + reduce);
 }
 
 static uint64_t least_of_largest(struct arrangement_bounds *bounds, const struct seat *seats, uint32_t stages)
@@ -399,6 +413,7 @@ static uint64_t least_of_largest(struct arrangement_bounds *bounds, const struct
     const size_t row = (size_t)bounds->layers + 1;
     uint64_t *largest = bounds->cell[2];
     fill_sides(bounds, seats, stages);
+    fill_in(bounds, seats, stages);
     for (size_t i = 0; i < (stages + 1) * row; i++)
         largest[i] = UINT64_MAX;
     largest[0] = bounds->cell[1][0];
@@ -414,6 +429,115 @@ static uint64_t least_of_largest(struct arrangement_bounds *bounds, const struct
         }
     }
     return largest[stages * row + bounds->layers];
+}
+
+// --- with neighbours ------------------------------------------------------------------------
+
+// A stage and the one before it: largest[first * (layers + 1) + end] of each.
+struct neighbours {
+    struct arrangement_bounds *bounds;
+    const struct seat *seats;
+    uint32_t s;
+    uint64_t *before, *largest;
+    uint64_t below_ns;  // only plans below it are of interest
+    uint64_t work;
+};
+
+// How many micro-batches a stage of as many copies is ahead, all copies together.
+static uint32_t room_of(const struct seat *seat)
+{
+    return (seat->left + seat->copies - 1) / seat->copies * seat->copies;
+}
+
+// The path through the loop of the two (arrangement_pairs.c): the first micro-batch to the end and back, loops as long
+// as there are micro-batches, what is left on the later of the two, and the last one to the end and back.
+static uint64_t loop_bound(const struct neighbours *two, uint32_t before, uint32_t first, uint32_t end)
+{
+    struct arrangement_bounds *bounds = two->bounds;
+    const struct seat *a = &two->seats[two->s - 1], *b = &two->seats[two->s];
+    const size_t row = (size_t)bounds->layers + 1;
+    const uint32_t m = bounds->request->micro_batches, room = room_of(a), turn = room - room_of(b) + b->copies;
+    const uint64_t loops = (m - 1 - room) / turn, rest = (m - 1 - room) % turn;
+    const uint64_t own = forward_of(b, first, end) + backward_of(b, first, end);
+    const uint64_t in_front = forward_of(a, before, first) + backward_of(a, before, first);
+    const uint64_t both = in_front + round_over(bounds, a, first) + own;
+    const uint64_t round = both + round_over(bounds, b, end) + bounds->cell[1][(two->s + 1) * row + end];
+    const size_t at = (two->s - 1) * row + before;
+    const uint64_t reduce = a->copies > 1 ? reduce_of(bounds, a, before, first) : 0;
+    return 2 * round + loops * both + rest / b->copies * own
+         + larger(bounds->cell[0][at], bounds->cell[3][at] + reduce);
+}
+
+// The least over the stages that may be in front of this one; UINT64_MAX: none below what is of interest.
+static uint64_t least_behind(struct neighbours *two, uint32_t first, uint32_t end)
+{
+    const size_t row = (size_t)two->bounds->layers + 1;
+    const bool loops = two->bounds->has_backward && strcmp(two->bounds->request->schedule, "gpipe") != 0
+                    && room_of(&two->seats[two->s - 1]) < two->bounds->request->micro_batches;
+    uint64_t best = UINT64_MAX;
+    for (uint32_t before = two->s - 1; before < first; before++) {
+        const uint64_t so_far = two->before[before * row + first];
+        if (so_far >= best || so_far >= two->below_ns)
+            continue;
+        two->work++;
+        const uint64_t most = loops ? larger(so_far, loop_bound(two, before, first, end)) : so_far;
+        best = most < best ? most : best;
+    }
+    return best;
+}
+
+static void take_stage(struct neighbours *two)
+{
+    const uint32_t layers = two->bounds->layers, s = two->s;
+    for (uint32_t first = s; first < layers && (s > 0 || first == 0); first++) {
+        for (uint32_t end = first + 1; end <= layers; end++) {
+            uint64_t *at = &two->largest[first * ((size_t)layers + 1) + end];
+            *at = stage_bound(two->bounds, two->seats, s, first, end);
+            if (s > 0 && *at < two->below_ns)
+                *at = larger(*at, least_behind(two, first, end));
+        }
+    }
+}
+
+static uint64_t least_with_neighbours(struct neighbours *two, uint32_t stages)
+{
+    const uint32_t layers = two->bounds->layers;
+    const size_t row = (size_t)layers + 1;
+    for (two->s = 0; two->s < stages; two->s++) {
+        uint64_t *const room = two->before;
+        two->before = two->largest;
+        two->largest = room;
+        memset(two->largest, 0xff, row * row * sizeof two->largest[0]);
+        take_stage(two);
+    }
+    uint64_t least = UINT64_MAX;
+    for (uint32_t first = 0; first < layers; first++)
+        least = two->largest[first * row + layers] < least ? two->largest[first * row + layers] : least;
+    return least;
+}
+
+bool arrangement_raise(struct arrangement_bounds *bounds, struct arrangement *arrangement, uint64_t below_ns,
+                       uint64_t *work, struct error *error)
+{
+    enum { MOST_STEPS = 2000000 };
+    const size_t row = (size_t)bounds->layers + 1;
+    if (bounds->async || !arrangement->replicas || row * row * row / 6 * arrangement->stages > MOST_STEPS)
+        return true;
+    struct neighbours two = { .bounds = bounds, .seats = sit(bounds, arrangement), .below_ns = below_ns };
+    two.before = calloc(row * row, sizeof two.before[0]);
+    two.largest = calloc(row * row, sizeof two.largest[0]);
+    const bool good = two.seats && two.before && two.largest;
+    if (good) {
+        fill_sides(bounds, two.seats, arrangement->stages);
+        fill_in(bounds, two.seats, arrangement->stages);
+        const uint64_t least = least_with_neighbours(&two, arrangement->stages);
+        arrangement->bound_ns = larger(arrangement->bound_ns, least < below_ns ? least : below_ns);
+    }
+    *work += two.work / 20;
+    free((void *)two.seats);
+    free(two.before);
+    free(two.largest);
+    return good || error_no_memory(error, "the bounds of a plan");
 }
 
 // All work, evenly on all devices, and the way of one micro-batch: what is known of any schedule.

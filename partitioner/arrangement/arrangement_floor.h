@@ -23,7 +23,7 @@ struct arrangement_bounds {
     struct totals least;   // of all of them, layer by layer
     bool *can_cut;         // layers + 1
     uint64_t *way;         // of a message over a cut: [level * (layers + 1) + cut]
-    uint64_t *cell[3];     // rows of stages: before, after, the largest
+    uint64_t *cell[4];     // rows of stages: before, after, the largest, before on the way in
     uint32_t layers;
     bool has_backward;
     bool is_coarse;        // of all that so many devices reach, only the furthest and the least ways are known
