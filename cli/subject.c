@@ -7,6 +7,7 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "partitioner/predict.h"
+#include "profiler/import.h"
 #include "schedules/costs.h"
 #include "schedules/csv.h"
 
@@ -266,6 +267,8 @@ bool subject_load(const struct subject_options *given, struct subject *subject, 
         good = error_set(error, "%s: is a schedule itself: leave --schedule out", options.file);
     else
         good = read_schedule(&options, text, length, subject, error);
+    if (!good)
+        import_hint(text, length, options.file, error);
     free(text);
     return good;
 }

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/text.h"
+#include "profiler/import.h"
 #include "profiler/profile.h"
 #include "profiler/profile_transfers.h"
 #include "profiler/profile_words.h"
@@ -350,10 +352,19 @@ static struct profile *read_document(struct json_document *document, struct erro
 
 struct profile *profile_load(const char *path, struct error *error)
 {
-    return read_document(json_load(path, error), error);
+    size_t length;
+    char *text = text_load(path, &length, error);
+    if (!text)
+        return NULL;
+    struct profile *profile = profile_read(text, length, strcmp(path, "-") == 0 ? "standard input" : path, error);
+    free(text);
+    return profile;
 }
 
 struct profile *profile_read(const char *text, size_t length, const char *name, struct error *error)
 {
-    return read_document(json_parse(text, length, name, error), error);
+    struct profile *profile = read_document(json_parse(text, length, name, error), error);
+    if (!profile)
+        import_hint(text, length, name, error);
+    return profile;
 }

@@ -364,9 +364,37 @@ static void a_profile_that_is_not_there_is_an_error(void **state)
     assert_non_null(strstr(error.text, "no/such/profile.json"));
 }
 
+// Files of the tools that Weir imports from are often given as they are.
+static void a_file_of_another_tool_is_refused_with_its_importer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *sentence;
+    } rows[] = {
+        { "node1 -- Input0 -- forward_compute_time=0.000, backward_compute_time=0.000\n",
+          "x: is a graph of PipeDream's: weir import pipedream makes a profile of it" },
+        { "\nnode17 -- ReLU(inplace) -- forward", "x: is a graph of PipeDream's: weir import pipedream makes a profile"
+                                                  " of it" },
+        { "{\"maxDevices\": 2, \"nodes\": [{\"id\": \"0\", \"TMPCs\": {}}]}",
+          "x: is an input of Piper's: weir import piper makes a profile of it" },
+        { "{\"maxFPGAs\": 2, \"nodes\": [{\"id\": 0, \"fpgaLatency\": 1.5}]}",
+          "x: is an input of dnn-partitioning's: weir import dnn-partitioning makes a profile of it" },
+        { "node1 - no graph", "x: line 1, column 1: a value is expected (NaN and Infinity are not JSON)" },
+        { "node", "x: line 1, column 1: a value is expected (NaN and Infinity are not JSON)" },
+        { "{}", "x: format: is missing" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct error error = { 0 };
+        assert_null(profile_read(rows[i].text, strlen(rows[i].text), "x", &error));
+        assert_error(error, rows[i].sentence);
+        assert_int_equal(error.kind, ERROR_INPUT);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_of_another_tool_is_refused_with_its_importer),
         cmocka_unit_test(the_example_of_the_page_is_read_whole),
         cmocka_unit_test(what_was_read_is_written_byte_for_byte),
         cmocka_unit_test(the_hash_is_of_the_meaning_not_of_the_spelling),

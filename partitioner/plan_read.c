@@ -1,4 +1,4 @@
-// The plan document: docs/formats/plan.md.
+// Reads the plan document: docs/formats/plan.md.
 //
 // Refused here is what can be seen to be wrong from the document alone. Whether
 // its numbers are those of a profile is for evaluate.h.
@@ -9,186 +9,15 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "partitioner/holding_document.h"
-#include "partitioner/plan.h"
+#include "partitioner/plan_words.h"
+#include "profiler/import.h"
 #include "schedules/cost_row.h"
 #include "schedules/generators/generate.h"
 
-#define NEWEST_VERSION 3
 #define MOST_RANKS 65536
 #define MOST_LAYERS 1000000
 
-static const char *const by_names[] = { "enumeration", "dual", "solver", NULL };
-
-// A struct's numbers by their keys, in the order in which they are written.
-struct field {
-    const char *key;
-    size_t offset;
-};
-
-#define MEMORY(name) { #name, offsetof(struct stage_memory, name) }
-#define ON_DEVICE                                                                                              \
-    MEMORY(weights_bytes), MEMORY(gradients_bytes), MEMORY(optimizer_bytes), MEMORY(versions_bytes),           \
-    MEMORY(kept_bytes), MEMORY(transient_bytes), MEMORY(buffers_bytes), MEMORY(live_peak_bytes),               \
-    MEMORY(peak_bytes), MEMORY(capacity_bytes)
-static const struct field plain_memory_fields[] = { ON_DEVICE, { NULL, 0 } };
-static const struct field held_memory_fields[] = { ON_DEVICE, MEMORY(host_bytes), { NULL, 0 } };
-
-static const struct field *memory_fields(const struct plan *plan)
-{
-    return holding_is_plain(&plan->holding) ? plain_memory_fields : held_memory_fields;
-}
-
-// --- writing -------------------------------------------------------------------
-
-static void write_fields(struct json_writer *writer, const char *key, const void *from, const struct field *fields)
-{
-    json_begin_object(writer, key, JSON_LINES);
-    for (; fields->key; fields++) {
-        uint64_t value;
-        memcpy(&value, (const char *)from + fields->offset, sizeof value);
-        json_put_u64(writer, fields->key, value);
-    }
-    json_close(writer);
-}
-
-static void write_names(struct json_writer *writer, const char *key, char *const *names, size_t count)
-{
-    json_begin_array(writer, key, JSON_INLINE);
-    for (size_t i = 0; i < count; i++)
-        json_put_string(writer, NULL, names[i]);
-    json_close(writer);
-}
-
-static void write_devices(struct json_writer *writer, const struct plan_stage *stage)
-{
-    json_begin_array(writer, "devices", JSON_INLINE);
-    for (size_t i = 0; i < stage->device_count; i++) {
-        json_begin_array(writer, NULL, JSON_INLINE);
-        for (size_t j = 0; j < plan_stage_group(stage); j++)
-            json_put_u64(writer, NULL, stage->devices[i * plan_stage_group(stage) + j]);
-        json_close(writer);
-    }
-    json_close(writer);
-}
-
-static void write_stage(struct json_writer *writer, const struct plan *plan, size_t number)
-{
-    const struct plan_stage *stage = &plan->stages[number];
-    json_begin_object(writer, NULL, JSON_LINES);
-    json_put_u64(writer, "stage", number);
-    json_put_u64(writer, "first", stage->first);
-    json_put_u64(writer, "end", stage->end);
-    write_names(writer, "layers", stage->layers, stage->end - stage->first);
-    write_devices(writer, stage);
-    if (stage->variant)
-        json_put_string(writer, "variant", stage->variant);
-    else
-        json_put_null(writer, "variant");
-    json_begin_array(writer, "recompute", stage->recompute_count ? JSON_LINES : JSON_INLINE);
-    for (size_t i = 0; i < stage->recompute_count; i++) {
-        const struct segment segment = stage->recompute[i];
-        write_names(writer, NULL, stage->layers + (segment.first - stage->first), segment.end - segment.first);
-    }
-    json_close(writer);
-    cost_row_write(&stage->costs, writer, "costs");
-    write_fields(writer, "memory", &stage->memory, memory_fields(plan));
-    json_close(writer);
-}
-
-static void write_predicted(struct json_writer *writer, const struct plan *plan)
-{
-    json_begin_object(writer, "predicted", JSON_LINES);
-    json_put_u64(writer, "iteration_ns", plan->iteration_ns);
-    json_begin_object(writer, "bubble", JSON_INLINE);
-    json_put_fraction(writer, "makespan", plan->bubble.makespan);
-    json_put_fraction(writer, "overhead", plan->bubble.overhead);
-    json_put_fraction(writer, "span", plan->bubble.span);
-    json_put_fraction(writer, "zb_rate", plan->bubble.zb_rate);
-    json_close(writer);
-    json_put_u64(writer, "bottleneck_stage", plan->bottleneck_stage);
-    json_close(writer);
-}
-
-static void write_certificate(struct json_writer *writer, const struct certificate *certificate)
-{
-    json_begin_object(writer, "certificate", JSON_LINES);
-    json_put_string(writer, "objective", certificate->objective);
-    json_put_u64(writer, "value_ns", certificate->value_ns);
-    json_put_u64(writer, "lower_bound_ns", certificate->lower_bound_ns);
-    json_put_fraction(writer, "gap", certificate->gap);
-    json_put_bool(writer, "proved", certificate->proved);
-    json_put_string(writer, "by", by_names[certificate->by]);
-    json_put_string(writer, "stopped", certificate->stopped);
-    json_close(writer);
-}
-
-// The first version that can hold it, so that older readers read what they can: they
-// know one device per stage, stage s on rank s mod ranks.
-static unsigned version_of(const struct plan *plan)
-{
-    if (plan->order || !holding_is_old(&plan->holding))
-        return 3;
-    for (size_t s = 0; s < plan->stage_count; s++)
-        if (plan->stages[s].variant || plan_stage_group(&plan->stages[s]) > 1)
-            return 3;
-    for (size_t s = 0; s < plan->stage_count; s++) {
-        const struct plan_stage *stage = &plan->stages[s];
-        if (stage->device_count != 1 || stage->devices[0] != plan->stages[s % plan->ranks].devices[0]
-            || cost_row_version(&stage->costs) > 1)
-            return 2;
-    }
-    return plan->stage_count == (size_t)plan->ranks * plan->chunks ? 1 : 2;
-}
-
-static void write_head(struct json_writer *writer, const struct plan *plan)
-{
-    json_put_string(writer, "format", "weir.plan");
-    json_put_u64(writer, "version", version_of(plan));
-    json_begin_object(writer, "profile", JSON_INLINE);
-    json_put_string(writer, "model", plan->model);
-    json_put_string(writer, "hash", plan->profile_hash);
-    json_close(writer);
-    cluster_write_part(plan->cluster, writer, "cluster");
-    json_begin_object(writer, "schedule", JSON_INLINE);
-    json_put_string(writer, "name", plan->schedule);
-    json_put_string(writer, "weights", weights_names[plan->weights]);
-    json_put_u64(writer, "ranks", plan->ranks);
-    json_put_u64(writer, "chunks", plan->chunks);
-    json_put_u64(writer, "micro_batches", plan->micro_batches);
-    json_close(writer);
-    holding_write(&plan->holding, writer);
-}
-
-static void write_order(struct json_writer *writer, const struct plan *plan)
-{
-    if (!plan->order)
-        return;
-    json_begin_array(writer, "order", JSON_INLINE);
-    for (uint32_t i = 0; i < plan->stages[plan->stage_count - 1].end; i++)
-        json_put_u64(writer, NULL, plan->order[i]);
-    json_close(writer);
-}
-
-void plan_write(const struct plan *plan, struct text *text)
-{
-    struct json_writer writer = json_writer(text);
-    json_begin_object(&writer, NULL, JSON_LINES);
-    write_head(&writer, plan);
-    write_order(&writer, plan);
-    json_begin_array(&writer, "stages", JSON_LINES);
-    for (size_t i = 0; i < plan->stage_count; i++)
-        write_stage(&writer, plan, i);
-    json_close(&writer);
-    write_predicted(&writer, plan);
-    write_certificate(&writer, &plan->certificate);
-    if (plan->notes)
-        json_put_string(&writer, "notes", plan->notes);
-    json_close(&writer);
-}
-
-// --- reading -------------------------------------------------------------------
-
-static void read_fields(struct json *object, const char *key, void *to, const struct field *fields)
+static void read_fields(struct json *object, const char *key, void *to, const struct plan_field *fields)
 {
     struct json place = json_object(object, key);
     for (; fields->key; fields++) {
@@ -366,7 +195,7 @@ static bool read_stage(struct json *object, unsigned version, const struct plan 
     struct json costs = json_object(object, "costs");
     cost_row_read(&costs, version, &stage->costs);
     json_end(&costs);
-    read_fields(object, "memory", &stage->memory, memory_fields(plan));
+    read_fields(object, "memory", &stage->memory, plan_memory_fields(plan));
     check_memory(object, plan, stage);
     json_end(object);
     return json_ok(object->document, error);
@@ -455,7 +284,7 @@ static void read_certificate(struct json *root, struct certificate *certificate)
     certificate->lower_bound_ns = json_u64(&place, "lower_bound_ns", 0, JSON_MAX);
     certificate->gap = json_fraction(&place, "gap");
     certificate->proved = json_bool(&place, "proved");
-    certificate->by = (enum certificate_by)json_choice(&place, "by", by_names);
+    certificate->by = (enum certificate_by)json_choice(&place, "by", plan_by_names);
     json_string_into(&place, "stopped", certificate->stopped, sizeof certificate->stopped);
     check_certificate(&place, certificate);
     json_end(&place);
@@ -541,7 +370,7 @@ static bool read_order(struct json *root, unsigned version, struct plan *plan, s
 static bool read_plan(struct json_document *document, struct plan *plan, struct error *error)
 {
     struct json root = json_root(document);
-    const unsigned version = (unsigned)json_format(&root, "weir.plan", NEWEST_VERSION);
+    const unsigned version = (unsigned)json_format(&root, "weir.plan", PLAN_NEWEST_VERSION);
     if (!json_ok(document, error) || !read_head(&root, version, plan, error)
         || !read_stages(&root, version, plan, error) || !read_order(&root, version, plan, error))
         return false;
@@ -572,10 +401,19 @@ static struct plan *read_document(struct json_document *document, struct error *
 
 struct plan *plan_load(const char *path, struct error *error)
 {
-    return read_document(json_load(path, error), error);
+    size_t length;
+    char *text = text_load(path, &length, error);
+    if (!text)
+        return NULL;
+    struct plan *plan = plan_read(text, length, strcmp(path, "-") == 0 ? "standard input" : path, error);
+    free(text);
+    return plan;
 }
 
 struct plan *plan_read(const char *text, size_t length, const char *name, struct error *error)
 {
-    return read_document(json_parse(text, length, name, error), error);
+    struct plan *plan = read_document(json_parse(text, length, name, error), error);
+    if (!plan)
+        import_hint(text, length, name, error);
+    return plan;
 }

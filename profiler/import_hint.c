@@ -1,0 +1,43 @@
+// Which importer reads a file that was taken for one of Weir's own.
+#include <ctype.h>
+#include <string.h>
+
+#include "profiler/import.h"
+
+static bool has(const char *text, size_t length, const char *wanted)
+{
+    return length > 0 && memmem(text, length, wanted, strlen(wanted)) != NULL;
+}
+
+// "node1 -- Input0 -- forward_compute_time=0.000, ..."
+static bool is_pipedream(const char *text, size_t length)
+{
+    static const char word[] = "node";
+    size_t at = 0;
+    while (at < length && isspace((unsigned char)text[at]))
+        at++;
+    if (length - at < sizeof word || memcmp(text + at, word, sizeof word - 1) != 0)
+        return false;
+    for (at += sizeof word - 1; at < length && isdigit((unsigned char)text[at]); at++)
+        continue;
+    return length - at >= 4 && memcmp(text + at, " -- ", 4) == 0;
+}
+
+bool import_hint(const char *text, size_t length, const char *name, struct error *error)
+{
+    const char *whose = NULL, *format = NULL;
+    if (is_pipedream(text, length)) {
+        whose = "a graph of PipeDream's";
+        format = "pipedream";
+    } else if (has(text, length, "\"TMPCs\"")) {
+        whose = "an input of Piper's";
+        format = "piper";
+    } else if (has(text, length, "\"fpgaLatency\"")) {
+        whose = "an input of dnn-partitioning's";
+        format = "dnn-partitioning";
+    }
+    if (!format || error->kind == ERROR_MACHINE)
+        return false;
+    *error = (struct error){ .kind = ERROR_NONE };
+    return !error_set(error, "%s: is %s: weir import %s makes a profile of it", name, whose, format);
+}
