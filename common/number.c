@@ -1,5 +1,6 @@
 #include "common/number.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,6 +62,15 @@ static const struct unit *unit_find(const struct unit *units, const char *name, 
     return NULL;
 }
 
+// "80G" can be two sizes: the binary unit of that letter, or NULL.
+static const struct unit *unit_of_letter(const struct unit *units, const char *name, size_t length)
+{
+    for (; length == 1 && units->name; units++)
+        if (strlen(units->name) == 3 && units->name[0] == toupper((unsigned char)*name))
+            return units;
+    return NULL;
+}
+
 // What a value is, for its sentences: a kind ("a size") and an example.
 struct meaning {
     const char *kind, *example, *suffix;
@@ -81,9 +91,14 @@ static bool quantity_parse(const char *text, const struct meaning *meaning, uint
     const size_t length = strlen(name), suffix = strlen(meaning->suffix);
     const bool ends = length > suffix && strcmp(name + length - suffix, meaning->suffix) == 0;
     const struct unit *unit = ends ? unit_find(meaning->units, name, length - suffix) : NULL;
-    if (!unit)
+    if (!unit) {
+        const struct unit *of = unit_of_letter(meaning->units, name, ends ? length - suffix : length);
+        if (of)
+            return error_set(error, "\"%s\" is not %s such as %s: write %s%s, or %cB%s of powers of 1000", text,
+                             meaning->kind, meaning->example, of->name, meaning->suffix, of->name[0], meaning->suffix);
         return error_set(error, "\"%s\" is not %s such as %s: unit \"%s\" is not known", text, meaning->kind,
                          meaning->example, name);
+    }
 
     const wide scaled = decimal.digits * unit->factor;
     if (meaning->whole && scaled % decimal.over != 0)

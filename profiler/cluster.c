@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "profiler/cluster_synopsis.h"
 
@@ -233,6 +234,11 @@ struct cluster *cluster_load(const char *path_or_synopsis, struct error *error)
     }
     if (cluster_is_synopsis(path_or_synopsis))
         return cluster_from_synopsis(path_or_synopsis, error);
+    if (strcmp(path_or_synopsis, "-") != 0 && access(path_or_synopsis, F_OK) != 0) {
+        error_set(error, "\"%s\" is neither a cluster's file nor a line such as \"2 devices, 16GiB, 12GB/s 5us\"",
+                  path_or_synopsis);
+        return NULL;
+    }
     return read_document(json_load(path_or_synopsis, error), error);
 }
 

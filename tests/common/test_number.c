@@ -70,6 +70,9 @@ static struct misreading misreadings[] = {
     { "no digit after the point", "5.s", time_parse, "\"5.s\" is not a time such as 18522us" },
     { "two points", "1.2.3s", time_parse, "\"1.2.3s\" is not a time such as 18522us: unit \".3s\" is not known" },
     { "an unknown unit", "80GIB", bytes_parse, "\"80GIB\" is not a size such as 80GiB: unit \"GIB\" is not known" },
+    { "half a unit", "80G", bytes_parse, "\"80G\" is not a size such as 80GiB: write GiB, or GB of powers of 1000" },
+    { "half a unit of a rate", "25g/s", rate_parse, "\"25g/s\" is not a rate such as 300GB/s: write GiB/s, or GB/s of"
+                                                   " powers of 1000" },
     { "a time for a size", "80s", bytes_parse, "\"80s\" is not a size such as 80GiB: unit \"s\" is not known" },
     { "a size for a rate", "80GB", rate_parse, "\"80GB\" is not a rate such as 300GB/s: unit \"GB\" is not known" },
     { "only the slash", "80/s", rate_parse, "\"80/s\" is not a rate such as 300GB/s: unit \"/s\" is not known" },

@@ -164,6 +164,8 @@ static struct bad_row {
     { "refused: no x between groups", "2 nodes 8 devices, 1GiB",
       "cluster \"2 nodes 8 devices, 1GiB\": expected \" x \" between groups at \"8 devices\"; write it as "
       "\"2 nodes x 8 devices, 80GiB, 300GB/s 3us, 25GB/s 8us\"" },
+    { "refused: neither a file nor a line", "8xA100",
+      "\"8xA100\" is neither a cluster's file nor a line such as \"2 devices, 16GiB, 12GB/s 5us\"" },
     { "refused: something behind the host", "1 device, 1GiB, host 1GiB 1GB/s, 1GB/s 1us",
       "cluster \"1 device, 1GiB, host 1GiB 1GB/s, 1GB/s 1us\": \"1GB/s 1us\" stands behind the host, which comes "
       "last" },
