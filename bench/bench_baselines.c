@@ -1,7 +1,7 @@
 // Simulated time of our plans against the cuts of others: torchgpipe, DeepSpeed, as many
 // layers for each, and Megatron's hand layouts, on PipeDream's profiles, with ample memory
 // and with half as much again as anything needs. Prints Markdown for docs/numbers.md
-// (bench/baseline_numbers.sh puts it there).
+// (bench/baseline-numbers puts it there).
 //
 // Their cuts get all the help ours have: the quickest recomputation, found exactly, with which
 // each stage fits. Exits with 1 where one of them is quicker than ours.
@@ -118,6 +118,15 @@ static bool plan_cuts(const struct contest *contest, const uint32_t *cuts, struc
     return good;
 }
 
+// What is there, but too little for one digit, is not nothing.
+static void print_percent(const char *sign, double percent)
+{
+    if (percent > 0 && percent < 0.05)
+        printf(" %s<0.1 %% |", sign);
+    else
+        printf(" %s%.1f %% |", percent < 0 ? "" : sign, percent);
+}
+
 static bool print_baseline(const struct contest *contest, unsigned b, const struct plan *ours, struct tally *tally,
                            struct error *error)
 {
@@ -138,7 +147,7 @@ static bool print_baseline(const struct contest *contest, unsigned b, const stru
     tally->worse[b] += plan->iteration_ns > ours->iteration_ns;
     tally->sum[b] += slower;
     tally->most[b] = slower > tally->most[b] ? slower : tally->most[b];
-    printf(" %+.1f %% |", slower);
+    print_percent("+", slower);
     plan_free(plan);
     return true;
 }
@@ -146,12 +155,12 @@ static bool print_baseline(const struct contest *contest, unsigned b, const stru
 static void print_ours(const struct search_request *request, const struct plan *ours)
 {
     const struct certificate *certificate = &ours->certificate;
-    printf("| %s | %u | %s | %.1f GiB | %.1f ms | ", request->profile->model, request->ranks, request->schedule,
+    printf("| %s | %u | %s | %.1f GiB | %.1f ms |", request->profile->model, request->ranks, request->schedule,
            (double)request->cluster->devices[0].memory_bytes / (1 << 30), 1e-6 * (double)ours->iteration_ns);
     if (certificate->proved)
-        printf("proved |");
+        printf(" proved |");
     else
-        printf("%.1f %% |", 100 * certificate->gap);
+        print_percent("", 100 * certificate->gap);
 }
 
 static bool compete(const struct search_request *request, const uint64_t *times, struct tally *tally,
