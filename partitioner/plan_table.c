@@ -11,6 +11,7 @@
 
 #include "common/number.h"
 #include "partitioner/balance.h"
+#include "partitioner/plan_path.h"
 
 enum { LAYERS_WIDTH = 44, LINE_SIZE = 320, ALIKE = 3, DEVICES_SIZE = 32, STAGES_SIZE = 48 };
 
@@ -243,7 +244,10 @@ static void print_recompute(const struct plan *plan, struct text *text)
 static void add_percent(struct text *text, double part, double whole)
 {
     const double percent = whole > 0 ? 100 * part / whole : 0;
-    text_add(text, percent > 0 && percent < 1 ? "%.2f %%" : percent < 10 ? "%.1f %%" : "%.0f %%", percent);
+    if (percent > 0 && percent < 0.01)
+        text_add(text, "less than 0.01 %%");
+    else
+        text_add(text, percent > 0 && percent < 1 ? "%.2f %%" : percent < 10 ? "%.1f %%" : "%.0f %%", percent);
 }
 
 static void print_time(const struct plan *plan, struct text *text)
@@ -268,6 +272,29 @@ static void print_bottleneck(const struct balance *balance, struct text *text)
     text_add(text, ", with ");
     add_percent(text, (double)(most - mean), (double)mean);
     text_add(text, " more work than the average.");
+}
+
+// Work alone does not tell why ranks wait: where a good part of the critical path is messages, that is why.
+static void print_links(const struct plan *plan, struct text *text)
+{
+    enum { MOST_PLACES = 1 << 20 };
+    struct plan_path path;
+    if ((uint64_t)plan->stage_count * plan->micro_batches > MOST_PLACES
+        || !plan_path_read(plan, &path, &(struct error){ 0 }))
+        return;
+    uint64_t links_ns = 0;
+    const struct path_link *most = path.links;
+    for (size_t i = 0; i < path.link_count; i++) {
+        links_ns += path.links[i].ns;
+        most = path.links[i].ns > most->ns ? &path.links[i] : most;
+    }
+    if (links_ns > path.run_ns / 10) {
+        text_add(text, " Links take ");
+        add_percent(text, (double)links_ns, (double)path.run_ns);
+        text_add(text, " of the critical path, most of it from rank %u to rank %u; `weir explain` says what quicker ones"
+                       " would gain.", most->from, most->to);
+    }
+    plan_path_clear(&path);
 }
 
 static void print_recomputing(const struct balance *balance, struct text *text)
@@ -322,6 +349,7 @@ static void print_sense(const struct plan *plan, const struct balance *balance, 
     print_time(plan, text);
     if (balance) {
         print_bottleneck(balance, text);
+        print_links(plan, text);
         print_recomputing(balance, text);
         print_margin(balance, text);
     }

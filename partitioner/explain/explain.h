@@ -16,7 +16,7 @@
 
 #include "partitioner/balance.h"
 #include "partitioner/explain/neighbours.h"
-#include "partitioner/explain/plan_path.h"
+#include "partitioner/plan_path.h"
 #include "partitioner/explain/what_if.h"
 
 // Units of work for each of about twenty plans.

@@ -116,6 +116,24 @@ static void recomputation_and_a_gap_are_said(void **state)
     profile_free(profile);
 }
 
+// A megabyte takes a millisecond between layers of 30 us.
+static void links_that_the_ranks_wait_for_are_named(void **state)
+{
+    (void)state;
+    const struct small_layer rows[] = { { 10000, 20000, 4, 4096, 2, INPUT_KEPT_NONE, 0, 0, 0 },
+                                        { 10000, 20000, 4, 1, 2, INPUT_KEPT_NONE, 0, 0, 0 },
+                                        { 10000, 20000, 4, 1, 2, INPUT_KEPT_NONE, 0, 0, 0 } };
+    struct profile *profile = small_chain(rows, 3);
+    struct text text = { 0 };
+    struct plan *plan = plan_of(profile, "gpipe", 3, 1 << 30);
+    plan_print(plan, &text);
+    assert_non_null(strstr(text.data, " of the critical path, most of it from rank 0 to rank 1; `weir explain` says what"
+                                      " quicker ones would gain."));
+    text_clear(&text);
+    plan_free(plan);
+    profile_free(profile);
+}
+
 static void layers_that_run_again_one_by_one_are_said_together(void **state)
 {
     (void)state;
@@ -145,6 +163,7 @@ int main(void)
         cmocka_unit_test(stages_that_are_alike_are_one_line),
         cmocka_unit_test(ranks_of_several_stages_are_weighed_whole),
         cmocka_unit_test(recomputation_and_a_gap_are_said),
+        cmocka_unit_test(links_that_the_ranks_wait_for_are_named),
         cmocka_unit_test(layers_that_run_again_one_by_one_are_said_together),
     };
     return cmocka_run_group_tests_name("plan_table", tests, NULL, NULL);

@@ -1,8 +1,8 @@
 // The chain of actions and messages that ends last, by the stages and links it goes
 // through: what an iteration is long for. What is not on it can take longer, up to a
 // point, and nobody waits.
-#ifndef PARTITIONER_EXPLAIN_PLAN_PATH_H
-#define PARTITIONER_EXPLAIN_PLAN_PATH_H
+#ifndef PARTITIONER_PLAN_PATH_H
+#define PARTITIONER_PLAN_PATH_H
 
 #include "partitioner/plan.h"
 

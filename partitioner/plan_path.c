@@ -1,4 +1,4 @@
-#include "partitioner/explain/plan_path.h"
+#include "partitioner/plan_path.h"
 
 #include <stdlib.h>
 
