@@ -26,13 +26,14 @@ struct shared_options {
     const char *output;
 };
 
+// What is asked for most has a letter, the one that papers have where there is one.
 enum {
-    KEY_RANKS = 0x100,
-    KEY_CHUNKS,
-    KEY_MICRO_BATCHES,
-    KEY_SCHEDULE,
-    KEY_CLUSTER,
-    KEY_MEMORY,
+    KEY_RANKS = 'p',
+    KEY_CHUNKS = 'v',
+    KEY_MICRO_BATCHES = 'm',
+    KEY_SCHEDULE = 's',
+    KEY_CLUSTER = 'c',
+    KEY_MEMORY = 0x100,
     KEY_JSON,
     KEY_DEVICE,
     KEY_SUBJECT,        // where those of subject.h begin

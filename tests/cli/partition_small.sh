@@ -12,7 +12,7 @@ weir import pipedream small.txt -o profile.json
 cluster='2 devices, 16MiB, 10GB/s 10us'
 weir partition profile.json --cluster "$cluster" --schedule 1f1b --micro-batches 8 --optimizer sgd -o plan.json
 weir simulate plan.json | head -4
-weir partition profile.json --cluster "$cluster" --schedule 1f1b --micro-batches 8 --optimizer sgd --json | cmp - plan.json && echo "the same bytes"
+weir partition profile.json -c "$cluster" -s 1f1b -m 8 -p 2 --optimizer sgd --json | cmp - plan.json && echo "the same bytes"
 weir partition profile.json --cluster "$cluster" --memory 4MiB --schedule gpipe --micro-batches 8 2>&1; echo "exit $?"
 weir partition profile.json --cluster "$cluster" --ranks 3 --schedule 1f1b --micro-batches 8 2>&1; echo "exit $?"
 weir partition profile.json --cluster "2 devices" --schedule 1f1b --micro-batches 8 2>&1; echo "exit $?"
