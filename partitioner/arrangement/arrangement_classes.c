@@ -87,36 +87,51 @@ static uint64_t slower_by(const struct classes *classes, uint64_t speed, uint32_
     return speed >= fastest ? 0 : (uint64_t)((wide)round * 1000 * (fastest - speed) / speed / fastest);
 }
 
-static struct place place_of(const struct classes *classes, const struct move *move, bool from_back,
-                             const struct reached *from, uint32_t covered)
+// A stage behind, or in front of, what is covered.
+struct reaching {
+    struct classes *classes;
+    const struct totals *of;
+    struct place place;
+    bool from_back;
+};
+
+static struct reaching begin_at(struct classes *classes, const struct move *move, bool from_back,
+                                const struct reached *from)
 {
     const uint32_t layers = classes->floor->bounds->layers;
-    struct place place = { .ranks = move->ranks, .counts = move->counts, .speed = move->speed };
-    place.first = from_back ? layers - covered : from->layers;
-    place.end = from_back ? layers - from->layers : covered;
-    *(from_back ? &place.out_ways : &place.in_ways) = from->ways;
-    return place;
+    struct reaching now = { .classes = classes, .of = move->of, .from_back = from_back };
+    now.place = (struct place){ .ranks = move->ranks, .counts = move->counts, .speed = move->speed };
+    *(from_back ? &now.place.end : &now.place.first) = from_back ? layers - from->layers : from->layers;
+    *(from_back ? &now.place.out_ways : &now.place.in_ways) = from->ways;
+    return now;
+}
+
+// Its far cut.
+static uint32_t far_cut(struct reaching *now, uint32_t covered)
+{
+    if (!now->from_back)
+        return now->place.end = covered;
+    return now->place.first = now->classes->floor->bounds->layers - covered;
 }
 
 // Whether it stays within the limit if all beyond it has these ways.
-static bool is_within(const struct classes *classes, const struct move *move, bool from_back,
-                      const struct reached *from, uint32_t covered, uint64_t far_ways)
+static bool is_within(struct reaching *now, uint32_t covered, uint64_t far_ways)
 {
-    struct place place = place_of(classes, move, from_back, from, covered);
-    *(from_back ? &place.in_ways : &place.out_ways) = far_ways;
-    classes->floor->work++;
-    return floor_path(classes->floor, move->of, &place) <= classes->floor->limit_ns;
+    struct floor *floor = now->classes->floor;
+    far_cut(now, covered);
+    *(now->from_back ? &now->place.in_ways : &now->place.out_ways) = far_ways;
+    floor->work++;
+    return floor_path(floor, now->of, &now->place) <= floor->limit_ns;
 }
 
 // The most layers that it can cover whatever the ways, if `low` is within the limit.
-static uint32_t furthest(const struct classes *classes, const struct move *move, bool from_back,
-                         const struct reached *from, uint32_t low)
+static uint32_t furthest(struct reaching *now, uint32_t low)
 {
-    uint32_t high = classes->floor->bounds->layers + 1, at = low + 1;
+    uint32_t high = now->classes->floor->bounds->layers + 1, at = low + 1;
     for (uint32_t stride = 1; high - low > 1; stride *= 2) {
         if (at <= low || at >= high)
             at = low + (high - low) / 2;
-        if (is_within(classes, move, from_back, from, at, 0)) {
+        if (is_within(now, at, 0)) {
             low = at;
             at += stride;
         } else {
@@ -155,17 +170,18 @@ static void cover(struct classes *classes, const struct move *move, bool from_ba
     uint64_t least = UINT64_MAX;
     if (far->count == 0)
         return;
-    const uint32_t low = (uint32_t)larger(from.layers + 1, layers - far->at[far->count - 1].layers);
-    if (low > layers || !is_within(classes, move, from_back, &from, low, 0))
+    struct reaching now = begin_at(classes, move, from_back, &from);
+    const uint32_t low = (uint32_t)larger(from.layers + 1, layers - reach_most(far));
+    if (low > layers || !is_within(&now, low, 0))
         return;
-    for (uint32_t covered = furthest(classes, move, from_back, &from, low); covered >= low; covered--) {
-        const struct place place = place_of(classes, move, from_back, &from, covered);
-        const uint32_t cut = from_back ? place.first : place.end;
-        const uint64_t ways = from.ways + floor->way[cut] + slower_by(classes, move->speed, place.first, place.end);
-        if (!floor->bounds->can_cut[cut] || ways >= least)
+    for (uint32_t covered = furthest(&now, low); covered >= low; covered--) {
+        const uint32_t cut = far_cut(&now, covered);
+        if (!floor->bounds->can_cut[cut])
             continue;
-        const uint64_t far_ways = larger(floor->way[cut], reach_least_ways(far, layers - covered));
-        if (!is_within(classes, move, from_back, &from, covered, far_ways))
+        const uint64_t slower = slower_by(classes, move->speed, now.place.first, now.place.end);
+        const uint64_t ways = from.ways + floor->way[cut] + slower;
+        const uint64_t beyond = larger(floor->way[cut], reach_least_ways(far, layers - covered));
+        if (ways >= least || !is_within(&now, covered, beyond))
             continue;
         least = ways;
         floor_note(floor, to, (struct reached){ covered, ways });
