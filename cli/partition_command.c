@@ -167,12 +167,16 @@ static void show(void *self, size_t done)
     progress_show(self, "nothing fits as asked; looking for what near by does, %zu requests planned", done);
 }
 
-// What near by does fit. The sentence that nothing does has been said; the answer stays no.
-static int print_nearest(const struct search_request *request, struct error *error)
+// What near by does fit, in what is left of the time. The sentence that nothing does has been said; the answer stays
+// no.
+static int print_nearest(const struct search_request *request, uint64_t began_ns, struct error *error)
 {
     struct progress progress = { 0 };
     struct nearest nearest;
-    const struct nearest_request search = { .search = request, .deadline_ns = request->deadline_ns,
+    const uint64_t spent_ns = request->deadline_ns ? clock_now_ns() - began_ns : 0;
+    if (request->deadline_ns && spent_ns >= request->deadline_ns)
+        return ERROR_ANSWER;
+    const struct nearest_request search = { .search = request, .deadline_ns = request->deadline_ns - spent_ns,
                                             .interrupted = request->interrupted, .progress = show,
                                             .self = &progress };
     const bool good = nearest_find(&search, &nearest, error);
@@ -236,6 +240,7 @@ static int run(int count, char **arguments)
     }
     struct error found_none = { 0 };
     struct text said = { 0 };
+    const uint64_t began_ns = clock_now_ns();
     struct plan *plan = search(&request.request, &found_none);
     const bool good = stability_judge(&given.stability, &request.request, &found_none, &plan, &said, &error);
     int code = good ? print(&given, plan, &said) : command_fail(&error);
@@ -243,7 +248,7 @@ static int run(int count, char **arguments)
     if (code == 0 && given.second_opinion)
         code = print_second_opinion(&request.request, plan, &given.output, &error);
     if (code == ERROR_ANSWER && !plan && !plan_output_is_document(&given.output))
-        code = print_nearest(&request.request, &(struct error){ 0 });
+        code = print_nearest(&request.request, began_ns, &(struct error){ 0 });
     plan_free(plan);
     plan_request_clear(&request);
     return code;

@@ -47,6 +47,18 @@ static error_t take_pin(const char *argument, struct plan_options *given, struct
     return 0;
 }
 
+static void require_all(const struct plan_options *given, struct argp_state *state)
+{
+    const struct shared_options *shared = &given->shared;
+    const char *missing = !given->profile         ? "a profile"
+                        : !shared->cluster        ? "--cluster"
+                        : !shared->schedule       ? "--schedule"
+                        : !shared->micro_batches ? "--micro-batches"
+                                                  : NULL;
+    if (missing)
+        argp_error(state, "%s is missing: a profile, --cluster, --schedule and --micro-batches are needed", missing);
+}
+
 static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct plan_options *given = state->input;
@@ -66,10 +78,8 @@ static error_t take(int key, char *argument, struct argp_state *state)
         option_argument(&given->profile, argument, "profile", state);
         break;
     case ARGP_KEY_END:
-        if (!given->profile
-            || (!given->is_partial
-                && (!given->shared.cluster || !given->shared.schedule || !given->shared.micro_batches)))
-            argp_error(state, "a profile, --cluster, --schedule and --micro-batches are needed");
+        if (!given->profile || !given->is_partial)
+            require_all(given, state);
         break;
     default:
         return shared_option(key, argument, &given->shared, state);

@@ -116,6 +116,8 @@ static bool try_seeds(struct many *many, struct error *error)
         if (is_as_timed(many))
             return true;
     }
+    if (many->choosing->best && choosing_must_stop(many->choosing))
+        return true;
     return many_make_seeds(many, error) && try_some(many, false, error);
 }
 

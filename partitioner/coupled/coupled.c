@@ -272,7 +272,6 @@ void coupled_free(struct coupled *coupled)
 bool coupled_must_stop(struct coupled *coupled)
 {
     const struct search_request *request = coupled->request;
-    char time[NUMBER_SIZE];
     if (request->progress && coupled->work >= coupled->next_progress) {
         const struct search_progress now = { UINT64_MAX, 0, coupled->work, coupled->budget };
         coupled->next_progress = coupled->work + SEARCH_PROGRESS_WORK;
@@ -283,8 +282,7 @@ bool coupled_must_stop(struct coupled *coupled)
     if (request->interrupted && *request->interrupted)
         snprintf(coupled->stopped, sizeof coupled->stopped, "interrupted");
     else if (coupled->deadline_ns && clock_now_ns() > coupled->deadline_ns)
-        snprintf(coupled->stopped, sizeof coupled->stopped, "the deadline of %s has passed",
-                 time_format(request->deadline_ns, time));
+        snprintf(coupled->stopped, sizeof coupled->stopped, "the deadline has passed");
     else if (coupled->work > coupled->budget)
         snprintf(coupled->stopped, sizeof coupled->stopped, "the budget of %llu units of work is used up",
                  (unsigned long long)coupled->budget);

@@ -553,6 +553,9 @@ static bool evaluate_ordered(const struct plan *plan, const struct profile *prof
 
 bool plan_evaluate(const struct plan *plan, const struct profile *profile, struct error *error)
 {
+    if (strcmp(plan->model, profile->model) != 0)
+        return error_set_kind(error, ERROR_ANSWER, "the plan is one of %.80s, and the profile is of %.80s", plan->model,
+                              profile->model);
     if (strcmp(plan->profile_hash, profile->hash) != 0)
         return error_set_kind(error, ERROR_ANSWER, "the plan was made of the profile %s, and this is %s",
                               plan->profile_hash, profile->hash);

@@ -382,9 +382,21 @@ struct whole {
     struct plan *plan;       // the best so far, or NULL
     uint64_t bound_ns;       // of all orders
     uint64_t budget, work;   // of all parts together
+    uint64_t until_ns;       // by the clock; 0: any time
     bool has_all;            // all orders are searched, by bounds that say much: one order is only to begin with
     char stopped[80];
 };
+
+// Whether the search is ended; else the next part of it may take what is left of the time.
+static bool is_over(struct whole *whole)
+{
+    const uint64_t now_ns = whole->until_ns ? clock_now_ns() : 0;
+    if (whole->request.interrupted && *whole->request.interrupted)
+        return true;
+    const bool is_late = whole->until_ns && now_ns >= whole->until_ns;
+    whole->request.deadline_ns = is_late ? 1 : whole->until_ns - now_ns;
+    return is_late;
+}
 
 // What a part may take of what is left.
 static uint64_t share_of(const struct whole *whole, unsigned parts)
@@ -431,7 +443,7 @@ static bool try_chains(struct whole *whole, struct orders *orders, struct error 
 static bool try_all(struct whole *whole, bool *done, struct error *error)
 {
     *done = false;
-    if (!is_plain(&whole->request))
+    if (!is_plain(&whole->request) || is_over(whole))
         return true;
     struct orders *orders = orders_create(&whole->request, ORDERS_AS_IS, MOST_DOWNSETS, error);
     if (!orders && error->kind == ERROR_NONE)
@@ -500,11 +512,13 @@ static bool bound_orders(struct whole *whole, struct error *error)
     return error->kind == ERROR_NONE && bound_at_first(whole, error);
 }
 
-// The best plan of one order, if it is better; in a part of the time, of which there is more to do.
+// The best plan of one order, if it is better; in a part of the time, of which there is more to do. Before there is any
+// plan also where the search is ended, which is short then.
 static bool try_order(struct whole *whole, const uint32_t *order, struct error *error)
 {
     const size_t layers = whole->request.profile->layer_count;
-    if (is_own_order(order, layers))
+    const bool over = is_over(whole);
+    if (is_own_order(order, layers) || (over && whole->plan))
         return true;
     struct error none = { 0 };
     struct profile *ordered = profile_reorder(whole->request.profile, order, error);
@@ -526,7 +540,7 @@ static bool try_linear(struct whole *whole, struct error *error)
     for (enum order_kind kind = 0; good && kind < ORDER_KINDS; kind++)
         good = order_linear(whole->request.profile, kind, order, error) && try_order(whole, order, error);
     free(order);
-    return good && bound_orders(whole, error);
+    return good && (is_over(whole) || bound_orders(whole, error));
 }
 
 // Where the best is not proved: small moves, and then cuts of the order that comes of them,
@@ -537,7 +551,8 @@ static bool try_moves(struct whole *whole, struct error *error)
     uint32_t *order = malloc(whole->request.profile->layer_count * sizeof order[0]);
     bool good = order || error_no_memory(error, "a search"), better = true;
     for (unsigned round = 0; good && better && round < MOST_ROUNDS; round++) {
-        if (!whole->plan || !is_plain(&whole->request) || whole->plan->certificate.value_ns <= whole->bound_ns)
+        if (!whole->plan || !is_plain(&whole->request) || whole->plan->certificate.value_ns <= whole->bound_ns
+            || is_over(whole))
             break;
         struct search_request request = whole->request;
         request.budget = whole->has_all ? share_of(whole, MOVES_PART) : whole->budget;
@@ -607,10 +622,11 @@ static struct plan *try_own(struct whole *whole, struct error *error)
     struct search_request request = whole->request;
     request.budget = whole->has_all ? share_of(whole, OWN_PART) : whole->budget;
     struct plan *plan = plan_search(&request, error);
-    if (plan || !whole->has_all || error->kind != ERROR_ANSWER || whole->work < request.budget)
+    if (plan || !whole->has_all || error->kind != ERROR_ANSWER || whole->work < request.budget || is_over(whole))
         return plan;
     *error = (struct error){ 0 };
     request.budget = whole->budget;
+    request.deadline_ns = whole->request.deadline_ns;
     return plan_search(&request, error);
 }
 
@@ -637,6 +653,8 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
     struct telling telling;
     telling_begin(&telling, given, &whole.bound_ns, &whole.request);
     begin_bound(&whole, generator);
+    whole.until_ns = given->deadline_ns ? began + given->deadline_ns : 0;
+    whole.request.deadline_ns = given->deadline_ns - given->deadline_ns / 2;  // the other orders need some, too
     whole.request.work = &whole.work;
     whole.has_all = has_all(&whole);
     whole.plan = try_own(&whole, &own);
@@ -647,10 +665,6 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
     use_usual_chunks(&whole.request, generator);
     whole.request.shortage = NULL;  // and the least are of one order where it is searched alone
     whole.request.least_ns = NULL;
-    if (given->deadline_ns) {
-        const uint64_t spent = clock_now_ns() - began;
-        whole.request.deadline_ns = spent < given->deadline_ns ? given->deadline_ns - spent : 1;
-    }
     bool done;
     // A good plan to begin with leaves the more of the chains out.
     const bool good = try_moves(&whole, error) && try_all(&whole, &done, error) && (done || try_linear(&whole, error))

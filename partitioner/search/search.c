@@ -265,6 +265,13 @@ static struct plan *run(struct search *search, struct error *error)
 {
     struct problem *problem = search->problem;
     uint64_t least_open = NO_WAY;
+    // Bounds of a long model take a second: a search that is ended before it has begun takes what plain cuts make.
+    if (problem_is_interrupted(problem)) {
+        if (!search_seeds(search, error))
+            return NULL;
+        if (search->best_ns != NO_WAY)
+            return make_plan(search, 0, error);
+    }
     if (!tables_fill(&search->tables, problem, NO_WAY, 0, error) || !search_first(search, error)
         || (search->best_ns == NO_WAY && !problem_is_interrupted(problem) && !begin_from_shortage(search, error)))
         return NULL;

@@ -18,7 +18,8 @@ struct dive {
     struct decision decision;
     struct candidate *rows;  // layers + 1 per stage
     bool from_last;
-    uint64_t until;  // work that it may take the problem to
+    uint64_t until;     // work that it may take the problem to
+    uint64_t ended_at;  // about the work when the search was seen to be ended; 0: it is not
     struct error *error;
 };
 
@@ -90,11 +91,21 @@ static size_t price_candidates(struct dive *dive, uint32_t s, struct known known
 // What a first plan may cost, whatever the budget.
 #define FIRST_WORK 500000
 
-// A search that is ended before it has any plan still makes its first one: that takes a moment, and beats none.
-static bool is_ended(const struct dive *dive)
+// The same once the search is ended.
+#define ENDED_WORK 20000
+
+// A search that is ended before there is any plan still makes its first one, if that takes a moment only.
+static bool is_ended(struct dive *dive)
 {
     struct problem *problem = dive->search->problem;
-    return problem->work > dive->until || (problem_is_interrupted(problem) && dive->search->best_ns != NO_WAY);
+    if (problem->work > dive->until)
+        return true;
+    if (!problem_is_interrupted(problem))
+        return false;
+    const uint64_t below = problem->request->below_ns;
+    dive->ended_at = dive->ended_at ? dive->ended_at : problem->work + 1;
+    return dive->search->best_ns != NO_WAY || (below && below != UINT64_MAX)
+        || problem->work > dive->ended_at + ENDED_WORK;
 }
 
 // Chooses the stages that are left, `left` of them.

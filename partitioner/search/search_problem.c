@@ -372,14 +372,12 @@ bool problem_is_interrupted(struct problem *problem)
 {
     tell(problem);
     const struct search_request *request = problem->request;
-    char time[NUMBER_SIZE];
     if (problem->stopped[0])
         return true;
     if (request->interrupted && *request->interrupted)
         snprintf(problem->stopped, sizeof problem->stopped, "interrupted");
     else if (problem->deadline_ns && clock_now_ns() > problem->deadline_ns)
-        snprintf(problem->stopped, sizeof problem->stopped, "the deadline of %s has passed",
-                 time_format(request->deadline_ns, time));
+        snprintf(problem->stopped, sizeof problem->stopped, "the deadline has passed");
     return problem->stopped[0] != '\0';
 }
 

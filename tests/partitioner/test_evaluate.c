@@ -195,6 +195,11 @@ static void claims_that_do_not_follow_are_refused(void **state)
     error = (struct error){ 0 };
     assert_false(plan_evaluate(plan, profile, &error));
     assert_memory_equal(error.text, "the plan was made of the profile ", 33);
+    free(profile->model);
+    profile->model = strdup("large");
+    error = (struct error){ 0 };
+    assert_false(plan_evaluate(plan, profile, &error));
+    assert_error(error, "the plan is one of small, and the profile is of large");
     plan_free(plan);
     cluster_free(cluster);
     profile_free(profile);
