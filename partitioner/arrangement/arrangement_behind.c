@@ -18,6 +18,7 @@ struct back {
     const struct totals *of;
     uint32_t devices, layers;
     uint64_t *least_way;  // over a cut from this one on; layers + 1
+    uint32_t *hints;      // where a stage of one rank less began, by the ranks behind it
     struct behind *at;    // [devices from there on * (devices + 1) + ranks of the first stage]
 };
 
@@ -60,7 +61,8 @@ static bool is_within(const struct back *back, struct link_of *link, uint32_t fi
     return loops_path(floor, &link->loops, first, middle, link->behind.end, ways) <= floor->limit_ns;
 }
 
-// The earliest layer within the limit, whatever the ways, up to one that is: from where one rank less came on, in strides that grow.
+// The earliest layer within the limit, whatever the ways, up to one that is: from where one rank less came on, in
+// strides that grow.
 static uint32_t earliest_of(const struct back *back, struct link_of *link, uint32_t high, uint32_t hint)
 {
     uint32_t low = 0, at = hint;  // [low, high) is open
@@ -78,20 +80,31 @@ static uint32_t earliest_of(const struct back *back, struct link_of *link, uint3
     return high;
 }
 
+// The latest layer that it may begin with: what is in front of it must reach there.
+static uint32_t latest_of(const struct link_of *link)
+{
+    const uint32_t begin = reach_most(link->front), end = link->behind.first;
+    return begin < end ? begin : end > 0 ? end - 1 : 0;
+}
+
+static bool may_have(const struct back *back, struct link_of *link)
+{
+    return reach_most(link->front) >= link->behind.first || is_within(back, link, latest_of(link), 0);
+}
+
 // Stages of so many ranks, or none of them. Later ones are of use where the ways are less.
-static uint32_t take_step(struct back *back, struct link_of *link, uint32_t hint)
+static void take_step(struct back *back, struct link_of *link, uint32_t *hint)
 {
     const struct floor *floor = back->floor;
-    const uint32_t begin = reach_most(link->front), end = link->behind.first;
+    const uint32_t end = link->behind.first, latest = latest_of(link);
     struct behind *to = &back->at[(link->left + link->ranks) * (back->devices + 1) + link->ranks];
     uint64_t least = UINT64_MAX;
-    if (begin >= end)
+    if (reach_most(link->front) >= end)
         note(to, (struct behind){ true, end, end, link->behind.ways });
-    const uint32_t latest = begin < end ? begin : end - 1;
     if (end == 0 || !is_within(back, link, latest, 0))
-        return hint;
-    const uint32_t earliest = earliest_of(back, link, latest, hint);
-    for (uint32_t first = earliest; first <= latest; first++) {
+        return;
+    *hint = earliest_of(back, link, latest, *hint);
+    for (uint32_t first = *hint; first <= latest; first++) {
         if ((first > 0 && !floor->bounds->can_cut[first]) || floor->way[first] >= least)
             continue;
         if (!is_within(back, link, first, reach_least_ways(link->front, first)))
@@ -99,22 +112,35 @@ static uint32_t take_step(struct back *back, struct link_of *link, uint32_t hint
         least = floor->way[first];
         note(to, (struct behind){ true, first, end, link->behind.ways + least });
     }
-    return earliest;
 }
 
-static void step_from(struct back *back, uint32_t left, uint32_t ranks)
+// In front of whatever has so many devices. What one that stands for all of that cannot have in front of it, none can.
+static void step_from(struct back *back, uint32_t left)
 {
     struct floor *floor = back->floor;
-    struct link_of link = { .behind = back->at[left * (back->devices + 1) + ranks], .left = left,
-                            .ranks_behind = ranks };
-    uint32_t hint = link.behind.first;
-    for (link.ranks = 1; link.behind.is_there && link.ranks <= floor->most_ranks; link.ranks++) {
+    const struct behind *at = &back->at[left * (back->devices + 1)];
+    struct link_of link = { .left = left };
+    struct behind all = { false, 0, 0, 0 };
+    for (uint32_t ranks = 0; ranks <= left; ranks++) {
+        if (at[ranks].is_there)
+            note(&all, at[ranks]);
+        back->hints[ranks] = at[ranks].first;
+    }
+    for (link.ranks = 1; all.is_there && link.ranks <= floor->most_ranks; link.ranks++) {
         if (left + link.ranks > back->devices)
             break;
         link.front = &floor->front[back->devices - left - link.ranks];
         link.counts = floor_counts(floor, link.ranks, left + link.ranks);
-        link.knows_loops = false;
-        hint = take_step(back, &link, hint);
+        link.behind = all;
+        link.ranks_behind = 0;
+        if (!may_have(back, &link))
+            continue;
+        for (link.ranks_behind = 0; link.ranks_behind <= left; link.ranks_behind++) {
+            link.behind = at[link.ranks_behind];
+            link.knows_loops = false;
+            if (link.behind.is_there)
+                take_step(back, &link, &back->hints[link.ranks_behind]);
+        }
     }
 }
 
@@ -152,16 +178,17 @@ bool floor_behind_covers(struct floor *floor, uint32_t *earliest)
                          .layers = bounds->layers };
     back.at = calloc(row * row, sizeof back.at[0]);
     back.least_way = calloc((size_t)back.layers + 1, sizeof back.least_way[0]);
-    floor->failed |= !back.at || !back.least_way;
+    back.hints = calloc(row, sizeof back.hints[0]);
+    floor->failed |= !back.at || !back.least_way || !back.hints;
     if (!floor->failed) {
         see_ways(&back);
         note(&back.at[0], (struct behind){ true, back.layers, back.layers, 0 });
         for (uint32_t left = 0; left < back.devices; left++)
-            for (uint32_t ranks = 0; ranks <= left; ranks++)
-                step_from(&back, left, ranks);
+            step_from(&back, left);
         tell(&back, earliest);
     }
     free(back.at);
     free(back.least_way);
+    free(back.hints);
     return !floor->failed && reach_least_ways(&floor->back[back.devices], back.layers) < UINT64_MAX;
 }

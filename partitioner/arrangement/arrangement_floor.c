@@ -107,7 +107,8 @@ uint64_t floor_path(const struct floor *floor, const struct totals *of, const st
     const uint64_t speed = place->speed > 0 ? place->speed : floor->speed;
     const uint64_t f = below(speed, of->forward[place->end] - of->forward[place->first]);
     const uint64_t b = below(speed, of->backward[place->end] - of->backward[place->first] + again);
-    const uint64_t way_in = (uint64_t)((wide)place->in_ways * floor->in_permille / 1000);
+    const uint64_t way_in = floor->in_permille == 500 ? place->in_ways / 2
+                                                      : (uint64_t)((wide)place->in_ways * floor->in_permille / 1000);
     uint64_t inner = place->counts.own * (f + b);
     if (!bounds->has_backward)
         return floor->forward[place->first] + place->in_ways + inner;
@@ -343,7 +344,7 @@ static uint64_t least_possible(struct floor *floor, uint64_t low)
 static uint64_t least_possible_in_pairs(struct floor *floor, uint64_t low, uint64_t part, int steps)
 {
     uint64_t high = low + low / part;
-    for (int i = 0; i < steps && high - low > 1 && !floor_is_over(floor); i++) {
+    for (int i = 0; i < steps && high - low > 1 && !floor_is_over(floor) && floor->work < floor->most_work; i++) {
         const uint64_t middle = low + (high - low) / 2;
         if (floor_is_possible(floor, middle) && floor_pairs_cover(floor))
             high = middle;
@@ -357,11 +358,13 @@ static uint64_t least_possible_in_pairs(struct floor *floor, uint64_t low, uint6
 // longer to look at, which matters where they all do.
 static uint64_t raise_in_pairs(struct floor *floor, uint64_t low)
 {
-    enum { PART = 64, STEPS = 7, FEW_LIKE = 16, MOST_LIKE = 128 };
-    floor->most_like = floor->bounds->is_coarse ? FEW_LIKE : 1;
+    enum { FIRST_PART = 16, FIRST_STEPS = 7, PART = 64, STEPS = 6, MOST_LIKE = 128 };
+    enum { COARSE_PART = 72, COARSE_STEPS = 6, COARSE_LIKE = 16, COARSE_WORK = 50000000 };
+    floor->most_work = floor->bounds->is_coarse ? floor->work + COARSE_WORK : UINT64_MAX;
+    floor->most_like = floor->bounds->is_coarse ? COARSE_LIKE : 1;
     if (floor->bounds->is_coarse)
-        return least_possible_in_pairs(floor, low, 80, 5);
-    low = least_possible_in_pairs(floor, low, 16, STEPS);
+        return least_possible_in_pairs(floor, low, COARSE_PART, COARSE_STEPS);
+    low = least_possible_in_pairs(floor, low, FIRST_PART, FIRST_STEPS);
     floor->most_like = MOST_LIKE;
     for (uint64_t before = 0; !floor_is_over(floor) && low - before > before / PART * 3 / 4;) {
         before = low;

@@ -20,9 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Numbers of micro-batches in between.
-static const uint32_t betweens[] = { 3, 7 };
-enum { LATES = sizeof betweens / sizeof betweens[0] };
+enum { LATES = 2 };
 
 // The last stage is layers [first, end); the ways over all cuts up to `end`. And the state it came from: how many
 // ranks the stage before has, and which of the states with so many.
@@ -41,7 +39,9 @@ struct walk {
     struct floor *floor;
     const struct totals *of;
     uint32_t devices, layers;
+    uint32_t *lengths;          // layers of the last stage of so many ranks that was looked for
     uint32_t *earliest;         // of stages from the back (floor_behind_covers())
+    uint32_t betweens[LATES];   // numbers of micro-batches in between
     uint64_t late_step;         // that is told apart, for each micro-batch in between
     uint64_t forward_permille;  // of B, that F is at least, in each layer
     uint64_t *least_way;        // over a cut up to this one; layers + 1
@@ -135,7 +135,6 @@ struct link_of {
     uint64_t out_ways;
     uint64_t late_in, late_out;
     uint32_t from;                // the place of `before` among its like
-    uint32_t hint;                // how far one rank less came
 };
 
 static uint64_t stage_path(const struct walk *walk, const struct link_of *link, uint32_t end)
@@ -163,10 +162,11 @@ static bool is_within(const struct walk *walk, struct link_of *link, uint32_t en
     return loops_path(walk->floor, &link->loops, before->first, before->end, end, ways) <= walk->floor->limit_ns;
 }
 
-// The furthest end from one on that is within the limit: from where one rank less came on, in strides that grow.
+// The furthest end from one on that is within the limit: from where the last one of so many ranks came on, in strides
+// that grow.
 static uint32_t furthest(const struct walk *walk, struct link_of *link, uint32_t low)
 {
-    uint32_t high = walk->layers + 1, at = link->hint;
+    uint32_t high = walk->layers + 1, at = link->before.end + walk->lengths[link->ranks];
     for (uint32_t stride = 1; high - low > 1; stride *= 2) {
         if (at <= low || at >= high)
             at = low + (high - low) / 2;
@@ -178,7 +178,7 @@ static uint32_t furthest(const struct walk *walk, struct link_of *link, uint32_t
             at = at > stride ? at - stride : 0;
         }
     }
-    link->hint = low;
+    walk->lengths[link->ranks] = low - link->before.end;
     return low;
 }
 
@@ -201,19 +201,28 @@ static uint32_t between_of(const struct walk *walk, uint32_t ranks)
     return (m % ranks ? m % ranks : ranks) - 1;
 }
 
-// What the stage, and those before it, leave others to wait for; whether for some n that is less than with a later end.
-static bool lateness(const struct walk *walk, const struct link_of *link, uint32_t end, const uint64_t *least,
-                     uint64_t *late)
+// How long the stage keeps a later one waiting, for each n.
+static uint64_t own_lateness(const struct walk *walk, const struct link_of *link, uint32_t end, int i)
 {
     const uint64_t *backward = walk->floor->backward;
-    bool is_less = false;
+    return walk->betweens[i] / link->ranks * (backward[end] - backward[link->before.end]);
+}
+
+// Whether for some n what it, and those before it, leave others to wait for is less: the least so far are whole steps.
+static bool is_less_late(const struct walk *walk, const struct link_of *link, uint32_t end, const uint64_t *least)
+{
+    for (int i = 0; i < LATES; i++)
+        if (link->before.late[i] < least[i] && own_lateness(walk, link, end, i) < least[i])
+            return true;
+    return false;
+}
+
+static void see_lateness(const struct walk *walk, const struct link_of *link, uint32_t end, uint64_t *late)
+{
     for (int i = 0; i < LATES; i++) {
-        const uint64_t step = betweens[i] * walk->late_step;
-        const uint64_t own = betweens[i] / link->ranks * (backward[end] - backward[link->before.end]);
-        late[i] = larger(link->before.late[i], own / step * step);
-        is_less |= late[i] < least[i];
+        const uint64_t step = walk->betweens[i] * walk->late_step;
+        late[i] = larger(link->before.late[i], own_lateness(walk, link, end, i) / step * step);
     }
-    return is_less;
 }
 
 // Stages that reach further than the one before did. Shorter ones are of use where the ways, the tail, or what others
@@ -233,7 +242,7 @@ static void take_step(struct walk *walk, struct link_of *link, uint32_t beyond)
         now.ways = link->before.ways + floor->way[end];
         if (!floor->bounds->can_cut[end])
             continue;
-        const bool is_less = lateness(walk, link, end, least_late, now.late);
+        const bool is_less = is_less_late(walk, link, end, least_late);
         if (now.ways >= least && !is_less && least_tail == link->before.tail)
             continue;
         now.tail = larger(link->before.tail, tail_of(walk, link, end));
@@ -244,6 +253,7 @@ static void take_step(struct walk *walk, struct link_of *link, uint32_t beyond)
             return;  // nor from an earlier end
         if (!is_within(walk, link, end))
             continue;
+        see_lateness(walk, link, end, now.late);
         least = now.ways < least ? now.ways : least;
         least_tail = now.tail < least_tail ? now.tail : least_tail;
         for (int i = 0; i < LATES; i++)
@@ -260,7 +270,7 @@ static void wait_for(const struct walk *walk, struct link_of *link)
     const uint32_t between = between_of(walk, link->ranks);
     link->late_out = 0;
     for (int i = 0; i < LATES; i++)
-        if (betweens[i] <= between)
+        if (walk->betweens[i] <= between)
             link->late_out = larger(link->late_out, before->late[i]);
     link->late_in = link->late_out / 1000 * walk->forward_permille;
     if (link->ranks_before == 0)
@@ -292,15 +302,19 @@ static void step_from(struct walk *walk, uint32_t used, uint32_t ranks_before)
 {
     const struct pairs *pairs = &walk->pairs[used * (walk->devices + 1) + ranks_before];
     const uint32_t left = walk->devices - used, *earliest = &walk->earliest[left * (walk->devices + 1)];
+    uint32_t furthest_end = 0;
+    for (size_t i = 0; i < pairs->count; i++)
+        furthest_end = pairs->at[i].end > furthest_end ? pairs->at[i].end : furthest_end;
     struct link_of link = { .used = used, .ranks_before = ranks_before };
-    for (link.ranks = 1; pairs->count > 0 && link.ranks <= walk->floor->most_ranks && link.ranks <= left; link.ranks++) {
+    const uint32_t most = pairs->count == 0 ? 0 : left < walk->floor->most_ranks ? left : walk->floor->most_ranks;
+    for (link.ranks = 1; link.ranks <= most; link.ranks++) {
+        if (furthest_end < earliest[link.ranks])
+            continue;
         link.knows_loops = false;
-        link.counts.own = 0;
+        link.counts = floor_counts(walk->floor, link.ranks, left);
         for (link.from = 0; link.from < pairs->count; link.from++) {
             if (pairs->at[link.from].end < earliest[link.ranks])
                 continue;
-            if (link.counts.own == 0)
-                link.counts = floor_counts(walk->floor, link.ranks, left);
             step_behind(walk, &link, &pairs->at[link.from]);
         }
     }
@@ -320,6 +334,16 @@ static void keep(const struct walk *walk, uint32_t ranks, uint32_t at)
         ranks = now->from_ranks;
         at = now->from;
     }
+}
+
+// Up to where ranks are about as many as stages: less than that, and half of it.
+static void choose_betweens(struct walk *walk)
+{
+    uint32_t ranks = 4;
+    while (4 * ranks * ranks <= walk->devices)
+        ranks *= 2;
+    walk->betweens[0] = ranks / 2 - 1;
+    walk->betweens[1] = ranks - 1;
 }
 
 // The least ways, how F and B compare, and steps of lateness: 24 of what a stage that does its part is busy for.
@@ -345,38 +369,62 @@ bool floor_knows_pairs(const struct floor *floor)
     return floor->bounds->names->count == 1 && !floor->bounds->request->free.fewer && floor->bounds->has_backward;
 }
 
+// Whether the stages that are reached cover all layers, and which.
+static bool read_pairs(const struct walk *walk)
+{
+    const uint32_t devices = walk->devices;
+    for (uint32_t ranks = devices; ranks > 0; ranks--) {
+        const struct pairs *pairs = &walk->pairs[devices * ((size_t)devices + 1) + ranks];
+        for (size_t i = 0; i < pairs->count; i++) {
+            if (pairs->at[i].end == walk->layers) {
+                keep(walk, ranks, (uint32_t)i);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+// What takes too long to be refused passes for possible.
+static bool reaches_all(struct walk *walk)
+{
+    enum { MOST_WORK = 12000000 };
+    const uint64_t since = walk->floor->work;
+    see_layers(walk);
+    choose_betweens(walk);
+    note(walk, &walk->pairs[0], (struct paired){ 0 });
+    for (uint32_t used = 0; used < walk->devices; used++) {
+        for (uint32_t ranks = 0; ranks <= used; ranks++)
+            step_from(walk, used, ranks);
+        if (walk->floor->work - since > MOST_WORK)
+            return true;
+    }
+    return read_pairs(walk);
+}
+
+static void clear(struct walk *walk)
+{
+    const size_t row = (size_t)walk->devices + 1;
+    for (size_t i = 0; walk->pairs && i < row * row; i++)
+        free(walk->pairs[i].at);
+    free(walk->pairs);
+    free(walk->least_way);
+    free(walk->earliest);
+    free(walk->lengths);
+}
+
 bool floor_pairs_cover(struct floor *floor)
 {
     const struct arrangement_bounds *bounds = floor->bounds;
-    const uint32_t devices = bounds->request->ranks;
-    const size_t row = (size_t)devices + 1;
-    struct walk walk = { .floor = floor, .of = &bounds->of[0], .devices = devices, .layers = bounds->layers };
-    bool covers = false;
+    const size_t row = (size_t)bounds->request->ranks + 1;
+    struct walk walk = { .floor = floor, .of = &bounds->of[0], .devices = bounds->request->ranks,
+                         .layers = bounds->layers };
     walk.pairs = calloc(row * row, sizeof walk.pairs[0]);
     walk.least_way = calloc((size_t)walk.layers + 1, sizeof walk.least_way[0]);
     walk.earliest = calloc(row * row, sizeof walk.earliest[0]);
-    floor->failed |= !walk.pairs || !walk.least_way || !walk.earliest;
-    if (floor->failed || !floor_behind_covers(floor, walk.earliest)) {
-        free(walk.pairs);
-        free(walk.least_way);
-        free(walk.earliest);
-        return false;
-    }
-    see_layers(&walk);
-    note(&walk, &walk.pairs[0], (struct paired){ 0 });
-    for (uint32_t used = 0; used < devices; used++)
-        for (uint32_t before = 0; before <= used; before++)
-            step_from(&walk, used, before);
-    for (uint32_t ranks = devices; ranks > 0; ranks--)
-        for (size_t i = 0; i < walk.pairs[devices * row + ranks].count; i++)
-            if (!covers && walk.pairs[devices * row + ranks].at[i].end == walk.layers) {
-                covers = true;
-                keep(&walk, ranks, (uint32_t)i);
-            }
-    for (size_t i = 0; i < row * row; i++)
-        free(walk.pairs[i].at);
-    free(walk.pairs);
-    free(walk.least_way);
-    free(walk.earliest);
+    walk.lengths = calloc(row, sizeof walk.lengths[0]);
+    floor->failed |= !walk.pairs || !walk.least_way || !walk.earliest || !walk.lengths;
+    const bool covers = !floor->failed && floor_behind_covers(floor, walk.earliest) && reaches_all(&walk);
+    clear(&walk);
     return covers;
 }

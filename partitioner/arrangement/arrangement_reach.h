@@ -39,7 +39,8 @@ struct floor {
     size_t most_like;              // of pairs, so many of one kind are told apart
     struct kept *kept;             // the stages with which pairs last covered all layers, the last one first
     uint32_t kept_count;
-    uint64_t work;                 // paths of pairs that were asked for
+    uint64_t work;                 // paths that were asked for
+    uint64_t most_work;            // after so many no higher limit is tried for pairs
     bool failed;
 };
 
