@@ -154,20 +154,41 @@ static void see_ways(struct back *back)
     }
 }
 
+// What both say: of so many layers, where the one or the other says more.
+static void join(struct floor *floor, struct reach *back, const struct reach *pairs)
+{
+    struct reach both = { .capacity = back->count + pairs->count + 1 };
+    both.at = calloc(both.capacity, sizeof both.at[0]);
+    floor->failed |= !both.at;
+    for (size_t i = 0, j = 0; both.at && i < back->count && j < pairs->count;) {
+        const struct reached *a = &back->at[i], *b = &pairs->at[j];
+        const struct reached now = { a->layers < b->layers ? a->layers : b->layers,
+                                     a->ways > b->ways ? a->ways : b->ways };
+        both.at[both.count++] = now;
+        i += a->layers == now.layers;
+        j += b->layers == now.layers;
+    }
+    free(back->at);
+    *back = both;
+}
+
 // What it says of all devices from there on, whatever the first stage is.
 static void tell(const struct back *back, uint32_t *earliest)
 {
     struct floor *floor = back->floor;
     const size_t row = (size_t)back->devices + 1;
+    struct reach pairs = { .count = 0 };
     for (uint32_t left = 0; left <= back->devices; left++) {
-        floor->back[left].count = 0;
+        pairs.count = 0;
         for (uint32_t ranks = 0; ranks <= back->devices; ranks++) {
             const struct behind *at = &back->at[left * row + ranks];
             earliest[left * row + ranks] = at->is_there ? at->first : UINT32_MAX;
             if (at->is_there)
-                floor_note(floor, &floor->back[left], (struct reached){ back->layers - at->first, at->ways });
+                floor_note(floor, &pairs, (struct reached){ back->layers - at->first, at->ways });
         }
+        join(floor, &floor->back[left], &pairs);
     }
+    free(pairs.at);
 }
 
 bool floor_behind_covers(struct floor *floor, uint32_t *earliest)
