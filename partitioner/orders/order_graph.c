@@ -299,6 +299,52 @@ static bool sum_downsets(struct order_graph *graph, const struct holding *holdin
     return good;
 }
 
+// For each layer the blocks of those with time that it needs, or, `forwards`, that need it, itself included.
+static uint64_t *layers_needed(const struct order_graph *graph, const struct glue *glue, bool forwards)
+{
+    const size_t words = graph->downsets->words;
+    uint64_t *needed = calloc((size_t)glue->layers * words + 1, sizeof needed[0]);
+    for (uint32_t l = 0; needed && l < glue->layers; l++)
+        if (!takes_no_time(&glue->profile->layers[l]))
+            needed[l * words + graph->block_of[l] / 64] |= (uint64_t)1 << graph->block_of[l] % 64;
+    for (size_t i = 0; needed && i < glue->edge_count; i++) {
+        const struct edge edge = glue->edges[forwards ? glue->edge_count - 1 - i : i];
+        const uint32_t from = forwards ? edge.to : edge.from, to = forwards ? edge.from : edge.to;
+        for (size_t w = 0; w < words; w++)
+            needed[to * words + w] |= needed[from * words + w];
+    }
+    return needed;
+}
+
+// How many layers a downset can have had before the graph was reduced, and how many behind it.
+static void count_most(struct order_graph *graph, uint32_t layers, const uint64_t *before, const uint64_t *behind)
+{
+    const size_t words = graph->downsets->words;
+    for (size_t d = 0; d < graph->downset_count; d++) {
+        const uint64_t *set = downsets_set(graph->downsets, d);
+        for (uint32_t l = 0; l < layers; l++) {
+            bool apart = true;
+            for (size_t w = 0; w < words; w++)
+                apart &= (behind[l * words + w] & set[w]) == 0;
+            graph->most_out[d] += apart;
+            graph->most_in[d] += downsets_within(&before[l * words], set, words);
+        }
+    }
+}
+
+static bool find_most(struct order_graph *graph, const struct glue *glue, struct error *error)
+{
+    uint64_t *before = layers_needed(graph, glue, false), *behind = layers_needed(graph, glue, true);
+    graph->most_in = calloc(graph->downset_count, sizeof graph->most_in[0]);
+    graph->most_out = calloc(graph->downset_count, sizeof graph->most_out[0]);
+    const bool good = before && behind && graph->most_in && graph->most_out;
+    if (good)
+        count_most(graph, glue->layers, before, behind);
+    free(before);
+    free(behind);
+    return good || error_no_memory(error, "the downsets of a model");
+}
+
 // Of each downset the outputs that somebody behind it reads, each once: edges are
 // sorted by (from, to).
 static uint64_t cut_bytes(const struct order_graph *graph, const struct glue *glue, uint32_t downset)
@@ -334,7 +380,7 @@ static bool find_downsets(struct order_graph *graph, const struct glue *glue,
         return error_no_memory(error, "the downsets of a model");
     for (uint32_t d = 0; d < graph->downsets->count; d++)
         graph->cut[d] = cut_bytes(graph, glue, d);
-    return sum_downsets(graph, request->holding, error);
+    return sum_downsets(graph, request->holding, error) && (!graph->is_reduced || find_most(graph, glue, error));
 }
 
 struct order_graph *order_graph_create(const struct order_graph_request *request, bool *too_many, struct error *error)
@@ -378,6 +424,8 @@ void order_graph_free(struct order_graph *graph)
         free(graph->sums[sum]);
         free(graph->most[sum]);
     }
+    free(graph->most_in);
+    free(graph->most_out);
     free(graph->cut);
     free(graph->edges);
     free(graph->block_of);
@@ -425,6 +473,16 @@ static void gather(struct order_graph *graph, const uint32_t *group_of, uint64_t
     }
 }
 
+static bool gather_most(const struct order_graph *graph, uint32_t **values, const uint32_t *group_of, uint32_t groups)
+{
+    uint32_t *most = calloc(groups, sizeof most[0]);
+    for (size_t d = 0; most && d < graph->downset_count; d++)
+        most[group_of[d]] = (*values)[d] > most[group_of[d]] ? (*values)[d] : most[group_of[d]];
+    free(*values);
+    *values = most;
+    return most != NULL;
+}
+
 static bool gather_all(struct order_graph *graph, const uint32_t *group_of, uint32_t groups)
 {
     for (unsigned sum = 0; sum < ORDER_SUMS; sum++) {
@@ -442,7 +500,8 @@ static bool gather_all(struct order_graph *graph, const uint32_t *group_of, uint
         gather(graph, group_of, cut, NULL, graph->cut, groups);
     free(graph->cut);
     graph->cut = cut;
-    return cut != NULL;
+    return cut != NULL && (!graph->most_in || (gather_most(graph, &graph->most_in, group_of, groups)
+                           && gather_most(graph, &graph->most_out, group_of, groups)));
 }
 
 bool order_graph_coarsen(struct order_graph *graph, uint32_t groups, struct error *error)

@@ -16,7 +16,10 @@
 //     one block V reads it         V, where U hands on no fewer bytes than it reads and V does not
 //     it reads and hands on nothing   the first stage
 //
-// A stage may lose all it has by that, so of a reduced graph stages may be empty.
+// A stage may lose all it has by that, so of a reduced graph stages may be empty. But it had
+// something, so that a downset with so many stages in front of it, and behind it, must have been able
+// to have as many layers, and to leave as many: those without time may be with it that need
+// nothing of what is behind, and behind it those that nothing in it needs.
 #ifndef PARTITIONER_ORDERS_ORDER_GRAPH_H
 #define PARTITIONER_ORDERS_ORDER_GRAPH_H
 
@@ -42,6 +45,7 @@ struct order_graph {
     double price[ORDER_PRICES];
     uint64_t *sums[ORDER_SUMS];   // of each downset: ns of F, B, I, W; bytes of weights and the optimizer, and saved
     uint64_t *most[ORDER_SUMS];   // of a coarse graph: the most that one of the group has; sums are the least
+    uint32_t *most_in, *most_out; // layers with each downset, and behind it, before the graph was reduced; or NULL
     uint64_t *cut;                // of each downset: bytes of a message from it to what is behind
 };
 

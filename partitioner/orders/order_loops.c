@@ -38,16 +38,18 @@ static bool can_reach(struct loops *loops, uint64_t target_ns)
     for (size_t i = 0; i < place_count(orders); i++)
         loops->places[i].count = 0;
     loops->places[last] = loop_place_last();
+    uint64_t labels = loops->net.count / 8;
     for (uint32_t s = orders->stages; s-- > 0;) {
         for (size_t i = 0; i < loops->net.rows[s].count; i++) {
             const struct order_edge *edge = &loops->net.rows[s].at[i];
             const struct loop_place *from = &loops->places[order_cell(orders, s + 1, edge->to)];
+            labels += edge->edge.bound < target_ns ? from->count : 0;
             if (from->count > 0 && edge->edge.bound < target_ns)
                 loop_place_extend(&loops->target, s, &edge->edge, edge->to, from,
                                   &loops->places[order_cell(orders, s, edge->from)]);
         }
     }
-    orders->coupled->work += 1 + loops->net.count / 8;
+    orders->coupled->work += 1 + labels / 24;
     return loops->places[0].count > 0;
 }
 

@@ -12,51 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/orders/order_chain.h"
-#include "partitioner/orders/order_net.h"
-#include "partitioner/search/node_heap.h"
-#include "partitioner/search/path_game.h"
+#include "partitioner/orders/order_box.h"
 
 // Times that prices can be multiplied with.
 #define MOST_NS ((uint64_t)1 << 39)
 
 // Mixtures of one part, and boxes that are kept at most.
 enum { MOST_TURNS = 60, MOST_SLOW = 8, MOST_BOXES = 100000 };
-
-struct box {
-    uint64_t bound_ns;
-    uint32_t *from, *to;  // where stage s - 1 may end, [from[s], to[s]]
-    uint64_t *prices;     // the best of the whole that it is a part of
-    uint64_t latency;
-};
-
-// A stage of the box at hand.
-struct offer {
-    uint32_t from, to;
-    uint64_t parts[PATH_PARTS], price;
-    struct order_edge *edge;
-};
-
-struct paths {
-    struct orders *orders;
-    struct order_net net;
-    struct order_chain chain;
-    struct path_game *game;
-    struct path_room *room;
-    struct box **boxes;
-    size_t box_count, box_room;
-    struct node_heap heap;
-    struct offer *offers;      // by stage
-    size_t *offer_at;
-    uint64_t *ahead, *behind;  // of each place: the cheapest way to it, and from it
-    uint32_t *next;            // where that goes
-    uint64_t *parts;           // of a plan
-    uint32_t *counts;
-    uint32_t *tried;           // the last chain that was
-    uint64_t until;
-    bool failed;
-    struct error *error;
-};
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -117,92 +79,6 @@ static bool add_box(struct paths *paths, struct box *box)
 }
 
 // --- the cheapest chain ---------------------------------------------------------------------
-
-static bool is_inside(const struct box *box, uint32_t s, uint32_t place)
-{
-    return box->from[s] <= place && place <= box->to[s];
-}
-
-// The stages that chains of the box may have.
-static void list_offers(struct paths *paths, const struct box *box)
-{
-    const struct orders *orders = paths->orders;
-    size_t count = 0;
-    for (uint32_t s = 0; s < orders->stages; s++) {
-        const struct order_row *row = &paths->net.rows[s];
-        paths->offer_at[s] = count;
-        for (size_t i = 0; i < row->count; i++) {
-            struct order_edge *edge = &row->at[i];
-            if (!is_inside(box, s, edge->from) || !is_inside(box, s + 1, edge->to)
-                || edge->edge.bound >= orders->best.value_ns)
-                continue;
-            struct offer *offer = &paths->offers[count++];
-            *offer = (struct offer){ .from = edge->from, .to = edge->to, .edge = edge };
-            path_parts(&edge->edge.stage, offer->parts);
-        }
-    }
-    paths->offer_at[orders->stages] = count;
-    orders->coupled->work += 1 + paths->net.count / 128;
-}
-
-static void forget_ways(struct paths *paths, const struct box *box, uint64_t *ways)
-{
-    for (uint32_t s = 0; s <= paths->orders->stages; s++)
-        for (uint32_t place = box->from[s]; place <= box->to[s]; place++)
-            ways[order_cell(paths->orders, s, place)] = NO_ORDER;
-}
-
-// From the last stage up: the cheapest way from every place to the end. What the cheapest chain costs at
-// these prices, or NO_ORDER.
-static uint64_t find_cheapest(struct paths *paths, const struct box *box, const uint64_t *prices)
-{
-    const struct orders *orders = paths->orders;
-    forget_ways(paths, box, paths->behind);
-    paths->behind[order_cell(orders, orders->stages, orders->downsets - 1)] = 0;
-    for (uint32_t s = orders->stages; s-- > 0;) {
-        const uint64_t *price = &prices[s * PATH_PARTS];
-        for (size_t i = paths->offer_at[s]; i < paths->offer_at[s + 1]; i++) {
-            struct offer *offer = &paths->offers[i];
-            const uint64_t rest = paths->behind[order_cell(orders, s + 1, offer->to)];
-            offer->price = 0;
-            for (unsigned part = 0; part < PATH_PARTS; part++)
-                offer->price += price[part] * offer->parts[part];
-            uint64_t *way = &paths->behind[order_cell(orders, s, offer->from)];
-            if (rest == NO_ORDER || rest + offer->price >= *way)
-                continue;
-            *way = rest + offer->price;
-            paths->next[order_cell(orders, s, offer->from)] = (uint32_t)i;
-        }
-    }
-    orders->coupled->work += 1 + paths->offer_at[orders->stages] / 256;
-    return paths->behind[0];
-}
-
-// Leaves stages out whose cheapest chain costs as much as the best plan takes.
-static void leave_dear(struct paths *paths, const struct box *box, uint64_t latency)
-{
-    const struct orders *orders = paths->orders;
-    const uint64_t limit = (orders->best.value_ns - 1) << GAME_BITS;
-    size_t kept = 0;
-    forget_ways(paths, box, paths->ahead);
-    paths->ahead[0] = latency;
-    for (uint32_t s = 0; s < orders->stages; s++) {
-        size_t i = paths->offer_at[s];
-        paths->offer_at[s] = kept;
-        for (; i < paths->offer_at[s + 1]; i++) {
-            const struct offer offer = paths->offers[i];
-            const uint64_t before = paths->ahead[order_cell(orders, s, offer.from)];
-            const uint64_t rest = paths->behind[order_cell(orders, s + 1, offer.to)];
-            if (before == NO_ORDER || rest == NO_ORDER || before + offer.price + rest > limit)
-                continue;
-            uint64_t *way = &paths->ahead[order_cell(orders, s + 1, offer.to)];
-            *way = before + offer.price < *way ? before + offer.price : *way;
-            paths->offers[kept++] = offer;
-        }
-    }
-    paths->offer_at[orders->stages] = kept;
-    orders->coupled->work += kept / 256;
-}
 
 // What it takes to find a longest path.
 static uint64_t time_units(const struct orders *orders)
@@ -280,7 +156,6 @@ static bool try_chain(struct paths *paths, const struct box *box)
     if (as_known)
         return false;
     forget_plans(paths);
-    list_offers(paths, box);
     return true;
 }
 
@@ -320,7 +195,7 @@ static void choose_plans(struct paths *paths, const struct box *box)
         struct game_plan *plan = &paths->game->plans[i];
         plan->is_in = true;
         for (uint32_t s = 0; s <= paths->orders->stages; s++)
-            plan->is_in &= is_inside(box, s, plan->places[s]);
+            plan->is_in &= box_holds(box, s, plan->places[s]);
     }
 }
 
@@ -334,11 +209,12 @@ static bool bound_box(struct paths *paths, struct box *box, bool once)
     if (!prices)
         return fail_memory(paths);
     memcpy(prices, box->prices, parts * sizeof prices[0]);
-    list_offers(paths, box);
+    const uint64_t inherited = box->bound_ns;
+    bool open = box_list(paths, box);
+    const uint64_t by_loops = box->bound_ns;
     choose_plans(paths, box);
-    bool open = true;
     for (unsigned turn = 0; turn < MOST_TURNS && open && !paths->failed; turn++) {
-        const uint64_t cheapest = find_cheapest(paths, box, prices);
+        const uint64_t cheapest = box_find_cheapest(paths, box, prices);
         open = cheapest != NO_ORDER;
         const uint64_t bound = open ? (cheapest + latency + ((1 << GAME_BITS) - 1)) >> GAME_BITS : NO_ORDER;
         const uint64_t before = box->bound_ns;
@@ -352,10 +228,12 @@ static bool bound_box(struct paths *paths, struct box *box, bool once)
             break;
         }
         const uint64_t time = time_cheapest(paths);
-        if (time < orders->best.value_ns && !orders->only_bounds && try_chain(paths, box))
+        if (time < orders->best.value_ns && !orders->only_bounds && try_chain(paths, box)) {
+            open = box_list(paths, box);
             continue;
+        }
         open = box->bound_ns < orders->best.value_ns;
-        leave_dear(paths, box, latency);
+        box_leave_dear(paths, box, latency);
         const uint64_t gap = orders->best.value_ns - (open ? box->bound_ns : 0);
         slow = box->bound_ns - before > gap / 50 ? 0 : slow + 1;
         if (!open || once || slow == MOST_SLOW || must_stop(paths))
@@ -364,6 +242,7 @@ static bool bound_box(struct paths *paths, struct box *box, bool once)
         if (paths->game->value_ns < (double)box->bound_ns + (double)gap / 20)
             break;
     }
+    box->asks_loops &= by_loops > inherited || box->bound_ns == by_loops;
     free(prices);
     return open;
 }
@@ -424,6 +303,7 @@ static bool add_half(struct paths *paths, const struct box *box, uint32_t s, uin
         return fail_memory(paths);
     half->bound_ns = box->bound_ns;
     half->latency = box->latency;
+    half->asks_loops = box->asks_loops;
     memcpy(half->prices, box->prices, stages * PATH_PARTS * sizeof half->prices[0]);
     memcpy(half->from, box->from, 2 * (stages + 1) * sizeof half->from[0]);
     half->from[s] = from;
@@ -490,6 +370,7 @@ static bool add_all(struct paths *paths, uint64_t bound_ns)
     if (!all)
         return fail_memory(paths);
     all->bound_ns = bound_ns;
+    all->asks_loops = true;
     for (uint32_t s = 0; s <= orders->stages; s++) {
         all->from[s] = s == orders->stages ? orders->downsets - 1 : 0;
         all->to[s] = s == 0 ? 0 : orders->downsets - 1;
@@ -526,6 +407,8 @@ static void search(struct paths *paths, uint64_t *bound_ns)
     if (good) {
         const uint64_t least = orders->lost_ns < orders->best.value_ns ? orders->lost_ns : orders->best.value_ns;
         *bound_ns = larger(*bound_ns, least);
+        if (*bound_ns > orders->best.value_ns)  // found in the last parts, and below all others
+            *bound_ns = orders->best.value_ns;
     }
     orders->lost_ns = lost;
 }
@@ -539,16 +422,20 @@ static bool begin(struct paths *paths)
     paths->offer_at = calloc((size_t)orders->stages + 1, sizeof paths->offer_at[0]);
     paths->ahead = malloc(cells * sizeof paths->ahead[0]);
     paths->behind = malloc(cells * sizeof paths->behind[0]);
+    paths->rounds_ahead = malloc(cells * sizeof paths->rounds_ahead[0]);
+    paths->rounds_behind = malloc(cells * sizeof paths->rounds_behind[0]);
+    paths->loops = malloc(cells * sizeof paths->loops[0]);
     paths->next = malloc(cells * sizeof paths->next[0]);
     paths->parts = calloc(parts, sizeof paths->parts[0]);
     paths->tried = calloc((size_t)orders->stages + 1, sizeof paths->tried[0]);
     paths->counts = calloc(parts, sizeof paths->counts[0]);
-    if (!paths->offers || !paths->offer_at || !paths->ahead || !paths->behind || !paths->next || !paths->parts
-        || !paths->counts || !paths->tried)
+    if (!paths->offers || !paths->offer_at || !paths->ahead || !paths->behind || !paths->rounds_ahead
+        || !paths->rounds_behind || !paths->loops || !paths->next || !paths->parts || !paths->counts || !paths->tried)
         return fail_memory(paths);
     paths->game = path_game_create(orders->stages, paths->error);
     paths->room = path_room_create(&orders->pattern, paths->error);
-    return paths->game && paths->room && order_chain_create(&paths->chain, paths->orders, paths->error);
+    return paths->game && paths->room && loop_target_create(&paths->target, &orders->pattern, paths->error)
+        && order_chain_create(&paths->chain, paths->orders, paths->error);
 }
 
 static void end(struct paths *paths)
@@ -565,6 +452,10 @@ static void end(struct paths *paths)
     free(paths->offer_at);
     free(paths->ahead);
     free(paths->behind);
+    free(paths->rounds_ahead);
+    free(paths->rounds_behind);
+    free(paths->loops);
+    loop_target_clear(&paths->target);
     free(paths->next);
     free(paths->parts);
     free(paths->counts);

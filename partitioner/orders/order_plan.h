@@ -13,6 +13,9 @@
 
 #include "partitioner/search/search.h"
 
+// Units of work where all orders are searched, of which the profile's own takes a part.
+#define ORDERS_DEFAULT_BUDGET 4000000
+
 // As plan_search(), which it begins with. The plan has an order where it is quicker in
 // another than the profile's own.
 struct plan *plan_search_orders(const struct search_request *request, struct error *error);

@@ -1,6 +1,7 @@
 // What the parts of a search over orders share.
 //
 //     order_plan.c     the whole: the profile's own order first, then all
+//     orders.c         one graph's search: beginning, bounds, chains, end
 //     order_linear.c   good orders to begin with, where there are too many to try them all
 //     order_graph.c    blocks and downsets
 //     order_stage.c    what the layers between two downsets take as a stage
@@ -9,6 +10,7 @@
 //     order_net.c      the stages that plans below a limit may have
 //     order_loops.c    a bound, and better plans, by ruling out what loops through stages take
 //     order_paths.c    the same, to the end or not, by mixtures of paths that price every stage by itself
+//     order_box.c      a part of all chains, for that
 //     order_chain.c    the plans of one chain of downsets
 //     order_nodes.c    chains of downsets, stage by stage, until none can be better
 //     order_open.c     which chain comes next
@@ -82,6 +84,11 @@ struct orders {
     struct order_best best;
 };
 
+// Whether the ways to arrange stages are one; and to hold states the usual one, too: what order_stage.c
+// prices. All else only takes longer than that, or is searched order by order.
+bool orders_is_arranged(const struct search_request *request);
+bool orders_is_plain(const struct search_request *request);
+
 // With at most so many downsets, or, `coarse`, any number of them in groups, for bounds.
 // NULL without an error where the graph has more.
 enum orders_graph { ORDERS_AS_IS, ORDERS_REDUCED, ORDERS_COARSE };
@@ -139,8 +146,11 @@ bool order_tables_fill(struct orders *orders, uint64_t limit_ns, bool *whole, st
 // Whether a stage may end at this downset. Where the graph is reduced, the last ones may be empty.
 static inline bool order_may_end(const struct orders *orders, uint32_t stage, uint32_t to)
 {
+    const struct order_graph *graph = orders->graph;
     const bool is_all = to + 1 == orders->downsets, is_last = stage + 1 == orders->stages;
-    return is_all == is_last || (is_all && orders->graph->is_reduced);
+    if (is_all != is_last && (is_last || !graph->is_reduced))
+        return false;
+    return !graph->most_in || (stage < graph->most_in[to] && orders->stages - stage - 1 <= graph->most_out[to]);
 }
 
 // The least that a stage of these layers can take alone, whichever it is.
