@@ -261,24 +261,41 @@ static bool note_all(struct crewings *crewings, const struct crew_reach *reach, 
     return good;
 }
 
+// As many stages behind each seat as the best has.
+static void expect_best(struct crewings *crewings, const struct arrangements *found, struct crewing *best)
+{
+    const struct arrangement *quickest = &found->at[0];
+    for (size_t i = 1; i < found->count; i++)
+        quickest = found->at[i].estimate_ns < quickest->estimate_ns ? &found->at[i] : quickest;
+    best->stages = quickest->stages;
+    memcpy(best->replicas, quickest->replicas, best->stages * sizeof best->replicas[0]);
+    crewings_expect(crewings, best);
+}
+
 // Stages that keep their paths within limits from the least on that lets there be some: where they go on best is not
 // where they seem to be best. The least is seldom far above the bound, where steps towards it begin.
 static bool note_reached(struct crewings *crewings, const struct arrangement *first, struct crewing *best,
                          struct arrangements *found, struct error *error)
 {
-    enum { PART = 64, STEPS = 8, MORE = 6 };
+    enum { PART = 64, STEPS = 8, MORE = 6, STEPS_OF_TURNS = 10, MORE_OF_TURNS = 2 };
+    const bool turns = crewings->turns;
+    const int steps = turns ? STEPS_OF_TURNS : STEPS, more = turns ? MORE_OF_TURNS : MORE;
     struct crew_reach *reach = NULL;
     crewings_sit(crewings, first->devices, first->ranks);
     reach = crew_reach_create(crewings, error);
     bool good = reach != NULL;
     uint64_t low = crewings->many->choosing->bound_ns, high = 0, stride = low / PART + 1;
-    for (int i = 0; good && i < STEPS + MORE && !choosing_must_stop(crewings->many->choosing); i++) {
+    for (int i = 0; good && i < steps + more && !choosing_must_stop(crewings->many->choosing); i++) {
         uint64_t limit_ns = high > 0 ? low + (high - low) / 2 : low + stride;
-        if (i >= STEPS && high > 0)
+        if (i >= steps && high > 0)
             limit_ns = high + high / 1000;
         const bool reaches = crew_reach_within(reach, limit_ns);
         good = !reaches || note_all(crewings, reach, best, found, error);
-        if (reaches || (i >= STEPS && high > 0))
+        if (good && turns && found->count > 0)
+            expect_best(crewings, found, best);
+        if (turns && reaches && high == 0)
+            low = crewings->many->choosing->bound_ns;
+        if (reaches || (i >= steps && high > 0))
             high = limit_ns;
         else
             low = limit_ns;
@@ -306,14 +323,14 @@ static bool note_seeds(struct crewings *crewings, struct annealing *annealing, u
     return good;
 }
 
-// Then long ones from the best.
+// Then long ones from the best, unless ranks are so many that they find nothing more.
 static bool note_best(struct crewings *crewings, struct annealing *annealing, uint64_t work,
                       struct arrangements *found, struct error *error)
 {
     enum { MOST_STARTS = 3 };
     bool good = true;
     sort(found);
-    for (size_t i = 0; good && i < found->count && i < MOST_STARTS; i++) {
+    for (size_t i = 0; good && !crewings->turns && i < found->count && i < MOST_STARTS; i++) {
         copy_from(crewings, &annealing->best, &found->at[i]);
         anneal(crewings, annealing, 0.005, work);
         good = note(crewings, &annealing->best, found, error);

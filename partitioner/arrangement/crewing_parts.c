@@ -7,6 +7,8 @@
 #include "partitioner/arrangement/arrangement_reach.h"
 #include "partitioner/holding_cost.h"
 
+enum { MANY_DEVICES = 256 };
+
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -34,18 +36,21 @@ bool crewings_create(struct crewings *crewings, struct many *many, struct error 
     const size_t row = (size_t)many->layers + 1;
     crewings->many = many;
     crewings->seed = 1;
+    crewings->turns = crewings->order == CREW_1F1B && many->devices >= MANY_DEVICES
+                   && many->request->micro_batches > 2 * many->devices;
     crewings->room = many->devices < many->layers ? many->devices : many->layers;
     crewings->clock = crew_clock_create(crewings->room, many->request->micro_batches, error);
     crewings->crew = calloc(crewings->room, sizeof crewings->crew[0]);
     crewings->way = calloc((cluster->level_count + 1) * row, sizeof crewings->way[0]);
     crewings->variants = calloc(crewings->room, sizeof crewings->variants[0]);
     crewings->near_until = calloc((cluster->level_count + 1) * many->devices, sizeof crewings->near_until[0]);
+    crewings->behind = calloc((size_t)many->devices + 1, sizeof crewings->behind[0]);
     if (crewings->order != CREW_FORWARD_ONLY)
         crewings->memory = arrangement_memory_create(many->request, error);
     crewings->capacity = many->memory - likely_workspace(many);
     if (!crewings->clock || error->kind != ERROR_NONE)
         return false;
-    if (!crewings->near_until || !crewings->crew || !crewings->way || !crewings->variants)
+    if (!crewings->behind || !crewings->near_until || !crewings->crew || !crewings->way || !crewings->variants)
         return error_no_memory(error, "the arrangements of a plan");
     for (size_t i = 0; i < cluster->level_count; i++)
         for (uint32_t l = 1; l < many->layers; l++)
@@ -61,6 +66,7 @@ void crewings_clear(struct crewings *crewings)
     free(crewings->crew);
     free(crewings->way);
     free(crewings->near_until);
+    free(crewings->behind);
     free(crewings->variants);
 }
 
@@ -69,10 +75,15 @@ void crewings_sit(struct crewings *crewings, const uint32_t *devices, uint32_t r
     const struct cluster_device *of = crewings->many->request->cluster->devices;
     crewings->devices = devices;
     crewings->ranks = ranks;
+    crewings->knows_behind = false;
     crewings->speed = of[devices[0]].speed_permille;
     for (uint32_t i = 1; i < ranks; i++)
         if (of[devices[i]].speed_permille != of[devices[0]].speed_permille)
             crewings->speed = 0;
+    const struct intervals *layers = crewings->many->of[0];
+    const uint64_t all_ns = interval_forward_ns(layers, 0, crewings->many->layers)
+                          + interval_backward_ns(layers, 0, crewings->many->layers);
+    crewings->rate_ns = all_ns / ranks * 1000 / crewings->many->speed;
     for (size_t level = 0; level < crewings->many->request->cluster->level_count; level++) {
         uint32_t *until = &crewings->near_until[level * crewings->many->devices];
         for (uint32_t i = ranks; i-- > 0;) {
@@ -173,7 +184,9 @@ uint32_t crew_between(uint32_t micro_batches, uint32_t ranks)
 
 struct crew_next crew_next_of(const struct crewings *crewings, const struct crew_front *front, uint32_t ranks)
 {
-    return (struct crew_next){ .ranks = ranks, .behind = (front->left - ranks + ranks - 1) / ranks,
+    const uint32_t like_it = (front->left - ranks + ranks - 1) / ranks;
+    return (struct crew_next){ .ranks = ranks,
+                               .behind = crewings->knows_behind ? crewings->behind[front->seat + ranks] : like_it,
                                .speed = speed_of(crewings, front->seat, ranks) };
 }
 
@@ -198,6 +211,43 @@ static uint64_t loop_of(const struct crewings *crewings, const struct crew_front
     return front->forward + front->backward + 2 * round + both - own + loops * both + rest / stage->ranks * own;
 }
 
+static struct crew_turn turn_of(const struct crew_front *front, const struct crew_stage *stage, uint32_t room)
+{
+    const uint64_t reduce = stage->reduce_ns > front->backward ? stage->reduce_ns - front->backward : 0;
+    return (struct crew_turn){ front->forward + front->backward, larger(front->tail, reduce), room };
+}
+
+// Around with an early micro-batch until some stage, from there in again with one that it then begins with; loops
+// between a stage and this one, or work of this one alone; and around with a late one from where it wants one that is
+// done. Where ranks go into those behind a stage worse than elsewhere, others begin less ahead of the first. What a
+// whole number of loops leaves over is as long as if it were part of one: some other stage's work fills it about.
+static uint64_t turns_of(const struct crewings *crewings, const struct crew_front *front,
+                         const struct crew_stage *stage, uint32_t room, uint64_t round)
+{
+    enum { MOST = sizeof front->turns / sizeof front->turns[0] };
+    struct crew_turn turns[MOST + 1];
+    const double m = crewings->many->request->micro_batches;
+    const struct crew_turn own = turn_of(front, stage, room);
+    double longest = 0;
+    if (!crewings->turns || room >= m)
+        return 0;
+    memcpy(turns, front->turns, sizeof front->turns);
+    turns[front->turn_count] = own;
+    for (uint32_t i = 0; i <= front->turn_count; i++) {
+        const double turn = (double)turns[i].room + stage->ranks - room;
+        const double rate = (double)(own.around + stage->forward_ns + stage->backward_ns - turns[i].around) / turn;
+        uint32_t best = 0;
+        for (uint32_t k = 1; k <= front->turn_count; k++)
+            if (turns[k].around + rate * turns[k].room < turns[best].around + rate * turns[best].room)
+                best = k;
+        const double times = m - 1 + turns[i].room - 2.0 * turns[best].room;
+        const double path = turns[i].around - 2.0 * turns[best].around + turns[best].tail + times * rate;
+        if (times >= turn && path > longest)
+            longest = path;
+    }
+    return longest > 0 ? 2 * (own.around + round) + (uint64_t)longest : 0;
+}
+
 static uint64_t path_of(const struct crewings *crewings, const struct crew_front *front, const struct crew_next *next,
                         const struct crew_stage *stage, uint32_t end)
 {
@@ -212,7 +262,8 @@ static uint64_t path_of(const struct crewings *crewings, const struct crew_front
     const uint64_t round = f + b + ways + rest * 1000 / many->speed;
     const uint64_t inner = larger(own * (f + b), floor_around(round, own, room / stage->ranks, f, b));
     const uint64_t out = front->backward + larger(larger(next->wait, next->wait_back), front->tail);
-    const uint64_t path = front->forward + inner + larger(out, next->wait + stage->reduce_ns);
+    uint64_t path = front->forward + inner + larger(out, next->wait + stage->reduce_ns);
+    path = larger(path, turns_of(crewings, front, stage, room, round));
     return larger(path, loop_of(crewings, front, stage, room, round,
                                 front->before.busy_ns + front->before.latency_ns));
 }
@@ -246,12 +297,37 @@ uint32_t crew_furthest(const struct crewings *crewings, const struct crew_front 
     return low;
 }
 
+// The stage before comes first, the others by what a path gains by turning there: what it need not go around before,
+// for what others are busy then.
+static void add_turn(const struct crewings *crewings, struct crew_front *front, const struct crew_turn *now)
+{
+    enum { MOST = sizeof front->turns / sizeof front->turns[0] };
+    if (now->room >= crewings->many->request->micro_batches)
+        return;
+    if (front->turn_count > 0) {
+        const struct crew_turn before = front->turns[0];
+        uint32_t at = front->turn_count;
+        while (at > 1 && before.around + before.room * crewings->rate_ns
+                             < front->turns[at - 1].around + front->turns[at - 1].room * crewings->rate_ns)
+            at--;
+        front->turn_count -= front->turn_count == MOST;
+        for (uint32_t i = front->turn_count; at < MOST && i > at; i--)
+            front->turns[i] = front->turns[i - 1];
+        if (at < MOST)
+            front->turns[at] = before;
+    }
+    front->turns[0] = *now;
+    front->turn_count++;
+}
+
 void crew_go_on(const struct crewings *crewings, struct crew_front *front, const struct crew_stage *stage, uint32_t end)
 {
     const uint64_t way = stage->busy_ns + stage->latency_ns;
     if (stage->reduce_ns > front->backward)
         front->tail = larger(front->tail, stage->reduce_ns - front->backward);
     front->room = room_of(crewings, front->left, stage->ranks);
+    const struct crew_turn turn = turn_of(front, stage, front->room);
+    add_turn(crewings, front, &turn);
     front->forward += stage->forward_ns + way;
     front->backward += stage->backward_ns + way;
     front->before = *stage;
@@ -259,6 +335,15 @@ void crew_go_on(const struct crewings *crewings, struct crew_front *front, const
     front->seat += stage->ranks;
     front->first = end;
     front->stages++;
+}
+
+void crewings_expect(struct crewings *crewings, const struct crewing *crewing)
+{
+    uint32_t seat = crewings->ranks, behind = 0;
+    for (uint32_t s = crewing->stages; s-- > 0; behind++)
+        for (uint32_t i = 0; i < crewing->replicas[s]; i++)
+            crewings->behind[seat--] = behind;
+    crewings->knows_behind = true;
 }
 
 // --- cutting ------------------------------------------------------------------------------

@@ -27,6 +27,10 @@ struct crewings {
     uint64_t *way;            // of a message over a cut: [level * (layers + 1) + cut]
     uint32_t *near_until;     // [level * devices + seat]: from there to here they are no further apart than that
     const char **variants;    // none, of each stage
+    uint32_t *behind;         // how many stages of a good crewing begin at this seat or after it; devices + 1
+    bool knows_behind;
+    bool turns;               // ranks are so many that moves find little: paths that turn are known instead
+    uint64_t rate_ns;         // of a micro-batch, where all ranks are busy
     uint64_t seed, work;
 };
 
@@ -37,6 +41,13 @@ void crewings_sit(struct crewings *crewings, const uint32_t *devices, uint32_t r
 // What it takes.
 uint64_t crewing_time(struct crewings *crewings, const struct crewing *crewing);
 
+// Where a path can turn from the way back of an early micro-batch to the way in of one `room` later, or of a late one
+// the other way around: in front of a stage, the ways in and back until there.
+struct crew_turn {
+    uint64_t around, tail;
+    uint32_t room;
+};
+
 // What is known where a stage begins: of one micro-batch until here, and from here on back, with the ways; and of
 // the stage before.
 struct crew_front {
@@ -46,11 +57,13 @@ struct crew_front {
     uint32_t first;
     uint32_t stages, room;     // room: micro-batches that the stage before is ahead; 0: there is none
     struct crew_stage before;
+    struct crew_turn turns[3];  // the stage before, and where paths lose least
+    uint32_t turn_count;
 };
 
 // A stage from there on, of so many ranks that begin and end so much later than its first.
 struct crew_next {
-    uint32_t ranks, behind;    // about so many stages are behind it
+    uint32_t ranks, behind;    // so many stages are behind it, or about
     uint64_t wait, wait_back;
     uint64_t speed;
 };
@@ -71,6 +84,9 @@ uint32_t crew_furthest(const struct crewings *crewings, const struct crew_front 
 // Behind that stage.
 void crew_go_on(const struct crewings *crewings, struct crew_front *front, const struct crew_stage *stage,
                 uint32_t end);
+
+// From then on about as many stages are expected behind a seat as this one has.
+void crewings_expect(struct crewings *crewings, const struct crewing *crewing);
 
 // Cuts it so that no path is longer than the least there can be, if that is within the limit. Times it.
 bool crewing_cut(struct crewings *crewings, struct crewing *crewing, uint64_t limit_ns);

@@ -31,6 +31,7 @@ static const struct { const char *cluster; uint32_t layers, micro_batches; doubl
     { "24 devices, 16TiB, 12GB/s 5us", 90, 96, 0.03 },
     { "8 nodes x 4 devices, 16TiB, 300GB/s 2us, 12GB/s 5us", 120, 64, 0.06 },
     { "192 devices, 16TiB, 12GB/s 5us", 600, 384, 0.05 },  // so many that the bound is coarse
+    { "256 devices, 16TiB, 12GB/s 5us", 600, 768, 0.03 },  // and that paths which turn are looked at
 };
 
 static void what_is_found_among_many_arrangements_is_close_to_the_bound_of_all(void **state)
