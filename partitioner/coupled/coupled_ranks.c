@@ -21,6 +21,8 @@
 enum {
     NARROW_LABELS = 12,  // at a position, while searching
     WHOLE_LABELS = 600,  // while proving
+    FEW_LAYERS = 10,     // whose ways are so few that all of them can be listed
+    FEW_LABELS = 4000,
     ALONE_LABELS = 2000, // of the least time of a stage that is alone on its ranks
     SPARED = 8,
 };
@@ -79,7 +81,8 @@ static bool find_front(struct coupled *coupled, struct coupled_stage *of, uint64
                        && (coupled->is_monotone || !whole);
     const enum recompute_wanted wanted = is_least                          ? RECOMPUTE_LEAST
                                        : whole && !coupled->is_monotone ? RECOMPUTE_EVERY_FRONT : RECOMPUTE_FRONT;
-    const size_t most_labels = is_least ? ALONE_LABELS : whole ? WHOLE_LABELS : NARROW_LABELS;
+    const size_t most_whole = of->end - of->first <= FEW_LAYERS ? FEW_LABELS : WHOLE_LABELS;
+    const size_t most_labels = is_least ? ALONE_LABELS : whole ? most_whole : NARROW_LABELS;
     uint64_t made = 0;
     recompute_list_clear(&of->front);
     const bool good = recompute_search(coupled->intervals[of->stage], of->first, of->end, &coupled->slots[of->stage],

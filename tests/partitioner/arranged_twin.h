@@ -13,14 +13,20 @@
 // (orders that flush, links of their own) nothing then needs to be tried but the cuts.
 #define TWIN_ROOM ((uint64_t)1 << 50)
 
-enum { TWIN_STAGES = 8, TWIN_LAYERS = 9, TWIN_WAYS = 1024, TWIN_DEVICES = 4 };
-
+enum { TWIN_STAGES = 9, TWIN_LAYERS = 9, TWIN_DEVICES = 4 };
 
 // --- the twin: all cuts, and for each stage every way to recompute its layers ----------
 
 struct way {
-    struct cost_row row;
-    uint64_t bytes, workspace;
+    uint64_t recompute_ns, bytes, workspace;
+};
+
+// Of layers as a stage, in order of their time.
+struct ways {
+    struct way *at;
+    size_t count;
+    struct cost_row row;  // but for their time
+    bool are_known;
 };
 
 struct twin {
@@ -30,8 +36,7 @@ struct twin {
     struct network *network;
     struct simulator *simulators[2];
     uint32_t stages, splits, cuts[TWIN_STAGES + 1];
-    struct way ways[TWIN_STAGES][TWIN_WAYS];
-    size_t way_count[TWIN_STAGES];
+    struct ways ways[TWIN_STAGES][TWIN_LAYERS][TWIN_LAYERS + 1];  // of stage, first and end
     struct cost_row rows[TWIN_STAGES];
     uint64_t bytes[TWIN_DEVICES], workspace[TWIN_DEVICES];
     uint64_t best, plans;
@@ -68,32 +73,59 @@ static inline void twin_sit(struct twin *twin)
     assert_good(twin->network, error);
 }
 
-static inline void twin_note_way(struct twin *twin, uint32_t s, const struct segment *segments, size_t count)
+static inline bool twin_takes_no_more(const struct way *a, const struct way *b)
 {
-    const struct search_request *request = twin->request;
-    const struct profile *profile = twin->views[s];
+    return a->recompute_ns == b->recompute_ns && a->bytes <= b->bytes && a->workspace <= b->workspace;
+}
+
+// Of those that take the same time, such as none takes no more bytes and workspace than.
+static inline void twin_add_way(struct ways *ways, struct way way)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < ways->count; i++)
+        if (twin_takes_no_more(&ways->at[i], &way))
+            return;
+    for (size_t i = 0; i < ways->count; i++)
+        if (!twin_takes_no_more(&way, &ways->at[i]))
+            ways->at[count++] = ways->at[i];
+    ways->at = realloc(ways->at, (count + 1) * sizeof way);
+    assert_non_null(ways->at);
+    ways->count = count + 1;
+    for (; count > 0 && ways->at[count - 1].recompute_ns > way.recompute_ns; count--)
+        ways->at[count] = ways->at[count - 1];
+    ways->at[count] = way;
+}
+
+static inline struct ways *twin_ways(struct twin *twin, uint32_t s)
+{
+    return &twin->ways[s][twin->cuts[s]][twin->cuts[s + 1]];
+}
+
+// Of the slowest device that holds the stage.
+static inline uint64_t twin_speed(const struct twin *twin, uint32_t s)
+{
     uint64_t speed = UINT64_MAX;
     for (uint32_t copy = 0; copy < placement_copies(twin->placement, s); copy++)
         for (uint32_t i = 0; i < twin->group[s]; i++) {
             const struct cluster_device *device = twin_device(twin, placement_rank(twin->placement, s, copy), i);
             speed = device->speed_permille < speed ? device->speed_permille : speed;
         }
+    return speed;
+}
+
+static inline void twin_note_way(struct twin *twin, uint32_t s, const struct segment *segments, size_t count)
+{
+    const struct profile *profile = twin->views[s];
     const struct stage_bytes bytes =
-        stage_bytes_of(profile, twin->cuts[s], twin->cuts[s + 1], segments, count, &request->holding);
-    struct way way = { .workspace = bytes.transient };
+        stage_bytes_of(profile, twin->cuts[s], twin->cuts[s + 1], segments, count, &twin->request->holding);
     const struct stage_bytes split = stage_bytes_of_split(bytes, twin->splits);
-    way.bytes = stage_memory_of(&split, &twin->slots[s]).peak_bytes - bytes.transient;
-    way.row = stage_cost_of(profile, twin->cuts[s], twin->cuts[s + 1], segments, count, &request->holding,
-                            speed);
-    way.row.reduce_ns = predict_reduce_ns(twin->placement, s, bytes.gradients, twin->network);
-    for (size_t i = 0; i < twin->way_count[s]; i++) {
-        const struct way *other = &twin->ways[s][i];
-        if (other->row.recompute_ns == way.row.recompute_ns && other->bytes == way.bytes
-            && other->workspace == way.workspace)
-            return;
-    }
-    assert_true(twin->way_count[s] < TWIN_WAYS);
-    twin->ways[s][twin->way_count[s]++] = way;
+    uint64_t again_ns = 0;
+    for (size_t i = 0; i < count; i++)
+        for (uint32_t l = segments[i].first; l < segments[i].end; l++)
+            again_ns += profile->layers[l].forward_ns;
+    const uint64_t peak = stage_memory_of(&split, &twin->slots[s]).peak_bytes;
+    twin_add_way(twin_ways(twin, s), (struct way){ stage_scaled_ns(again_ns, twin_speed(twin, s)),
+                                                   peak - bytes.transient, bytes.transient });
 }
 
 static inline void twin_note_ways(struct twin *twin, uint32_t s, uint32_t from, struct segment *segments, size_t count)
@@ -110,6 +142,28 @@ static inline void twin_note_ways(struct twin *twin, uint32_t s, uint32_t from, 
     }
 }
 
+static inline void twin_know_ways(struct twin *twin, uint32_t s)
+{
+    const struct holding *holding = &twin->request->holding;
+    const uint32_t first = twin->cuts[s], end = twin->cuts[s + 1];
+    struct ways *ways = twin_ways(twin, s);
+    struct segment segments[TWIN_LAYERS];
+    const uint64_t gradients = stage_bytes_of(twin->views[s], first, end, NULL, 0, holding).gradients;
+    ways->row = stage_cost_of(twin->views[s], first, end, NULL, 0, holding, twin_speed(twin, s));
+    ways->row.reduce_ns = predict_reduce_ns(twin->placement, s, gradients, twin->network);
+    ways->are_known = true;
+    twin_note_ways(twin, s, first, segments, 0);
+}
+
+// Whether no rank of the stage holds a later one, which would want to know what is left.
+static inline bool twin_is_last(const struct twin *twin, uint32_t s)
+{
+    bool last = true;
+    for (uint32_t copy = 0; copy < placement_copies(twin->placement, s); copy++)
+        last &= twin->placement->held[twin->placement->stage_at[placement_rank(twin->placement, s, copy) + 1] - 1] == s;
+    return last;
+}
+
 static inline void twin_simulate_ways(struct twin *twin, uint32_t s)
 {
     if (s == twin->stages) {
@@ -120,8 +174,14 @@ static inline void twin_simulate_ways(struct twin *twin, uint32_t s)
         twin->plans++;
         return;
     }
-    for (size_t i = 0; i < twin->way_count[s]; i++) {
-        const struct way *way = &twin->ways[s][i];
+    const struct ways *ways = twin_ways(twin, s);
+    const bool last = twin_is_last(twin, s);
+    uint64_t tried_ns = UINT64_MAX;
+    twin->rows[s] = ways->row;
+    for (size_t i = 0; i < ways->count; i++) {
+        const struct way *way = &ways->at[i];
+        if (last && way->recompute_ns == tried_ns)
+            continue;
         uint64_t bytes[TWIN_DEVICES], workspace[TWIN_DEVICES];
         memcpy(bytes, twin->bytes, sizeof bytes);
         memcpy(workspace, twin->workspace, sizeof workspace);
@@ -134,9 +194,11 @@ static inline void twin_simulate_ways(struct twin *twin, uint32_t s)
             for (uint32_t j = 0; j < twin->group[s]; j++)
                 fits &= twin->bytes[rank] + twin->workspace[rank] <= twin_device(twin, rank, j)->memory_bytes;
         }
-        twin->rows[s] = way->row;
-        if (fits)
+        twin->rows[s].recompute_ns = way->recompute_ns;
+        if (fits) {
             twin_simulate_ways(twin, s + 1);
+            tried_ns = way->recompute_ns;
+        }
         memcpy(twin->bytes, bytes, sizeof bytes);
         memcpy(twin->workspace, workspace, sizeof workspace);
     }
@@ -152,10 +214,9 @@ static inline void twin_try_cuts(struct twin *twin, uint32_t s)
     for (uint32_t end = twin->cuts[s] + 1; end <= layers; end++) {
         if ((end == layers) != (s + 1 == twin->stages) || !small_pins_hold(twin->request, s, twin->cuts[s], end))
             continue;
-        struct segment segments[TWIN_LAYERS];
         twin->cuts[s + 1] = end;
-        twin->way_count[s] = 0;
-        twin_note_ways(twin, s, twin->cuts[s], segments, 0);
+        if (!twin_ways(twin, s)->are_known)
+            twin_know_ways(twin, s);
         twin_try_cuts(twin, s + 1);
     }
 }
@@ -192,8 +253,12 @@ static inline uint64_t twin_solve(const struct search_request *request, const st
     simulator_free(twin.simulators[0]);
     simulator_free(twin.simulators[1]);
     network_free(twin.network);
-    for (uint32_t s = 0; s < twin.stages; s++)
+    for (uint32_t s = 0; s < twin.stages; s++) {
         variant_free(twin.views[s]);
+        for (uint32_t first = 0; first < TWIN_LAYERS; first++)
+            for (uint32_t end = first; end <= TWIN_LAYERS; end++)
+                free(twin.ways[s][first][end].at);
+    }
     placement_free(twin.placement);
     free(twin.slots);
     *plans += twin.plans;

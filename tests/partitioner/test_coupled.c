@@ -6,7 +6,7 @@
 #include "partitioner/search/search_problem.h"
 #include "tests/partitioner/arranged_twin.h"
 
-enum { MOST_LAYERS = 7, MOST_DEVICES = TWIN_DEVICES };
+enum { MOST_LAYERS = TWIN_LAYERS, MOST_DEVICES = TWIN_DEVICES };
 
 // --- random requests --------------------------------------------------------------------
 

@@ -1,18 +1,11 @@
 // Requests that cross what each other test has alone: orders of a graph, replicas, unlike
 // devices, fewer of them, tied and pinned layers, holdings, tight memory, every kind of
-// schedule. The twin prices every plan there is as a plan of its own, by plan_predict(), and
-// asks the evaluator about each that would be the best.
-#include <stdio.h>
-
+// schedule.
 #include "partitioner/arrangement/arrangement.h"
-#include "partitioner/evaluate/evaluate.h"
 #include "partitioner/orders/order_plan.h"
-#include "partitioner/predict.h"
-#include "partitioner/search/search_request.h"
-#include "profiler/profile_reorder.h"
-#include "tests/partitioner/small_dag.h"
+#include "tests/partitioner/crossed_twin.h"
 
-enum { MOST_LAYERS = 6, MOST_DEVICES = 4 };
+#define ROOM ((uint64_t)1 << 40)  // for whatever is kept
 
 struct drawn {
     struct profile *profile;
@@ -20,247 +13,20 @@ struct drawn {
     struct search_request request;
     uint32_t replicas[MOST_DEVICES], devices[MOST_DEVICES];
     struct search_pin pin;
+    bool keeps_all;  // nothing that is recomputed could make an iteration shorter
 };
-
-// --- the twin: every order, arrangement, cut and segment ----------------------------------
-
-struct twin {
-    const struct search_request *asked;
-    const struct profile *ordered;  // the layers in the order that is tried
-    uint32_t order[MOST_LAYERS];
-    bool is_own_order;
-    uint32_t replicas[MOST_LAYERS], stages, devices[MOST_DEVICES], ranks;
-    struct placement *placement;
-    struct plan *plan;
-    uint64_t best, plans, most;  // plans: up to `most`
-    bool only_count;
-};
-
-static bool has_room(const struct twin *twin)
-{
-    struct error error = { 0 };
-    const struct plan *plan = twin->plan;
-    uint32_t *devices = plan_devices(plan, twin->placement, &error);
-    assert_good(devices, error);
-    bool room = true;
-    for (uint32_t r = 0; r < plan->ranks; r++)
-        room &= plan_rank_bytes(plan, twin->placement, r) <= plan->cluster->devices[devices[r]].memory_bytes;
-    for (size_t machine = 0; machine < plan->cluster->device_count; machine++) {
-        const uint64_t bytes = plan_host_bytes(plan, machine);
-        room &= bytes == 0 || bytes <= plan->cluster->host_memory_bytes;
-    }
-    free(devices);
-    return room;
-}
-
-// The evaluator must say the same.
-static void ask_evaluator(struct twin *twin, bool room)
-{
-    struct error error = { 0 };
-    struct plan *plan = twin->plan;
-    plan->certificate = (struct certificate){ .objective = "iteration_ns", .value_ns = plan->iteration_ns };
-    plan->certificate.gap = plan->iteration_ns > 0 ? 1 : 0;
-    plan->certificate.proved = plan->iteration_ns == 0;
-    if (!plan->certificate.proved)
-        snprintf(plan->certificate.stopped, sizeof plan->certificate.stopped, "a plan of the twin");
-    plan->order = twin->is_own_order ? NULL : twin->order;
-    const bool holds = plan_evaluate(plan, twin->asked->profile, &error);
-    plan->order = NULL;
-    if (holds != room)
-        fail_msg("a plan that %s, but the evaluator says: %s", room ? "fits" : "does not fit", error.text);
-}
-
-static void try_plan(struct twin *twin)
-{
-    struct error error = { 0 };
-    twin->plans++;
-    if (twin->only_count)
-        return;
-    assert_good(plan_predict(twin->plan, twin->ordered, &error), error);
-    if (twin->plan->iteration_ns >= twin->best)
-        return;
-    const bool room = has_room(twin);
-    ask_evaluator(twin, room);
-    if (room)
-        twin->best = twin->plan->iteration_ns;
-}
-
-static void try_stage(struct twin *twin, uint32_t s, uint32_t first);
-
-static void set_stage(struct twin *twin, uint32_t s, struct segment layers, const struct segment *segments, size_t count)
-{
-    struct error error = { 0 };
-    const struct placement *placement = twin->placement;
-    uint32_t devices[MOST_DEVICES];
-    for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++)
-        devices[copy] = twin->devices[placement_rank(placement, s, copy)];
-    assert_good(plan_set_stage(twin->plan, s, twin->ordered, layers, 0, segments, count, &error)
-                    && plan_set_devices(twin->plan, s, devices, placement_copies(placement, s), &error), error);
-}
-
-// All ways to recompute layers from `from` on.
-static void try_segments(struct twin *twin, uint32_t s, struct segment layers, uint32_t from, struct segment *segments,
-                         size_t count)
-{
-    if (from == layers.end) {
-        if (!twin->only_count)
-            set_stage(twin, s, layers, segments, count);
-        try_stage(twin, s + 1, layers.end);
-        return;
-    }
-    try_segments(twin, s, layers, from + 1, segments, count);
-    for (uint32_t to = from + 1; to <= layers.end; to++) {
-        segments[count] = (struct segment){ from, to };
-        try_segments(twin, s, layers, to, segments, count + 1);
-    }
-}
-
-static bool may_end(const struct twin *twin, uint32_t end)
-{
-    const struct profile *profile = twin->ordered;
-    for (size_t i = 0; i < profile->tied_count && !twin->asked->holding.tied_apart; i++)
-        if (profile->tied[i].from < end && end <= profile->tied[i].to)
-            return false;
-    return profile_can_cut_after(profile, end - 1);
-}
-
-static void try_stage(struct twin *twin, uint32_t s, uint32_t first)
-{
-    const uint32_t layers = (uint32_t)twin->ordered->layer_count, stages = twin->placement->stages;
-    if (s == stages) {
-        try_plan(twin);
-        return;
-    }
-    for (uint32_t end = first + 1; end <= layers && twin->plans < twin->most; end++) {
-        struct segment segments[MOST_LAYERS];
-        const bool is_last = s + 1 == stages;
-        if ((end == layers) == is_last && (is_last || may_end(twin, end)) && small_pins_hold(twin->asked, s, first, end))
-            try_segments(twin, s, (struct segment){ first, end }, first, segments, 0);
-    }
-}
-
-static void try_arrangement(struct twin *twin)
-{
-    struct error error = { 0 };
-    struct search_request request = *twin->asked;
-    request.profile = twin->ordered;
-    request.ranks = twin->ranks;
-    request.stages = twin->stages;
-    request.replicas = twin->stages ? twin->replicas : NULL;
-    struct schedule *order = search_order(&request, request.micro_batches, &error);
-    if (order && order->stages <= request.profile->layer_count) {
-        twin->placement = placement_read(order, &error);
-        twin->plan = search_begin_plan(&request, order->stages, &error);
-        assert_good(twin->placement && twin->plan, error);
-        try_stage(twin, 0, 0);
-        plan_free(twin->plan);
-        placement_free(twin->placement);
-    }
-    schedule_free(order);
-}
-
-static void try_devices(struct twin *twin, uint32_t rank)
-{
-    const struct search_request *asked = twin->asked;
-    if (rank == twin->ranks) {
-        try_arrangement(twin);
-        return;
-    }
-    for (uint32_t d = 0; d < asked->cluster->device_count; d++) {
-        bool used = false;
-        for (uint32_t r = 0; r < rank; r++)
-            used |= twin->devices[r] == d;
-        if (used || (!asked->free.devices && d != (asked->devices ? asked->devices[rank] : rank)))
-            continue;
-        twin->devices[rank] = d;
-        try_devices(twin, rank + 1);
-    }
-}
-
-static void try_replicas(struct twin *twin)
-{
-    const struct search_request *asked = twin->asked;
-    const uint32_t ranks = twin->ranks;
-    if (ranks > 0 && (ranks == asked->ranks || asked->free.fewer))
-        try_devices(twin, 0);
-    if (twin->stages == asked->profile->layer_count)
-        return;
-    const uint32_t s = twin->stages++;
-    for (uint32_t r = 1; r <= asked->ranks - ranks; r++) {
-        twin->replicas[s] = r;
-        twin->ranks = ranks + r;
-        try_replicas(twin);
-    }
-    twin->stages = s;
-    twin->ranks = ranks;
-}
-
-static void try_arrangements(struct twin *twin)
-{
-    const struct search_request *asked = twin->asked;
-    twin->ranks = twin->stages = 0;
-    if (asked->free.replicas) {
-        try_replicas(twin);
-        return;
-    }
-    twin->stages = asked->replicas ? asked->stages : 0;
-    for (uint32_t s = 0; s < twin->stages; s++)
-        twin->replicas[s] = asked->replicas[s];
-    const bool fewer = asked->free.fewer && !asked->replicas;
-    for (twin->ranks = fewer ? 1 : asked->ranks; twin->ranks <= asked->ranks; twin->ranks++)
-        try_devices(twin, 0);
-}
-
-// All orders that begin with the first `count` places of this one.
-static void try_orders(struct twin *twin, uint32_t count)
-{
-    struct error error = { 0 };
-    const struct profile *profile = twin->asked->profile;
-    if (count == profile->layer_count) {
-        struct profile *ordered = profile_reorder(profile, twin->order, &error);
-        assert_good(ordered, error);
-        twin->ordered = ordered;
-        twin->is_own_order = true;
-        for (uint32_t i = 0; i < count; i++)
-            twin->is_own_order &= twin->order[i] == i;
-        if (twin->is_own_order || twin->asked->pin_count == 0)  // pins are for the profile's own order
-            try_arrangements(twin);
-        profile_free(ordered);
-        return;
-    }
-    for (uint32_t l = 0; l < profile->layer_count; l++) {
-        bool ready = true;
-        uint32_t read = 0;
-        for (uint32_t i = 0; i < count; i++)
-            ready &= twin->order[i] != l;
-        for (size_t e = 0; e < profile->edge_count; e++)
-            read += profile->edges[e].to == l;
-        for (size_t e = 0; e < profile->edge_count; e++)
-            for (uint32_t i = 0; i < count; i++)
-                read -= profile->edges[e].to == l && profile->edges[e].from == twin->order[i];
-        if (!ready || read > 0 || (profile->is_chain && l != count))
-            continue;
-        twin->order[count] = l;
-        try_orders(twin, count + 1);
-    }
-}
-
-static struct twin twin_solve(const struct search_request *asked, uint64_t most, bool only_count)
-{
-    struct twin twin = { .asked = asked, .best = UINT64_MAX, .most = most, .only_count = only_count };
-    try_orders(&twin, 0);
-    return twin;
-}
 
 // --- random requests ----------------------------------------------------------------------
 
 static const struct kind {
     const char *schedule;
     uint32_t chunks, most_ranks;
+    bool is_monotone;  // on links of their own: a longer action never makes a shorter iteration
 } kinds[] = {
-    { "gpipe", 1, 4 }, { "1f1b", 1, 4 }, { "pipedream", 1, 3 }, { "pipedream-2bw", 1, 3 }, { "zb-h1", 1, 3 },
-    { "interleaved", 2, 2 }, { "zb-v", 2, 2 }, { "chimera", 1, 3 }, { "1f1b", 1, 4 }, { "pipedream", 1, 3 },
-    { "seq1f1b", 1, 3 },
+    { "gpipe", 1, 4, true }, { "1f1b", 1, 4, true }, { "pipedream", 1, 3, false }, { "pipedream-2bw", 1, 3, false },
+    { "zb-h1", 1, 3, true }, { "interleaved", 2, 2, false }, { "zb-v", 2, 2, false }, { "chimera", 1, 3, false },
+    { "1f1b", 1, 4, true }, { "pipedream", 1, 4, false }, { "seq1f1b", 1, 3, true },
+    { "pipedream", 1, 4, false },
 };
 
 static struct holding draw_holding(uint64_t *seed, bool flushes)
@@ -344,10 +110,11 @@ static void set_memory(uint64_t *seed, struct drawn *drawn)
     const uint64_t all = fixed + 2 * (whole.kept + whole.kept_through) + whole.transient;
     const uint64_t kind = random_below(seed, 3), eighths = 2 + random_below(seed, 12);
     for (size_t d = 0; d < drawn->cluster->device_count; d++)
-        drawn->cluster->devices[d].memory_bytes = kind == 0 ? (uint64_t)1 << 40
+        drawn->cluster->devices[d].memory_bytes = kind == 0 ? ROOM
             : 1 + all / 8 * (kind == 1 ? eighths : 2 + random_below(seed, 12));
     if (random_below(seed, 4) == 0)
         drawn->cluster->host_memory_bytes = 1 + all / (1 + random_below(seed, 4));
+    drawn->keeps_all &= kind == 0 && drawn->cluster->level_count == 1 && !request->holding.activations_on_host;
 }
 
 // Replicas that are given, of all ranks.
@@ -382,7 +149,8 @@ static void draw(uint64_t *seed, struct drawn *drawn)
     assert_good(generator, error);
     const uint32_t ranks = 1 + (uint32_t)random_below(seed, kind->most_ranks);
     const uint32_t devices = ranks + (random_below(seed, 4) == 0 && ranks < MOST_DEVICES);
-    *drawn = (struct drawn){ .profile = draw_profile(seed, ranks * kind->chunks), .cluster = draw_cluster(seed, devices) };
+    *drawn = (struct drawn){ .profile = draw_profile(seed, ranks * kind->chunks),
+                             .cluster = draw_cluster(seed, devices), .keeps_all = kind->is_monotone };
     drawn->request = (struct search_request){
         .profile = drawn->profile, .cluster = drawn->cluster, .schedule = kind->schedule, .ranks = ranks,
         .chunks = kind->chunks, .micro_batches = 1 + (uint32_t)random_below(seed, 5),
@@ -411,7 +179,8 @@ static void drawn_clear(struct drawn *drawn)
 // --- the judgement --------------------------------------------------------------------------
 
 struct tally {
-    uint64_t plans, found, proved, other_order;
+    uint64_t plans, tried, found, proved, other_order;
+    uint64_t long_found, long_proved, crews_found, crews_proved;
 };
 
 static void refuse(const struct drawn *drawn, uint64_t trial, const struct twin *twin, const char *what)
@@ -419,12 +188,13 @@ static void refuse(const struct drawn *drawn, uint64_t trial, const struct twin 
     const struct search_request *r = &drawn->request;
     struct text text = { 0 };
     holding_say(&r->holding, &text);
-    fail_msg("trial %llu (%s, %u ranks of %zu, %u micro-batches, %zu layers%s, %s; free:%s%s%s; %u stages given, %zu pins,"
-             " budget %llu, deadline %llu): %s; the twin has %lld", (unsigned long long)trial, r->schedule, r->ranks,
-             r->cluster->device_count, r->micro_batches, r->profile->layer_count,
-             profile_has_one_order(r->profile) ? "" : " of several orders", text.data, r->free.replicas ? " replicas" : "",
-             r->free.devices ? " devices" : "", r->free.fewer ? " fewer" : "", r->stages, r->pin_count,
-             (unsigned long long)r->budget, (unsigned long long)r->deadline_ns, what, (long long)twin->best);
+    fail_msg("trial %llu (%s, %u ranks of %zu, %u micro-batches, %zu layers%s, %s; free:%s%s%s; %u stages given, %zu"
+             " pins, budget %llu, deadline %llu): %s; the twin has %lld",
+             (unsigned long long)trial, r->schedule, r->ranks, r->cluster->device_count, r->micro_batches,
+             r->profile->layer_count, profile_has_one_order(r->profile) ? "" : " of several orders", text.data,
+             r->free.replicas ? " replicas" : "", r->free.devices ? " devices" : "", r->free.fewer ? " fewer" : "",
+             r->stages, r->pin_count, (unsigned long long)r->budget, (unsigned long long)r->deadline_ns, what,
+             (long long)twin->best);
 }
 
 static void judge_plan(const struct drawn *drawn, const struct plan *plan, const struct twin *twin, uint64_t trial)
@@ -447,6 +217,14 @@ static bool says_that_it_gave_up(const struct error *error)
 {
     return strstr(error->text, "nothing is proved") || strstr(error->text, "the search ended early")
         || strstr(error->text, "not all were tried");
+}
+
+static bool has_copies(const struct plan *plan)
+{
+    bool has = false;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        has |= plan->stages[s].device_count > 1;
+    return has;
 }
 
 static void judge(struct drawn *drawn, uint64_t trial, const struct twin *twin, struct tally *tally)
@@ -472,6 +250,12 @@ static void judge(struct drawn *drawn, uint64_t trial, const struct twin *twin, 
         tally->found++;
         tally->proved += plan->certificate.proved;
         tally->other_order += plan->order != NULL;
+        const bool is_long = drawn->profile->layer_count > 6;
+        const bool crews = plan->weights != WEIGHTS_FLUSH && has_copies(plan);
+        tally->long_found += is_long;
+        tally->long_proved += is_long && plan->certificate.proved;
+        tally->crews_found += crews;
+        tally->crews_proved += crews && plan->certificate.proved;
     }
     plan_free(plan);
 }
@@ -480,22 +264,28 @@ static void no_crossing_of_features_makes_a_claim_false(void **state)
 {
     (void)state;
     uint64_t seed = 61;
-    const uint64_t trials = test_trials(1000, 20000), most = test_trials(1000, 4000);
+    const uint64_t trials = test_trials(1000, 20000), most = test_trials(1500, 4000);
     struct tally tally = { 0 };
     for (uint64_t trial = 0; trial < trials;) {
         struct drawn drawn;
         draw(&seed, &drawn);
-        if (twin_solve(&drawn.request, most, true).plans < most) {
-            const struct twin twin = twin_solve(&drawn.request, most, false);
+        if (twin_solve(&drawn.request, drawn.keeps_all, 8 * most, true).plans < 8 * most) {
+            const struct twin twin = twin_solve(&drawn.request, drawn.keeps_all, most, false);
             tally.plans += twin.plans;
-            judge(&drawn, trial++, &twin, &tally);
+            tally.tried++;
+            if (twin.plans < most)
+                judge(&drawn, trial++, &twin, &tally);
         }
         drawn_clear(&drawn);
     }
-    print_message("# %llu plans tried; %llu plans found, %llu of them proved, %llu in another order\n",
-                  (unsigned long long)tally.plans, (unsigned long long)tally.found, (unsigned long long)tally.proved,
-                  (unsigned long long)tally.other_order);
+    print_message("# %llu plans tried for %llu requests; %llu plans found, %llu of them proved, %llu in another order;"
+                  " of more than 6 layers %llu, %llu; without a flush and with replicas %llu, %llu\n",
+                  (unsigned long long)tally.plans, (unsigned long long)tally.tried, (unsigned long long)tally.found,
+                  (unsigned long long)tally.proved, (unsigned long long)tally.other_order,
+                  (unsigned long long)tally.long_found, (unsigned long long)tally.long_proved,
+                  (unsigned long long)tally.crews_found, (unsigned long long)tally.crews_proved);
     assert_true(tally.found > trials / 3 && tally.proved > tally.found / 2);
+    assert_true(tally.long_found > trials / 10 && tally.crews_found > trials / 100);
 }
 
 int main(void)
