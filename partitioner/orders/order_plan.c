@@ -10,6 +10,7 @@
 #include "partitioner/arrangement/arrangement.h"
 #include "partitioner/arrangement/arrangement_async.h"
 #include "partitioner/evaluate/evaluate.h"
+#include "partitioner/orders/order_each.h"
 #include "partitioner/orders/order_linear.h"
 #include "partitioner/orders/order_moves.h"
 #include "partitioner/orders/orders.h"
@@ -408,9 +409,13 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
     use_usual_chunks(&whole.request, generator);
     whole.request.shortage = NULL;  // and the least are of one order where it is searched alone
     whole.request.least_ns = NULL;
-    bool done;
+    bool done = false;
+    // What is not plain is only bounded over all orders, or else each is searched.
+    bool good = orders_is_plain(&whole.request) || is_over(&whole)
+             || orders_search_each(&whole.request, &whole.plan, &whole.bound_ns, &done, error);
     // A good plan to begin with leaves the more of the chains out.
-    const bool good = try_moves(&whole, error) && try_all(&whole, &done, error) && (done || try_linear(&whole, error))
+    if (good && !done)
+        good = try_moves(&whole, error) && try_all(&whole, &done, error) && (done || try_linear(&whole, error))
                    && try_moves(&whole, error);
     if (given->work)
         *given->work += whole.work;
