@@ -72,9 +72,6 @@ static void check_model(const struct given *given, struct argp_state *state)
         || given->by_hand.recompute || given->second_opinion)
         argp_error(state, "--pin, --chunks, --devices, --variants, --recompute and --second-opinion are for plans by"
                           " simulated time, not for --model");
-    if (given_plan_is_asked(&given->by_hand) && (given->output.json || given->output.output))
-        argp_error(state,
-                   "--json and -o are for plans that --model searches for; one that is given is priced in a table");
 }
 
 static error_t take(int key, char *argument, struct argp_state *state)

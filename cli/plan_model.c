@@ -157,41 +157,25 @@ static struct bottleneck_result *search(const struct bottleneck_request *request
     return result;
 }
 
-// Its table, and how far it is from the best.
-static int run_given(const struct model_options *given, struct bottleneck_request *request, struct error *error)
-{
-    struct bottleneck_result *plan = make_given(given, request, error);
-    if (!plan || !bottleneck_value(request, plan, error)) {
-        bottleneck_free(plan);
-        return command_fail(error);
-    }
-    struct bottleneck_result *best = search(request, error);
-    struct text table = { 0 };
-    bottleneck_print_given(request, plan, best, &table);
-    bottleneck_free(best);
-    bottleneck_free(plan);
-    return command_write(&table, NULL, 0);
-}
+// --- what is printed and written -------------------------------------------------------
 
-// --- a plan that is searched for ------------------------------------------------------
-
-static int print_plan(const struct bottleneck_request *request, const struct bottleneck_result *result,
-                      const struct holding *holding, const struct shared_options *output, struct error *error)
+// The table, which is freed, and the document of what it is about, where that is asked for.
+static int print_result(const struct bottleneck_request *request, const struct bottleneck_result *result,
+                        const struct holding *holding, const struct shared_options *output, struct text *table,
+                        struct error *error)
 {
-    struct text table = { 0 };
-    bottleneck_print(request, result, &table);
     if (!output->json && !output->output)
-        return command_write(&table, NULL, 0);
+        return command_write(table, NULL, 0);
     if (!bottleneck_is_plan(result)) {
         struct text document = { 0 };
         loads_write(request, result, &document);
-        return plan_output_document(&document, output, &table, 0);
+        return plan_output_document(&document, output, table, 0);
     }
     struct plan_excess excess;
     struct plan *plan = bottleneck_plan(request, result, holding, error);
     if (!plan || !plan_find_excess(plan, &excess, error)) {
         plan_free(plan);
-        text_clear(&table);
+        text_clear(table);
         return command_fail(error);
     }
     if (excess.lacks_bytes > 0) {
@@ -201,8 +185,46 @@ static int print_plan(const struct bottleneck_request *request, const struct bot
                 says.failed ? "" : says.data);
         text_clear(&says);
     }
-    const int code = plan_output(plan, output, &table, 0);
+    const int code = plan_output(plan, output, table, 0);
     plan_free(plan);
+    return code;
+}
+
+// A plan that was given: what it is worth, and how far it is from the best.
+static int run_given(const struct model_options *given, struct bottleneck_request *request,
+                     const struct holding *holding, const struct shared_options *output, struct error *error)
+{
+    struct bottleneck_result *plan = make_given(given, request, error);
+    if (!plan || !bottleneck_value(request, plan, error)) {
+        bottleneck_free(plan);
+        return command_fail(error);
+    }
+    struct error found_none = { 0 };
+    struct bottleneck_result *best = search(request, &found_none);
+    int code;
+    if (!best && found_none.kind == ERROR_MACHINE) {
+        code = command_fail(&found_none);
+    } else {
+        struct text table = { 0 };
+        bottleneck_certify_by(plan, best);
+        bottleneck_print_given(request, plan, best, &table);
+        code = print_result(request, plan, holding, output, &table, error);
+    }
+    bottleneck_free(best);
+    bottleneck_free(plan);
+    return code;
+}
+
+static int run_search(const struct bottleneck_request *request, const struct holding *holding,
+                      const struct shared_options *output, struct error *error)
+{
+    struct bottleneck_result *result = search(request, error);
+    if (!result)
+        return command_fail(error);
+    struct text table = { 0 };
+    bottleneck_print(request, result, &table);
+    const int code = print_result(request, result, holding, output, &table, error);
+    bottleneck_free(result);
     return code;
 }
 
@@ -272,16 +294,10 @@ int model_run(const struct model_options *given, const struct shared_options *ou
     // A line of progress once it takes longer than a second.
     struct progress progress = { .not_before_ns = clock_now_ns() + 1000000000 };
     struct bottleneck_request request = make_request(given, &loaded, &progress);
-    int code;
-    if (given->is_scattered) {
-        code = run_scattered(given, &request, output, &error);
-    } else if (given_plan_is_asked(given->by_hand)) {
-        code = run_given(given, &request, &error);
-    } else {
-        struct bottleneck_result *result = search(&request, &error);
-        code = result ? print_plan(&request, result, &loaded.request.holding, output, &error) : command_fail(&error);
-        bottleneck_free(result);
-    }
+    const struct holding *holding = &loaded.request.holding;
+    const int code = given->is_scattered                  ? run_scattered(given, &request, output, &error)
+                   : given_plan_is_asked(given->by_hand) ? run_given(given, &request, holding, output, &error)
+                                                         : run_search(&request, holding, output, &error);
     plan_request_clear(&loaded);
     return code;
 }

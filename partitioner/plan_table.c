@@ -321,12 +321,24 @@ static void print_margin(const struct balance *balance, struct text *text)
                  bytes_format(tightest->capacity_bytes, capacity));
 }
 
+static void print_other_measure(const struct certificate *certificate, struct text *text)
+{
+    char value[NUMBER_SIZE], bound[NUMBER_SIZE];
+    text_add(text, " It was made for, or priced by, another measure, %s: %s there, ", certificate->objective,
+             time_format(certificate->value_ns, value));
+    if (certificate->proved)
+        text_add(text, "proved least.\n");
+    else if (certificate->lower_bound_ns == 0)
+        text_add(text, "without a bound: %s.\n", certificate->stopped);
+    else
+        text_add(text, "and none loads less than %s.\n", time_format(certificate->lower_bound_ns, bound));
+}
+
 static void print_certificate(const struct certificate *certificate, struct text *text)
 {
     char bound[NUMBER_SIZE];
     if (strcmp(certificate->objective, "iteration_ns") != 0) {
-        text_add(text, " It was made for another measure, %s, by which it is worth %llu%s.\n", certificate->objective,
-                 (unsigned long long)certificate->value_ns, certificate->proved ? " and proved optimal" : "");
+        print_other_measure(certificate, text);
         return;
     }
     if (certificate->proved) {

@@ -1,6 +1,7 @@
 #include "partitioner/bottleneck/bottleneck.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +80,25 @@ struct bottleneck_result *bottleneck_search(const struct bottleneck_request *req
 bool bottleneck_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error)
 {
     return models[request->model].value(request, plan, error);
+}
+
+// --- how good is a plan that was given? --------------------------------------------
+
+// Loads are sums in doubles, of which the last digits depend on the order of adding.
+static bool is_below(double value, double other)
+{
+    return value < other - other * 1e-12;
+}
+
+void bottleneck_certify_by(struct bottleneck_result *plan, const struct bottleneck_result *best)
+{
+    const bool has_bound = best && !is_below(plan->value_ns, best->lower_bound_ns);
+    plan->lower_bound_ns = has_bound ? fmin(best->lower_bound_ns, plan->value_ns) : 0;
+    plan->proved = has_bound && best->proved && !is_below(best->value_ns, plan->value_ns);
+    plan->by = best ? best->by : BY_ENUMERATION;
+    const char *why = has_bound && plan->proved ? "" : has_bound ? best->stopped
+                    : best ? "no bound is known for a plan of this kind" : "no plan was found to compare it with";
+    snprintf(plan->stopped, sizeof plan->stopped, "%s", why);
 }
 
 // --- an end before the end ---------------------------------------------------------

@@ -83,6 +83,11 @@ const char *bottleneck_why_ended(const struct bottleneck_request *request);
 // The error of a search that was ended before it found any plan, none being below `bound_ns`.
 void bottleneck_end_without(const struct bottleneck_request *request, double bound_ns, struct error *error);
 
+// What a search of the same request says of a plan that it did not make: its bound, and `proved` where the plan is as
+// good. Where the plan is better than all the search may choose from (fewer machines, say), or nothing was found
+// (`best` NULL), there is no bound, and `stopped` says so.
+void bottleneck_certify_by(struct bottleneck_result *plan, const struct bottleneck_result *best);
+
 // An answer of so many stages, zeroed, its order that of the profile.
 struct bottleneck_result *bottleneck_create(const struct bottleneck_request *request, size_t stage_count,
                                             struct error *error);

@@ -41,6 +41,11 @@ static bool has_own_order(const struct bottleneck_result *result)
     return false;
 }
 
+static uint32_t count_machines(const struct bottleneck_request *request)
+{
+    return request->machines ? request->machines : (uint32_t)request->cluster->device_count;
+}
+
 // The device of replica i of a stage. A part's servers follow those of the parts before;
 // on each the stages' replicas stand one behind the other.
 static uint32_t device_of(const struct bottleneck_result *result, size_t stage, uint32_t replica, uint32_t server)
@@ -62,8 +67,7 @@ static bool set_stage(struct plan *plan, const struct profile *ordered, const st
 {
     const struct bottleneck_stage *stage = &result->stages[s];
     const struct cluster *cluster = request->cluster;
-    const size_t machines = request->machines ? request->machines : cluster->device_count;
-    const bool has_servers = cluster->level_count > 1 && machines > cluster->levels[0].size;
+    const bool has_servers = cluster->level_count > 1 && count_machines(request) > cluster->levels[0].size;
     uint32_t *devices = calloc(stage->replicas, sizeof devices[0]), taken = 0;
     for (size_t before = 0; before < s; before++)
         taken += result->stages[before].replicas;
@@ -107,6 +111,7 @@ static bool fill_head(struct plan *plan, const struct bottleneck_request *reques
     plan->ranks = result->machines_used;
     plan->chunks = 1;
     plan->micro_batches = request->micro_batches ? request->micro_batches
+                        : result->model == BOTTLENECK_TPS ? count_machines(request)
                         : most > result->machines_used ? most : result->machines_used;
     plan->holding = *holding;
     return copy_order(plan, result, error);
@@ -173,13 +178,16 @@ static void fill_parts(struct bottleneck_result *result, const struct plan *plan
     }
 }
 
-// Whether the plan is one of the profile: its layers, by their names.
+// Whether the plan is one of the profile: its layers, by their names, as they were measured.
 static bool is_of_profile(const struct plan *plan, const struct profile *profile, struct error *error)
 {
     const size_t layers = plan->stage_count ? plan->stages[plan->stage_count - 1].end : 0;
     if (layers != profile->layer_count)
         return error_set(error, "the stages hold %zu layers, the profile %zu", layers, profile->layer_count);
-    for (size_t s = 0; s < plan->stage_count; s++)
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        if (plan->stages[s].variant)
+            return error_set(error, "stages[%zu]: its layers run as variant \"%.60s\"; the models read that from a loads"
+                             " document only", s, plan->stages[s].variant);
         for (uint32_t at = plan->stages[s].first; at < plan->stages[s].end; at++) {
             const char *own = plan->stages[s].layers[at - plan->stages[s].first];
             const char *name = profile->layers[plan->order ? plan->order[at] : at].name;
@@ -187,6 +195,7 @@ static bool is_of_profile(const struct plan *plan, const struct profile *profile
                 return error_set(error, "stages[%zu]: layer %u is \"%.60s\", in the profile \"%.60s\"", s, at, own,
                                  name);
         }
+    }
     return true;
 }
 

@@ -8,7 +8,7 @@
 #include "partitioner/bottleneck/bottleneck.h"
 
 // NULL where it cannot be one: stages on the host's processors, variants, groups.
-// Micro-batches: the request's, else as many as let every replica have one.
+// Micro-batches: the request's, else those the model counts with (tps), else as many as let every replica have one.
 struct plan *bottleneck_plan(const struct bottleneck_request *request, const struct bottleneck_result *result,
                              const struct holding *holding, struct error *error);
 

@@ -217,11 +217,13 @@ static struct bottleneck_result *read_document(struct bottleneck_request *reques
     return NULL;
 }
 
-static struct bottleneck_result *read_plan(const struct bottleneck_request *request, const char *text, size_t length,
+static struct bottleneck_result *read_plan(struct bottleneck_request *request, const char *text, size_t length,
                                            const char *name, struct error *error)
 {
     struct plan *plan = plan_read(text, length, name, error);
     struct bottleneck_result *result = plan ? bottleneck_of_plan(request, plan, error) : NULL;
+    if (result && !request->micro_batches)
+        request->micro_batches = plan->micro_batches;
     if (plan && !result)
         error_at(error, "%s", name);
     plan_free(plan);

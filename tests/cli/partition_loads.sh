@@ -13,6 +13,7 @@ echo "--- one byte"
 weir partition dnn-partitioning.profile.json --model max-load --cluster "2 devices, 1B, 1GB/s 0us"; echo "exit $?"
 echo "--- a plan that was given"
 weir partition dnn-partitioning.profile.json --model max-load --cluster "2 devices, 16GB, 1GB/s 0us" --cuts '[1,2]'
+weir partition dnn-partitioning.profile.json --model max-load --cluster "2 devices, 16GB, 1GB/s 0us" --cuts '[1,2]' --json | sed -n '/"certificate"/,$p'
 echo "--- tps, four devices"
 weir partition piper.profile.json --model tps --cluster piper.cluster.json --micro-batches 64
 echo "--- one replica, little memory: split over two"
@@ -20,6 +21,9 @@ weir partition piper.profile.json --model tps --cluster piper.cluster.json --mic
 echo "--- as a document, and priced anew"
 weir partition piper.profile.json --model tps --cluster piper.cluster.json --micro-batches 64 --straight --memory 12000B -o loads.json > /dev/null
 weir partition piper.profile.json --model tps --cluster piper.cluster.json --straight --memory 12000B --evaluate loads.json | tail -1
+weir partition piper.profile.json --model tps --cluster piper.cluster.json --straight --memory 12000B --evaluate loads.json --json | cmp - loads.json && echo "the same"
+weir partition piper.profile.json --model tps --cluster piper.cluster.json -o tps.json > /dev/null
+weir partition piper.profile.json --model tps --cluster piper.cluster.json --evaluate tps.json --json | cmp - tps.json && echo "the same"
 weir partition piper.profile.json --model tps --cluster piper.cluster.json --straight --memory 4000B --evaluate loads.json; echo "exit $?"
 weir partition piper.profile.json --model max-load --cluster piper.cluster.json --evaluate loads.json; echo "exit $?"
 echo "--- one byte"

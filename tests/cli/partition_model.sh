@@ -32,6 +32,25 @@ weir partition net.json --model pipedream --cluster "$four" --evaluate plan.json
 weir partition net.json --model pipedream --cluster "2 nodes x 2 devices, 16GB, 10GB/s 0us, 1GB/s 0us" --evaluate servers.json | tail -1
 echo "--- given"
 weir partition net.json --model pipedream --cluster "$four" --cuts '[5,1]' --replicas '[3,1]'
+echo "--- given, and written"
+claim() { sed -n '/"certificate"/,$p' "$1" | grep -E '"(objective|value_ns|lower_bound_ns|gap|proved|stopped)"'; }
+price() { weir partition net.json --model pipedream "$@"; }
+price --cluster "$four" --cuts '[5,1]' --replicas '[3,1]' -o priced.json | tail -1
+claim priced.json
+price --cluster "$four" --cuts '[5,1]' --replicas '[3,1]' --json | cmp - priced.json && echo "the same"
+weir check priced.json --profile net.json | head -1
+weir simulate priced.json > /dev/null && echo runs
+price --cluster "$four" --evaluate priced.json -o again.json > /dev/null && cmp priced.json again.json && echo "the same"
+price --cluster "$four" --evaluate plan.json --json | cmp - plan.json && echo "the best, and proved"
+echo "--- given and written, of fewer machines than a search may take"
+price --cluster "$four" --cuts '[3,3]' -o fewer.json | tail -1
+claim fewer.json
+sed 's/parameter_size=0.000/parameter_size=2560.000/' net.graph.txt > heavy.graph.txt
+weir import pipedream heavy.graph.txt -o heavy.json > /dev/null
+weir partition heavy.json --model pipedream --cluster "9 devices, 16GB, 1kB/s 0us" --cuts '[3,3]' -o better.json | tail -1
+claim better.json
+price --cluster "9 devices, 16GB, 1GB/s 0us" --straight --cuts '[3,3]' -o none.json | tail -1
+claim none.json
 echo "--- refused"
 ask() { weir partition net.json "$@" 2>&1 | head -1; }
 ask --model pipedream

@@ -36,7 +36,6 @@ echo "# of another planner's model"
 refuse on --model pipedream --pin node1=0
 refuse on --model pipedream --cuts 3,3 --recompute 1,1
 refuse on --model pipedream --cuts 3,3 --replicas auto
-refuse on --model pipedream --cuts 3,3 -o priced.json
 refuse on --model max-load --activation-traffic
 refuse on --model tps --cpus 1
 refuse weir partition six.json --cluster '4 devices, 1GiB, 10GB/s 10us' --model pipedream --evaluate six.json

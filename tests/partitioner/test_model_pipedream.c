@@ -353,6 +353,11 @@ static void check_document(const struct bottleneck_request *request, const char 
     assert_true(priced->value_ns == result->value_ns);
     text_clear(&order);
     text_clear(&text);
+    assert_good(plan_set_variant(again, 0, "half", again->stages[0].devices, again->stages[0].device_count, 1, &error),
+                error);
+    assert_null(bottleneck_of_plan(request, again, &error));
+    assert_string_equal(error.text, "stages[0]: its layers run as variant \"half\"; the models read that from a loads"
+                                    " document only");
     bottleneck_free(priced);
     bottleneck_free(result);
     plan_free(again);

@@ -157,6 +157,34 @@ static void layers_that_run_again_one_by_one_are_said_together(void **state)
     profile_free(profile);
 }
 
+static void a_plan_by_another_model_says_what_it_is_worth_there(void **state)
+{
+    (void)state;
+    static const struct {
+        struct certificate certificate;
+        const char *sentence;
+    } cases[] = {
+        { { .objective = "tps_ns", .value_ns = 16501311, .lower_bound_ns = 16501311, .proved = true },
+          " another measure, tps_ns: 16.5 ms there, proved least.\n" },
+        { { .objective = "max_load_ns", .value_ns = 4500000, .lower_bound_ns = 3062500, .gap = 0.319444 },
+          " another measure, max_load_ns: 4.50 ms there, and none loads less than 3.06 ms.\n" },
+        { { .objective = "pipedream_ns", .value_ns = 4500000, .gap = 1, .stopped = "no plan was found" },
+          " another measure, pipedream_ns: 4.50 ms there, without a bound: no plan was found.\n" },
+    };
+    const struct small_layer row = { 15000, 30000, 4, 1, 2, INPUT_KEPT_NONE, 0, 0, 0 };
+    struct profile *profile = small_chain(&row, 1);
+    struct plan *plan = plan_of(profile, "gpipe", 1, 1 << 20);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct text text = { 0 };
+        plan->certificate = cases[i].certificate;
+        plan_print(plan, &text);
+        assert_non_null(strstr(text.data, cases[i].sentence));
+        text_clear(&text);
+    }
+    plan_free(plan);
+    profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +193,7 @@ int main(void)
         cmocka_unit_test(recomputation_and_a_gap_are_said),
         cmocka_unit_test(links_that_the_ranks_wait_for_are_named),
         cmocka_unit_test(layers_that_run_again_one_by_one_are_said_together),
+        cmocka_unit_test(a_plan_by_another_model_says_what_it_is_worth_there),
     };
     return cmocka_run_group_tests_name("plan_table", tests, NULL, NULL);
 }
