@@ -11,9 +11,6 @@
 // Places times stages beyond which it takes too much memory.
 #define MOST_PLACES 150000
 
-// Targets are told apart to 1 in so many.
-#define PRECISION 4096
-
 struct loops {
     struct orders *orders;
     struct order_net net;
@@ -30,8 +27,9 @@ static size_t place_count(const struct orders *orders)
 }
 
 // Whether any plan may take less than the target.
-static bool can_reach(struct loops *loops, uint64_t target_ns)
+static bool can_reach(void *self, uint64_t target_ns)
 {
+    struct loops *loops = self;
     struct orders *orders = loops->orders;
     const size_t last = order_cell(orders, orders->stages, orders->downsets - 1);
     loop_target_set(&loops->target, target_ns, orders->before[last]);
@@ -53,33 +51,17 @@ static bool can_reach(struct loops *loops, uint64_t target_ns)
     return loops->places[0].count > 0;
 }
 
-static bool must_stop(const struct loops *loops)
+static bool must_stop(const void *self)
 {
+    const struct loops *loops = self;
     return loops->orders->coupled->work > loops->until || coupled_must_stop(loops->orders->coupled);
 }
 
-// Raises the bound to the largest target that what is known rules out; steps become longer as
-// long as they succeed. False if the best plan itself is ruled out.
-static bool rule_out(struct loops *loops, uint64_t *low)
+// False if the best plan itself is ruled out.
+static bool rule_out(struct loops *loops, uint64_t *low_ns)
 {
-    uint64_t high = loops->orders->best.value_ns, step = 1 + high / PRECISION;
-    if (*low >= high || !can_reach(loops, high)) {
-        *low = high;
-        return false;
-    }
-    while (high - *low > 1 + high / PRECISION && !must_stop(loops)) {
-        const uint64_t half = *low + (high - *low) / 2;
-        const uint64_t target = *low + step < half ? *low + step : half;
-        if (can_reach(loops, target)) {
-            high = target;
-        } else {
-            *low = target;
-            step *= 4;
-        }
-    }
-    if (loops->target.ns != high)
-        can_reach(loops, high);
-    return true;
+    const struct loop_asker asker = { loops, can_reach, must_stop };
+    return loop_target_raise(&asker, loops->orders->best.value_ns, low_ns);
 }
 
 static void read_chain(struct loops *loops)

@@ -113,3 +113,29 @@ void loop_place_extend(const struct loop_target *target, uint32_t s, const struc
             extend_loop(target, s, edge, loop, old, to);
     }
 }
+
+// --- the largest target that is ruled out -------------------------------------------------
+
+// Steps become longer as long as they succeed.
+bool loop_target_raise(const struct loop_asker *asker, uint64_t high_ns, uint64_t *low_ns)
+{
+    enum { PRECISION = 4096 };
+    uint64_t asked = high_ns, step = 1 + high_ns / PRECISION;
+    if (*low_ns >= high_ns || !asker->can_reach(asker->self, high_ns)) {
+        *low_ns = high_ns;
+        return false;
+    }
+    while (high_ns - *low_ns > 1 + high_ns / PRECISION && !asker->must_stop(asker->self)) {
+        const uint64_t half = *low_ns + (high_ns - *low_ns) / 2;
+        asked = *low_ns + step < half ? *low_ns + step : half;
+        if (asker->can_reach(asker->self, asked)) {
+            high_ns = asked;
+        } else {
+            *low_ns = asked;
+            step *= 4;
+        }
+    }
+    if (asked != high_ns)
+        asker->can_reach(asker->self, high_ns);
+    return true;
+}

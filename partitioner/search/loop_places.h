@@ -63,4 +63,15 @@ static inline struct loop_place loop_place_last(void)
 void loop_place_extend(const struct loop_target *target, uint32_t s, const struct table_edge *edge, uint32_t end,
                        const struct loop_place *from, struct loop_place *to);
 
+// Who asks for the largest target that is ruled out.
+struct loop_asker {
+    void *self;
+    bool (*can_reach)(void *self, uint64_t target_ns);  // whether any plan may take less; what it leaves over is kept
+    bool (*must_stop)(const void *self);
+};
+
+// Raises *low_ns to the largest target up to high_ns that is ruled out, to 1 part in 4,096, and leaves over what the
+// next larger one does. False if high_ns itself is ruled out: no plan takes less.
+bool loop_target_raise(const struct loop_asker *asker, uint64_t high_ns, uint64_t *low_ns);
+
 #endif

@@ -14,6 +14,7 @@ struct loops {
     struct decision decision;
     struct decision start;  // the best so far of those that were read off
     uint64_t start_ns;
+    uint64_t until;  // work that it may take
     struct error *error;
 };
 
@@ -46,8 +47,9 @@ static void extend_place(struct loops *loops, uint32_t s, uint32_t first)
 }
 
 // Whether any plan may take less than the target.
-static bool can_reach(struct loops *loops, uint64_t target_ns)
+static bool can_reach(void *self, uint64_t target_ns)
 {
+    struct loops *loops = self;
     const struct problem *problem = loops->search->problem;
     const struct tables *tables = &loops->search->tables;
     loop_target_set(&loops->target, target_ns, tables->before[table_cell(tables, problem->ranks, problem->layers)]);
@@ -106,51 +108,32 @@ static void score(struct loops *loops)
 
 // --- the whole --------------------------------------------------------------------
 
-// Targets are told apart to 1 in so many.
-#define PRECISION 4096
-
-static bool must_stop(const struct loops *loops, uint64_t until)
+static bool must_stop(const void *self)
 {
-    return loops->search->problem->work > until || problem_must_stop(loops->search->problem);
+    const struct loops *loops = self;
+    return loops->search->problem->work > loops->until || problem_must_stop(loops->search->problem);
 }
 
-// Raises the bound to the largest target that what is known rules out; steps become
-// longer as long as they succeed. False if the best plan itself is ruled out.
-static bool rule_out(struct loops *loops, uint64_t until, uint64_t *low)
+// False if the best plan itself is ruled out.
+static bool rule_out(struct loops *loops, uint64_t *low_ns)
 {
-    uint64_t high = loops->search->best_ns, step = 1 + high / PRECISION;
-    if (*low >= high || !can_reach(loops, high)) {
-        *low = high;
-        return false;
-    }
-    while (high - *low > 1 + high / PRECISION && !must_stop(loops, until)) {
-        const uint64_t half = *low + (high - *low) / 2;
-        const uint64_t target = *low + step < half ? *low + step : half;
-        if (can_reach(loops, target)) {
-            high = target;
-        } else {
-            *low = target;
-            step *= 4;
-        }
-    }
-    if (loops->target.ns != high)
-        can_reach(loops, high);
-    return true;
+    const struct loop_asker asker = { loops, can_reach, must_stop };
+    return loop_target_raise(&asker, loops->search->best_ns, low_ns);
 }
 
 // Plans that are not ruled out are priced until they are what they looked like.
-static bool raise_bound(struct loops *loops, uint64_t until, uint64_t *bound_ns)
+static bool raise_bound(struct loops *loops, uint64_t *bound_ns)
 {
     struct search *search = loops->search;
     bool as_known = false, fits = false;
-    while (!as_known && rule_out(loops, until, bound_ns)) {
+    while (!as_known && rule_out(loops, bound_ns)) {
         search->problem->progress.bound_ns = *bound_ns;
         read_cuts(loops);
         if (!price_plan(loops, &as_known, &fits))
             return false;
         if (fits)
             score(loops);
-        if (must_stop(loops, until))
+        if (must_stop(loops))
             return true;
     }
     search->problem->progress.bound_ns = *bound_ns;
@@ -160,13 +143,13 @@ static bool raise_bound(struct loops *loops, uint64_t until, uint64_t *bound_ns)
 bool search_loops(struct search *search, uint64_t until, uint64_t *bound_ns, struct error *error)
 {
     const uint32_t ranks = search->problem->ranks, layers = search->problem->layers;
-    struct loops loops = { .search = search, .start_ns = NO_WAY, .error = error };
+    struct loops loops = { .search = search, .start_ns = NO_WAY, .until = until, .error = error };
     loops.places = malloc(((size_t)ranks + 1) * ((size_t)layers + 1) * sizeof loops.places[0]);
     bool good = loop_target_create(&loops.target, &search->problem->pattern, error)
              && decision_create(&loops.decision, ranks, error) && decision_create(&loops.start, ranks, error);
     if (!loops.places)
         good = error_no_memory(error, "a search");
-    good = good && raise_bound(&loops, until, bound_ns)
+    good = good && raise_bound(&loops, bound_ns)
         && (loops.start_ns == NO_WAY || search_descend(search, &loops.start, error));
     if (good && *bound_ns < search->best_ns) {
         can_reach(&loops, search->best_ns);
