@@ -96,33 +96,43 @@ uint64_t floor_around(uint64_t round, uint64_t own, uint64_t ahead, uint64_t f, 
     return around(&counts, round, f, b);
 }
 
+uint64_t floor_longest(const struct floor *floor, const struct floor_times *times, const struct place *place)
+{
+    const uint64_t f = times->forward, b = times->backward;
+    const uint64_t way_in = floor->in_permille == 500 ? place->in_ways / 2
+                                                      : (uint64_t)((wide)place->in_ways * floor->in_permille / 1000);
+    uint64_t inner = place->counts.own * (f + b);
+    if (!floor->bounds->has_backward)
+        return times->forward_before + place->in_ways + inner;
+    const uint64_t round = f + b + place->out_ways + times->behind;
+    inner = larger(inner, around(&place->counts, round, f, b));
+    const uint64_t before = times->forward_before + way_in + inner;
+    const uint64_t end = times->backward_before
+                       + larger(place->in_ways - way_in + larger(place->late_in, place->late_out), place->tail);
+    const uint64_t until = floor->limit_ns > before ? floor->limit_ns - before : 0;
+    if (place->ranks == 1 || end > until)
+        return before + end;
+    return before + larger(end, place->late_in + floor_reduce(floor, place->ranks, times->weights));
+}
+
 uint64_t floor_path(const struct floor *floor, const struct totals *of, const struct place *place)
 {
-    const struct arrangement_bounds *bounds = floor->bounds;
-    const uint32_t layers = bounds->layers;
+    const uint32_t layers = floor->bounds->layers;
     const uint64_t again = arrangement_memory_least(floor->memory, place->first, place->end, place->ranks,
                                                     (uint32_t)place->counts.ahead, floor->capacity);
     if (again == UINT64_MAX)
         return UINT64_MAX;
     const uint64_t speed = place->speed > 0 ? place->speed : floor->speed;
-    const uint64_t f = below(speed, of->forward[place->end] - of->forward[place->first]);
-    const uint64_t b = below(speed, of->backward[place->end] - of->backward[place->first] + again);
-    const uint64_t way_in = floor->in_permille == 500 ? place->in_ways / 2
-                                                      : (uint64_t)((wide)place->in_ways * floor->in_permille / 1000);
-    uint64_t inner = place->counts.own * (f + b);
-    if (!bounds->has_backward)
-        return floor->forward[place->first] + place->in_ways + inner;
-    const uint64_t round = f + b + place->out_ways + floor->forward[layers] - floor->forward[place->end]
-                         + floor->backward[layers] - floor->backward[place->end];
-    inner = larger(inner, around(&place->counts, round, f, b));
-    const uint64_t before = floor->forward[place->first] + way_in + inner;
-    const uint64_t end = floor->backward[place->first]
-                       + larger(place->in_ways - way_in + larger(place->late_in, place->late_out), place->tail);
-    const uint64_t until = floor->limit_ns > before ? floor->limit_ns - before : 0;
-    if (place->ranks == 1 || end > until)
-        return before + end;
-    const uint64_t reduce = floor_reduce(floor, place->ranks, of->weights[place->end] - of->weights[place->first]);
-    return before + larger(end, place->late_in + reduce);
+    const struct floor_times times = {
+        .forward = below(speed, of->forward[place->end] - of->forward[place->first]),
+        .backward = below(speed, of->backward[place->end] - of->backward[place->first] + again),
+        .forward_before = floor->forward[place->first],
+        .backward_before = floor->backward[place->first],
+        .behind = floor->forward[layers] - floor->forward[place->end]
+                + floor->backward[layers] - floor->backward[place->end],
+        .weights = of->weights[place->end] - of->weights[place->first],
+    };
+    return floor_longest(floor, &times, place);
 }
 
 // --- what can be reached ------------------------------------------------------------------

@@ -65,7 +65,14 @@ struct place {
 // The longest path that goes around once, twice, or as often as it can.
 uint64_t floor_around(uint64_t round, uint64_t own, uint64_t ahead, uint64_t f, uint64_t b);
 
-// The longest of its paths.
+// What a micro-batch takes at least in a stage, in front of it and behind it; and bytes of the stage's weights.
+struct floor_times {
+    uint64_t forward, backward, forward_before, backward_before, behind, weights;
+};
+
+// The longest of its paths, by these times, or by those of its layers. Of a place the first needs neither layers nor
+// speed.
+uint64_t floor_longest(const struct floor *floor, const struct floor_times *times, const struct place *place);
 uint64_t floor_path(const struct floor *floor, const struct totals *of, const struct place *place);
 
 // How long copies of a stage with so many bytes of weights add up gradients at least.

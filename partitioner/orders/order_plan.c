@@ -10,6 +10,7 @@
 #include "partitioner/arrangement/arrangement.h"
 #include "partitioner/arrangement/arrangement_async.h"
 #include "partitioner/evaluate/evaluate.h"
+#include "partitioner/orders/order_arranged.h"
 #include "partitioner/orders/order_each.h"
 #include "partitioner/orders/order_linear.h"
 #include "partitioner/orders/order_moves.h"
@@ -210,6 +211,18 @@ static bool bound_work(struct whole *whole, struct error *error)
     return true;
 }
 
+// Paths that all plans have, whoever holds which layers, where that is not given.
+static bool bound_arranged(struct whole *whole, struct error *error)
+{
+    const struct search_request *request = &whole->request;
+    const struct generator *generator = generator_find(request->schedule, error);
+    const uint64_t most_ns = whole->plan ? whole->plan->certificate.value_ns : whole->bound_ns * 8;
+    if (!generator || generator->weights != WEIGHTS_FLUSH || !generator->takes_replicas || request->variants
+        || request->free.variants)
+        return generator != NULL;
+    return order_arranged_bound(request, ORDER_ARRANGED_NODES, most_ns, &whole->bound_ns, error);
+}
+
 // The work alone: what is known of all orders before any is tried.
 static bool bound_at_first(struct whole *whole, struct error *error)
 {
@@ -226,7 +239,7 @@ static bool bound_at_first(struct whole *whole, struct error *error)
 static bool bound_orders(struct whole *whole, struct error *error)
 {
     if (!orders_is_plain(&whole->request))
-        return bound_work(whole, error);
+        return bound_work(whole, error) && bound_arranged(whole, error);
     struct orders *orders = orders_create(&whole->request, ORDERS_COARSE, MOST_COARSE_DOWNSETS, error);
     if (orders) {
         const bool good = try_chains(whole, orders, error);

@@ -3,6 +3,7 @@
 //     order_plan.c     the whole: the profile's own order first, then all
 //     orders.c         one graph's search: beginning, bounds, chains, end
 //     order_each.c     each order by itself, where they are few and what is asked for is not plain
+//     order_arranged.c a bound for that where they are many, whichever ranks hold a stage
 //     order_linear.c   good orders to begin with, where there are too many to try them all
 //     order_graph.c    blocks and downsets
 //     order_stage.c    what the layers between two downsets take as a stage
