@@ -53,6 +53,7 @@ struct async_floor {
     const size_t *node;            // likewise; NULL: not known
     struct crew_worths *worths;    // [layer * (ranks + 1) + ranks]
     struct rests *rests;           // of a stage: [ranks from it on * (ranks + 1) + ranks of its own]
+    bool is_over;                  // nobody waits any longer
 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -318,11 +319,18 @@ static void fill_place(struct async_floor *floor, const struct origin *origin, u
     }
 }
 
+// Once it is, what was being filled says nothing.
+static bool is_over(struct async_floor *floor)
+{
+    floor->is_over = floor->is_over || arrangement_bounds_are_over(floor->bounds);
+    return floor->is_over;
+}
+
 // Of all plans whose paths come from there.
 static void fill_worths(struct async_floor *floor, const struct origin *origin, uint64_t limit_ns)
 {
     begin_from(floor, origin);
-    for (uint32_t l = floor->layers; l-- > 0;)
+    for (uint32_t l = floor->layers; l-- > 0 && !is_over(floor);)
         for (uint32_t w = 1; w <= floor->ranks && floor->bounds->can_cut[l]; w++)
             fill_place(floor, origin, l, w, floor->shared_links > 0 ? UINT64_MAX : limit_ns);
 }
@@ -408,7 +416,7 @@ static uint64_t from_known(struct async_floor *floor)
         origin.first_copies = copies;
         least = least_from(floor, &origin, least);
     }
-    for (uint32_t ranks = 1; ranks < floor->ranks; ranks++) {
+    for (uint32_t ranks = 1; ranks < floor->ranks && !floor->is_over; ranks++) {
         for (uint32_t copies = least_copies(floor); copies <= ranks && copies <= floor->most; copies++) {
             const struct origin origin = known_origin(floor, copies, ranks);
             least = least_from_stage(floor, &origin, least);
@@ -508,6 +516,12 @@ static bool is_known(const struct arrangement_bounds *bounds)
     return bounds->generator->takes_replicas;
 }
 
+static void raise_to(const struct async_floor *floor, uint64_t least, uint64_t *bound_ns)
+{
+    if (!floor->is_over && least != UINT64_MAX)
+        *bound_ns = larger(*bound_ns, least);
+}
+
 static bool raise_bound(struct async_floor *floor, uint64_t *bound_ns)
 {
     const wide once = (wide)floor->layers * floor->layers / 2 * floor->ranks * floor->most / 2;
@@ -521,8 +535,11 @@ static bool raise_bound(struct async_floor *floor, uint64_t *bound_ns)
     if (!floor->worths || !floor->rests)
         return false;
     const bool knows = !floor->bounds->request->free.fewer && steps * floor->ranks * floor->most / 2 <= MOST_STEPS;
-    const uint64_t least = knows ? from_known(floor) : from_latest(floor);
-    *bound_ns = least == UINT64_MAX ? *bound_ns : larger(*bound_ns, least);
+    const bool may_end = floor->bounds->until_ns > 0;  // then what is quickly known comes first
+    if (!knows || may_end)
+        raise_to(floor, from_latest(floor), bound_ns);
+    if (knows && !floor->is_over)
+        raise_to(floor, from_known(floor), bound_ns);
     return true;
 }
 

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/number.h"
 #include "partitioner/arrangement/arrangement_async.h"
 #include "partitioner/arrangement/arrangement_reach.h"
@@ -176,6 +177,12 @@ struct arrangement_bounds *arrangement_bounds_create(const struct search_request
         return bounds;
     arrangement_bounds_free(bounds);
     return NULL;
+}
+
+bool arrangement_bounds_are_over(const struct arrangement_bounds *bounds)
+{
+    const volatile sig_atomic_t *interrupted = bounds->request->interrupted;
+    return (interrupted && *interrupted) || (bounds->until_ns > 0 && clock_now_ns() > bounds->until_ns);
 }
 
 void arrangement_bounds_end(struct arrangement_bounds *bounds, uint64_t until_ns)

@@ -28,7 +28,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
 #include "common/number.h"
 #include "partitioner/holding_cost.h"
 
@@ -327,7 +326,7 @@ bool floor_is_possible(struct floor *floor, uint64_t limit_ns)
 
 bool floor_is_over(const struct floor *floor)
 {
-    return floor->failed || (floor->bounds->until_ns > 0 && clock_now_ns() > floor->bounds->until_ns);
+    return floor->failed || arrangement_bounds_are_over(floor->bounds);
 }
 
 // The largest limit, to one part in 4096, that is known to be too low; nothing is below `low`.

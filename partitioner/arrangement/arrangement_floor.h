@@ -30,6 +30,9 @@ struct arrangement_bounds {
     uint64_t until_ns;     // by the clock: that of all arrangements is then as good as it is; 0: any time
 };
 
+// Whether whoever waits for them has waited long enough, or somebody interrupts.
+bool arrangement_bounds_are_over(const struct arrangement_bounds *bounds);
+
 // Raises *bound_ns, below which nothing is, to what no plan of any arrangement can beat. `reached`, empty, becomes
 // stages, with their cuts, that are that quick as far as the bound knows; where its devices are is left open. Raises
 // *work by what it took.

@@ -198,13 +198,19 @@ static bool add_seed(struct many *many, struct arrangement *seed, uint64_t estim
     return good;
 }
 
+// Whether the search is ended and there is something to begin with.
+static bool is_enough(const struct many *many)
+{
+    return many->seeds.count > 0 && choosing_must_stop(many->choosing);
+}
+
 static bool seed_below(struct many *many, uint64_t limit_ns, struct error *error)
 {
     const size_t row = (size_t)many->layers + 1, cells = ((size_t)many->devices + 1) * row;
     for (size_t i = 0; i < cells; i++)
         many->fill[i] = UINT64_MAX;
     many->fill[0] = 0;
-    for (uint32_t end = 1; end <= many->layers; end++)
+    for (uint32_t end = 1; end <= many->layers && !is_enough(many); end++)
         for (size_t v = 0; many->can_cut[end] && v < many->choosing->names->count; v++)
             reach_end(many, end, v, limit_ns);
     uint32_t used = 0;
@@ -302,7 +308,7 @@ bool many_make_seeds(struct many *many, struct error *error)
         limit_ns = slowest_iteration(many) / many->devices;
     limit_ns += limit_ns / 200 + 1;
     const int steps = many->flushes ? STEPS : STEPS_ALONE;
-    for (int found = 0; found < steps && limit_ns < most;) {
+    for (int found = 0; found < steps && limit_ns < most && !is_enough(many);) {
         const size_t before = many->seeds.count;
         if (!seed_below(many, limit_ns, error))
             return false;

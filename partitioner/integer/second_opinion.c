@@ -254,7 +254,10 @@ bool second_opinion_ask(const struct search_request *request, const struct plan 
     if (plan && plan->chunks != 1)
         return error_set(error, "a second opinion is for one stage per rank, and %s has %u here", request->schedule,
                          plan->chunks);
-    struct problem *problem = problem_create(request, error);
+    struct search_request unhurried = *request;  // what ended the search ends no table, which takes a moment
+    unhurried.deadline_ns = 0;
+    unhurried.interrupted = NULL;
+    struct problem *problem = problem_create(&unhurried, error);
     if (!problem)
         return false;
     struct tables tables = { 0 };

@@ -261,19 +261,37 @@ static uint64_t share_of(const struct problem *problem, unsigned parts)
     return problem->budget > problem->work ? (problem->budget - problem->work) / parts : 0;
 }
 
+static void say_none(const struct search *search, struct error *error)
+{
+    const char *stopped = search->problem->stopped;
+    error_set_kind(error, ERROR_ANSWER, "no plan was found: %s; nothing is proved, a longer search may find one",
+                   stopped[0] ? stopped : "a choice of what to recompute was too large to list");
+}
+
+// Bounds of a long model take a second. A search that is ended before they are known takes what plain cuts make.
+static struct plan *run_ended(struct search *search, struct error *error)
+{
+    if (!search_seeds(search, error))
+        return NULL;
+    if (search->best_ns != NO_WAY)
+        return make_plan(search, 0, error);
+    say_none(search, error);
+    return NULL;
+}
+
 static struct plan *run(struct search *search, struct error *error)
 {
     struct problem *problem = search->problem;
     uint64_t least_open = NO_WAY;
-    // Bounds of a long model take a second: a search that is ended before it has begun takes what plain cuts make.
-    if (problem_is_interrupted(problem)) {
-        if (!search_seeds(search, error))
-            return NULL;
-        if (search->best_ns != NO_WAY)
-            return make_plan(search, 0, error);
-    }
-    if (!tables_fill(&search->tables, problem, NO_WAY, 0, error) || !search_first(search, error)
-        || (search->best_ns == NO_WAY && !problem_is_interrupted(problem) && !begin_from_shortage(search, error)))
+    if (!tables_fill(&search->tables, problem, NO_WAY, 0, error))
+        return NULL;
+    if (problem_is_interrupted(problem))
+        return run_ended(search, error);
+    if (!search_first(search, error))
+        return NULL;
+    if (search->best_ns == NO_WAY && problem_is_interrupted(problem))
+        return run_ended(search, error);
+    if (search->best_ns == NO_WAY && !begin_from_shortage(search, error))
         return NULL;
     if (problem->request->any) {
         snprintf(problem->stopped, sizeof problem->stopped, "the first plan was enough");
@@ -290,16 +308,20 @@ static struct plan *run(struct search *search, struct error *error)
     const uint64_t until = problem->links_unshared ? problem->work + share_of(problem, 2) : 0;
     // What a better plan can look like is known more sharply now. Without a plan the
     // tables stay as they are.
-    if (problem->bounds_hold && search->best_ns != NO_WAY
-        && !tables_fill(&search->tables, problem, search->best_ns, until, error))
-        return NULL;
+    if (problem->bounds_hold && search->best_ns != NO_WAY) {
+        if (!tables_fill(&search->tables, problem, search->best_ns, until, error))
+            return NULL;
+        if (problem_is_interrupted(problem)) {
+            note_least(search, search->floor_ns);
+            return make_plan(search, search->floor_ns, error);
+        }
+    }
     if (!search_both_ways(search, &least_open, error))
         return NULL;
     note_least(search, least_open);
     if (search->best_ns != NO_WAY)
         return make_plan(search, least_open, error);
-    error_set_kind(error, ERROR_ANSWER, "no plan was found: %s; nothing is proved, a longer search may find one",
-                   problem->stopped[0] ? problem->stopped : "a choice of what to recompute was too large to list");
+    say_none(search, error);
     return NULL;
 }
 

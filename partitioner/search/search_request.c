@@ -200,6 +200,12 @@ struct slots *search_slots(const struct search_request *request, struct error *e
     return predict_slots_as(request->schedule, &order, error);
 }
 
+static bool was_ended(const struct search_request *request, const struct certificate *certificate)
+{
+    return (request->interrupted && *request->interrupted)
+        || (request->deadline_ns > 0 && strstr(certificate->stopped, "deadline"));
+}
+
 void search_say_unbounded(const struct search_request *request, struct certificate *certificate)
 {
     struct error ignored = { 0 };
@@ -209,6 +215,8 @@ void search_say_unbounded(const struct search_request *request, struct certifica
         return;
     if (request->cluster->level_count > 1)
         why = "waiting on links that several ranks share may outweigh what is certain";
+    else if (was_ended(request, certificate))  // before the bounds were known that there are
+        return;
     else if (request->replicas || request->free.replicas)
         why = "with so few micro-batches for so many copies nothing is certain";
     snprintf(certificate->stopped, sizeof certificate->stopped, "%s", why);

@@ -99,14 +99,83 @@ static bool try_blend(struct search *search, unsigned blend, bool up, uint64_t *
         || search_descend(search, decision, error);
 }
 
+// --- a plan at any cost ---------------------------------------------------------------
+
+static bool fits(struct problem *problem, uint32_t s, uint32_t first, uint32_t end, struct error *error)
+{
+    const struct choices *choices = problem_least(problem, s, first, end, error);
+    return choices && choices->count > 0;
+}
+
+// The last layer at which a stage may end, of those up to `until`, such that it fits: halving what is between one that
+// does and one that does not, since what fits mostly still does with a layer less. 0 where none was found.
+static uint32_t longest_end(struct problem *problem, uint32_t s, uint32_t first, uint32_t until, struct error *error)
+{
+    uint32_t low = first, high = until + 1;
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (fits(problem, s, first, middle, error))
+            low = middle;
+        else
+            high = middle;
+    }
+    while (low > first && !problem_may_begin(problem, s + 1, low))
+        low--;
+    return low > first ? low : 0;
+}
+
+// Stages that are each as long as fits and as `load` allows: uneven, but with little limit of the load it fits nearly
+// wherever any plan does.
+static bool try_longest(struct search *search, const uint64_t *before, uint64_t load, struct decision *decision,
+                        struct error *error)
+{
+    struct problem *problem = search->problem;
+    const uint32_t layers = problem->layers, ranks = problem->ranks;
+    for (uint32_t s = 0; s + 1 < ranks; s++) {
+        const uint32_t first = decision->cuts[s], most = layers - (ranks - s - 1);
+        uint32_t until = first + 1;
+        while (until < most && before[until + 1] - before[first] <= load)
+            until++;
+        decision->cuts[s + 1] = longest_end(problem, s, first, until, error);
+        if (decision->cuts[s + 1] == 0)
+            return error->kind == ERROR_NONE;
+    }
+    decision->cuts[ranks] = layers;
+    if (problem_may_begin(problem, ranks, layers) && fit(problem, decision, error))
+        search_score(search, decision);
+    return error->kind == ERROR_NONE;
+}
+
+// From little more than an even load on.
+static bool try_lean(struct search *search, uint64_t *before, struct decision *decision, struct error *error)
+{
+    bool good = true;
+    for (uint32_t l = 0; l < search->problem->layers; l++)
+        before[l + 1] = before[l] + weight_of(search->problem, l, 0);
+    const uint64_t even = before[search->problem->layers] / search->problem->ranks;
+    decision->cuts[0] = 0;
+    for (uint64_t times = 2; good && search->best_ns == NO_WAY && times <= 2 * search->problem->ranks; times *= 2)
+        good = try_longest(search, before, even * times, decision, error);
+    return good;
+}
+
+// Whether the search is ended and no plan is missing, its own or that of whoever asks.
+static bool is_enough(const struct search *search)
+{
+    const uint64_t below = search->problem->request->below_ns;
+    return problem_is_interrupted(search->problem) && (search->best_ns != NO_WAY || (below && below != UINT64_MAX));
+}
+
 bool search_seeds(struct search *search, struct error *error)
 {
     struct problem *problem = search->problem;
     struct decision decision = { 0 };
     uint64_t *before = calloc((size_t)problem->layers + 1, sizeof before[0]);
     bool good = decision_create(&decision, problem->ranks, error) && (before || error_no_memory(error, "a search"));
-    for (unsigned blend = 0; good && blend < 2 * BLENDS + 2 && !problem_is_interrupted(problem); blend++)
+    for (unsigned blend = 0; good && blend < 2 * BLENDS + 2 && !is_enough(search); blend++)
         good = try_blend(search, blend / 2, blend % 2, before, &decision, error);
+    if (good && problem_is_interrupted(problem) && !is_enough(search))
+        good = try_lean(search, before, &decision, error);
     free(before);
     decision_clear(&decision);
     return good;

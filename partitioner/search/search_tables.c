@@ -183,11 +183,11 @@ static void use_edge_behind(struct tables *tables, const struct problem *problem
     tables->slowest[to] = smaller(tables->slowest[to], larger(tables->slowest[from], work));
 }
 
-static void fill_behind(struct tables *tables, const struct problem *problem, uint64_t limit)
+static void fill_behind(struct tables *tables, struct problem *problem, uint64_t limit)
 {
     begin_behind(tables);
     for (uint32_t s = problem->ranks; s-- > 0;) {
-        for (uint32_t first = s; first < problem->layers; first++) {
+        for (uint32_t first = s; first < problem->layers && !problem_is_interrupted(problem); first++) {
             for (uint32_t end = first + 1; end <= problem->layers; end++) {
                 if (tables_is_too_long(problem, s, first, end, limit))
                     break;
@@ -249,7 +249,7 @@ static bool fill_before(struct tables *tables, struct problem *problem, uint64_t
     if (!begin_before(tables))
         return error_no_memory(error, "a search");
     for (uint32_t s = 0; s < problem->ranks; s++) {
-        for (uint32_t first = s; first < problem->layers; first++) {
+        for (uint32_t first = s; first < problem->layers && !problem_is_interrupted(problem); first++) {
             if (tables->before[table_cell(tables, s, first)] == NO_WAY)
                 continue;
             problem->work += 1 + (problem->layers - first) / 16;

@@ -72,7 +72,8 @@ bool tables_is_too_long(const struct problem *problem, uint32_t s, uint32_t firs
 
 // Fills all tables. `limit_ns`: only plans below it matter (NO_WAY: all do).
 // What edges below the limit must recompute is worked out until so much work is done
-// (0: not at all); of others only a bound is used.
+// (0: not at all); of others only a bound is used. A search that is ended meanwhile (problem_is_interrupted()) is left
+// with tables that say nothing.
 bool tables_fill(struct tables *tables, struct problem *problem, uint64_t limit_ns, uint64_t until,
                  struct error *error);
 

@@ -1,6 +1,7 @@
 // What a search answers that is ended before it has begun: a first plan all the same.
 #include <string.h>
 
+#include "common/random.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/stability/regret.h"
 #include "partitioner/sweep/plan_front.h"
@@ -66,6 +67,54 @@ static void a_search_that_is_ended_at_once_still_makes_a_plan(void **state)
     }
 }
 
+// The most that a stage of the plan takes.
+static uint64_t largest_peak(const struct plan *plan)
+{
+    uint64_t most = 0;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        most = plan->stages[s].memory.peak_bytes > most ? plan->stages[s].memory.peak_bytes : most;
+    return most;
+}
+
+// Under memory in which stages must recompute, or be uneven. It may miss a plan that is there, but not often, and
+// claims nothing that is not so.
+static void a_search_that_is_ended_at_once_finds_what_fits_in_little_memory(void **state)
+{
+    (void)state;
+    static const volatile sig_atomic_t interrupted = 1;
+    static const char *const schedules[] = { "1f1b", "gpipe", "pipedream" };
+    uint64_t seed = 11;
+    size_t there = 0, found = 0;
+    for (size_t trial = 0; trial < test_trials(60, 3000); trial++) {
+        struct error error = { 0 }, none = { 0 };
+        struct profile *profile = small_random_chain(&seed, 5 + (uint32_t)random_below(&seed, 8), 1000);
+        struct cluster *cluster = cluster_uniform(3, 1ull << 40, 100, 10000000000, &error);
+        assert_good(cluster, error);
+        struct search_request request = { .profile = profile, .cluster = cluster, .ranks = 3, .micro_batches = 6,
+                                          .schedule = schedules[random_below(&seed, 3)] };
+        struct plan *plan = plan_search(&request, &error);
+        assert_good(plan, error);
+        const uint64_t memory = largest_peak(plan) / 100 * (50 + random_below(&seed, 50));
+        for (uint32_t d = 0; d < 3; d++)
+            cluster->devices[d].memory_bytes = memory;
+        plan_free(plan);
+        plan = plan_search(&request, &none);
+        request.interrupted = &interrupted;
+        struct plan *ended = plan_search(&request, &none);
+        there += plan != NULL;
+        found += ended != NULL;
+        if (ended && (!plan || ended->certificate.lower_bound_ns > plan->iteration_ns
+                      || ended->iteration_ns < plan->certificate.lower_bound_ns || largest_peak(ended) > memory))
+            fail_msg("trial %zu: a claim does not hold", trial);
+        plan_free(plan);
+        plan_free(ended);
+        profile_free(profile);
+        cluster_free(cluster);
+    }
+    if (there < 20 || found * 10 < there * 9)
+        fail_msg("of %zu plans %zu are found", there, found);
+}
+
 static void a_front_that_is_ended_at_once_has_a_point(void **state)
 {
     (void)state;
@@ -104,11 +153,13 @@ static void draws_end_with_the_deadline(void **state)
 int main(void)
 {
     enum { KINDS = sizeof kinds / sizeof kinds[0] };
-    struct CMUnitTest tests[KINDS + 2] = {
+    enum { OTHERS = 3 };
+    struct CMUnitTest tests[KINDS + OTHERS] = {
+        cmocka_unit_test(a_search_that_is_ended_at_once_finds_what_fits_in_little_memory),
         cmocka_unit_test(a_front_that_is_ended_at_once_has_a_point),
         cmocka_unit_test(draws_end_with_the_deadline),
     };
     for (size_t i = 0; i < KINDS; i++)
-        tests[2 + i] = (struct CMUnitTest)TEST_ROW(a_search_that_is_ended_at_once_still_makes_a_plan, &kinds[i]);
+        tests[OTHERS + i] = (struct CMUnitTest)TEST_ROW(a_search_that_is_ended_at_once_still_makes_a_plan, &kinds[i]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
