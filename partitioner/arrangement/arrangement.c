@@ -237,8 +237,8 @@ static bool explain(struct choosing *choosing, const struct arrangements *tried,
 static bool check(const struct search_request *request, struct error *error)
 {
     const struct generator *generator = generator_find(request->schedule, error);
-    if (request->free.replicas && generator && !generator->takes_replicas)
-        return error_set(error, "%s has one rank for each stage; it cannot have replicas", generator->name);
+    if (request->free.replicas && generator && !generator_takes_replicas(generator, error))
+        return false;
     if (request->network)
         return error_set(error, "links are given between ranks, so that their devices cannot be chosen");
     if (request->variants && (request->free.replicas || request->free.fewer || request->free.variants))

@@ -62,6 +62,20 @@ const struct generator *generator_find(const char *name, struct error *error)
     return NULL;
 }
 
+bool generator_takes_replicas(const struct generator *generator, struct error *error)
+{
+    if (generator->takes_replicas)
+        return true;
+    struct text able = { 0 };
+    for (const struct generator *other = generators; other->name; other++)
+        if (other->takes_replicas)
+            text_add(&able, "%s%s", able.length ? ", " : "", other->name);
+    error_set(error, "%s has one rank for each stage; replicas are for %s", generator->name,
+              able.data ? able.data : "none");
+    text_clear(&able);
+    return false;
+}
+
 struct schedule *schedule_generate_as(const char *name, const struct generate_request *request, struct error *error)
 {
     const struct generator *generator = generator_find(name, error);
@@ -71,10 +85,8 @@ struct schedule *schedule_generate_as(const char *name, const struct generate_re
         error_set(error, "%s takes sequences whole: splits must be 1, not %u", name, request->splits);
         return NULL;
     }
-    if (request->replicas && !generator->takes_replicas) {
-        error_set(error, "%s has one rank for each stage; it cannot have replicas", name);
+    if (request->replicas && !generator_takes_replicas(generator, error))
         return NULL;
-    }
     struct generate_request filled = *request;
     if (!filled.chunks)
         filled.chunks = generator->usual_chunks;

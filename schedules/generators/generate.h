@@ -29,6 +29,9 @@ extern const struct generator generators[];  // ended by a NULL name
 
 const struct generator *generator_find(const char *name, struct error *error);
 
+// Whether stages may have several ranks each; if not, the error names the schedules whose stages may.
+bool generator_takes_replicas(const struct generator *generator, struct error *error);
+
 // The compute order (without SENDs and RECVs). Refuses splits and replicas where the schedule has none.
 struct schedule *schedule_generate_as(const char *name, const struct generate_request *request, struct error *error);
 struct schedule *schedule_generate(const char *name, uint32_t ranks, uint32_t chunks, uint32_t micro_batches,
