@@ -250,7 +250,7 @@ uint64_t order_recompute_ns(const struct orders *orders, uint32_t stage, uint32_
     if (!floor)
         return 0;
     const struct order_stage *of = stage_table_get(&orders->known, stage, from, to);
-    if (of && of->has_front && of->complete)
+    if (of && of->has_front)
         return of->least_ns;
     if (!floor->prices)
         return least_by_sums(orders, stage, from, to);

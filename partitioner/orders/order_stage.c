@@ -63,9 +63,8 @@ struct pattern_stage order_pattern_stage(const struct orders *orders, uint32_t s
 
 // --- stages as they are ---------------------------------------------------------------------
 
-// The profile with the layers of `from` first, then these, then the rest.
-static struct profile *view(const struct orders *orders, uint32_t from, uint32_t to, const uint32_t *layers,
-                            uint32_t count, struct error *error)
+struct profile *order_view(const struct orders *orders, uint32_t from, uint32_t to, const uint32_t *layers,
+                           uint32_t count, struct error *error)
 {
     const struct order_graph *graph = orders->graph;
     const uint32_t last = orders->downsets - 1;
@@ -83,7 +82,7 @@ static struct profile *view(const struct orders *orders, uint32_t from, uint32_t
     return made;
 }
 
-static uint32_t places_before(const struct orders *orders, uint32_t from)
+uint32_t order_places_before(const struct orders *orders, uint32_t from)
 {
     uint32_t before = 0;
     for (uint32_t l = 0; l < orders->graph->profile->layer_count; l++)
@@ -110,11 +109,11 @@ static bool price_as_it_is(struct orders *orders, struct order_stage *of, struct
     if (!layers)
         return error_no_memory(error, "a search");
     of->layer_count = order_graph_layers(orders->graph, of->from, of->to, layers);
-    struct profile *profile = view(orders, of->from, of->to, layers, of->layer_count, error);
+    struct profile *profile = order_view(orders, of->from, of->to, layers, of->layer_count, error);
     free(layers);
     if (!profile)
         return false;
-    const uint32_t first = places_before(orders, of->from);
+    const uint32_t first = order_places_before(orders, of->from);
     const struct stage_bytes bytes = stage_bytes_of_split(
         stage_bytes_of(profile, first, first + of->layer_count, NULL, 0, &orders->request->holding),
         coupled->order->splits);
@@ -217,8 +216,8 @@ static bool try_order(struct enumeration *all)
     struct orders *orders = all->orders;
     struct order_stage *of = all->of;
     struct coupled *coupled = orders->coupled;
-    const uint32_t first = places_before(orders, of->from);
-    struct profile *profile = view(orders, of->from, of->to, all->order, of->layer_count, all->error);
+    const uint32_t first = order_places_before(orders, of->from);
+    struct profile *profile = order_view(orders, of->from, of->to, all->order, of->layer_count, all->error);
     struct intervals *intervals = profile ? intervals_create(profile, &orders->request->holding, all->error) : NULL;
     struct recompute_list list = { 0 };
     uint64_t made = 0;
@@ -281,6 +280,18 @@ static enum recompute_wanted wanted(const struct orders *orders)
     return orders->coupled->is_monotone ? RECOMPUTE_LEAST : RECOMPUTE_EVERY;
 }
 
+// Where layers were put to others, what would fit without that is not known.
+static void know_least(struct enumeration *all)
+{
+    struct order_stage *of = all->of;
+    const uint64_t floor = order_recompute_ns(all->orders, of->stage, of->from, of->to);
+    of->complete = !all->cut && !all->orders->graph->is_reduced;
+    if (of->complete)
+        of->least_ns = of->count > 0 ? of->at[0].forward_ns : NO_ORDER;
+    else
+        of->least_ns = floor > of->least_ns ? floor : of->least_ns;
+}
+
 struct order_stage *order_front(struct orders *orders, uint32_t stage, uint32_t from, uint32_t to, struct error *error)
 {
     struct order_stage *of = order_stage_of(orders, stage, from, to, error);
@@ -290,17 +301,15 @@ struct order_stage *order_front(struct orders *orders, uint32_t stage, uint32_t 
     all.layers = malloc((orders->graph->profile->layer_count + 1) * sizeof all.layers[0]);
     all.order = malloc((of->layer_count + (size_t)1) * sizeof all.order[0]);
     all.is_placed = calloc(of->layer_count + (size_t)1, sizeof all.is_placed[0]);
-    bool good = all.layers && all.order && all.is_placed;
+    bool good = all.layers && all.order && all.is_placed, done = false;
     if (good) {
         order_graph_layers(orders->graph, from, to, all.layers);
-        good = try_orders(&all, 0);
+        good = order_quickest(orders, of, all.layers, &done, error) && (done || try_orders(&all, 0));
     } else {
         error_no_memory(error, "a search");
     }
-    // Where layers were put to others, what would fit without that is not known.
-    of->complete = !all.cut && !orders->graph->is_reduced;
-    of->least_ns = of->complete ? (of->count > 0 ? of->at[0].forward_ns : NO_ORDER)
-                                : order_recompute_ns(orders, stage, from, to);
+    if (!done)
+        know_least(&all);
     of->has_front = true;
     free(all.layers);
     free(all.order);

@@ -7,6 +7,9 @@
 //     order_linear.c   good orders to begin with, where there are too many to try them all
 //     order_graph.c    blocks and downsets
 //     order_stage.c    what the layers between two downsets take as a stage
+//     order_quickest.c what they recompute, where less time is all that counts: all orders in one walk
+//     order_lattice.c  the downsets between two as ways to order a stage's layers, for that
+//     order_walk.c     and the walk
 //     order_floor.c    what they recompute at least, in whichever order they stand
 //     order_tables.c   bounds on what the stages on either side of a downset can do
 //     order_net.c      the stages that plans below a limit may have
@@ -131,6 +134,16 @@ struct order_stage *order_stage_of(struct orders *orders, uint32_t stage, uint32
                                    struct error *error);
 struct order_stage *order_front(struct orders *orders, uint32_t stage, uint32_t from, uint32_t to,
                                 struct error *error);
+
+// The profile with the layers of `from` first, of which there are so many, then these, then the rest.
+struct profile *order_view(const struct orders *orders, uint32_t from, uint32_t to, const uint32_t *layers,
+                           uint32_t count, struct error *error);
+uint32_t order_places_before(const struct orders *orders, uint32_t from);
+
+// Fills in of all orders of a stage's `layers`, which stand as in the profile, the way that takes least; *done where
+// there is no more to find out than that.
+bool order_quickest(struct orders *orders, struct order_stage *of, const uint32_t *layers, bool *done,
+                    struct error *error);
 
 // What these layers spend on recomputation at least, on the profile's device, in whichever order they stand;
 // NO_ORDER where they do not fit.

@@ -352,13 +352,20 @@ void recompute_prices_keep(struct recompute_prices *prices, uint32_t from, uint3
     relax(prices, prices->cheapest + to * row, prices->cheapest + from * row, more, 0);
 }
 
+// The least limit to which so much data keeps.
+static uint32_t limit_of(const struct recompute_prices *prices, uint64_t data_bytes)
+{
+    uint32_t least = 0;
+    while (prices->limit[least] < data_bytes)
+        least++;
+    return least;
+}
+
 void recompute_prices_drop(struct recompute_prices *prices, const struct recompute_drop *drop)
 {
     double more[MOST_PRICES + 1];
     const size_t row = row_size(prices), from = drop->from * row, to = drop->to * row;
-    uint32_t least = 0;
-    while (prices->limit[least] < drop->data_bytes)
-        least++;
+    const uint32_t least = limit_of(prices, drop->data_bytes);
     const bool goes_on = drop->layers == RECOMPUTE_SEGMENT;
     price_way(prices, drop->time_ns, units_of(drop->read_bytes), more);
     relax(prices, prices->cheapest + to, prices->cheapest + from, more, least);
@@ -368,6 +375,15 @@ void recompute_prices_drop(struct recompute_prices *prices, const struct recompu
     relax(prices, prices->cheapest + to, prices->going + from, more, least);
     if (goes_on)
         relax(prices, prices->going + to, prices->going + from, more, least);
+}
+
+void recompute_prices_whole(struct recompute_prices *prices, const struct recompute_drop *drop)
+{
+    double more[MOST_PRICES + 1];
+    const size_t row = row_size(prices);
+    price_way(prices, drop->time_ns, units_of(drop->read_bytes), more);
+    relax(prices, prices->cheapest + drop->to * row, prices->cheapest + drop->from * row, more,
+          limit_of(prices, drop->data_bytes));
 }
 
 // --- asking ---------------------------------------------------------------------------------

@@ -58,6 +58,9 @@ bool recompute_prices_is_reached(const struct recompute_prices *prices, uint32_t
 void recompute_prices_keep(struct recompute_prices *prices, uint32_t from, uint32_t to, uint64_t bytes);
 void recompute_prices_drop(struct recompute_prices *prices, const struct recompute_drop *drop);
 
+// The same of any number of layers, which go on nowhere. Ways may lead backwards, too, to ask for what is left.
+void recompute_prices_whole(struct recompute_prices *prices, const struct recompute_drop *drop);
+
 // The most layers of a segment that is looked at at once; longer ones go on.
 #define RECOMPUTE_SEGMENT 24
 
@@ -66,7 +69,8 @@ uint64_t recompute_prices_part(const struct recompute_prices *prices, uint32_t l
 
 // Of an interval that ends at `position`, or of the rest from there on, the least F that must be recomputed, on
 // the profile's device, if what it keeps may take `room` bytes in so many slots, together with a workspace that
-// is at least `transient`; `paid` bytes of one slot are kept already. UINT64_MAX if that is too little.
+// is at least `transient`; `paid` bytes of one slot are kept already. UINT64_MAX if that is too little. A place
+// counts from the first layer.
 uint64_t recompute_prices_least(const struct recompute_prices *prices, uint32_t position, uint32_t slots, uint64_t room,
                                 uint64_t transient, uint64_t paid);
 
