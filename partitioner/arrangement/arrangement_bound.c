@@ -39,62 +39,20 @@ struct seat {
 
 // --- what is known beforehand -----------------------------------------------------------
 
-// `is_whole`: backwards are whole ones.
-static bool total(const struct profile *profile, bool has_backward, bool is_whole, struct totals *of)
-{
-    const size_t layers = profile->layer_count;
-    of->forward = calloc(layers + 1, sizeof of->forward[0]);
-    of->backward = calloc(layers + 1, sizeof of->backward[0]);
-    of->weights = calloc(layers + 1, sizeof of->weights[0]);
-    of->through = calloc(layers + 1, sizeof of->through[0]);
-    if (!of->through || !of->forward || !of->backward || !of->weights)
-        return false;
-    for (size_t l = 0; l < layers; l++) {
-        const struct profile_layer *layer = &profile->layers[l];
-        const uint64_t split = layer->backward_input_ns + layer->backward_weight_ns;
-        const uint64_t back = is_whole || layer->backward_ns < split ? layer->backward_ns : split;
-        of->forward[l + 1] = of->forward[l] + layer->forward_ns;
-        of->backward[l + 1] = of->backward[l] + (has_backward ? back : 0);
-        const uint64_t part = layer->backward_input_ns < back ? layer->backward_input_ns : back;
-        of->through[l + 1] =
-            of->through[l] + layer->forward_ns + (has_backward ? is_whole ? back : part : 0);
-        of->weights[l + 1] = of->weights[l] + round_to_256(layer->parameter_bytes);
-    }
-    return true;
-}
-
-static void total_least(const uint64_t *own, uint64_t *least, size_t layers, bool is_first)
-{
-    uint64_t before = 0;
-    for (size_t l = 0; l < layers; l++) {
-        const uint64_t was = least[l + 1] - before, now = own[l + 1] - own[l];
-        before = least[l + 1];
-        least[l + 1] = least[l] + (is_first || now < was ? now : was);
-    }
-}
-
-static void clear_totals(struct totals *of)
-{
-    free(of->forward);
-    free(of->backward);
-    free(of->weights);
-    free(of->through);
-}
-
 // Of a variant by name, also into the least of all.
 static bool total_of(struct arrangement_bounds *bounds, const char *name, bool is_first, struct totals *of,
                      struct error *error)
 {
     struct profile *view = variant_of(bounds->request->profile, name, error);
-    const bool good = view && (total(view, bounds->has_backward, bounds->generator->takes_replicas, of)
+    const bool good = view && (totals_fill(view, bounds->has_backward, bounds->generator->takes_replicas, of)
                                || error_no_memory(error, "the bounds of a plan"));
     variant_free(view);
     if (!good)
         return false;
-    total_least(of->forward, bounds->least.forward, bounds->layers, is_first);
-    total_least(of->backward, bounds->least.backward, bounds->layers, is_first);
-    total_least(of->weights, bounds->least.weights, bounds->layers, is_first);
-    total_least(of->through, bounds->least.through, bounds->layers, is_first);
+    totals_lower(of->forward, bounds->least.forward, bounds->layers, is_first);
+    totals_lower(of->backward, bounds->least.backward, bounds->layers, is_first);
+    totals_lower(of->weights, bounds->least.weights, bounds->layers, is_first);
+    totals_lower(of->through, bounds->least.through, bounds->layers, is_first);
     return true;
 }
 
@@ -108,7 +66,7 @@ static bool total_all(struct arrangement_bounds *bounds, struct error *error)
     for (uint32_t s = 0; request->variants && s < request->stages; s++) {
         struct totals given = { 0 };
         const bool good = !request->variants[s] || total_of(bounds, request->variants[s], false, &given, error);
-        clear_totals(&given);
+        totals_clear(&given);
         if (!good)
             return false;
     }
@@ -150,11 +108,12 @@ static bool fill(struct arrangement_bounds *bounds, struct error *error)
         return error_no_memory(error, "the bounds of a plan");
     if (bounds->generator->takes_replicas && bounds->has_backward)
         bounds->memory = arrangement_memory_create(request, error);
-    return error->kind == ERROR_NONE && total_all(bounds, error) && price_ways(bounds, error);
+    if (error->kind != ERROR_NONE || !total_all(bounds, error))
+        return false;
+    totals_are_exact(&bounds->least);
+    bounds->shares = shares_of(&bounds->least, bounds->layers);
+    return price_ways(bounds, error);
 }
-
-// Reaching (arrangement_floor.c) takes layers times ranks, and again times both; beyond that it is done coarsely.
-enum { MOST_PLACES = 100000 };
 
 struct arrangement_bounds *arrangement_bounds_create(const struct search_request *request,
                                                      const struct arrangement_names *names, struct error *error)
@@ -169,7 +128,7 @@ struct arrangement_bounds *arrangement_bounds_create(const struct search_request
     bounds->generator = generator_find(request->schedule, error);
     bounds->layers = (uint32_t)request->profile->layer_count;
     bounds->has_backward = strcmp(request->schedule, "forward-only") != 0;
-    bounds->is_coarse = (uint64_t)bounds->layers * request->ranks > MOST_PLACES;
+    bounds->is_coarse = arrangement_is_coarse(bounds->layers, request->ranks);
     const bool flushes = bounds->generator && bounds->generator->weights == WEIGHTS_FLUSH;
     if (bounds->generator && !flushes)
         bounds->async = arrangement_async_create(request, names, error);
@@ -195,8 +154,8 @@ void arrangement_bounds_free(struct arrangement_bounds *bounds)
     if (!bounds)
         return;
     for (size_t i = 0; i < sizeof bounds->of / sizeof bounds->of[0]; i++)
-        clear_totals(&bounds->of[i]);
-    clear_totals(&bounds->least);
+        totals_clear(&bounds->of[i]);
+    totals_clear(&bounds->least);
     arrangement_async_free(bounds->async);
     arrangement_memory_free(bounds->memory);
     for (size_t i = 0; i < sizeof bounds->cell / sizeof bounds->cell[0]; i++)

@@ -83,7 +83,8 @@ static uint64_t slower_by(const struct classes *classes, uint64_t speed, uint32_
 {
     const struct totals *least = &classes->floor->bounds->least;
     const uint64_t fastest = classes->floor->speed;
-    const uint64_t round = least->forward[end] - least->forward[first] + least->backward[end] - least->backward[first];
+    const uint64_t round = totals_between(least->forward, least->most_forward, first, end)
+                         + totals_between(least->backward, least->most_backward, first, end);
     return speed >= fastest ? 0 : (uint64_t)((wide)round * 1000 * (fastest - speed) / speed / fastest);
 }
 
@@ -394,19 +395,6 @@ static bool see_speeds(struct classes *classes, uint64_t *speeds)
     return is_unlike;
 }
 
-// Of what a stage takes longer on a slow device, so much at least is in its F.
-static uint64_t least_in_permille(const struct floor *floor)
-{
-    const struct totals *least = &floor->bounds->least;
-    uint64_t permille = floor->in_permille;
-    for (uint32_t l = 0; l < floor->bounds->layers && floor->bounds->has_backward; l++) {
-        const uint64_t f = least->forward[l + 1] - least->forward[l], b = least->backward[l + 1] - least->backward[l];
-        if (f + b > 0 && (uint64_t)((wide)f * 1000 / (f + b)) < permille)
-            permille = (uint64_t)((wide)f * 1000 / (f + b));
-    }
-    return permille;
-}
-
 // In steps up, of one part of so much, as long as nothing is possible. Leaves the first that is not too low in *high.
 static uint64_t step_up(struct classes *classes, uint64_t low, uint64_t part, size_t most_like, uint64_t *high)
 {
@@ -456,7 +444,9 @@ static uint64_t raise_within(struct classes *classes, uint64_t low_ns)
     classes->kept = calloc((size_t)2 * count, sizeof classes->kept[0]);
     floor->failed |= !classes->front || !classes->back || !classes->kept;
     if (!floor->failed) {
-        floor->in_permille = least_in_permille(floor);
+        // Of what a stage takes longer on a slow device, so much at least is in its F.
+        if (floor->bounds->has_backward && floor->bounds->shares.of_both < floor->in_permille)
+            floor->in_permille = floor->bounds->shares.of_both;
         low_ns = least_possible(classes, low_ns);
     }
     clear(classes->front, count);

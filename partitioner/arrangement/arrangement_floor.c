@@ -95,43 +95,40 @@ uint64_t floor_around(uint64_t round, uint64_t own, uint64_t ahead, uint64_t f, 
     return around(&counts, round, f, b);
 }
 
-uint64_t floor_longest(const struct floor *floor, const struct floor_times *times, const struct place *place)
+static uint64_t must_run_again(const struct floor *floor, const struct place *place)
 {
-    const uint64_t f = times->forward, b = times->backward;
-    const uint64_t way_in = floor->in_permille == 500 ? place->in_ways / 2
-                                                      : (uint64_t)((wide)place->in_ways * floor->in_permille / 1000);
-    uint64_t inner = place->counts.own * (f + b);
-    if (!floor->bounds->has_backward)
-        return times->forward_before + place->in_ways + inner;
-    const uint64_t round = f + b + place->out_ways + times->behind;
-    inner = larger(inner, around(&place->counts, round, f, b));
-    const uint64_t before = times->forward_before + way_in + inner;
-    const uint64_t end = times->backward_before
-                       + larger(place->in_ways - way_in + larger(place->late_in, place->late_out), place->tail);
-    const uint64_t until = floor->limit_ns > before ? floor->limit_ns - before : 0;
-    if (place->ranks == 1 || end > until)
-        return before + end;
-    return before + larger(end, place->late_in + floor_reduce(floor, place->ranks, times->weights));
+    const uint64_t ahead = place->counts.ahead;
+    return floor->sums ? arrangement_sums_least(floor->sums, place->first, place->end, place->ranks, ahead,
+                                                floor->capacity)
+                       : arrangement_memory_least(floor->memory, place->first, place->end, place->ranks, ahead,
+                                                  floor->capacity);
 }
 
 uint64_t floor_path(const struct floor *floor, const struct totals *of, const struct place *place)
 {
-    const uint32_t layers = floor->bounds->layers;
-    const uint64_t again = arrangement_memory_least(floor->memory, place->first, place->end, place->ranks,
-                                                    (uint32_t)place->counts.ahead, floor->capacity);
+    const struct arrangement_bounds *bounds = floor->bounds;
+    const uint32_t first = place->first, end = place->end, layers = bounds->layers;
+    const uint64_t again = must_run_again(floor, place);
     if (again == UINT64_MAX)
         return UINT64_MAX;
     const uint64_t speed = place->speed > 0 ? place->speed : floor->speed;
-    const struct floor_times times = {
-        .forward = below(speed, of->forward[place->end] - of->forward[place->first]),
-        .backward = below(speed, of->backward[place->end] - of->backward[place->first] + again),
-        .forward_before = floor->forward[place->first],
-        .backward_before = floor->backward[place->first],
-        .behind = floor->forward[layers] - floor->forward[place->end]
-                + floor->backward[layers] - floor->backward[place->end],
-        .weights = of->weights[place->end] - of->weights[place->first],
-    };
-    return floor_longest(floor, &times, place);
+    const uint64_t f = below(speed, totals_between(of->forward, of->most_forward, first, end));
+    const uint64_t b = below(speed, totals_between(of->backward, of->most_backward, first, end) + again);
+    const uint64_t way_in = floor->in_permille == 500 ? place->in_ways / 2
+                                                      : (uint64_t)((wide)place->in_ways * floor->in_permille / 1000);
+    uint64_t inner = place->counts.own * (f + b);
+    if (!bounds->has_backward)
+        return floor->forward[first] + place->in_ways + inner;
+    const uint64_t round = f + b + place->out_ways + floor_round(floor, end, layers);
+    inner = larger(inner, around(&place->counts, round, f, b));
+    const uint64_t before = floor->forward[first] + way_in + inner;
+    const uint64_t back = floor->backward[first]
+                        + larger(place->in_ways - way_in + larger(place->late_in, place->late_out), place->tail);
+    const uint64_t until = floor->limit_ns > before ? floor->limit_ns - before : 0;
+    if (place->ranks == 1 || back > until)
+        return before + back;
+    const uint64_t weights = totals_between(of->weights, of->most_weights, first, end);
+    return before + larger(back, place->late_in + floor_reduce(floor, place->ranks, weights));
 }
 
 // --- what can be reached ------------------------------------------------------------------
@@ -394,6 +391,8 @@ static void see_cluster(struct floor *floor)
     for (uint32_t l = 0; l < row; l++) {
         floor->forward[l] = below(floor->speed, bounds->least.forward[l]);
         floor->backward[l] = below(floor->speed, bounds->least.backward[l]);
+        floor->most_forward[l] = below(floor->speed, bounds->least.most_forward[l]);
+        floor->most_backward[l] = below(floor->speed, bounds->least.most_backward[l]);
         floor->way[l] = cluster->level_count == 0 ? 0 : UINT64_MAX;
         for (size_t level = 0; level < cluster->level_count; level++) {
             const uint64_t way = bounds->way[level * row + l];
@@ -408,10 +407,14 @@ static void see_cluster(struct floor *floor)
 static void see_memory(struct floor *floor)
 {
     const struct arrangement_bounds *bounds = floor->bounds;
-    if (bounds->memory && bounds->names->count == 1 && !bounds->request->free.fewer && bounds->has_backward) {
+    if ((bounds->memory || bounds->sums) && bounds->names->count == 1 && !bounds->request->free.fewer
+        && bounds->has_backward) {
         floor->memory = bounds->memory;
-        if (!floor_is_possible(floor, UINT64_MAX / 8))
-            floor->memory = NULL;
+        floor->sums = bounds->sums;
+        if (floor_is_possible(floor, UINT64_MAX / 8))
+            return;
+        floor->memory = NULL;
+        floor->sums = NULL;
     }
 }
 
@@ -428,6 +431,8 @@ static void clear(struct floor *floor)
     free(floor->back);
     free(floor->forward);
     free(floor->backward);
+    free(floor->most_forward);
+    free(floor->most_backward);
     free(floor->way);
 }
 
@@ -469,11 +474,14 @@ bool arrangement_floor(const struct arrangement_bounds *bounds, uint64_t *bound_
                                                                                  : request->micro_batches };
     floor.forward = calloc(row, sizeof floor.forward[0]);
     floor.backward = calloc(row, sizeof floor.backward[0]);
+    floor.most_forward = calloc(row, sizeof floor.most_forward[0]);
+    floor.most_backward = calloc(row, sizeof floor.most_backward[0]);
     floor.way = calloc(row, sizeof floor.way[0]);
     floor.front = calloc((size_t)request->ranks + 1, sizeof floor.front[0]);
     floor.back = calloc((size_t)request->ranks + 1, sizeof floor.back[0]);
     floor.kept = calloc((size_t)request->ranks + 1, sizeof floor.kept[0]);
-    floor.failed = !floor.kept || !floor.forward || !floor.backward || !floor.way || !floor.front || !floor.back;
+    floor.failed = !floor.kept || !floor.forward || !floor.backward || !floor.most_forward || !floor.most_backward
+                || !floor.way || !floor.front || !floor.back;
     if (!floor.failed) {
         see_cluster(&floor);
         see_memory(&floor);

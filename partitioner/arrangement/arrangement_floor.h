@@ -4,13 +4,9 @@
 
 #include "partitioner/arrangement/arrangement.h"
 #include "partitioner/arrangement/arrangement_memory.h"
+#include "partitioner/arrangement/arrangement_sums.h"
+#include "partitioner/arrangement/arrangement_totals.h"
 #include "schedules/generators/generate.h"
-
-// Running totals of a variant's layers.
-struct totals {
-    uint64_t *forward, *backward, *weights;
-    uint64_t *through;  // F and what it must wait for on the way back: I where backwards are in two parts
-};
 
 struct arrangement_bounds {
     const struct search_request *request;
@@ -18,9 +14,11 @@ struct arrangement_bounds {
     const struct generator *generator;
     struct arrangement_async *async;  // where the schedule never flushes
     struct arrangement_memory *memory;  // where not all surely fits
+    const struct arrangement_sums *sums;  // instead of that, of groups of downsets
     struct totals of[ARRANGEMENT_MOST_VARIANTS + 1];  // as `names`, then those of the request
     size_t of_count;
     struct totals least;   // of all of them, layer by layer
+    struct shares shares;  // of these
     bool *can_cut;         // layers + 1
     uint64_t *way;         // of a message over a cut: [level * (layers + 1) + cut]
     uint64_t *cell[4];     // rows of stages: before, after, the largest, before on the way in
@@ -32,6 +30,13 @@ struct arrangement_bounds {
 
 // Whether whoever waits for them has waited long enough, or somebody interrupts.
 bool arrangement_bounds_are_over(const struct arrangement_bounds *bounds);
+
+// Whether reaching over so many layers and ranks, which takes both and again both, is done coarsely.
+static inline bool arrangement_is_coarse(uint32_t layers, uint32_t ranks)
+{
+    enum { MOST_PLACES = 100000 };
+    return (uint64_t)layers * ranks > MOST_PLACES;
+}
 
 // Raises *bound_ns, below which nothing is, to what no plan of any arrangement can beat. `reached`, empty, becomes
 // stages, with their cuts, that are that quick as far as the bound knows; where its devices are is left open. Raises

@@ -70,16 +70,11 @@ struct loops_of loops_find(const struct floor *floor, uint32_t ranks_front, uint
     return loops;
 }
 
-static uint64_t round_of(const struct floor *floor, uint32_t first, uint32_t end)
-{
-    return floor->forward[end] - floor->forward[first] + floor->backward[end] - floor->backward[first];
-}
-
 uint64_t loops_path(const struct floor *floor, const struct loops_of *loops, uint32_t first, uint32_t middle,
                     uint32_t end, struct loop_ways ways)
 {
     const uint32_t layers = floor->bounds->layers;
-    const uint64_t front = round_of(floor, first, middle), back = round_of(floor, middle, end);
+    const uint64_t front = floor_round(floor, first, middle), back = floor_round(floor, middle, end);
     const uint64_t both = front + back + ways.between;
     uint64_t most = 0;
     for (size_t i = 0; i < loops->count; i++) {
@@ -87,6 +82,6 @@ uint64_t loops_path(const struct floor *floor, const struct loops_of *loops, uin
         const uint64_t ns = at->front * front + at->both * both + at->back * back;
         most = ns > most ? ns : most;
     }
-    return loops->count == 0 ? 0 : most + round_of(floor, 0, layers) + round_of(floor, first, layers) + ways.all
+    return loops->count == 0 ? 0 : most + floor_round(floor, 0, layers) + floor_round(floor, first, layers) + ways.all
                                    + ways.again;
 }

@@ -43,7 +43,6 @@ struct walk {
     uint32_t *earliest;         // of stages from the back (floor_behind_covers())
     uint32_t betweens[LATES];   // numbers of micro-batches in between
     uint64_t late_step;         // that is told apart, for each micro-batch in between
-    uint64_t forward_permille;  // of B, that F is at least, in each layer
     uint64_t *least_way;        // over a cut up to this one; layers + 1
     struct pairs *pairs;        // [used * (devices + 1) + ranks of the last stage]
 };
@@ -191,7 +190,8 @@ static uint64_t tail_of(const struct walk *walk, const struct link_of *link, uin
     const uint64_t before = walk->floor->backward[first], step = walk->floor->limit_ns / PARTS + 1;
     if (link->ranks == 1)
         return 0;
-    const uint64_t reduce = floor_reduce(walk->floor, link->ranks, walk->of->weights[end] - walk->of->weights[first]);
+    const uint64_t weights = totals_between(walk->of->weights, walk->of->most_weights, first, end);
+    const uint64_t reduce = floor_reduce(walk->floor, link->ranks, weights);
     return reduce > before ? (reduce - before) / step * step : 0;
 }
 
@@ -204,8 +204,7 @@ static uint32_t between_of(const struct walk *walk, uint32_t ranks)
 // How long the stage keeps a later one waiting, for each n.
 static uint64_t own_lateness(const struct walk *walk, const struct link_of *link, uint32_t end, int i)
 {
-    const uint64_t *backward = walk->floor->backward;
-    return walk->betweens[i] / link->ranks * (backward[end] - backward[link->before.end]);
+    return walk->betweens[i] / link->ranks * floor_backward(walk->floor, link->before.end, end);
 }
 
 // Whether for some n what it, and those before it, leave others to wait for is less: the least so far are whole steps.
@@ -272,14 +271,14 @@ static void wait_for(const struct walk *walk, struct link_of *link)
     for (int i = 0; i < LATES; i++)
         if (walk->betweens[i] <= between)
             link->late_out = larger(link->late_out, before->late[i]);
-    link->late_in = link->late_out / 1000 * walk->forward_permille;
+    link->late_in = link->late_out / 1000 * walk->floor->bounds->shares.of_backward;
     if (link->ranks_before == 0)
         return;
     const struct floor *floor = walk->floor;
     const uint64_t turns = between / link->ranks_before, most = link->counts.own - 1;
     const uint64_t often = turns < most ? turns : most;
-    link->late_in = larger(link->late_in, often * (floor->forward[before->end] - floor->forward[before->first]));
-    link->late_out = larger(link->late_out, often * (floor->backward[before->end] - floor->backward[before->first]));
+    link->late_in = larger(link->late_in, often * floor_forward(floor, before->first, before->end));
+    link->late_out = larger(link->late_out, often * floor_backward(floor, before->first, before->end));
 }
 
 // A stage behind the one before, and an empty one.
@@ -346,7 +345,7 @@ static void choose_betweens(struct walk *walk)
     walk->betweens[1] = ranks - 1;
 }
 
-// The least ways, how F and B compare, and steps of lateness: 24 of what a stage that does its part is busy for.
+// The least ways, and steps of lateness: 24 of what a stage that does its part is busy for.
 static void see_layers(struct walk *walk)
 {
     const struct floor *floor = walk->floor;
@@ -356,12 +355,6 @@ static void see_layers(struct walk *walk)
         walk->least_way[l] = least == UINT64_MAX ? 0 : least;
     }
     walk->late_step = floor->backward[walk->layers] / walk->devices / 24 + 1;
-    walk->forward_permille = 1000000;
-    for (uint32_t l = 0; l < walk->layers; l++) {
-        const uint64_t f = floor->forward[l + 1] - floor->forward[l], b = floor->backward[l + 1] - floor->backward[l];
-        if (b > 0 && f < walk->forward_permille * b / 1000)
-            walk->forward_permille = f * 1000 / b;
-    }
 }
 
 bool floor_knows_pairs(const struct floor *floor)

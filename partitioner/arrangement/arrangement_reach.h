@@ -27,10 +27,12 @@ struct floor {
     const struct arrangement_bounds *bounds;
     uint64_t speed;                // of the fastest device
     uint64_t *forward, *backward;  // running totals of the least variants on it; layers + 1
+    uint64_t *most_forward, *most_backward;  // see struct totals
     uint64_t *way;                 // of a message over a cut, there and back, on the best level; layers + 1
     uint64_t in_permille;          // of ways in, so much is in front of the first F at least; the rest behind the last B
     bool is_gpipe;
-    const struct arrangement_memory *memory;  // where it is known how many ranks are behind a stage
+    const struct arrangement_memory *memory;  // where it is known how many ranks are behind a stage;
+    const struct arrangement_sums *sums;      // or, of groups of downsets, these
     uint64_t capacity;             // of the device with most memory
     uint32_t most_ranks;           // of a stage
     uint64_t limit_ns;
@@ -65,15 +67,22 @@ struct place {
 // The longest path that goes around once, twice, or as often as it can.
 uint64_t floor_around(uint64_t round, uint64_t own, uint64_t ahead, uint64_t f, uint64_t b);
 
-// What a micro-batch takes at least in a stage, in front of it and behind it; and bytes of the stage's weights.
-struct floor_times {
-    uint64_t forward, backward, forward_before, backward_before, behind, weights;
-};
-
-// The longest of its paths, by these times, or by those of its layers. Of a place the first needs neither layers nor
-// speed.
-uint64_t floor_longest(const struct floor *floor, const struct floor_times *times, const struct place *place);
+// The longest of its paths.
 uint64_t floor_path(const struct floor *floor, const struct totals *of, const struct place *place);
+
+// What a micro-batch takes in these layers on the fastest device: F, B and both.
+static inline uint64_t floor_forward(const struct floor *floor, uint32_t first, uint32_t end)
+{
+    return totals_between(floor->forward, floor->most_forward, first, end);
+}
+static inline uint64_t floor_backward(const struct floor *floor, uint32_t first, uint32_t end)
+{
+    return totals_between(floor->backward, floor->most_backward, first, end);
+}
+static inline uint64_t floor_round(const struct floor *floor, uint32_t first, uint32_t end)
+{
+    return floor_forward(floor, first, end) + floor_backward(floor, first, end);
+}
 
 // How long copies of a stage with so many bytes of weights add up gradients at least.
 uint64_t floor_reduce(const struct floor *floor, uint32_t copies, uint64_t weights);

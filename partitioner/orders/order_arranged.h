@@ -1,21 +1,22 @@
 // What no plan can beat, whatever the order of a graph's layers, and whichever ranks hold a stage, alone or as copies:
-// the least T for which the devices are just enough for stages between downsets that keep every path within T. That is
-// the bound of all arrangements of one order (arrangement_floor.c) with downsets in the place of layers:
+// the bound of all arrangements of one order (arrangement_floor.c), with downsets in the place of the places where
+// layers can be cut. They stand in order of work, as if there were a stage between any two:
 //
-//     a chain of downsets       {} -> {a b} -> {a b c e} -> all       a stage is what the next one has more
-//     front[u][d]               the least ways over the cuts of stages on at most u devices that together are d
-//     back[u][d]                those of stages that are all but d
+//     {}   {a}   {a c}   {a b}   {a b c}   ...     a stage from {a} to {a b c} is b c, and from {a c} to {a b}
+//                                                  as much as {a b} takes longer
+//
+// All stages together then still are the whole model; more downsets than are asked for are put into groups.
 #ifndef PARTITIONER_ORDERS_ORDER_ARRANGED_H
 #define PARTITIONER_ORDERS_ORDER_ARRANGED_H
 
 #include "partitioner/search/search.h"
 
-// Of so many downsets each is known; more are put into as many groups.
-#define ORDER_ARRANGED_NODES 600
+// A usual number of places.
+#define ORDER_ARRANGED_PLACES 600
 
-// Raises *bound_ns, below which nothing is, as far as that goes, but not beyond `most_ns`: a plan's that is known. The
-// schedule flushes and is one that takes replicas; variants are not for the search to choose.
-bool order_arranged_bound(const struct search_request *request, uint32_t most_nodes, uint64_t most_ns,
-                          uint64_t *bound_ns, struct error *error);
+// Raises *bound_ns, below which nothing is, as far as that goes, and *work by what it took. The schedule flushes and is
+// one that takes replicas; variants are not for the search to choose.
+bool order_arranged_bound(const struct search_request *request, uint32_t most_places, uint64_t *bound_ns,
+                          uint64_t *work, struct error *error);
 
 #endif

@@ -216,11 +216,10 @@ static bool bound_arranged(struct whole *whole, struct error *error)
 {
     const struct search_request *request = &whole->request;
     const struct generator *generator = generator_find(request->schedule, error);
-    const uint64_t most_ns = whole->plan ? whole->plan->certificate.value_ns : whole->bound_ns * 8;
     if (!generator || generator->weights != WEIGHTS_FLUSH || !generator->takes_replicas || request->variants
         || request->free.variants)
         return generator != NULL;
-    return order_arranged_bound(request, ORDER_ARRANGED_NODES, most_ns, &whole->bound_ns, error);
+    return order_arranged_bound(request, ORDER_ARRANGED_PLACES, &whole->bound_ns, &whole->work, error);
 }
 
 // The work alone: what is known of all orders before any is tried.
