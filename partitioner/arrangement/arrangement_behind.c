@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-// From layer `first` on; the ways over all cuts from there on.
+// From layer `first` on; all ways from there on.
 struct behind {
     bool is_there;
     uint32_t first, end;
@@ -21,6 +21,11 @@ struct back {
     uint32_t *hints;      // where a stage of one rank less began, by the ranks behind it
     struct behind *at;    // [devices from there on * (devices + 1) + ranks of the first stage]
 };
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
 
 static void note(struct behind *all, struct behind now)
 {
@@ -40,24 +45,27 @@ struct link_of {
     struct counts counts;
     bool knows_loops;
     struct loops_of loops;
+    uint64_t again;             // that it must run
 };
 
-static bool is_within(const struct back *back, struct link_of *link, uint32_t first, uint64_t in_ways)
+static bool is_within(const struct back *back, struct link_of *link, uint32_t first, struct ways in_ways)
 {
     struct floor *floor = back->floor;
     const uint32_t middle = link->behind.first;
     const uint64_t out_ways = link->behind.ways;
-    const struct place place = { .first = first, .end = middle, .ranks = link->ranks, .counts = link->counts,
+    struct place place = { .first = first, .end = middle, .ranks = link->ranks, .counts = link->counts,
                                  .in_ways = in_ways, .out_ways = out_ways };
-    const struct loop_ways ways = { in_ways + out_ways, out_ways, back->least_way[middle] };
     floor->work++;
     if (floor_path(floor, back->of, &place) > floor->limit_ns)
         return false;
+    link->again = place.again;
     if (link->ranks_behind == 0)
         return true;
     if (!link->knows_loops)
         link->loops = loops_find(floor, link->ranks, link->ranks_behind, link->left, true);
     link->knows_loops = true;
+    const struct loop_ways ways = { .all = in_ways.all + place.again + out_ways, .behind = place.again + out_ways,
+                                    .between = back->least_way[middle], .front_again = place.again };
     return loops_path(floor, &link->loops, first, middle, link->behind.end, ways) <= floor->limit_ns;
 }
 
@@ -69,7 +77,7 @@ static uint32_t earliest_of(const struct back *back, struct link_of *link, uint3
     for (uint32_t stride = 1; low < high; stride *= 2) {
         if (at < low || at >= high)
             at = low + (high - low) / 2;
-        if (is_within(back, link, at, 0)) {
+        if (is_within(back, link, at, (struct ways){ 0 })) {
             high = at;
             at = at > stride ? at - stride : 0;
         } else {
@@ -89,7 +97,7 @@ static uint32_t latest_of(const struct link_of *link)
 
 static bool may_have(const struct back *back, struct link_of *link)
 {
-    return reach_most(link->front) >= link->behind.first || is_within(back, link, latest_of(link), 0);
+    return reach_most(link->front) >= link->behind.first || is_within(back, link, latest_of(link), (struct ways){ 0 });
 }
 
 // Stages of so many ranks, or none of them. Later ones are of use where the ways are less.
@@ -101,16 +109,16 @@ static void take_step(struct back *back, struct link_of *link, uint32_t *hint)
     uint64_t least = UINT64_MAX;
     if (reach_most(link->front) >= end)
         note(to, (struct behind){ true, end, end, link->behind.ways });
-    if (end == 0 || !is_within(back, link, latest, 0))
+    if (end == 0 || !is_within(back, link, latest, (struct ways){ 0 }))
         return;
     *hint = earliest_of(back, link, latest, *hint);
     for (uint32_t first = *hint; first <= latest; first++) {
         if ((first > 0 && !floor->bounds->can_cut[first]) || floor->way[first] >= least)
             continue;
-        if (!is_within(back, link, first, reach_least_ways(link->front, first)))
+        if (!is_within(back, link, first, reach_least(link->front, first)))
             continue;
-        least = floor->way[first];
-        note(to, (struct behind){ true, first, end, link->behind.ways + least });
+        least = smaller(least, floor->way[first] + link->again);
+        note(to, (struct behind){ true, first, end, link->behind.ways + floor->way[first] + link->again });
     }
 }
 
@@ -155,7 +163,7 @@ static void see_ways(struct back *back)
 }
 
 // What both say: of so many layers, where the one or the other says more.
-static void join(struct floor *floor, struct reach *back, const struct reach *pairs)
+static void join(struct floor *floor, const struct reach *back, const struct reach *pairs, struct reach *to)
 {
     struct reach both = { .capacity = back->count + pairs->count + 1 };
     both.at = calloc(both.capacity, sizeof both.at[0]);
@@ -163,13 +171,13 @@ static void join(struct floor *floor, struct reach *back, const struct reach *pa
     for (size_t i = 0, j = 0; both.at && i < back->count && j < pairs->count;) {
         const struct reached *a = &back->at[i], *b = &pairs->at[j];
         const struct reached now = { a->layers < b->layers ? a->layers : b->layers,
-                                     a->ways > b->ways ? a->ways : b->ways };
+                                     { a->ways.all > b->ways.all ? a->ways.all : b->ways.all, 0 } };
         both.at[both.count++] = now;
         i += a->layers == now.layers;
         j += b->layers == now.layers;
     }
-    free(back->at);
-    *back = both;
+    free(to->at);
+    *to = both;
 }
 
 // What it says of all devices from there on, whatever the first stage is.
@@ -184,9 +192,9 @@ static void tell(const struct back *back, uint32_t *earliest)
             const struct behind *at = &back->at[left * row + ranks];
             earliest[left * row + ranks] = at->is_there ? at->first : UINT32_MAX;
             if (at->is_there)
-                floor_note(floor, &pairs, (struct reached){ back->layers - at->first, at->ways });
+                floor_note(floor, &pairs, (struct reached){ back->layers - at->first, { at->ways, 0 } });
         }
-        join(floor, &floor->back[left], &pairs);
+        join(floor, &floor->back[left], &pairs, &floor->behind[left]);
     }
     free(pairs.at);
 }
@@ -211,5 +219,5 @@ bool floor_behind_covers(struct floor *floor, uint32_t *earliest)
     free(back.at);
     free(back.least_way);
     free(back.hints);
-    return !floor->failed && reach_least_ways(&floor->back[back.devices], back.layers) < UINT64_MAX;
+    return !floor->failed && reach_least_ways(&floor->behind[back.devices], back.layers) < UINT64_MAX;
 }

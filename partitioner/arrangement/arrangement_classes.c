@@ -78,14 +78,11 @@ static uint32_t taken_of(const struct classes *classes, uint32_t place)
 
 // --- a stage ----------------------------------------------------------------------------
 
-// What one micro-batch takes in these layers on such a device beyond what it takes on the fastest.
-static uint64_t slower_by(const struct classes *classes, uint64_t speed, uint32_t first, uint32_t end)
+// What so much takes on such a device beyond what it takes on the fastest.
+static uint64_t slower_by(const struct classes *classes, uint64_t speed, uint64_t ns)
 {
-    const struct totals *least = &classes->floor->bounds->least;
     const uint64_t fastest = classes->floor->speed;
-    const uint64_t round = totals_between(least->forward, least->most_forward, first, end)
-                         + totals_between(least->backward, least->most_backward, first, end);
-    return speed >= fastest ? 0 : (uint64_t)((wide)round * 1000 * (fastest - speed) / speed / fastest);
+    return speed >= fastest ? 0 : (uint64_t)((wide)ns * 1000 * (fastest - speed) / speed / fastest);
 }
 
 // A stage behind, or in front of, what is covered.
@@ -103,7 +100,10 @@ static struct reaching begin_at(struct classes *classes, const struct move *move
     struct reaching now = { .classes = classes, .of = move->of, .from_back = from_back };
     now.place = (struct place){ .ranks = move->ranks, .counts = move->counts, .speed = move->speed };
     *(from_back ? &now.place.end : &now.place.first) = from_back ? layers - from->layers : from->layers;
-    *(from_back ? &now.place.out_ways : &now.place.in_ways) = from->ways;
+    if (from_back)
+        now.place.out_ways = from->ways.all;
+    else
+        now.place.in_ways = from->ways;
     return now;
 }
 
@@ -116,11 +116,14 @@ static uint32_t far_cut(struct reaching *now, uint32_t covered)
 }
 
 // Whether it stays within the limit if all beyond it has these ways.
-static bool is_within(struct reaching *now, uint32_t covered, uint64_t far_ways)
+static bool is_within(struct reaching *now, uint32_t covered, struct ways far_ways)
 {
     struct floor *floor = now->classes->floor;
     far_cut(now, covered);
-    *(now->from_back ? &now->place.in_ways : &now->place.out_ways) = far_ways;
+    if (now->from_back)
+        now->place.in_ways = far_ways;
+    else
+        now->place.out_ways = far_ways.all;
     floor->work++;
     return floor_path(floor, now->of, &now->place) <= floor->limit_ns;
 }
@@ -132,7 +135,7 @@ static uint32_t furthest(struct reaching *now, uint32_t low)
     for (uint32_t stride = 1; high - low > 1; stride *= 2) {
         if (at <= low || at >= high)
             at = low + (high - low) / 2;
-        if (is_within(now, at, 0)) {
+        if (is_within(now, at, (struct ways){ 0 })) {
             low = at;
             at += stride;
         } else {
@@ -140,6 +143,18 @@ static uint32_t furthest(struct reaching *now, uint32_t low)
         }
     }
     return low;
+}
+
+// With that cut, and what is slower there.
+static struct ways ways_over(const struct reaching *now, uint64_t speed, uint32_t cut, struct ways from)
+{
+    const struct classes *classes = now->classes;
+    const struct totals *least = &classes->floor->bounds->least;
+    const uint32_t first = now->place.first, end = now->place.end;
+    const uint64_t f = totals_between(least->forward, least->most_forward, first, end);
+    const uint64_t b = totals_between(least->backward, least->most_backward, first, end);
+    const struct ways way = floor_way(classes->floor, cut);
+    return ways_and(from, way.all + slower_by(classes, speed, f + b), way.in + slower_by(classes, speed, f));
 }
 
 // Where too many are known of a place, one stands for the two that are most alike.
@@ -152,7 +167,7 @@ static void blend(const struct classes *classes, struct reach *reach)
         return;
     for (size_t i = 0; i + 1 < reach->count; i++) {
         const struct reached *a = &reach->at[i], *b = &reach->at[i + 1];
-        const uint64_t apart = b->ways - a->ways + floor->backward[b->layers] - floor->backward[a->layers];
+        const uint64_t apart = b->ways.all - a->ways.all + floor->backward[b->layers] - floor->backward[a->layers];
         at = apart < least ? i : at;
         least = apart < least ? apart : least;
     }
@@ -173,18 +188,21 @@ static void cover(struct classes *classes, const struct move *move, bool from_ba
         return;
     struct reaching now = begin_at(classes, move, from_back, &from);
     const uint32_t low = (uint32_t)larger(from.layers + 1, layers - reach_most(far));
-    if (low > layers || !is_within(&now, low, 0))
+    if (low > layers || !is_within(&now, low, (struct ways){ 0 }))
         return;
     for (uint32_t covered = furthest(&now, low); covered >= low; covered--) {
         const uint32_t cut = far_cut(&now, covered);
         if (!floor->bounds->can_cut[cut])
             continue;
-        const uint64_t slower = slower_by(classes, move->speed, now.place.first, now.place.end);
-        const uint64_t ways = from.ways + floor->way[cut] + slower;
-        const uint64_t beyond = larger(floor->way[cut], reach_least_ways(far, layers - covered));
-        if (ways >= least || !is_within(&now, covered, beyond))
+        const struct ways over = ways_over(&now, move->speed, cut, from.ways);
+        const struct ways beyond = reach_least(far, layers - covered), own = floor_way(floor, cut);
+        const struct ways far_ways = { larger(own.all, beyond.all), larger(own.in, beyond.in) };
+        if (over.all >= least || !is_within(&now, covered, far_ways))
             continue;
-        least = ways;
+        const struct ways ways = ways_and(over, floor_again(floor, now.place.again), 0);
+        if (ways.all >= least)
+            continue;
+        least = ways.all;
         floor_note(floor, to, (struct reached){ covered, ways });
         blend(classes, to);
     }
@@ -243,7 +261,7 @@ static void take_place(struct classes *classes, uint32_t place, bool from_back)
         const uint32_t group = bounds->names->devices[v];
         move.of = &bounds->of[v];
         for (move.ranks = 1; move.ranks <= classes->floor->most_ranks && move.ranks * group <= left; move.ranks++)
-            if (floor_needs_ranks(classes->floor, move.ranks))
+            if (floor_needs_ranks(classes->floor, move.ranks, left - move.ranks * group + move.ranks))
                 take_ranks(classes, &move, group, from_back);
     }
 }
@@ -444,9 +462,6 @@ static uint64_t raise_within(struct classes *classes, uint64_t low_ns)
     classes->kept = calloc((size_t)2 * count, sizeof classes->kept[0]);
     floor->failed |= !classes->front || !classes->back || !classes->kept;
     if (!floor->failed) {
-        // Of what a stage takes longer on a slow device, so much at least is in its F.
-        if (floor->bounds->has_backward && floor->bounds->shares.of_both < floor->in_permille)
-            floor->in_permille = floor->bounds->shares.of_both;
         low_ns = least_possible(classes, low_ns);
     }
     clear(classes->front, count);

@@ -3,7 +3,8 @@
 //
 // A stage of layers [first, end) on r ranks, each with `own` micro-batches and a of them
 // in flight, is between two parts of the model of which, whatever they are cut into,
-// is known what one micro-batch takes in them, and on the way over the cuts at least:
+// is known what one micro-batch takes in them, on the way over the cuts, and for what they
+// run again at least:
 //
 //     in F --> | stage | --> out (F and B)        round = F + way + out + way + B
 //     in B <-- |       | <--
@@ -20,7 +21,8 @@
 // cover, from the front or from the back, only what reaches furthest with the least
 // ways matters:
 //
-//     reach[u]     layers covered by stages on at most u devices, and the ways over their cuts
+//     reach[u]     layers covered by stages on at most u devices, and their ways: over the
+//                  cuts, and what they run again
 //
 // What reaches from one side says what a stage of the other side finds behind it.
 #include "partitioner/arrangement/arrangement_reach.h"
@@ -104,7 +106,7 @@ static uint64_t must_run_again(const struct floor *floor, const struct place *pl
                                                   floor->capacity);
 }
 
-uint64_t floor_path(const struct floor *floor, const struct totals *of, const struct place *place)
+uint64_t floor_path(const struct floor *floor, const struct totals *of, struct place *place)
 {
     const struct arrangement_bounds *bounds = floor->bounds;
     const uint32_t first = place->first, end = place->end, layers = bounds->layers;
@@ -113,17 +115,18 @@ uint64_t floor_path(const struct floor *floor, const struct totals *of, const st
         return UINT64_MAX;
     const uint64_t speed = place->speed > 0 ? place->speed : floor->speed;
     const uint64_t f = below(speed, totals_between(of->forward, of->most_forward, first, end));
-    const uint64_t b = below(speed, totals_between(of->backward, of->most_backward, first, end) + again);
-    const uint64_t way_in = floor->in_permille == 500 ? place->in_ways / 2
-                                                      : (uint64_t)((wide)place->in_ways * floor->in_permille / 1000);
+    const uint64_t backward = totals_between(of->backward, of->most_backward, first, end);
+    const uint64_t b = below(speed, backward + again);
     uint64_t inner = place->counts.own * (f + b);
     if (!bounds->has_backward)
-        return floor->forward[first] + place->in_ways + inner;
+        return floor->forward[first] + place->in_ways.all + inner;
+    place->again = again > 0 ? b - below(speed, backward) : 0;
     const uint64_t round = f + b + place->out_ways + floor_round(floor, end, layers);
     inner = larger(inner, around(&place->counts, round, f, b));
-    const uint64_t before = floor->forward[first] + way_in + inner;
+    const uint64_t before = floor->forward[first] + place->in_ways.in + inner;
+    const uint64_t way_out = place->in_ways.all - place->in_ways.in;
     const uint64_t back = floor->backward[first]
-                        + larger(place->in_ways - way_in + larger(place->late_in, place->late_out), place->tail);
+                        + larger(way_out + larger(place->late_in, place->late_out), place->tail);
     const uint64_t until = floor->limit_ns > before ? floor->limit_ns - before : 0;
     if (place->ranks == 1 || back > until)
         return before + back;
@@ -131,22 +134,72 @@ uint64_t floor_path(const struct floor *floor, const struct totals *of, const st
     return before + larger(back, place->late_in + floor_reduce(floor, place->ranks, weights));
 }
 
+uint64_t floor_again(const struct floor *floor, uint64_t again)
+{
+    enum { PARTS = 12000 };
+    const uint64_t step = floor->limit_ns / PARTS + 1;
+    return again / step * step;
+}
+
+struct ways floor_way(const struct floor *floor, uint32_t cut)
+{
+    return (struct ways){ floor->way[cut], floor->way[cut] / 2 };
+}
+
+struct ways ways_and(struct ways ways, uint64_t all, uint64_t in)
+{
+    return (struct ways){ ways.all + all, ways.in + in };
+}
+
 // --- what can be reached ------------------------------------------------------------------
+
+// Of the first so many: what covers as much as others is also as quickly there as any of them.
+static void lower_in(struct reach *reach, size_t count, uint64_t in)
+{
+    for (size_t i = count; i > 0 && reach->at[i - 1].ways.in > in; i--)
+        reach->at[i - 1].ways.in = in;
+}
+
+// The first of those that cover so many.
+static size_t first_of(const struct reach *reach, uint32_t layers)
+{
+    size_t low = 0, high = reach->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (reach->at[middle].layers < layers)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// Whether what is known covers as much with as little; it then stands for this, too.
+static bool stands_for(struct reach *reach, uint32_t layers, struct ways ways)
+{
+    const size_t at = first_of(reach, layers);
+    if (at == reach->count || reach->at[at].ways.all > ways.all)
+        return false;
+    lower_in(reach, at + 1, ways.in);
+    return true;
+}
 
 void floor_note(struct floor *floor, struct reach *reach, struct reached now)
 {
     if (floor->bounds->is_coarse && reach->count == 1) {
         struct reached *all = &reach->at[0];
-        *all = (struct reached){ now.layers > all->layers ? now.layers : all->layers, smaller(now.ways, all->ways) };
+        all->layers = now.layers > all->layers ? now.layers : all->layers;
+        all->ways = (struct ways){ smaller(now.ways.all, all->ways.all), smaller(now.ways.in, all->ways.in) };
         return;
     }
-    size_t at = reach->count, from;
-    while (at > 0 && reach->at[at - 1].layers >= now.layers)
-        at--;
-    if (at < reach->count && reach->at[at].ways <= now.ways)
+    if (stands_for(reach, now.layers, now.ways))
         return;
-    for (from = at; from > 0 && reach->at[from - 1].ways >= now.ways; from--)
+    size_t at = first_of(reach, now.layers), from;
+    for (from = at; from > 0 && reach->at[from - 1].ways.all >= now.ways.all; from--)
         continue;
+    if (from < reach->count)
+        now.ways.in = smaller(now.ways.in, reach->at[from].ways.in);
+    lower_in(reach, from, now.ways.in);
     const size_t end = at < reach->count && reach->at[at].layers == now.layers ? at + 1 : at;
     if (from == end && reach->count == reach->capacity) {
         const size_t capacity = reach->capacity ? 2 * reach->capacity : 8;
@@ -167,17 +220,15 @@ uint32_t reach_most(const struct reach *reach)
     return reach->count > 0 ? reach->at[reach->count - 1].layers : 0;
 }
 
+struct ways reach_least(const struct reach *reach, uint32_t layers)
+{
+    const size_t at = first_of(reach, layers);
+    return at < reach->count ? reach->at[at].ways : (struct ways){ UINT64_MAX, UINT64_MAX };
+}
+
 uint64_t reach_least_ways(const struct reach *reach, uint32_t layers)
 {
-    size_t low = 0, high = reach->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (reach->at[middle].layers < layers)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < reach->count ? reach->at[low].ways : UINT64_MAX;
+    return reach_least(reach, layers).all;
 }
 
 // A step of one side: from what is covered on so many devices, a stage of a variant on so many ranks.
@@ -188,6 +239,7 @@ struct step {
     const struct totals *of;
     struct reached from;
     struct counts counts;
+    uint64_t again;
 };
 
 static struct place place_of(const struct floor *floor, const struct step *step, uint32_t covered)
@@ -197,7 +249,7 @@ static struct place place_of(const struct floor *floor, const struct step *step,
     if (step->from_back) {
         place.first = layers - covered;
         place.end = layers - step->from.layers;
-        place.out_ways = step->from.ways;
+        place.out_ways = step->from.ways.all;
     } else {
         place.first = step->from.layers;
         place.end = covered;
@@ -206,37 +258,41 @@ static struct place place_of(const struct floor *floor, const struct step *step,
     return place;
 }
 
-// Whether the stage stays within the limit if the ways over its far cut, and all behind that, are as known.
-static bool is_within(struct floor *floor, const struct step *step, uint32_t covered, uint64_t far_ways)
+// Whether the stage stays within the limit if the ways over its far cut, and all behind that, are as known. Leaves what
+// it must run again in the step.
+static bool is_within(struct floor *floor, struct step *step, uint32_t covered, struct ways far_ways)
 {
     struct place place = place_of(floor, step, covered);
     if (step->from_back)
         place.in_ways = far_ways;
     else
-        place.out_ways = far_ways;
+        place.out_ways = far_ways.all;
     floor->work++;
-    return floor_path(floor, step->of, &place) <= floor->limit_ns;
+    const bool within = floor_path(floor, step->of, &place) <= floor->limit_ns;
+    step->again = place.again;
+    return within;
 }
 
 // What is known of the far side's ways; UINT64_MAX: the devices left are not enough for it.
-static uint64_t far_ways_of(const struct floor *floor, const struct step *step, uint32_t covered)
+static struct ways far_ways_of(const struct floor *floor, const struct step *step, uint32_t covered)
 {
     const uint32_t layers = floor->bounds->layers, left = floor->bounds->request->ranks - step->used;
-    const uint64_t own = floor->way[step->from_back ? layers - covered : covered];
+    const struct ways own = floor_way(floor, step->from_back ? layers - covered : covered);
     const struct reach *far = step->from_back ? floor->front : floor->back;
     if (step->from_back ? !floor->knows_front : !floor->knows_back)
         return own;
-    return larger(own, reach_least_ways(&far[left - step->ranks * step->group], layers - covered));
+    const struct ways least = reach_least(&far[left - step->ranks * step->group], layers - covered);
+    return (struct ways){ larger(own.all, least.all), larger(own.in, least.in) };
 }
 
 // The most layers that the step can cover whatever the ways: from where one rank less came on, in strides that grow.
-static uint32_t furthest(struct floor *floor, const struct step *step)
+static uint32_t furthest(struct floor *floor, struct step *step)
 {
     uint32_t low = step->from.layers, high = floor->bounds->layers + 1, at = step->hint;
     for (uint32_t stride = 1; high - low > 1; stride *= 2) {
         if (at <= low || at >= high)
             at = low + (high - low) / 2;
-        if (is_within(floor, step, at, 0)) {
+        if (is_within(floor, step, at, (struct ways){ 0 })) {
             low = at;
             at += stride;
         } else {
@@ -247,31 +303,39 @@ static uint32_t furthest(struct floor *floor, const struct step *step)
     return low;
 }
 
-static void take_step(struct floor *floor, struct reach *side, struct step *step)
+// `left`: ranks of it and all behind it.
+static void take_step(struct floor *floor, struct reach *side, struct step *step, uint32_t left)
 {
-    const uint32_t layers = floor->bounds->layers, most = floor->bounds->request->ranks;
+    const uint32_t layers = floor->bounds->layers;
+    struct reach *to = &side[step->used + step->ranks * step->group];
     uint64_t least = UINT64_MAX;
-    step->counts = floor_counts(floor, step->ranks, step->ranks
-                                + (step->from_back ? step->used : most - step->used - step->ranks * step->group));
+    step->counts = floor_counts(floor, step->ranks, left);
     step->hint = furthest(floor, step);
     for (uint32_t covered = step->hint; covered > step->from.layers; covered--) {
         const uint32_t cut = step->from_back ? layers - covered : covered;
-        const uint64_t ways = step->from.ways + floor->way[cut];
-        if (!floor->bounds->can_cut[cut] || ways >= least)
+        const struct ways over = ways_and(step->from.ways, floor->way[cut], floor->way[cut] / 2);
+        if (!floor->bounds->can_cut[cut] || over.all >= least)
             continue;
-        const uint64_t far = far_ways_of(floor, step, covered);
-        if (far == UINT64_MAX || !is_within(floor, step, covered, far))
+        if (stands_for(to, covered, over))
             continue;
-        least = ways;
-        floor_note(floor, &side[step->used + step->ranks * step->group], (struct reached){ covered, ways });
+        const struct ways far = far_ways_of(floor, step, covered);
+        if (far.all == UINT64_MAX || !is_within(floor, step, covered, far))
+            continue;
+        const struct ways ways = ways_and(over, floor_again(floor, step->again), 0);
+        if (ways.all >= least)
+            continue;
+        least = ways.all;
+        floor_note(floor, to, (struct reached){ covered, ways });
     }
 }
 
-// Fewer ranks do if each of them still has as many micro-batches.
-bool floor_needs_ranks(const struct floor *floor, uint32_t ranks)
+bool floor_needs_ranks(const struct floor *floor, uint32_t ranks, uint32_t left)
 {
-    const uint32_t m = floor->bounds->request->micro_batches;
-    return ranks == 1 || (m + ranks - 1) / ranks < (m + ranks - 2) / (ranks - 1);
+    if (ranks == 1)
+        return true;
+    const struct counts now = floor_counts(floor, ranks, left), fewer = floor_counts(floor, ranks - 1, left);
+    const bool is_shared = floor->bounds->request->holding.shard != SHARD_NONE;
+    return now.own < fewer.own || ((floor->memory || floor->sums) && (now.ahead < fewer.ahead || is_shared));
 }
 
 static void step_from(struct floor *floor, struct reach *side, bool from_back, uint32_t used)
@@ -286,8 +350,10 @@ static void step_from(struct floor *floor, struct reach *side, bool from_back, u
             for (step.ranks = 1; step.ranks <= floor->most_ranks; step.ranks++) {
                 if (used + (uint64_t)step.ranks * step.group > bounds->request->ranks)
                     break;
-                if (floor_needs_ranks(floor, step.ranks))
-                    take_step(floor, side, &step);
+                const uint32_t behind = bounds->request->ranks - used - step.ranks * step.group;
+                const uint32_t left = step.ranks + (from_back ? used : behind);
+                if (floor_needs_ranks(floor, step.ranks, left))
+                    take_step(floor, side, &step, left);
             }
         }
     }
@@ -316,7 +382,7 @@ bool floor_is_possible(struct floor *floor, uint64_t limit_ns)
     floor->knows_back = floor->knows_front = false;
     return floor->forward[floor->bounds->layers] + floor->backward[floor->bounds->layers] <= limit_ns
         && covers(floor, true) && covers(floor, false)
-        && (floor->bounds->is_coarse || (covers(floor, true) && covers(floor, false)));
+        && (floor->bounds->is_coarse || covers(floor, true));
 }
 
 // --- the bound ------------------------------------------------------------------------------
@@ -326,17 +392,19 @@ bool floor_is_over(const struct floor *floor)
     return floor->failed || arrangement_bounds_are_over(floor->bounds);
 }
 
-// The largest limit, to one part in 4096, that is known to be too low; nothing is below `low`.
-static uint64_t least_possible(struct floor *floor, uint64_t low)
+// Pairs say it more precisely.
+enum { ROUGHLY = 1 << 6, PRECISELY = 1 << 12 };
+
+// The largest limit, to one part in so many, that is known to be too low; nothing is below `low`.
+static uint64_t least_possible(struct floor *floor, uint64_t low, uint64_t parts)
 {
-    enum { PRECISION = 1 << 12 };
     uint64_t step = low / 8 + 1, high = low + step;
     while (!floor_is_over(floor) && !floor_is_possible(floor, high) && high < UINT64_MAX / 4) {
         low = high;
         step *= 2;
         high += step;
     }
-    while (!floor_is_over(floor) && high - low > low / PRECISION + 1) {
+    while (!floor_is_over(floor) && high - low > low / parts + 1) {
         const uint64_t middle = low + (high - low) / 2;
         if (floor_is_possible(floor, middle))
             high = middle;
@@ -346,13 +414,28 @@ static uint64_t least_possible(struct floor *floor, uint64_t low)
     return low;
 }
 
-// The same for stages and their neighbours, up to a ceiling one part in so many higher, in steps that halve what is open.
+// The same for stages and their neighbours. What both sides are within a limit that is a little higher, they are at
+// most within this one.
+static bool is_possible_in_pairs(struct floor *floor, uint64_t limit_ns)
+{
+    enum { PART = 128 };
+    if (limit_ns > floor->sides_ns || limit_ns < floor->sides_ns - floor->sides_ns / PART) {
+        floor->sides_ns = 0;
+        if (!floor_is_possible(floor, limit_ns))
+            return false;
+        floor->sides_ns = limit_ns;
+    }
+    floor->limit_ns = limit_ns;
+    return floor_pairs_cover(floor);
+}
+
+// Up to a ceiling one part in so many higher, in steps that halve what is open.
 static uint64_t least_possible_in_pairs(struct floor *floor, uint64_t low, uint64_t part, int steps)
 {
     uint64_t high = low + low / part;
     for (int i = 0; i < steps && high - low > 1 && !floor_is_over(floor) && floor->work < floor->most_work; i++) {
         const uint64_t middle = low + (high - low) / 2;
-        if (floor_is_possible(floor, middle) && floor_pairs_cover(floor))
+        if (is_possible_in_pairs(floor, middle))
             high = middle;
         else
             low = middle;
@@ -425,10 +508,13 @@ static void clear(struct floor *floor)
             free(floor->front[used].at);
         if (floor->back)
             free(floor->back[used].at);
+        if (floor->behind)
+            free(floor->behind[used].at);
     }
     free(floor->kept);
     free(floor->front);
     free(floor->back);
+    free(floor->behind);
     free(floor->forward);
     free(floor->backward);
     free(floor->most_forward);
@@ -468,7 +554,7 @@ bool arrangement_floor(const struct arrangement_bounds *bounds, uint64_t *bound_
     const struct search_request *request = bounds->request;
     const size_t row = (size_t)bounds->layers + 1;
     const bool only_one = !request->free.replicas && !request->replicas;
-    struct floor floor = { .bounds = bounds, .in_permille = 500, .is_gpipe = strcmp(request->schedule, "gpipe") == 0,
+    struct floor floor = { .bounds = bounds, .is_gpipe = strcmp(request->schedule, "gpipe") == 0,
                            .most_ranks = only_one                              ? 1
                                        : request->ranks < request->micro_batches ? request->ranks
                                                                                  : request->micro_batches };
@@ -479,14 +565,16 @@ bool arrangement_floor(const struct arrangement_bounds *bounds, uint64_t *bound_
     floor.way = calloc(row, sizeof floor.way[0]);
     floor.front = calloc((size_t)request->ranks + 1, sizeof floor.front[0]);
     floor.back = calloc((size_t)request->ranks + 1, sizeof floor.back[0]);
+    floor.behind = calloc((size_t)request->ranks + 1, sizeof floor.behind[0]);
     floor.kept = calloc((size_t)request->ranks + 1, sizeof floor.kept[0]);
     floor.failed = !floor.kept || !floor.forward || !floor.backward || !floor.most_forward || !floor.most_backward
-                || !floor.way || !floor.front || !floor.back;
+                || !floor.way || !floor.front || !floor.back || !floor.behind;
     if (!floor.failed) {
         see_cluster(&floor);
         see_memory(&floor);
-        *bound_ns = least_possible(&floor, *bound_ns);
-        if (floor_knows_pairs(&floor))
+        const bool knows_pairs = floor_knows_pairs(&floor);
+        *bound_ns = least_possible(&floor, *bound_ns, knows_pairs && !bounds->is_coarse ? ROUGHLY : PRECISELY);
+        if (knows_pairs)
             *bound_ns = raise_in_pairs(&floor, *bound_ns);
         *bound_ns = floor_raise_by_classes(&floor, *bound_ns);
         floor.failed = floor.failed || (floor.kept_count > 0 && !read_stages(&floor, reached));

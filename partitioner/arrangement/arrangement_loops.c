@@ -74,7 +74,8 @@ uint64_t loops_path(const struct floor *floor, const struct loops_of *loops, uin
                     uint32_t end, struct loop_ways ways)
 {
     const uint32_t layers = floor->bounds->layers;
-    const uint64_t front = floor_round(floor, first, middle), back = floor_round(floor, middle, end);
+    const uint64_t front = floor_round(floor, first, middle) + ways.front_again;
+    const uint64_t back = floor_round(floor, middle, end) + ways.back_again;
     const uint64_t both = front + back + ways.between;
     uint64_t most = 0;
     for (size_t i = 0; i < loops->count; i++) {
@@ -83,5 +84,5 @@ uint64_t loops_path(const struct floor *floor, const struct loops_of *loops, uin
         most = ns > most ? ns : most;
     }
     return loops->count == 0 ? 0 : most + floor_round(floor, 0, layers) + floor_round(floor, first, layers) + ways.all
-                                   + ways.again;
+                                   + ways.behind;
 }

@@ -12,9 +12,9 @@
 // than t has micro-batches: then a longer s is still no worse than a longer t.)
 //
 // A state is how many devices are used, and by how many of them the last stage. Of those
-// with the same, one is better where the last stage begins later, it ends later, and the
-// ways over all cuts, that tail and what others wait for are less. A stage may be empty, so
-// that what is better can stand for what it is better than.
+// with the same, one is better where the last stage begins later, it ends later, and all
+// ways, what it must run again, that tail and what others wait for are less. A stage may be
+// empty, so that what is better can stand for what it is better than.
 #include "partitioner/arrangement/arrangement_reach.h"
 
 #include <stdlib.h>
@@ -22,11 +22,13 @@
 
 enum { LATES = 2 };
 
-// The last stage is layers [first, end); the ways over all cuts up to `end`. And the state it came from: how many
+// The last stage is layers [first, end); all ways up to `end`. And the state it came from: how many
 // ranks the stage before has, and which of the states with so many.
 struct paired {
     uint32_t first, end;
-    uint64_t ways, tail, late[LATES];
+    struct ways ways;
+    uint64_t again;  // that it must run
+    uint64_t tail, late[LATES];
     uint32_t from_ranks, from;
 };
 
@@ -52,12 +54,18 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 static bool is_as_good(const struct paired *a, const struct paired *b)
 {
     for (int i = 0; i < LATES; i++)
         if (a->late[i] > b->late[i])
             return false;
-    return a->end >= b->end && a->first >= b->first && a->ways <= b->ways && a->tail <= b->tail;
+    return a->end >= b->end && a->first >= b->first && a->ways.all <= b->ways.all && a->again <= b->again
+        && a->tail <= b->tail;
 }
 
 // One that is as good as both.
@@ -65,10 +73,12 @@ static void blend(struct paired *all, const struct paired *now)
 {
     all->first = now->first > all->first ? now->first : all->first;
     all->end = now->end > all->end ? now->end : all->end;
-    all->ways = now->ways < all->ways ? now->ways : all->ways;
-    all->tail = now->tail < all->tail ? now->tail : all->tail;
+    all->ways.all = smaller(all->ways.all, now->ways.all);
+    all->ways.in = smaller(all->ways.in, now->ways.in);
+    all->again = smaller(all->again, now->again);
+    all->tail = smaller(all->tail, now->tail);
     for (int i = 0; i < LATES; i++)
-        all->late[i] = now->late[i] < all->late[i] ? now->late[i] : all->late[i];
+        all->late[i] = smaller(all->late[i], now->late[i]);
 }
 
 static uint64_t distance(uint64_t a, uint64_t b)
@@ -80,7 +90,7 @@ static uint64_t distance_of(const struct walk *walk, const struct paired *a, con
 {
     const uint64_t *backward = walk->floor->backward;
     uint64_t sum = distance(backward[a->end], backward[b->end]) + distance(backward[a->first], backward[b->first])
-                 + distance(a->tail, b->tail) + distance(a->ways, b->ways);
+                 + distance(a->tail, b->tail) + distance(a->ways.all, b->ways.all) + distance(a->again, b->again);
     for (int i = 0; i < LATES; i++)
         sum += distance(a->late[i], b->late[i]);
     return sum;
@@ -101,11 +111,16 @@ static void note(struct walk *walk, struct pairs *pairs, struct paired now)
 {
     size_t kept = 0;
     for (size_t i = 0; i < pairs->count; i++)
-        if (is_as_good(&pairs->at[i], &now))
+        if (is_as_good(&pairs->at[i], &now)) {
+            pairs->at[i].ways.in = smaller(pairs->at[i].ways.in, now.ways.in);
             return;
-    for (size_t i = 0; i < pairs->count; i++)
-        if (!is_as_good(&now, &pairs->at[i]))
+        }
+    for (size_t i = 0; i < pairs->count; i++) {
+        if (is_as_good(&now, &pairs->at[i]))
+            now.ways.in = smaller(now.ways.in, pairs->at[i].ways.in);
+        else
             pairs->at[kept++] = pairs->at[i];
+    }
     pairs->count = kept;
     if (pairs->count == walk->floor->most_like) {
         blend(nearest_of(walk, pairs, &now), &now);
@@ -132,24 +147,25 @@ struct link_of {
     bool knows_loops;
     struct loops_of loops;
     uint64_t out_ways;
+    uint64_t again;               // that it must run
     uint64_t late_in, late_out;
     uint32_t from;                // the place of `before` among its like
 };
 
-static uint64_t stage_path(const struct walk *walk, const struct link_of *link, uint32_t end)
+static uint64_t stage_path(const struct walk *walk, struct link_of *link, uint32_t end)
 {
     const struct floor *floor = walk->floor;
-    const struct place place = { .first = link->before.end, .end = end, .ranks = link->ranks, .counts = link->counts,
+    struct place place = { .first = link->before.end, .end = end, .ranks = link->ranks, .counts = link->counts,
                                  .in_ways = link->before.ways, .out_ways = link->out_ways,
                                  .late_in = link->late_in, .late_out = link->late_out, .tail = link->before.tail };
-    return floor_path(floor, walk->of, &place);
+    const uint64_t path = floor_path(floor, walk->of, &place);
+    link->again = place.again;
+    return path;
 }
 
 static bool is_within(const struct walk *walk, struct link_of *link, uint32_t end)
 {
     const struct paired *before = &link->before;
-    const uint64_t between = walk->least_way[before->end];
-    const struct loop_ways ways = { before->ways + link->out_ways, between + link->out_ways, between };
     walk->floor->work++;
     if (stage_path(walk, link, end) > walk->floor->limit_ns)
         return false;
@@ -158,6 +174,9 @@ static bool is_within(const struct walk *walk, struct link_of *link, uint32_t en
     if (!link->knows_loops)
         link->loops = loops_find(walk->floor, link->ranks_before, link->ranks, walk->devices - link->used, false);
     link->knows_loops = true;
+    const uint64_t between = walk->least_way[before->end], behind = link->again + link->out_ways;
+    const struct loop_ways ways = { .all = before->ways.all + behind, .behind = before->again + between + behind,
+                                    .between = between, .front_again = before->again, .back_again = link->again };
     return loops_path(walk->floor, &link->loops, before->first, before->end, end, ways) <= walk->floor->limit_ns;
 }
 
@@ -232,31 +251,34 @@ static void take_step(struct walk *walk, struct link_of *link, uint32_t beyond)
     const uint32_t left = walk->devices - link->used - link->ranks;
     struct pairs *to = &walk->pairs[(link->used + link->ranks) * (walk->devices + 1) + link->ranks];
     struct paired now = { .first = link->before.end, .from_ranks = link->ranks_before, .from = link->from };
-    uint64_t least = UINT64_MAX, least_tail = UINT64_MAX, least_late[LATES];
+    uint64_t least = UINT64_MAX, least_again = UINT64_MAX, least_tail = UINT64_MAX, least_late[LATES];
     memset(least_late, 0xff, sizeof least_late);
     link->out_ways = 0;
     if (beyond >= walk->layers || !is_within(walk, link, beyond + 1))
         return;
     for (uint32_t end = furthest(walk, link, beyond + 1); end > beyond; end--) {
-        now.ways = link->before.ways + floor->way[end];
+        now.ways = ways_and(link->before.ways, floor->way[end], floor->way[end] / 2);
         if (!floor->bounds->can_cut[end])
             continue;
-        const bool is_less = is_less_late(walk, link, end, least_late);
-        if (now.ways >= least && !is_less && least_tail == link->before.tail)
+        const bool is_less = is_less_late(walk, link, end, least_late) || least_again > 0;
+        if (now.ways.all >= least && !is_less && least_tail == link->before.tail)
             continue;
         now.tail = larger(link->before.tail, tail_of(walk, link, end));
-        if (now.ways >= least && !is_less && now.tail >= least_tail)
+        if (now.ways.all >= least && !is_less && now.tail >= least_tail)
             continue;
-        link->out_ways = reach_least_ways(&floor->back[left], walk->layers - end);
+        link->out_ways = reach_least_ways(&floor->behind[left], walk->layers - end);
         if (link->out_ways == UINT64_MAX)
             return;  // nor from an earlier end
         if (!is_within(walk, link, end))
             continue;
         see_lateness(walk, link, end, now.late);
-        least = now.ways < least ? now.ways : least;
-        least_tail = now.tail < least_tail ? now.tail : least_tail;
+        now.again = floor_again(floor, link->again);
+        now.ways.all += now.again;
+        least = smaller(least, now.ways.all);
+        least_again = smaller(least_again, now.again);
+        least_tail = smaller(least_tail, now.tail);
         for (int i = 0; i < LATES; i++)
-            least_late[i] = now.late[i] < least_late[i] ? now.late[i] : least_late[i];
+            least_late[i] = smaller(least_late[i], now.late[i]);
         now.end = end;
         note(walk, to, now);
     }
@@ -278,7 +300,7 @@ static void wait_for(const struct walk *walk, struct link_of *link)
     const uint64_t turns = between / link->ranks_before, most = link->counts.own - 1;
     const uint64_t often = turns < most ? turns : most;
     link->late_in = larger(link->late_in, often * floor_forward(floor, before->first, before->end));
-    link->late_out = larger(link->late_out, often * floor_backward(floor, before->first, before->end));
+    link->late_out = larger(link->late_out, often * (floor_backward(floor, before->first, before->end) + before->again));
 }
 
 // A stage behind the one before, and an empty one.
@@ -288,10 +310,11 @@ static void step_behind(struct walk *walk, struct link_of *link, const struct pa
     wait_for(walk, link);
     take_step(walk, link, before->end);
     const uint32_t used = link->used + link->ranks;
-    if (reach_least_ways(&walk->floor->back[walk->devices - used], walk->layers - before->end) == UINT64_MAX)
+    if (reach_least_ways(&walk->floor->behind[walk->devices - used], walk->layers - before->end) == UINT64_MAX)
         return;
     struct paired empty = *before;
     empty.first = before->end;
+    empty.again = 0;
     empty.from_ranks = link->ranks_before;
     empty.from = link->from;
     note(walk, &walk->pairs[used * (walk->devices + 1) + link->ranks], empty);

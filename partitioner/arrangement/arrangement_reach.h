@@ -6,10 +6,16 @@
 
 enum { MOST_LOOPS = 3 };
 
-// So many layers can be covered, with so much spent on the ways over the cuts.
+// What a micro-batch takes in some stages besides their layers' F and B on the fastest device: over the cuts, for what
+// it runs again, and on slow devices. `in`: so much of it at least before it is there, in front of the next stage.
+struct ways {
+    uint64_t all, in;
+};
+
+// So many layers can be covered, with these ways.
 struct reached {
     uint32_t layers;
-    uint64_t ways;
+    struct ways ways;
 };
 
 // By layers, and so by ways, ascending.
@@ -29,7 +35,6 @@ struct floor {
     uint64_t *forward, *backward;  // running totals of the least variants on it; layers + 1
     uint64_t *most_forward, *most_backward;  // see struct totals
     uint64_t *way;                 // of a message over a cut, there and back, on the best level; layers + 1
-    uint64_t in_permille;          // of ways in, so much is in front of the first F at least; the rest behind the last B
     bool is_gpipe;
     const struct arrangement_memory *memory;  // where it is known how many ranks are behind a stage;
     const struct arrangement_sums *sums;      // or, of groups of downsets, these
@@ -37,6 +42,8 @@ struct floor {
     uint32_t most_ranks;           // of a stage
     uint64_t limit_ns;
     struct reach *front, *back;    // by devices used
+    uint64_t sides_ns;             // the limit that these are of; 0: none
+    struct reach *behind;          // what is known of the back with pairs
     bool knows_back, knows_front;
     size_t most_like;              // of pairs, so many of one kind are told apart
     struct kept *kept;             // the stages with which pairs last covered all layers, the last one first
@@ -58,7 +65,9 @@ struct place {
     uint32_t first, end, ranks;
     struct counts counts;
     uint64_t speed;                    // that its devices have at most; 0: that of the fastest
-    uint64_t in_ways, out_ways;        // over all cuts in front of it and behind it, there and back
+    struct ways in_ways;               // in front of it
+    uint64_t out_ways;                 // and behind it, there and back
+    uint64_t again;                    // of a micro-batch, what must be run again: floor_path() finds it out
     uint64_t late_in;   // how much later than the first micro-batch that of the last of its ranks comes in
     uint64_t late_out;  // and how much earlier than the last one that of the first goes out
     uint64_t tail;      // how long some stage in front adds up gradients after all in front of it could be done
@@ -68,7 +77,14 @@ struct place {
 uint64_t floor_around(uint64_t round, uint64_t own, uint64_t ahead, uint64_t f, uint64_t b);
 
 // The longest of its paths.
-uint64_t floor_path(const struct floor *floor, const struct totals *of, const struct place *place);
+uint64_t floor_path(const struct floor *floor, const struct totals *of, struct place *place);
+
+// What a stage runs again, rounded down, so that few such numbers have to be told apart.
+uint64_t floor_again(const struct floor *floor, uint64_t again);
+
+// Over a cut.
+struct ways floor_way(const struct floor *floor, uint32_t cut);
+struct ways ways_and(struct ways ways, uint64_t all, uint64_t in);
 
 // What a micro-batch takes in these layers on the fastest device: F, B and both.
 static inline uint64_t floor_forward(const struct floor *floor, uint32_t first, uint32_t end)
@@ -87,14 +103,16 @@ static inline uint64_t floor_round(const struct floor *floor, uint32_t first, ui
 // How long copies of a stage with so many bytes of weights add up gradients at least.
 uint64_t floor_reduce(const struct floor *floor, uint32_t copies, uint64_t weights);
 
-// Whether a rank less would leave those of a stage more to do.
-bool floor_needs_ranks(const struct floor *floor, uint32_t ranks);
+// Whether a rank less would leave those of a stage more to do, or to keep in memory, where at most so many are it and
+// all behind it.
+bool floor_needs_ranks(const struct floor *floor, uint32_t ranks, uint32_t left);
 
 // Adds it unless one that is known reaches as far with as little; those that it beats go. Coarsely, one stands for all.
 void floor_note(struct floor *floor, struct reach *reach, struct reached now);
 
 // The most layers that are covered, and the least ways of those that cover so many; UINT64_MAX if none does.
 uint32_t reach_most(const struct reach *reach);
+struct ways reach_least(const struct reach *reach, uint32_t layers);
 uint64_t reach_least_ways(const struct reach *reach, uint32_t layers);
 
 // Whether stages within the limit can cover all layers, as far as is known without their neighbours; both sides then
@@ -122,10 +140,11 @@ struct loops_of {
 struct loops_of loops_find(const struct floor *floor, uint32_t ranks_front, uint32_t ranks_back, uint32_t left,
                            bool from_back);
 
-// The longest such path of the stages [first, middle) and [middle, end), with the ways over all cuts, again from the
-// first of these stages on, and over the cut between them. 0 where there is none.
+// The longest such path of the stages [first, middle) and [middle, end), with all ways, those from the first of these
+// stages on, and over the cut between them; and of the ways, what each of the two runs again. 0 where there is none.
 struct loop_ways {
-    uint64_t all, again, between;
+    uint64_t all, behind, between;
+    uint64_t front_again, back_again;
 };
 uint64_t loops_path(const struct floor *floor, const struct loops_of *loops, uint32_t first, uint32_t middle,
                     uint32_t end, struct loop_ways ways);
@@ -135,7 +154,7 @@ uint64_t loops_path(const struct floor *floor, const struct loops_of *loops, uin
 bool floor_knows_pairs(const struct floor *floor);
 bool floor_pairs_cover(struct floor *floor);
 
-// The same from the back, coarsely (arrangement_behind.c): what `back` says becomes what pairs can cover. And of each
+// The same from the back, coarsely (arrangement_behind.c): what pairs can cover becomes `behind`. And of each
 // stage, where it begins at the earliest: [devices that it and all behind it have * (devices + 1) + ranks].
 bool floor_behind_covers(struct floor *floor, uint32_t *earliest);
 
