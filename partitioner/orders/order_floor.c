@@ -7,7 +7,9 @@
 //
 // Where downsets are few it is known better. An order of a stage's layers is a path from downset to
 // downset, and segments are such paths' longer steps: the cheapest ways of recompute_prices.h
-// lead over all orders at once.
+// lead over all orders at once. They are asked twice: of all ways, with the stage's input kept until its backward,
+// which takes a slot of it for each micro-batch in flight, and of those where nothing that reads the input is run
+// again, with the input kept until F.
 //
 //     {a}  -keep b->  {a b}  -keep c->  {a b c}
 //          -keep c->  {a c}  -keep b->
@@ -39,6 +41,7 @@ struct step {
 struct order_floor {
     struct intervals *intervals;
     struct recompute_prices *prices;  // NULL: only sums are known
+    struct recompute_prices *dry;     // of ways for which the stage's input is not kept
     uint32_t *block_of, *layer_of;    // where blocks are single layers
     struct step *steps;
     size_t step_count, step_room;
@@ -52,8 +55,8 @@ struct order_floor {
 
 // --- sums -------------------------------------------------------------------------------------
 
-// All but what is kept and the workspace.
-static uint64_t fixed_bytes(const struct orders *orders, uint32_t stage, uint32_t from, uint32_t to)
+// All but what is kept and the workspace; the input as long as it must be, or, `dry`, until F.
+static uint64_t fixed_bytes(const struct orders *orders, uint32_t stage, uint32_t from, uint32_t to, bool dry)
 {
     struct slots slots = orders->coupled->slots[stage];
     const uint64_t weights = order_sum(orders, SUM_WEIGHTS, from, to);
@@ -61,10 +64,17 @@ static uint64_t fixed_bytes(const struct orders *orders, uint32_t stage, uint32_
                                        .optimizer = order_sum(orders, SUM_OPTIMIZER, from, to),
                                        .input = orders->graph->cut[from], .output = orders->graph->cut[to],
                                        .input_life = INPUT_UNTIL_F };
-    for (unsigned life = 0; life < 3; life++)
-        if (slots.input[life] < slots.input[INPUT_UNTIL_F])
-            slots.input[INPUT_UNTIL_F] = slots.input[life];
+    const uint32_t *input = slots.input;
+    if (!dry)
+        slots.input[INPUT_UNTIL_F] =
+            input[INPUT_UNTIL_I] < input[INPUT_UNTIL_W] ? input[INPUT_UNTIL_I] : input[INPUT_UNTIL_W];
     return stage_memory_of(&bytes, &slots).peak_bytes;
+}
+
+static uint64_t least_fixed_bytes(const struct orders *orders, uint32_t stage, uint32_t from, uint32_t to)
+{
+    const uint64_t kept = fixed_bytes(orders, stage, from, to, false), dry = fixed_bytes(orders, stage, from, to, true);
+    return kept < dry ? kept : dry;
 }
 
 static uint32_t kept_slots(const struct orders *orders, uint32_t stage)
@@ -75,7 +85,7 @@ static uint32_t kept_slots(const struct orders *orders, uint32_t stage)
 
 static uint64_t least_by_sums(const struct orders *orders, uint32_t stage, uint32_t from, uint32_t to)
 {
-    const uint64_t fixed = fixed_bytes(orders, stage, from, to), capacity = order_capacity(orders, stage);
+    const uint64_t fixed = least_fixed_bytes(orders, stage, from, to), capacity = order_capacity(orders, stage);
     const uint32_t slots = kept_slots(orders, stage);
     uint64_t least = 0;
     if (fixed > capacity)
@@ -185,43 +195,68 @@ static bool list_steps(struct order_floor *floor, const struct downsets *downset
 
 // --- rows -------------------------------------------------------------------------------------
 
-// What a step reads that is made in the stage, in parts or, where asked for whole, all of it.
-static uint64_t read_bytes(const struct order_floor *floor, const struct downsets *downsets, const struct step *step,
-                           uint32_t first, bool whole)
+// What a step reads of before it.
+struct step_reads {
+    uint64_t part_bytes, whole_bytes;  // made in the stage: in parts, and all of it
+    bool input;                        // and whether of what is not
+};
+
+static struct step_reads read_by(const struct order_floor *floor, const struct downsets *downsets,
+                                 const struct step *step, uint32_t first)
 {
-    uint64_t bytes = 0;
+    struct step_reads reads = { 0 };
     for (size_t i = step->read_at; i < step->read_at + step->read_count; i++) {
         const struct read *read = &floor->reads[i];
-        if (!downsets_holds(downsets, first, floor->block_of[read->layer]))
-            bytes = add_clamped(bytes, whole ? floor->intervals->output[read->layer] : read->part_bytes);
+        if (downsets_holds(downsets, first, floor->block_of[read->layer])) {
+            reads.input = true;
+            continue;
+        }
+        reads.part_bytes = add_clamped(reads.part_bytes, read->part_bytes);
+        reads.whole_bytes = add_clamped(reads.whole_bytes, floor->intervals->output[read->layer]);
     }
-    return bytes;
+    return reads;
 }
 
 static void take_step(struct order_floor *floor, const struct downsets *downsets, const struct step *step,
                       uint32_t first)
 {
+    const struct step_reads reads = read_by(floor, downsets, step, first);
     struct recompute_drop drop = step->drop;
-    drop.read_bytes = read_bytes(floor, downsets, step, first, false);
+    drop.read_bytes = reads.part_bytes;
     recompute_prices_drop(floor->prices, &drop);
+    if (!reads.input)
+        recompute_prices_drop(floor->dry, &drop);
     if (drop.layers > 1)
         return;
     const bool needs = interval_needs_input(floor->intervals, step->layer);
-    recompute_prices_keep(floor->prices, drop.from, drop.to, step->kept_bytes + (needs ? drop.read_bytes : 0));
+    const uint64_t kept = step->kept_bytes + (needs ? drop.read_bytes : 0);
+    recompute_prices_keep(floor->prices, drop.from, drop.to, kept);
+    if (!needs || !reads.input)
+        recompute_prices_keep(floor->dry, drop.from, drop.to, kept);
     uint64_t *to = &floor->workspace[drop.to];
-    const uint64_t own = add_clamped(step->workspace_bytes, read_bytes(floor, downsets, step, first, true));
+    const uint64_t own = add_clamped(step->workspace_bytes, reads.whole_bytes);
     *to = own > *to ? own : *to;
     *to = floor->workspace[drop.from] > *to ? floor->workspace[drop.from] : *to;
+}
+
+static uint64_t least_with(const struct orders *orders, const struct recompute_prices *prices, uint32_t stage,
+                           uint32_t to, uint64_t fixed)
+{
+    const uint64_t capacity = order_capacity(orders, stage), workspace = orders->floor->workspace[to];
+    const uint32_t slots = kept_slots(orders, stage);
+    if (add_clamped(fixed, workspace) > capacity)
+        return NO_ORDER;
+    return slots == 0 ? 0 : recompute_prices_least(prices, to, slots, capacity - fixed, workspace, 0);
 }
 
 static uint64_t least_by_prices(const struct orders *orders, uint32_t stage, uint32_t from, uint32_t to)
 {
     const struct order_floor *floor = orders->floor;
-    const uint64_t fixed = fixed_bytes(orders, stage, from, to), capacity = order_capacity(orders, stage);
-    const uint32_t slots = kept_slots(orders, stage);
-    if (add_clamped(fixed, floor->workspace[to]) > capacity)
-        return NO_ORDER;
-    return slots == 0 ? 0 : recompute_prices_least(floor->prices, to, slots, capacity - fixed, floor->workspace[to], 0);
+    const uint64_t kept = least_with(orders, floor->prices, stage, to, fixed_bytes(orders, stage, from, to, false));
+    if (kept == 0)
+        return 0;
+    const uint64_t dry = least_with(orders, floor->dry, stage, to, fixed_bytes(orders, stage, from, to, true));
+    return kept < dry ? kept : dry;
 }
 
 // All stages whose layers begin behind a downset.
@@ -231,6 +266,7 @@ static void fill_row(const struct orders *orders, uint32_t from)
     const struct downsets *downsets = orders->graph->downsets;
     memset(floor->workspace, 0, downsets->count * sizeof floor->workspace[0]);
     recompute_prices_begin(floor->prices, from);
+    recompute_prices_begin(floor->dry, from);
     for (uint32_t d = from; d < downsets->count; d++)
         for (size_t i = floor->step_at[d]; i < floor->step_at[d + 1] && recompute_prices_is_reached(floor->prices, d);
              i++)
@@ -269,7 +305,7 @@ static bool is_tight(const struct orders *orders)
     for (uint32_t l = 0; l < all->layers; l++)
         kept = add_clamped(kept, add_clamped(all->saved[l + 1] - all->saved[l], multiply_clamped(4, all->output[l])));
     for (uint32_t s = 0; s < orders->stages; s++) {
-        const uint64_t fixed = fixed_bytes(orders, s, 0, orders->downsets - 1);
+        const uint64_t fixed = least_fixed_bytes(orders, s, 0, orders->downsets - 1);
         const uint64_t most = add_clamped(fixed, multiply_clamped(1 + kept_slots(orders, s), kept));
         if (most > order_capacity(orders, s))
             return orders->coupled->order->splits == 1 && !orders->request->holding.activations_on_host;
@@ -311,6 +347,10 @@ static bool make_prices(struct orders *orders, struct order_floor *floor, struct
                                              most, RECOMPUTE_SHARP, error);
     if (!floor->prices)
         return error->kind == ERROR_NONE;
+    floor->dry = recompute_prices_create(floor->intervals, 0, floor->intervals->layers, graph->downset_count, most,
+                                         RECOMPUTE_SHARP, error);
+    if (!floor->dry)
+        return false;
     floor->least = calloc(cells, sizeof floor->least[0]);
     if (!floor->least || !index_layers(floor, graph))
         return error_no_memory(error, "a search");
@@ -332,6 +372,7 @@ void order_floor_free(struct order_floor *floor)
     if (!floor)
         return;
     recompute_prices_free(floor->prices);
+    recompute_prices_free(floor->dry);
     intervals_free(floor->intervals);
     free(floor->block_of);
     free(floor->layer_of);

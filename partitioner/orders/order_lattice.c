@@ -351,13 +351,14 @@ void order_lattice_clear(struct order_lattice *lattice)
 // --- prices -------------------------------------------------------------------------------
 
 // From the last downset down.
-void order_lattice_price(const struct order_lattice *lattice, struct recompute_prices *prices)
+void order_lattice_price(const struct order_lattice *lattice, struct recompute_prices *prices, bool dry)
 {
     recompute_prices_begin(prices, lattice->count - 1);
     for (size_t i = lattice->step_count; i-- > 0;) {
         const struct lattice_step *step = &lattice->steps[i];
         const struct recompute_drop drop = { step->to, step->from, step->layers, step->time_ns,
                                              add_clamped(step->saved_bytes, step->part_bytes), step->peak_bytes };
-        recompute_prices_whole(prices, &drop);
+        if (!dry || step->life == INPUT_UNTIL_F)
+            recompute_prices_whole(prices, &drop);
     }
 }

@@ -56,7 +56,8 @@ bool order_lattice_create(struct order_lattice *lattice, struct intervals *inter
                           uint64_t most_bytes, bool *fits, struct error *error);
 void order_lattice_clear(struct order_lattice *lattice);
 
-// Makes ready to ask for what is left from each downset on, by places (recompute_prices.h).
-void order_lattice_price(const struct order_lattice *lattice, struct recompute_prices *prices);
+// Makes ready to ask for what is left from each downset on, by places (recompute_prices.h); `dry`: of ways for which
+// the stage's input is not kept.
+void order_lattice_price(const struct order_lattice *lattice, struct recompute_prices *prices, bool dry);
 
 #endif

@@ -42,6 +42,7 @@ struct walk {
     struct label *groups;     // room of thin_out()
     size_t group_room;
     struct recompute_prices *prices;  // or NULL
+    struct recompute_prices *dry;     // of completions for which the input is not kept; or NULL
 };
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -66,17 +67,29 @@ static uint64_t paid(const struct walk *walk, const struct label *label, uint32_
     return sum;
 }
 
-// The least time any completion of the label takes; UINT64_MAX if none fits.
-static uint64_t least_time(const struct walk *walk, const struct label *label, uint32_t d)
+// What is left takes at least, where so many bytes are kept already.
+static uint64_t rest_of(const struct walk *walk, const struct recompute_prices *prices, const struct label *label,
+                        uint32_t d, uint64_t kept)
 {
-    const uint64_t kept = add_clamped(label->bytes, walk->input_cost[label->life]);
+    const uint32_t slots = (uint32_t)smaller(walk->slots->kept, walk->slots->kept_through);
     if (add_clamped(kept, label->transient) > walk->budget)
         return UINT64_MAX;
-    const uint32_t slots = (uint32_t)smaller(walk->slots->kept, walk->slots->kept_through);
-    if (!walk->prices || slots == 0)
-        return label->time;
-    const uint64_t rest = recompute_prices_least(walk->prices, walk->lattice->first + d, slots, walk->budget - kept,
-                                                 label->transient, paid(walk, label, d));
+    if (!prices || slots == 0)
+        return 0;
+    return recompute_prices_least(prices, walk->lattice->first + d, slots, walk->budget - kept, label->transient,
+                                  paid(walk, label, d));
+}
+
+// The least time any completion of the label takes; UINT64_MAX if none fits. Where the input is not kept so far, it
+// is not at the end, or it is.
+static uint64_t least_time(const struct walk *walk, const struct label *label, uint32_t d)
+{
+    const uint64_t *costs = walk->input_cost;
+    const bool is_open = walk->dry && label->life == INPUT_UNTIL_F;
+    const uint64_t cost = is_open ? smaller(costs[INPUT_UNTIL_I], costs[INPUT_UNTIL_W]) : costs[label->life];
+    uint64_t rest = rest_of(walk, walk->prices, label, d, add_clamped(label->bytes, cost));
+    if (is_open && rest > 0)
+        rest = smaller(rest, rest_of(walk, walk->dry, label, d, add_clamped(label->bytes, costs[INPUT_UNTIL_F])));
     return add_clamped(label->time, rest);
 }
 
@@ -293,9 +306,14 @@ static bool set_prices(struct walk *walk, struct error *error)
         return true;
     walk->prices = recompute_prices_create(lattice->intervals, lattice->first, lattice->end, lattice->count,
                                            walk->budget, RECOMPUTE_QUICK, error);
+    if (walk->prices && walk->input_cost[INPUT_UNTIL_F] < walk->input_cost[INPUT_UNTIL_I])
+        walk->dry = recompute_prices_create(lattice->intervals, lattice->first, lattice->end, lattice->count,
+                                            walk->budget, RECOMPUTE_QUICK, error);
     if (walk->prices)
-        order_lattice_price(lattice, walk->prices);
-    return walk->prices || error->kind == ERROR_NONE;
+        order_lattice_price(lattice, walk->prices, false);
+    if (walk->dry)
+        order_lattice_price(lattice, walk->dry, true);
+    return error->kind == ERROR_NONE;
 }
 
 // A narrow walk first: what it finds bounds the full one.
@@ -326,6 +344,7 @@ bool order_walk(const struct order_lattice *lattice, const struct order_walk_req
     free(walk.at);
     free(walk.groups);
     recompute_prices_free(walk.prices);
+    recompute_prices_free(walk.dry);
     return good;
 }
 
