@@ -282,7 +282,9 @@ static bool fill(const struct explain_request *request, struct explanation *expl
 struct explanation *explain_plan(const struct explain_request *request, struct error *error)
 {
     if (strcmp(request->plan->certificate.objective, "iteration_ns") != 0) {
-        error_set(error, "the plan was made for another objective, %s; explanations are of the simulated iteration",
+        error_set(error,
+                  "the plan is one by another objective, %s; explanations are of the simulated iteration: price it so"
+                  " first, by weir partition PROFILE --evaluate PLAN -o OTHER",
                   request->plan->certificate.objective);
         return NULL;
     }

@@ -29,7 +29,7 @@ enum {
     MOST_COARSE_DOWNSETS = 500000,  // where only a bound is asked for
     ORDER_SHARE = 8,  // of the budget, for one order among several
     OWN_PART = 6,     // of what is left, for the profile's own where all are searched,
-    TIGHT_PART = 3,   // for that once more, where memory is tight,
+    TIGHT_PART = 3,   // for that once more at least, where memory is tight,
     MOVES_PART = 16,  // and for small moves
 };
 
@@ -360,6 +360,14 @@ static bool recomputes(const struct plan *plan)
     return false;
 }
 
+// What the own order gets once more: the further its plan is from its bound, the more there is to find.
+static uint64_t tight_share(const struct whole *whole, const struct plan *plan)
+{
+    const uint64_t least = share_of(whole, TIGHT_PART);
+    const uint64_t by_gap = (uint64_t)(plan->certificate.gap * (double)share_of(whole, 1));
+    return by_gap > least ? by_gap : least;
+}
+
 // The best plan of the profile's own order; again with more of the budget where a part is not enough for any, or
 // where memory is tight, since all orders then take long to price.
 static struct plan *try_own(struct whole *whole, struct error *error)
@@ -371,7 +379,7 @@ static struct plan *try_own(struct whole *whole, struct error *error)
         || (plan && (plan->certificate.proved || !recomputes(plan))))
         return plan;
     struct error again = { 0 };
-    request.budget = plan ? share_of(whole, TIGHT_PART) : whole->budget;
+    request.budget = plan ? tight_share(whole, plan) : whole->budget;
     request.deadline_ns = whole->request.deadline_ns;
     struct plan *other = plan_search(&request, &again);
     if (plan && (!other || other->certificate.value_ns >= plan->certificate.value_ns)) {

@@ -42,6 +42,10 @@ weir check priced.json --profile net.json | head -1
 weir simulate priced.json > /dev/null && echo runs
 price --cluster "$four" --evaluate priced.json -o again.json > /dev/null && cmp priced.json again.json && echo "the same"
 price --cluster "$four" --evaluate plan.json --json | cmp - plan.json && echo "the best, and proved"
+echo "--- and explained, once it is priced by time"
+weir explain priced.json --profile net.json; echo "exit $?"
+weir partition net.json --evaluate priced.json -o timed.json | tail -1
+weir explain timed.json --profile net.json | head -1
 echo "--- given and written, of fewer machines than a search may take"
 price --cluster "$four" --cuts '[3,3]' -o fewer.json | tail -1
 claim fewer.json
