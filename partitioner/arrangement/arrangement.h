@@ -27,7 +27,7 @@
 //     arrangement_pairs.c   the same of neighbours, whose orders must go into each other (arrangement_loops.c);
 //     arrangement_behind.c  before that from the back
 //     arrangement_async.c   the same where the schedule never flushes: of one, and
-//     arrangement_async_floor.c   of any
+//     arrangement_async_floor.c   of any; arrangement_async_open.c: what that knows of devices and links
 //     crew_time.c           how long stages of several ranks take, quickly
 //     arrangement_many.c    good ones, where they are many
 //     arrangement_seeds.c   which to begin with there

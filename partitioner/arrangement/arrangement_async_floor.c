@@ -22,8 +22,7 @@
 
 #include "common/number.h"
 #include "partitioner/arrangement/arrangement_async.h"
-#include "partitioner/arrangement/arrangement_floor.h"
-#include "partitioner/coupled/crew_bound.h"
+#include "partitioner/arrangement/arrangement_async_floor.h"
 #include "partitioner/holding_cost.h"
 
 typedef unsigned __int128 wide;
@@ -39,23 +38,6 @@ struct origin {
     uint32_t first_copies;   // of stage 0; 0: any
 };
 
-struct rests;
-struct async_floor {
-    const struct arrangement_bounds *bounds;
-    uint32_t layers, ranks, most;  // most: ranks of a stage
-    uint64_t *forward, *backward;  // running totals of the least variants on the fastest device; layers + 1
-    uint64_t *way;                 // over a cut; layers + 1
-    uint64_t *shared;              // that a message over a cut holds a link which channels share, at most; layers + 1
-    uint64_t *least_shared;        // and at least
-    uint64_t shared_links;         // so many there are
-    uint64_t late;                 // micro-batches of the shorter run of which messages may be late
-    size_t *node_of;               // of each rank, its innermost group
-    const size_t *node;            // likewise; NULL: not known
-    struct crew_worths *worths;    // [layer * (ranks + 1) + ranks]
-    struct rests *rests;           // of a stage: [ranks from it on * (ranks + 1) + ranks of its own]
-    bool is_over;                  // nobody waits any longer
-};
-
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -66,18 +48,14 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static uint64_t within(const struct async_floor *floor, uint64_t ns)
-{
-    return crew_within(ns, floor->bounds->request->micro_batches, floor->layers + 1);
-}
-
 // --- a stage ----------------------------------------------------------------------------
 
 static uint64_t reduce_of(const struct async_floor *floor, uint32_t copies, uint32_t first, uint32_t end)
 {
     const struct search_request *request = floor->bounds->request;
-    const uint64_t *weights = floor->bounds->least.weights;
-    const uint64_t bytes = holding_reduced_bytes(&request->holding, copies, weights[end] - weights[first]);
+    const struct totals *least_of = &floor->bounds->least;
+    const uint64_t weights = totals_between(least_of->weights, least_of->most_weights, first, end);
+    const uint64_t bytes = holding_reduced_bytes(&request->holding, copies, weights);
     if (copies < 2 || bytes == 0 || request->cluster->level_count == 0)
         return 0;
     uint64_t least = UINT64_MAX, span = 1;
@@ -88,7 +66,7 @@ static uint64_t reduce_of(const struct async_floor *floor, uint32_t copies, uint
         const uint64_t ns = transfer_ns(all, level->bytes_per_second, level->latency_ns);
         least = copies <= span && ns < least ? ns : least;
     }
-    return least == UINT64_MAX ? 0 : within(floor, least);
+    return least == UINT64_MAX ? 0 : async_floor_within(floor, least);
 }
 
 // Of a latest micro-batch the rank that has least left counts: the last of the stage.
@@ -134,12 +112,12 @@ static struct crew_place place_of(const struct async_floor *floor, const struct 
     const uint32_t layers = floor->layers, first = start->first;
     const uint64_t in_way = first > 0 ? floor->way[first] : 0, out_way = end < layers ? floor->way[end] : 0;
     return (struct crew_place){
-        .forward_ns = floor->forward[end] - floor->forward[first],
-        .backward_ns = floor->backward[end] - floor->backward[first],
+        .forward_ns = totals_between(floor->forward, floor->most_forward, first, end),
+        .backward_ns = totals_between(floor->backward, floor->most_backward, first, end),
         .reduce_ns = reduce_of(floor, start->copies, first, end),
         .before_ns = floor->backward[first] + in_way + (start->origin->is_first ? floor->forward[first] + in_way : 0),
-        .after_ns = floor->forward[layers] - floor->forward[end] + floor->backward[layers] - floor->backward[end]
-                  + 2 * out_way,
+        .after_ns = totals_between(floor->forward, floor->most_forward, end, layers)
+                  + totals_between(floor->backward, floor->most_backward, end, layers) + 2 * out_way,
     };
 }
 
@@ -154,11 +132,12 @@ static uint64_t path_of(const struct async_floor *floor, const struct start *sta
 // Its work alone, which only grows with more layers.
 static uint64_t work_of(const struct async_floor *floor, const struct start *start, uint32_t end)
 {
+    const uint64_t f = totals_between(floor->forward, floor->most_forward, start->first, end);
+    const uint64_t b = totals_between(floor->backward, floor->most_backward, start->first, end);
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < start->rests->count; i++) {
         const struct crew_rest *rest = &start->rests->of[i];
-        const uint64_t work = rest->forwards * (floor->forward[end] - floor->forward[start->first])
-                            + rest->backwards * (floor->backward[end] - floor->backward[start->first]);
+        const uint64_t work = rest->forwards * f + rest->backwards * b;
         least = work < least ? work : least;
     }
     return least;
@@ -200,7 +179,7 @@ static bool can_be_last(const struct async_floor *floor, const struct start *sta
     const struct holding *holding = &bounds->request->holding;
     if (bounds->names->count > 1 || !holding_is_plain(holding))
         return true;
-    const uint64_t weights = bounds->least.weights[end] - bounds->least.weights[start->first];
+    const uint64_t weights = bounds->least.most_weights[end] - bounds->least.weights[start->first];  // at most
     const uint64_t bytes =
         multiply_clamped(start->copies - 1, holding_reduced_bytes(holding, start->copies, weights));
     uint64_t most = 0;
@@ -310,7 +289,7 @@ static void fill_place(struct async_floor *floor, const struct origin *origin, u
         const struct start start = { origin, rests_at(floor, ranks, copies), first, copies, is_last };
         if (!has_origin(floor, origin, ranks, copies))
             continue;
-        for (uint32_t end = first + 1; end <= floor->layers; end++) {
+        for (uint32_t end = first + !floor->bounds->may_be_empty; end <= floor->layers; end++) {
             const bool is_limited = floor->shared_links == 0 && to->count > 0 && to->at[0].most < limit_ns;
             if (floor->bounds->can_cut[end]
                 && !take_end(floor, &start, ranks, end, is_limited ? to->at[0].most : limit_ns))
@@ -330,7 +309,7 @@ static bool is_over(struct async_floor *floor)
 static void fill_worths(struct async_floor *floor, const struct origin *origin, uint64_t limit_ns)
 {
     begin_from(floor, origin);
-    for (uint32_t l = floor->layers; l-- > 0 && !is_over(floor);)
+    for (uint32_t l = floor->layers + floor->bounds->may_be_empty; l-- > 0 && !is_over(floor);)
         for (uint32_t w = 1; w <= floor->ranks && floor->bounds->can_cut[l]; w++)
             fill_place(floor, origin, l, w, floor->shared_links > 0 ? UINT64_MAX : limit_ns);
 }
@@ -456,57 +435,6 @@ static uint64_t average(const struct async_floor *floor)
 
 // --- the whole --------------------------------------------------------------------------------
 
-// Where the devices of the ranks are known; of ascending nodes, so that messages only go up, and back.
-static void see_nodes(struct async_floor *floor)
-{
-    const struct search_request *request = floor->bounds->request;
-    if (request->free.devices || request->free.fewer || request->cluster->level_count < 2)
-        return;
-    for (uint32_t i = 0; i < floor->ranks; i++) {
-        floor->node_of[i] = cluster_group(request->cluster, 0, request->devices ? request->devices[i] : i);
-        if (i > 0 && floor->node_of[i] < floor->node_of[i - 1])
-            return;
-    }
-    floor->node = floor->node_of;
-}
-
-// On the fastest device, rounded down.
-static void see_cluster(struct async_floor *floor)
-{
-    const struct arrangement_bounds *bounds = floor->bounds;
-    const struct cluster *cluster = bounds->request->cluster;
-    uint64_t speed = 1;
-    for (size_t i = 0; i < cluster->device_count; i++)
-        speed = larger(speed, cluster->devices[i].speed_permille);
-    for (uint32_t l = 0; l <= floor->layers; l++) {
-        floor->forward[l] = within(floor, (uint64_t)((wide)bounds->least.forward[l] * 1000 / speed));
-        floor->backward[l] = within(floor, (uint64_t)((wide)bounds->least.backward[l] * 1000 / speed));
-        floor->way[l] = cluster->level_count == 0 ? 0 : UINT64_MAX;
-        for (size_t level = 0; level < cluster->level_count; level++) {
-            const uint64_t way = bounds->way[level * ((size_t)floor->layers + 1) + l];
-            floor->way[l] = smaller(floor->way[l], within(floor, way));
-        }
-    }
-}
-
-// Links between groups: two of a level have one for each direction.
-static void see_shared_links(struct async_floor *floor)
-{
-    const struct cluster *cluster = floor->bounds->request->cluster;
-    uint64_t groups = cluster->device_count;
-    for (size_t level = 0; level < cluster->level_count; level++) {
-        const uint64_t *ways = &floor->bounds->way[level * ((size_t)floor->layers + 1)];
-        const uint64_t size = cluster->levels[level].size, latency = cluster->levels[level].latency_ns;
-        groups /= size;
-        floor->shared_links += level > 0 ? groups * size * (size - 1) : 0;
-        for (uint32_t l = 0; level > 0 && l <= floor->layers; l++) {
-            const uint64_t busy = ways[l] > latency ? ways[l] - latency : 0, least = within(floor, busy);
-            floor->shared[l] = larger(floor->shared[l], busy);
-            floor->least_shared[l] = level == 1 ? least : smaller(floor->least_shared[l], least);
-        }
-    }
-}
-
 // Of ranks that are groups of devices less is known.
 static bool is_known(const struct arrangement_bounds *bounds)
 {
@@ -543,51 +471,16 @@ static bool raise_bound(struct async_floor *floor, uint64_t *bound_ns)
     return true;
 }
 
-static void floor_close(struct async_floor *floor)
-{
-    free(floor->forward);
-    free(floor->backward);
-    free(floor->way);
-    free(floor->shared);
-    free(floor->least_shared);
-    free(floor->node_of);
-    free(floor->worths);
-    free(floor->rests);
-}
-
-static bool floor_open(struct async_floor *floor, const struct arrangement_bounds *bounds, struct error *error)
-{
-    const struct search_request *request = bounds->request;
-    *floor = (struct async_floor){ .bounds = bounds, .layers = bounds->layers, .ranks = request->ranks };
-    floor->most = !request->free.replicas && !request->replicas ? 1
-                : request->ranks < request->micro_batches       ? request->ranks
-                                                                : request->micro_batches;
-    floor->forward = calloc((size_t)floor->layers + 1, sizeof floor->forward[0]);
-    floor->backward = calloc((size_t)floor->layers + 1, sizeof floor->backward[0]);
-    floor->way = calloc((size_t)floor->layers + 1, sizeof floor->way[0]);
-    floor->shared = calloc((size_t)floor->layers + 1, sizeof floor->shared[0]);
-    floor->least_shared = calloc((size_t)floor->layers + 1, sizeof floor->least_shared[0]);
-    floor->node_of = calloc((size_t)floor->ranks + 1, sizeof floor->node_of[0]);
-    if (floor->forward && floor->backward && floor->way && floor->shared && floor->least_shared && floor->node_of) {
-        see_cluster(floor);
-        see_shared_links(floor);
-        see_nodes(floor);
-        return true;
-    }
-    floor_close(floor);
-    return error_no_memory(error, "the bounds of a plan");
-}
-
 bool arrangement_async_floor(const struct arrangement_bounds *bounds, uint64_t *bound_ns, struct error *error)
 {
     struct async_floor floor;
     *bound_ns = 0;
     if (!is_known(bounds))
         return true;
-    if (!floor_open(&floor, bounds, error))
+    if (!async_floor_open(&floor, bounds, error))
         return false;
     const bool good = raise_bound(&floor, bound_ns);
-    floor_close(&floor);
+    async_floor_close(&floor);
     return good || error_no_memory(error, "the bounds of a plan");
 }
 
@@ -600,9 +493,9 @@ bool arrangement_async_average(const struct search_request *request, uint64_t *b
         return false;
     struct arrangement_bounds *bounds = arrangement_bounds_create(request, &names, error);
     bool good = bounds != NULL;
-    if (good && is_known(bounds) && (good = floor_open(&floor, bounds, error))) {
+    if (good && is_known(bounds) && (good = async_floor_open(&floor, bounds, error))) {
         *bound_ns = average(&floor);
-        floor_close(&floor);
+        async_floor_close(&floor);
     }
     arrangement_bounds_free(bounds);
     return good;

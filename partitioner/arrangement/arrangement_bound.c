@@ -571,8 +571,9 @@ static uint64_t work_of_all(const struct arrangement_bounds *bounds)
 bool arrangement_bound_of_all(struct arrangement_bounds *bounds, uint64_t *bound_ns, struct arrangement *reached,
                               uint64_t *work, struct error *error)
 {
-    if (bounds->async)
-        return arrangement_async_floor(bounds, bound_ns, error);
+    *bound_ns = 0;
+    if (bounds->async)  // which says nothing of which to look at
+        return bounds->request->unbounded || arrangement_async_floor(bounds, bound_ns, error);
     *bound_ns = work_of_all(bounds);
     const bool is_given = bounds->request->variants || !bounds->generator->takes_replicas;
     return *bound_ns == 0 || is_given || arrangement_floor(bounds, bound_ns, reached, work, error);

@@ -106,10 +106,13 @@ static uint64_t must_run_again(const struct floor *floor, const struct place *pl
                                                   floor->capacity);
 }
 
+// What is in front of groups of downsets is the most there can be, which goes off the stage itself; and what is behind
+// them likewise. All are in a path at least once, so that what they have together counts, and a stage that is shorter
+// at either end has no longer path.
 uint64_t floor_path(const struct floor *floor, const struct totals *of, struct place *place)
 {
     const struct arrangement_bounds *bounds = floor->bounds;
-    const uint32_t first = place->first, end = place->end, layers = bounds->layers;
+    const uint32_t first = place->first, end = place->end;
     const uint64_t again = must_run_again(floor, place);
     if (again == UINT64_MAX)
         return UINT64_MAX;
@@ -117,15 +120,16 @@ uint64_t floor_path(const struct floor *floor, const struct totals *of, struct p
     const uint64_t f = below(speed, totals_between(of->forward, of->most_forward, first, end));
     const uint64_t backward = totals_between(of->backward, of->most_backward, first, end);
     const uint64_t b = below(speed, backward + again);
+    const uint64_t in_front = smaller(floor->most_forward[first], floor->forward[end]);
     uint64_t inner = place->counts.own * (f + b);
     if (!bounds->has_backward)
-        return floor->forward[first] + place->in_ways.all + inner;
+        return in_front + place->in_ways.all + inner;
     place->again = again > 0 ? b - below(speed, backward) : 0;
-    const uint64_t round = f + b + place->out_ways + floor_round(floor, end, layers);
+    const uint64_t round = f + b + place->out_ways + floor_behind(floor, first, end);
     inner = larger(inner, around(&place->counts, round, f, b));
-    const uint64_t before = floor->forward[first] + place->in_ways.in + inner;
+    const uint64_t before = in_front + place->in_ways.in + inner;
     const uint64_t way_out = place->in_ways.all - place->in_ways.in;
-    const uint64_t back = floor->backward[first]
+    const uint64_t back = smaller(floor->most_backward[first], floor->backward[end])
                         + larger(way_out + larger(place->late_in, place->late_out), place->tail);
     const uint64_t until = floor->limit_ns > before ? floor->limit_ns - before : 0;
     if (place->ranks == 1 || back > until)

@@ -24,6 +24,8 @@ struct arrangement_bounds {
     uint64_t *cell[4];     // rows of stages: before, after, the largest, before on the way in
     uint32_t layers;
     bool has_backward;
+    bool may_be_empty;     // stages
+    bool are_groups;       // the layers are groups of downsets, of which the least and the most are known
     bool is_coarse;        // of all that so many devices reach, only the furthest and the least ways are known
     uint64_t until_ns;     // by the clock: that of all arrangements is then as good as it is; 0: any time
 };

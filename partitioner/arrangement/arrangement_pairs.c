@@ -382,7 +382,8 @@ static void see_layers(struct walk *walk)
 
 bool floor_knows_pairs(const struct floor *floor)
 {
-    return floor->bounds->names->count == 1 && !floor->bounds->request->free.fewer && floor->bounds->has_backward;
+    const struct arrangement_bounds *bounds = floor->bounds;
+    return bounds->names->count == 1 && !bounds->request->free.fewer && bounds->has_backward && !bounds->are_groups;
 }
 
 // Whether the stages that are reached cover all layers, and which.

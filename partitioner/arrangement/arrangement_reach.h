@@ -95,6 +95,14 @@ static inline uint64_t floor_backward(const struct floor *floor, uint32_t first,
 {
     return totals_between(floor->backward, floor->most_backward, first, end);
 }
+// F and B of all behind these layers, with which they have as much as all from `first` on.
+static inline uint64_t floor_behind(const struct floor *floor, uint32_t first, uint32_t end)
+{
+    const uint32_t layers = floor->bounds->layers;
+    const uint64_t f = floor->forward[end], most_f = floor->most_forward[first];
+    const uint64_t b = floor->backward[end], most_b = floor->most_backward[first];
+    return floor->forward[layers] - (f > most_f ? f : most_f) + floor->backward[layers] - (b > most_b ? b : most_b);
+}
 static inline uint64_t floor_round(const struct floor *floor, uint32_t first, uint32_t end)
 {
     return floor_forward(floor, first, end) + floor_backward(floor, first, end);
@@ -150,7 +158,8 @@ uint64_t loops_path(const struct floor *floor, const struct loops_of *loops, uin
                     uint32_t end, struct loop_ways ways);
 
 // Whether stages that with their neighbours, too, stay within the limit can cover all layers, once both sides are known
-// (arrangement_pairs.c). Keeps them if they can. Only where every rank is a device, and all are used.
+// (arrangement_pairs.c). Keeps them if they can. Only where every rank is a device, and all are used; and of layers,
+// for a cut between groups of downsets that gives the stage in front more may leave the one behind no less.
 bool floor_knows_pairs(const struct floor *floor);
 bool floor_pairs_cover(struct floor *floor);
 

@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "common/number.h"
+#include "partitioner/arrangement/arrangement_async.h"
 #include "partitioner/arrangement/arrangement_floor.h"
 #include "partitioner/orders/order_graph.h"
 
@@ -169,6 +170,8 @@ static bool fill(struct places *places, struct error *error)
     bounds->names = &places->names;
     bounds->of_count = 1;
     bounds->layers = (uint32_t)places->graph->downset_count - 1;
+    bounds->may_be_empty = places->graph->is_reduced;
+    bounds->are_groups = true;
     bounds->has_backward = strcmp(request->schedule, "forward-only") != 0;
     bounds->is_coarse = arrangement_is_coarse(bounds->layers, request->ranks);
     bounds->until_ns = request->deadline_ns ? clock_now_ns() + request->deadline_ns : 0;
@@ -198,16 +201,34 @@ static void clear(struct places *places)
     order_graph_free(places->graph);
 }
 
+// Without a flush more messages on links that channels share would make less of a bound, and how many there are at most
+// is not known of a graph.
+static bool raise_bound(const struct places *places, uint64_t *bound_ns, uint64_t *work, struct error *error)
+{
+    const struct arrangement_bounds *bounds = &places->bounds;
+    struct arrangement reached = { 0 };
+    uint64_t own_ns = 0;
+    if (*bound_ns == 0)
+        return true;
+    if (bounds->generator->weights == WEIGHTS_FLUSH) {
+        const bool good = arrangement_floor(bounds, bound_ns, &reached, work, error);
+        arrangement_clear(&reached);
+        return good;
+    }
+    if (bounds->request->cluster->level_count > 1)
+        return true;
+    const bool good = arrangement_async_floor(bounds, &own_ns, error);
+    *bound_ns = own_ns > *bound_ns ? own_ns : *bound_ns;
+    return good;
+}
+
 bool order_arranged_bound(const struct search_request *request, uint32_t most_places, uint64_t *bound_ns,
                           uint64_t *work, struct error *error)
 {
     struct places places = { .graph = make_graph(request, most_places, error), .bounds.request = request };
     if (!places.graph)
         return error->kind == ERROR_NONE;
-    struct arrangement reached = { 0 };
-    const bool good = fill(&places, error)
-                   && (*bound_ns == 0 || arrangement_floor(&places.bounds, bound_ns, &reached, work, error));
-    arrangement_clear(&reached);
+    const bool good = fill(&places, error) && raise_bound(&places, bound_ns, work, error);
     clear(&places);
     return good;
 }

@@ -11,11 +11,12 @@
 
 #include "partitioner/search/search.h"
 
-// A usual number of places.
+// Usual numbers of places: with a flush and, where each is looked at many times, without.
 #define ORDER_ARRANGED_PLACES 600
+#define ORDER_ARRANGED_ASYNC_PLACES 300
 
-// Raises *bound_ns, below which nothing is, as far as that goes, and *work by what it took. The schedule flushes and is
-// one that takes replicas; variants are not for the search to choose.
+// Raises *bound_ns, below which nothing is, as far as that goes, and *work by what it took. The schedule is one that
+// takes replicas; variants are not for the search to choose.
 bool order_arranged_bound(const struct search_request *request, uint32_t most_places, uint64_t *bound_ns,
                           uint64_t *work, struct error *error);
 

@@ -216,10 +216,11 @@ static bool bound_arranged(struct whole *whole, struct error *error)
 {
     const struct search_request *request = &whole->request;
     const struct generator *generator = generator_find(request->schedule, error);
-    if (!generator || generator->weights != WEIGHTS_FLUSH || !generator->takes_replicas || request->variants
-        || request->free.variants)
+    if (!generator || !generator->takes_replicas || request->variants || request->free.variants)
         return generator != NULL;
-    return order_arranged_bound(request, ORDER_ARRANGED_PLACES, &whole->bound_ns, &whole->work, error);
+    const uint32_t places =
+        generator->weights == WEIGHTS_FLUSH ? ORDER_ARRANGED_PLACES : ORDER_ARRANGED_ASYNC_PLACES;
+    return order_arranged_bound(request, places, &whole->bound_ns, &whole->work, error);
 }
 
 // The work alone: what is known of all orders before any is tried.
@@ -262,6 +263,7 @@ static bool try_order(struct whole *whole, const uint32_t *order, struct error *
     request.profile = ordered;
     request.budget = whole->has_all ? share_of(whole, MOVES_PART) : 1 + whole->budget / ORDER_SHARE;
     request.below_ns = whole->plan ? whole->plan->certificate.value_ns : 0;
+    request.unbounded = true;
     struct plan *plan = ordered ? plan_search(&request, &none) : NULL;
     const bool good = ordered && (!plan || set_order(plan, order, layers, error));
     take_better(whole, plan);
@@ -373,6 +375,7 @@ static uint64_t tight_share(const struct whole *whole, const struct plan *plan)
 static struct plan *try_own(struct whole *whole, struct error *error)
 {
     struct search_request request = whole->request;
+    request.unbounded = true;
     request.budget = whole->has_all ? share_of(whole, OWN_PART) : whole->budget;
     struct plan *plan = plan_search(&request, error);
     if (!whole->has_all || is_over(whole) || (!plan && (error->kind != ERROR_ANSWER || whole->work < request.budget))

@@ -236,8 +236,7 @@ static void judge_bound_of_all(const struct drawn *drawn, const struct twin *twi
     const struct generator *generator = generator_find(drawn->request.schedule, &error);
     char what[100];
     uint64_t bound = 1, work = 0;
-    if (generator->weights != WEIGHTS_FLUSH || !generator->takes_replicas || twin->best == UINT64_MAX
-        || twin->best == 0)
+    if (!generator->takes_replicas || twin->best == UINT64_MAX || twin->best == 0)
         return;
     const uint32_t most = trial % 3 == 0 ? 3 + (uint32_t)(trial / 3 % 10) : ORDER_ARRANGED_PLACES;
     assert_good(order_arranged_bound(&drawn->request, most, &bound, &work, &error), error);
