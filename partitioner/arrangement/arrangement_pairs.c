@@ -11,10 +11,17 @@
 // along, too; for the stage just in front it is looked at for any n. (There no more often
 // than t has micro-batches: then a longer s is still no worse than a longer t.)
 //
+// A path may also turn at a stage far from where it goes around. The top stage is the first
+// that is ahead of less micro-batches than there are devices: mostly the second one. To the
+// end and back to a stage behind it, around there as often as leaves enough, on to the top
+// stage, and from there once more to the end and back: what that is from the top stage on is
+// carried along, too, unless devices are very many.
+//
 // A state is how many devices are used, and by how many of them the last stage. Of those
 // with the same, one is better where the last stage begins later, it ends later, and all
-// ways, what it must run again, that tail and what others wait for are less. A stage may be
-// empty, so that what is better can stand for what it is better than.
+// ways, what it must run again, that tail, what others wait for and what is from the top
+// stage on are less. A stage may be empty, so that what is better can stand for what it is
+// better than.
 #include "partitioner/arrangement/arrangement_reach.h"
 
 #include <stdlib.h>
@@ -29,6 +36,7 @@ struct paired {
     struct ways ways;
     uint64_t again;  // that it must run
     uint64_t tail, late[LATES];
+    uint64_t from_top;  // from the top stage on, with the ways up to `end`; 0: there is none yet
     uint32_t from_ranks, from;
 };
 
@@ -65,7 +73,7 @@ static bool is_as_good(const struct paired *a, const struct paired *b)
         if (a->late[i] > b->late[i])
             return false;
     return a->end >= b->end && a->first >= b->first && a->ways.all <= b->ways.all && a->again <= b->again
-        && a->tail <= b->tail;
+        && a->tail <= b->tail && a->from_top <= b->from_top;
 }
 
 // One that is as good as both.
@@ -77,6 +85,7 @@ static void blend(struct paired *all, const struct paired *now)
     all->ways.in = smaller(all->ways.in, now->ways.in);
     all->again = smaller(all->again, now->again);
     all->tail = smaller(all->tail, now->tail);
+    all->from_top = smaller(all->from_top, now->from_top);
     for (int i = 0; i < LATES; i++)
         all->late[i] = smaller(all->late[i], now->late[i]);
 }
@@ -90,7 +99,8 @@ static uint64_t distance_of(const struct walk *walk, const struct paired *a, con
 {
     const uint64_t *backward = walk->floor->backward;
     uint64_t sum = distance(backward[a->end], backward[b->end]) + distance(backward[a->first], backward[b->first])
-                 + distance(a->tail, b->tail) + distance(a->ways.all, b->ways.all) + distance(a->again, b->again);
+                 + distance(a->tail, b->tail) + distance(a->ways.all, b->ways.all) + distance(a->again, b->again)
+                 + distance(a->from_top, b->from_top);
     for (int i = 0; i < LATES; i++)
         sum += distance(a->late[i], b->late[i]);
     return sum;
@@ -163,6 +173,22 @@ static uint64_t stage_path(const struct walk *walk, struct link_of *link, uint32
     return path;
 }
 
+// With all ways up to the stage, or the tail instead of the way out.
+static uint64_t ways_before(const struct paired *before)
+{
+    return larger(before->ways.all, before->tail + before->ways.in);
+}
+
+// The path from the top stage, around in this one.
+static uint64_t path_from_top(const struct walk *walk, const struct link_of *link, uint32_t end)
+{
+    const struct floor *floor = walk->floor;
+    const struct paired *before = &link->before;
+    const uint64_t own = floor_round(floor, before->end, end) + link->again, behind = link->again + link->out_ways;
+    const uint64_t times = (floor->bounds->request->micro_batches - walk->devices) / link->ranks;
+    return floor_round(floor, 0, walk->layers) + ways_before(before) + before->from_top + 2 * behind + times * own;
+}
+
 static bool is_within(const struct walk *walk, struct link_of *link, uint32_t end)
 {
     const struct paired *before = &link->before;
@@ -171,11 +197,14 @@ static bool is_within(const struct walk *walk, struct link_of *link, uint32_t en
         return false;
     if (link->ranks_before == 0)
         return true;
+    if (before->from_top > 0 && path_from_top(walk, link, end) > walk->floor->limit_ns)
+        return false;
     if (!link->knows_loops)
         link->loops = loops_find(walk->floor, link->ranks_before, link->ranks, walk->devices - link->used, false);
     link->knows_loops = true;
     const uint64_t between = walk->least_way[before->end], behind = link->again + link->out_ways;
-    const struct loop_ways ways = { .all = before->ways.all + behind, .behind = before->again + between + behind,
+    const struct loop_ways ways = { .all = ways_before(before) + behind,
+                                    .behind = before->again + between + behind,
                                     .between = between, .front_again = before->again, .back_again = link->again };
     return loops_path(walk->floor, &link->loops, before->first, before->end, end, ways) <= walk->floor->limit_ns;
 }
@@ -243,6 +272,20 @@ static void see_lateness(const struct walk *walk, const struct link_of *link, ui
     }
 }
 
+// From the top stage on, which may be this one: rounded down, so that few such numbers have to be told apart.
+static uint64_t from_top_of(const struct walk *walk, const struct link_of *link, uint64_t ways)
+{
+    enum { PARTS = 4000 };
+    const struct floor *floor = walk->floor;
+    const uint32_t left = walk->devices - link->used, ahead = (left + link->ranks - 1) / link->ranks * link->ranks;
+    const uint64_t round = floor_round(floor, link->before.end, walk->layers), step = floor->limit_ns / PARTS + 1;
+    if (floor->is_gpipe || floor->bounds->is_coarse || walk->devices > floor->bounds->request->micro_batches)
+        return 0;
+    if (link->before.from_top > 0)
+        return link->before.from_top + ways;
+    return ahead < walk->devices ? round / step * step + ways : 0;
+}
+
 // Stages that reach further than the one before did. Shorter ones are of use where the ways, the tail, or what others
 // wait for are less.
 static void take_step(struct walk *walk, struct link_of *link, uint32_t beyond)
@@ -274,6 +317,7 @@ static void take_step(struct walk *walk, struct link_of *link, uint32_t beyond)
         see_lateness(walk, link, end, now.late);
         now.again = floor_again(floor, link->again);
         now.ways.all += now.again;
+        now.from_top = from_top_of(walk, link, floor->way[end] + now.again);
         least = smaller(least, now.ways.all);
         least_again = smaller(least_again, now.again);
         least_tail = smaller(least_tail, now.tail);
@@ -300,7 +344,8 @@ static void wait_for(const struct walk *walk, struct link_of *link)
     const uint64_t turns = between / link->ranks_before, most = link->counts.own - 1;
     const uint64_t often = turns < most ? turns : most;
     link->late_in = larger(link->late_in, often * floor_forward(floor, before->first, before->end));
-    link->late_out = larger(link->late_out, often * (floor_backward(floor, before->first, before->end) + before->again));
+    const uint64_t backward = floor_backward(floor, before->first, before->end) + before->again;
+    link->late_out = larger(link->late_out, often * backward);
 }
 
 // A stage behind the one before, and an empty one.
