@@ -328,11 +328,12 @@ static bool note_best(struct crewings *crewings, struct annealing *annealing, ui
                       struct arrangements *found, struct error *error)
 {
     enum { MOST_STARTS = 3 };
+    const double heat = crewings->speed > 0 ? 0.01 : 0.005;  // unlike devices part good crewings by more
     bool good = true;
     sort(found);
     for (size_t i = 0; good && !crewings->turns && i < found->count && i < MOST_STARTS; i++) {
         copy_from(crewings, &annealing->best, &found->at[i]);
-        anneal(crewings, annealing, 0.005, work);
+        anneal(crewings, annealing, heat, work);
         good = note(crewings, &annealing->best, found, error);
     }
     sort(found);
