@@ -40,6 +40,7 @@ struct recompute_bounds {
     struct bounds_stage *by_stage;
     struct sizes_row *sizes;  // by first layer; of what can be estimated
     struct recompute_prices *prices;  // once something does not fit; or NULL
+    struct recompute_prices *dry;     // of ways for which the input is not kept; likewise
     uint32_t *priced;      // of each first layer: the end up to which they are asked
     bool is_asked;         // whether there are prices, or cannot be any
 };
@@ -102,6 +103,7 @@ void recompute_bounds_free(struct recompute_bounds *bounds)
     free(bounds->sizes);
     free(bounds->priced);
     recompute_prices_free(bounds->prices);
+    recompute_prices_free(bounds->dry);
     free(bounds->by_stage);
     free(bounds->outputs);
     free(bounds);
@@ -205,21 +207,34 @@ static uint32_t least_of(const uint32_t *counts, size_t count)
     return least;
 }
 
-// What prices say of an interval for which they are made ready.
-static uint64_t ask_prices(struct recompute_bounds *bounds, const struct bounds_stage *stage, uint32_t first,
-                           uint32_t end)
+// What prices say of an interval for which they are made ready, with its input kept for so many slots.
+static uint64_t ask_with(struct recompute_bounds *bounds, const struct recompute_prices *prices,
+                         const struct bounds_stage *stage, uint32_t first, uint32_t end, uint32_t input)
 {
     struct stage_bytes bytes = bytes_of(bounds, first, end);
     struct slots slots = *stage->slots;
     const uint64_t transient = bytes.transient;
-    slots.input[INPUT_UNTIL_F] = least_of(slots.input, 3);
+    slots.input[INPUT_UNTIL_F] = input;
     bytes.input_life = INPUT_UNTIL_F;
     bytes.kept = bytes.kept_through = bytes.held = bytes.transient = 0;
     const uint64_t fixed = stage_memory_of(&bytes, &slots).peak_bytes;
     const uint32_t kept[] = { slots.kept, slots.kept_through }, count = least_of(kept, 2);
     if (add_clamped(fixed, transient) > stage->capacity)
         return UINT64_MAX;
-    return count == 0 ? 0 : recompute_prices_least(bounds->prices, end, count, stage->capacity - fixed, transient, 0);
+    return count == 0 ? 0 : recompute_prices_least(prices, end, count, stage->capacity - fixed, transient, 0);
+}
+
+// With the input kept until the backward, or only until F.
+static uint64_t ask_prices(struct recompute_bounds *bounds, const struct bounds_stage *stage, uint32_t first,
+                           uint32_t end)
+{
+    const uint32_t *input = stage->slots->input;
+    const uint32_t kept = input[INPUT_UNTIL_I] < input[INPUT_UNTIL_W] ? input[INPUT_UNTIL_I] : input[INPUT_UNTIL_W];
+    const uint64_t least = ask_with(bounds, bounds->prices, stage, first, end, kept);
+    if (least == 0 || input[INPUT_UNTIL_F] >= kept)
+        return ask_with(bounds, bounds->prices, stage, first, end, least_of(input, 3));
+    const uint64_t dry = ask_with(bounds, bounds->dry, stage, first, end, input[INPUT_UNTIL_F]);
+    return least < dry ? least : dry;
 }
 
 static void learn(struct bounds_stage *stage, uint32_t first, uint32_t end, uint64_t least_ns)
@@ -234,6 +249,7 @@ static void price_row(struct recompute_bounds *bounds, uint32_t first, uint32_t 
 {
     const uint32_t more = end + (end - first) / 2 + 4, until = more < bounds->layers ? more : bounds->layers;
     recompute_prices_from(bounds->prices, first, until);
+    recompute_prices_from(bounds->dry, first, until);
     for (uint32_t e = bounds->priced[first] > first ? bounds->priced[first] + 1 : first + 1; e <= until; e++) {
         for (uint32_t s = 0; s < bounds->stages; s++) {
             struct bounds_stage *stage = &bounds->by_stage[s];
@@ -250,13 +266,16 @@ static bool has_prices(struct recompute_bounds *bounds)
     struct error ignored = { 0 };
     uint64_t most = 0;
     if (bounds->is_asked)
-        return bounds->prices != NULL;
+        return bounds->prices && bounds->dry;
     for (uint32_t s = 0; s < bounds->stages; s++)
         most = bounds->by_stage[s].capacity > most ? bounds->by_stage[s].capacity : most;
     bounds->prices =
         recompute_prices_create(bounds->intervals, 0, bounds->layers, 0, most, RECOMPUTE_SHARP, &ignored);
+    bounds->dry = recompute_prices_create(bounds->intervals, 0, bounds->layers, 0, most, RECOMPUTE_SHARP, &ignored);
     bounds->is_asked = true;
-    return bounds->prices != NULL;
+    if (bounds->dry)
+        recompute_prices_leave_input(bounds->dry);
+    return bounds->prices && bounds->dry;
 }
 
 uint64_t recompute_bound(struct recompute_bounds *bounds, uint32_t stage, uint32_t first, uint32_t end)

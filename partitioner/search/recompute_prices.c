@@ -26,6 +26,7 @@ struct recompute_prices {
     double *cheapest;     // of ways up to a layer, or from there on: [layer - begin][limit][price]
     double *going;        // the same with a segment that goes on there
     uint32_t first, until;  // of the ways
+    bool leaves_input;      // whether they are only those that do not keep it
 };
 
 static size_t row_size(const struct recompute_prices *prices)
@@ -245,11 +246,27 @@ static void price_way(const struct recompute_prices *prices, uint64_t time_ns, u
     more[prices->price_count] = (double)units;
 }
 
+void recompute_prices_leave_input(struct recompute_prices *prices)
+{
+    prices->leaves_input = true;
+}
+
+// Whether what a layer reads would have to be kept that must not.
+static bool is_barred(const struct recompute_prices *prices, uint32_t layer)
+{
+    const struct intervals *intervals = prices->intervals;
+    const uint32_t at = intervals->source_at[layer];
+    return prices->leaves_input && at < intervals->source_at[layer + 1] && intervals->sources[at] < prices->first;
+}
+
 static void keep_layer(struct recompute_prices *prices, uint32_t layer, bool backwards)
 {
     double more[MOST_PRICES + 1];
     uint64_t units = saved_units(prices, layer);
-    if (interval_needs_input(prices->intervals, layer))
+    const bool needs = interval_needs_input(prices->intervals, layer);
+    if (needs && is_barred(prices, layer))
+        return;
+    if (needs)
         units += parts_read(prices, layer, prices->first, layer);
     price_way(prices, 0, units, more);
     double *before = row_of(prices, prices->cheapest, layer), *behind = row_of(prices, prices->cheapest, layer + 1);
@@ -282,7 +299,7 @@ static void drop_layers(struct recompute_prices *prices, uint32_t begin, bool go
     struct segment_data data = { 0 };
     uint64_t units = 0;
     uint32_t least = 0;
-    for (uint32_t l = begin; l < prices->until && l < begin + RECOMPUTE_SEGMENT; l++) {
+    for (uint32_t l = begin; l < prices->until && l < begin + RECOMPUTE_SEGMENT && !is_barred(prices, l); l++) {
         double more[MOST_PRICES + 1];
         const uint64_t bytes = add_layer_data(prices, begin, l, &data);
         while (prices->limit[least] < bytes)

@@ -34,6 +34,9 @@ struct recompute_prices *recompute_prices_create(struct intervals *intervals, ui
                                                  enum recompute_sharpness sharpness, struct error *error);
 void recompute_prices_free(struct recompute_prices *prices);
 
+// From here on only ways for which an interval's input need not be kept: all that reads it is kept, and does without.
+void recompute_prices_leave_input(struct recompute_prices *prices);
+
 // Makes ready to ask for intervals that begin at `first` and end at most at `until`.
 void recompute_prices_from(struct recompute_prices *prices, uint32_t first, uint32_t until);
 
