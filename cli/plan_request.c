@@ -21,7 +21,7 @@ static const struct argp_option options[] = {
       "The layer of this name must be on this stage (from 0), of stages in the profile's order of layers; may be given"
       " again", 0 },
     { "budget", KEY_BUDGET, "N", 0, "Units of work the search may take (3000000, over the orders of a graph "
-      "4000000: a few seconds)", 0 },
+      "5000000: a few seconds)", 0 },
     { "deadline", KEY_DEADLINE, "TIME", 0,
       "Time the search may take, such as 10s; results may then differ (all of --front; the draws of --noise may take"
       " as long again)", 0 },

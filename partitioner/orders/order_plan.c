@@ -362,12 +362,16 @@ static bool recomputes(const struct plan *plan)
     return false;
 }
 
-// What the own order gets once more: the further its plan is from its bound, the more there is to find.
+// What the own order gets once more: the further its plan is from its bound, the more there is to find; at most what
+// it has where it is searched alone, so that all orders are not behind it.
 static uint64_t tight_share(const struct whole *whole, const struct plan *plan)
 {
-    const uint64_t least = share_of(whole, TIGHT_PART);
-    const uint64_t by_gap = (uint64_t)(plan->certificate.gap * (double)share_of(whole, 1));
-    return by_gap > least ? by_gap : least;
+    const uint64_t least = share_of(whole, TIGHT_PART), left = share_of(whole, 1);
+    const uint64_t alone =
+        (uint64_t)((double)whole->budget * SEARCH_DEFAULT_BUDGET / ORDERS_DEFAULT_BUDGET);
+    const uint64_t most = alone < left ? alone : left;
+    const uint64_t by_gap = (uint64_t)(4 * plan->certificate.gap * (double)left);
+    return by_gap < least ? least : by_gap < most ? by_gap : most;
 }
 
 // The best plan of the profile's own order; again with more of the budget where a part is not enough for any, or

@@ -14,7 +14,7 @@
 #include "partitioner/search/search.h"
 
 // Units of work where all orders are searched, of which the profile's own takes a part.
-#define ORDERS_DEFAULT_BUDGET 4000000
+#define ORDERS_DEFAULT_BUDGET 5000000
 
 // As plan_search(), which it begins with. The plan has an order where it is quicker in
 // another than the profile's own.
