@@ -232,7 +232,7 @@ static uint64_t ask_prices(struct recompute_bounds *bounds, const struct bounds_
     const uint32_t kept = input[INPUT_UNTIL_I] < input[INPUT_UNTIL_W] ? input[INPUT_UNTIL_I] : input[INPUT_UNTIL_W];
     const uint64_t least = ask_with(bounds, bounds->prices, stage, first, end, kept);
     if (least == 0 || input[INPUT_UNTIL_F] >= kept)
-        return ask_with(bounds, bounds->prices, stage, first, end, least_of(input, 3));
+        return least;
     const uint64_t dry = ask_with(bounds, bounds->dry, stage, first, end, input[INPUT_UNTIL_F]);
     return least < dry ? least : dry;
 }
