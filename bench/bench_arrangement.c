@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/random.h"
+#include "bench/made_chain.h"
 #include "partitioner/plan_search.h"
 #include "profiler/import.h"
 
@@ -88,32 +88,11 @@ static bool plan_graph(struct bench *bench, const char *graph, const char *sched
     return good;
 }
 
-// Layers of 0.2 to 3 ms.
-static struct profile *make_chain(uint32_t layers, struct error *error)
-{
-    struct profile *profile = profile_create("chain", "fp32", 1, layers, error);
-    uint64_t seed = 1;
-    for (uint32_t l = 0; profile && l < layers; l++) {
-        const uint64_t forward = 200000 + random_below(&seed, 2800000), size = 1 + random_below(&seed, 31);
-        char name[20];
-        snprintf(name, sizeof name, "l%u", l);
-        profile->layers[l] = (struct profile_layer){
-            .name = strdup(name), .kind = strdup("block"), .forward_ns = forward, .backward_input_ns = forward,
-            .backward_weight_ns = forward, .backward_ns = 2 * forward, .parameter_bytes = size << 20,
-            .output_bytes = 4 << 20, .saved_bytes = size << 20, .input_kept = INPUT_KEPT_BOTH,
-            .workspace_bytes = 1 << 20, .backward_workspace_bytes = 2 << 20 };
-    }
-    if (profile && profile_rehash(profile, error))
-        return profile;
-    profile_free(profile);
-    return NULL;
-}
-
 // Clears the cluster.
 static bool plan_on(struct bench *bench, const char *name, uint32_t layers, struct cluster *cluster, uint32_t factor,
                     bool unlike)
 {
-    struct profile *profile = cluster ? make_chain(layers, &bench->error) : NULL;
+    struct profile *profile = cluster ? made_chain("chain", layers, false, &bench->error) : NULL;
     const uint32_t devices = cluster ? (uint32_t)cluster->device_count : 0;
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b",
                                             .ranks = devices, .chunks = 1, .micro_batches = factor * devices,

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/made_chain.h"
 #include "bench/real_profiles.h"
-#include "common/random.h"
 #include "partitioner/plan_search.h"
 
 static const char *const graphs[] = { "alexnet", "gnmt", "gnmt_large", "inception_v3", "resnet50", "vgg16" };
@@ -36,28 +36,6 @@ struct bench {
     const char *name;
     struct error error;
 };
-
-// Blocks of a transformer, or layers of 0.2 to 3 ms.
-static struct profile *make_chain(const struct chain *chain, struct error *error)
-{
-    struct profile *profile = profile_create(chain->name, "fp32", 1, chain->layers, error);
-    uint64_t seed = 1;
-    for (uint32_t l = 0; profile && l < chain->layers; l++) {
-        const uint64_t forward = chain->is_uniform ? 1000000 : 200000 + random_below(&seed, 2800000);
-        const uint64_t size = chain->is_uniform ? 16 : 1 + random_below(&seed, 31);
-        char name[20];
-        snprintf(name, sizeof name, "l%u", l);
-        profile->layers[l] = (struct profile_layer){
-            .name = strdup(name), .kind = strdup("block"), .forward_ns = forward,
-            .backward_input_ns = forward, .backward_weight_ns = forward, .backward_ns = 2 * forward,
-            .parameter_bytes = size << 20, .output_bytes = 4 << 20, .saved_bytes = size << 20,
-            .input_kept = INPUT_KEPT_BOTH, .workspace_bytes = 1 << 20, .backward_workspace_bytes = 2 << 20 };
-    }
-    if (profile && profile_rehash(profile, error))
-        return profile;
-    profile_free(profile);
-    return NULL;
-}
 
 static bool is_wanted(const struct bench *bench, const char *name)
 {
@@ -148,7 +126,7 @@ int main(int count, char **arguments)
     }
     for (size_t i = 0; good && i < sizeof chains / sizeof chains[0]; i++) {
         bench.name = chains[i].name;
-        bench.profile = make_chain(&chains[i], &bench.error);
+        bench.profile = made_chain(chains[i].name, chains[i].layers, chains[i].is_uniform, &bench.error);
         good = bench.profile && plan_profile(&bench);
     }
     if (!good)

@@ -1,0 +1,161 @@
+#include "bench/plan_case.h"
+
+#include "bench/made_chain.h"
+#include "bench/real_profiles.h"
+#include "partitioner/orders/order_plan.h"
+#include "partitioner/plan_search.h"
+#include "schedules/generators/generate.h"
+
+enum { NOISE_PPM = 30000, NOISE_SEED = 1 };
+
+// --- the profile ----------------------------------------------------------------------------
+
+static bool draw_noise(struct plan_case *plan_case, const char *number, struct error *error)
+{
+    if (!noisy_profile_create(&plan_case->noisy, plan_case->profile, NOISE_PPM, error))
+        return false;
+    noisy_profile_draw(&plan_case->noisy, NOISE_SEED, (uint32_t)strtoul(number, NULL, 10));
+    plan_case->request.profile = plan_case->noisy.profile;
+    return true;
+}
+
+static bool read_profile(struct plan_case *plan_case, char *word, struct error *error)
+{
+    char *draw = strchr(word, '~');
+    if (draw)
+        *draw++ = '\0';
+    plan_case->profile = strncmp(word, "chain", 5) == 0
+        ? made_chain("chain", (uint32_t)strtoul(word + 5, NULL, 10), false, error) : real_profile(word, error);
+    plan_case->request.profile = plan_case->profile;
+    return plan_case->profile && (!draw || draw_noise(plan_case, draw, error));
+}
+
+// --- words ----------------------------------------------------------------------------------
+
+static const char *value_of(const char *word, const char *key)
+{
+    const size_t length = strlen(key);
+    return strncmp(word, key, length) == 0 && word[length] == '=' ? word + length + 1 : NULL;
+}
+
+// Its place among names that end with NULL; -1: it is none of them.
+static int place_of(const char *const *names, const char *word)
+{
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], word) == 0)
+            return i;
+    return -1;
+}
+
+static void read_replicas(struct plan_case *plan_case, const char *list)
+{
+    struct search_request *request = &plan_case->request;
+    request->free.replicas = strcmp(list, "auto") == 0;
+    if (request->free.replicas)
+        return;
+    request->replicas = plan_case->replicas;
+    for (char *end; *list && request->stages < PLAN_CASE_MOST_STAGES; list = *end ? end + 1 : end)
+        plan_case->replicas[request->stages++] = (uint32_t)strtoul(list, &end, 10);
+}
+
+static void slow_down(struct cluster *cluster, uint32_t every)
+{
+    for (size_t d = 0; d < cluster->device_count; d += every ? every : 1)
+        cluster->devices[d].speed_permille = 500;
+}
+
+// Words that say what the plan is to hold and where.
+static bool read_holding(struct holding *holding, const char *word)
+{
+    const char *value;
+    const int optimizer = place_of(optimizer_names, word);
+    const int shard = (value = value_of(word, "shard")) ? place_of(shard_names, value) : -1;
+    const char *host = value_of(word, "host");
+    if (optimizer >= 0)
+        holding->optimizer = (enum optimizer_kind)optimizer;
+    if (shard >= 0)
+        holding->shard = (enum shard)shard;
+    if (host) {
+        holding->optimizer_on_host = strcmp(host, "optimizer") == 0;
+        holding->activations_on_host = strcmp(host, "activations") == 0;
+    }
+    return optimizer >= 0 || shard >= 0 || host;
+}
+
+static bool read_word(struct plan_case *plan_case, const char *word, struct error *error)
+{
+    struct search_request *request = &plan_case->request;
+    const char *value;
+    if ((value = value_of(word, "m")))
+        request->micro_batches = (uint32_t)strtoul(value, NULL, 10);
+    else if ((value = value_of(word, "chunks")))
+        request->chunks = (uint32_t)strtoul(value, NULL, 10);
+    else if ((value = value_of(word, "budget")))
+        request->budget = strtoull(value, NULL, 10);
+    else if ((value = value_of(word, "replicas")))
+        read_replicas(plan_case, value);
+    else if ((value = value_of(word, "slow")))
+        slow_down(plan_case->cluster, (uint32_t)strtoul(value, NULL, 10));
+    else if (strcmp(word, "all") == 0)
+        plan_case->all_orders = true;
+    else if (strcmp(word, "devices=auto") == 0)
+        request->free.devices = true;
+    else if (strcmp(word, "fewer") == 0)
+        request->free.fewer = true;
+    else if (!read_holding(&request->holding, word))
+        return error_set(error, "\"%s\" is no word of plan_case.h", word);
+    return true;
+}
+
+// --- the whole ------------------------------------------------------------------------------
+
+// What stands in front of the bar.
+static bool read_words(struct plan_case *plan_case, char *text, struct error *error)
+{
+    char *rest, *word = strtok_r(text, " ", &rest);
+    char *schedule = NULL;
+    bool good = word != NULL;
+    if (good)
+        snprintf(plan_case->name, sizeof plan_case->name, "%s", word);
+    word = good ? strtok_r(NULL, " ", &rest) : NULL;
+    good = word && read_profile(plan_case, word, error);
+    schedule = good ? strtok_r(NULL, " ", &rest) : NULL;
+    const struct generator *generator = schedule ? generator_find(schedule, error) : NULL;
+    if (!generator)
+        return error_set(error, "a case has a name, a profile and a schedule");
+    plan_case->request.schedule = generator->name;
+    while (good && (word = strtok_r(NULL, " ", &rest)))
+        good = read_word(plan_case, word, error);
+    return good;
+}
+
+bool plan_case_read(struct plan_case *plan_case, const char *line, struct error *error)
+{
+    *plan_case = (struct plan_case){ 0 };
+    const char *bar = strchr(line, '|');
+    if (!bar)
+        return error_set(error, "a case has a cluster after a bar, which is missing");
+    char *text = strndup(line, (size_t)(bar - line));
+    plan_case->cluster = text ? cluster_load(bar + 1, error) : NULL;
+    plan_case->request.cluster = plan_case->cluster;
+    plan_case->request.ranks = plan_case->cluster ? (uint32_t)plan_case->cluster->device_count : 0;
+    const bool good = text ? plan_case->cluster && read_words(plan_case, text, error)
+                           : error_no_memory(error, "a bench");
+    free(text);
+    return good;
+}
+
+void plan_case_clear(struct plan_case *plan_case)
+{
+    if (plan_case->noisy.profile)
+        noisy_profile_clear(&plan_case->noisy);
+    profile_free(plan_case->profile);
+    cluster_free(plan_case->cluster);
+    *plan_case = (struct plan_case){ 0 };
+}
+
+struct plan *plan_case_search(const struct plan_case *plan_case, struct error *error)
+{
+    const struct search_request *request = &plan_case->request;
+    return plan_case->all_orders ? plan_search_orders(request, error) : plan_search(request, error);
+}
