@@ -19,20 +19,22 @@ struct optimizer_row {
     uint32_t bytes;          // of each parameter, whatever its type
     uint32_t scales, block;  // fp32 scales of each block of so many parameters
     bool factored, is_master;
+    bool is_run;             // by the runtime; every other is planned only
+    bool is_old;             // the first version of documents knows it
 };
 
 static const struct optimizer_row rows[] = {
-    [OPTIMIZER_SGD] = { .copies = 0 },
-    [OPTIMIZER_MOMENTUM] = { .copies = 1 },
-    [OPTIMIZER_ADAMW] = { .copies = 2 },
+    [OPTIMIZER_SGD] = { .copies = 0, .is_run = true, .is_old = true },
+    [OPTIMIZER_MOMENTUM] = { .copies = 1, .is_run = true, .is_old = true },
+    [OPTIMIZER_ADAMW] = { .copies = 2, .is_run = true, .is_old = true },
     [OPTIMIZER_ADAM] = { .copies = 2 },
     [OPTIMIZER_LAMB] = { .copies = 2 },
     [OPTIMIZER_LARS] = { .copies = 1 },
     [OPTIMIZER_ADAFACTOR] = { .factored = true },
     [OPTIMIZER_ADAM_8BIT] = { .bytes = 2, .scales = 2, .block = 2048 },
-    [OPTIMIZER_SGD_MASTER] = { .bytes = 4, .is_master = true },
-    [OPTIMIZER_MOMENTUM_MASTER] = { .bytes = 8, .is_master = true },
-    [OPTIMIZER_ADAMW_MASTER] = { .bytes = 12, .is_master = true },
+    [OPTIMIZER_SGD_MASTER] = { .bytes = 4, .is_master = true, .is_run = true },
+    [OPTIMIZER_MOMENTUM_MASTER] = { .bytes = 8, .is_master = true, .is_run = true },
+    [OPTIMIZER_ADAMW_MASTER] = { .bytes = 12, .is_master = true, .is_run = true },
 };
 
 const char *const optimizer_names[] = {
@@ -105,6 +107,16 @@ static uint64_t factored_bytes(const struct profile_layer *layer)
 bool optimizer_is_master(enum optimizer_kind optimizer)
 {
     return rows[optimizer].is_master;
+}
+
+bool optimizer_is_run(enum optimizer_kind optimizer)
+{
+    return rows[optimizer].is_run;
+}
+
+bool optimizer_is_old(enum optimizer_kind optimizer)
+{
+    return rows[optimizer].is_old;
 }
 
 uint64_t holding_gradient_bytes(const struct holding *holding, uint64_t weights)
@@ -186,7 +198,7 @@ static bool check_runnable_optimizer(const struct holding *holding, const char *
 {
     const char *name = optimizer_names[holding->optimizer];
     const bool is_master = optimizer_is_master(holding->optimizer), is_narrow = strcmp(dtype, "bf16") == 0;
-    if (!is_master && holding->optimizer > OPTIMIZER_ADAMW)
+    if (!optimizer_is_run(holding->optimizer))
         return error_set(error, "the plan's optimizer is %s, which is planned but not run; plan with sgd, momentum or"
                          " adamw", name);
     if (is_narrow && !is_master)

@@ -7,8 +7,7 @@
 #include "profiler/cluster.h"
 #include "profiler/profile.h"
 
-// Optimizers, as far as memory goes. Weir itself runs the first three, and those of 16-bit
-// weights that are made of them.
+// Optimizers, as far as memory goes. optimizer_is_run() says which Weir itself runs.
 enum optimizer_kind {
     OPTIMIZER_SGD,
     OPTIMIZER_MOMENTUM,
@@ -51,6 +50,10 @@ void holding_say(const struct holding *holding, struct text *text);
 
 // Whether it is an optimizer of 16-bit weights, which keeps them in fp32 too.
 bool optimizer_is_master(enum optimizer_kind optimizer);
+
+// Whether Weir trains with it; and whether documents of the first version know it.
+bool optimizer_is_run(enum optimizer_kind optimizer);
+bool optimizer_is_old(enum optimizer_kind optimizer);
 
 // Bytes of the gradients of so many bytes of weights.
 uint64_t holding_gradient_bytes(const struct holding *holding, uint64_t weights);

@@ -4,7 +4,7 @@ enum { MOST_WINDOW = 1 << 20 };
 
 bool holding_is_old(const struct holding *holding)
 {
-    return holding_is_plain(holding) && holding->optimizer <= OPTIMIZER_ADAMW;
+    return holding_is_plain(holding) && optimizer_is_old(holding->optimizer);
 }
 
 void holding_write(const struct holding *holding, struct json_writer *writer)
@@ -25,7 +25,7 @@ void holding_write(const struct holding *holding, struct json_writer *writer)
 void holding_read(struct json *object, unsigned version, unsigned since, struct holding *holding)
 {
     *holding = (struct holding){ .optimizer = (enum optimizer_kind)json_choice(object, "optimizer", optimizer_names) };
-    if (version < since && holding->optimizer > OPTIMIZER_ADAMW)
+    if (version < since && !optimizer_is_old(holding->optimizer))
         json_refuse_key(object, "optimizer", "is \"%s\", which documents know since version %u",
                         optimizer_names[holding->optimizer], since);
     if (version < since || !json_has(object, "holding"))

@@ -186,9 +186,10 @@ static struct weir_plan *wrap_plan(struct plan *plan, const struct error *reason
 
 static bool find_optimizer(const char *name, enum optimizer_kind *kind, struct error *error)
 {
-    for (size_t i = 0; i <= OPTIMIZER_ADAMW; i++) {  // those that are run as well
-        if (strcmp(name ? name : "sgd", optimizer_names[i]) == 0) {
-            *kind = (enum optimizer_kind)i;
+    for (enum optimizer_kind i = OPTIMIZER_SGD; optimizer_names[i]; i++) {
+        // Those that are run as well; fp32 weights beside narrower ones the caller's layers do not have.
+        if (optimizer_is_run(i) && !optimizer_is_master(i) && strcmp(name ? name : "sgd", optimizer_names[i]) == 0) {
+            *kind = i;
             return true;
         }
     }

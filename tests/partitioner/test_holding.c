@@ -261,6 +261,18 @@ static void is_not_run(void **state)
     assert_error(error, row->sentence);
 }
 
+// In the type that it is for.
+static void an_optimizer_is_run_or_refused_as_its_row_says(void **state)
+{
+    (void)state;
+    for (enum optimizer_kind kind = OPTIMIZER_SGD; optimizer_names[kind]; kind++) {
+        struct error error = { 0 };
+        const char *dtype = optimizer_is_master(kind) ? "bf16" : "fp32";
+        const struct holding holding = { .optimizer = kind };
+        assert_int_equal(holding_check_runnable(&holding, dtype, &error), optimizer_is_run(kind));
+    }
+}
+
 static void what_is_plain_is_run(void **state)
 {
     (void)state;
@@ -275,12 +287,13 @@ static void what_is_plain_is_run(void **state)
 
 int main(void)
 {
-    enum { SINGLE = 3 };
+    enum { SINGLE = 4 };
     struct CMUnitTest tests[SINGLE + COUNT(state_rows) + COUNT(zero_rows) + COUNT(time_rows) + COUNT(bad_rows)
                             + COUNT(unrunnable_rows)] = {
         cmocka_unit_test(what_goes_to_the_host_has_one_slot_on_the_device),
         cmocka_unit_test(a_segment_keeps_the_weights_it_fetched),
         cmocka_unit_test(what_is_plain_is_run),
+        cmocka_unit_test(an_optimizer_is_run_or_refused_as_its_row_says),
     };
     size_t count = SINGLE;
     for (size_t i = 0; i < COUNT(state_rows); i++)
