@@ -24,7 +24,7 @@ static int fail(const struct error *error)
 
 static bool measure(const struct search_request *search, struct sums *sums, struct error *error)
 {
-    const struct regret_request request = { .search = search, .noise_ppm = 30000, .draws = 50, .seed = 1,
+    const struct regret_request request = { .search = search, .noise.ppm = 30000, .draws = 50, .seed = 1,
                                             .gain_ppm = 20000 };
     struct regret regret;
     struct plan *plan = plan_search(search, error);

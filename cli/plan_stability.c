@@ -17,8 +17,8 @@ static const struct argp_option options[] = {
     { "keep", KEY_KEEP, "PLAN", 0, "Keep this plan unless a new one gains more than --gain", 0 },
     { "gain", KEY_GAIN, "PERCENT", 0, "What makes a change worth while (2%), of the time of an iteration", 0 },
     { "noise", KEY_NOISE, "PERCENT", 0,
-      "Say what the plan loses when layers vary (standard deviation, such as 3%; or \"spread\": as they were"
-      " measured to)", 0 },
+      "Say what the plan loses when layers vary (standard deviation, such as 3%; \"spread\": as they were measured"
+      " to; or \"spread,3%\": the others by 3%)", 0 },
     { "draws", KEY_DRAWS, "N", 0, "With --noise: how often the model is planned anew (100)", 0 },
     { "seed", KEY_SEED, "N", 0, "With --noise: of the draws (1)", 0 },
     { "robust", KEY_ROBUST, 0, 0, "With --noise: of the plans found take the one with the least 95 % regret", 0 },
@@ -42,6 +42,16 @@ static error_t complete(struct stability_options *given, struct argp_state *stat
     return 0;
 }
 
+// "3%", "spread", or "spread,3%": as they were measured to, and the others by a share.
+static void take_noise(const char *argument, struct noise_amount *noise, struct argp_state *state)
+{
+    static const char spread[] = "spread";
+    const size_t length = sizeof spread - 1;
+    noise->by_spread = strncmp(argument, spread, length) == 0 && (!argument[length] || argument[length] == ',');
+    const char *share = noise->by_spread ? argument + length + (argument[length] == ',') : argument;
+    noise->ppm = noise->by_spread && !argument[length] ? 0 : option_share(share, "--noise", NOISE_MOST_PPM, state);
+}
+
 static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct stability_options *given = state->input;
@@ -55,8 +65,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_NOISE:
         given->has_noise = true;
-        given->uses_spread = strcmp(argument, "spread") == 0;
-        given->noise_ppm = given->uses_spread ? 0 : option_share(argument, "--noise", NOISE_MOST_PPM, state);
+        take_noise(argument, &given->noise, state);
         return 0;
     case KEY_DRAWS:
         given->has_draws = true;
@@ -83,13 +92,13 @@ const struct argp stability_argp = { .options = options, .parser = take };
 static void say_noise(const struct stability_options *given, const struct profile *profile, const struct regret *regret,
                       struct text *text)
 {
-    const size_t spreads = noisy_profile_spreads(profile), layers = profile->layer_count;
+    const size_t layers = profile->layer_count, spreads = given->noise.by_spread ? noisy_profile_spreads(profile) : 0;
     text_add(text, "\nWhen layers vary (");
     if (spreads > 0)
         text_add(text, "%zu of %zu as they were measured to%s", spreads, layers,
                  spreads < layers ? ", the others " : "");
     if (spreads < layers)
-        text_add(text, given->noise_ppm ? "by %.6g %%" : "not at all", 1e-4 * given->noise_ppm);
+        text_add(text, given->noise.ppm ? "by %.6g %%" : "not at all", 1e-4 * given->noise.ppm);
     text_add(text, "; %u draws of seed %llu)", regret->draws, (unsigned long long)given->seed);
 }
 
@@ -144,7 +153,7 @@ static bool judge_noise(const struct stability_options *given, const struct sear
                         struct plan **plan, struct text *text, struct error *error)
 {
     struct progress progress = { 0 };
-    const struct regret_request asked = { .search = request, .noise_ppm = given->noise_ppm, .draws = given->draws,
+    const struct regret_request asked = { .search = request, .noise = given->noise, .draws = given->draws,
                                           .seed = given->seed, .gain_ppm = given->gain_ppm, .progress = show,
                                           .self = &progress };
     struct regret before, after;
@@ -181,7 +190,7 @@ static bool judge_keep(const struct stability_options *given, const struct searc
 
 bool stability_check(const struct stability_options *given, const struct profile *profile, struct error *error)
 {
-    if (given->uses_spread && noisy_profile_spreads(profile) == 0)
+    if (given->noise.by_spread && noisy_profile_spreads(profile) == 0)
         return error_set(error,
                          "--noise spread: the profile does not say how much its layers vary; give a share such as"
                          " 3%%");

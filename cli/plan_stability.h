@@ -4,11 +4,13 @@
 #define CLI_PLAN_STABILITY_H
 
 #include "cli/plan_request.h"
+#include "partitioner/stability/noisy_profile.h"
 
 struct stability_options {
     const char *keep;  // a plan's file
-    bool has_gain, has_noise, uses_spread, robust, has_draws, has_seed;
-    uint32_t gain_ppm, noise_ppm, draws;
+    bool has_gain, has_noise, robust, has_draws, has_seed;
+    struct noise_amount noise;
+    uint32_t gain_ppm, draws;
     uint64_t seed;
 };
 

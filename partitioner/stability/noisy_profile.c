@@ -16,9 +16,10 @@ size_t noisy_profile_spreads(const struct profile *profile)
     return count;
 }
 
-bool noisy_profile_create(struct noisy_profile *noisy, const struct profile *calm, uint32_t ppm, struct error *error)
+bool noisy_profile_create(struct noisy_profile *noisy, const struct profile *calm, struct noise_amount amount,
+                          struct error *error)
 {
-    *noisy = (struct noisy_profile){ .calm = calm, .ppm = ppm };
+    *noisy = (struct noisy_profile){ .calm = calm, .amount = amount };
     // A copy by way of its document.
     struct text text = { 0 };
     profile_write(calm, &text);
@@ -60,8 +61,8 @@ static void draw_phase(const struct noisy_profile *noisy, const struct profile_l
                        uint64_t calm_ns, uint64_t draw, uint64_t *to_ns)
 {
     const double part = (double)(draw >> 11) * 0x1p-53;
-    *to_ns = layer->has_spread[phase] ? spread_ns(&layer->spread[phase], calm_ns, part)
-                                      : noise_apply(calm_ns, noisy->ppm, draw);
+    *to_ns = noisy->amount.by_spread && layer->has_spread[phase] ? spread_ns(&layer->spread[phase], calm_ns, part)
+                                                                 : noise_apply(calm_ns, noisy->amount.ppm, draw);
 }
 
 static void draw_layer(const struct noisy_profile *noisy, const struct profile_layer *calm, struct profile_layer *to,

@@ -6,7 +6,6 @@
 #include "common/number.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/orders/order_plan.h"
-#include "partitioner/stability/noisy_profile.h"
 
 // A plan that some draws are answered with.
 struct candidate {
@@ -115,7 +114,7 @@ static bool begin(struct trial *trial, const struct regret_request *request, con
     trial->candidates = calloc(request->draws + (size_t)1, sizeof trial->candidates[0]);
     if (!trial->best || !trial->candidates)
         return error_no_memory(error, "the draws of a plan");
-    if (!noisy_profile_create(&trial->noisy, request->search->profile, request->noise_ppm, error))
+    if (!noisy_profile_create(&trial->noisy, request->search->profile, request->noise, error))
         return false;
     trial->search.profile = trial->noisy.profile;
     if (!trial->search.budget)

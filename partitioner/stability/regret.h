@@ -15,13 +15,14 @@
 #define PARTITIONER_STABILITY_REGRET_H
 
 #include "partitioner/search/search.h"
+#include "partitioner/stability/noisy_profile.h"
 
 // Units of work for the plan of each draw.
 #define REGRET_DEFAULT_BUDGET 100000
 
 struct regret_request {
     const struct search_request *search;
-    uint32_t noise_ppm;  // of layers without a spread
+    struct noise_amount noise;
     uint32_t draws;
     uint64_t seed;
     uint32_t gain_ppm;   // what another plan must gain to be worth a change

@@ -44,10 +44,24 @@ plan tie.json --noise 3% --draws 40 --robust --json 2> said > first.json
 plan tie.json --noise 3% --draws 40 --robust --json 2> /dev/null | cmp - first.json && cat said
 weir check first.json --profile tie.json
 
+echo "# noise of layers that were measured: as they were measured to, or as much as is asked for"
+measured() { python3 -c "
+import json
+profile = json.load(open('tie.json'))
+for layer in profile['layers'][:$1]:
+    layer['spread'] = {'forward': [int(layer['forward_ns'] * share) for share in (.99, 1, 1.02)]}
+json.dump(profile, open('measured.json', 'w'))"; }
+measured 5
+for noise in 3% 10% spread; do plan measured.json --noise $noise --draws 20 | last; done
+measured 2
+for noise in spread spread,3%; do plan measured.json --noise $noise --draws 20 | last; done
+
 echo "# usage"
 plan profile.json --noise spread; echo "exit $?"
 try() { plan profile.json "$@" | head -1; }
 try --noise 3
+try --noise spread,x
+try --noise spreads
 try --draws 5
 try --gain 2%
 try --keep plan.json --gain x

@@ -142,7 +142,7 @@ static void draws_end_with_the_deadline(void **state)
     struct plan *plan = plan_search(&asked.request, &error);
     assert_good(plan, error);
     asked.request.deadline_ns = 1;
-    const struct regret_request request = { .search = &asked.request, .noise_ppm = 30000, .draws = 5, .seed = 1 };
+    const struct regret_request request = { .search = &asked.request, .noise.ppm = 30000, .draws = 5, .seed = 1 };
     struct regret regret;
     assert_good(regret_measure(&request, plan, &regret, &error), error);
     assert_int_equal(regret.draws, 0);

@@ -152,7 +152,7 @@ static bool make_kept(const struct search_request *request, struct text *text, s
 
 static bool make_steady(const struct search_request *request, struct text *text, struct error *error)
 {
-    const struct regret_request asked = { .search = request, .noise_ppm = 200000, .draws = 4, .seed = 1 };
+    const struct regret_request asked = { .search = request, .noise.ppm = 200000, .draws = 4, .seed = 1 };
     struct regret before, after;
     struct plan *plan = plan_search(request, error),
                 *steady = plan ? regret_steady(&asked, plan, &before, &after, error) : NULL;

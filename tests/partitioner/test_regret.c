@@ -28,7 +28,7 @@ static void a_spread_is_followed_and_the_rest_varies_as_told(void **state)
     struct profile *calm = spread_chain();
     struct noisy_profile noisy;
     assert_int_equal(noisy_profile_spreads(calm), 1);
-    assert_good(noisy_profile_create(&noisy, calm, 30000, &error), error);
+    assert_good(noisy_profile_create(&noisy, calm, (struct noise_amount){ true, 30000 }, &error), error);
     enum { DRAWS = 20000 };
     uint32_t below = 0, above = 0;
     double sum = 0, squares = 0;
@@ -51,13 +51,32 @@ static void a_spread_is_followed_and_the_rest_varies_as_told(void **state)
     profile_free(calm);
 }
 
+static void a_share_is_for_layers_with_a_spread_too(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct profile *calm = spread_chain();
+    struct noisy_profile noisy;
+    assert_good(noisy_profile_create(&noisy, calm, (struct noise_amount){ .ppm = 10000 }, &error), error);
+    enum { DRAWS = 20000 };
+    double squares = 0;
+    for (uint32_t draw = 0; draw < DRAWS; draw++) {
+        noisy_profile_draw(&noisy, 7, draw);
+        const double off = (double)noisy.profile->layers[0].forward_ns - 1000;
+        squares += off * off;
+    }
+    assert_true(fabs(sqrt(squares / DRAWS) - 10) < 1);
+    noisy_profile_clear(&noisy);
+    profile_free(calm);
+}
+
 static void a_draw_is_the_same_whatever_was_drawn_before(void **state)
 {
     (void)state;
     struct error error = { 0 };
     struct profile *calm = spread_chain();
     struct noisy_profile noisy;
-    assert_good(noisy_profile_create(&noisy, calm, 30000, &error), error);
+    assert_good(noisy_profile_create(&noisy, calm, (struct noise_amount){ true, 30000 }, &error), error);
     noisy_profile_draw(&noisy, 1, 5);
     const uint64_t first = noisy.profile->layers[0].forward_ns, second = noisy.profile->layers[1].backward_ns;
     noisy_profile_draw(&noisy, 1, 6);
@@ -107,7 +126,7 @@ static void check_regret(const struct instance *instance, const struct plan *pla
     uint64_t plans = 0;
     double sum = 0, most = 0;
     uint32_t beaten = 0, exceeded = 0;
-    assert_good(noisy_profile_create(&noisy, instance->profile, request->noise_ppm, &error), error);
+    assert_good(noisy_profile_create(&noisy, instance->profile, request->noise, &error), error);
     drawn.profile = noisy.profile;
     drawn.request.profile = noisy.profile;
     for (uint32_t draw = 0; draw < request->draws; draw++) {
@@ -155,7 +174,7 @@ static void regret_is_that_of_brute_force(void **state)
         struct error error = { 0 };
         struct plan *plan = plan_search(&instance.request, &error);
         assert_good(plan, error);
-        const struct regret_request request = { .search = &instance.request, .noise_ppm = 100000, .draws = 12,
+        const struct regret_request request = { .search = &instance.request, .noise.ppm = 100000, .draws = 12,
                                                 .seed = trial, .gain_ppm = 5000 };
         struct regret regret;
         assert_good(regret_measure(&request, plan, &regret, &error), error);
@@ -178,7 +197,7 @@ static void plans_are_steady_under_3_percent(void **state)
         struct error error = { 0 };
         struct plan *plan = plan_search(&instance.request, &error);
         assert_good(plan, error);
-        const struct regret_request request = { .search = &instance.request, .noise_ppm = 30000, .draws = 20,
+        const struct regret_request request = { .search = &instance.request, .noise.ppm = 30000, .draws = 20,
                                                 .seed = trial, .gain_ppm = 20000 };
         struct regret regret;
         assert_good(regret_measure(&request, plan, &regret, &error), error);
@@ -207,7 +226,7 @@ static void the_steady_plan_has_the_least_regret(void **state)
         struct error error = { 0 };
         struct plan *plan = plan_search(&instance.request, &error);
         assert_good(plan, error);
-        const struct regret_request request = { .search = &instance.request, .noise_ppm = 250000, .draws = 40,
+        const struct regret_request request = { .search = &instance.request, .noise.ppm = 250000, .draws = 40,
                                                 .seed = trial, .gain_ppm = 20000 };
         struct regret before, after, again;
         struct plan *steady = regret_steady(&request, plan, &before, &after, &error);
@@ -242,7 +261,7 @@ static void an_interrupt_leaves_what_is_known(void **state)
     assert_good(plan, error);
     const volatile sig_atomic_t interrupted = 1;
     instance.request.interrupted = &interrupted;
-    const struct regret_request request = { .search = &instance.request, .noise_ppm = 30000, .draws = 5, .seed = 1 };
+    const struct regret_request request = { .search = &instance.request, .noise.ppm = 30000, .draws = 5, .seed = 1 };
     struct regret regret;
     assert_good(regret_measure(&request, plan, &regret, &error), error);
     assert_int_equal(regret.draws, 0);
@@ -254,6 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_spread_is_followed_and_the_rest_varies_as_told),
+        cmocka_unit_test(a_share_is_for_layers_with_a_spread_too),
         cmocka_unit_test(a_draw_is_the_same_whatever_was_drawn_before),
         cmocka_unit_test(regret_is_that_of_brute_force),
         cmocka_unit_test(plans_are_steady_under_3_percent),
