@@ -15,6 +15,7 @@
 #include "partitioner/explain/nearest.h"
 #include "partitioner/integer/second_opinion.h"
 #include "partitioner/orders/order_plan.h"
+#include "partitioner/plan_search.h"
 
 enum { KEY_SECOND_OPINION = KEY_OWN };
 
@@ -209,6 +210,7 @@ static struct plan *search(struct search_request *request, struct error *error)
     request->self = &progress;
     struct plan *plan = plan_search_orders(request, error);
     progress_end(&progress);
+    plan_search_blame_deadline(request->deadline_ns, error);
     request->progress = NULL;
     return plan;
 }

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "common/number.h"
 #include "common/progress.h"
+#include "partitioner/plan_search.h"
 #include "partitioner/sweep/plan_front.h"
 
 enum { KEY_FRONT = KEY_OWN, KEY_SVG, KEY_RESOLUTION };
@@ -107,6 +108,7 @@ int front_run(const struct front_options *given, const struct search_request *re
                                          .resolution_ppm = given->resolution_ppm, .progress = show, .self = &progress };
     struct plan_front *front = front_find(&asked, &error);
     progress_end(&progress);
+    plan_search_blame_deadline(request->deadline_ns, &error);
     const int code = front ? print(given, front, output) : command_fail(&error);
     front_free(front);
     return code;

@@ -16,6 +16,7 @@
 #include "partitioner/bottleneck/scattered.h"
 #include "partitioner/evaluate/handmade.h"
 #include "partitioner/evaluate/reprice.h"
+#include "partitioner/plan_search.h"
 
 enum { KEY_MODEL = KEY_OWN, KEY_STRAIGHT, KEY_ACTIVATIONS, KEY_HEED_MEMORY, KEY_CPUS, KEY_SCATTERED };
 
@@ -219,6 +220,7 @@ static int run_search(const struct bottleneck_request *request, const struct hol
                       const struct shared_options *output, struct error *error)
 {
     struct bottleneck_result *result = search(request, error);
+    plan_search_blame_deadline(request->until_ns, error);
     if (!result)
         return command_fail(error);
     struct text table = { 0 };
@@ -275,6 +277,7 @@ static int run_scattered(const struct model_options *given, const struct bottlen
     struct scattered scattered;
     const bool good = scattered_search(request, limits, &scattered, error);
     progress_end(request->self);
+    plan_search_blame_deadline(request->until_ns, error);
     if (!good)
         return command_fail(error);
     struct text table = { 0 };

@@ -1,5 +1,7 @@
 #include "partitioner/plan_search.h"
 
+#include <string.h>
+
 #include "partitioner/arrangement/arrangement.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/evaluate/reprice.h"
@@ -31,4 +33,10 @@ struct plan *plan_search(const struct search_request *given, struct error *error
     error_at(error, "the plan found does not hold, which is a fault of the search");
     plan_free(plan);
     return NULL;
+}
+
+void plan_search_blame_deadline(uint64_t deadline_ns, struct error *error)
+{
+    if (deadline_ns > 0 && error->kind == ERROR_ANSWER && strstr(error->text, "the deadline has passed"))
+        error->kind = ERROR_MACHINE;
 }

@@ -17,4 +17,9 @@
 // For the order in which the profile has its layers; order_plan.h knows the others.
 struct plan *plan_search(const struct search_request *request, struct error *error);
 
+// Whoever asked a search for a plan within a deadline, and got none, hands its error on through this: where the search
+// says that the deadline has passed, so that nothing is proved, it is no answer, but ERROR_MACHINE. (A search that is a
+// part of another takes it for a no, and the other goes on.)
+void plan_search_blame_deadline(uint64_t deadline_ns, struct error *error);
+
 #endif
