@@ -87,14 +87,6 @@ static bool match_memory(const struct pipeline *pipeline, struct error *error)
     return good;
 }
 
-// Layers are called with whole micro-batches.
-static bool takes_sequences_whole(const struct schedule *schedule, struct error *error)
-{
-    return schedule->splits == 1
-        || error_set(error, "%s takes each sequence in %u parts, and layers are called with whole micro-batches: it "
-                     "can be planned and simulated, but not run", schedule->name, schedule->splits);
-}
-
 // Takes the schedule, which may be NULL after an error.
 static struct pipeline *create(struct schedule *schedule, const struct plan *plan, const struct weir_layer *layers,
                                size_t layer_count, struct device *device, const struct session_settings *settings,
@@ -109,7 +101,7 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
     pipeline->plan = plan;
     pipeline->layers = layers;
     pipeline->schedule = schedule;
-    const bool good = takes_sequences_whole(schedule, error) && prove(schedule, error)
+    const bool good = schedule_check_runnable(schedule, error) && prove(schedule, error)
                    && make_stages(pipeline, layers, layer_count, error) && match_memory(pipeline, error);
     if (good)
         pipeline->session = session_create(schedule, pipeline->stages, device, settings, error);

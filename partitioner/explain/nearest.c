@@ -337,8 +337,7 @@ static void keep_quickest(struct probe *quickest, size_t *count, const struct pr
 // Whether a schedule can take the place of the request's own: as its weights go, and of training.
 static bool is_instead(const struct search_request *search, const struct generator *own, const struct generator *other)
 {
-    // Sequences are split only where the layers can take them so.
-    return other != own && other->weights == own->weights && (!other->takes_splits || own->takes_splits)
+    return other != own && other->weights == own->weights && (generator_is_run(other) || !generator_is_run(own))
         && !is_inference(other, search->ranks);
 }
 
