@@ -48,7 +48,7 @@ static const struct argp_option options[] = {
     { "jobs", KEY_JOBS, "N", 0, "Threads (one per core); the result is the same", 0 },
     OPTION_JSON,
     { "csv", KEY_CSV, 0, 0, "Print a line per row for other programs", 0 },
-    { "plan", KEY_PLAN, "FILE", 0, "Where the best plan goes (an order that was searched for has none)", 0 },
+    { "plan", KEY_PLAN, "FILE", 0, "Where the plan that is suggested goes: of what can be run, the best", 0 },
     OPTION_OUTPUT,
     { 0 },
 };
@@ -138,8 +138,8 @@ static const struct argp argp = {
     .doc = "Plans a model for every schedule, number of ranks, stages per rank and micro-batches under one memory"
            " limit, and prints time against peak bytes: the best, the front, and why the others lost. Ctrl-C ends it"
            " with what is known; a second one ends it at once."
-           "\vRows with other numbers of micro-batches are compared by the time per micro-batch. Exit code 1: nothing"
-           " fits.\n\nExample:\n"
+           "\vRows with other numbers of micro-batches are compared by the time per micro-batch. Rows with an x can be"
+           " simulated, but not run; what is suggested can be run, if anything can. Exit code 1: nothing fits.\n\nExample:\n"
            "  weir sweep profile.json --cluster \"4 devices, 16GiB, 12GB/s 5us\" \\\n"
            "      --micro-batches 8,16,32 --plan plan.json\n",
 };

@@ -44,6 +44,7 @@ static bool add_row(struct listing *listing, const struct generator *generator, 
     *row = (struct sweep_row){ .weights = generator->weights, .ranks = ranks, .chunks = chunks,
                                .micro_batches = micro_batches, .outcome = SWEEP_NOT_TRIED };
     snprintf(row->schedule, sizeof row->schedule, "%s", generator->name);
+    row->only_simulated = sweep_only_simulates(row->schedule);
     return true;
 }
 

@@ -70,6 +70,7 @@ struct sweep_row {
     uint64_t lacks_bytes;
     double bubble;             // makespan
     bool proved;
+    bool only_simulated;       // nothing runs such a plan: generator_is_run(), and an order that was searched for
     bool is_on_front;          // no row of its class is at least as good in time and bytes, and better in one
     bool is_best;              // the quickest of its class, per micro-batch
     bool is_best_of_m;         // the same of those with as many micro-batches: per iteration
@@ -110,8 +111,14 @@ void sweep_judge(struct sweep *sweep);
 // The best flushing row, or of the first class that has one; NULL if nothing was planned.
 const struct sweep_row *sweep_best(const struct sweep *sweep);
 
-// The quickest row of that class that has a plan; orders that were searched for have none.
+// The quickest row of that class that can be run, the one to be suggested; NULL if there is none.
+const struct sweep_row *sweep_best_run(const struct sweep *sweep);
+
+// The row to be suggested if it has a plan, or else the quickest of that class that has one.
 const struct sweep_row *sweep_best_plan(const struct sweep *sweep);
+
+// Whether rows of a schedule of this name are `only_simulated`.
+bool sweep_only_simulates(const char *schedule);
 
 // The document (docs/formats/sweep.md), without the plans.
 struct sweep *sweep_read(const char *text, size_t length, const char *name, struct error *error);

@@ -6,7 +6,7 @@
 #include "partitioner/holding_document.h"
 #include "partitioner/sweep/sweep.h"
 
-#define SWEEP_NEWEST_VERSION 2  // 2 knows more holdings
+enum { SWEEP_NEWEST_VERSION = 3, SINCE_HOLDINGS = 2, SINCE_ONLY_SIMULATED = 3 };
 #define MOST_RANKS 65536
 #define MOST_ROWS 10000
 
@@ -33,8 +33,19 @@ static void write_row(struct json_writer *writer, const struct sweep_row *row)
     json_put_bool(writer, "front", row->is_on_front);
     json_put_bool(writer, "best", row->is_best);
     json_put_bool(writer, "best_of_micro_batches", row->is_best_of_m);
+    if (row->only_simulated)
+        json_put_bool(writer, "only_simulated", true);
     json_put_string(writer, "reason", row->reason);
     json_close(writer);
+}
+
+// The first that knows all there is to say.
+static unsigned version_of(const struct sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->count; i++)
+        if (sweep->rows[i].only_simulated)
+            return SINCE_ONLY_SIMULATED;
+    return holding_is_old(&sweep->holding) ? 1 : SINCE_HOLDINGS;
 }
 
 void sweep_write(const struct sweep *sweep, struct text *text)
@@ -42,7 +53,7 @@ void sweep_write(const struct sweep *sweep, struct text *text)
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
     json_put_string(&writer, "format", "weir.sweep");
-    json_put_u64(&writer, "version", holding_is_old(&sweep->holding) ? 1 : SWEEP_NEWEST_VERSION);
+    json_put_u64(&writer, "version", version_of(sweep));
     json_begin_object(&writer, "profile", JSON_INLINE);
     json_put_string(&writer, "model", sweep->model);
     json_put_string(&writer, "hash", sweep->profile_hash);
@@ -78,7 +89,15 @@ static void check_row(struct json *object, const struct sweep_row *row)
         json_refuse_key(object, "best", "is true, but the row is not on the front");
 }
 
-static void read_row(struct json *object, struct sweep_row *row)
+// Documents before the third version have it of no row.
+static bool read_only_simulated(struct json *object, unsigned version, const char *schedule)
+{
+    if (version < SINCE_ONLY_SIMULATED)
+        return sweep_only_simulates(schedule);
+    return json_has(object, "only_simulated") && json_bool(object, "only_simulated");
+}
+
+static void read_row(struct json *object, unsigned version, struct sweep_row *row)
 {
     json_item_object(object);
     json_string_into(object, "schedule", row->schedule, sizeof row->schedule);
@@ -99,12 +118,13 @@ static void read_row(struct json *object, struct sweep_row *row)
     row->is_on_front = json_bool(object, "front");
     row->is_best = json_bool(object, "best");
     row->is_best_of_m = json_bool(object, "best_of_micro_batches");
+    row->only_simulated = read_only_simulated(object, version, row->schedule);
     json_string_into(object, "reason", row->reason, sizeof row->reason);
     check_row(object, row);
     json_end(object);
 }
 
-static bool read_rows(struct json *root, struct sweep *sweep, struct error *error)
+static bool read_rows(struct json *root, unsigned version, struct sweep *sweep, struct error *error)
 {
     struct json rows = json_array(root, "rows"), item;
     if (rows.node && json_count(&rows) > MOST_ROWS)
@@ -115,13 +135,13 @@ static bool read_rows(struct json *root, struct sweep *sweep, struct error *erro
     if (!sweep->rows)
         return error_no_memory(error, "a sweep");
     while (json_next(&rows, &item))
-        read_row(&item, &sweep->rows[sweep->count++]);
+        read_row(&item, version, &sweep->rows[sweep->count++]);
     return json_ok(root->document, error);
 }
 
-static bool read_head(struct json *root, struct sweep *sweep, struct error *error)
+static bool read_head(struct json *root, unsigned *version, struct sweep *sweep, struct error *error)
 {
-    const unsigned version = (unsigned)json_format(root, "weir.sweep", SWEEP_NEWEST_VERSION);
+    *version = (unsigned)json_format(root, "weir.sweep", SWEEP_NEWEST_VERSION);
     struct json profile = json_object(root, "profile");
     sweep->model = strdup(json_string(&profile, "model"));
     if (!sweep->model)
@@ -135,7 +155,7 @@ static bool read_head(struct json *root, struct sweep *sweep, struct error *erro
     if (!sweep->cluster)
         return false;
     json_end(&cluster);
-    holding_read(root, version, SWEEP_NEWEST_VERSION, &sweep->holding);
+    holding_read(root, *version, SINCE_HOLDINGS, &sweep->holding);
     sweep->budget = json_u64(root, "budget", 1, JSON_MAX);
     return json_ok(root->document, error);
 }
@@ -143,7 +163,8 @@ static bool read_head(struct json *root, struct sweep *sweep, struct error *erro
 static bool read_sweep(struct json_document *document, struct sweep *sweep, struct error *error)
 {
     struct json root = json_root(document);
-    if (!read_head(&root, sweep, error) || !read_rows(&root, sweep, error))
+    unsigned version = 0;
+    if (!read_head(&root, &version, sweep, error) || !read_rows(&root, version, sweep, error))
         return false;
     json_string_into(&root, "stopped", sweep->stopped, sizeof sweep->stopped);
     if (json_has(&root, "notes")) {

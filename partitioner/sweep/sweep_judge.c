@@ -1,9 +1,11 @@
 // Which rows of a sweep are the best, which are on the front of time against bytes, and
 // why the others lost.
 #include <stdio.h>
+#include <string.h>
 
 #include "common/number.h"
-#include "partitioner/sweep/sweep.h"
+#include "partitioner/sweep/sweep_order.h"
+#include "schedules/generators/generate.h"
 
 enum { LABEL_SIZE = 128 };
 
@@ -144,13 +146,46 @@ const struct sweep_row *sweep_best(const struct sweep *sweep)
     return NULL;
 }
 
-const struct sweep_row *sweep_best_plan(const struct sweep *sweep)
+// Of the class of the best; ties: fewer bytes, then the first.
+static const struct sweep_row *quickest_that(const struct sweep *sweep, bool (*has)(const struct sweep_row *row))
 {
     const struct sweep_row *best = sweep_best(sweep), *found = NULL;
     for (size_t i = 0; best && i < sweep->count; i++) {
         const struct sweep_row *row = &sweep->rows[i];
-        if (row->plan && row->class == best->class && (!found || compare_time(row, found) < 0))
+        if (!can_be_compared(row, best) || !has(row))
+            continue;
+        const int time = found ? compare_time(row, found) : -1;
+        if (time < 0 || (time == 0 && row->peak_bytes < found->peak_bytes))
             found = row;
     }
     return found;
+}
+
+static bool is_run(const struct sweep_row *row)
+{
+    return !row->only_simulated;
+}
+
+static bool has_plan(const struct sweep_row *row)
+{
+    return row->plan != NULL;
+}
+
+const struct sweep_row *sweep_best_run(const struct sweep *sweep)
+{
+    return quickest_that(sweep, is_run);
+}
+
+const struct sweep_row *sweep_best_plan(const struct sweep *sweep)
+{
+    const struct sweep_row *run = sweep_best_run(sweep);
+    return run && run->plan ? run : quickest_that(sweep, has_plan);
+}
+
+bool sweep_only_simulates(const char *schedule)
+{
+    struct error unknown = { 0 };
+    const struct generator *generator =
+        strcmp(schedule, SWEEP_ORDER_NAME) == 0 ? NULL : generator_find(schedule, &unknown);
+    return !generator || !generator_is_run(generator);
 }

@@ -5,7 +5,6 @@
 
 #include "common/number.h"
 #include "partitioner/sweep/sweep_order.h"
-#include "schedules/generators/generate.h"
 
 static const char *const headings[] = {
     [SWEEP_FLUSHING] = "Flushing schedules: the weights are those of training without a pipeline",
@@ -44,10 +43,10 @@ static void print_row(const struct sweep_row *row, struct text *text)
         else if (row->lower_bound_ns > 0)
             snprintf(gap, sizeof gap, "%.1f %%", 100 * (double)over / (double)row->iteration_ns);
     }
-    text_add(text, "%c%c %-14s %3u %3u %5u  %10s  %10s  %7s  %10s  %7s  %s\n",
-             row->is_best ? '*' : row->is_on_front ? '+' : ' ', row->is_best_of_m ? 'm' : ' ', row->schedule,
-             row->ranks, row->chunks, row->micro_batches, iteration, each, bubble, peak,
-             gap, row->reason);
+    text_add(text, "%c%c%c %-14s %3u %3u %5u  %10s  %10s  %7s  %10s  %7s  %s\n",
+             row->is_best ? '*' : row->is_on_front ? '+' : ' ', row->is_best_of_m ? 'm' : ' ',
+             row->outcome == SWEEP_PLANNED && row->only_simulated ? 'x' : ' ', row->schedule, row->ranks, row->chunks,
+             row->micro_batches, iteration, each, bubble, peak, gap, row->reason);
 }
 
 static void print_class(const struct sweep *sweep, const struct sweep_row **rows, enum sweep_class class,
@@ -58,43 +57,72 @@ static void print_class(const struct sweep *sweep, const struct sweep_row **rows
         if (rows[i]->class != class)
             continue;
         if (!has_heading)
-            text_add(text, "\n%s\n   %-14s %3s %3s %5s  %10s  %10s  %7s  %10s  %7s\n", headings[class], "schedule", "p",
+            text_add(text, "\n%s\n    %-14s %3s %3s %5s  %10s  %10s  %7s  %10s  %7s\n", headings[class], "schedule", "p",
                      "v", "m", "iteration", "per m.-b.", "bubble", "peak", "gap");
         has_heading = true;
         print_row(rows[i], text);
     }
 }
 
-static bool any_splits(const struct sweep *sweep)
+static bool is_searched(const struct sweep_row *row)
 {
-    for (size_t i = 0; i < sweep->count; i++) {
-        struct error ignored = { 0 };
-        const struct generator *generator = generator_find(sweep->rows[i].schedule, &ignored);
-        if (generator && generator->takes_splits && sweep->rows[i].outcome == SWEEP_PLANNED)
-            return true;
-    }
-    return false;
+    return strcmp(row->schedule, SWEEP_ORDER_NAME) == 0;
 }
 
+// What x stands for, of the rows that have it.
+static void explain_only_simulated(const struct sweep *sweep, struct text *text)
+{
+    const char *in_parts = NULL;
+    bool is_any_searched = false;
+    for (size_t i = 0; i < sweep->count; i++) {
+        const struct sweep_row *row = &sweep->rows[i];
+        if (row->outcome != SWEEP_PLANNED || !row->only_simulated)
+            continue;
+        if (is_searched(row))
+            is_any_searched = true;
+        else
+            in_parts = row->schedule;
+    }
+    if (in_parts)
+        text_add(text, "x simulated, but not run: %s passes sequences in parts, which the layers must be able to take.\n",
+                 in_parts);
+    if (is_any_searched)
+        text_add(text, "x simulated, but not run: no plan holds an order that was searched for.\n");
+}
+
+static void name_row(const struct sweep_row *row, struct text *text)
+{
+    if (is_searched(row))
+        text_add(text, "an order that `weir schedule search` finds for the cuts of %s and %u micro-batches",
+                 row->chunks == 1 ? "zb-h1" : "zb-v", row->micro_batches);
+    else
+        text_add(text, "--schedule %s --ranks %u --chunks %u --micro-batches %u", row->schedule, row->ranks,
+                 row->chunks, row->micro_batches);
+}
+
+static void print_suggestion(const struct sweep_row *row, const char *what, struct text *text)
+{
+    char each[NUMBER_SIZE], bytes[NUMBER_SIZE];
+    text_add(text, "%s: ", what);
+    name_row(row, text);
+    text_add(text, ", %s per micro-batch in %s.\n", time_format(row->micro_batch_ns, each),
+             bytes_format(row->peak_bytes, bytes));
+}
+
+// What is suggested can be run, if anything can.
 static void print_sense(const struct sweep *sweep, struct text *text)
 {
-    const struct sweep_row *best = sweep_best(sweep);
-    char each[NUMBER_SIZE], bytes[NUMBER_SIZE];
+    const struct sweep_row *best = sweep_best(sweep), *run = sweep_best_run(sweep);
     text_add(text, "\n* best, + on the front of time against bytes, m least iteration of those with as many"
                    " micro-batches. Rows with other m\nare compared by the time per micro-batch. p ranks, v stages on"
                    " each. The gap is to what no plan can beat, as far as is known.\n");
-    if (any_splits(sweep))
-        text_add(text, "seq1f1b passes sequences in parts, which the layers must be able to take.\n");
-    if (best && strcmp(best->schedule, SWEEP_ORDER_NAME) == 0)
-        text_add(text, "Best: an order that `weir schedule search` finds for the cuts of %s, %s per micro-batch in %s.\n",
-                 best->chunks == 1 ? "zb-h1" : "zb-v", time_format(best->micro_batch_ns, each),
-                 bytes_format(best->peak_bytes, bytes));
-    else if (best)
-        text_add(text, "Best: --schedule %s --ranks %u --chunks %u --micro-batches %u, %s per micro-batch in %s.\n",
-                 best->schedule, best->ranks, best->chunks, best->micro_batches,
-                 time_format(best->micro_batch_ns, each), bytes_format(best->peak_bytes, bytes));
-    else
+    explain_only_simulated(sweep, text);
+    if (!best)
         text_add(text, "There is no plan among them.\n");
+    if (run)
+        print_suggestion(run, "Best", text);
+    if (best && best != run)
+        print_suggestion(best, run ? "Quicker, but only simulated" : "Best, but only simulated", text);
 }
 
 void sweep_print(const struct sweep *sweep, struct text *text)
@@ -135,15 +163,15 @@ static void write_quoted(const char *value, struct text *text)
 void sweep_write_csv(const struct sweep *sweep, struct text *text)
 {
     text_add(text, "schedule,weights,class,ranks,chunks,micro_batches,outcome,iteration_ns,micro_batch_ns,lower_bound_ns,"
-                   "peak_bytes,rank,lacks_bytes,bubble,proved,front,best,best_of_micro_batches,reason\n");
+                   "peak_bytes,rank,lacks_bytes,bubble,proved,front,best,best_of_micro_batches,only_simulated,reason\n");
     for (size_t i = 0; i < sweep->count; i++) {
         const struct sweep_row *row = &sweep->rows[i];
-        text_add(text, "%s,%s,%s,%u,%u,%u,%s,%llu,%llu,%llu,%llu,%u,%llu,%.6f,%d,%d,%d,%d,", row->schedule,
+        text_add(text, "%s,%s,%s,%u,%u,%u,%s,%llu,%llu,%llu,%llu,%u,%llu,%.6f,%d,%d,%d,%d,%d,", row->schedule,
                  weights_names[row->weights], sweep_class_names[row->class], row->ranks, row->chunks,
                  row->micro_batches, sweep_outcome_names[row->outcome], (unsigned long long)row->iteration_ns,
                  (unsigned long long)row->micro_batch_ns, (unsigned long long)row->lower_bound_ns,
                  (unsigned long long)row->peak_bytes, row->rank, (unsigned long long)row->lacks_bytes, row->bubble,
-                 row->proved, row->is_on_front, row->is_best, row->is_best_of_m);
+                 row->proved, row->is_on_front, row->is_best, row->is_best_of_m, row->only_simulated);
         write_quoted(row->reason, text);
         text_add(text, "\n");
     }

@@ -17,6 +17,10 @@ predicted=$(sed -n 's/.*"iteration_ns": \([0-9]*\).*/\1/p' plan.json | head -1)
 simulated=$(weir simulate plan.json --json | sed -n 's/.*"iteration_ns": \([0-9]*\).*/\1/p')
 [ "$predicted" = "$simulated" ] && echo "as the plan predicts"
 
+echo "# what is suggested, and written, can be run"
+weir sweep profile.json --cluster '4 devices, 16MiB, 10GB/s 10us' --optimizer sgd --schedules 1f1b,seq1f1b,search --micro-batches 4 --chunks 1 --plan runs.json | tail -4
+grep -o '"schedule": "1f1b"' runs.json
+
 echo "# the same bytes with one thread and with three"
 few="--optimizer sgd --schedules 1f1b,zb-v,hanayo --micro-batches 4,8"
 weir sweep profile.json --cluster "$cluster" $few --jobs 1 --json > one.json

@@ -308,6 +308,60 @@ static void the_example_of_the_page_is_read_and_written_byte_for_byte(void **sta
 }
 
 // A line per row, reasons in quotes; the table names what a plan asks of its layers.
+static void what_is_suggested_can_be_run(void **state)
+{
+    (void)state;
+    struct sweep_row rows[] = {
+        { .schedule = "seq1f1b", .ranks = 4, .chunks = 1, .micro_batches = 8, .iteration_ns = 600, .peak_bytes = 2048,
+          .micro_batch_ns = 75, .only_simulated = true },
+        { .schedule = "zb-v", .ranks = 4, .chunks = 2, .micro_batches = 8, .iteration_ns = 800, .peak_bytes = 2048,
+          .micro_batch_ns = 100 },
+        { .schedule = "zb-h1", .ranks = 4, .chunks = 1, .micro_batches = 8, .iteration_ns = 800, .peak_bytes = 1024,
+          .micro_batch_ns = 100 },
+        { .schedule = "pipedream", .class = SWEEP_ASYNCHRONOUS, .ranks = 4, .chunks = 1, .micro_batches = 8,
+          .iteration_ns = 500, .peak_bytes = 1024, .micro_batch_ns = 63 },
+    };
+    struct cluster cluster = { .device_count = 4 };
+    struct sweep sweep = { .model = "m", .cluster = &cluster, .rows = rows, .count = sizeof rows / sizeof rows[0] };
+    struct text table = { 0 };
+    sweep_judge(&sweep);
+    assert_ptr_equal(sweep_best(&sweep), &rows[0]);
+    assert_ptr_equal(sweep_best_run(&sweep), &rows[2]);
+    sweep_print(&sweep, &table);
+    assert_non_null(strstr(table.data, "\n*mx seq1f1b "));
+    assert_non_null(strstr(table.data, "\nx simulated, but not run: seq1f1b passes sequences in parts, which the layers"
+                                       " must be able to take.\n"
+                                       "Best: --schedule zb-h1 --ranks 4 --chunks 1 --micro-batches 8, 100 ns per"
+                                       " micro-batch in 1.00 KiB.\n"
+                                       "Quicker, but only simulated: --schedule seq1f1b --ranks 4 --chunks 1"
+                                       " --micro-batches 8, 75 ns per micro-batch in 2.00 KiB.\n"));
+    text_clear(&table);
+    sweep.rows[2].outcome = sweep.rows[1].outcome = SWEEP_DOES_NOT_FIT;
+    assert_null(sweep_best_run(&sweep));
+}
+
+// A document of a version that does not say what can be run is as good.
+static void rows_that_are_not_run_are_marked_in_documents(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    char *old = test_document_with("docs/formats/sweep.md", "\"zb-h1\"", "\"seq1f1b\"");
+    struct sweep *sweep = sweep_read(old, strlen(old), "sweep.json", &error);
+    assert_good(sweep, error);
+    char *text = document_of(sweep);
+    assert_non_null(strstr(text, "\"version\": 3,\n  \"profile\""));
+    struct sweep *again = sweep_read(text, strlen(text), "sweep.json", &error);
+    assert_good(again, error);
+    for (size_t i = 0; i < sweep->count; i++) {
+        assert_int_equal(sweep->rows[i].only_simulated, strcmp(sweep->rows[i].schedule, "seq1f1b") == 0);
+        assert_int_equal(again->rows[i].only_simulated, sweep->rows[i].only_simulated);
+    }
+    free(text);
+    free(old);
+    sweep_free(again);
+    sweep_free(sweep);
+}
+
 static void rows_are_printed_for_people_and_programs(void **state)
 {
     (void)state;
@@ -324,10 +378,10 @@ static void rows_are_printed_for_people_and_programs(void **state)
     sweep_print(sweep, &table);
     sweep_write_csv(sweep, &lines);
     assert_non_null(strstr(table.data, "of 2 requests 1 fit, 0 do not fit, 1 cannot be\n"));
-    assert_non_null(strstr(table.data, "seq1f1b passes sequences in parts, which the layers must be able to take.\n"));
-    assert_non_null(strstr(table.data, "Best: --schedule seq1f1b --ranks 4 --chunks 1 --micro-batches 4, "));
+    assert_non_null(strstr(table.data, "x simulated, but not run: seq1f1b passes sequences in parts, "));
+    assert_non_null(strstr(table.data, "Best, but only simulated: --schedule seq1f1b --ranks 4 --chunks 1 --micro-batches 4, "));
     assert_non_null(strstr(lines.data, "\nseq1f1b,flush,flushing,4,1,4,planned,"));
-    assert_non_null(strstr(lines.data, "\ndualpipe,flush,flushing,4,1,4,refused,0,0,0,0,0,0,0.000000,0,0,0,0,\"dualpipe needs"
+    assert_non_null(strstr(lines.data, "\ndualpipe,flush,flushing,4,1,4,refused,0,0,0,0,0,0,0.000000,0,0,0,0,0,\"dualpipe needs"
                                        " an even number of micro-batches, at least two for each rank: 8, not 4\"\n"));
     text_clear(&table);
     text_clear(&lines);
@@ -346,7 +400,7 @@ static struct bad_row {
       "sweep.json: rows[0].best: is true, but the row is not on the front" },
     { "no rows", "\"rows\"", "\"lines\"", "sweep.json: rows: is missing" },
     { "a newer version", "\"version\": 1,\n  \"profile\"", "\"version\": 9,\n  \"profile\"",
-      "sweep.json: version: is 9; this Weir reads up to version 2" },
+      "sweep.json: version: is 9; this Weir reads up to version 3" },
     { "a budget of nothing", "\"budget\": 200000", "\"budget\": 0", NULL },
 };
 
@@ -364,7 +418,7 @@ static void is_refused(void **state)
 
 int main(void)
 {
-    enum { PLAIN = 9, ROWS = sizeof bad_rows / sizeof bad_rows[0] };
+    enum { PLAIN = 11, ROWS = sizeof bad_rows / sizeof bad_rows[0] };
     struct CMUnitTest tests[PLAIN + ROWS] = {
         cmocka_unit_test(rows_are_judged_by_time_per_micro_batch_and_bytes),
         cmocka_unit_test(a_reason_names_what_is_better_and_by_how_much),
@@ -373,6 +427,8 @@ int main(void)
         cmocka_unit_test(a_searched_order_is_no_slower_than_the_schedule_whose_cuts_it_has),
         cmocka_unit_test(what_was_planned_before_an_interrupt_is_kept),
         cmocka_unit_test(an_unknown_schedule_ends_a_sweep_before_it_begins),
+        cmocka_unit_test(what_is_suggested_can_be_run),
+        cmocka_unit_test(rows_that_are_not_run_are_marked_in_documents),
         cmocka_unit_test(rows_are_printed_for_people_and_programs),
         cmocka_unit_test(the_example_of_the_page_is_read_and_written_byte_for_byte),
     };
