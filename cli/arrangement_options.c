@@ -11,11 +11,11 @@ static const char automatic[] = "auto";
 
 static const struct argp_option options[] = {
     { "replicas", KEY_REPLICAS, "R,R,...", 0,
-      "Ranks of each stage, such as 3,1; or auto: the best there are (with --model, of --cuts)", 0 },
+      "Ranks of each stage, such as 3,1; or auto", 0 },
     { "devices", KEY_DEVICES, "D,D,...", 0, "Device of each rank, such as 0,3,1; or auto", 0 },
-    { "fewer", KEY_FEWER, 0, 0, "Devices may be left without work where that is quicker", 0 },
+    { "fewer", KEY_FEWER, 0, 0, "Leave devices without work where that is quicker", 0 },
     { "variants", KEY_VARIANTS, "NAME,...", 0,
-      "The variant of each stage's layers (\"-\": none), such as split2,-; or auto", 0 },
+      "Variant of each stage (-: none), or auto", 0 },
     { 0 },
 };
 

@@ -11,18 +11,16 @@ static const char *const tied_words[] = { "together", "apart", NULL };
 
 static const struct argp_option options[] = {
     { "optimizer", KEY_OPTIMIZER, "NAME", 0,
-      "sgd, momentum, adamw, adam, lamb, lars, adafactor, adam8bit, or, of 16-bit weights with all else in fp32,"
-      " sgd-master, momentum-master, adamw-master (adamw)", 0 },
+      "adamw (the usual), adam, sgd, momentum, lamb, lars, adafactor, adam8bit, adamw-master, ...", 0 },
     { "shard", KEY_SHARD, "WHAT", 0,
-      "What replicas hold once between them: none, optimizer, gradients or weights (ZeRO 1, 2, 3), each with what"
-      " stands before it", 0 },
-    { "host", KEY_HOST, "LIST", 0, "What is with the host: optimizer, activations, or both with a comma between", 0 },
+      "What replicas hold once between them: none, optimizer, gradients, weights (ZeRO 1, 2, 3)", 0 },
+    { "host", KEY_HOST, "LIST", 0, "What the host holds: optimizer,activations", 0 },
     { "window", KEY_WINDOW, "N", 0,
-      "Layers of a stage whose weights are on its device at a time; the rest come from the host (all)", 0 },
+      "Layers per stage with weights on the device (all)", 0 },
     { "step-rate", KEY_STEP_RATE, "RATE", 0,
-      "Rate at which an update reads and writes, such as 1.5TB/s (it takes no time)", 0 },
+      "Rate of an update, as 1.5TB/s (it takes no time)", 0 },
     { "tied", KEY_TIED, "HOW", 0,
-      "Tied layers: together on a stage, or apart, their gradients added up at each flush (together)", 0 },
+      "Tied layers: together on a stage, or apart", 0 },
     { 0 },
 };
 

@@ -1,5 +1,6 @@
 #include "cli/options.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,6 +65,26 @@ unsigned option_name(const char *argument, const char *option, const char *const
     }
     argp_error(state, "%s: \"%s\" is none of %s", option, argument, known.data ? known.data : "");
     return 0;
+}
+
+static bool is_among(const char *name, const char *const names[])
+{
+    while (*names && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
+}
+
+const struct argp *options_hide(const struct argp *argp, const char *const names[], struct hiding *hiding)
+{
+    *hiding = (struct hiding){ .argp = *argp };
+    for (size_t i = 0; argp->options[i].name; i++) {
+        assert(i < HIDING_MOST_OPTIONS);
+        hiding->options[i] = argp->options[i];
+        if (!names || is_among(argp->options[i].name, names))
+            hiding->options[i].flags |= OPTION_HIDDEN;
+    }
+    hiding->argp.options = hiding->options;
+    return &hiding->argp;
 }
 
 void option_argument(const char **to, const char *argument, const char *what, struct argp_state *state)

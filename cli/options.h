@@ -46,15 +46,27 @@ enum {
 #define OPTION_CHUNKS { "chunks", KEY_CHUNKS, "V", 0, "Stages per rank (the schedule's usual number)", 0 }
 #define OPTION_MICRO_BATCHES { "micro-batches", KEY_MICRO_BATCHES, "M", 0, "Micro-batches per iteration", 0 }
 #define OPTION_SCHEDULE { "schedule", KEY_SCHEDULE, "NAME", 0, "gpipe, 1f1b, pipedream, ...", 0 }
-#define OPTION_CLUSTER { "cluster", KEY_CLUSTER, "C", 0, "A cluster's file, or \"2 nodes x 8 devices, 80GiB, 300GB/s 3us, 25GB/s 8us\"", 0 }
+// Of a group: its options stand together in --help, groups in ascending order.
+#define OPTION_CLUSTER_IN(group) { "cluster", KEY_CLUSTER, "C", 0, "A cluster's file, or \"2 nodes x 8 devices, 80GiB, 300GB/s 3us, 25GB/s 8us\"", group }
+#define OPTION_CLUSTER OPTION_CLUSTER_IN(0)
 #define OPTION_MEMORY { "memory", KEY_MEMORY, "SIZE", 0, "Memory of each device, such as 80GiB", 0 }
-#define OPTION_JSON { "json", KEY_JSON, 0, 0, "Print the document instead of a table", 0 }
+#define OPTION_JSON_IN(group) { "json", KEY_JSON, 0, 0, "Print the document instead of a table", group }
+#define OPTION_JSON OPTION_JSON_IN(0)
 #define OPTION_DEVICE { "device", KEY_DEVICE, "NAME", 0, "Where layers run (cpu): cpu:avx2, cuda, cuda:1, ...", 0 }
 #define OPTION_OUTPUT { "output", 'o', "FILE", 0, "Where the document goes (\"-\": standard output)", 0 }
 
 // Takes a shared option; ARGP_ERR_UNKNOWN for any other key. A bad value ends the
 // program through argp_error() with a sentence and exit code 2.
 error_t shared_option(int key, char *argument, struct shared_options *options, struct argp_state *state);
+
+// The same arguments, of which --help does not show the options of these names (NULL: all): they are taken all the
+// same, and shown where they matter more.
+enum { HIDING_MOST_OPTIONS = 24 };
+struct hiding {
+    struct argp argp;
+    struct argp_option options[HIDING_MOST_OPTIONS + 1];
+};
+const struct argp *options_hide(const struct argp *argp, const char *const names[], struct hiding *hiding);
 
 // Takes a command's one argument, which is a `what` ("profile").
 void option_argument(const char **to, const char *argument, const char *what, struct argp_state *state);

@@ -9,22 +9,32 @@
 #include "partitioner/plan_search.h"
 #include "partitioner/sweep/plan_front.h"
 
-enum { KEY_FRONT = KEY_OWN, KEY_SVG, KEY_RESOLUTION };
+enum { KEY_FRONT = KEY_OWN, KEY_SVG, KEY_RESOLUTION, KEY_RANKS_LIST = KEY_RANKS };
+
+#define OPTION_RESOLUTION { "resolution", KEY_RESOLUTION, "PERCENT", 0, "How far apart limits are (2%; 0% misses no plan)", 0 }
+#define OPTION_SVG { "svg", KEY_SVG, "FILE", 0, "Where a picture of it goes", 0 }
 
 static const struct argp_option options[] = {
-    { "front", KEY_FRONT, "RANKS", OPTION_ARG_OPTIONAL,
-      "Time against memory: the quickest plan for every limit, on 1, 2, 4, ... devices (or --front=2,3,4)", 0 },
-    { "resolution", KEY_RESOLUTION, "PERCENT", 0, "With --front: how far apart limits are (2%; 0% misses no plan)", 0 },
-    { "svg", KEY_SVG, "FILE", 0, "With --front: where a picture of it goes", 0 },
+    { "ranks", KEY_RANKS_LIST, "P,P,...", 0, "Numbers of devices (1,2,4,... up to all)", 0 },
+    OPTION_RESOLUTION,
+    OPTION_SVG,
+    { 0 },
+};
+
+static const struct argp_option old_options[] = {
+    { "front", KEY_FRONT, "RANKS", OPTION_ARG_OPTIONAL, NULL, 0 },
+    OPTION_RESOLUTION,
+    OPTION_SVG,
     { 0 },
 };
 
 // "1,2,4", each more than the one before.
-static void take_ranks(const char *argument, struct front_options *given, struct argp_state *state)
+static void take_ranks(const char *argument, const char *option, struct front_options *given, struct argp_state *state)
 {
     char copy[512];
+    given->ranks_option = option;
     if (strlen(argument) >= sizeof copy)
-        argp_error(state, "--front: is longer than %zu letters", sizeof copy - 1);
+        argp_error(state, "%s: is longer than %zu letters", option, sizeof copy - 1);
     snprintf(copy, sizeof copy, "%s", argument);
     given->rank_count = 0;
     for (char *at = copy; at;) {
@@ -32,10 +42,10 @@ static void take_ranks(const char *argument, struct front_options *given, struct
         if (comma)
             *comma++ = '\0';
         if (given->rank_count == sizeof given->ranks / sizeof given->ranks[0])
-            argp_error(state, "--front: takes up to %zu numbers", given->rank_count);
-        const uint32_t ranks = (uint32_t)option_count(at, "--front", 1, 4096, state);
+            argp_error(state, "%s: takes up to %zu numbers", option, given->rank_count);
+        const uint32_t ranks = (uint32_t)option_count(at, option, 1, 4096, state);
         if (given->rank_count > 0 && ranks <= given->ranks[given->rank_count - 1])
-            argp_error(state, "--front: %u does not come after %u", ranks, given->ranks[given->rank_count - 1]);
+            argp_error(state, "%s: %u does not come after %u", option, ranks, given->ranks[given->rank_count - 1]);
         given->ranks[given->rank_count++] = ranks;
         at = comma;
     }
@@ -48,7 +58,10 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_FRONT:
         given->is_asked = true;
         if (argument)
-            take_ranks(argument, given, state);
+            take_ranks(argument, "--front", given, state);
+        return 0;
+    case KEY_RANKS_LIST:
+        take_ranks(argument, "--ranks", given, state);
         return 0;
     case KEY_SVG:
         given->svg = argument;
@@ -69,6 +82,18 @@ static error_t take(int key, char *argument, struct argp_state *state)
 }
 
 const struct argp front_argp = { .options = options, .parser = take };
+const struct argp front_old_argp = { .options = old_options, .parser = take };
+
+void front_check(const struct front_options *given, const struct plan_options *plan,
+                 const struct shared_options *output, struct argp_state *state)
+{
+    const struct arrangement_options *arrangement = &plan->arrangement;
+    if (given->rank_count > 0 && (arrangement->replica_count > 0 || arrangement->device_count > 0))
+        argp_error(state, "%s=RANKS takes several numbers of devices, --replicas and --devices name one; leave the"
+                          " numbers of %s out", given->ranks_option, given->ranks_option);
+    if (given->svg && strcmp(given->svg, "-") == 0 && (output->json || output->output))
+        argp_error(state, "--svg -: standard output is for the picture alone; name a file for it");
+}
 
 static void show(void *self, uint32_t ranks, uint64_t limit_bytes)
 {
@@ -99,8 +124,8 @@ static int print(const struct front_options *given, const struct plan_front *fro
     return command_write(&text, NULL, 0);
 }
 
-int front_run(const struct front_options *given, const struct search_request *request,
-              const struct shared_options *output)
+static int find(const struct front_options *given, const struct search_request *request,
+                const struct shared_options *output)
 {
     struct error error = { 0 };
     struct progress progress = { 0 };
@@ -111,5 +136,16 @@ int front_run(const struct front_options *given, const struct search_request *re
     plan_search_blame_deadline(request->deadline_ns, &error);
     const int code = front ? print(given, front, output) : command_fail(&error);
     front_free(front);
+    return code;
+}
+
+int front_run(const struct front_options *given, const struct plan_options *plan, const struct shared_options *output)
+{
+    struct error error = { 0 };
+    struct plan_request request;
+    if (!plan_request_load(plan, NULL, &request, &error))
+        return command_fail(&error);
+    const int code = find(given, &request.request, output);
+    plan_request_clear(&request);
     return code;
 }

@@ -11,24 +11,41 @@
 #include "partitioner/explain/what_if.h"
 #include "partitioner/orders/order_plan.h"
 
-enum { KEY_EVALUATE = KEY_OWN, KEY_CUTS, KEY_RECOMPUTE };
+enum { KEY_PLAN = KEY_OWN, KEY_CUTS, KEY_RECOMPUTE };
+
+#define OPTION_CUTS { "cuts", KEY_CUTS, "[N,...]", 0, "Layers on each stage, in order, such as [9,9,10]", 0 }
+#define OPTION_RECOMPUTE { "recompute", KEY_RECOMPUTE, "[K,...]", 0, "With --cuts: first layers of each to run again", 0 }
 
 static const struct argp_option options[] = {
-    { "evaluate", KEY_EVALUATE, "PLAN", 0,
-      "Price the plan of this file, also one made by hand, and say how far it is from the best", 0 },
-    { "cuts", KEY_CUTS, "[N,...]", 0,
-      "Price the plan with so many layers on each stage, in order, such as [9,9,10]", 0 },
-    { "recompute", KEY_RECOMPUTE, "[K,...]", 0,
-      "With --cuts: the first K layers of each stage are run again, each alone", 0 },
+    { "plan", KEY_PLAN, "PLAN", 0, "The plan's file, also one made by hand", 0 },
+    OPTION_CUTS,
+    OPTION_RECOMPUTE,
     { 0 },
 };
+
+static const struct argp_option old_options[] = {
+    { "evaluate", KEY_PLAN, "PLAN", 0, NULL, 0 },
+    OPTION_CUTS,
+    OPTION_RECOMPUTE,
+    { 0 },
+};
+
+static void complete(const struct given_plan *given, struct argp_state *state)
+{
+    if (given->plan && given->cuts)
+        argp_error(state, "%s or --cuts, not both", given_plan_option(given));
+    if (given->recompute && !given->cuts)
+        argp_error(state, "--recompute says how many layers of each stage are run again; give --cuts too");
+    if (given->is_wanted && !given_plan_is_asked(given))
+        argp_error(state, "a plan is missing: --plan FILE or --cuts [N,...], layers on each stage");
+}
 
 static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct given_plan *given = state->input;
     switch (key) {
-    case KEY_EVALUATE:
-        given->evaluate = argument;
+    case KEY_PLAN:
+        given->plan = argument;
         given->options->is_partial = true;
         return 0;
     case KEY_CUTS:
@@ -38,10 +55,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
         given->recompute = argument;
         return 0;
     case ARGP_KEY_END:
-        if (given->evaluate && given->cuts)
-            argp_error(state, "--evaluate or --cuts, not both");
-        if (given->recompute && !given->cuts)
-            argp_error(state, "--recompute says how many layers of each stage are run again; give --cuts too");
+        complete(given, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -49,16 +63,35 @@ static error_t take(int key, char *argument, struct argp_state *state)
 }
 
 const struct argp given_plan_argp = { .options = options, .parser = take };
+const struct argp given_plan_old_argp = { .options = old_options, .parser = take };
 
 bool given_plan_is_asked(const struct given_plan *given)
 {
-    return given->evaluate || given->cuts;
+    return given->plan || given->cuts;
+}
+
+const char *given_plan_option(const struct given_plan *given)
+{
+    return !given->plan ? "--cuts" : given->is_old_spelling ? "--evaluate" : "--plan";
+}
+
+void given_plan_check(const struct given_plan *given, struct argp_state *state)
+{
+    const struct arrangement_options *arrangement = &given->options->arrangement;
+    if (arrangement->variants && given->is_old_spelling)
+        argp_error(state, "%s prices one plan; --keep, --noise, --variants and --second-opinion are for a search",
+                   given_plan_option(given));
+    if (arrangement->variants)
+        argp_error(state, "%s prices one plan; --variants is for a search", given_plan_option(given));
+    if (given->plan && (arrangement->replica_count > 0 || arrangement->device_count > 0))
+        argp_error(state, "%s: which devices have which stages is for the plan's file to say; --replicas and"
+                          " --devices go with --cuts", given_plan_option(given));
 }
 
 static struct plan_defaults defaults_of(const struct given_plan *given, const struct handmade *handmade)
 {
     return (struct plan_defaults){
-        .document = given->evaluate,
+        .document = given->plan,
         .cluster = handmade->cluster,
         .schedule = handmade->schedule[0] ? handmade->schedule : NULL,
         .ranks = handmade->ranks,
@@ -224,13 +257,13 @@ static int run_file(const struct given_plan *given, const struct shared_options 
     struct plan_request request = { 0 };
     struct text differences = { 0 };
     struct plan *plan = NULL;
-    struct handmade *handmade = handmade_load(given->evaluate, &error);
+    struct handmade *handmade = handmade_load(given->plan, &error);
     if (handmade) {
         const struct plan_defaults defaults = defaults_of(given, handmade);
         if (plan_request_load(given->options, &defaults, &request, &error))
             plan = handmade_plan(handmade, &request.request, &error);
         if (!plan && handmade->whole)
-            error_at(&error, "%s", given->evaluate);
+            error_at(&error, "%s", given->plan);
     }
     bool good = plan != NULL;
     if (good && (!handmade->whole || is_as_it_was(given->options)))
@@ -259,5 +292,5 @@ static int run_counts(const struct given_plan *given, const struct shared_option
 
 int given_plan_run(const struct given_plan *given, const struct shared_options *output)
 {
-    return given->evaluate ? run_file(given, output) : run_counts(given, output);
+    return given->plan ? run_file(given, output) : run_counts(given, output);
 }

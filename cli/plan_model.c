@@ -22,13 +22,12 @@ enum { KEY_MODEL = KEY_OWN, KEY_STRAIGHT, KEY_ACTIVATIONS, KEY_HEED_MEMORY, KEY_
 
 static const struct argp_option options[] = {
     { "model", KEY_MODEL, "NAME", 0,
-      "pipedream, max-load (dnn-partitioning's) or tps (Piper's); with --evaluate or --cuts, what that plan is"
-      " worth", 0 },
-    { "straight", KEY_STRAIGHT, 0, 0, "No replicas", 0 },
-    { "activation-traffic", KEY_ACTIVATIONS, 0, 0, "pipedream: count what activations take on their way", 0 },
-    { "heed-memory", KEY_HEED_MEMORY, 0, 0, "Hold stages to the model's own rule about memory", 0 },
-    { "cpus", KEY_CPUS, "N", 0, "max-load: processors of the host that may take layers", 0 },
-    { "scattered", KEY_SCATTERED, 0, 0, "max-load: any layer on any device, also of unlike speeds, by GLPK", 0 },
+      "pipedream, max-load (dnn-partitioning's) or tps (Piper's)", 0 },
+    { "straight", KEY_STRAIGHT, 0, 0, "No replicas", 1 },
+    { "activation-traffic", KEY_ACTIVATIONS, 0, 0, "pipedream: activations on their way count, too", 0 },
+    { "heed-memory", KEY_HEED_MEMORY, 0, 0, "Hold stages to the model's own rule of memory", 0 },
+    { "cpus", KEY_CPUS, "N", 0, "max-load: host's processors that may take layers", 0 },
+    { "scattered", KEY_SCATTERED, 0, 0, "max-load: any layer on any device, by GLPK", 0 },
     { 0 },
 };
 
@@ -88,6 +87,15 @@ static error_t take(int key, char *argument, struct argp_state *state)
 
 const struct argp model_argp = { .options = options, .parser = take };
 
+void model_check(const struct model_options *given, struct argp_state *state)
+{
+    const struct plan_options *plan = given->options;
+    if (plan->pin_count > 0 || plan->shared.chunks > 0 || plan->arrangement.devices || plan->arrangement.variants
+        || given->by_hand->recompute)
+        argp_error(state, "--pin, --chunks, --devices, --variants and --recompute are for plans by simulated time, not"
+                          " for --model");
+}
+
 // --- a plan that was given ------------------------------------------------------------
 
 // How many numbers, or 0 with the error.
@@ -137,8 +145,8 @@ static struct bottleneck_result *make_counted(const struct model_options *given,
 static struct bottleneck_result *make_given(const struct model_options *given, struct bottleneck_request *request,
                                             struct error *error)
 {
-    if (given->by_hand->evaluate)
-        return loads_load(request, given->by_hand->evaluate, error);
+    if (given->by_hand->plan)
+        return loads_load(request, given->by_hand->plan, error);
     const size_t layers = request->profile->layer_count;
     uint32_t *counts = calloc(2 * layers + 1, sizeof counts[0]);
     struct bottleneck_result *result = NULL;

@@ -1,4 +1,4 @@
-// Planning by somebody else's cost model: weir partition --model. A child of the command's
+// Planning by somebody else's cost model: weir bottleneck --model. A child of the command's
 // arguments, whose input has `options` set to those of the planning itself; given --model,
 // it needs no schedule.
 #ifndef CLI_PLAN_MODEL_H
@@ -17,6 +17,9 @@ struct model_options {
 };
 
 extern const struct argp model_argp;
+
+// Refuses options of the planning by simulated time; for the end of parsing.
+void model_check(const struct model_options *given, struct argp_state *state);
 
 // Plans, or prices the plan given, and returns the exit code.
 int model_run(const struct model_options *given, const struct shared_options *output);

@@ -11,20 +11,16 @@
 enum { KEY_BUDGET = KEY_OWN, KEY_DEADLINE, KEY_PIN };
 
 static const struct argp_option options[] = {
-    OPTION_CLUSTER,
+    OPTION_CLUSTER_IN(2),
     OPTION_SCHEDULE,
     OPTION_MICRO_BATCHES,
-    OPTION_RANKS,
+    { "ranks", KEY_RANKS, "P", 0, "Number of ranks: the first P devices (all)", 3 },
     OPTION_CHUNKS,
     OPTION_MEMORY,
     { "pin", KEY_PIN, "LAYER=STAGE", 0,
-      "The layer of this name must be on this stage (from 0), of stages in the profile's order of layers; may be given"
-      " again", 0 },
-    { "budget", KEY_BUDGET, "N", 0, "Units of work the search may take (3000000, over the orders of a graph "
-      "5000000: a few seconds)", 0 },
-    { "deadline", KEY_DEADLINE, "TIME", 0,
-      "Time the search may take, such as 10s; results may then differ (all of --front; the draws of --noise may take"
-      " as long again)", 0 },
+      "Keep a layer on a stage (from 0); once per layer", 0 },
+    { "budget", KEY_BUDGET, "N", 0, "Units of work of a search (a few seconds' worth)", 4 },
+    { "deadline", KEY_DEADLINE, "TIME", 0, "Time for all of it, such as 10s; plans then vary", 0 },
     { 0 },
 };
 
@@ -48,7 +44,7 @@ static error_t take_pin(const char *argument, struct plan_options *given, struct
     return 0;
 }
 
-static void require_all(const struct plan_options *given, struct argp_state *state)
+void plan_require_all(const struct plan_options *given, struct argp_state *state)
 {
     const struct shared_options *shared = &given->shared;
     const char *missing = !given->profile         ? "a profile"
@@ -64,10 +60,6 @@ static error_t take(int key, char *argument, struct argp_state *state)
 {
     struct plan_options *given = state->input;
     switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &given->holding;
-        state->child_inputs[1] = &given->arrangement;
-        break;
     case KEY_BUDGET:
         given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
         break;
@@ -79,8 +71,10 @@ static error_t take(int key, char *argument, struct argp_state *state)
         option_argument(&given->profile, argument, "profile", state);
         break;
     case ARGP_KEY_END:
-        if (!given->profile || !given->is_partial)
-            require_all(given, state);
+        if (!given->is_partial)
+            plan_require_all(given, state);
+        else if (!given->profile)
+            argp_error(state, "a profile is missing");
         break;
     default:
         return shared_option(key, argument, &given->shared, state);
@@ -88,10 +82,14 @@ static error_t take(int key, char *argument, struct argp_state *state)
     return 0;
 }
 
-static const struct argp_child children[] = { { &holding_argp, 0, "States:", 1 },
-                                              { &arrangement_argp, 0, "Devices:", 2 }, { 0 } };
+const struct argp plan_argp = { .options = options, .parser = take };
 
-const struct argp plan_argp = { .options = options, .parser = take, .children = children };
+void plan_child_inputs(struct plan_options *given, void **inputs)
+{
+    inputs[0] = given;
+    inputs[1] = &given->holding;
+    inputs[2] = &given->arrangement;
+}
 
 static volatile sig_atomic_t interrupted;
 

@@ -1,11 +1,14 @@
 // What is to be planned, as commands that plan are given it: the profile, the
-// cluster, the schedule, and how long to search. A command takes them as a child of
-// its own arguments:
+// cluster, the schedule, and how long to search; how states are held; which devices
+// there are. A command takes them as the first three children of its own arguments:
 //
-//     static const struct argp_child children[] = { { &plan_argp, 0, NULL, 0 }, { 0 } };
+//     { &plan_argp, 0, NULL, 0 }, { &holding_argp, 0, ... }, { &arrangement_argp, 0, ... }
 //
 //     case ARGP_KEY_INIT:
-//         state->child_inputs[0] = &given->plan;
+//         plan_child_inputs(&given->plan, state->child_inputs);
+//
+// In --help, groups 2 to 5 are what is planned, where, how long, and where it goes
+// (OPTION_JSON_IN(5)); a command's own options stand before them, in groups 0 and 1.
 #ifndef CLI_PLAN_REQUEST_H
 #define CLI_PLAN_REQUEST_H
 
@@ -38,6 +41,12 @@ struct plan_defaults {
 };
 
 extern const struct argp plan_argp;
+
+enum { PLAN_CHILDREN = 3 };
+void plan_child_inputs(struct plan_options *options, void **inputs);
+
+// Refuses options that are not all there is to know; without `is_partial` the arguments' own end does.
+void plan_require_all(const struct plan_options *options, struct argp_state *state);
 
 // What these options ask for, loaded. `request` borrows from the rest; Ctrl-C ends its
 // search, and a second one the program.

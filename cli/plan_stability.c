@@ -13,15 +13,22 @@
 enum { KEY_KEEP = KEY_OWN, KEY_GAIN, KEY_NOISE, KEY_DRAWS, KEY_SEED, KEY_ROBUST };
 enum { USUAL_GAIN_PPM = 20000, USUAL_DRAWS = 100, USUAL_SEED = 1, MOST_DRAWS = 100000 };
 
+#define OPTION_GAIN { "gain", KEY_GAIN, "PERCENT", 0, "Gain worth a change, of an iteration's time (2%)", 0 }
+#define OPTION_NOISE { "noise", KEY_NOISE, "PERCENT", 0, "Say what is lost when layers vary by 3% (standard deviation)," \
+                       " \"spread\": as they were measured to, \"spread,3%\": the others by 3%", 1 }
+#define OPTION_DRAWS { "draws", KEY_DRAWS, "N", 0, "How often the model is planned anew (100)", 0 }
+#define OPTION_SEED { "seed", KEY_SEED, "N", 0, "Of the draws (1)", 0 }
+#define OPTION_ROBUST { "robust", KEY_ROBUST, 0, 0, "Take the plan that loses least in 95 % of draws", 0 }
+
 static const struct argp_option options[] = {
-    { "keep", KEY_KEEP, "PLAN", 0, "Keep this plan unless a new one gains more than --gain", 0 },
-    { "gain", KEY_GAIN, "PERCENT", 0, "What makes a change worth while (2%), of the time of an iteration", 0 },
-    { "noise", KEY_NOISE, "PERCENT", 0,
-      "Say what the plan loses when layers vary (standard deviation, such as 3%; \"spread\": as they were measured"
-      " to; or \"spread,3%\": the others by 3%)", 0 },
-    { "draws", KEY_DRAWS, "N", 0, "With --noise: how often the model is planned anew (100)", 0 },
-    { "seed", KEY_SEED, "N", 0, "With --noise: of the draws (1)", 0 },
-    { "robust", KEY_ROBUST, 0, 0, "With --noise: of the plans found take the one with the least 95 % regret", 0 },
+    { "plan", KEY_KEEP, "PLAN", 0, "The plan to keep unless another gains more", 0 },
+    OPTION_GAIN, OPTION_NOISE, OPTION_DRAWS, OPTION_SEED, OPTION_ROBUST,
+    { 0 },
+};
+
+static const struct argp_option old_options[] = {
+    { "keep", KEY_KEEP, "PLAN", 0, NULL, 0 },
+    OPTION_GAIN, OPTION_NOISE, OPTION_DRAWS, OPTION_SEED, OPTION_ROBUST,
     { 0 },
 };
 
@@ -29,10 +36,11 @@ static error_t complete(struct stability_options *given, struct argp_state *stat
 {
     if (!given->has_noise && (given->has_draws || given->has_seed || given->robust))
         argp_error(state, "--draws, --seed and --robust are of --noise, which is missing");
+    const char *option = given->is_old_spelling ? "--keep" : "--plan";
     if (given->has_gain && !given->keep && !given->has_noise)
-        argp_error(state, "--gain says when a plan is worth a change; give --keep or --noise too");
+        argp_error(state, "--gain says when a plan is worth a change; give %s or --noise too", option);
     if (given->keep && given->robust)
-        argp_error(state, "--keep or --robust, not both: one stays with a plan, the other looks for one");
+        argp_error(state, "%s or --robust, not both: one stays with a plan, the other looks for one", option);
     if (!given->has_gain)
         given->gain_ppm = USUAL_GAIN_PPM;
     if (!given->has_draws)
@@ -86,6 +94,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
 }
 
 const struct argp stability_argp = { .options = options, .parser = take };
+const struct argp stability_old_argp = { .options = old_options, .parser = take };
 
 // --- noise --------------------------------------------------------------------------------
 
@@ -177,34 +186,28 @@ static bool judge_noise(const struct stability_options *given, const struct sear
 // --- the whole ----------------------------------------------------------------------------
 
 static bool judge_keep(const struct stability_options *given, const struct search_request *request,
-                       const struct error *found_none, struct plan **plan, struct text *text, struct error *error)
+                       const struct plan *kept, const struct error *found_none, struct plan **plan, struct text *text,
+                       struct error *error)
 {
-    struct plan *old = plan_load(given->keep, error);
     struct keeping keeping;
-    const bool good = old && plan_keep(old, given->keep, request, given->gain_ppm, plan, found_none, &keeping, error);
-    if (good)
-        text_add(text, "\n%s.\n", keeping.why);
-    plan_free(old);
-    return good;
+    if (!plan_keep(kept, given->keep, request, given->gain_ppm, plan, found_none, &keeping, error))
+        return false;
+    text_add(text, "\n%s.\n", keeping.why);
+    return true;
 }
 
 bool stability_check(const struct stability_options *given, const struct profile *profile, struct error *error)
 {
-    if (given->noise.by_spread && noisy_profile_spreads(profile) == 0)
-        return error_set(error,
-                         "--noise spread: the profile does not say how much its layers vary; give a share such as"
-                         " 3%%");
-    if (!given->keep || strcmp(given->keep, "-") == 0)
-        return true;
-    struct plan *old = plan_load(given->keep, error);
-    plan_free(old);
-    return old != NULL;
+    return !given->noise.by_spread || noisy_profile_spreads(profile) > 0
+        || error_set(error, "--noise spread: the profile does not say how much its layers vary; give a share such as"
+                     " 3%%");
 }
 
 bool stability_judge(const struct stability_options *given, const struct search_request *request,
-                     const struct error *found_none, struct plan **plan, struct text *text, struct error *error)
+                     const struct plan *kept, const struct error *found_none, struct plan **plan, struct text *text,
+                     struct error *error)
 {
-    if (given->keep && !judge_keep(given, request, found_none, plan, text, error))
+    if (kept && !judge_keep(given, request, kept, found_none, plan, text, error))
         return false;
     if (!*plan)
         return error_set_kind(error, found_none->kind, "%s", found_none->text);

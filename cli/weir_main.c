@@ -15,7 +15,11 @@ static const struct command *const commands[] = {
     &command_import,
     &command_partition,
     &command_explain,
+    &command_price,
+    &command_keep,
+    &command_front,
     &command_sweep,
+    &command_bottleneck,
     &command_schedule,
     &command_check,
     &command_simulate,
@@ -36,6 +40,8 @@ static void print_help(FILE *to)
 
 void command_parse(const struct argp *argp, int count, char **arguments, void *input)
 {
+    // Without the note that what is said of --long=X goes for -l X too, unless somebody formats help in their own way.
+    setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
     argp_err_exit_status = 2;
     const error_t trouble = argp_parse(argp, count, arguments, 0, NULL, input);
     if (trouble) {

@@ -1,0 +1,150 @@
+#include "cli/plan_find.h"
+
+#include <stdio.h>
+
+#include "cli/command.h"
+#include "common/clock.h"
+#include "common/number.h"
+#include "common/progress.h"
+#include "partitioner/explain/nearest.h"
+#include "partitioner/integer/second_opinion.h"
+#include "partitioner/orders/order_plan.h"
+#include "partitioner/plan_search.h"
+
+// What is said of the plan besides stands under the table, or on standard error where there is none.
+static int print(const struct shared_options *output, const struct plan *plan, const struct text *said)
+{
+    struct text table = { 0 };
+    const char *more = said->length ? said->data : "";
+    if (plan_output_is_document(output)) {
+        fprintf(stderr, "%s", *more ? more + 1 : "");  // without the empty line in front
+    } else {
+        plan_print(plan, &table);
+        text_add(&table, "%s", more);
+    }
+    table.failed |= said->failed;
+    return plan_output(plan, output, &table, 0);
+}
+
+// GLPK gets a minute and 4 GiB. Its opinion, too, is on standard error where the other has a document.
+static int print_second_opinion(const struct search_request *request, const struct plan *plan,
+                                const struct shared_options *output, struct error *error)
+{
+    struct second_opinion opinion;
+    const struct integer_limits limits = { 60, (uint64_t)4 << 30, request->interrupted, 0 };
+    if (!second_opinion_ask(request, plan, limits, &opinion, error))
+        return command_fail(error);
+    struct text text = { 0 };
+    second_opinion_print(&opinion, &text);
+    second_opinion_clear(&opinion);
+    if (!plan_output_is_document(output) || text.failed)
+        return command_write(&text, NULL, 0);
+    fprintf(stderr, "%s", text.data + 1);  // without the empty line in front
+    text_clear(&text);
+    return 0;
+}
+
+static void show(void *self, size_t done)
+{
+    progress_show(self, "nothing fits as asked; looking for what near by does, %zu requests planned", done);
+}
+
+// What near by does fit, in what is left of the time. The sentence that nothing does has been said; the answer stays
+// no.
+static int print_nearest(const struct search_request *request, uint64_t began_ns, struct error *error)
+{
+    struct progress progress = { 0 };
+    struct nearest nearest;
+    const uint64_t spent_ns = request->deadline_ns ? clock_now_ns() - began_ns : 0;
+    if (request->deadline_ns && spent_ns >= request->deadline_ns)
+        return ERROR_ANSWER;
+    const struct nearest_request search = { .search = request, .deadline_ns = request->deadline_ns - spent_ns,
+                                            .interrupted = request->interrupted, .progress = show,
+                                            .self = &progress };
+    const bool good = nearest_find(&search, &nearest, error);
+    progress_end(&progress);
+    if (!good)
+        return command_fail(error);
+    struct text text = { 0 };
+    nearest_print(&nearest, &text);
+    nearest_clear(&nearest);
+    return command_write(&text, NULL, ERROR_ANSWER);
+}
+
+// A search that is made of several spends the budget of each.
+static void show_search(void *self, const struct search_progress *now)
+{
+    char best[NUMBER_SIZE], bound[NUMBER_SIZE], work[64];
+    snprintf(work, sizeof work, now->work <= now->budget ? "%llu of %llu units of work" : "%llu units of work",
+             (unsigned long long)now->work, (unsigned long long)now->budget);
+    if (now->best_ns == UINT64_MAX)
+        progress_show(self, "%s", work);
+    else if (now->bound_ns == 0)
+        progress_show(self, "best so far %s, %s", time_format(now->best_ns, best), work);
+    else
+        progress_show(self, "best so far %s, none can take less than %s, %s", time_format(now->best_ns, best),
+                      time_format(now->bound_ns, bound), work);
+}
+
+// With a line of progress once it takes longer than a second.
+static struct plan *search(struct search_request *request, struct error *error)
+{
+    struct progress progress = { .not_before_ns = clock_now_ns() + 1000000000 };
+    request->progress = show_search;
+    request->self = &progress;
+    struct plan *plan = plan_search_orders(request, error);
+    progress_end(&progress);
+    plan_search_blame_deadline(request->deadline_ns, error);
+    request->progress = NULL;
+    return plan;
+}
+
+static int find(const struct plan_finding *finding, struct plan_request *request, const struct plan *kept,
+                struct error *error)
+{
+    if (!stability_check(finding->stability, request->profile, error))
+        return command_fail(error);
+    struct error found_none = { 0 };
+    struct text said = { 0 };
+    const uint64_t began_ns = clock_now_ns();
+    struct plan *plan = search(&request->request, &found_none);
+    const bool good = stability_judge(finding->stability, &request->request, kept, &found_none, &plan, &said, error);
+    int code = good ? print(finding->output, plan, &said) : command_fail(error);
+    text_clear(&said);
+    if (code == 0 && finding->second_opinion)
+        code = print_second_opinion(&request->request, plan, finding->output, error);
+    if (code == ERROR_ANSWER && !plan && !plan_output_is_document(finding->output))
+        code = print_nearest(&request->request, began_ns, &(struct error){ 0 });
+    plan_free(plan);
+    return code;
+}
+
+static struct plan_defaults defaults_of(const struct plan_finding *finding, const struct plan *kept)
+{
+    return (struct plan_defaults){
+        .document = finding->stability->keep,
+        .cluster = kept->cluster,
+        .schedule = kept->schedule,
+        .ranks = kept->ranks,
+        .chunks = kept->chunks,
+        .micro_batches = kept->micro_batches,
+        .has_holding = true,
+        .holding = kept->holding,
+    };
+}
+
+int plan_find_run(const struct plan_finding *finding)
+{
+    struct error error = { 0 };
+    struct plan_request request = { 0 };
+    struct plan *kept = NULL;
+    if (finding->stability->keep && !(kept = plan_load(finding->stability->keep, &error)))
+        return command_fail(&error);
+    const bool has_defaults = kept && finding->takes_kept_request;
+    const struct plan_defaults defaults = has_defaults ? defaults_of(finding, kept) : (struct plan_defaults){ 0 };
+    const int code = plan_request_load(finding->plan, has_defaults ? &defaults : NULL, &request, &error)
+                       ? find(finding, &request, kept, &error) : command_fail(&error);
+    plan_request_clear(&request);
+    plan_free(kept);
+    return code;
+}
