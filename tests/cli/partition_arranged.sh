@@ -33,7 +33,7 @@ grep -o '"version": 3\|"variant": "[a-z0-9]*"\|"devices": \[\[.*\]\]' plan.json
 weir check plan.json --profile profile.json
 weir explain plan.json --profile profile.json | sed -n '1p;/change$/,$p'
 weir simulate plan.json | head -3
-weir partition profile.json --evaluate plan.json | tail -1
+weir price profile.json --plan plan.json | tail -1
 cat > unlike.json <<'END'
 {"format": "weir.cluster", "version": 1, "devices": [
   {"name": "slow", "memory_bytes": 16777216, "speed_permille": 500}, {"name": "fast", "memory_bytes": 16777216, "speed_permille": 2000},

@@ -30,8 +30,9 @@ echo "exit $?"
 grep -o '"stopped": "interrupted"' stopped.json
 weir check stopped.json --profile long.json | tail -1
 
+keep() { weir keep nine.json "$@"; }
 echo "# kept, if its layers are where they must be"
 plan --schedule 1f1b --pin node3=1 -o pinned.json > /dev/null
-plan --schedule 1f1b --pin node3=1 --keep pinned.json | tail -1
-plan --schedule 1f1b --pin node3=0 --keep pinned.json | tail -1
-plan --schedule 1f1b --pin node3=1 --noise 3% --draws 5 | tail -1
+keep --pin node3=1 --plan pinned.json | tail -1
+keep --pin node3=0 --plan pinned.json | tail -1
+keep --plan pinned.json --pin node3=1 --noise 3% --draws 5 | tail -1

@@ -1,4 +1,5 @@
-# `weir partition` has many options; two that do not go together are refused in one sentence, none is without effect.
+# `weir partition` still takes the options of price, keep, front and bottleneck; two that do not go together are refused in
+# one sentence, none is without effect.
 {
     echo "node1 -- Input -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=4096.0, parameter_size=0.000"
     for i in 2 3 4 5 6; do

@@ -42,4 +42,4 @@ weir partition tied.json --cluster "$cluster" --schedule pipedream --micro-batch
 
 echo "# a sweep, and a plan by hand"
 weir sweep profile.json --cluster "$cluster" --schedules 1f1b,gpipe --micro-batches 8 --host optimizer --json | grep -e '"version"' -e '"optimizer' -e '"outcome"'
-weir partition profile.json --cluster "$cluster" --schedule 1f1b --micro-batches 8 --cuts '[2,2]' --host optimizer | grep -e ' by ' -e 'On the host'
+weir price profile.json --cluster "$cluster" --schedule 1f1b --micro-batches 8 --cuts '[2,2]' --host optimizer | grep -e ' by ' -e 'On the host'

@@ -5,7 +5,7 @@ weir profile "$model" -o fp32.json >/dev/null
 weir profile "$model" --device cpu:bf16 -o bf16.json >/dev/null
 
 plan() {  # PROFILE SCHEDULE OPTIONS.., on four devices
-    weir partition $1.json --cluster "4 devices, 1GiB, 10GB/s 1us" --schedule $2 --micro-batches 8 "${@:3}" \
+    weir ${command:-price} $1.json --cluster "4 devices, 1GiB, 10GB/s 1us" --schedule $2 --micro-batches 8 "${@:3}" \
         -o plan.json >/dev/null
 }
 together() {  # COMMAND.., a process for each of four ranks
@@ -48,4 +48,4 @@ together weir train "$model" --plan plan.json --data /usr/share/common-licenses 
 peaks rank0.txt
 
 # Without a flush there is no moment for it.
-plan fp32 pipedream --tied apart 2>&1 || echo "exit $?"
+command=partition plan fp32 pipedream --tied apart 2>&1 || echo "exit $?"

@@ -18,45 +18,45 @@ END
 weir import pipedream net.graph.txt -o net.json
 four='4 devices, 16GB, 1GB/s 0us'
 echo "--- searched"
-weir partition net.json --model pipedream --cluster "$four" -o plan.json
+weir bottleneck net.json --model pipedream --cluster "$four" -o plan.json
 echo "--- without replicas, with what passes"
-weir partition net.json --model pipedream --cluster "3 devices, 16GB, 100MB/s 0us" --straight --activation-traffic
+weir bottleneck net.json --model pipedream --cluster "3 devices, 16GB, 100MB/s 0us" --straight --activation-traffic
 echo "--- in little memory, on fewer"
-weir partition net.json --model pipedream --cluster "$four" --memory 2MB --heed-memory --fewer
+weir bottleneck net.json --model pipedream --cluster "$four" --memory 2MB --heed-memory --fewer
 echo "--- servers"
-weir partition net.json --model pipedream --cluster "2 nodes x 2 devices, 16GB, 10GB/s 0us, 1GB/s 0us" -o servers.json
+weir bottleneck net.json --model pipedream --cluster "2 nodes x 2 devices, 16GB, 10GB/s 0us, 1GB/s 0us" -o servers.json
 echo "--- the plan is one"
 grep -E '"(objective|value_ns|lower_bound_ns|proved)"' plan.json
 weir simulate plan.json > /dev/null && echo runs
-weir partition net.json --model pipedream --cluster "$four" --evaluate plan.json | tail -1
-weir partition net.json --model pipedream --cluster "2 nodes x 2 devices, 16GB, 10GB/s 0us, 1GB/s 0us" --evaluate servers.json | tail -1
+weir bottleneck net.json --model pipedream --cluster "$four" --plan plan.json | tail -1
+weir bottleneck net.json --model pipedream --cluster "2 nodes x 2 devices, 16GB, 10GB/s 0us, 1GB/s 0us" --plan servers.json | tail -1
 echo "--- given"
-weir partition net.json --model pipedream --cluster "$four" --cuts '[5,1]' --replicas '[3,1]'
+weir bottleneck net.json --model pipedream --cluster "$four" --cuts '[5,1]' --replicas '[3,1]'
 echo "--- given, and written"
 claim() { sed -n '/"certificate"/,$p' "$1" | grep -E '"(objective|value_ns|lower_bound_ns|gap|proved|stopped)"'; }
-price() { weir partition net.json --model pipedream "$@"; }
+price() { weir bottleneck net.json --model pipedream "$@"; }
 price --cluster "$four" --cuts '[5,1]' --replicas '[3,1]' -o priced.json | tail -1
 claim priced.json
 price --cluster "$four" --cuts '[5,1]' --replicas '[3,1]' --json | cmp - priced.json && echo "the same"
 weir check priced.json --profile net.json | head -1
 weir simulate priced.json > /dev/null && echo runs
-price --cluster "$four" --evaluate priced.json -o again.json > /dev/null && cmp priced.json again.json && echo "the same"
-price --cluster "$four" --evaluate plan.json --json | cmp - plan.json && echo "the best, and proved"
+price --cluster "$four" --plan priced.json -o again.json > /dev/null && cmp priced.json again.json && echo "the same"
+price --cluster "$four" --plan plan.json --json | cmp - plan.json && echo "the best, and proved"
 echo "--- and explained, once it is priced by time"
 weir explain priced.json --profile net.json; echo "exit $?"
-weir partition net.json --evaluate priced.json -o timed.json | tail -1
+weir price net.json --plan priced.json -o timed.json | tail -1
 weir explain timed.json --profile net.json | head -1
 echo "--- given and written, of fewer machines than a search may take"
 price --cluster "$four" --cuts '[3,3]' -o fewer.json | tail -1
 claim fewer.json
 sed 's/parameter_size=0.000/parameter_size=2560.000/' net.graph.txt > heavy.graph.txt
 weir import pipedream heavy.graph.txt -o heavy.json > /dev/null
-weir partition heavy.json --model pipedream --cluster "9 devices, 16GB, 1kB/s 0us" --cuts '[3,3]' -o better.json | tail -1
+weir bottleneck heavy.json --model pipedream --cluster "9 devices, 16GB, 1kB/s 0us" --cuts '[3,3]' -o better.json | tail -1
 claim better.json
 price --cluster "9 devices, 16GB, 1GB/s 0us" --straight --cuts '[3,3]' -o none.json | tail -1
 claim none.json
 echo "--- refused"
-ask() { weir partition net.json "$@" 2>&1 | head -1; }
+ask() { weir bottleneck net.json "$@" 2>&1 | head -1; }
 ask --model pipedream
 ask --straight --cluster "$four" --schedule 1f1b --micro-batches 4
 ask --model best --cluster "$four"
@@ -71,4 +71,4 @@ ask --model pipedream --cluster "2 nodes x 3 devices, 16GB, 10GB/s 0us, 1GB/s 0u
 ask --model pipedream --cluster "$four" --memory 1B --heed-memory --straight
 echo "--- of another graph"
 sed 's/"node3"/"other"/' net.json > renamed.json
-weir partition renamed.json --model pipedream --cluster "$four" --evaluate plan.json; echo "exit $?"
+weir bottleneck renamed.json --model pipedream --cluster "$four" --plan plan.json; echo "exit $?"

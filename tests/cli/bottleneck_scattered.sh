@@ -11,26 +11,26 @@ node3 -- Linear(c) -- forward_compute_time=1.000, backward_compute_time=2.000, a
 	node2 -- node3
 END
 weir import pipedream small.txt -o profile.json > /dev/null
-weir partition profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered
-weir partition profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model pipedream --scattered; echo "exit $?"
-weir partition profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered --json; echo "exit $?"
-weir partition profile.json --cluster '2 devices, 1B, 1GB/s 0us' --model max-load --scattered; echo "exit $?"
+weir bottleneck profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered
+weir bottleneck profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model pipedream --scattered; echo "exit $?"
+weir bottleneck profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered --json; echo "exit $?"
+weir bottleneck profile.json --cluster '2 devices, 1B, 1GB/s 0us' --model max-load --scattered; echo "exit $?"
 
 echo "# Ctrl-C ends the solver too, and the contiguous plan that it began with is left"
 mkdir ended
 printf '#!/bin/sh\nkill -INT $$\n' > ended/weir-glpk
 chmod +x ended/weir-glpk
-WEIR_LIBEXEC=$PWD/ended weir partition profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered; echo "exit $?"
+WEIR_LIBEXEC=$PWD/ended weir bottleneck profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered; echo "exit $?"
 
 echo "# a signal to weir alone ends a solver that does not listen, too"
 mkdir deaf
 printf '#!/bin/sh\ntrap "" TERM INT\n: > began\nexec sleep 1000\n' > deaf/weir-glpk
 chmod +x deaf/weir-glpk
-WEIR_LIBEXEC=$PWD/deaf weir partition profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered > alone.txt 2>&1 &
+WEIR_LIBEXEC=$PWD/deaf weir bottleneck profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered > alone.txt 2>&1 &
 while [ ! -e began ]; do sleep 0.05; done
 kill -INT $!
 wait $!; echo "exit $?"
 tail -1 alone.txt
 
 echo "# and so does the deadline"
-WEIR_LIBEXEC=$PWD/deaf weir partition profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered --deadline 100ms | tail -1
+WEIR_LIBEXEC=$PWD/deaf weir bottleneck profile.json --cluster '2 devices, 16MiB, 1GB/s 0us' --model max-load --scattered --deadline 100ms | tail -1

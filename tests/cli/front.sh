@@ -9,11 +9,11 @@ node4 -- Linear(c) -- forward_compute_time=2.000, backward_compute_time=4.000, a
 	node3 -- node4
 END
 weir import pipedream small.txt -o profile.json > /dev/null
-plan() { weir partition profile.json --cluster '3 devices, 4MiB, 10GB/s 10us' --schedule 1f1b --micro-batches 4 --optimizer sgd "$@"; }
+front() { weir front profile.json --cluster '3 devices, 4MiB, 10GB/s 10us' --schedule 1f1b --micro-batches 4 --optimizer sgd "$@"; }
 exec 2>&1
-plan --front --resolution 0% --svg front.svg -o front.json
-plan --front --resolution 0% --json | cmp - front.json && echo "the same bytes"
-plan --front --svg - | head -c 4; echo
+front --resolution 0% --svg front.svg -o front.json
+front --resolution 0% --json | cmp - front.json && echo "the same bytes"
+front --svg - | head -c 4; echo
 python3 - <<'END'
 import json, subprocess, xml.dom.minidom
 front = json.load(open('front.json'))
@@ -31,14 +31,13 @@ for point in front['points']:
             and plan['certificate']['proved'] == point['proved'])
     print(point['ranks'], point['peak_bytes'], 'is a plan' if same else 'IS NO PLAN')
 END
-plan --front=2 --resolution 20% | sed -n '3,/^$/p'
+front --ranks 2 --resolution 20% | sed -n '3,/^$/p'
 
 echo "# what cannot be"
-plan --front --memory 1KiB > none 2>&1; code=$?; cut -c 1-60 none; echo "exit $code"
-try() { plan "$@" | head -1; }
-try --front=2,2
-try --front=0
-try --front=9
-try --svg front.svg
-try --front --noise 3%
-try --front --resolution 2
+front --memory 1KiB > none 2>&1; code=$?; cut -c 1-60 none; echo "exit $code"
+try() { front "$@" | head -1; }
+try --ranks 2,2
+try --ranks 0
+try --ranks 9
+try --svg - --json
+try --resolution 2
