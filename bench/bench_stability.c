@@ -1,6 +1,6 @@
 // What plans lose when measured times vary: PipeDream's profiles, 3 % noise on every
 // layer, the model planned anew for each of 50 draws. A plan is worth a change when
-// another one gains more than 2 % (weir partition --keep --gain 2%).
+// another one gains more than 2 % (weir keep --gain 2%).
 #include <stdio.h>
 
 #include "bench/real_profiles.h"

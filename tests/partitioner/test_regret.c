@@ -184,7 +184,7 @@ static void regret_is_that_of_brute_force(void **state)
     }
 }
 
-// What --keep promises of a plan: noise of 3 % makes another one worth a change of 2 % in at
+// What `weir keep` promises of a plan: noise of 3 % makes another one worth a change of 2 % in at
 // most one draw of ten, and costs less than 1 % on average.
 static void plans_are_steady_under_3_percent(void **state)
 {
