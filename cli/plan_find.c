@@ -1,6 +1,7 @@
 #include "cli/plan_find.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/command.h"
 #include "common/clock.h"
@@ -133,18 +134,42 @@ static struct plan_defaults defaults_of(const struct plan_finding *finding, cons
     };
 }
 
+// As the plan to be kept was asked for, and, by the same schedule, as free as that is in what it has chosen. A plan of
+// other layers has no such question; why it cannot be kept is said later.
+static int find_like(const struct plan_finding *finding, const struct plan *kept, struct error *error)
+{
+    struct error ignored = { 0 };
+    struct plan_request request;
+    struct question of = { .replicas = NULL };
+    const struct plan_defaults defaults = defaults_of(finding, kept);
+    if (!plan_request_load(finding->plan, &defaults, &request, error))
+        return command_fail(error);
+    if (strcmp(kept->schedule, request.request.schedule) == 0 && question_of(kept, request.profile, &of, &ignored))
+        plan_request_free_like(kept, &of, &request.request);
+    const int code = find(finding, &request, kept, error);
+    question_clear(&of);
+    plan_request_clear(&request);
+    return code;
+}
+
+static int find_asked(const struct plan_finding *finding, const struct plan *kept, struct error *error)
+{
+    struct plan_request request;
+    if (!plan_request_load(finding->plan, NULL, &request, error))
+        return command_fail(error);
+    const int code = find(finding, &request, kept, error);
+    plan_request_clear(&request);
+    return code;
+}
+
 int plan_find_run(const struct plan_finding *finding)
 {
     struct error error = { 0 };
-    struct plan_request request = { 0 };
     struct plan *kept = NULL;
     if (finding->stability->keep && !(kept = plan_load(finding->stability->keep, &error)))
         return command_fail(&error);
-    const bool has_defaults = kept && finding->takes_kept_request;
-    const struct plan_defaults defaults = has_defaults ? defaults_of(finding, kept) : (struct plan_defaults){ 0 };
-    const int code = plan_request_load(finding->plan, has_defaults ? &defaults : NULL, &request, &error)
-                       ? find(finding, &request, kept, &error) : command_fail(&error);
-    plan_request_clear(&request);
+    const int code = kept && finding->takes_kept_request ? find_like(finding, kept, &error)
+                                                         : find_asked(finding, kept, &error);
     plan_free(kept);
     return code;
 }

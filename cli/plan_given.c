@@ -178,27 +178,6 @@ static int print(const struct plan *plan, const struct plan *best, struct search
     return code;
 }
 
-// A search that is free in what the plan has chosen and the request does not say. Pins are for stages that are given:
-// with them it has the plan's own replicas, devices and variants.
-static void free_like(const struct plan *plan, const struct question *of, struct search_request *request)
-{
-    const bool chooses = request->pin_count == 0;
-    request->free.replicas |= chooses && of->request.replicas && !request->replicas;
-    request->free.devices |= chooses && of->request.devices && !request->devices;
-    request->free.variants |= chooses && of->request.variants && !request->variants;
-    if (request->free.variants) {  // then it is devices that are counted
-        request->ranks = 0;
-        for (size_t s = 0; s < plan->stage_count; s++)
-            request->ranks += (uint32_t)plan_stage_seats(&plan->stages[s]);
-    }
-    if (chooses)
-        return;
-    request->replicas = of->request.replicas;
-    request->devices = of->request.devices;
-    request->variants = of->request.variants;
-    request->stages = of->request.stages;
-}
-
 // The best plan there is of the plan's freedom, or NULL where nothing fits; false when more than that went wrong.
 static bool find_best(const struct plan *plan, const struct search_request *request, struct plan **best,
                       struct search_freedom *free, struct error *error)
@@ -210,7 +189,7 @@ static bool find_best(const struct plan *plan, const struct search_request *requ
     if (!question_of(plan, request->profile, &of, error))
         return false;
     quick.shortage = &shortage;
-    free_like(plan, &of, &quick);
+    plan_request_free_like(plan, &of, &quick);
     *free = quick.free;
     *best = plan_search_orders(&quick, &why);
     question_clear(&of);

@@ -203,6 +203,26 @@ void plan_request_clear(struct plan_request *request)
     *request = (struct plan_request){ .profile = NULL };
 }
 
+// Pins are for stages that are given: with them it has the plan's own replicas, devices and variants.
+void plan_request_free_like(const struct plan *plan, const struct question *of, struct search_request *request)
+{
+    const bool chooses = request->pin_count == 0;
+    request->free.replicas |= chooses && of->request.replicas && !request->replicas;
+    request->free.devices |= chooses && of->request.devices && !request->devices;
+    request->free.variants |= chooses && of->request.variants && !request->variants;
+    if (request->free.variants) {  // then it is devices that are counted
+        request->ranks = 0;
+        for (size_t s = 0; s < plan->stage_count; s++)
+            request->ranks += (uint32_t)plan_stage_seats(&plan->stages[s]);
+    }
+    if (chooses)
+        return;
+    request->replicas = of->request.replicas;
+    request->devices = of->request.devices;
+    request->variants = of->request.variants;
+    request->stages = of->request.stages;
+}
+
 bool plan_output_is_document(const struct shared_options *output)
 {
     return output->json || (output->output && strcmp(output->output, "-") == 0);

@@ -15,6 +15,7 @@
 #include "cli/arrangement_options.h"
 #include "cli/holding_options.h"
 #include "cli/options.h"
+#include "partitioner/explain/what_if.h"
 #include "partitioner/search/search.h"
 
 enum { PLAN_MOST_PINS = 64, PLAN_MOST_STAGES = 1 << 20 };
@@ -62,6 +63,10 @@ struct plan_request {
 bool plan_request_load(const struct plan_options *options, const struct plan_defaults *defaults,
                        struct plan_request *request, struct error *error);
 void plan_request_clear(struct plan_request *request);
+
+// Makes a search free in what the plan has chosen and the request does not say: replicas, devices, variants. `of` is the
+// plan's question, from which the request then borrows.
+void plan_request_free_like(const struct plan *plan, const struct question *of, struct search_request *request);
 
 // Whether --json or -o - ask for a plan's document on standard output, and nothing else there.
 bool plan_output_is_document(const struct shared_options *output);

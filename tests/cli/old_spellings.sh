@@ -35,6 +35,13 @@ same --model max-load --cpus 1 -- bottleneck --model max-load --cpus 1
 echo "# and takes what its options leave out from the plan"
 weir keep six.json --plan plan.json --json 2> /dev/null | cmp - plan.json && echo "the plan"
 weir keep six.json --plan plan.json --micro-batches 4 | tail -1
+weir price six.json --cluster "$cluster" $request --cuts 3,3 --replicas 1,3 -o replicas.json > /dev/null
+weir keep six.json --plan replicas.json | tail -1
+weir partition six.json --cluster "$cluster" $request --replicas auto | grep -o 'takes [0-9.]* ms,'
+weir keep six.json --plan replicas.json --replicas 1,3 | tail -1
+weir keep six.json --plan replicas.json --schedule zb-h1 | tail -1
+sed 's/"node6"/"other"/' six.json > renamed.json
+weir keep renamed.json --plan replicas.json | tail -1
 
 echo "# what is missing is said in the command's own words"
 try() { weir "$@" 2>&1 | head -1; }
