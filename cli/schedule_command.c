@@ -151,7 +151,7 @@ static char *list_generators(int key, const char *text, void *input)
         width = (int)strlen(generator->name) > width ? (int)strlen(generator->name) : width;
     for (const struct generator *generator = generators; generator->name; generator++)
         text_add(&list, "  %-*s %s\n", width, generator->name, generator->about);
-    text_add(&list, "  %-*s %s\n", width, "search", "the best order for given costs (`weir schedule search --help`)");
+    text_add(&list, "  %-*s %s\n", width, "search", "the best order for given costs: weir schedule search --help");
     text_add(&list, "\nExamples:\n"
                     "  weir schedule 1f1b --ranks 4 --micro-batches 8\n"
                     "  weir schedule seq1f1b --ranks 4 --micro-batches 8 --splits 2\n"
