@@ -203,7 +203,7 @@ void plan_request_clear(struct plan_request *request)
     *request = (struct plan_request){ .profile = NULL };
 }
 
-// Pins are for stages that are given: with them it has the plan's own replicas, devices and variants.
+// Pins are for stages that are given: with them it has the plan's own replicas, devices and variants, or those it says.
 void plan_request_free_like(const struct plan *plan, const struct question *of, struct search_request *request)
 {
     const bool chooses = request->pin_count == 0;
@@ -215,7 +215,7 @@ void plan_request_free_like(const struct plan *plan, const struct question *of, 
         for (size_t s = 0; s < plan->stage_count; s++)
             request->ranks += (uint32_t)plan_stage_seats(&plan->stages[s]);
     }
-    if (chooses)
+    if (chooses || request->replicas || request->devices || request->variants)
         return;
     request->replicas = of->request.replicas;
     request->devices = of->request.devices;
