@@ -106,8 +106,8 @@ static void parse(int count, char **arguments, struct given *given)
         .doc = "Cuts a model into the stages of a schedule and decides what to recompute, so that an iteration"
                " takes the least simulated time and every stage fits on its device. Ctrl-C ends the search with the"
                " best plan so far."
-               "\vFor a plan that is there: weir price, keep, explain; for many: front, sweep. Exit code 1: nothing fits."
-               "\n\nExample:\n"
+               "\vFor a plan that is there: weir price, keep, explain; for many: front, sweep. Exit code 1: nothing"
+               " fits.\n\nExample:\n"
                "  weir partition profile.json --cluster \"4 devices, 16GiB, 12GB/s 5us\" \\\n"
                "      --schedule 1f1b --micro-batches 16 -o plan.json\n",
     };

@@ -11,7 +11,8 @@
 
 enum { KEY_FRONT = KEY_OWN, KEY_SVG, KEY_RESOLUTION, KEY_RANKS_LIST = KEY_RANKS };
 
-#define OPTION_RESOLUTION { "resolution", KEY_RESOLUTION, "PERCENT", 0, "How far apart limits are (2%; 0% misses no plan)", 0 }
+#define OPTION_RESOLUTION \
+    { "resolution", KEY_RESOLUTION, "PERCENT", 0, "How far apart limits are (2%; 0% misses no plan)", 0 }
 #define OPTION_SVG { "svg", KEY_SVG, "FILE", 0, "Where a picture of it goes", 0 }
 
 static const struct argp_option options[] = {

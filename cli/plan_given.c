@@ -14,10 +14,11 @@
 enum { KEY_PLAN = KEY_OWN, KEY_CUTS, KEY_RECOMPUTE };
 
 #define OPTION_CUTS { "cuts", KEY_CUTS, "[N,...]", 0, "Layers on each stage, in order, such as [9,9,10]", 0 }
-#define OPTION_RECOMPUTE { "recompute", KEY_RECOMPUTE, "[K,...]", 0, "With --cuts: first layers of each to run again", 0 }
+#define OPTION_RECOMPUTE \
+    { "recompute", KEY_RECOMPUTE, "[K,...]", 0, "With --cuts: first layers of each to run again", 0 }
 
 static const struct argp_option options[] = {
-    { "plan", KEY_PLAN, "PLAN", 0, "The plan's file, also one made by hand", 0 },
+    { "plan", KEY_PLAN, "FILE", 0, "The plan", 0 },
     OPTION_CUTS,
     OPTION_RECOMPUTE,
     { 0 },

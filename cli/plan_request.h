@@ -64,8 +64,8 @@ bool plan_request_load(const struct plan_options *options, const struct plan_def
                        struct plan_request *request, struct error *error);
 void plan_request_clear(struct plan_request *request);
 
-// Makes a search free in what the plan has chosen and the request does not say: replicas, devices, variants. `of` is the
-// plan's question, from which the request then borrows.
+// Makes a search free in what the plan has chosen and the request does not say: replicas,
+// devices, variants. `of` is the plan's question, from which the request then borrows.
 void plan_request_free_like(const struct plan *plan, const struct question *of, struct search_request *request);
 
 // Whether --json or -o - ask for a plan's document on standard output, and nothing else there.

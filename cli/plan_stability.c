@@ -14,14 +14,15 @@ enum { KEY_KEEP = KEY_OWN, KEY_GAIN, KEY_NOISE, KEY_DRAWS, KEY_SEED, KEY_ROBUST 
 enum { USUAL_GAIN_PPM = 20000, USUAL_DRAWS = 100, USUAL_SEED = 1, MOST_DRAWS = 100000 };
 
 #define OPTION_GAIN { "gain", KEY_GAIN, "PERCENT", 0, "Gain worth a change, of an iteration's time (2%)", 0 }
-#define OPTION_NOISE { "noise", KEY_NOISE, "PERCENT", 0, "Say what is lost when layers vary by 3% (standard deviation)," \
-                       " \"spread\": as they were measured to, \"spread,3%\": the others by 3%", 1 }
+#define OPTION_NOISE \
+    { "noise", KEY_NOISE, "PERCENT", 0, "Say what is lost when layers vary by 3% (standard deviation), \"spread\": as" \
+      " they were measured to, \"spread,3%\": the others by 3%", 1 }
 #define OPTION_DRAWS { "draws", KEY_DRAWS, "N", 0, "How often the model is planned anew (100)", 0 }
 #define OPTION_SEED { "seed", KEY_SEED, "N", 0, "Of the draws (1)", 0 }
 #define OPTION_ROBUST { "robust", KEY_ROBUST, 0, 0, "Take the plan that loses least in 95 % of draws", 0 }
 
 static const struct argp_option options[] = {
-    { "plan", KEY_KEEP, "PLAN", 0, "The plan to keep unless another gains more", 0 },
+    { "plan", KEY_KEEP, "FILE", 0, "The plan to keep unless another gains more", 0 },
     OPTION_GAIN, OPTION_NOISE, OPTION_DRAWS, OPTION_SEED, OPTION_ROBUST,
     { 0 },
 };

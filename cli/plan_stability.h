@@ -22,9 +22,10 @@ extern const struct argp stability_argp, stability_old_argp;
 bool stability_check(const struct stability_options *options, const struct profile *profile, struct error *error);
 
 // Decides between *plan, which the search found (or NULL, with its reason), and the one to
-// be kept (the file's, or NULL), and says how steady the plan is: *plan becomes what is decided for. Adds what
-// there is to say to `text`.
+// be kept (the file's, or NULL), and says how steady the plan is: *plan becomes what is
+// decided for. Adds what there is to say to `text`.
 bool stability_judge(const struct stability_options *options, const struct search_request *request,
-                     const struct plan *kept, const struct error *found_none, struct plan **plan, struct text *text, struct error *error);
+                     const struct plan *kept, const struct error *found_none, struct plan **plan, struct text *text,
+                     struct error *error);
 
 #endif
