@@ -11,11 +11,9 @@
 #include "bench/baselines.h"
 #include "bench/real_profiles.h"
 #include "partitioner/evaluate/reprice.h"
-#include "partitioner/orders/order_plan.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/predict.h"
 #include "partitioner/search/recompute.h"
-#include "partitioner/search/search_problem.h"
 
 #define BUDGET 1000000
 #define MOST_LABELS 20000

@@ -8,7 +8,6 @@
 
 #include "bench/real_profiles.h"
 #include "common/clock.h"
-#include "partitioner/orders/order_plan.h"
 #include "partitioner/plan_search.h"
 
 static const char *const graphs[] = { "gnmt", "gnmt_large", "resnet50", "inception_v3", NULL };

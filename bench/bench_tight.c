@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "bench/real_profiles.h"
-#include "partitioner/orders/order_plan.h"
 #include "partitioner/plan_search.h"
 
 static const char *const graphs[] = { "alexnet", "gnmt", "gnmt_large", "inception_v3", "resnet50", "vgg16", NULL };

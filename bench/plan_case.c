@@ -2,7 +2,6 @@
 
 #include "bench/made_chain.h"
 #include "bench/real_profiles.h"
-#include "partitioner/orders/order_plan.h"
 #include "partitioner/plan_search.h"
 #include "schedules/generators/generate.h"
 
@@ -12,7 +11,7 @@ enum { NOISE_PPM = 30000, NOISE_SEED = 1 };
 
 static bool draw_noise(struct plan_case *plan_case, const char *number, struct error *error)
 {
-    if (!noisy_profile_create(&plan_case->noisy, plan_case->profile, NOISE_PPM, error))
+    if (!noisy_profile_create(&plan_case->noisy, plan_case->profile, (struct noise_amount){ .ppm = NOISE_PPM }, error))
         return false;
     noisy_profile_draw(&plan_case->noisy, NOISE_SEED, (uint32_t)strtoul(number, NULL, 10));
     plan_case->request.profile = plan_case->noisy.profile;

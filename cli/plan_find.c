@@ -9,7 +9,6 @@
 #include "common/progress.h"
 #include "partitioner/explain/nearest.h"
 #include "partitioner/integer/second_opinion.h"
-#include "partitioner/orders/order_plan.h"
 #include "partitioner/plan_search.h"
 
 // What is said of the plan besides stands under the table, or on standard error where there is none.

@@ -9,7 +9,7 @@
 #include "partitioner/evaluate/handmade.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/explain/what_if.h"
-#include "partitioner/orders/order_plan.h"
+#include "partitioner/plan_search.h"
 
 enum { KEY_PLAN = KEY_OWN, KEY_CUTS, KEY_RECOMPUTE };
 

@@ -1,11 +1,19 @@
 #include "partitioner/plan_search.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/arrangement/arrangement.h"
+#include "common/clock.h"
+#include "partitioner/layouts/arrangement.h"
+#include "partitioner/cuts/cut_search.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/evaluate/reprice.h"
+#include "partitioner/placement.h"
 #include "partitioner/search/search_request.h"
+#include "partitioner/search/search_telling.h"
+#include "profiler/profile_reorder.h"
+#include "schedules/board.h"
 
 struct plan *plan_search(const struct search_request *given, struct error *error)
 {
@@ -22,16 +30,233 @@ struct plan *plan_search(const struct search_request *given, struct error *error
         return NULL;
     }
     struct plan *plan = search_is_free(&request) ? arrangement_search(&request, error)
-                                                 : arrangement_search_given(&request, error);
+                                                 : cut_search(&request, CUT_OWN_ORDER, error);
     if (!plan)
         return NULL;
-    search_say_unbounded(&request, &plan->certificate);
+    if (search_is_free(&request))
+        search_say_unbounded(&request, &plan->certificate);
     // Links that are not the cluster's are no part of a plan, and evaluate.h knows plans only.
     if ((request.network || plan_evaluate(plan, request.profile, error)) && plan_holds_pins(plan, &request, error))
         return plan;
     error->kind = ERROR_MACHINE;
     error_at(error, "the plan found does not hold, which is a fault of the search");
     plan_free(plan);
+    return NULL;
+}
+
+// --- all orders -----------------------------------------------------------------------------------
+
+// A plan as a request: who holds what, and where to begin cutting.
+struct given {
+    struct search_request request;
+    uint32_t *replicas, *devices, *begin;
+    const char **variants;
+};
+
+static void given_clear(struct given *given)
+{
+    free(given->replicas);
+    free(given->devices);
+    free(given->begin);
+    free(given->variants);
+}
+
+// The devices of all ranks, one after the other.
+static bool give_devices(struct given *given, const struct plan *plan, struct error *error)
+{
+    struct placement *placement = plan_placement(plan, error);
+    size_t count = 0;
+    for (uint32_t r = 0; placement && r < plan->ranks; r++) {
+        const uint32_t s = placement->held[placement->stage_at[r]];
+        const struct plan_stage *stage = &plan->stages[s];
+        const uint32_t group = plan_stage_group(stage), copy = placement_find(placement, s, r);
+        for (uint32_t i = 0; i < group; i++)
+            given->devices[count++] = stage->devices[copy * group + i];
+    }
+    placement_free(placement);
+    return placement != NULL;
+}
+
+static bool give(struct given *given, const struct search_request *request, const struct plan *plan,
+                 struct error *error)
+{
+    const struct generator *generator = generator_find(plan->schedule, error);
+    bool has_copies = false, has_variants = false;
+    size_t devices = 0;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        devices += plan_stage_seats(&plan->stages[s]);
+    given->request = *request;
+    given->replicas = calloc(plan->stage_count + 1, sizeof given->replicas[0]);
+    given->begin = calloc(plan->stage_count + 1, sizeof given->begin[0]);
+    given->variants = calloc(plan->stage_count + 1, sizeof given->variants[0]);
+    given->devices = calloc(devices + 1, sizeof given->devices[0]);
+    if (!given->replicas || !given->begin || !given->variants || !given->devices)
+        return error_no_memory(error, "a search");
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        given->replicas[s] = (uint32_t)stage->device_count;
+        given->variants[s] = stage->variant;
+        given->begin[s] = stage->first;
+        given->begin[s + 1] = stage->end;
+        has_copies |= stage->device_count > 1;
+        has_variants |= stage->variant != NULL;
+    }
+    given->request.begin = given->begin;
+    if (!generator || !search_is_free(request))
+        return generator != NULL;
+    has_copies &= generator->takes_replicas;
+    given->request.free = (struct search_freedom){ 0 };
+    given->request.ranks = plan->ranks;
+    given->request.chunks = plan->chunks;
+    given->request.replicas = has_copies ? given->replicas : NULL;
+    given->request.variants = has_variants ? given->variants : NULL;
+    given->request.stages = has_copies || has_variants ? (uint32_t)plan->stage_count : 0;
+    given->request.devices = given->devices;
+    return give_devices(given, plan, error);
+}
+
+// The better of two plans; the other is gone.
+static struct plan *better(struct plan *a, struct plan *b)
+{
+    const bool takes_b = b && (!a || b->iteration_ns < a->iteration_ns);
+    plan_free(takes_b ? a : b);
+    return takes_b ? b : a;
+}
+
+static void certify(struct plan *plan, uint64_t bound_ns, const char *why)
+{
+    struct certificate *certificate = &plan->certificate;
+    const uint64_t value = certificate->value_ns, bound = bound_ns < value ? bound_ns : value;
+    certificate->lower_bound_ns = bound;
+    certificate->proved = bound == value;
+    certificate->gap = value > 0 ? (double)(value - bound) / (double)value : 0;
+    memset(certificate->stopped, 0, sizeof certificate->stopped);
+    if (!certificate->proved)
+        snprintf(certificate->stopped, sizeof certificate->stopped, "%s", why);
+}
+
+// Every micro-batch goes through all layers somewhere, whoever holds them: on average no rank has less to do. 0 where that
+// says nothing: of variants, which may take less, and of what never flushes.
+static uint64_t work_of_all(const struct search_request *request)
+{
+    struct error ignored = { 0 };
+    const struct generator *generator = generator_find(request->schedule, &ignored);
+    if (!generator || generator->weights != WEIGHTS_FLUSH || request->variants || request->free.variants)
+        return 0;
+    struct schedule *order = search_order(request, request->micro_batches, &ignored);
+    const bool forward_only = order && schedule_is_forward_only(order);
+    schedule_free(order);
+    unsigned __int128 work = 0;
+    uint64_t speed = 0;
+    for (size_t l = 0; l < request->profile->layer_count; l++) {
+        const struct profile_layer *layer = &request->profile->layers[l];
+        const uint64_t parts = layer->backward_input_ns + layer->backward_weight_ns;
+        work += layer->forward_ns;
+        work += forward_only ? 0 : parts < layer->backward_ns ? parts : layer->backward_ns;
+    }
+    for (size_t d = 0; d < request->cluster->device_count; d++)
+        speed += request->cluster->devices[d].speed_permille;
+    return order ? (uint64_t)(work * request->micro_batches * 1000 / speed) : 0;
+}
+
+// Where layers and ranks are so few, all that is free is searched over all orders at once, and what comes of it is a bound
+// of all.
+static bool is_small(const struct search_request *request)
+{
+    return request->profile->layer_count <= 12 && request->ranks <= 6;
+}
+
+static struct plan *search_both(const struct search_request *given, uint64_t *bound_ns, struct error *why)
+{
+    struct search_request request = *given;
+    uint64_t least = 0;
+    request.all_orders = true;
+    request.least_ns = &least;
+    struct plan *plan = arrangement_search(&request, why);
+    *bound_ns = least > *bound_ns ? least : *bound_ns;
+    return plan;
+}
+
+// All orders, for who holds what in the best plan of the profile's own; the better of both.
+static struct plan *search_graph(const struct search_request *request, struct plan *own, struct error *error)
+{
+    const bool is_free = search_is_free(request);
+    const uint64_t work = work_of_all(request);
+    struct given given = { .request = *request };
+    struct error why = { 0 };
+    struct plan *plan = NULL;
+    uint64_t least = 0;
+    if (own && !give(&given, request, own, error)) {
+        given_clear(&given);
+        plan_free(own);
+        return NULL;
+    }
+    given.request.least_ns = &least;
+    uint64_t bound = work;
+    if (is_free && is_small(request))
+        plan = search_both(request, &bound, &why);
+    else if (own || !is_free)
+        plan = cut_search(&given.request, CUT_ALL_ORDERS, &why);
+    given_clear(&given);
+    if (!plan && why.kind == ERROR_MACHINE) {
+        *error = why;
+        plan_free(own);
+        return NULL;
+    }
+    // Of other replicas and devices nothing is known but their work.
+    bound = is_free ? bound : least;
+    struct plan *best = better(own, plan);
+    if (best) {
+        const bool is_ended = strstr(best->certificate.stopped, "deadline") || strstr(best->certificate.stopped, "interrupted")
+                           || strstr(best->certificate.stopped, "budget");
+        char stopped[sizeof best->certificate.stopped];
+        snprintf(stopped, sizeof stopped, "%s", is_ended ? best->certificate.stopped : "not all orders of the layers were tried");
+        certify(best, bound, stopped);
+        search_say_unbounded(request, &best->certificate);
+    }
+    if (request->least_ns)
+        *request->least_ns = best && best->certificate.value_ns < bound ? best->certificate.value_ns : bound;
+    return best;
+}
+
+struct plan *plan_search_orders(const struct search_request *given, struct error *error)
+{
+    enum { OWN_PARTS = 2, PARTS = 5 };  // of the budget, and of the time, for the profile's own order
+    if (profile_has_one_order(given->profile) || given->pin_count > 0)  // pins are for the profile's own order
+        return plan_search(given, error);
+    const struct generator *generator = generator_find(given->schedule, error);
+    if (!generator)
+        return NULL;
+    const uint64_t began = clock_now_ns(), budget = given->budget ? given->budget : ORDERS_DEFAULT_BUDGET;
+    struct search_request request = *given;
+    struct error own_error = { 0 };
+    struct telling telling;
+    const uint64_t work = work_of_all(given);  // what is told of all orders while some are searched
+    telling_begin(&telling, given, &work, &request);
+    request.budget = 1 + budget / PARTS * OWN_PARTS;
+    request.deadline_ns = given->deadline_ns ? 1 + given->deadline_ns / PARTS * OWN_PARTS : 0;
+    struct plan *own = plan_search(&request, &own_error);
+    if (!own && own_error.kind != ERROR_ANSWER) {
+        *error = own_error;
+        return NULL;
+    }
+    const uint64_t gone = clock_now_ns() - began;
+    request.chunks = request.chunks ? request.chunks : generator->usual_chunks;
+    request.budget = 1 + budget - budget / PARTS * OWN_PARTS;
+    request.deadline_ns = !given->deadline_ns ? 0 : gone < given->deadline_ns ? given->deadline_ns - gone : 1;
+    request.shortage = NULL;
+    struct plan *plan = search_graph(&request, own, error);
+    if (plan && (given->network || plan_evaluate(plan, given->profile, error)))
+        return plan;
+    if (plan) {
+        error->kind = ERROR_MACHINE;
+        error_at(error, "the plan found does not hold, which is a fault of the search over orders");
+        plan_free(plan);
+    } else if (error->kind == ERROR_NONE) {
+        *error = own_error;
+        if (!given->least_ns || *given->least_ns != UINT64_MAX)
+            error_at(error, "in the profile's own order of layers (others may have a plan, and not all were tried)");
+    }
     return NULL;
 }
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/orders/order_plan.h"
 #include "partitioner/plan_search.h"
 #include "profiler/cluster_synopsis.h"
 #include "schedules/generators/generate.h"

@@ -4,16 +4,25 @@
 
 #include "common/number.h"
 #include "partitioner/integer/linear_program.h"
-#include "partitioner/search/search_tables.h"
+#include "partitioner/cuts/cut_problem.h"
+#include "partitioner/search/search_request.h"
 
 // More variables than this are no small case.
 #define MOST_VARIABLES 20000
+
+// What is cut: one stage on each rank, in the profile's own order of layers.
+struct cutting {
+    const struct cut_problem *of;
+    const struct intervals *intervals;
+    uint32_t layers, ranks, micro_batches;
+    bool *can_cut;  // in front of layer l; layers + 1
+};
 
 // --- the model ------------------------------------------------------------------------
 
 // The program, and where its columns are.
 struct program {
-    const struct problem *problem;
+    const struct cutting *problem;
     struct linear_model model;
     uint32_t value;  // z
     uint32_t first;  // y(l, s) is first + s * layers + l; of the last stage, which is 1, there are none
@@ -34,23 +43,38 @@ static void add_y(struct program *program, uint32_t l, uint32_t s, int64_t facto
 }
 
 // Rounded down, so that what is proved of the model holds of what it stands for.
-static int64_t work_of(const struct problem *problem, uint32_t s, uint32_t l)
+static int64_t work_of(const struct cutting *problem, uint32_t s, uint32_t l)
 {
     const unsigned __int128 ns = interval_forward_ns(problem->intervals, l, l + 1)
                                + interval_backward_ns(problem->intervals, l, l + 1);
-    return (int64_t)(ns * 1000 / search_device(problem->request, s)->speed_permille);
+    return (int64_t)(ns * 1000 / search_device(problem->of->request, s)->speed_permille);
 }
 
-static int64_t way_of(const struct problem *problem, uint32_t s, uint32_t l)
+// The way of a micro-batch over the cut behind layer l, and back.
+static int64_t way_of(const struct cutting *problem, uint32_t s, uint32_t l)
 {
-    const struct pattern_stage stage = problem_stage(problem, s, l + 1, l + 1, 0);
-    return (int64_t)pattern_round_ns(&stage);
+    const struct network *network = problem->of->devices.network;
+    if (s + 1 == problem->ranks)
+        return 0;
+    const struct link *there = &network->links[network->link_of[(size_t)s * network->ranks + s + 1]];
+    const struct link *back = &network->links[network->link_of[((size_t)s + 1) * network->ranks + s]];
+    const uint64_t bytes = problem->intervals->cut[l + 1];
+    return (int64_t)(transfer_ns(bytes, there->bytes_per_second, there->latency_ns)
+                     + transfer_ns(bytes, back->bytes_per_second, back->latency_ns));
+}
+
+// F + B of layers [first, end), as a stage has them.
+static uint64_t stage_work(const struct cutting *problem, uint32_t s, uint32_t first, uint32_t end)
+{
+    const uint64_t speed = search_device(problem->of->request, s)->speed_permille;
+    return stage_scaled_ns(interval_forward_ns(problem->intervals, first, end), speed)
+         + stage_scaled_ns(interval_backward_ns(problem->intervals, first, end), speed);
 }
 
 // What a micro-batch takes on stage s, `times`; and, if asked for, on the way to the next and back.
 static void add_stage(struct program *program, uint32_t s, int64_t times, bool ways, int64_t *constant)
 {
-    const struct problem *problem = program->problem;
+    const struct cutting *problem = program->problem;
     for (uint32_t l = 0; l < problem->layers; l++) {
         const int64_t work = -times * work_of(problem, s, l);
         add_y(program, l, s, work, constant);
@@ -88,7 +112,7 @@ static void add_difference(struct program *program, enum linear_sense sense, uin
 
 static void add_order(struct program *program)
 {
-    const struct problem *problem = program->problem;
+    const struct cutting *problem = program->problem;
     for (uint32_t s = 0; s + 1 < problem->ranks; s++) {
         for (uint32_t l = 1; l < problem->layers; l++)  // a stage ends once
             add_difference(program, problem->can_cut[l] ? LINEAR_AT_MOST : LINEAR_EQUAL, l, s, l - 1, s);
@@ -105,7 +129,7 @@ static void add_order(struct program *program)
 }
 
 // All work on one stage, m times, and all ways.
-static int64_t ceiling_of(const struct problem *problem)
+static int64_t ceiling_of(const struct cutting *problem)
 {
     int64_t ceiling = 1;
     for (uint32_t s = 0; s < problem->ranks; s++) {
@@ -119,7 +143,7 @@ static int64_t ceiling_of(const struct problem *problem)
     return ceiling;
 }
 
-static void write_model(const struct problem *problem, struct program *program)
+static void write_model(const struct cutting *problem, struct program *program)
 {
     *program = (struct program){ .problem = problem };
     const int64_t ceiling = ceiling_of(problem);
@@ -135,24 +159,24 @@ static void write_model(const struct problem *problem, struct program *program)
 
 // --- the answer -----------------------------------------------------------------------
 
-// The value of cuts, the long way; NO_WAY if they are none.
-static uint64_t value_of(const struct problem *problem, const uint32_t *cuts)
+// The value of cuts, the long way; NO_TIME if they are none.
+static uint64_t value_of(const struct cutting *problem, const uint32_t *cuts)
 {
     uint64_t rounds = 0, value = 0;
     for (uint32_t s = 0; s < problem->ranks; s++) {
         if (cuts[s] >= cuts[s + 1] || !problem->can_cut[cuts[s + 1]])
-            return NO_WAY;
-        const struct pattern_stage stage = problem_stage(problem, s, cuts[s], cuts[s + 1], 0);
-        const uint64_t own = rounds + problem->micro_batches * (stage.forward_ns + stage.backward_ns);
+            return NO_TIME;
+        const uint64_t work = stage_work(problem, s, cuts[s], cuts[s + 1]);
+        const uint64_t own = rounds + problem->micro_batches * work;
         value = own > value ? own : value;
-        rounds += pattern_round_ns(&stage);
+        rounds += work + (uint64_t)way_of(problem, s, cuts[s + 1] - 1);
     }
     return value;
 }
 
 static bool read_cuts(const struct program *program, const double *values, uint32_t *cuts)
 {
-    const struct problem *problem = program->problem;
+    const struct cutting *problem = program->problem;
     cuts[0] = 0;
     cuts[problem->ranks] = problem->layers;
     for (uint32_t s = 0; s + 1 < problem->ranks; s++) {
@@ -160,13 +184,13 @@ static bool read_cuts(const struct program *program, const double *values, uint3
         for (uint32_t l = 0; l < problem->layers; l++)
             cuts[s + 1] += values[column_of(program, l, s)] > 0.5;
     }
-    return value_of(problem, cuts) != NO_WAY;
+    return value_of(problem, cuts) != NO_TIME;
 }
 
 static bool judge(const struct program *program, const struct linear_solution *solution,
                   struct second_opinion *opinion, struct error *error)
 {
-    const struct problem *problem = program->problem;
+    const struct cutting *problem = program->problem;
     opinion->status = solution->status;
     opinion->claimed_ns = solution->claimed;
     if (!solution->values)
@@ -190,7 +214,7 @@ static bool judge(const struct program *program, const struct linear_solution *s
 // Our own cuts as the solver's variables, for it to begin with. NULL without memory.
 static double *values_of(const struct program *program, const struct plan *plan)
 {
-    const struct problem *problem = program->problem;
+    const struct cutting *problem = program->problem;
     double *values = calloc(program->model.column_count + 1, sizeof values[0]);
     int64_t rounds = 0, largest = 0;
     for (uint32_t s = 0; values && s < problem->ranks; s++) {
@@ -227,7 +251,7 @@ static bool price(const struct program *program, struct integer_limits limits, s
     return good;
 }
 
-static bool ask(const struct problem *problem, const struct plan *plan, struct integer_limits limits,
+static bool ask(const struct cutting *problem, const struct plan *plan, struct integer_limits limits,
                 struct second_opinion *opinion, struct error *error)
 {
     struct program program;
@@ -247,6 +271,35 @@ static bool ask(const struct problem *problem, const struct plan *plan, struct i
     return good;
 }
 
+// The same by dynamic programming, from the last stage up: of stages s on, from a layer on, the least of the largest of
+//     m (F + B) of stage s, and its round with what follows. False only without memory.
+static bool find_least(const struct cutting *problem, uint64_t *least_ns, struct error *error)
+{
+    const uint32_t layers = problem->layers;
+    uint64_t *next = malloc((layers + (size_t)1) * sizeof next[0]);
+    if (!next)
+        return error_no_memory(error, "a second opinion");
+    for (uint32_t l = 0; l <= layers; l++)
+        next[l] = l == layers ? 0 : NO_TIME;
+    for (uint32_t s = problem->ranks; s-- > 0;) {
+        for (uint32_t first = 0; first <= layers; first++) {
+            uint64_t best = NO_TIME;
+            for (uint32_t end = first + 1; end <= layers; end++) {
+                if (!problem->can_cut[end] || next[end] == NO_TIME)
+                    continue;
+                const uint64_t work = stage_work(problem, s, first, end);
+                const uint64_t behind = work + (uint64_t)way_of(problem, s, end - 1) + next[end];
+                const uint64_t all = problem->micro_batches * work, own = all > behind ? all : behind;
+                best = own < best ? own : best;
+            }
+            next[first] = best;  // what follows it begins behind it
+        }
+    }
+    *least_ns = next[0];
+    free(next);
+    return true;
+}
+
 bool second_opinion_ask(const struct search_request *request, const struct plan *plan, struct integer_limits limits,
                         struct second_opinion *opinion, struct error *error)
 {
@@ -254,28 +307,25 @@ bool second_opinion_ask(const struct search_request *request, const struct plan 
     if (plan && plan->chunks != 1)
         return error_set(error, "a second opinion is for one stage per rank, and %s has %u here", request->schedule,
                          plan->chunks);
-    struct search_request unhurried = *request;  // what ended the search ends no table, which takes a moment
-    unhurried.deadline_ns = 0;
-    unhurried.interrupted = NULL;
-    struct problem *problem = problem_create(&unhurried, error);
-    if (!problem)
+    struct search_context context = context_of(request, 1);
+    struct search_request one = *request;
+    one.chunks = 1;
+    struct cut_problem *of = cut_problem_create(&one, CUT_OWN_ORDER, &context, error);
+    if (!of)
         return false;
-    struct tables tables = { 0 };
+    struct cutting cutting = { .of = of, .intervals = of->views[0].intervals, .layers = of->places->layers,
+                               .ranks = of->ranks, .micro_batches = request->micro_batches };
     bool good = true;
-    if (problem->ranks < 2 || (uint64_t)problem->layers * (problem->ranks - 1) > MOST_VARIABLES)
+    if (cutting.ranks < 2 || cutting.ranks != of->stages || (uint64_t)cutting.layers * (cutting.ranks - 1) > MOST_VARIABLES)
         good = error_set(error, "a second opinion is for 2 ranks or more and up to %d layers times ranks",
                          MOST_VARIABLES);
     if (good && request->pin_count > 0)
         good = error_set(error, "a second opinion knows nothing of pinned layers");
-    if (good)
-        problem->ignores_memory = true;  // as the program does
-    good = good && tables_create(&tables, problem, error) && tables_fill(&tables, problem, NO_WAY, 0, error);
-    if (good) {
-        opinion->ours_ns = tables.family[0];
-        good = ask(problem, plan, limits, opinion, error);
-    }
-    tables_clear(&tables);
-    problem_free(problem);
+    cutting.can_cut = good ? search_cuts(&one, of->stages, error) : NULL;
+    good = good && cutting.can_cut && find_least(&cutting, &opinion->ours_ns, error)
+        && ask(&cutting, plan, limits, opinion, error);
+    free(cutting.can_cut);
+    cut_problem_free(of);
     if (!good)
         second_opinion_clear(opinion);
     return good;

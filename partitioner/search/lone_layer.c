@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/number.h"
 #include "partitioner/placement.h"
 #include "partitioner/search/interval.h"
 #include "partitioner/search/recompute.h"
@@ -99,4 +100,15 @@ bool lone_layer_find(const struct search_request *request, struct lone_layer *fo
     }
     end(&fitting);
     return good;
+}
+
+void lone_layer_say(const struct search_request *request, const struct lone_layer *layer, struct text *text)
+{
+    char needs[NUMBER_SIZE], has[NUMBER_SIZE];
+    if (layer->lacks_bytes == 0)
+        return;
+    const uint64_t capacity = search_device(request, layer->rank)->memory_bytes;
+    text_add(text, "; no cut helps: layer %.60s alone needs at least %s, and its device has %s",
+             request->profile->layers[layer->layer].name, bytes_format(layer->needs_bytes, needs),
+             bytes_format(capacity, has));
 }

@@ -15,4 +15,7 @@ struct lone_layer {
 // The layer that lacks most.
 bool lone_layer_find(const struct search_request *request, struct lone_layer *found, struct error *error);
 
+// "; no cut helps: layer fc6 alone needs at least 1.53 GiB, and its device has 1.00 GiB", or nothing.
+void lone_layer_say(const struct search_request *request, const struct lone_layer *layer, struct text *text);
+
 #endif

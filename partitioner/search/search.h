@@ -72,6 +72,7 @@ struct search_request {
     const struct search_pin *pins;  // `pin_count` of them
     size_t pin_count;
     uint64_t below_ns;     // of a search that is part of another: only quicker plans matter; 0: all do
+    bool all_orders;       // of the layers of a graph, not the profile's own alone (plan_search_orders() says so)
     bool unbounded;        // of such a search: nobody asks how far from the best its plan is
     uint64_t budget;       // units of work; 0: SEARCH_DEFAULT_BUDGET
     bool any;              // only whether something fits is asked: the first plan will do, and little is done for it

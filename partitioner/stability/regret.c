@@ -5,7 +5,7 @@
 #include "common/clock.h"
 #include "common/number.h"
 #include "partitioner/evaluate/reprice.h"
-#include "partitioner/orders/order_plan.h"
+#include "partitioner/plan_search.h"
 
 // A plan that some draws are answered with.
 struct candidate {

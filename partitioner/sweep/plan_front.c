@@ -6,7 +6,7 @@
 
 #include "common/clock.h"
 #include "common/number.h"
-#include "partitioner/orders/order_plan.h"
+#include "partitioner/plan_search.h"
 #include "schedules/generators/generate.h"
 
 // A front that is being found.

@@ -1,4 +1,4 @@
-#include "partitioner/arrangement/arrangement.h"
+#include "partitioner/layouts/arrangement.h"
 
 #include "partitioner/plan_search.h"
 #include "schedules/generators/generate.h"
@@ -184,14 +184,11 @@ static uint64_t bound_of_all(const struct search_request *request)
 {
     struct error error = { 0 };
     struct arrangement_names names;
-    struct arrangement reached = { 0 };
-    uint64_t bound = 0;
-    uint64_t work = 0;
     assert_good(arrangement_names_read(request, &names, &error), error);
     struct arrangement_bounds *bounds = arrangement_bounds_create(request, &names, &error);
-    assert_good(bounds && arrangement_bound_of_all(bounds, &bound, &reached, &work, &error), error);
+    assert_good(bounds, error);
+    const uint64_t bound = arrangement_bound_of_all(bounds);
     arrangement_bounds_free(bounds);
-    arrangement_clear(&reached);
     return bound;
 }
 
@@ -286,65 +283,6 @@ static void longer_chains_are_arranged_as_well(void **state)
     assert_true(proved >= trials * 9 / 10);
 }
 
-// One level, or two nodes of two devices between which channels share links.
-static struct cluster *make_cluster(uint64_t *seed, uint32_t devices, bool on_two)
-{
-    struct error error = { 0 };
-    const uint64_t rate = random_below(seed, 2) ? 10000000000 : 100000000;
-    struct cluster *cluster = cluster_uniform(devices, TWIN_ROOM, random_below(seed, 200), rate, &error);
-    if (on_two) {
-        cluster_free(cluster);
-        const char *synopsis = rate > 1000000000 ? "2 nodes x 2 devices, 1024TiB, 50GB/s 1ns, 2GB/s 40ns"
-                                                 : "2 nodes x 2 devices, 1024TiB, 5GB/s 1ns, 200MB/s 40ns";
-        cluster = cluster_load(synopsis, &error);
-    }
-    assert_good(cluster, error);
-    for (uint32_t d = 0; random_below(seed, 2) && d < devices; d++)
-        cluster->devices[d].speed_permille = 500 + 500 * random_below(seed, 3);
-    return cluster;
-}
-
-// As of longer runs, where memory has no end. What the bounds are of the best, on average.
-static double bound_without_a_flush(uint64_t trials, bool on_two)
-{
-    uint64_t seed = 9, plans = 0, arrangements = 0, none = 0;
-    double share = 0;
-    for (uint64_t trial = 0; trial < trials; trial++) {
-        const uint32_t layers = 2 + (uint32_t)random_below(&seed, 5);
-        const uint32_t devices = on_two ? 4 : 2 + (uint32_t)random_below(&seed, 3);
-        struct profile *profile = small_random_chain(&seed, layers, random_below(&seed, 3) == 0 ? 4 : 1000);
-        struct cluster *cluster = make_cluster(&seed, devices, on_two);
-        const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "pipedream",
-                                                .ranks = devices, .chunks = 1,
-                                                .micro_batches = devices + (uint32_t)random_below(&seed, 12),
-                                                .free = { .replicas = true, .devices = random_below(&seed, 2),
-                                                          .fewer = random_below(&seed, 4) == 0 } };
-        const uint64_t best = solve(&request, &plans, &arrangements), floor = bound_of_all(&request);
-        if (floor > best)
-            fail_msg("trial %d (%u devices, %u micro-batches, %u layers): the bound is %d, but the best %d", (int)trial,
-                     devices, request.micro_batches, layers, (int)floor, (int)best);
-        share += best > 0 ? (double)floor / (double)best : 1;
-        none += floor == 0;
-        profile_free(profile);
-        cluster_free(cluster);
-    }
-    print_message("# %d requests, the bounds are %.3f of the best of %d arrangements with %d plans, %d are 0\n",
-                  (int)trials, share / (double)trials, (int)arrangements, (int)plans, (int)none);
-    return share / (double)trials;
-}
-
-static void no_arrangement_without_a_flush_beats_the_bound_of_all(void **state)
-{
-    (void)state;
-    assert_true(bound_without_a_flush(test_trials(120, 4000), false) > 0.5);
-}
-
-static void nor_does_one_that_shares_links(void **state)
-{
-    (void)state;
-    assert_true(bound_without_a_flush(test_trials(60, 2000), true) > 0.2);
-}
-
 // A first layer that takes no time, three copies of it, and a micro-batch for each: nothing must follow a run of six.
 static void why_there_is_no_bound_is_said(void **state)
 {
@@ -374,8 +312,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chosen_arrangements_are_the_best_there_are),
         cmocka_unit_test(longer_chains_are_arranged_as_well),
-        cmocka_unit_test(no_arrangement_without_a_flush_beats_the_bound_of_all),
-        cmocka_unit_test(nor_does_one_that_shares_links),
         cmocka_unit_test(why_there_is_no_bound_is_said),
     };
     return cmocka_run_group_tests_name("arrangement", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 // What stages on several ranks must run again at least, against the least that fits, found exactly with the slots that
 // their schedule has.
-#include "partitioner/arrangement/arrangement_memory.h"
+#include "partitioner/layouts/arrangement_memory.h"
 
 #include "partitioner/plan_search.h"
 #include "partitioner/search/recompute.h"

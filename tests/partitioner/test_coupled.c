@@ -1,9 +1,8 @@
-#include "partitioner/coupled/coupled.h"
 
 #include "partitioner/plan_search.h"
 #include "partitioner/predict.h"
 #include "partitioner/search/pattern.h"
-#include "partitioner/search/search_problem.h"
+#include "partitioner/search/search_request.h"
 #include "tests/partitioner/arranged_twin.h"
 
 enum { MOST_LAYERS = TWIN_LAYERS, MOST_DEVICES = TWIN_DEVICES };

@@ -1,4 +1,4 @@
-#include "partitioner/coupled/crew_links.h"
+#include "partitioner/layouts/crew_links.h"
 
 #include <string.h>
 

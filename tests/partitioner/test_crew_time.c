@@ -1,4 +1,4 @@
-#include "partitioner/arrangement/crew_time.h"
+#include "partitioner/layouts/crew_time.h"
 
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"

@@ -1,10 +1,11 @@
 // Ranks and cuts moved together, where arrangements are too many to list: what is found is as
-// quick as it was timed to be, and close to the bound of all arrangements.
+// quick as it was timed to be, and no slower than what was found when a bound of all arrangements was known, which
+// left gaps of 3 to 6 %.
 #include "partitioner/plan_search.h"
 
 #include <string.h>
 
-#include "partitioner/arrangement/crewing_parts.h"
+#include "partitioner/layouts/crewing_parts.h"
 #include "partitioner/search/search_request.h"
 #include "tests/partitioner/small.h"
 
@@ -27,14 +28,14 @@ static struct profile *make_chain(uint64_t *seed, uint32_t layers)
     return profile;
 }
 
-static const struct { const char *cluster; uint32_t layers, micro_batches; double gap; } cases[] = {
-    { "24 devices, 16TiB, 12GB/s 5us", 90, 96, 0.03 },
-    { "8 nodes x 4 devices, 16TiB, 300GB/s 2us, 12GB/s 5us", 120, 64, 0.06 },
-    { "192 devices, 16TiB, 12GB/s 5us", 600, 384, 0.05 },  // so many that the bound is coarse
-    { "256 devices, 16TiB, 12GB/s 5us", 600, 768, 0.03 },  // and that paths which turn are looked at
+static const struct { const char *cluster; uint32_t layers, micro_batches; uint64_t most_ns; } cases[] = {
+    { "24 devices, 16TiB, 12GB/s 5us", 90, 96, 2231428578 },
+    { "8 nodes x 4 devices, 16TiB, 300GB/s 2us, 12GB/s 5us", 120, 64, 1706238336 },
+    { "192 devices, 16TiB, 12GB/s 5us", 600, 384, 8903993228 },
+    { "256 devices, 16TiB, 12GB/s 5us", 600, 768, 11507542982 },  // so many that paths which turn are looked at
 };
 
-static void what_is_found_among_many_arrangements_is_close_to_the_bound_of_all(void **state)
+static void what_is_found_among_many_arrangements_stays_as_quick(void **state)
 {
     (void)state;
     uint64_t seed = 1;
@@ -49,9 +50,9 @@ static void what_is_found_among_many_arrangements_is_close_to_the_bound_of_all(v
                                                 .holding.optimizer = OPTIMIZER_SGD, .free.replicas = true };
         struct plan *plan = plan_search(&request, &error);
         assert_good(plan, error);
-        print_message("# %s: a gap of %.1f %%\n", cases[i].cluster, 100 * plan->certificate.gap);
-        if (plan->certificate.gap > cases[i].gap)
-            fail_msg("%s: a gap of %.1f %%", cases[i].cluster, 100 * plan->certificate.gap);
+        if (plan->iteration_ns > cases[i].most_ns)
+            fail_msg("%s: %llu ns, but %llu were found before", cases[i].cluster, (unsigned long long)plan->iteration_ns,
+                     (unsigned long long)cases[i].most_ns);
         plan_free(plan);
         profile_free(profile);
         cluster_free(cluster);
@@ -126,7 +127,7 @@ static void a_stage_reaches_as_far_from_wherever_that_is_looked_for(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_found_among_many_arrangements_is_close_to_the_bound_of_all),
+        cmocka_unit_test(what_is_found_among_many_arrangements_stays_as_quick),
         cmocka_unit_test(there_is_a_plan_however_soon_it_is_wanted),
         cmocka_unit_test(a_stage_reaches_as_far_from_wherever_that_is_looked_for),
     };

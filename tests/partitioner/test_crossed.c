@@ -1,9 +1,8 @@
 // Requests that cross what each other test has alone: orders of a graph, replicas, unlike
 // devices, fewer of them, tied and pinned layers, holdings, tight memory, every kind of
 // schedule.
-#include "partitioner/arrangement/arrangement.h"
-#include "partitioner/orders/order_arranged.h"
-#include "partitioner/orders/order_plan.h"
+#include "partitioner/layouts/arrangement.h"
+#include "partitioner/plan_search.h"
 #include "tests/partitioner/crossed_twin.h"
 
 #define ROOM ((uint64_t)1 << 40)  // for whatever is kept
@@ -182,7 +181,6 @@ static void drawn_clear(struct drawn *drawn)
 struct tally {
     uint64_t plans, tried, found, proved, other_order;
     uint64_t long_found, long_proved, crews_found, crews_proved;
-    uint64_t bounds, short_of;  // of all orders and arrangements at once; in permille of the best
 };
 
 static void refuse(const struct drawn *drawn, uint64_t trial, const struct twin *twin, const char *what)
@@ -229,24 +227,6 @@ static bool has_copies(const struct plan *plan)
     return has;
 }
 
-// Which is asked for only where orders are many. So many places at least: the first and the last, and one between.
-static void judge_bound_of_all(const struct drawn *drawn, const struct twin *twin, uint64_t trial, struct tally *tally)
-{
-    struct error error = { 0 };
-    const struct generator *generator = generator_find(drawn->request.schedule, &error);
-    char what[100];
-    uint64_t bound = 1, work = 0;
-    if (!generator->takes_replicas || twin->best == UINT64_MAX || twin->best == 0)
-        return;
-    const uint32_t most = trial % 3 == 0 ? 3 + (uint32_t)(trial / 3 % 10) : ORDER_ARRANGED_PLACES;
-    assert_good(order_arranged_bound(&drawn->request, most, &bound, &work, &error), error);
-    snprintf(what, sizeof what, "the bound of all orders and arrangements is %lld", (long long)bound);
-    if (bound > twin->best)
-        refuse(drawn, trial, twin, what);
-    tally->bounds++;
-    tally->short_of += 1000 - 1000 * bound / twin->best;
-}
-
 static void judge(struct drawn *drawn, uint64_t trial, const struct twin *twin, struct tally *tally)
 {
     struct error error = { 0 };
@@ -280,12 +260,6 @@ static void judge(struct drawn *drawn, uint64_t trial, const struct twin *twin, 
     plan_free(plan);
 }
 
-static void judge_both(struct drawn *drawn, uint64_t trial, const struct twin *twin, struct tally *tally)
-{
-    judge_bound_of_all(drawn, twin, trial, tally);
-    judge(drawn, trial, twin, tally);
-}
-
 static void no_crossing_of_features_makes_a_claim_false(void **state)
 {
     (void)state;
@@ -300,18 +274,16 @@ static void no_crossing_of_features_makes_a_claim_false(void **state)
             tally.plans += twin.plans;
             tally.tried++;
             if (twin.plans < most)
-                judge_both(&drawn, trial++, &twin, &tally);
+                judge(&drawn, trial++, &twin, &tally);
         }
         drawn_clear(&drawn);
     }
     print_message("# %llu plans tried for %llu requests; %llu plans found, %llu of them proved, %llu in another order;"
-                  " of more than 6 layers %llu, %llu; without a flush and with replicas %llu, %llu; %llu bounds of all,"
-                  " %llu of 1000 short of the best\n",
+                  " of more than 6 layers %llu, %llu; without a flush and with replicas %llu, %llu\n",
                   (unsigned long long)tally.plans, (unsigned long long)tally.tried, (unsigned long long)tally.found,
                   (unsigned long long)tally.proved, (unsigned long long)tally.other_order,
                   (unsigned long long)tally.long_found, (unsigned long long)tally.long_proved,
-                  (unsigned long long)tally.crews_found, (unsigned long long)tally.crews_proved,
-                  (unsigned long long)tally.bounds, (unsigned long long)(tally.short_of / (tally.bounds + 1)));
+                  (unsigned long long)tally.crews_found, (unsigned long long)tally.crews_proved);
     assert_true(tally.found > trials / 3 && tally.proved > tally.found / 2);
     assert_true(tally.long_found > trials / 10 && tally.crews_found > trials / 100);
 }

@@ -2,7 +2,6 @@
 
 #include <signal.h>
 
-#include "partitioner/orders/order_plan.h"
 #include "partitioner/plan_search.h"
 #include "profiler/profile_reorder.h"
 #include "tests/document.h"
@@ -172,7 +171,7 @@ static void memory_that_binds_is_priced(void **state)
            "    13.5 %     76.3 us    42.0 KiB  schedule 1f1b\n"
            "    2.84 %     85.6 us    82.0 KiB  13.6 KiB more on device0\n"
            "    2.84 %     85.6 us    82.3 KiB  13.9 KiB more on device1\n"
-           "    2.12 %     86.3 us    53.0 KiB  one more device, like the last: 3 ranks\n"
+           "    2.12 %     86.3 us    52.3 KiB  one more device, like the last: 3 ranks\n"
            "    0.71 %     87.5 us    53.0 KiB  links that cost nothing\n"
            "    0.28 %     87.9 us    53.0 KiB  half the latency of level 0 (500 ns, from 1.00 us)\n"
            "    0.07 %     88.1 us    53.0 KiB  twice the rate of level 0 (1.00 GB/s)\n"

@@ -1,6 +1,5 @@
 #include "partitioner/explain/nearest.h"
 
-#include "partitioner/orders/order_plan.h"
 #include "partitioner/plan_search.h"
 #include "profiler/profile_reorder.h"
 #include "tests/partitioner/instance.h"

@@ -5,7 +5,6 @@
 
 #include "partitioner/evaluate/handmade.h"
 #include "partitioner/evaluate/reprice.h"
-#include "partitioner/orders/order_plan.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/stability/plan_keep.h"
 #include "partitioner/stability/regret.h"

@@ -1,7 +1,5 @@
-#include "partitioner/orders/order_plan.h"
-
-#include "partitioner/orders/orders.h"
 #include "partitioner/plan_search.h"
+
 #include "tests/partitioner/brute_orders.h"
 
 struct instance {
@@ -139,114 +137,6 @@ static void small_plans_are_the_best_of_all_orders(void **state)
     assert_true(tally.feasible > trials / 2 && tally.proved >= tally.feasible * 9 / 10 && tally.better > trials / 50);
 }
 
-// Loops and mixtures of paths, each by itself, with a plan to better that is a little slower than the best.
-static void no_bound_of_paths_is_above_the_best(void **state)
-{
-    (void)state;
-    uint64_t seed = 55, plans = 0, bounded = 0, settled[2] = { 0 }, found[2] = { 0 };
-    const uint64_t trials = test_trials(200, 10000);
-    for (uint64_t trial = 0; trial < trials; trial++) {
-        struct error error = { 0 };
-        struct instance instance = instance_create(&seed);
-        const uint64_t best = brute_orders(&instance.request, &plans);
-        for (int by_mixtures = 0; best != UINT64_MAX && by_mixtures < 2; by_mixtures++) {
-            struct orders *orders = orders_create(&instance.request, ORDERS_AS_IS, 0, &error);
-            bool whole = true;
-            uint64_t bound = 0;
-            assert_true(orders || error.kind == ERROR_ANSWER);
-            if (orders && orders->pattern.is_known && orders->stages > 1) {
-                orders->best.value_ns = best + 1 + best / 20;
-                assert_good(order_tables_fill(orders, orders->best.value_ns, &whole, &error), error);
-                assert_good(by_mixtures ? order_paths(orders, UINT64_MAX, &bound, &error)
-                                        : order_loops(orders, UINT64_MAX, &bound, &error), error);
-                if (bound > best || orders->best.value_ns < best)
-                    fail_msg("trial %d (%s): %s say %d, and have a plan of %d, but the best is %d", (int)trial,
-                             instance.request.schedule, by_mixtures ? "mixtures" : "loops", (int)bound,
-                             (int)orders->best.value_ns, (int)best);
-                bounded += by_mixtures == 0;
-                settled[by_mixtures] += bound == best;
-                found[by_mixtures] += orders->best.value_ns == best;
-            }
-            orders_free(orders);
-        }
-        instance_clear(&instance);
-    }
-    print_message("# %d bounded; settled: %d by loops, %d by mixtures; best plan found: %d, %d\n", (int)bounded,
-                  (int)settled[0], (int)settled[1], (int)found[0], (int)found[1]);
-    assert_true(bounded > trials / 6 && settled[1] > bounded * 4 / 5 && found[1] > bounded * 4 / 5);
-}
-
-// The twin of what any order recomputes at least: all of them.
-static void no_order_recomputes_less_than_is_said(void **state)
-{
-    (void)state;
-    uint64_t seed = 54, compared = 0, said = 0;
-    for (uint64_t trial = 0; trial < test_trials(150, 4000); trial++) {
-        struct error error = { 0 };
-        struct instance instance = instance_create(&seed);
-        struct orders *orders = orders_create(&instance.request, ORDERS_AS_IS, 0, &error);
-        assert_true(orders || error.kind == ERROR_ANSWER);
-        const uint32_t stage = orders ? (uint32_t)random_below(&seed, orders->stages) : 0;
-        for (uint32_t from = 0; orders && from < orders->downsets; from++) {
-            const uint32_t to = from + (uint32_t)random_below(&seed, orders->downsets - from);
-            const struct downsets *downsets = orders->graph->downsets;
-            if (to == from
-                || !downsets_within(downsets_set(downsets, from), downsets_set(downsets, to), downsets->words))
-                continue;
-            const uint64_t least = order_recompute_ns(orders, stage, from, to);
-            const struct order_stage *of = order_front(orders, stage, from, to, &error);
-            assert_good(of, error);
-            const uint64_t best = of->count > 0 ? of->at[0].forward_ns : UINT64_MAX;
-            if (of->complete && least > best)
-                fail_msg("trial %d: %d ns at least, but %d will do", (int)trial, (int)least, (int)best);
-            compared += of->complete;
-            said += of->complete && least > 0;
-        }
-        orders_free(orders);
-        instance_clear(&instance);
-    }
-    assert_true(said > compared / 20);
-}
-
-// Layers that take no time are put to others only where no plan loses by it.
-static void a_reduced_graph_loses_nothing(void **state)
-{
-    (void)state;
-    uint64_t seed = 52, plans = 0, reduced = 0, settled = 0;
-    const uint64_t trials = test_trials(200, 5000);
-    for (uint64_t trial = 0; trial < trials; trial++) {
-        struct instance instance = instance_create(&seed);
-        struct error error = { 0 };
-        for (size_t l = 0; l < instance.profile->layer_count; l++) {
-            struct profile_layer *layer = &instance.profile->layers[l];
-            if (random_below(&seed, 2))
-                layer->forward_ns = layer->backward_ns = layer->backward_input_ns = layer->backward_weight_ns =
-                    layer->parameter_bytes = 0;
-            layer->output_bytes *= random_below(&seed, 3);
-        }
-        if (strcmp(instance.request.schedule, "pipedream") != 0) {
-            const uint64_t best = brute_orders(&instance.request, &plans);
-            struct orders *orders = orders_create(&instance.request, ORDERS_REDUCED, 1000, &error);
-            uint64_t bound = 0;
-            if (!orders && error.kind != ERROR_ANSWER)
-                fail_msg("trial %d: %s", (int)trial, error.text);
-            if (orders)
-                assert_good(orders_search(orders, &bound, &error), error);
-            if (orders
-                && (orders->best.value_ns < best
-                    || (best != UINT64_MAX && bound > best && orders->best.value_ns != best)))
-                fail_msg("trial %d (%s): value %d, bound %d, but the best is %d", (int)trial, instance.request.schedule,
-                         (int)orders->best.value_ns, (int)bound, (int)best);
-            reduced += orders && orders->graph->block_count < instance.profile->layer_count;
-            settled += orders && orders->best.value_ns == best && bound >= best;
-            orders_free(orders);
-        }
-        instance_clear(&instance);
-    }
-    print_message("# %d graphs were reduced, %d of all settled\n", (int)reduced, (int)settled);
-    assert_true(reduced > trials / 3 && settled > trials / 5);
-}
-
 // The best plan of every order by itself, order by order.
 static uint64_t best_of_orders(const struct search_request *request, uint32_t *order, uint32_t at, uint32_t placed)
 {
@@ -344,9 +234,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_searched_is_not_claimed),
         cmocka_unit_test(every_schedule_is_planned),
-        cmocka_unit_test(no_bound_of_paths_is_above_the_best),
-        cmocka_unit_test(no_order_recomputes_less_than_is_said),
-        cmocka_unit_test(a_reduced_graph_loses_nothing),
         cmocka_unit_test(small_plans_are_the_best_of_all_orders),
     };
     return cmocka_run_group_tests_name("order_plan", tests, NULL, NULL);

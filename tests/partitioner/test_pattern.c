@@ -1,4 +1,4 @@
-#include "partitioner/search/pattern_path.h"
+#include "partitioner/search/pattern.h"
 
 #include "common/number.h"
 #include "schedules/generators/generate.h"
@@ -234,57 +234,6 @@ static void a_run_that_goes_on_takes_no_longer_than_what_m_more_take(void **stat
     assert_true(bounded > trials / 3 && close > bounded / 2);
 }
 
-static uint64_t length_of(const struct pipe *pipe, const uint32_t *counts, uint64_t latency)
-{
-    uint64_t length = latency;
-    for (uint32_t s = 0; s < pipe->ranks; s++) {
-        uint64_t parts[PATH_PARTS];
-        path_parts(&pipe->stages[s], parts);
-        for (unsigned part = 0; part < PATH_PARTS; part++)
-            length += counts[s * PATH_PARTS + part] * parts[part];
-    }
-    return length;
-}
-
-// What is counted is a path: as long as the time where it was found, and with any other durations no longer.
-static void the_longest_path_is_a_path(void **state)
-{
-    (void)state;
-    uint64_t seed = 9, went_on = 0, as_long = 0;
-    const uint64_t trials = test_trials(2000, 30000);
-    for (uint64_t trial = 0; trial < trials; trial++) {
-        struct pipe pipe;
-        struct error error = { 0 };
-        uint32_t counts[MOST_RANKS * PATH_PARTS];
-        uint64_t latency;
-        set_up(&pipe, &seed);
-        went_on += trial % 2 == 0 && pattern_continue(&pipe.pattern);
-        struct path_room *room = path_room_create(&pipe.pattern, &error);
-        assert_good(room, error);
-        const uint64_t time = pattern_time(&pipe.pattern, pipe.room, pipe.stages, 0, pipe.ranks, NULL, PATTERN_NO_RANK);
-        const uint64_t longest = path_longest(&pipe.pattern, room, pipe.stages, counts, &latency);
-        if (longest != time || length_of(&pipe, counts, latency) != time)
-            fail_msg("trial %d (%s): a path of %d, counted as %d, in %d", (int)trial, pipe.name, (int)longest,
-                     (int)length_of(&pipe, counts, latency), (int)time);
-        for (uint32_t s = 0; s < pipe.ranks; s++) {
-            pipe.stages[s].forward_ns = random_below(&seed, 200);
-            pipe.stages[s].backward_ns = random_below(&seed, 200);
-            pipe.stages[s].forward_busy_ns = s + 1 < pipe.ranks ? random_below(&seed, 200) : 0;
-            pipe.stages[s].backward_busy_ns = s + 1 < pipe.ranks ? random_below(&seed, 200) : 0;
-        }
-        const uint64_t other =
-            pattern_time(&pipe.pattern, pipe.room, pipe.stages, 0, pipe.ranks, NULL, PATTERN_NO_RANK);
-        if (length_of(&pipe, counts, latency) > other)
-            fail_msg("trial %d (%s): the path takes %d of %d", (int)trial, pipe.name,
-                     (int)length_of(&pipe, counts, latency), (int)other);
-        as_long += length_of(&pipe, counts, latency) == other;
-        path_room_free(room);
-        tear_down(&pipe);
-    }
-    print_message("# %d runs that go on, %d paths that stay the longest\n", (int)went_on, (int)as_long);
-    assert_true(went_on > trials / 10 && as_long < trials);
-}
-
 static void another_order_has_no_pattern(void **state)
 {
     (void)state;
@@ -308,7 +257,6 @@ int main(void)
         cmocka_unit_test(the_time_of_a_pattern_is_the_simulated_one),
         cmocka_unit_test(no_bound_is_above_the_time),
         cmocka_unit_test(a_run_that_goes_on_takes_no_longer_than_what_m_more_take),
-        cmocka_unit_test(the_longest_path_is_a_path),
         cmocka_unit_test(another_order_has_no_pattern),
     };
     return cmocka_run_group_tests_name("pattern", tests, NULL, NULL);

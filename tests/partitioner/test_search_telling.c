@@ -1,6 +1,6 @@
 #include "partitioner/search/search_telling.h"
 
-#include "partitioner/orders/order_plan.h"
+#include "partitioner/plan_search.h"
 #include "tests/partitioner/small_dag.h"
 
 struct heard {

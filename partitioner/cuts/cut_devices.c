@@ -1,0 +1,148 @@
+// Which devices the ranks of a search are, and the links between them.
+//
+//     variants of stages     "split 2"   none        rank     0     1     2
+//     replicas                   1         2         devices  3 0   1     2      as the request names them
+//
+// Messages go between the first devices of two groups.
+#include <stdlib.h>
+#include <string.h>
+
+#include "partitioner/cuts/cut_parts.h"
+#include "partitioner/predict.h"
+#include "partitioner/variant.h"
+
+const char *cut_variant(const struct cut_problem *problem, uint32_t stage)
+{
+    return problem->request->variants ? problem->request->variants[stage] : NULL;
+}
+
+// How many devices a rank is: those of its stages' variant.
+static bool size_of_group(const struct cut_problem *problem, uint32_t rank, uint32_t *size, struct error *error)
+{
+    const struct placement *placement = problem->schedule.placement;
+    for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
+        const uint32_t s = placement->held[at];
+        const uint32_t own = variant_devices(problem->request->profile, cut_variant(problem, s));
+        if (at > placement->stage_at[rank] && own != *size)
+            return error_set(error, "stages %u and %u are on one rank, but their variants take %u and %u devices",
+                             placement->held[at - 1], s, *size, own);
+        *size = own;
+    }
+    return true;
+}
+
+static bool find_groups(struct cut_problem *problem, struct error *error)
+{
+    const struct search_request *request = problem->request;
+    struct cut_devices *devices = &problem->devices;
+    const size_t all = request->cluster->device_count;
+    size_t count = 0;
+    for (uint32_t r = 0; r < problem->ranks; r++) {
+        uint32_t size = 1;
+        if (!size_of_group(problem, r, &size, error))
+            return false;
+        count += size;
+        if (count > all)
+            return error_set(error, "%u ranks need %zu devices or more, but the cluster has %zu", problem->ranks, count,
+                             all);
+        devices->group_at[r + 1] = (uint32_t)count;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        devices->group[i] = request->devices ? request->devices[i] : i;
+    return true;
+}
+
+static bool find_links(struct cut_problem *problem, struct error *error)
+{
+    struct cut_devices *devices = &problem->devices;
+    devices->network = problem->request->network;
+    if (devices->network)
+        return true;
+    uint32_t *first = calloc(problem->ranks, sizeof first[0]);
+    if (!first)
+        return error_no_memory(error, "a search");
+    for (uint32_t r = 0; r < problem->ranks; r++)
+        first[r] = devices->group[devices->group_at[r]];
+    devices->network = devices->own_network =
+        cluster_network(problem->request->cluster, first, problem->ranks, error);
+    free(first);
+    return devices->network != NULL;
+}
+
+static void read_devices(struct cut_problem *problem)
+{
+    const struct placement *placement = problem->schedule.placement;
+    struct cut_devices *devices = &problem->devices;
+    for (uint32_t s = 0; s < problem->stages; s++)
+        devices->speed[s] = UINT64_MAX;
+    for (uint32_t r = 0; r < problem->ranks; r++)
+        devices->capacity[r] = UINT64_MAX;
+    for (uint32_t r = 0; r < problem->ranks; r++) {
+        uint64_t *capacity = &devices->capacity[problem->schedule.leader[r]];
+        for (uint32_t at = devices->group_at[r]; at < devices->group_at[r + 1]; at++) {
+            const struct cluster_device *device = &problem->request->cluster->devices[devices->group[at]];
+            *capacity = device->memory_bytes < *capacity ? device->memory_bytes : *capacity;
+            for (uint32_t held = placement->stage_at[r]; held < placement->stage_at[r + 1]; held++) {
+                uint64_t *speed = &devices->speed[placement->held[held]];
+                *speed = device->speed_permille < *speed ? device->speed_permille : *speed;
+            }
+        }
+    }
+    for (uint32_t s = 0; s < problem->stages; s++)
+        if (devices->speed[s] > devices->fastest)
+            devices->fastest = devices->speed[s];
+}
+
+// Whether no link carries messages of two channels, from one rank and stage to another.
+static bool find_shared_links(struct cut_problem *problem, struct error *error)
+{
+    const struct network *network = problem->devices.network;
+    const struct schedule *order = problem->schedule.order;
+    uint64_t *channel_of = calloc(network->link_count + 1, sizeof channel_of[0]);
+    if (!channel_of)
+        return error_no_memory(error, "a search");
+    problem->devices.links_unshared = true;
+    for (uint32_t route = 0; route < order->route_count; route++) {
+        for (uint32_t s = 0; s + 1 < order->stages; s++) {
+            const uint32_t *ranks = &order->routes[(size_t)route * order->stages + s];
+            for (uint32_t back = 0; back < 2 && ranks[0] != ranks[1]; back++) {
+                const uint64_t pair = (uint64_t)ranks[back] * network->ranks + ranks[1 - back];
+                const uint32_t link = network->link_of[pair];
+                const uint64_t channel = 1 + back + 2 * (s + order->stages * pair);
+                problem->devices.links_unshared &= channel_of[link] == 0 || channel_of[link] == channel;
+                channel_of[link] = channel;
+            }
+        }
+    }
+    free(channel_of);
+    return true;
+}
+
+bool cut_devices_create(struct cut_problem *problem, struct error *error)
+{
+    struct cut_devices *devices = &problem->devices;
+    devices->group_at = calloc((size_t)problem->ranks + 1, sizeof devices->group_at[0]);
+    devices->group = calloc(problem->request->cluster->device_count + 1, sizeof devices->group[0]);
+    devices->speed = calloc(problem->stages, sizeof devices->speed[0]);
+    devices->capacity = calloc(problem->ranks, sizeof devices->capacity[0]);
+    devices->places = calloc(problem->stages, sizeof devices->places[0]);
+    if (!devices->group_at || !devices->group || !devices->speed || !devices->capacity || !devices->places)
+        return error_no_memory(error, "a search");
+    if (!find_groups(problem, error) || !find_links(problem, error))
+        return false;
+    read_devices(problem);
+    for (uint32_t s = 0; s < problem->stages; s++)
+        devices->places[s] =
+            predict_place(problem->schedule.placement, s, devices->network, problem->request->cluster);
+    return find_shared_links(problem, error);
+}
+
+void cut_devices_clear(struct cut_devices *devices)
+{
+    free(devices->group_at);
+    free(devices->group);
+    free(devices->speed);
+    free(devices->capacity);
+    free(devices->places);
+    network_free(devices->own_network);
+}

@@ -1,0 +1,367 @@
+// Moves, by simulated time.
+//
+//     one cut by some places          | a b c | d e |        ->   | a b | c d e |
+//     a row of cuts, alike            | a b | c d | e f |    ->   | a | b c | d e f |
+//     a stage split, two made one     | a b c d | e | f |    ->   | a b | c d | e f |
+//     layers across, in a graph       | a b | c d |          ->   | a | b c d |  (and all of its stage that needs b)
+//     a rank spares another of its stages from recomputation
+//
+// First whichever helps, until none does; then, with what is left of the budget, moves drawn at random, that are taken
+// also where they lose a little, and less and less (threshold accepting, Dueck and Scheuer 1990); then again whichever
+// helps. Most moves are turned down by the work of a single rank, and only the others are simulated.
+#include <stdlib.h>
+
+#include "common/random.h"
+#include "partitioner/cuts/cut_search.h"
+
+enum { MOST_STEP = 16 };
+
+// How much a plan may lose at first, of its time.
+#define WARMTH 0.02
+
+struct moves {
+    struct cut_problem *problem;
+    struct cut_state *best;        // of all
+    struct cut_state now, trial;
+    uint32_t *layers;              // room
+    uint64_t limit_ns;             // what a trial must be quicker than
+    uint64_t until, seed;
+    bool failed;
+    struct error *error;
+};
+
+static bool is_over(struct moves *moves)
+{
+    const bool is_enough = moves->problem->request->any && moves->best->most_lacking == 0;
+    return is_enough || moves->failed || context_is_over(moves->problem->context, moves->until);
+}
+
+// --- cuts -------------------------------------------------------------------------------------
+
+// The place some steps further on, or back, but strictly between two others; NO_PLACE where there is none. In a graph a
+// step of n takes the nth layer across, with what goes with it.
+static uint32_t step_from(struct moves *moves, uint32_t place, uint32_t inner, uint32_t outer, int64_t steps)
+{
+    struct places *places = moves->problem->places;
+    if (places->is_chain) {
+        const int64_t to = (int64_t)place + steps;
+        return to > inner && to < outer ? (uint32_t)to : NO_PLACE;
+    }
+    const bool back = steps < 0;
+    const int64_t nth = back ? -steps : steps;
+    const uint32_t count = back ? places_between(places, inner, place, moves->layers)
+                                : places_between(places, place, outer, moves->layers);
+    if (nth > count)
+        return NO_PLACE;
+    const uint32_t layer = moves->layers[back ? count - nth : nth - 1];
+    return back ? places_without(places, place, inner, layer) : places_with(places, place, outer, layer);
+}
+
+// Moves cut `c` of the trial between its neighbours there; false where that is no plan.
+static bool move_cut(struct moves *moves, uint32_t c, int64_t steps)
+{
+    uint32_t *cuts = moves->trial.cuts;
+    const uint32_t to = step_from(moves, cuts[c], cuts[c - 1], cuts[c + 1], steps);
+    if (to == NO_PLACE || !cut_may_end(moves->problem, c - 1, to))
+        return false;
+    cuts[c] = to;
+    if (moves->problem->places->is_chain)
+        return true;
+    moves->failed |= !cut_problem_see_places(moves->problem, moves->error);
+    return !moves->failed;
+}
+
+// Moves cuts [from, to) one step each, the foremost in the direction first.
+static bool move_row(struct moves *moves, uint32_t from, uint32_t to, bool back)
+{
+    for (uint32_t i = from; i < to; i++)
+        if (!move_cut(moves, back ? i : to - 1 - (i - from), back ? -1 : 1))
+            return false;
+    return true;
+}
+
+// Makes stages `joined` and the one behind it one, and splits stage `split`, after about `part` of its layers.
+static bool rejoin(struct moves *moves, uint32_t joined, uint32_t split, double part)
+{
+    struct places *places = moves->problem->places;
+    uint32_t *cuts = moves->trial.cuts;
+    const uint32_t inner = cuts[split], outer = cuts[split + 1];
+    const uint32_t layers = places_size(places, outer) - places_size(places, inner);
+    const uint32_t steps = places->is_chain ? outer - inner : layers;
+    if (split == joined || split == joined + 1 || steps < 2)
+        return false;
+    const uint32_t at = step_from(moves, inner, inner, outer, 1 + (int64_t)(part * (steps - 1)));
+    if (at == NO_PLACE)
+        return false;
+    if (!places->is_chain && !cut_problem_see_places(moves->problem, moves->error)) {
+        moves->failed = true;
+        return false;
+    }
+    if (split < joined) {
+        for (uint32_t c = joined + 1; c > split + 1; c--)
+            cuts[c] = cuts[c - 1];
+        cuts[split + 1] = at;
+    } else {
+        for (uint32_t c = joined + 1; c < split; c++)
+            cuts[c] = cuts[c + 1];
+        cuts[split] = at;
+    }
+    const uint32_t from = split < joined ? split : joined, to = split < joined ? joined + 1 : split;
+    for (uint32_t c = from; c <= to; c++)
+        if (c > 0 && c < moves->problem->stages && !cut_may_end(moves->problem, c - 1, cuts[c]))
+            return false;
+    return true;
+}
+
+// --- judging ----------------------------------------------------------------------------------
+
+static void begin_trial(struct moves *moves)
+{
+    cut_state_copy(&moves->trial, &moves->now, moves->problem);
+}
+
+// What follows from the trial, whose stages [from, to) differ from now; whether it is better than the limit.
+static bool complete(struct moves *moves, uint32_t from, uint32_t to)
+{
+    const uint64_t limit = moves->now.most_lacking == 0 ? moves->limit_ns : NO_TIME;
+    if (!cut_state_complete(moves->problem, &moves->trial, from, to, limit, moves->error)) {
+        moves->failed = true;
+        return false;
+    }
+    if (moves->now.most_lacking > 0)
+        return !cut_state_is_better(&moves->now, &moves->trial);
+    return moves->trial.most_lacking == 0 && moves->trial.value_ns < limit;
+}
+
+static void take(struct moves *moves)
+{
+    struct cut_state *best = moves->best;
+    cut_state_copy(&moves->now, &moves->trial, moves->problem);
+    if (cut_state_is_better(&moves->now, best)
+        || (moves->now.most_lacking == 0 && best->most_lacking == 0 && moves->now.value_ns == best->value_ns
+            && cut_state_is_before(&moves->now, best, moves->problem->stages))) {
+        cut_state_copy(best, &moves->now, moves->problem);
+        if (best->most_lacking == 0)
+            moves->problem->context->best_ns = best->value_ns;
+    }
+}
+
+// In a descent only what is strictly better is taken.
+static bool take_if_better(struct moves *moves, uint32_t from, uint32_t to)
+{
+    moves->limit_ns = moves->now.value_ns;
+    if (!complete(moves, from, to) || !cut_state_is_better(&moves->trial, &moves->now))
+        return false;
+    take(moves);
+    return true;
+}
+
+// --- descent ------------------------------------------------------------------------------------
+
+static bool try_cut(struct moves *moves, uint32_t c, int64_t steps)
+{
+    begin_trial(moves);
+    return move_cut(moves, c, steps) && take_if_better(moves, c - 1, c + 1);
+}
+
+static bool descend_cuts(struct moves *moves)
+{
+    const struct places *places = moves->problem->places;
+    bool helped = false;
+    for (uint32_t c = 1; c < moves->problem->stages; c++) {
+        // In a graph every layer is tried by itself.
+        const uint32_t most = places->is_chain ? MOST_STEP : places->layers;
+        for (int64_t steps = 1; steps <= most; steps = places->is_chain ? 2 * steps : steps + 1) {
+            if (is_over(moves))
+                return helped;
+            const uint32_t *cuts = moves->now.cuts;
+            const uint32_t behind = places_size(places, cuts[c + 1]) - places_size(places, cuts[c]);
+            const uint32_t before = places_size(places, cuts[c]) - places_size(places, cuts[c - 1]);
+            if (steps >= behind && steps >= before)
+                break;
+            helped |= try_cut(moves, c, steps);
+            helped |= try_cut(moves, c, -steps);
+        }
+    }
+    return helped;
+}
+
+static bool descend_rows(struct moves *moves)
+{
+    const uint32_t stages = moves->problem->stages, widest = stages < 40 ? stages : 40;
+    bool helped = false;
+    for (uint32_t width = 2; width < widest; width++)
+        for (uint32_t from = 1; from + width <= stages; from++)
+            for (int back = 0; back < 2; back++) {
+                if (is_over(moves))
+                    return helped;
+                begin_trial(moves);
+                helped |= move_row(moves, from, from + width, back) && take_if_better(moves, from - 1, from + width);
+            }
+    return helped;
+}
+
+static bool descend_joins(struct moves *moves)
+{
+    const uint32_t stages = moves->problem->stages;
+    bool helped = false;
+    for (uint32_t joined = 0; joined + 1 < stages && stages <= 64; joined++)
+        for (uint32_t split = 0; split < stages; split++) {
+            if (is_over(moves))
+                return helped;
+            begin_trial(moves);
+            helped |= rejoin(moves, joined, split, 0.5)
+                   && take_if_better(moves, split < joined ? split : joined, (split < joined ? joined + 1 : split) + 1);
+        }
+    return helped;
+}
+
+// Whether anything on the rank is recomputed, so that sparing can matter.
+static bool may_spare(const struct moves *moves, uint32_t rank)
+{
+    const struct placement *placement = moves->problem->schedule.placement;
+    const uint32_t from = placement->stage_at[rank], to = placement->stage_at[rank + 1];
+    bool recomputes = false;
+    for (uint32_t at = from; at < to; at++)
+        recomputes |= moves->now.recompute_ns[placement->held[at]] > 0;
+    return recomputes && to - from > 1;
+}
+
+static bool spare(struct moves *moves, uint32_t rank, uint32_t which)
+{
+    const struct placement *placement = moves->problem->schedule.placement;
+    const uint32_t s = placement->held[placement->stage_at[rank]];
+    begin_trial(moves);
+    if (moves->trial.spared[rank] == which)
+        return false;
+    moves->trial.spared[rank] = which;
+    return take_if_better(moves, s, s + 1);
+}
+
+static bool descend_spares(struct moves *moves)
+{
+    const struct placement *placement = moves->problem->schedule.placement;
+    bool helped = false;
+    for (uint32_t r = 0; r < moves->problem->ranks; r++) {
+        const uint32_t held = placement->stage_at[r + 1] - placement->stage_at[r];
+        for (uint32_t i = 0; may_spare(moves, r) && i <= held && !is_over(moves); i++)
+            helped |= spare(moves, r, i < held ? i : SPARES_NONE);
+    }
+    return helped;
+}
+
+static void descend(struct moves *moves)
+{
+    for (bool helped = true; helped && !is_over(moves);) {
+        helped = descend_cuts(moves);
+        helped |= descend_rows(moves);
+        helped |= descend_joins(moves);
+        helped |= descend_spares(moves);
+    }
+}
+
+// --- threshold accepting -------------------------------------------------------------------------------
+
+// A move at random: the trial, and which stages it changes.
+static bool draw(struct moves *moves, uint32_t *from, uint32_t *to)
+{
+    const uint32_t stages = moves->problem->stages;
+    const uint32_t c = 1 + (uint32_t)random_below(&moves->seed, stages - 1);
+    const uint64_t kind = random_below(&moves->seed, 8);
+    const bool back = random_below(&moves->seed, 2);
+    begin_trial(moves);
+    if (kind < 4 || stages < 3) {
+        const int64_t steps = 1 + (int64_t)random_below(&moves->seed, (uint64_t)1 << random_below(&moves->seed, 5));
+        *from = c - 1;
+        *to = c + 1;
+        return move_cut(moves, c, back ? -steps : steps);
+    }
+    if (kind < 6) {
+        const uint32_t width = 2 + (uint32_t)random_below(&moves->seed, 3);
+        *from = c - 1;
+        *to = c + width < stages ? c + width : stages;
+        return move_row(moves, c, *to, back);
+    }
+    const uint32_t split = (uint32_t)random_below(&moves->seed, stages), joined = c - 1;
+    *from = split < joined ? split : joined;
+    *to = (split < joined ? joined + 1 : split) + 1;
+    return rejoin(moves, joined, split, 0.25 + 0.5 * random_unit(&moves->seed));
+}
+
+static void wander(struct moves *moves, double part, uint64_t until)
+{
+    const uint64_t began = moves->problem->context->work;
+    while (!is_over(moves) && moves->problem->context->work < until) {
+        const double gone = (double)(moves->problem->context->work - began) / (double)(until - began);
+        const double warmth = part * WARMTH * (1 - gone) * (double)moves->now.value_ns;
+        const double loss = random_unit(&moves->seed) * warmth;
+        uint32_t from, to;
+        moves->problem->context->work++;
+        moves->limit_ns = moves->now.value_ns + 1 + (uint64_t)loss;
+        if (draw(moves, &from, &to) && complete(moves, from, to))
+            take(moves);
+    }
+}
+
+bool cut_improve(struct cut_problem *problem, struct cut_state *best, uint64_t until, struct error *error)
+{
+    enum { ROUNDS = 4 };
+    struct moves moves = { .problem = problem, .best = best, .until = until, .seed = 1, .error = error };
+    moves.layers = malloc((problem->places->layers + (size_t)1) * sizeof moves.layers[0]);
+    bool good = moves.layers || error_no_memory(error, "a search");
+    good = good && cut_state_create(&moves.now, problem, error) && cut_state_create(&moves.trial, problem, error);
+    if (good && best->is_exact) {  // choices of another table: moves make theirs anew
+        cut_state_copy(&moves.now, best, problem);
+        good = cut_state_complete(problem, &moves.now, 0, problem->stages, NO_TIME, error);
+    } else if (good) {
+        cut_state_copy(&moves.now, best, problem);
+    }
+    for (unsigned round = 0; good && round < ROUNDS && !is_over(&moves) && problem->stages > 1; round++) {
+        descend(&moves);
+        const uint64_t work = problem->context->work;
+        wander(&moves, 1.0 / (1 << (2 * round)), work + (until > work ? (until - work) / (ROUNDS - round) : 0));
+        if (!best->is_exact)
+            cut_state_copy(&moves.now, best, problem);
+        descend(&moves);
+        good = !moves.failed;
+    }
+    free(moves.layers);
+    cut_state_clear(&moves.now);
+    cut_state_clear(&moves.trial);
+    return good;
+}
+
+bool cut_sharpen(struct cut_problem *problem, struct cut_state *best, struct error *error)
+{
+    struct cut_state sharp;
+    const struct cut_schedule *schedule = &problem->schedule;
+    if (!schedule->is_alone || best->most_lacking > 0 || best->is_exact || !problem->is_monotone
+        || problem->request->holding.activations_on_host)
+        return true;
+    bool good = cut_state_create(&sharp, problem, error), recomputes = false;
+    if (good)
+        cut_state_copy(&sharp, best, problem);
+    for (uint32_t s = 0; good && s < problem->stages; s++) {
+        if (sharp.choice[s] == NOT_RECOMPUTED)
+            continue;
+        const struct stage_price *price =
+            stage_price_choices(problem, &problem->exact, s, sharp.cuts[s], sharp.cuts[s + 1], error);
+        good = price != NULL;
+        recomputes = true;
+        if (!good || !price->fits || price->choices[0].forward_ns > sharp.recompute_ns[s]) {
+            cut_state_clear(&sharp);
+            return good;
+        }
+        sharp.choice[s] = 0;
+        sharp.recompute_ns[s] = price->choices[0].forward_ns;
+        sharp.away[s] = price->choices[0].away;
+    }
+    if (good && recomputes) {
+        sharp.is_exact = true;
+        sharp.value_ns = cut_state_time(problem, &sharp, NO_TIME);
+        if (cut_state_is_better(&sharp, best))
+            cut_state_copy(best, &sharp, problem);
+    }
+    cut_state_clear(&sharp);
+    return good;
+}

@@ -1,0 +1,497 @@
+// Branch and bound: the first stages of a plan, extended by one stage at a time, the nodes with the least bound first.
+//
+//     stage      0             1            2
+//              {} - {ab}  ->  {ab} - {abd}               bound 815 us: next
+//                         ->  {ab} - {abc}               bound 823 us, waits
+//
+// A node's bound is the largest of its parent's; what the tables say of the stages behind it; and the time of its own
+// stages, with the others as what they take at least. Where the order is no pattern (pattern.h), that time is the
+// simulated one of what is decided, as if all else took no time and no message waited for a link, or the work of the
+// ranks with stages still open, on average.
+//
+// What a stage recomputes is decided with its place where less time is never worse and a stage has its ranks to itself:
+// the quickest that fits, found exactly. Elsewhere every choice that matters is tried once all cuts are known.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "partitioner/cuts/cut_search.h"
+#include "partitioner/cuts/cut_tables.h"
+#include "partitioner/search/node_heap.h"
+
+#define NO_PARENT UINT32_MAX
+
+enum { MOST_NODES = 4 << 20 };
+
+struct node {
+    uint64_t bound, before_ns;  // before: what a micro-batch takes in its stages, there and back
+    uint64_t recompute_ns;      // of its last stage, or what it is at least
+    uint32_t parent, place, depth;
+};
+
+struct branching {
+    struct cut_problem *problem;
+    struct cut_state *best;
+    struct cut_state state;       // of the node that is open
+    struct cut_tables tables;
+    struct place_walk walk;
+    struct node *nodes;
+    size_t count, capacity;
+    struct node_heap heap;
+    struct pattern_stage *stages;  // of the node that is open
+    struct stage_price **prices;   // likewise, once all its cuts are known
+    uint64_t *bytes, *workspace;   // per rank, of what is chosen there
+    uint64_t below_ns, lost_ns;    // only quicker plans matter; the least bound of what was given up
+    uint64_t until;
+    bool decides;                  // recomputation is decided with the place
+    bool failed;
+    struct error *error;
+};
+
+static uint64_t limit_of(const struct branching *branching)
+{
+    const struct cut_state *best = branching->best;
+    return best->most_lacking == 0 && best->value_ns < branching->below_ns ? best->value_ns : branching->below_ns;
+}
+
+static void lose(struct branching *branching, uint64_t bound_ns)
+{
+    branching->lost_ns = bound_ns < branching->lost_ns ? bound_ns : branching->lost_ns;
+}
+
+static bool must_stop(struct branching *branching)
+{
+    return branching->failed || context_is_over(branching->problem->context, branching->until);
+}
+
+// --- nodes ------------------------------------------------------------------------------------
+
+// The least bound first; of equal ones the deepest.
+static bool comes_first(const void *of, uint32_t a, uint32_t b)
+{
+    const struct branching *branching = of;
+    const struct node *x = &branching->nodes[a], *y = &branching->nodes[b];
+    if (x->bound != y->bound)
+        return x->bound < y->bound;
+    if (x->depth != y->depth)
+        return x->depth > y->depth;
+    return a < b;
+}
+
+static void add_node(struct branching *branching, struct node node)
+{
+    if (branching->count == MOST_NODES) {
+        lose(branching, node.bound);
+        return;
+    }
+    if (branching->count == branching->capacity) {
+        const size_t capacity = branching->capacity ? 2 * branching->capacity : 1024;
+        struct node *nodes = realloc(branching->nodes, capacity * sizeof *nodes);
+        branching->nodes = nodes ? nodes : branching->nodes;
+        uint32_t *heap = nodes ? realloc(branching->heap.nodes, capacity * sizeof *heap) : NULL;
+        branching->heap.nodes = heap ? heap : branching->heap.nodes;
+        if (!heap) {
+            branching->failed = !error_no_memory(branching->error, "a search");
+            return;
+        }
+        branching->capacity = capacity;
+    }
+    branching->nodes[branching->count] = node;
+    node_heap_push(&branching->heap, (uint32_t)branching->count++, comes_first, branching);
+}
+
+// Reads the stages of a node into the state, the rows and the pattern's stages; those behind it take no time.
+static void read_node(struct branching *branching, uint32_t index)
+{
+    struct cut_problem *problem = branching->problem;
+    const struct node *node = &branching->nodes[index];
+    memset(problem->clock.rows, 0, problem->stages * sizeof problem->clock.rows[0]);
+    for (; node->depth > 0; node = &branching->nodes[node->parent]) {
+        const uint32_t s = node->depth - 1, from = branching->nodes[node->parent].place;
+        branching->state.cuts[s + 1] = node->place;
+        branching->state.recompute_ns[s] = node->recompute_ns;
+        problem->clock.rows[s] = cut_row(problem, s, from, node->place, node->recompute_ns);
+        branching->stages[s] = cut_pattern_stage(problem, s, from, node->place, node->recompute_ns);
+    }
+}
+
+// --- bounds -----------------------------------------------------------------------------------
+
+// Stages 0 to s, read, with those behind as what they take at least.
+static uint64_t timed_bound(struct branching *branching, uint32_t s)
+{
+    struct cut_problem *problem = branching->problem;
+    const struct cut_tables *tables = &branching->tables;
+    const struct pattern *pattern = &problem->schedule.pattern;
+    const struct pattern_stage *stage = &branching->stages[s];
+    const size_t next = cut_cell(tables, s + 1, branching->state.cuts[s + 1]);
+    const uint64_t way = pattern_round_ns(stage) - stage->forward_ns - stage->backward_ns;
+    const struct pattern_rest rest = { way + tables->behind[next], way, tables->slowest[next] };
+    problem->context->work += 1 + (uint64_t)(s + 1) * pattern->micro_batches * (1 + pattern->goes_on) / 160;
+    return pattern_time(pattern, problem->clock.room, branching->stages, 0, s + 1,
+                        s + 1 < problem->stages ? &rest : NULL, PATTERN_NO_RANK);
+}
+
+// The simulated time of the rows.
+static uint64_t simulated_bound(struct branching *branching)
+{
+    struct cut_clock *clock = &branching->problem->clock;
+    if (!clock->bounding)
+        return 0;
+    branching->problem->context->work += 1 + clock->actions / 160;
+    return simulator_iteration_ns(clock->bounding, clock->rows);
+}
+
+// The work of all ranks with a stage behind s, which are open, on average: what is decided of them, and all the rest of
+// the model as often as any of the stages behind does it, on the fastest of their devices.
+static uint64_t average_bound(const struct branching *branching, uint32_t s)
+{
+    const struct cut_problem *problem = branching->problem;
+    const struct cut_schedule *schedule = &problem->schedule;
+    const struct placement *placement = schedule->placement;
+    unsigned __int128 sum = 0;
+    uint64_t least[4] = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX };
+    uint32_t open = 0;
+    if (!schedule->flushes || problem->view_count > 1)
+        return 0;
+    for (uint32_t r = 0; r < problem->ranks; r++) {
+        const uint32_t from = placement->stage_at[r], to = placement->stage_at[r + 1];
+        if (placement->held[to - 1] <= s)
+            continue;
+        open++;
+        for (uint32_t at = from; at < to && placement->held[at] <= s; at++)
+            sum += cut_busy_ns(problem, at, branching->state.cuts[placement->held[at]],
+                               branching->state.cuts[placement->held[at] + 1], 0);
+    }
+    for (uint32_t stage = s + 1; stage < problem->stages; stage++) {
+        uint64_t own[4] = { 0 };
+        for (uint32_t copy = 0; copy < placement_copies(placement, stage); copy++) {
+            const uint32_t rank = placement_rank(placement, stage, copy);
+            for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
+                const struct rank_work *work = &schedule->work_of[at];
+                own[0] += work->stage == stage ? work->forwards : 0;
+                own[1] += work->stage == stage ? work->backwards : 0;
+                own[2] += work->stage == stage ? work->inputs : 0;
+                own[3] += work->stage == stage ? work->weights : 0;
+            }
+        }
+        for (unsigned i = 0; i < 4; i++)
+            least[i] = own[i] < least[i] ? own[i] : least[i];
+    }
+    unsigned __int128 rest = 0;
+    for (unsigned i = 0; i < 4 && s + 1 < problem->stages; i++)
+        rest += (unsigned __int128)least[i]
+              * cut_sum(problem, s + 1, (enum view_sum)(SUM_FORWARD + i), branching->state.cuts[s + 1], problem->places->full);
+    return open ? (uint64_t)((sum + rest * 1000 / problem->devices.fastest) / open) : 0;
+}
+
+// With stages 0 to s read.
+static uint64_t node_bound(struct branching *branching, uint32_t s)
+{
+    if (branching->problem->schedule.pattern.is_known)
+        return timed_bound(branching, s);
+    const uint64_t average = average_bound(branching, s);
+    return average >= limit_of(branching) ? average : simulated_bound(branching);
+}
+
+// --- a whole row of cuts ------------------------------------------------------------------------
+
+static void note_if_better(struct branching *branching)
+{
+    struct cut_problem *problem = branching->problem;
+    struct cut_state *state = &branching->state;
+    if (cut_state_host_lacks(problem, state) > 0)
+        return;
+    // A plan that takes as long is taken where its cuts stand further in front, so that the answer does not hang on luck.
+    const uint64_t limit = limit_of(branching);
+    state->value_ns = cut_state_time(problem, state, limit);
+    if (state->value_ns >= limit)
+        return;
+    state->is_exact = true;
+    state->most_lacking = state->all_lacking = state->host_lacks = 0;
+    memset(state->lacks_bytes, 0, problem->ranks * sizeof state->lacks_bytes[0]);
+    cut_state_copy(branching->best, state, problem);
+    problem->context->best_ns = state->value_ns;
+}
+
+static void try_choices(struct branching *branching, uint32_t s, uint64_t bound_ns);
+
+// With this choice on the ranks that hold the stage, if they have room, the stages behind it.
+static void try_choice(struct branching *branching, uint32_t s, uint64_t bound_ns, uint64_t *before)
+{
+    const struct cut_problem *problem = branching->problem;
+    const struct placement *placement = problem->schedule.placement;
+    const struct stage_choice *choice = &branching->prices[s]->choices[branching->state.choice[s]];
+    bool fits = true;
+    for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++) {
+        const uint32_t r = placement_rank(placement, s, copy);
+        before[2 * copy] = branching->bytes[r];
+        before[2 * copy + 1] = branching->workspace[r];
+        branching->bytes[r] = add_clamped(branching->bytes[r], choice->bytes);
+        if (choice->workspace_bytes > branching->workspace[r])
+            branching->workspace[r] = choice->workspace_bytes;
+        fits &= add_clamped(branching->bytes[r], branching->workspace[r]) <= cut_capacity(problem, s);
+    }
+    if (fits)
+        try_choices(branching, s + 1, bound_ns);
+    for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++) {
+        const uint32_t r = placement_rank(placement, s, copy);
+        branching->bytes[r] = before[2 * copy];
+        branching->workspace[r] = before[2 * copy + 1];
+    }
+}
+
+static void set_recompute(struct branching *branching, uint32_t s, uint64_t recompute_ns)
+{
+    const uint32_t *cuts = branching->state.cuts;
+    struct cut_problem *problem = branching->problem;
+    branching->state.recompute_ns[s] = recompute_ns;
+    problem->clock.rows[s] = cut_row(problem, s, cuts[s], cuts[s + 1], recompute_ns);
+    branching->stages[s] = cut_pattern_stage(problem, s, cuts[s], cuts[s + 1], recompute_ns);
+}
+
+static void try_choices(struct branching *branching, uint32_t s, uint64_t bound_ns)
+{
+    struct cut_problem *problem = branching->problem;
+    if (s == problem->stages) {
+        note_if_better(branching);
+        return;
+    }
+    const struct stage_price *price = branching->prices[s];
+    uint64_t *before = calloc(2 * (size_t)placement_copies(problem->schedule.placement, s), sizeof before[0]);
+    if (!before) {
+        branching->failed = !error_no_memory(branching->error, "a search");
+        return;
+    }
+    const uint64_t least_ns = branching->state.recompute_ns[s];
+    for (size_t i = 0; price->fits && i < price->count; i++) {
+        const struct stage_choice *choice = &price->choices[i];
+        // One bound holds for all choices of a time; those that follow take longer.
+        const bool is_new = i == 0 || choice->forward_ns != price->choices[i - 1].forward_ns;
+        set_recompute(branching, s, choice->forward_ns);
+        if (is_new && choice->forward_ns > least_ns && node_bound(branching, problem->stages - 1) >= limit_of(branching))
+            break;
+        if (must_stop(branching)) {
+            lose(branching, bound_ns);
+            break;
+        }
+        branching->state.choice[s] = i;
+        branching->state.away[s] = choice->away;
+        try_choice(branching, s, bound_ns, before);
+    }
+    set_recompute(branching, s, least_ns);
+    free(before);
+}
+
+// Whether every rank has room for its stages with nothing recomputed; notes what these are.
+static bool fits_as_it_is(struct branching *branching)
+{
+    struct cut_problem *problem = branching->problem;
+    const uint32_t *cuts = branching->state.cuts;
+    bool fits = true;
+    for (uint32_t s = 0; s < problem->stages && fits && problem->schedule.is_alone; s++)
+        fits = stage_price_surely_fits(problem, s, cuts[s], cuts[s + 1]);
+    if (fits && problem->schedule.is_alone) {
+        for (uint32_t s = 0; s < problem->stages; s++) {
+            branching->state.choice[s] = NOT_RECOMPUTED;
+            branching->state.away[s] = (struct stage_away){ 0 };
+        }
+        return true;
+    }
+    fits = true;
+    memset(branching->bytes, 0, problem->ranks * sizeof branching->bytes[0]);
+    memset(branching->workspace, 0, problem->ranks * sizeof branching->workspace[0]);
+    for (uint32_t r = 0; r < problem->ranks; r++) {
+        const struct placement *placement = problem->schedule.placement;
+        for (uint32_t at = placement->stage_at[r]; at < placement->stage_at[r + 1] && !branching->failed; at++) {
+            const uint32_t s = placement->held[at];
+            const struct stage_price *price =
+                stage_price_of(problem, &problem->exact, s, cuts[s], cuts[s + 1], branching->error);
+            branching->failed |= !price;
+            if (!price)
+                return false;
+            branching->state.choice[s] = NOT_RECOMPUTED;
+            branching->state.away[s] = price->away;
+            branching->bytes[r] = add_clamped(branching->bytes[r], price->bytes);
+            if (price->workspace_bytes > branching->workspace[r])
+                branching->workspace[r] = price->workspace_bytes;
+        }
+        fits &= add_clamped(branching->bytes[r], branching->workspace[r])
+             <= problem->devices.capacity[problem->schedule.leader[r]];
+    }
+    return fits;
+}
+
+static void open_leaf(struct branching *branching, const struct node *node)
+{
+    struct cut_problem *problem = branching->problem;
+    const uint32_t *cuts = branching->state.cuts;
+    // What is recomputed need not go to the host: then a stage that spends more on it can be the quicker one.
+    const bool moves = problem->request->holding.activations_on_host;
+    const bool fits = fits_as_it_is(branching);
+    if (branching->failed)
+        return;
+    if (fits && problem->is_monotone && !moves) {
+        note_if_better(branching);
+        return;
+    }
+    for (uint32_t s = 0; s < problem->stages; s++) {
+        branching->prices[s] =
+            stage_price_choices(problem, &problem->exact, s, cuts[s], cuts[s + 1], branching->error);
+        branching->failed |= !branching->prices[s];
+        if (branching->failed)
+            return;
+        if (!branching->prices[s]->complete)
+            lose(branching, node->bound);
+    }
+    memset(branching->bytes, 0, problem->ranks * sizeof branching->bytes[0]);
+    memset(branching->workspace, 0, problem->ranks * sizeof branching->workspace[0]);
+    try_choices(branching, 0, node->bound);
+}
+
+// --- opening ------------------------------------------------------------------------------------
+
+// The node with one more stage, up to `to`, that recomputes for at least so long.
+static struct node child_of(struct branching *branching, uint32_t parent, uint32_t to, uint64_t recompute_ns)
+{
+    struct cut_problem *problem = branching->problem;
+    const struct node node = branching->nodes[parent];
+    const uint32_t s = node.depth;
+    struct node child = { .bound = node.bound, .before_ns = node.before_ns, .recompute_ns = recompute_ns,
+                          .parent = parent, .place = to, .depth = s + 1 };
+    const struct pattern_stage as = cut_pattern_stage(problem, s, node.place, to, recompute_ns);
+    const uint64_t table = cut_tables_bound(&branching->tables, problem, s, node.place, to, &as, node.before_ns);
+    problem->context->work++;
+    child.bound = table > child.bound ? table : child.bound;
+    if (child.bound >= limit_of(branching))
+        return child;
+    branching->state.cuts[s + 1] = to;
+    set_recompute(branching, s, recompute_ns);
+    child.before_ns += pattern_round_ns(&as);
+    const uint64_t timed = node_bound(branching, s);
+    child.bound = timed > child.bound ? timed : child.bound;
+    memset(&problem->clock.rows[s], 0, sizeof problem->clock.rows[s]);
+    return child;
+}
+
+static void add_child(struct branching *branching, uint32_t parent, uint32_t to)
+{
+    struct cut_problem *problem = branching->problem;
+    const struct node node = branching->nodes[parent];
+    const uint64_t floor = stage_price_known_floor(problem, node.depth, node.place, to);
+    if (floor == NO_TIME)
+        return;
+    struct node child = child_of(branching, parent, to, floor);
+    if (child.bound >= limit_of(branching))
+        return;
+    if (branching->decides && !stage_price_surely_fits(problem, node.depth, node.place, to)) {
+        const struct stage_price *price =
+            stage_price_of(problem, &problem->exact, node.depth, node.place, to, branching->error);
+        if (price && add_clamped(price->bytes, price->workspace_bytes) > cut_capacity(problem, node.depth))
+            price = stage_price_choices(problem, &problem->exact, node.depth, node.place, to, branching->error);
+        if (!price) {
+            branching->failed = true;
+            return;
+        }
+        if (price->has_choices && !price->complete)
+            lose(branching, child.bound);
+        if (price->has_choices && !price->fits)
+            return;
+        if (price->has_choices && price->choices[0].forward_ns > floor) {
+            child = child_of(branching, parent, to, price->choices[0].forward_ns);
+            if (child.bound >= limit_of(branching))
+                return;
+        }
+    }
+    add_node(branching, child);
+}
+
+static void open_node(struct branching *branching, uint32_t index)
+{
+    struct cut_problem *problem = branching->problem;
+    const struct node node = branching->nodes[index];
+    uint32_t to;
+    read_node(branching, index);
+    if (node.depth == problem->stages) {
+        open_leaf(branching, &node);
+        return;
+    }
+    place_walk_from(&branching->walk, node.place);
+    while (place_walk_next(&branching->walk, &to)) {
+        problem->context->work += (to & 15) == 0;
+        if (cut_is_too_long(problem, node.depth, node.place, to, limit_of(branching))) {
+            place_walk_prune(&branching->walk);
+            continue;
+        }
+        if (must_stop(branching)) {
+            lose(branching, node.bound);  // its children are not all there
+            return;
+        }
+        if (cut_may_end(problem, node.depth, to))
+            add_child(branching, index, to);
+    }
+}
+
+static void run(struct branching *branching, uint64_t root_ns)
+{
+    struct search_context *context = branching->problem->context;
+    add_node(branching, (struct node){ .bound = root_ns, .parent = NO_PARENT });
+    while (branching->heap.count > 0 && !branching->failed) {
+        const uint32_t index = branching->heap.nodes[0];
+        const struct node *first = &branching->nodes[index];
+        const uint64_t known = first->bound < branching->lost_ns ? first->bound : branching->lost_ns;
+        if (known > context->bound_ns)
+            context->bound_ns = known;
+        if (must_stop(branching)) {
+            for (size_t i = 0; i < branching->heap.count; i++)
+                lose(branching, branching->nodes[branching->heap.nodes[i]].bound);
+            return;
+        }
+        node_heap_pop(&branching->heap, comes_first, branching);
+        if (branching->nodes[index].bound < limit_of(branching))
+            open_node(branching, index);
+    }
+}
+
+static bool begin(struct branching *branching)
+{
+    const struct cut_problem *problem = branching->problem;
+    branching->stages = calloc(problem->stages, sizeof branching->stages[0]);
+    branching->prices = calloc(problem->stages, sizeof(struct stage_price *));
+    branching->bytes = calloc(problem->ranks, sizeof branching->bytes[0]);
+    branching->workspace = calloc(problem->ranks, sizeof branching->workspace[0]);
+    if (!branching->stages || !branching->prices || !branching->bytes || !branching->workspace)
+        return error_no_memory(branching->error, "a search");
+    branching->decides = problem->schedule.is_alone && problem->is_monotone
+                      && !problem->request->holding.activations_on_host;
+    return cut_state_create(&branching->state, problem, branching->error)
+        && place_walk_create(&branching->walk, problem->places, branching->error);
+}
+
+bool cut_branch_and_bound(struct cut_problem *problem, struct cut_state *best, uint64_t below_ns, uint64_t until,
+                          uint64_t *bound_ns, struct error *error)
+{
+    struct branching branching = { .problem = problem, .best = best, .below_ns = below_ns ? below_ns : NO_TIME,
+                                   .lost_ns = NO_TIME, .until = until, .error = error };
+    bool whole = false;
+    bool good = begin(&branching)
+             && cut_tables_create(&branching.tables, problem, limit_of(&branching), until, &whole, error);
+    if (good && whole) {
+        const uint64_t tail = branching.tables.tail[0];
+        const uint64_t root = tail > *bound_ns ? tail : *bound_ns;
+        if (tail != NO_TIME)
+            run(&branching, root);
+        good = !branching.failed;
+        *bound_ns = branching.lost_ns > root || tail == NO_TIME ? branching.lost_ns : root;
+    }
+    cut_tables_clear(&branching.tables);
+    place_walk_clear(&branching.walk);
+    cut_state_clear(&branching.state);
+    free(branching.nodes);
+    free(branching.heap.nodes);
+    free(branching.stages);
+    free(branching.prices);
+    free(branching.bytes);
+    free(branching.workspace);
+    return good;
+}

@@ -1,0 +1,276 @@
+#include "partitioner/cuts/cut_problem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "partitioner/cuts/cut_parts.h"
+#include "partitioner/cuts/stage_price.h"
+#include "partitioner/predict.h"
+#include "partitioner/search/search_request.h"
+#include "schedules/lower.h"
+
+// --- the clock ----------------------------------------------------------------------------
+
+// Links on which bytes cost nothing, where several channels may meet: only the latency is certain then.
+static struct network *least_network(const struct cut_problem *problem, struct error *error)
+{
+    const struct network *network = problem->devices.network;
+    struct network *least = network_uniform(network->ranks, (struct link){ 0 }, error);
+    for (uint32_t pair = 0; least && pair < network->ranks * network->ranks; pair++) {
+        const uint32_t link = network->link_of[pair];
+        least->link_of[pair] = link;
+        least->links[link] = network->links[link];
+        if (!problem->devices.links_unshared)
+            least->links[link].bytes_per_second = 0;
+    }
+    return least;
+}
+
+static struct simulator *make_simulator(struct cut_problem *problem, uint32_t micro_batches,
+                                        const struct network *network, struct error *error)
+{
+    struct schedule *order = search_order(problem->request, micro_batches, error);
+    struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
+    struct simulator *simulator = lowered ? simulator_create(lowered, network, error) : NULL;
+    for (uint32_t r = 0; order && r < order->ranks; r++)
+        problem->clock.actions += order->lists[r].count;
+    schedule_free(lowered);
+    schedule_free(order);
+    return simulator;
+}
+
+static bool make_clock(struct cut_problem *problem, struct error *error)
+{
+    const uint32_t m = problem->request->micro_batches;
+    const struct network *network = problem->devices.network;
+    struct cut_clock *clock = &problem->clock;
+    clock->rows = calloc(problem->stages, sizeof clock->rows[0]);
+    clock->room = clock->rows && problem->schedule.pattern.is_known ? pattern_room_create(problem->ranks, m, error) : NULL;
+    if (!clock->rows || (problem->schedule.pattern.is_known && !clock->room))
+        return error_no_memory(error, "a search");
+    if (!problem->schedule.flushes) {
+        clock->simulators[0] = make_simulator(problem, 3 * m, network, error);
+        clock->simulators[1] = clock->simulators[0] ? make_simulator(problem, 2 * m, network, error) : NULL;
+        return clock->simulators[1] != NULL;
+    }
+    clock->simulators[0] = make_simulator(problem, m, network, error);
+    if (!clock->simulators[0])
+        return false;
+    const uint64_t actions = clock->actions;
+    struct network *least = least_network(problem, error);
+    clock->bounding = least ? make_simulator(problem, m, least, error) : NULL;
+    network_free(least);
+    clock->actions = actions;
+    return clock->bounding != NULL;
+}
+
+// Every time that is added up stays below 2^61.
+static bool check_times(const struct cut_problem *problem, struct error *error)
+{
+    unsigned __int128 round = 0;
+    uint64_t slowest = 1000, most = 0, bytes = 0;
+    const struct network *network = problem->devices.network;
+    for (uint32_t s = 0; s < problem->stages; s++)
+        slowest = problem->devices.speed[s] < slowest ? problem->devices.speed[s] : slowest;
+    for (uint32_t l = 0; l < problem->places->layers; l++)
+        bytes = add_clamped(bytes, problem->views[0].intervals->output[l]);
+    for (uint32_t link = 0; link < network->link_count; link++) {
+        const uint64_t way = transfer_ns(bytes, network->links[link].bytes_per_second, network->links[link].latency_ns);
+        most = way > most ? way : most;
+    }
+    for (uint32_t v = 0; v < problem->view_count; v++) {
+        const struct intervals *intervals = problem->views[v].intervals;
+        const uint32_t layers = intervals->layers;
+        const unsigned __int128 own = (unsigned __int128)2 * intervals->forward[layers] + intervals->backward[layers]
+            + intervals->backward_input[layers] + intervals->backward_weight[layers];
+        round = own > round ? own : round;
+    }
+    round = round * 1000 / slowest + (unsigned __int128)2 * problem->stages * most;
+    if (round * 3 * (problem->request->micro_batches + (unsigned __int128)problem->stages) >> 61)
+        return error_set(error, "an iteration of this model would take more than 2^61 ns");
+    return true;
+}
+
+// --- the whole ----------------------------------------------------------------------------
+
+static bool find_partial(struct cut_problem *problem, bool is_whole)
+{
+    problem->is_partial = problem->places && !(is_whole && problem->places->is_complete);
+    return problem->places != NULL;
+}
+
+static bool find_places(struct cut_problem *problem, enum cut_orders orders, struct error *error)
+{
+    const struct search_request *request = problem->request;
+    // What tied layers apart cost depends on the order in which they stand.
+    const bool is_graph = orders == CUT_ALL_ORDERS && !request->holding.tied_apart && request->profile->lent_count == 0;
+    if (is_graph)
+        problem->places = places_of_graph(request->profile, true, CUT_MOST_PLACES, error);
+    if (is_graph && (!problem->places || problem->places->blocks >= problem->stages))
+        return find_partial(problem, true);
+    bool *can_cut = search_cuts(request, problem->stages, error);
+    if (!is_graph && can_cut && search_check_pins(request, can_cut, problem->stages, error))
+        problem->places = places_of_order(request->profile, can_cut, error);
+    else if (is_graph && can_cut)
+        error_set_kind(error, ERROR_ANSWER, "the model can be cut into %u stages at most", problem->places->blocks);
+    free(can_cut);
+    return error->kind == ERROR_NONE && find_partial(problem, orders == CUT_OWN_ORDER);
+}
+
+// Stages of one view, with the same slots on as much memory.
+static bool find_alike(struct cut_problem *problem, struct error *error)
+{
+    const struct slots *slots = problem->schedule.slots;
+    problem->alike = calloc(problem->stages, sizeof problem->alike[0]);
+    if (!problem->alike)
+        return error_no_memory(error, "a search");
+    for (uint32_t s = 0; s < problem->stages; s++) {
+        uint32_t *alike = &problem->alike[s];
+        while (problem->view_of[*alike] != problem->view_of[s] || cut_capacity(problem, *alike) != cut_capacity(problem, s)
+               || memcmp(&slots[*alike], &slots[s], sizeof slots[0]) != 0)
+            ++*alike;
+    }
+    return true;
+}
+
+// Prices on memory over intervals of one order, of stages that have their ranks to themselves.
+static bool make_floors(struct cut_problem *problem, struct error *error)
+{
+    if (!problem->places->is_chain || !problem->schedule.is_alone || problem->view_count > 1
+        || problem->request->holding.activations_on_host)
+        return true;
+    uint64_t *capacities = malloc(problem->stages * sizeof capacities[0]);
+    if (!capacities)
+        return error_no_memory(error, "a search");
+    for (uint32_t s = 0; s < problem->stages; s++)
+        capacities[s] = cut_capacity(problem, s);
+    problem->floors = recompute_bounds_create(problem->views[0].intervals, problem->schedule.slots, capacities,
+                                              problem->stages, error);
+    free(capacities);
+    return problem->floors != NULL;
+}
+
+struct cut_problem *cut_problem_create(const struct search_request *request, enum cut_orders orders,
+                                       struct search_context *context, struct error *error)
+{
+    struct cut_problem *problem = calloc(1, sizeof *problem);
+    if (!problem) {
+        error_no_memory(error, "a search");
+        return NULL;
+    }
+    problem->request = request;
+    problem->context = context;
+    if (cut_schedule_create(problem, error) && find_places(problem, orders, error)
+        && stage_views_create(problem, error) && cut_problem_see_places(problem, error)
+        && cut_devices_create(problem, error) && find_alike(problem, error) && make_floors(problem, error)
+        && check_times(problem, error)
+        && cut_schedule_read_pattern(problem, error) && make_clock(problem, error)) {
+        problem->is_monotone = problem->schedule.flushes && problem->devices.links_unshared;
+        return problem;
+    }
+    cut_problem_free(problem);
+    return NULL;
+}
+
+void cut_problem_free(struct cut_problem *problem)
+{
+    if (!problem)
+        return;
+    stage_prices_clear(&problem->narrow);
+    stage_prices_clear(&problem->exact);
+    simulator_free(problem->clock.simulators[0]);
+    simulator_free(problem->clock.simulators[1]);
+    simulator_free(problem->clock.bounding);
+    pattern_room_free(problem->clock.room);
+    free(problem->clock.rows);
+    cut_devices_clear(&problem->devices);
+    stage_views_free(problem);
+    free(problem->alike);
+    recompute_bounds_free(problem->floors);
+    places_free(problem->places);
+    cut_schedule_clear(&problem->schedule);
+    free(problem);
+}
+
+bool cut_may_end(const struct cut_problem *problem, uint32_t stage, uint32_t place)
+{
+    if ((place == problem->places->full) != (stage + 1 == problem->stages))
+        return false;
+    return problem->request->pin_count == 0
+        || search_pins_allow(problem->request, stage + 1, places_size(problem->places, place));
+}
+
+// --- what stages take ---------------------------------------------------------------------
+
+static struct stage_states states_of(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
+{
+    const struct places *places = problem->places;
+    if (places->is_chain)
+        return interval_states(problem->views[problem->view_of[stage]].intervals, places->first_of[from],
+                               places->first_of[to]);
+    return (struct stage_states){ .layers = places_size(places, to) - places_size(places, from),
+                                  .weights = cut_sum(problem, stage, SUM_WEIGHTS, from, to),
+                                  .optimizer = cut_sum(problem, stage, SUM_OPTIMIZER, from, to) };
+}
+
+struct cost_row cut_row(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
+                        uint64_t recompute_ns)
+{
+    const struct stage_view *view = &problem->views[problem->view_of[stage]];
+    const uint64_t speed = problem->devices.speed[stage];
+    const struct stage_states states = states_of(problem, stage, from, to);
+    struct cost_row row = {
+        .forward_ns = stage_scaled_ns(view->sums[SUM_FORWARD][to] - view->sums[SUM_FORWARD][from], speed),
+        .backward_ns = stage_scaled_ns(view->sums[SUM_BACKWARD][to] - view->sums[SUM_BACKWARD][from], speed),
+        .backward_input_ns = stage_scaled_ns(view->sums[SUM_INPUT][to] - view->sums[SUM_INPUT][from], speed),
+        .backward_weight_ns = stage_scaled_ns(view->sums[SUM_WEIGHT][to] - view->sums[SUM_WEIGHT][from], speed),
+        .recompute_ns = stage_scaled_ns(recompute_ns, speed),
+        .reduce_ns = predict_stage_reduce_ns(&view->intervals->holding, problem->schedule.placement, stage,
+                                             states.weights, problem->devices.network),
+        .output_bytes = view->cut_bytes[to],
+    };
+    holding_add_times(&view->intervals->holding, &problem->devices.places[stage], &states, &row);
+    return row;
+}
+
+struct pattern_stage cut_pattern_stage(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
+                                       uint64_t recompute_ns)
+{
+    const struct cost_row row = cut_row(problem, stage, from, to, recompute_ns);
+    struct pattern_stage result = { .forward_ns = row.forward_ns, .backward_ns = row.backward_ns + row.recompute_ns };
+    if (problem->schedule.pattern.is_known && stage + 1 < problem->stages) {
+        const struct network *network = problem->devices.network;
+        const struct link *there = &network->links[network->link_of[(size_t)stage * network->ranks + stage + 1]];
+        const struct link *back = &network->links[network->link_of[((size_t)stage + 1) * network->ranks + stage]];
+        result.forward_busy_ns = transfer_ns(row.output_bytes, there->bytes_per_second, 0);
+        result.backward_busy_ns = transfer_ns(row.output_bytes, back->bytes_per_second, 0);
+        result.forward_latency_ns = there->latency_ns;
+        result.backward_latency_ns = back->latency_ns;
+    }
+    return result;
+}
+
+uint64_t cut_busy_ns(const struct cut_problem *problem, uint32_t at, uint32_t from, uint32_t to, uint64_t recompute_ns)
+{
+    const struct rank_work *work = &problem->schedule.work_of[at];
+    const uint32_t s = work->stage;
+    const uint64_t ns = work->forwards * cut_sum(problem, s, SUM_FORWARD, from, to)
+        + work->backwards * (cut_sum(problem, s, SUM_BACKWARD, from, to) + recompute_ns)
+        + work->inputs * (cut_sum(problem, s, SUM_INPUT, from, to) + recompute_ns)
+        + work->weights * cut_sum(problem, s, SUM_WEIGHT, from, to);
+    return stage_scaled_ns(ns, problem->devices.speed[s]);
+}
+
+uint64_t cut_stage_busy_ns(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
+                           uint64_t recompute_ns)
+{
+    return cut_busy_ns(problem, problem->schedule.busiest[stage], from, to, recompute_ns);
+}
+
+uint64_t cut_capacity(const struct cut_problem *problem, uint32_t stage)
+{
+    // All that hold a stage hold the same, and what they have least of stands with the first of them.
+    const uint32_t rank = placement_rank(problem->schedule.placement, stage, 0);
+    return problem->devices.capacity[problem->schedule.leader[rank]];
+}

@@ -1,0 +1,249 @@
+#include "partitioner/cuts/cut_search.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "partitioner/predict.h"
+#include "partitioner/search/search_request.h"
+#include "profiler/profile_reorder.h"
+
+// --- the plan -----------------------------------------------------------------------------------
+
+// The order of the layers, stage by stage, and where the stages begin; a stage's layers as its choice has them.
+static void read_order(const struct cut_problem *problem, const struct cut_state *state,
+                       const struct stage_choice *const *choices, uint32_t *order, uint32_t *first)
+{
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < problem->stages; s++) {
+        first[s] = count;
+        const uint32_t layers = places_between(problem->places, state->cuts[s], state->cuts[s + 1], order + count);
+        if (choices[s] && choices[s]->layers)
+            memcpy(order + count, choices[s]->layers, layers * sizeof order[0]);
+        count += layers;
+    }
+    first[problem->stages] = count;
+}
+
+// The devices of all copies, in their order.
+static bool set_devices(const struct cut_problem *problem, struct plan *plan, uint32_t s, struct error *error)
+{
+    const struct placement *placement = problem->schedule.placement;
+    const struct cut_devices *of = &problem->devices;
+    uint32_t *devices = calloc(of->group_at[problem->ranks] + (size_t)1, sizeof devices[0]), count = 0;
+    if (!devices)
+        return error_no_memory(error, "a stage of a plan");
+    const uint32_t copies = placement_copies(placement, s);
+    for (uint32_t copy = 0; copy < copies; copy++) {
+        const uint32_t rank = placement_rank(placement, s, copy);
+        for (uint32_t device = of->group_at[rank]; device < of->group_at[rank + 1]; device++)
+            devices[count++] = of->group[device];
+    }
+    const char *variant = problem->request->variants ? problem->request->variants[s] : NULL;
+    const bool good = plan_set_variant(plan, s, variant, devices, copies, count / copies, error);
+    free(devices);
+    return good;
+}
+
+static bool set_stage(const struct cut_problem *problem, struct plan *plan, const struct profile *ordered, uint32_t s,
+                      struct segment layers, const struct stage_choice *choice, struct error *error)
+{
+    const size_t count = choice ? choice->count : 0;
+    struct segment *segments = malloc((count + 1) * sizeof segments[0]);
+    if (!segments)
+        return error_no_memory(error, "a stage of a plan");
+    for (size_t i = 0; i < count; i++)
+        segments[i] = (struct segment){ layers.first + choice->segments[i].first, layers.first + choice->segments[i].end };
+    const bool good = plan_set_stage(plan, s, ordered, layers, 0, segments, count, error)
+                   && set_devices(problem, plan, s, error);
+    free(segments);
+    return good;
+}
+
+static bool is_own_order(const uint32_t *order, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (order[i] != i)
+            return false;
+    return true;
+}
+
+static bool set_stages(struct cut_problem *problem, const struct cut_state *best, struct plan *plan,
+                       const struct stage_choice **choices, uint32_t *order, uint32_t *first, struct error *error)
+{
+    const uint32_t layers = problem->places->layers;
+    struct stage_table *table = best->is_exact ? &problem->exact : &problem->narrow;
+    for (uint32_t s = 0; s < problem->stages; s++) {
+        choices[s] = NULL;
+        if (best->choice[s] == NOT_RECOMPUTED)
+            continue;
+        const struct stage_price *price =
+            stage_price_choices(problem, table, s, best->cuts[s], best->cuts[s + 1], error);
+        if (!price)
+            return false;
+        choices[s] = &price->choices[best->choice[s]];
+    }
+    read_order(problem, best, choices, order, first);
+    const bool own = is_own_order(order, layers);
+    struct profile *ordered = own ? NULL : profile_reorder(problem->request->profile, order, error);
+    bool good = own || ordered;
+    for (uint32_t s = 0; good && s < problem->stages; s++)
+        good = set_stage(problem, plan, own ? problem->request->profile : ordered, s,
+                         (struct segment){ first[s], first[s + 1] }, choices[s], error);
+    profile_free(ordered);
+    if (good && !own) {
+        plan->order = malloc(layers * sizeof order[0]);
+        if (!plan->order)
+            return error_no_memory(error, "the order of a plan");
+        memcpy(plan->order, order, layers * sizeof order[0]);
+    }
+    return good;
+}
+
+static void certify(struct cut_problem *problem, const struct cut_state *best, uint64_t bound,
+                    struct certificate *certificate)
+{
+    const uint64_t value = best->value_ns;
+    bound = bound < value ? bound : value;
+    *certificate = (struct certificate){ .objective = "iteration_ns", .value_ns = value, .lower_bound_ns = bound,
+                                         .proved = bound == value, .by = BY_ENUMERATION };
+    certificate->gap = value > 0 ? (double)(value - bound) / (double)value : 0;
+    if (!certificate->proved)
+        snprintf(certificate->stopped, sizeof certificate->stopped, "%s",
+                 context_why(problem->context, problem->is_partial
+                                                   ? "not all orders of the layers were tried"
+                                                   : "a choice of what to recompute was too large to list"));
+}
+
+static struct plan *make_plan(struct cut_problem *problem, const struct cut_state *best, uint64_t bound,
+                              struct error *error)
+{
+    struct plan *plan = search_begin_plan(problem->request, problem->stages, error);
+    const struct stage_choice **choices = calloc(problem->stages, sizeof(struct stage_choice *));
+    uint32_t *order = malloc((problem->places->layers + (size_t)1) * sizeof order[0]);
+    uint32_t *first = malloc((problem->stages + (size_t)1) * sizeof first[0]);
+    bool good = plan != NULL;
+    if (good && (!choices || !order || !first))
+        good = error_no_memory(error, "a plan");
+    good = good && set_stages(problem, best, plan, choices, order, first, error)
+        && plan_predict(plan, problem->request->profile, error);
+    free(choices);
+    free(order);
+    free(first);
+    if (good) {
+        certify(problem, best, bound, &plan->certificate);
+        if (!problem->schedule.pattern.is_known)
+            search_say_unbounded(problem->request, &plan->certificate);
+        return plan;
+    }
+    plan_free(plan);
+    return NULL;
+}
+
+// --- the whole ------------------------------------------------------------------------------------
+
+// Where nothing fits yet: the cuts that lack least, and moves from there.
+static bool find_any(struct cut_problem *problem, struct cut_state *best, bool *none, struct error *error)
+{
+    bool certain = false;
+    *none = false;
+    // However small the budget: whether anything fits is the first that is asked.
+    enum { LEAST_WORK = 1000000 };
+    const uint64_t part = context_until(problem->context, 1, 4), least = problem->context->work + LEAST_WORK;
+    if (!cut_find_least_lacking(problem, best, part > least ? part : least, &certain, error))
+        return false;
+    *none = certain && best->most_lacking > 0 && !problem->is_partial;
+    return true;
+}
+
+// What is found out of some of the orders is no bound of all.
+static bool branch(struct cut_problem *problem, struct cut_state *best, uint64_t until, uint64_t *bound_ns,
+                   struct error *error)
+{
+    uint64_t bound = *bound_ns;
+    if (!problem->places->is_complete)
+        return true;
+    const bool good = cut_branch_and_bound(problem, best, problem->request->below_ns, until, &bound, error);
+    *bound_ns = problem->is_partial ? *bound_ns : bound;
+    return good;
+}
+
+// Fixed parts of the budget: branch and bound has a twelfth, where that may be enough; moves two thirds of what is left,
+// and branch and bound the rest.
+static bool search(struct cut_problem *problem, struct cut_state *best, uint64_t *bound_ns, struct error *error)
+{
+    struct search_context *context = problem->context;
+    bool none = false;
+    *bound_ns = 0;
+    if (best->most_lacking > 0 && !find_any(problem, best, &none, error))
+        return false;
+    if (none) {
+        *bound_ns = NO_TIME;
+        return true;
+    }
+    if (!cut_root_bound(problem, bound_ns, error))
+        return false;
+    if (*bound_ns > context->bound_ns)
+        context->bound_ns = *bound_ns;
+    if (best->most_lacking == 0 && best->value_ns <= *bound_ns)
+        return true;
+    if (!branch(problem, best, context_until(context, 1, 12), bound_ns, error))
+        return false;
+    const uint64_t value = best->most_lacking == 0 ? best->value_ns : NO_TIME;
+    // Where nothing fits, what lacks least is still worth knowing.
+    if (*bound_ns >= value && best->most_lacking > 0 && !problem->request->below_ns)
+        return cut_improve(problem, best, context_until(context, 1, 8), error);
+    if (*bound_ns >= value)
+        return true;
+    if (!cut_improve(problem, best, context_until(context, 2, 3), error) || !cut_sharpen(problem, best, error))
+        return false;
+    if (best->most_lacking == 0 && problem->request->any)
+        return true;
+    return branch(problem, best, context_until(context, 1, 1), bound_ns, error);
+}
+
+static struct plan *finish(struct cut_problem *problem, struct cut_state *best, uint64_t bound, struct error *error)
+{
+    const struct search_request *request = problem->request;
+    const uint64_t value = best->most_lacking == 0 ? best->value_ns : NO_TIME;
+    const uint64_t below = request->below_ns && request->below_ns < value ? request->below_ns : value;
+    if (request->least_ns)
+        *request->least_ns = bound < below ? bound : below;
+    if (best->most_lacking > 0) {
+        bool certain;
+        // Where only quicker plans matter, others were left out, and one of them may fit.
+        const bool all_tried = bound == NO_TIME && (!request->below_ns || request->below_ns == NO_TIME);
+        if (!cut_explain_shortage(problem, best, all_tried, &certain, error))
+            return NULL;
+        if (best->most_lacking > 0) {
+            if (certain && request->least_ns)
+                *request->least_ns = NO_TIME;
+            return NULL;
+        }
+        bound = problem->context->bound_ns;
+    }
+    return make_plan(problem, best, bound, error);
+}
+
+static struct plan *search_cuts_of(struct cut_problem *problem, struct error *error)
+{
+    struct cut_state best = { 0 };
+    struct plan *plan = NULL;
+    uint64_t bound;
+    if (cut_state_create(&best, problem, error) && cut_start(problem, &best, error)
+        && search(problem, &best, &bound, error))
+        plan = finish(problem, &best, bound, error);
+    cut_state_clear(&best);
+    return plan;
+}
+
+struct plan *cut_search(const struct search_request *request, enum cut_orders orders, struct error *error)
+{
+    struct search_context context = context_of(request, CUT_DEFAULT_BUDGET);
+    struct cut_problem *problem = cut_problem_create(request, orders, &context, error);
+    struct plan *plan = problem ? search_cuts_of(problem, error) : NULL;
+    if (request->work)
+        *request->work += context.work;
+    cut_problem_free(problem);
+    return plan;
+}

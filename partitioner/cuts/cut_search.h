@@ -1,0 +1,50 @@
+// The search for cuts: where to cut a model into stages and what to recompute, so that an iteration of the schedule takes
+// the least simulated time and every stage fits on its device. Plans first, bounds second:
+//
+//     cut_start.c     a plan at once: the exact path through the places whose busiest stage is least busy, memory heeded
+//     cut_moves.c     moves, by simulated time: a cut, a row of cuts, a stage split and two made one, layers across
+//     cut_nodes.c     branch and bound over the places, with what is left of the budget
+//     cut_bounds.c    what no plan can beat, whatever is tried: work, single stages
+//     cut_shortage.c  where nothing was found to fit: what lacks least
+#ifndef PARTITIONER_CUTS_CUT_SEARCH_H
+#define PARTITIONER_CUTS_CUT_SEARCH_H
+
+#include "partitioner/cuts/cut_state.h"
+
+#define CUT_DEFAULT_BUDGET 3000000
+
+// The best plan for the stages, ranks and devices of the request, with its certificate, in the profile's own order or in
+// all of them; NULL with the reason (ERROR_ANSWER: nothing fits, or nothing was found).
+struct plan *cut_search(const struct search_request *request, enum cut_orders orders, struct error *error);
+
+// --- its parts ------------------------------------------------------------------------------
+
+// A decision to begin with, complete; what lacks least where none is found to fit.
+bool cut_start(struct cut_problem *problem, struct cut_state *best, struct error *error);
+
+// Of what stages recompute, the quickest that can be found for the cuts of a decision that fits, where ranks have one
+// stage.
+bool cut_sharpen(struct cut_problem *problem, struct cut_state *best, struct error *error);
+
+// The cuts that lack least, where ranks have one stage and the layers one order: betters `best`, until work has reached
+// `until`. *certain: nothing lacks less.
+bool cut_find_least_lacking(struct cut_problem *problem, struct cut_state *best, uint64_t until, bool *certain,
+                            struct error *error);
+
+// Betters a complete decision by moves until work has reached `until`.
+bool cut_improve(struct cut_problem *problem, struct cut_state *best, uint64_t until, struct error *error);
+
+// What no plan can beat.
+bool cut_root_bound(const struct cut_problem *problem, uint64_t *bound_ns, struct error *error);
+
+// Branch and bound until work has reached `until`: betters `best`, and raises *bound_ns to what no plan below
+// `below_ns` can beat; NO_TIME where there is none below the best.
+bool cut_branch_and_bound(struct cut_problem *problem, struct cut_state *best, uint64_t below_ns, uint64_t until,
+                          uint64_t *bound_ns, struct error *error);
+
+// Why nothing fits, as an error (ERROR_ANSWER); *certain where nothing can. Where it finds a plan after all, that is
+// *best and there is no error.
+bool cut_explain_shortage(struct cut_problem *problem, struct cut_state *best, bool all_tried, bool *certain,
+                          struct error *error);
+
+#endif

@@ -1,0 +1,207 @@
+// What each rank recomputes so that its stages fit together.
+//
+// Of each stage the front is known: ways to recompute that no other is better than in time, bytes and workspace. A byte
+// gets a price in time, the same for all stages of the rank, and each stage takes what is cheapest for it; the least
+// price at which all of them fit is found by halving. What is left over then goes to whatever saves the most time.
+//
+//                 fronts                        at 1 ns per byte       at 2 ns per byte
+//     stage 0     (0 ns, 9 B)  (4 ns, 6 B)      9 or 10: keeps 9 B     18 or 16: keeps 6 B
+//     stage 3     (0 ns, 8 B)  (3 ns, 4 B)      8 or 7: keeps 4 B      16 or 11: keeps 4 B
+//
+// A stage that has its ranks to itself takes the least time in which it fits, found exactly (stage_price.h). A rank that
+// spares one of its stages takes that one's time eight times as hard.
+#include <stdlib.h>
+
+#include "common/number.h"
+#include "partitioner/cuts/cut_state.h"
+
+enum { SPARED = 8 };
+
+// --- ranks ----------------------------------------------------------------------------
+
+// The stages of a rank, their fronts, and what is chosen of each.
+struct choosing {
+    struct stage_price **of;
+    size_t *choice;
+    uint32_t stages, spared;
+    uint64_t capacity;
+    uint64_t host_rate;  // of what is kept, there and back; 0: it stays
+};
+
+static const struct stage_choice *choice_of(const struct choosing *choosing, uint32_t i)
+{
+    return &choosing->of[i]->choices[choosing->choice[i]];
+}
+
+static uint64_t needs(const struct choosing *choosing)
+{
+    uint64_t bytes = 0, workspace = 0;
+    for (uint32_t i = 0; i < choosing->stages; i++) {
+        const struct stage_choice *choice = choice_of(choosing, i);
+        bytes = add_clamped(bytes, choice->bytes);
+        workspace = choice->workspace_bytes > workspace ? choice->workspace_bytes : workspace;
+    }
+    return add_clamped(bytes, workspace);
+}
+
+static uint64_t hardness(const struct choosing *choosing, uint32_t i)
+{
+    return choosing->spared == i ? SPARED : 1;
+}
+
+// What a choice takes of a stage's time: the recomputation, and the way of the rest to the host and back.
+static uint64_t time_of(const struct choosing *choosing, const struct stage_choice *choice)
+{
+    const uint64_t moved = multiply_clamped(2, choice->away.moved_bytes);
+    return choice->forward_ns + (choosing->host_rate ? transfer_ns(moved, choosing->host_rate, 0) : 0);
+}
+
+// Each stage takes what is cheapest when a byte costs price / 2^24 ns.
+static void choose_at(struct choosing *choosing, unsigned __int128 price)
+{
+    for (uint32_t i = 0; i < choosing->stages; i++) {
+        const struct stage_price *front = choosing->of[i];
+        unsigned __int128 least = ~(unsigned __int128)0;
+        for (size_t c = 0; c < front->count; c++) {
+            const struct stage_choice *choice = &front->choices[c];
+            const unsigned __int128 cost =
+                ((unsigned __int128)time_of(choosing, choice) * hardness(choosing, i) << 24)
+                + price * add_clamped(choice->bytes, choice->workspace_bytes);
+            if (cost < least) {
+                least = cost;
+                choosing->choice[i] = c;
+            }
+        }
+    }
+}
+
+// The least price, to a sixteenth, at which all fit; the highest if none do.
+static void choose_by_price(struct choosing *choosing)
+{
+    enum { HIGHEST = 63, PARTS = 16 };
+    unsigned low = 0, high = HIGHEST * PARTS;  // 2^(at / PARTS), with straight lines between the powers
+    while (low < high) {
+        const unsigned middle = low + (high - low) / 2;
+        const unsigned __int128 power = (unsigned __int128)1 << (middle / PARTS);
+        choose_at(choosing, power + power * (middle % PARTS) / PARTS);
+        if (needs(choosing) <= choosing->capacity)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    const unsigned __int128 power = (unsigned __int128)1 << (low / PARTS);
+    choose_at(choosing, power + power * (low % PARTS) / PARTS);
+}
+
+// Changes the one choice that saves the most time and still fits; whether there is one.
+static bool use_what_is_left(struct choosing *choosing)
+{
+    uint64_t most = 0;
+    uint32_t stage = 0;
+    size_t to = 0;
+    for (uint32_t i = 0; i < choosing->stages; i++) {
+        const size_t chosen = choosing->choice[i];
+        const uint64_t time = time_of(choosing, choice_of(choosing, i));
+        // In order of the time of recomputation alone: where nothing is moved, what is behind saves nothing.
+        const size_t count = choosing->host_rate ? choosing->of[i]->count : chosen;
+        for (size_t c = 0; c < count; c++) {
+            const uint64_t own = time_of(choosing, &choosing->of[i]->choices[c]);
+            const uint64_t saved = own < time ? (time - own) * hardness(choosing, i) : 0;
+            choosing->choice[i] = c;
+            if (saved > most && needs(choosing) <= choosing->capacity) {
+                most = saved;
+                stage = i;
+                to = c;
+            }
+        }
+        choosing->choice[i] = chosen;
+    }
+    if (most > 0)
+        choosing->choice[stage] = to;
+    return most > 0;
+}
+
+static bool begin_choosing(struct cut_problem *problem, struct choosing *choosing, const struct cut_state *state,
+                           uint32_t rank, struct error *error)
+{
+    const uint32_t *held = &problem->schedule.placement->held[problem->schedule.placement->stage_at[rank]];
+    const uint32_t stages = problem->schedule.placement->stage_at[rank + 1] - problem->schedule.placement->stage_at[rank];
+    *choosing = (struct choosing){ .stages = stages, .spared = state->spared[rank],
+                                   .capacity = problem->devices.capacity[rank] };
+    if (problem->request->holding.activations_on_host)
+        choosing->host_rate = problem->devices.places[held[0]].host_bytes_per_second;
+    choosing->of = calloc(stages, sizeof choosing->of[0]);
+    choosing->choice = calloc(stages, sizeof choosing->choice[0]);
+    if (!choosing->of || !choosing->choice)
+        return error_no_memory(error, "a search");
+    for (uint32_t i = 0; i < stages; i++) {
+        const uint32_t *cuts = &state->cuts[held[i]];
+        choosing->of[i] = stage_price_choices(problem, &problem->narrow, held[i], cuts[0], cuts[1], error);
+        if (!choosing->of[i])
+            return false;
+        problem->context->work += choosing->of[i]->count / 4;
+    }
+    return true;
+}
+
+// Whether the stages of the rank fit as they are.
+static bool fits_as_it_is(struct cut_problem *problem, struct cut_state *state, uint32_t rank, bool *fits,
+                          struct error *error)
+{
+    const struct placement *placement = problem->schedule.placement;
+    uint64_t bytes = 0, workspace = 0;
+    for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
+        const uint32_t s = placement->held[at];
+        const struct stage_price *of = stage_price_of(problem, &problem->narrow, s, state->cuts[s],
+                                                          state->cuts[s + 1], error);
+        if (!of)
+            return false;
+        state->away[s] = of->away;
+        bytes = add_clamped(bytes, of->bytes);
+        workspace = of->workspace_bytes > workspace ? of->workspace_bytes : workspace;
+    }
+    *fits = add_clamped(bytes, workspace) <= problem->devices.capacity[rank];
+    return true;
+}
+
+bool cut_state_choose(struct cut_problem *problem, struct cut_state *state, uint32_t rank, struct error *error)
+{
+    const struct placement *placement = problem->schedule.placement;
+    bool fits;
+    const uint32_t alone = placement->held[placement->stage_at[rank]];
+    if (problem->schedule.is_alone
+        && stage_price_surely_fits(problem, alone, state->cuts[alone], state->cuts[alone + 1])) {
+        state->choice[alone] = NOT_RECOMPUTED;
+        state->recompute_ns[alone] = state->lacks_bytes[rank] = 0;
+        state->away[alone] = (struct stage_away){ 0 };
+        return true;
+    }
+    if (!fits_as_it_is(problem, state, rank, &fits, error))
+        return false;
+    fits &= !problem->request->holding.activations_on_host;  // to run something again may be quicker than to move it
+    state->lacks_bytes[rank] = 0;
+    for (uint32_t at = placement->stage_at[rank]; fits && at < placement->stage_at[rank + 1]; at++) {
+        state->choice[placement->held[at]] = NOT_RECOMPUTED;
+        state->recompute_ns[placement->held[at]] = 0;
+    }
+    if (fits)
+        return true;
+    struct choosing choosing;
+    const bool good = begin_choosing(problem, &choosing, state, rank, error);
+    if (good) {
+        choose_by_price(&choosing);
+        while (needs(&choosing) <= choosing.capacity && use_what_is_left(&choosing))
+            continue;
+        const uint64_t all = needs(&choosing);
+        state->lacks_bytes[rank] = all > choosing.capacity ? all - choosing.capacity : 0;
+    }
+    for (uint32_t i = 0; good && i < choosing.stages; i++) {
+        const uint32_t s = placement->held[placement->stage_at[rank] + i];
+        state->choice[s] = choosing.choice[i];
+        state->recompute_ns[s] = choice_of(&choosing, i)->forward_ns;
+        state->away[s] = choice_of(&choosing, i)->away;
+    }
+    free(choosing.of);
+    free(choosing.choice);
+    return good;
+}

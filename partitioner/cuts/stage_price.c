@@ -1,0 +1,417 @@
+#include "partitioner/cuts/stage_price.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "profiler/profile_reorder.h"
+
+enum {
+    NARROW_LABELS = 32,    // of the quickest way of a stage that has its ranks to itself, while searching
+    LEAST_LABELS = 20000,  // while proving
+    EVERY_LABELS = 8000,   // of all times that some way of it takes
+    FRONT_LABELS = 12,     // at a position of a front, while searching
+    EXACT_LABELS = 600,    // while proving
+    FEW_LAYERS = 10,       // whose ways are so few that all of them can be listed
+    FEW_LABELS = 4000,
+    MOST_ORDERS = 720,     // of the layers of a stage, while proving
+};
+
+#define ANY_CAPACITY (UINT64_MAX / 4)
+
+// --- a stage as an interval of layers -------------------------------------------------------
+
+// The layers of a stage as [first, end) of some order.
+struct range {
+    struct intervals *intervals;
+    uint32_t first, end;
+    struct profile *profile;  // made for it, or NULL
+};
+
+static void range_close(struct range *range)
+{
+    if (!range->profile)
+        return;
+    intervals_free(range->intervals);
+    profile_free(range->profile);
+}
+
+// In the order of the places, or with these layers between those in front of the stage and those behind it.
+static bool range_open(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
+                       const uint32_t *layers, struct range *range, struct error *error)
+{
+    const struct places *places = problem->places;
+    const struct stage_view *view = &problem->views[problem->view_of[stage]];
+    *range = (struct range){ .intervals = view->intervals, .first = places_size(places, from),
+                             .end = places_size(places, to) };
+    if (places->is_chain)
+        return true;
+    uint32_t *order = malloc((places->layers + (size_t)1) * sizeof order[0]);
+    if (!order)
+        return error_no_memory(error, "a search");
+    uint32_t count = places_between(places, 0, from, order);
+    places_between(places, from, to, order + count);
+    if (layers)
+        memcpy(order + count, layers, (range->end - range->first) * sizeof layers[0]);
+    places_between(places, to, places->full, order + range->end);
+    range->profile = profile_reorder(view->profile, order, error);
+    range->intervals = range->profile ? intervals_create(range->profile, &problem->request->holding, error) : NULL;
+    free(order);
+    if (!range->intervals) {
+        profile_free(range->profile);
+        return false;
+    }
+    range->intervals->splits = view->intervals->splits;
+    range->intervals->replicas = view->intervals->replicas;
+    problem->context->work += 8 + places->layers / 2;
+    return true;
+}
+
+// --- sizes ------------------------------------------------------------------------------------
+
+static bool fill_sizes(struct cut_problem *problem, struct stage_price *price, struct error *error)
+{
+    struct range range;
+    if (!range_open(problem, price->stage, price->from, price->to, NULL, &range, error))
+        return false;
+    const uint32_t splits = problem->schedule.order->splits;
+    const struct slots *slots = &problem->schedule.slots[price->stage];
+    const struct stage_bytes whole = interval_bytes(range.intervals, range.first, range.end);
+    const struct stage_bytes bytes = stage_bytes_of_split(whole, splits);
+    price->workspace_bytes = bytes.transient;
+    price->bytes = stage_memory_of(&bytes, slots).peak_bytes - bytes.transient;
+    price->away = stage_away_of(&whole, splits, slots);
+    problem->context->work += 1 + (range.end - range.first) / 16;
+    range_close(&range);
+    return true;
+}
+
+struct stage_price *stage_price_of(struct cut_problem *problem, struct stage_table *table, uint32_t stage, uint32_t from,
+                                   uint32_t to, struct error *error)
+{
+    stage = problem->alike[stage];
+    struct stage_price *price = stage_table_get(table, stage, from, to);
+    if (price)
+        return price;
+    price = calloc(1, sizeof *price);
+    if (!price || !stage_table_add(table, stage, from, to, price)) {
+        free(price);
+        error_no_memory(error, "a search");
+        return NULL;
+    }
+    price->stage = stage;
+    price->from = from;
+    price->to = to;
+    return fill_sizes(problem, price, error) ? price : NULL;
+}
+
+// --- ways to recompute ------------------------------------------------------------------------
+
+// What is asked of a stage, and where its answers go.
+struct asking {
+    struct cut_problem *problem;
+    struct stage_price *price;
+    uint64_t capacity;
+    enum recompute_wanted wanted;
+    size_t most_labels;
+    uint32_t layer_count, *layers, *order;  // of the stage; ascending, and so far
+    bool *is_placed;
+    uint32_t tried, most_orders;
+    bool cut;                               // something was left out
+    uint64_t least_ns;                      // no way of any order that was tried takes less
+    struct error *error;
+};
+
+// Whether another choice is as good, given what is wanted.
+static bool is_beaten(const struct asking *asking, const struct recompute_choice *by)
+{
+    const bool any_time = asking->wanted == RECOMPUTE_LEAST || asking->wanted == RECOMPUTE_FRONT;
+    const bool any_bytes = asking->wanted == RECOMPUTE_LEAST || asking->wanted == RECOMPUTE_EVERY;
+    for (size_t i = 0; i < asking->price->count; i++) {
+        const struct stage_choice *other = &asking->price->choices[i];
+        if ((any_time ? other->forward_ns <= by->forward_ns : other->forward_ns == by->forward_ns)
+            && (any_bytes || (other->bytes <= by->bytes && other->workspace_bytes <= by->workspace_bytes
+                              && other->away.moved_bytes <= by->away.moved_bytes
+                              && other->away.host_bytes <= by->away.host_bytes)))
+            return true;
+    }
+    return false;
+}
+
+static bool add_choice(struct asking *asking, struct recompute_choice *choice, uint32_t first)
+{
+    struct stage_price *price = asking->price;
+    struct stage_choice *grown = realloc(price->choices, (price->count + 1) * sizeof *grown);
+    if (!grown)
+        return error_no_memory(asking->error, "a search");
+    price->choices = grown;
+    struct stage_choice made = { choice->forward_ns, choice->bytes, choice->workspace_bytes, choice->away,
+                                 choice->segments, choice->count, NULL };
+    if (asking->order) {
+        made.layers = malloc((asking->layer_count + (size_t)1) * sizeof made.layers[0]);
+        if (!made.layers)
+            return error_no_memory(asking->error, "a search");
+        memcpy(made.layers, asking->order, asking->layer_count * sizeof made.layers[0]);
+    }
+    choice->segments = NULL;  // taken
+    for (size_t i = 0; i < made.count; i++)
+        made.segments[i] = (struct segment){ made.segments[i].first - first, made.segments[i].end - first };
+    size_t at = price->count++;
+    for (; at > 0 && price->choices[at - 1].forward_ns > made.forward_ns; at--)
+        price->choices[at] = price->choices[at - 1];
+    price->choices[at] = made;
+    return true;
+}
+
+// The ways in one order of the stage's layers.
+static bool ask_order(struct asking *asking)
+{
+    struct cut_problem *problem = asking->problem;
+    struct stage_price *price = asking->price;
+    struct range range;
+    struct recompute_list list = { 0 };
+    uint64_t made = 0;
+    if (!range_open(problem, price->stage, price->from, price->to, asking->order, &range, asking->error))
+        return false;
+    bool good = recompute_search(range.intervals, range.first, range.end, &problem->schedule.slots[price->stage],
+                                 asking->capacity, asking->wanted, asking->most_labels, &made, &list, asking->error);
+    asking->cut |= !list.complete;
+    if (asking->wanted == RECOMPUTE_LEAST && list.least_ns < asking->least_ns)
+        asking->least_ns = list.least_ns;
+    for (size_t i = 0; good && i < list.count; i++)
+        if (!is_beaten(asking, &list.at[i]))
+            good = add_choice(asking, &list.at[i], range.first);
+    problem->context->work += 1 + made / 8;
+    recompute_list_clear(&list);
+    range_close(&range);
+    asking->tried++;
+    return good;
+}
+
+// Whether all that a layer of the stage reads from in the stage is placed.
+static bool is_ready(const struct asking *asking, uint32_t index)
+{
+    const struct profile *profile = asking->problem->places->profile;
+    for (size_t e = 0; e < profile->edge_count; e++)
+        for (uint32_t i = 0; profile->edges[e].to == asking->layers[index] && i < index; i++)
+            if (asking->layers[i] == profile->edges[e].from && !asking->is_placed[i])
+                return false;
+    return true;
+}
+
+// One order after the other, the ascending one first.
+static bool ask_orders(struct asking *asking, uint32_t placed)
+{
+    const bool is_enough = asking->wanted == RECOMPUTE_LEAST && asking->price->count > 0
+                        && asking->price->choices[0].forward_ns == 0;
+    if (is_enough || (asking->tried > 0 && asking->cut))
+        return true;
+    if (asking->tried == asking->most_orders || (asking->tried > 0 && context_is_ended(asking->problem->context))) {
+        asking->cut = true;
+        return true;
+    }
+    if (placed == asking->layer_count)
+        return ask_order(asking);
+    for (uint32_t i = 0; i < asking->layer_count; i++) {
+        if (asking->is_placed[i] || !is_ready(asking, i))
+            continue;
+        asking->is_placed[i] = true;
+        asking->order[placed] = asking->layers[i];
+        if (!ask_orders(asking, placed + 1))
+            return false;
+        asking->is_placed[i] = false;
+    }
+    return true;
+}
+
+static bool ask_graph(struct asking *asking)
+{
+    const struct places *places = asking->problem->places;
+    const struct stage_price *price = asking->price;
+    const size_t room = places->layers + (size_t)1;
+    asking->layers = malloc(room * sizeof asking->layers[0]);
+    asking->order = malloc(room * sizeof asking->order[0]);
+    asking->is_placed = calloc(room, sizeof asking->is_placed[0]);
+    bool good = asking->layers && asking->order && asking->is_placed;
+    if (good) {
+        asking->layer_count = places_between(places, price->from, price->to, asking->layers);
+        good = ask_orders(asking, 0);
+    } else {
+        error_no_memory(asking->error, "a search");
+    }
+    free(asking->layers);
+    free(asking->order);
+    free(asking->is_placed);
+    return good;
+}
+
+static bool find_choices(struct cut_problem *problem, struct stage_price *price, uint64_t capacity, bool exact,
+                         struct error *error)
+{
+    const bool is_alone = problem->schedule.is_alone && !problem->request->holding.activations_on_host;
+    const bool any_time = problem->is_monotone || !exact;  // a shorter one is never worse
+    const uint32_t layers = places_size(problem->places, price->to) - places_size(problem->places, price->from);
+    struct asking asking = { .problem = problem, .price = price, .capacity = capacity,
+                             .most_orders = exact ? MOST_ORDERS : 1, .least_ns = NO_TIME, .error = error };
+    if (is_alone && capacity < ANY_CAPACITY) {
+        asking.wanted = any_time ? RECOMPUTE_LEAST : RECOMPUTE_EVERY;
+        asking.most_labels = !exact ? NARROW_LABELS : any_time ? LEAST_LABELS : EVERY_LABELS;
+    } else {
+        asking.wanted = any_time ? RECOMPUTE_FRONT : RECOMPUTE_EVERY_FRONT;
+        asking.most_labels = !exact ? FRONT_LABELS : layers <= FEW_LAYERS ? FEW_LABELS : EXACT_LABELS;
+    }
+    price->count = 0;
+    if (!(problem->places->is_chain ? ask_order(&asking) : ask_graph(&asking)))
+        return false;
+    price->complete = !asking.cut;
+    if (price->complete)
+        price->least_ns = price->count > 0 ? price->choices[0].forward_ns : NO_TIME;
+    else if (problem->places->is_chain && asking.wanted == RECOMPUTE_LEAST)
+        price->least_ns = asking.least_ns;
+    else
+        price->least_ns = stage_price_floor(problem, price->stage, price->from, price->to);
+    return true;
+}
+
+struct stage_price *stage_price_choices(struct cut_problem *problem, struct stage_table *table, uint32_t stage,
+                                        uint32_t from, uint32_t to, struct error *error)
+{
+    struct stage_price *price = stage_price_of(problem, table, stage, from, to, error);
+    if (!price || price->has_choices)
+        return price;
+    const bool exact = table == &problem->exact;
+    if (!find_choices(problem, price, cut_capacity(problem, price->stage), exact, error))
+        return NULL;
+    price->has_choices = true;
+    price->fits = price->count > 0;
+    // What does not fit lacks something, and how much is worth knowing while searching.
+    const bool complete = price->complete;
+    const uint64_t least = price->least_ns;
+    if (!price->fits && !exact && !find_choices(problem, price, ANY_CAPACITY, false, error))
+        return NULL;
+    if (!price->fits) {
+        price->complete = complete;
+        price->least_ns = least;
+    }
+    return price;
+}
+
+// --- bounds -------------------------------------------------------------------------------------
+
+static struct held_bytes held_of(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
+{
+    const struct stage_view *view = &problem->views[problem->view_of[stage]];
+    const struct stage_states states = { .layers = places_size(problem->places, to) - places_size(problem->places, from),
+                                         .weights = cut_sum(problem, stage, SUM_WEIGHTS, from, to),
+                                         .optimizer = cut_sum(problem, stage, SUM_OPTIMIZER, from, to) };
+    return holding_bytes(&problem->request->holding, view->intervals->replicas, &states);
+}
+
+bool stage_price_surely_fits(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
+{
+    const struct stage_view *view = &problem->views[problem->view_of[stage]];
+    if (!holding_is_plain(&problem->request->holding))
+        return false;
+    const struct held_bytes held = held_of(problem, stage, from, to);
+    struct stage_bytes bytes = { .input = view->cut_bytes[from], .output = view->cut_bytes[to],
+                                 .input_life = INPUT_UNTIL_W,
+                                 .kept = cut_sum(problem, stage, SUM_SAVED, from, to),
+                                 .kept_through = cut_sum(problem, stage, SUM_OUTPUTS, from, to),
+                                 .held = cut_sum(problem, stage, SUM_HELD, from, to),
+                                 .transient = cut_sum(problem, stage, SUM_OUTPUTS, from, to) };
+    stage_put_held(&bytes, &held);
+    bytes = stage_bytes_of_split(bytes, problem->schedule.order->splits);
+    return stage_memory_of(&bytes, &problem->schedule.slots[stage]).peak_bytes <= cut_capacity(problem, stage);
+}
+
+uint64_t stage_price_states(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
+{
+    const struct held_bytes held = held_of(problem, stage, from, to);
+    struct stage_bytes bytes = { 0 };
+    stage_put_held(&bytes, &held);
+    return stage_memory_of(&bytes, &problem->schedule.slots[stage]).peak_bytes;
+}
+
+uint64_t stage_price_fixed(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
+{
+    const struct stage_view *view = &problem->views[problem->view_of[stage]];
+    const struct held_bytes held = held_of(problem, stage, from, to);
+    struct stage_bytes bytes = { .input = view->cut_bytes[from], .output = view->cut_bytes[to],
+                                 .input_life = INPUT_UNTIL_F };
+    stage_put_held(&bytes, &held);
+    struct slots slots = problem->schedule.slots[stage];
+    for (unsigned life = 0; life < 3; life++)
+        if (slots.input[life] < slots.input[INPUT_UNTIL_F])
+            slots.input[INPUT_UNTIL_F] = slots.input[life];
+    bytes = stage_bytes_of_split(bytes, problem->schedule.order->splits);
+    return stage_memory_of(&bytes, &slots).peak_bytes;
+}
+
+uint64_t stage_price_floor(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
+{
+    const struct stage_view *view = &problem->views[problem->view_of[stage]];
+    const uint64_t fixed = stage_price_fixed(problem, stage, from, to), capacity = cut_capacity(problem, stage);
+    const uint32_t slots = problem->schedule.slots[stage].kept;
+    if (fixed > capacity)
+        return NO_TIME;
+    if (problem->floors)
+        return recompute_bound(problem->floors, problem->alike[stage], places_size(problem->places, from),
+                               places_size(problem->places, to));
+    if (slots == 0 || problem->request->holding.activations_on_host)
+        return 0;
+    const uint64_t room = multiply_clamped((capacity - fixed) / slots + 1, problem->schedule.order->splits);
+    if (view->sums[SUM_SAVED][to] - view->sums[SUM_SAVED][from] <= room)
+        return 0;
+    uint64_t least = 0;
+    for (uint32_t k = 0; k < VIEW_PRICES; k++) {
+        const uint64_t cost = view->sums[SUM_PRICES + k][to] - view->sums[SUM_PRICES + k][from];
+        const double spent = view->price[k] * (double)room * (1 + 1e-9) + 1;
+        if (spent < (double)cost && cost - (uint64_t)spent > least)
+            least = cost - (uint64_t)spent;
+    }
+    return least > 0 ? least - 1 : 0;
+}
+
+uint64_t stage_price_known_floor(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
+{
+    stage = problem->alike[stage];
+    const struct stage_price *price = stage_table_get(&problem->exact, stage, from, to);
+    if (!price || !price->has_choices)
+        price = stage_table_get(&problem->narrow, stage, from, to);
+    // While searching not all orders of a stage's layers are asked.
+    const bool holds = price && price->has_choices && problem->is_monotone
+                    && (problem->places->is_chain || price->complete);
+    return holds ? price->least_ns : stage_price_floor(problem, stage, from, to);
+}
+
+bool stage_price_find_least(struct cut_problem *problem, struct stage_price *price, struct error *error)
+{
+    struct range range;
+    uint64_t made = 0;
+    if (price->has_least_bytes)
+        return true;
+    if (!range_open(problem, price->stage, price->from, price->to, NULL, &range, error))
+        return false;
+    const bool good = recompute_least_bytes(range.intervals, range.first, range.end,
+                                            &problem->schedule.slots[price->stage], true, &price->least_bytes,
+                                            &price->is_least, &made, error);
+    price->is_least &= problem->places->is_chain;
+    price->has_least_bytes = true;
+    problem->context->work += 1 + made / 8;
+    range_close(&range);
+    return good;
+}
+
+void stage_prices_clear(struct stage_table *table)
+{
+    size_t at = 0;
+    for (struct stage_price *price; (price = stage_table_next(table, &at));) {
+        for (size_t i = 0; i < price->count; i++) {
+            free(price->choices[i].segments);
+            free(price->choices[i].layers);
+        }
+        free(price->choices);
+        free(price);
+    }
+    stage_table_clear(table);
+}

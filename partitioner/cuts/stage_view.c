@@ -1,0 +1,174 @@
+// What layers take as a stage of some variant, with so many copies: running totals over the places, so that what lies
+// between any two of them is one subtraction.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "partitioner/cuts/cut_parts.h"
+#include "partitioner/variant.h"
+
+static bool is_same(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+// The first stage with the same variant and as many copies.
+static uint32_t first_alike(const struct cut_problem *problem, uint32_t stage)
+{
+    const struct placement *placement = problem->schedule.placement;
+    uint32_t first = 0;
+    while (!is_same(cut_variant(problem, first), cut_variant(problem, stage))
+           || placement_copies(placement, first) != placement_copies(placement, stage))
+        first++;
+    return first;
+}
+
+static int compare_prices(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// Prices of a byte at which a layer is as well kept as run again, spread evenly over the layers.
+static bool choose_prices(struct stage_view *view, struct error *error)
+{
+    const size_t layers = view->profile->layer_count;
+    double *all = malloc((layers + 1) * sizeof all[0]);
+    size_t count = 0;
+    if (!all)
+        return error_no_memory(error, "a search");
+    for (size_t l = 0; l < layers; l++) {
+        const struct profile_layer *layer = &view->profile->layers[l];
+        if (layer->saved_bytes > 0 && layer->forward_ns > 0)
+            all[count++] = (double)layer->forward_ns / (double)round_to_256(layer->saved_bytes);
+    }
+    qsort(all, count, sizeof all[0], compare_prices);
+    for (size_t k = 0; k < VIEW_PRICES && count > 0; k++)
+        view->price[k] = all[(2 * k + 1) * count / (2 * VIEW_PRICES)];
+    free(all);
+    return true;
+}
+
+static bool create_view(struct cut_problem *problem, uint32_t stage, struct stage_view *view, struct error *error)
+{
+    const struct search_request *request = problem->request;
+    view->profile = variant_of(request->profile, cut_variant(problem, stage), error);
+    view->intervals = view->profile ? intervals_create(view->profile, &request->holding, error) : NULL;
+    if (!view->intervals)
+        return false;
+    view->intervals->splits = problem->schedule.order->splits;
+    view->intervals->replicas = placement_copies(problem->schedule.placement, stage);
+    return choose_prices(view, error);
+}
+
+bool stage_views_create(struct cut_problem *problem, struct error *error)
+{
+    problem->views = calloc(problem->stages, sizeof problem->views[0]);
+    problem->view_of = calloc(problem->stages, sizeof problem->view_of[0]);
+    if (!problem->views || !problem->view_of)
+        return error_no_memory(error, "a search");
+    for (uint32_t s = 0; s < problem->stages; s++) {
+        const uint32_t alike = first_alike(problem, s);
+        problem->view_of[s] = alike == s ? problem->view_count++ : problem->view_of[alike];
+        if (alike == s && !create_view(problem, s, &problem->views[problem->view_of[s]], error))
+            return false;
+    }
+    return true;
+}
+
+void stage_views_free(struct cut_problem *problem)
+{
+    for (uint32_t v = 0; problem->views && v < problem->view_count; v++) {
+        struct stage_view *view = &problem->views[v];
+        intervals_free(view->intervals);
+        variant_free(view->profile);
+        for (size_t sum = 0; sum < VIEW_SUMS; sum++)
+            free(view->sums[sum]);
+        free(view->cut_bytes);
+    }
+    free(problem->views);
+    free(problem->view_of);
+}
+
+// --- sums ---------------------------------------------------------------------------------
+
+static bool grow(struct stage_view *view, uint32_t count)
+{
+    uint64_t **const tables[] = { &view->cut_bytes };
+    if (count <= view->capacity)
+        return true;
+    const uint32_t capacity = count + view->capacity;
+    for (size_t sum = 0; sum <= VIEW_SUMS; sum++) {
+        uint64_t **table = sum < VIEW_SUMS ? &view->sums[sum] : tables[0];
+        uint64_t *grown = realloc(*table, capacity * sizeof grown[0]);
+        if (!grown)
+            return false;
+        *table = grown;
+    }
+    view->capacity = capacity;
+    return true;
+}
+
+// What a layer adds to a sum.
+static uint64_t part_of(const struct stage_view *view, enum view_sum sum, uint32_t layer)
+{
+    const struct profile_layer *of = &view->profile->layers[layer];
+    const struct intervals *intervals = view->intervals;
+    const uint64_t saved = round_to_256(of->saved_bytes);
+    switch (sum) {
+    case SUM_FORWARD: return of->forward_ns;
+    case SUM_BACKWARD: return of->backward_ns;
+    case SUM_INPUT: return of->backward_input_ns;
+    case SUM_WEIGHT: return of->backward_weight_ns;
+    case SUM_WEIGHTS: return round_to_256(of->parameter_bytes);
+    case SUM_OPTIMIZER: return intervals->optimizer[layer + 1] - intervals->optimizer[layer];
+    case SUM_SAVED: return saved;
+    case SUM_HELD: return round_to_256(of->held_for_weight_bytes);
+    case SUM_OUTPUTS:
+        return round_to_256(of->output_bytes) + round_to_256(of->workspace_bytes)
+             + round_to_256(of->backward_workspace_bytes);
+    default: break;
+    }
+    const double kept = view->price[sum - SUM_PRICES] * (double)saved;
+    return kept < (double)of->forward_ns ? (uint64_t)kept : of->forward_ns;
+}
+
+// Each tensor made in the place and read behind it, once.
+static uint64_t bytes_behind(const struct places *places, const struct intervals *intervals, uint32_t place)
+{
+    if (places->is_chain)
+        return intervals->cut[places->first_of[place]];
+    uint64_t bytes = 0;
+    for (uint32_t l = 0; l < places->layers; l++) {
+        bool crosses = false;
+        for (uint32_t i = intervals->reader_at[l]; i < intervals->reader_at[l + 1] && !crosses; i++)
+            crosses = places_holds(places, place, l) && !places_holds(places, place, intervals->readers[i]);
+        bytes = crosses ? add_clamped(bytes, intervals->output[l]) : bytes;
+    }
+    return bytes;
+}
+
+static void sum_up(struct stage_view *view, const struct places *places, uint32_t place)
+{
+    // In one order a place has all that the one before it has.
+    const uint32_t from = places->is_chain && place > 0 ? places->first_of[place - 1] : 0;
+    const uint32_t to = places->is_chain ? places->first_of[place] : places->layers;
+    for (size_t sum = 0; sum < VIEW_SUMS; sum++)
+        view->sums[sum][place] = places->is_chain && place > 0 ? view->sums[sum][place - 1] : 0;
+    for (uint32_t l = from; l < to; l++)
+        for (size_t sum = 0; sum < VIEW_SUMS && (places->is_chain || places_holds(places, place, l)); sum++)
+            view->sums[sum][place] += part_of(view, (enum view_sum)sum, l);
+    view->cut_bytes[place] = bytes_behind(places, view->intervals, place);
+}
+
+bool cut_problem_see_places(struct cut_problem *problem, struct error *error)
+{
+    for (uint32_t v = 0; v < problem->view_count; v++) {
+        struct stage_view *view = &problem->views[v];
+        if (!grow(view, problem->places->count))
+            return error_no_memory(error, "a search");
+        for (; view->known < problem->places->count; view->known++)
+            sum_up(view, problem->places, view->known);
+    }
+    return true;
+}

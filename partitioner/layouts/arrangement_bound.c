@@ -1,0 +1,470 @@
+// What no plan of an arrangement can beat: by dynamic programming over the cuts, the
+// least of the largest, over the stages, of paths that every plan has. Stage s holds
+// layers [first, end), a rank of it does `own` micro-batches and is w ahead (crews.c):
+//
+//     before + own (F + B)                                    the way in and out, and its work
+//     before + round + (own - w) F + (own - 1) B              the first micro-batch goes on and comes back
+//     before + k round + (own - 1 - (k - 1) w) (F + B)        so do the last, and others; work between
+//
+// or, of each, the way in, and adding up instead of the way out; with B and what must be run again at least so that it
+// fits (arrangement_memory.h). round: F + after + B. before, after: the least that one micro-batch takes in the stages
+// on either side, with the fastest of the links between them. Times are on the slowest of a stage's devices.
+// The least of the largest is no bound where the schedule never flushes (arrangement_async.h
+// has one); there it only says where to look first.
+//
+// Of all arrangements at once only the average of the work is known.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/number.h"
+#include "partitioner/layouts/arrangement_async.h"
+#include "partitioner/layouts/arrangement_memory.h"
+#include "partitioner/layouts/arrangement_totals.h"
+#include "partitioner/layouts/path_around.h"
+#include "partitioner/search/interval.h"
+#include "partitioner/search/search_request.h"
+#include "partitioner/variant.h"
+#include "schedules/generators/generate.h"
+
+typedef unsigned __int128 wide;
+
+struct arrangement_bounds {
+    const struct search_request *request;
+    const struct arrangement_names *names;
+    const struct generator *generator;
+    struct arrangement_async *async;    // where the schedule never flushes
+    struct arrangement_memory *memory;  // where not all surely fits
+    struct totals of[ARRANGEMENT_MOST_VARIANTS + 1];  // as `names`, then those of the request
+    size_t of_count;
+    struct totals least;   // of all of them, layer by layer
+    bool *can_cut;         // layers + 1
+    uint64_t *way;         // of a message over a cut: [level * (layers + 1) + cut]
+    uint64_t *cell[4];     // rows of stages: before, after, the largest, before on the way in
+    uint32_t layers;
+    bool has_backward;
+};
+
+// A stage of the arrangement that is looked at.
+struct seat {
+    const struct totals *of;
+    uint64_t speed;        // of its slowest device
+    uint64_t memory;       // of its smallest
+    uint32_t own, ahead;   // micro-batches of its first rank
+    uint32_t copies, left; // left: ranks of it and all behind it
+    unsigned levels_on;    // bits: levels of links to the next stage
+    unsigned levels_among; // and among its copies
+};
+
+// --- what is known beforehand -----------------------------------------------------------
+
+// Of a variant by name, also into the least of all.
+static bool total_of(struct arrangement_bounds *bounds, const char *name, bool is_first, struct totals *of,
+                     struct error *error)
+{
+    struct profile *view = variant_of(bounds->request->profile, name, error);
+    const bool good = view && (totals_fill(view, bounds->has_backward, bounds->generator->takes_replicas, of)
+                               || error_no_memory(error, "the bounds of a plan"));
+    variant_free(view);
+    if (!good)
+        return false;
+    totals_lower(of->forward, bounds->least.forward, bounds->layers, is_first);
+    totals_lower(of->backward, bounds->least.backward, bounds->layers, is_first);
+    totals_lower(of->weights, bounds->least.weights, bounds->layers, is_first);
+    totals_lower(of->through, bounds->least.through, bounds->layers, is_first);
+    return true;
+}
+
+// The names that may be chosen, and those that are given, which may be quicker than any of these.
+static bool total_all(struct arrangement_bounds *bounds, struct error *error)
+{
+    const struct search_request *request = bounds->request;
+    for (size_t i = 0; i < bounds->names->count; i++)
+        if (!total_of(bounds, bounds->names->names[i], i == 0, &bounds->of[bounds->of_count++], error))
+            return false;
+    for (uint32_t s = 0; request->variants && s < request->stages; s++) {
+        struct totals given = { 0 };
+        const bool good = !request->variants[s] || total_of(bounds, request->variants[s], false, &given, error);
+        totals_clear(&given);
+        if (!good)
+            return false;
+    }
+    return true;
+}
+
+static bool price_ways(struct arrangement_bounds *bounds, struct error *error)
+{
+    const struct cluster *cluster = bounds->request->cluster;
+    const size_t row = (size_t)bounds->layers + 1;
+    struct intervals *intervals = intervals_create(bounds->request->profile, &bounds->request->holding, error);
+    bounds->way = calloc((cluster->level_count + 1) * row, sizeof bounds->way[0]);
+    for (size_t level = 0; intervals && bounds->way && level < cluster->level_count; level++)
+        for (uint32_t l = 1; l < bounds->layers; l++)
+            bounds->way[level * row + l] = transfer_ns(intervals->cut[l], cluster->levels[level].bytes_per_second,
+                                                       cluster->levels[level].latency_ns);
+    intervals_free(intervals);
+    return error->kind == ERROR_NONE && (bounds->way || error_no_memory(error, "the bounds of a plan"));
+}
+
+static bool fill(struct arrangement_bounds *bounds, struct error *error)
+{
+    const struct search_request *request = bounds->request;
+    const size_t row = (size_t)bounds->layers + 1;
+    bounds->can_cut = search_cuts(request, 1, error);
+    bounds->least.forward = calloc(row, sizeof(uint64_t));
+    bounds->least.backward = calloc(row, sizeof(uint64_t));
+    bounds->least.weights = calloc(row, sizeof(uint64_t));
+    bounds->least.through = calloc(row, sizeof(uint64_t));
+    for (size_t i = 0; i < sizeof bounds->cell / sizeof bounds->cell[0]; i++)
+        bounds->cell[i] = calloc(((size_t)request->ranks + 2) * row, sizeof bounds->cell[i][0]);
+    if (!bounds->can_cut)
+        return false;
+    for (size_t i = 0; i < sizeof bounds->cell / sizeof bounds->cell[0]; i++)
+        if (!bounds->cell[i])
+            return error_no_memory(error, "the bounds of a plan");
+    if (!bounds->least.forward || !bounds->least.backward || !bounds->least.weights
+        || !bounds->least.through)
+        return error_no_memory(error, "the bounds of a plan");
+    if (bounds->generator->takes_replicas && bounds->has_backward)
+        bounds->memory = arrangement_memory_create(request, error);
+    if (error->kind != ERROR_NONE || !total_all(bounds, error))
+        return false;
+    return price_ways(bounds, error);
+}
+
+struct arrangement_bounds *arrangement_bounds_create(const struct search_request *request,
+                                                     const struct arrangement_names *names, struct error *error)
+{
+    struct arrangement_bounds *bounds = calloc(1, sizeof *bounds);
+    if (!bounds) {
+        error_no_memory(error, "the bounds of a plan");
+        return NULL;
+    }
+    bounds->request = request;
+    bounds->names = names;
+    bounds->generator = generator_find(request->schedule, error);
+    bounds->layers = (uint32_t)request->profile->layer_count;
+    bounds->has_backward = strcmp(request->schedule, "forward-only") != 0;
+    const bool flushes = bounds->generator && bounds->generator->weights == WEIGHTS_FLUSH;
+    if (bounds->generator && !flushes)
+        bounds->async = arrangement_async_create(request, names, error);
+    if (bounds->generator && (flushes || bounds->async) && fill(bounds, error))
+        return bounds;
+    arrangement_bounds_free(bounds);
+    return NULL;
+}
+
+void arrangement_bounds_free(struct arrangement_bounds *bounds)
+{
+    if (!bounds)
+        return;
+    for (size_t i = 0; i < sizeof bounds->of / sizeof bounds->of[0]; i++)
+        totals_clear(&bounds->of[i]);
+    totals_clear(&bounds->least);
+    arrangement_async_free(bounds->async);
+    arrangement_memory_free(bounds->memory);
+    for (size_t i = 0; i < sizeof bounds->cell / sizeof bounds->cell[0]; i++)
+        free(bounds->cell[i]);
+    free(bounds->can_cut);
+    free(bounds->way);
+    free(bounds);
+}
+
+// --- one arrangement ----------------------------------------------------------------------
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t slowest_of(const struct cluster *cluster, const uint32_t *devices, uint32_t count)
+{
+    uint64_t speed = UINT64_MAX;
+    for (uint32_t i = 0; i < count; i++)
+        if (cluster->devices[devices[i]].speed_permille < speed)
+            speed = cluster->devices[devices[i]].speed_permille;
+    return speed;
+}
+
+static uint64_t smallest_of(const struct cluster *cluster, const uint32_t *devices, uint32_t count)
+{
+    uint64_t memory = UINT64_MAX;
+    for (uint32_t i = 0; i < count; i++)
+        if (cluster->devices[devices[i]].memory_bytes < memory)
+            memory = cluster->devices[devices[i]].memory_bytes;
+    return memory;
+}
+
+static const struct totals *totals_of(const struct arrangement_bounds *bounds, const char *name)
+{
+    for (size_t i = 0; i < bounds->names->count; i++) {
+        const char *own = bounds->names->names[i];
+        if (own == name || (own && name && strcmp(own, name) == 0))
+            return &bounds->of[i];
+    }
+    return &bounds->least;
+}
+
+// The levels of the links between the first devices of two stages' groups.
+static unsigned levels_between(const struct cluster *cluster, const uint32_t *a, uint32_t copies_a, uint32_t group_a,
+                               const uint32_t *b, uint32_t copies_b, uint32_t group_b)
+{
+    unsigned levels = 0;
+    for (uint32_t i = 0; i < copies_a; i++)
+        for (uint32_t j = 0; j < copies_b; j++)
+            if (a[i * group_a] != b[j * group_b])
+                levels |= 1u << cluster_level_between(cluster, a[i * group_a], b[j * group_b]);
+    return levels;
+}
+
+static struct seat *sit(const struct arrangement_bounds *bounds, const struct arrangement *arrangement)
+{
+    const struct search_request *request = bounds->request;
+    struct seat *seats = calloc((size_t)arrangement->stages + 1, sizeof seats[0]);
+    const uint32_t *devices = arrangement->devices, *before = NULL;
+    uint32_t group_before = 1, left = arrangement->ranks;
+    for (uint32_t s = 0; seats && s < arrangement->stages; s++) {
+        const uint32_t copies = arrangement->replicas[s];
+        const uint32_t group = variant_devices(request->profile, arrangement->variants[s]);
+        const uint32_t own = (request->micro_batches + copies - 1) / copies, ahead = (left + copies - 1) / copies;
+        seats[s] = (struct seat){
+            .of = totals_of(bounds, arrangement->variants[s]),
+            .speed = slowest_of(request->cluster, devices, copies * group),
+            .memory = smallest_of(request->cluster, devices, copies * group),
+            .own = own,
+            .ahead = ahead < own && strcmp(request->schedule, "gpipe") != 0 ? ahead : own,
+            .copies = copies,
+            .left = left,
+            .levels_among = levels_between(request->cluster, devices, copies, group, devices, copies, group),
+        };
+        if (s > 0)
+            seats[s - 1].levels_on = levels_between(request->cluster, before, arrangement->replicas[s - 1],
+                                                    group_before, devices, copies, group);
+        before = devices;
+        group_before = group;
+        devices += copies * group;
+        left -= copies;
+    }
+    return seats;
+}
+
+static uint64_t scaled(uint64_t ns, uint64_t speed)
+{
+    return speed == 1000 ? ns : stage_scaled_ns(ns, speed);
+}
+
+static uint64_t forward_of(const struct seat *seat, uint32_t first, uint32_t end)
+{
+    return scaled(seat->of->forward[end] - seat->of->forward[first], seat->speed);
+}
+
+static uint64_t backward_of(const struct seat *seat, uint32_t first, uint32_t end)
+{
+    return scaled(seat->of->backward[end] - seat->of->backward[first], seat->speed);
+}
+
+// The way of a message over a cut, on the fastest of these levels.
+static uint64_t way_of(const struct arrangement_bounds *bounds, unsigned levels, uint32_t cut)
+{
+    uint64_t least = UINT64_MAX;
+    for (unsigned level = 0; levels >> level; level++) {
+        const uint64_t way = bounds->way[level * ((size_t)bounds->layers + 1) + cut];
+        if (levels >> level & 1 && way < least)
+            least = way;
+    }
+    return least == UINT64_MAX ? 0 : least;
+}
+
+// What each of the copies gets of the others.
+static uint64_t reduced(const struct arrangement_bounds *bounds, uint32_t copies, uint64_t weights)
+{
+    return multiply_clamped(copies - 1, holding_reduced_bytes(&bounds->request->holding, copies, weights));
+}
+
+// As predict_reduce_ns(): over the slowest link among the copies.
+static uint64_t reduce_of(const struct arrangement_bounds *bounds, const struct seat *seat, uint32_t first,
+                          uint32_t end)
+{
+    const uint64_t bytes = reduced(bounds, seat->copies, seat->of->weights[end] - seat->of->weights[first]);
+    uint64_t most = 0;
+    for (unsigned level = 0; seat->levels_among >> level; level++) {
+        const struct cluster_level *of = &bounds->request->cluster->levels[level];
+        if (seat->levels_among >> level & 1 && bounds->has_backward && bytes > 0)
+            most = larger(most, transfer_ns(bytes, of->bytes_per_second, of->latency_ns));
+    }
+    return most;
+}
+
+// What a micro-batch takes there and back over a cut behind the stage.
+static uint64_t round_over(const struct arrangement_bounds *bounds, const struct seat *seat, uint32_t cut)
+{
+    return (bounds->has_backward ? 2 : 1) * way_of(bounds, seat->levels_on, cut);
+}
+
+// F of the first s stages, layers up to b, with the ways there.
+static void fill_in(struct arrangement_bounds *bounds, const struct seat *seats, uint32_t stages)
+{
+    const size_t row = (size_t)bounds->layers + 1;
+    uint64_t *in = bounds->cell[3];
+    for (size_t i = 0; i < (stages + 1) * row; i++)
+        in[i] = UINT64_MAX;
+    in[0] = 0;
+    for (uint32_t s = 0; s < stages; s++) {
+        for (uint32_t end = s + 1; end <= bounds->layers; end++) {
+            uint64_t least = UINT64_MAX;
+            for (uint32_t first = s; first < end && bounds->can_cut[end]; first++) {
+                const uint64_t before = in[s * row + first], own = forward_of(&seats[s], first, end);
+                least = before != UINT64_MAX && before + own < least ? before + own : least;
+            }
+            const uint64_t way = s + 1 < stages ? way_of(bounds, seats[s].levels_on, end) : 0;
+            in[(s + 1) * row + end] = least == UINT64_MAX ? least : least + way;
+        }
+    }
+}
+
+// before: of the first s stages, layers up to b; after: of stages from s on, layers from b.
+static void fill_sides(struct arrangement_bounds *bounds, const struct seat *seats, uint32_t stages)
+{
+    const size_t row = (size_t)bounds->layers + 1;
+    uint64_t *before = bounds->cell[0], *after = bounds->cell[1];
+    for (size_t i = 0; i < (stages + 1) * row; i++)
+        before[i] = after[i] = UINT64_MAX;
+    before[0] = after[stages * row + bounds->layers] = 0;
+    for (uint32_t s = 0; s < stages; s++) {
+        for (uint32_t end = s + 1; end <= bounds->layers; end++) {
+            uint64_t least = UINT64_MAX;
+            for (uint32_t first = s; first < end && bounds->can_cut[end]; first++) {
+                const uint64_t own = forward_of(&seats[s], first, end) + backward_of(&seats[s], first, end);
+                if (before[s * row + first] != UINT64_MAX && before[s * row + first] + own < least)
+                    least = before[s * row + first] + own;
+            }
+            before[(s + 1) * row + end] = least == UINT64_MAX ? least : least + round_over(bounds, &seats[s], end);
+        }
+    }
+    for (uint32_t s = stages; s-- > 0;) {
+        for (uint32_t first = 0; first < bounds->layers; first++) {
+            uint64_t least = UINT64_MAX;
+            for (uint32_t end = first + 1; end <= bounds->layers && bounds->can_cut[first]; end++) {
+                const uint64_t rest = after[(s + 1) * row + end];
+                const uint64_t own = forward_of(&seats[s], first, end) + backward_of(&seats[s], first, end);
+                if (rest != UINT64_MAX && own + rest + round_over(bounds, &seats[s], end) < least)
+                    least = own + rest + round_over(bounds, &seats[s], end);
+            }
+            after[s * row + first] = least;
+        }
+    }
+}
+
+// The largest path of stage s from these layers; UINT64_MAX where no plan has them.
+static uint64_t stage_bound(const struct arrangement_bounds *bounds, const struct seat *seats, uint32_t s,
+                            uint32_t first, uint32_t end)
+{
+    const size_t row = (size_t)bounds->layers + 1;
+    const uint64_t before = bounds->cell[0][s * row + first], after = bounds->cell[1][(s + 1) * row + end];
+    if (before == UINT64_MAX || after == UINT64_MAX)
+        return UINT64_MAX;
+    const struct seat *seat = &seats[s];
+    // With an update for each micro-batch of a copy, it adds up that often.
+    const uint64_t reduces = bounds->generator->weights == WEIGHTS_FLUSH ? 1 : seat->own;
+    const uint64_t again =
+        arrangement_memory_least(bounds->memory, first, end, seat->copies, seat->ahead, seat->memory);
+    if (again == UINT64_MAX)
+        return UINT64_MAX;
+    const uint64_t f = forward_of(seat, first, end), b = backward_of(seat, first, end) + scaled(again, seat->speed);
+    const uint64_t reduce = seat->copies > 1 ? reduces * reduce_of(bounds, seat, first, end) : 0;
+    uint64_t inner = seat->own * (f + b);
+    const uint64_t round = f + round_over(bounds, seat, end) + after + b;
+    if (bounds->has_backward)
+        inner = larger(inner, path_around(round, seat->own, seat->ahead, f, b));
+    return inner + larger(before, bounds->cell[3][s * row + first] + reduce);
+}
+
+static uint64_t least_of_largest(struct arrangement_bounds *bounds, const struct seat *seats, uint32_t stages)
+{
+    const size_t row = (size_t)bounds->layers + 1;
+    uint64_t *largest = bounds->cell[2];
+    fill_sides(bounds, seats, stages);
+    fill_in(bounds, seats, stages);
+    for (size_t i = 0; i < (stages + 1) * row; i++)
+        largest[i] = UINT64_MAX;
+    largest[0] = bounds->cell[1][0];
+    for (uint32_t s = 0; s < stages; s++) {
+        for (uint32_t end = s + 1; end <= bounds->layers; end++) {
+            uint64_t *best = &largest[(s + 1) * row + end];
+            for (uint32_t first = end; first-- > s;) {
+                if (largest[s * row + first] >= *best)
+                    continue;
+                const uint64_t most = larger(largest[s * row + first], stage_bound(bounds, seats, s, first, end));
+                *best = most < *best ? most : *best;
+            }
+        }
+    }
+    return largest[stages * row + bounds->layers];
+}
+
+// All work, evenly on all devices, and the way of one micro-batch: what is known of any schedule.
+static uint64_t work_bound(const struct arrangement_bounds *bounds, uint64_t speeds, uint64_t fastest)
+{
+    const uint64_t round = bounds->least.forward[bounds->layers] + bounds->least.backward[bounds->layers];
+    const wide work = (wide)round * bounds->request->micro_batches * 1000 / speeds;
+    const wide way = (wide)bounds->least.through[bounds->layers] * 1000 / fastest;
+    return work > way ? (uint64_t)work : (uint64_t)way;
+}
+
+static uint64_t work_of(const struct arrangement_bounds *bounds, const struct arrangement *arrangement)
+{
+    uint64_t speeds = 0, fastest = 0;
+    for (uint32_t i = 0; i < arrangement->device_count; i++) {
+        const uint64_t speed = bounds->request->cluster->devices[arrangement->devices[i]].speed_permille;
+        speeds += speed;
+        fastest = larger(fastest, speed);
+    }
+    return work_bound(bounds, speeds, fastest);
+}
+
+bool arrangement_bound(struct arrangement_bounds *bounds, struct arrangement *arrangement, struct error *error)
+{
+    arrangement->estimate_ns = work_of(bounds, arrangement);
+    if (arrangement->replicas) {
+        struct seat *seats = sit(bounds, arrangement);
+        if (!seats)
+            return error_no_memory(error, "the bounds of a plan");
+        arrangement->estimate_ns = least_of_largest(bounds, seats, arrangement->stages);
+        free(seats);
+    }
+    arrangement->bound_ns = arrangement->estimate_ns;
+    return !bounds->async || arrangement_async_bound(bounds->async, arrangement, &arrangement->bound_ns, error);
+}
+
+// --- all arrangements -----------------------------------------------------------------------
+
+// How many devices of the cluster are faster, or as fast and before it.
+static uint32_t count_faster(const struct cluster *cluster, uint32_t device)
+{
+    const uint64_t speed = cluster->devices[device].speed_permille;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < cluster->device_count; i++)
+        count += cluster->devices[i].speed_permille + (i < device) > speed;
+    return count;
+}
+
+// Of the devices that are given, or of the fastest there are.
+static uint64_t work_of_all(const struct arrangement_bounds *bounds)
+{
+    const struct search_request *request = bounds->request;
+    const struct cluster *cluster = request->cluster;
+    uint64_t speeds = 0, fastest = 0;
+    for (uint32_t i = 0; i < cluster->device_count; i++) {
+        const uint64_t speed = cluster->devices[i].speed_permille;
+        fastest = larger(fastest, speed);
+        speeds += request->free.devices && count_faster(cluster, i) < request->ranks ? speed : 0;
+    }
+    for (uint32_t i = 0; i < request->ranks && !request->free.devices; i++)
+        speeds += cluster->devices[request->devices ? request->devices[i] : i].speed_permille;
+    return work_bound(bounds, speeds, fastest);
+}
+
+uint64_t arrangement_bound_of_all(const struct arrangement_bounds *bounds)
+{
+    return bounds->async ? 0 : work_of_all(bounds);
+}

@@ -1,0 +1,121 @@
+#include "partitioner/layouts/arrangement_memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "partitioner/search/recompute_prices.h"
+
+struct arrangement_memory {
+    struct intervals *intervals;
+    struct recompute_prices *prices;
+    uint64_t *outputs;  // running totals; layers + 1
+};
+
+// Windows and hosts hold less of a stage than its sums.
+static bool is_known(const struct search_request *request)
+{
+    const struct holding *holding = &request->holding;
+    return !request->variants && !request->free.variants && holding->window == 0 && !holding_uses_host(holding);
+}
+
+static uint64_t largest_memory(const struct cluster *cluster)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < cluster->device_count; i++)
+        most = cluster->devices[i].memory_bytes > most ? cluster->devices[i].memory_bytes : most;
+    return most;
+}
+
+// What the layers have without an input, or a workspace, or a layer that is brought whole.
+static uint64_t fixed_bytes(const struct arrangement_memory *memory, uint32_t first, uint32_t end, uint32_t ranks)
+{
+    const struct intervals *of = memory->intervals;
+    const struct stage_states states = { .layers = end - first, .weights = of->weights[end] - of->weights[first],
+                                         .optimizer = of->optimizer[end] - of->optimizer[first] };
+    const struct held_bytes held = holding_bytes(&of->holding, ranks, &states);
+    return add_clamped(add_clamped(held.weights, held.gradients), held.optimizer);
+}
+
+// At most what a micro-batch keeps in them if nothing is run again.
+static uint64_t kept_bytes(const struct arrangement_memory *memory, uint32_t first, uint32_t end)
+{
+    const uint64_t *saved = memory->intervals->saved, *outputs = memory->outputs;
+    return add_clamped(saved[end] - saved[first], outputs[end] - outputs[first]);
+}
+
+static bool surely_fits(const struct arrangement_memory *memory, const struct search_request *request, uint64_t capacity)
+{
+    const uint32_t layers = memory->intervals->layers, m = request->micro_batches;
+    const uint64_t slots = strcmp(request->schedule, "gpipe") == 0 || m < request->ranks ? m : request->ranks;
+    return add_clamped(fixed_bytes(memory, 0, layers, 1), multiply_clamped(slots, kept_bytes(memory, 0, layers)))
+        <= capacity;
+}
+
+static bool fill(struct arrangement_memory *memory, const struct search_request *request, struct error *error)
+{
+    const uint32_t layers = (uint32_t)request->profile->layer_count;
+    memory->intervals = intervals_create(request->profile, &request->holding, error);
+    memory->outputs = calloc((size_t)layers + 1, sizeof memory->outputs[0]);
+    if (!memory->intervals)
+        return false;
+    if (!memory->outputs)
+        return error_no_memory(error, "the bounds of a plan");
+    for (uint32_t l = 0; l < layers; l++)
+        memory->outputs[l + 1] = add_clamped(memory->outputs[l], memory->intervals->output[l]);
+    return true;
+}
+
+struct arrangement_memory *arrangement_memory_create(const struct search_request *request, struct error *error)
+{
+    const uint64_t capacity = largest_memory(request->cluster);
+    struct arrangement_memory *memory = is_known(request) ? calloc(1, sizeof *memory) : NULL;
+    if (!memory) {
+        if (is_known(request))
+            error_no_memory(error, "the bounds of a plan");
+        return NULL;
+    }
+    if (fill(memory, request, error) && !surely_fits(memory, request, capacity)) {
+        memory->prices = recompute_prices_create(memory->intervals, 0, memory->intervals->layers, 0, capacity,
+                                                 RECOMPUTE_SHARP, error);
+        if (memory->prices) {
+            recompute_prices_from(memory->prices, 0, memory->intervals->layers);
+            return memory;
+        }
+    }
+    arrangement_memory_free(memory);
+    return NULL;
+}
+
+void arrangement_memory_free(struct arrangement_memory *memory)
+{
+    if (!memory)
+        return;
+    recompute_prices_free(memory->prices);
+    intervals_free(memory->intervals);
+    free(memory->outputs);
+    free(memory);
+}
+
+// What of the bytes of a slot the way through the layers is priced for and they need not have: what they read of before
+// the first of them. If that one's backward wants its input, that is there as long as what is kept: for this one, or,
+// where it is run again, for that.
+static uint64_t may_lack(const struct intervals *of, uint32_t first)
+{
+    const uint32_t at = of->source_at[first];
+    return at < of->source_at[first + 1] && interval_needs_input(of, first) ? 0 : of->cut[first];
+}
+
+uint64_t arrangement_memory_least(const struct arrangement_memory *memory, uint32_t first, uint32_t end, uint32_t ranks,
+                                  uint64_t ahead, uint64_t capacity)
+{
+    if (!memory || end <= first)
+        return 0;
+    const uint64_t fixed = fixed_bytes(memory, first, end, ranks);
+    if (fixed > capacity)
+        return UINT64_MAX;
+    const uint64_t room = (capacity - fixed) / ahead;
+    if (kept_bytes(memory, first, end) <= room)
+        return 0;
+    return recompute_prices_between(memory->prices, first, end, add_clamped(room, may_lack(memory->intervals, first)));
+}
