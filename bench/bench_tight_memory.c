@@ -1,0 +1,163 @@
+// Plans as devices get more memory, from the least in which anything fits to twice that, in
+// twelve steps: never slower than with less, and never slower than what trying finds
+// (random_cuts.h). PipeDream's profiles by 1f1b, four micro-batches per rank, sgd, links of
+// 12 GB/s and 5 us.
+//
+//     bench_tight_memory [--all] [--seconds N] [MODEL [RANKS]]
+//
+// --all: plans over all orders of the layers; --seconds: of trying, for each plan (20). Exits
+// with 1 where a plan is slower than it may be.
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/random_cuts.h"
+#include "bench/real_profiles.h"
+#include "partitioner/orders/order_plan.h"
+#include "partitioner/plan_search.h"
+
+enum { STEPS = 12 };
+
+#define ABOVE_TWIN 1.005  // the most that a plan may take, of what trying finds
+
+static const char *const graphs[] = { "alexnet", "gnmt", "gnmt_large", "inception_v3", "resnet50", "vgg16", NULL };
+
+struct options {
+    bool all_orders;
+    double seconds;
+    const char *model;  // NULL: all
+    uint32_t ranks;     // 0: 4, 8 and 16
+};
+
+// One model on so many ranks.
+struct bench {
+    const struct options *options;
+    struct search_request request;
+    struct cluster *cluster;
+    struct random_cuts *twin;
+    uint64_t least_bytes;
+    uint64_t quickest_ns;  // of our plans so far
+    unsigned *faults;
+};
+
+static bool plan_ours(struct bench *bench, uint64_t bytes, uint64_t *iteration_ns, struct error *error)
+{
+    struct error why = { 0 };
+    for (size_t d = 0; d < bench->cluster->device_count; d++)
+        bench->cluster->devices[d].memory_bytes = bytes;
+    struct plan *plan = bench->options->all_orders ? plan_search_orders(&bench->request, &why)
+                                                   : plan_search(&bench->request, &why);
+    *iteration_ns = plan ? plan->certificate.value_ns : UINT64_MAX;
+    const bool good = plan || why.kind == ERROR_ANSWER || error_set_kind(error, why.kind, "%s", why.text);
+    plan_free(plan);
+    return good;
+}
+
+static void print_time(uint64_t ns)
+{
+    if (ns == UINT64_MAX)
+        printf("  %12s   ", "none");
+    else
+        printf("  %12.3f ms", 1e-6 * (double)ns);
+}
+
+static void print_step(struct bench *bench, unsigned percent, uint64_t bytes, uint64_t ours, uint64_t twin)
+{
+    const double ratio = (double)ours / (double)twin;
+    const bool has_both = ours < UINT64_MAX && twin < UINT64_MAX;
+    const bool rises = ours > bench->quickest_ns;
+    const bool is_slower = twin < UINT64_MAX && (ours == UINT64_MAX || ratio > ABOVE_TWIN);
+    printf("%-12s %2u  %3u %%  %7.3f GiB", bench->request.profile->model, bench->request.ranks, percent,
+           (double)bytes / (1 << 30));
+    print_time(ours);
+    print_time(twin);
+    if (has_both)
+        printf("  %.4f", ratio);
+    if (rises && ours < UINT64_MAX)
+        printf("  RISES with memory by %.2f %%", 100 * ((double)ours / (double)bench->quickest_ns - 1));
+    else if (rises)
+        printf("  LOST with more memory");
+    if (is_slower)
+        printf("  %s", has_both ? "SLOWER than its twin" : "NOT FOUND");
+    printf("\n");
+    fflush(stdout);
+    *bench->faults += rises || is_slower;
+    bench->quickest_ns = ours < bench->quickest_ns ? ours : bench->quickest_ns;
+}
+
+static bool plan_steps(struct bench *bench, struct error *error)
+{
+    bool good = true;
+    for (unsigned i = 0; good && i < STEPS; i++) {
+        const uint64_t bytes = bench->least_bytes + bench->least_bytes * i / (STEPS - 1);
+        uint64_t ours = 0, twin = 0;
+        good = plan_ours(bench, bytes, &ours, error)
+            && random_cuts_search(bench->twin, bytes, bench->options->seconds, &twin, error);
+        if (good)
+            print_step(bench, 100 + 100 * i / (STEPS - 1), bytes, ours, twin);
+    }
+    return good;
+}
+
+static bool plan_model(const struct options *options, const struct profile *profile, uint32_t ranks, unsigned *faults,
+                       struct error *error)
+{
+    struct bench bench = { .options = options, .faults = faults, .quickest_ns = UINT64_MAX };
+    bench.cluster = cluster_uniform(ranks, 1, 5000, 12000000000, error);
+    bench.request = (struct search_request){ .profile = profile, .cluster = bench.cluster, .schedule = "1f1b",
+                                             .ranks = ranks, .chunks = 1, .micro_batches = 4 * ranks,
+                                             .holding.optimizer = OPTIMIZER_SGD };
+    bench.twin = bench.cluster ? random_cuts_create(&bench.request, error) : NULL;
+    const bool good = bench.twin && random_cuts_least_bytes(bench.twin, &bench.least_bytes, error)
+                   && plan_steps(&bench, error);
+    random_cuts_free(bench.twin);
+    cluster_free(bench.cluster);
+    return good;
+}
+
+static bool plan_graph(const struct options *options, const char *graph, unsigned *faults, struct error *error)
+{
+    struct profile *profile = real_profile(graph, error);
+    bool good = profile != NULL;
+    for (uint32_t ranks = 4; good && ranks <= 16; ranks *= 2)
+        if (!options->ranks || options->ranks == ranks)
+            good = plan_model(options, profile, ranks, faults, error);
+    profile_free(profile);
+    return good;
+}
+
+static bool read_options(int count, char **arguments, struct options *options)
+{
+    int at = 1;
+    for (; at < count && arguments[at][0] == '-'; at++) {
+        if (strcmp(arguments[at], "--all") == 0)
+            options->all_orders = true;
+        else if (strcmp(arguments[at], "--seconds") == 0 && at + 1 < count)
+            options->seconds = strtod(arguments[++at], NULL);
+        else
+            return false;
+    }
+    options->model = at < count ? arguments[at] : NULL;
+    options->ranks = at + 1 < count ? (uint32_t)strtoul(arguments[at + 1], NULL, 10) : 0;
+    return at + 2 >= count;
+}
+
+int main(int count, char **arguments)
+{
+    struct options options = { .seconds = 20 };
+    struct error error = { 0 };
+    unsigned faults = 0;
+    if (!read_options(count, arguments, &options))
+        return fprintf(stderr, "Usage: bench_tight_memory [--all] [--seconds N] [MODEL [RANKS]]\n"), 2;
+    if (!real_profiles_are_here())
+        return 0;
+    printf("model     ranks  memory                         ours             trying   ratio\n");
+    for (size_t i = 0; graphs[i]; i++) {
+        if ((!options.model || strcmp(options.model, graphs[i]) == 0)
+            && !plan_graph(&options, graphs[i], &faults, &error)) {
+            fprintf(stderr, "bench_tight_memory: %s\n", error.text);
+            return 3;
+        }
+    }
+    printf("%u plans are slower than they may be\n", faults);
+    return faults > 0;
+}
