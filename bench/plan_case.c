@@ -2,6 +2,7 @@
 
 #include "bench/made_chain.h"
 #include "bench/real_profiles.h"
+#include "bench/repeated_profile.h"
 #include "partitioner/plan_search.h"
 #include "schedules/generators/generate.h"
 
@@ -18,13 +19,27 @@ static bool draw_noise(struct plan_case *plan_case, const char *number, struct e
     return true;
 }
 
+// "inception_v3", "inception_v3*2", "chain500".
+static struct profile *find_profile(char *word, struct error *error)
+{
+    char *times = strchr(word, '*');
+    if (times)
+        *times++ = '\0';
+    struct profile *profile = strncmp(word, "chain", 5) == 0
+        ? made_chain("chain", (uint32_t)strtoul(word + 5, NULL, 10), false, error) : real_profile(word, error);
+    if (!profile || !times)
+        return profile;
+    struct profile *repeated = repeated_profile(profile, (uint32_t)strtoul(times, NULL, 10), error);
+    profile_free(profile);
+    return repeated;
+}
+
 static bool read_profile(struct plan_case *plan_case, char *word, struct error *error)
 {
     char *draw = strchr(word, '~');
     if (draw)
         *draw++ = '\0';
-    plan_case->profile = strncmp(word, "chain", 5) == 0
-        ? made_chain("chain", (uint32_t)strtoul(word + 5, NULL, 10), false, error) : real_profile(word, error);
+    plan_case->profile = find_profile(word, error);
     plan_case->request.profile = plan_case->profile;
     return plan_case->profile && (!draw || draw_noise(plan_case, draw, error));
 }
@@ -46,6 +61,7 @@ static int place_of(const char *const *names, const char *word)
     return -1;
 }
 
+// "auto", or a list that is begun anew until all ranks have a stage, of which the last may get fewer.
 static void read_replicas(struct plan_case *plan_case, const char *list)
 {
     struct search_request *request = &plan_case->request;
@@ -53,8 +69,14 @@ static void read_replicas(struct plan_case *plan_case, const char *list)
     if (request->free.replicas)
         return;
     request->replicas = plan_case->replicas;
-    for (char *end; *list && request->stages < PLAN_CASE_MOST_STAGES; list = *end ? end + 1 : end)
-        plan_case->replicas[request->stages++] = (uint32_t)strtoul(list, &end, 10);
+    uint32_t left = request->ranks;
+    for (const char *at = list; left > 0 && request->stages < PLAN_CASE_MOST_STAGES;) {
+        char *end;
+        const uint32_t wanted = (uint32_t)strtoul(at, &end, 10), ranks = wanted > 0 && wanted < left ? wanted : left;
+        plan_case->replicas[request->stages++] = ranks;
+        left -= ranks;
+        at = *end ? end + 1 : list;
+    }
 }
 
 static void slow_down(struct cluster *cluster, uint32_t every)

@@ -3,15 +3,16 @@
 //     tight/gnmt-gpipe-p8-110  gnmt gpipe m=16 | 8 devices, 986531200B, 12GB/s 5us
 //     name of the case         profile, schedule, words | the cluster's synopsis
 //
-// A profile is one of PipeDream's, `chain500` (made_chain.h), or `gnmt~3`: the third draw
-// of times that vary by 3 %. All devices of the cluster are ranks. The words are
+// A profile is one of PipeDream's, `chain500` (made_chain.h), `inception_v3*2` (twice, one
+// after the other), or `gnmt~3`: the third draw of times that vary by 3 %. All devices of the
+// cluster are ranks. The words are
 //
 //     m=N                    micro-batches
 //     all                    over all orders of the layers, not the profile's own
 //     chunks=N budget=N      as the request has them
 //     adamw ...              the optimizer; sgd unless one is named
 //     shard=optimizer, gradients, weights    host=optimizer, activations
-//     replicas=auto          or 3,1
+//     replicas=auto          or 3,1: of the stages, from the first again until all ranks have one
 //     devices=auto fewer     as weir partition has them
 //     slow=N                 every Nth device, from the first on, has half the speed
 #ifndef BENCH_PLAN_CASE_H
@@ -20,7 +21,7 @@
 #include "partitioner/search/search.h"
 #include "partitioner/stability/noisy_profile.h"
 
-enum { PLAN_CASE_MOST_STAGES = 64 };
+enum { PLAN_CASE_MOST_STAGES = 1024 };
 
 // Not to be moved once read: the request points into it.
 struct plan_case {

@@ -1,0 +1,119 @@
+// Whether searches keep to their deadlines, and what more time is worth: hard requests, each
+// with deadlines from 0.3 to 20 s and no other limit.
+//
+//     bench_deadlines [TEXT]        of all requests those whose names contain it
+//
+// Exits with 1 where a search took 0.3 s longer than it might, by the wall clock, or has no plan
+// where one with more time has. Other work on the machine makes searches late: then see to the
+// CPU time beside it.
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench/plan_case.h"
+#include "bench/real_profiles.h"
+#include "common/clock.h"
+
+#define LATE_NS 300000000  // by how much a search may be late
+
+// As plan_case.h has them. A budget that no search uses up.
+#define UNBOUNDED " chunks=1 budget=4000000000000000 "
+static const char *const cases[] = {
+    "chain1000-1f1b-d512 chain1000 1f1b m=2048 replicas=auto" UNBOUNDED "| 512 devices, 16TiB, 12GB/s 5us",
+    "chain1000-pipedream-d512 chain1000 pipedream m=2048 replicas=auto" UNBOUNDED "| 512 devices, 16TiB, 12GB/s 5us",
+    "chain1000-pipedream-d512-given chain1000 pipedream m=2048 replicas=2,1" UNBOUNDED
+    "| 512 devices, 16TiB, 12GB/s 5us",
+    "inception_v3-1f1b-p16 inception_v3 1f1b m=64" UNBOUNDED "| 16 devices, 12GiB, 12GB/s 5us",
+    "inception_v3-1f1b-p16-all inception_v3 1f1b m=64 all" UNBOUNDED "| 16 devices, 12GiB, 12GB/s 5us",
+    "inception_v3-1f1b-p64 inception_v3 1f1b m=256" UNBOUNDED "| 64 devices, 16GiB, 12GB/s 5us",
+    "inception_v3-1f1b-p64-all inception_v3 1f1b m=256 all" UNBOUNDED "| 64 devices, 16GiB, 12GB/s 5us",
+    "inception_v3-1f1b-d16-replicas-all inception_v3 1f1b m=64 all replicas=auto" UNBOUNDED
+    "| 16 devices, 16GiB, 1.25GB/s 5us",
+    "inception_v3-twice-1f1b-p16-all inception_v3*2 1f1b m=64 all" UNBOUNDED "| 16 devices, 24GiB, 12GB/s 5us",
+    "inception_v3-twice-1f1b-p64-all inception_v3*2 1f1b m=256 all" UNBOUNDED "| 64 devices, 24GiB, 12GB/s 5us",
+    "inception_v3-twice-gpipe-p16 inception_v3*2 gpipe m=64" UNBOUNDED "| 16 devices, 24GiB, 12GB/s 5us",
+    NULL
+};
+
+static const uint64_t deadlines_ms[] = { 300, 500, 1000, 2000, 5000, 10000, 20000 };
+enum { DEADLINES = sizeof deadlines_ms / sizeof deadlines_ms[0] };
+
+// One search; value_ns UINT64_MAX: it has no plan.
+struct trial {
+    uint64_t value_ns, wall_ns;
+    double cpu_seconds, gap;
+};
+
+static bool search_until(struct plan_case *plan_case, uint64_t deadline_ms, struct trial *trial, struct error *error)
+{
+    struct error why = { 0 };
+    plan_case->request.deadline_ns = deadline_ms * 1000000;
+    const uint64_t since = clock_now_ns();
+    const clock_t cpu_since = clock();
+    struct plan *plan = plan_case_search(plan_case, &why);
+    *trial = (struct trial){ .value_ns = plan ? plan->certificate.value_ns : UINT64_MAX,
+                             .gap = plan ? plan->certificate.gap : 1, .wall_ns = clock_now_ns() - since,
+                             .cpu_seconds = (double)(clock() - cpu_since) / CLOCKS_PER_SEC };
+    plan_free(plan);
+    return plan || why.kind != ERROR_INPUT || error_set(error, "%s", why.text);
+}
+
+static bool print_trial(const char *name, uint64_t deadline_ms, const struct trial *trial, bool is_lacking)
+{
+    const bool is_late = trial->wall_ns > deadline_ms * 1000000 + LATE_NS;
+    printf("%-36s %5.1f s %7.2f s %7.2f s", name, 1e-3 * (double)deadline_ms, 1e-9 * (double)trial->wall_ns,
+           trial->cpu_seconds);
+    if (trial->value_ns < UINT64_MAX)
+        printf(" %14.3f ms %7.2f %%", 1e-6 * (double)trial->value_ns, 100 * trial->gap);
+    else
+        printf(" %14s             ", "none");
+    printf("%s%s\n", is_late ? "  LATE" : "", is_lacking ? "  NO PLAN, with more time there is one" : "");
+    return !is_late && !is_lacking;
+}
+
+static void print_worth(const char *name, const struct trial *soon, const struct trial *late)
+{
+    if (soon->value_ns < UINT64_MAX && late->value_ns < UINT64_MAX)
+        printf("%-36s after 1 s %.3f %% slower than after 20 s\n\n", name,
+               100 * ((double)soon->value_ns / (double)late->value_ns - 1));
+    else
+        printf("%-36s no plan after %s\n\n", name, late->value_ns == UINT64_MAX ? "20 s" : "1 s");
+    fflush(stdout);
+}
+
+static bool try_case(const char *line, unsigned *faults, struct error *error)
+{
+    struct plan_case plan_case;
+    struct trial trials[DEADLINES];
+    bool good = plan_case_read(&plan_case, line, error), any_later = false;
+    for (size_t i = DEADLINES; good && i-- > 0;)
+        good = search_until(&plan_case, deadlines_ms[i], &trials[i], error);
+    for (size_t i = DEADLINES; good && i-- > 0;) {
+        const bool has_plan = trials[i].value_ns < UINT64_MAX;
+        *faults += !print_trial(plan_case.name, deadlines_ms[i], &trials[i], any_later && !has_plan);
+        any_later = any_later || has_plan;
+    }
+    if (good)
+        print_worth(plan_case.name, &trials[2], &trials[DEADLINES - 1]);
+    plan_case_clear(&plan_case);
+    return good;
+}
+
+int main(int count, char **arguments)
+{
+    struct error error = { 0 };
+    unsigned faults = 0;
+    if (!real_profiles_are_here())
+        return 0;
+    printf("%-36s deadline  took, of CPU         iteration       gap\n", "request");
+    for (size_t i = 0; cases[i]; i++) {
+        if (count > 1 && !strstr(cases[i], arguments[1]))
+            continue;
+        if (!try_case(cases[i], &faults, &error)) {
+            fprintf(stderr, "bench_deadlines: %s\n", error.text);
+            return 3;
+        }
+    }
+    printf("%u searches were late, or have no plan where there is one\n", faults);
+    return faults > 0;
+}
