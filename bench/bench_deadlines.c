@@ -70,6 +70,7 @@ static bool print_trial(const char *name, uint64_t deadline_ms, const struct tri
     const bool is_late_of_cpu = trial->cpu_seconds > 1e-3 * (double)deadline_ms + 1e-9 * LATE_NS;
     printf("%s%s%s\n", is_late ? "  LATE" : "", is_late_of_cpu ? ", by its CPU time alone" : "",
            is_lacking ? "  NO PLAN, with more time there is one" : "");
+    fflush(stdout);
     return !is_late && !is_lacking;
 }
 
@@ -80,20 +81,19 @@ static void print_worth(const char *name, const struct trial *soon, const struct
                100 * ((double)soon->value_ns / (double)late->value_ns - 1));
     else
         printf("%-36s no plan after %s\n\n", name, late->value_ns == UINT64_MAX ? "20 s" : "1 s");
-    fflush(stdout);
 }
 
+// The longest deadline first, so that what it finds is known.
 static bool try_case(const char *line, unsigned *faults, struct error *error)
 {
     struct plan_case plan_case;
     struct trial trials[DEADLINES];
-    bool good = plan_case_read(&plan_case, line, error), any_later = false;
-    for (size_t i = DEADLINES; good && i-- > 0;)
-        good = search_until(&plan_case, deadlines_ms[i], &trials[i], error);
+    bool good = plan_case_read(&plan_case, line, error), any = false;
     for (size_t i = DEADLINES; good && i-- > 0;) {
-        const bool has_plan = trials[i].value_ns < UINT64_MAX;
-        *faults += !print_trial(plan_case.name, deadlines_ms[i], &trials[i], any_later && !has_plan);
-        any_later = any_later || has_plan;
+        good = search_until(&plan_case, deadlines_ms[i], &trials[i], error);
+        const bool has_plan = good && trials[i].value_ns < UINT64_MAX;
+        *faults += good && !print_trial(plan_case.name, deadlines_ms[i], &trials[i], any && !has_plan);
+        any = any || has_plan;
     }
     if (good)
         print_worth(plan_case.name, &trials[2], &trials[DEADLINES - 1]);
