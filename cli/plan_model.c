@@ -11,9 +11,9 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "common/progress.h"
-#include "partitioner/bottleneck/bottleneck_plan.h"
-#include "partitioner/bottleneck/loads_document.h"
-#include "partitioner/bottleneck/scattered.h"
+#include "partitioner/objectives/bottleneck_plan.h"
+#include "partitioner/objectives/loads_document.h"
+#include "partitioner/objectives/scattered.h"
 #include "partitioner/evaluate/handmade.h"
 #include "partitioner/evaluate/reprice.h"
 

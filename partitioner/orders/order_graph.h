@@ -23,7 +23,7 @@
 #ifndef PARTITIONER_ORDERS_ORDER_GRAPH_H
 #define PARTITIONER_ORDERS_ORDER_GRAPH_H
 
-#include "partitioner/bottleneck/downsets.h"
+#include "partitioner/objectives/downsets.h"
 
 enum { ORDER_PRICES = 8 };
 

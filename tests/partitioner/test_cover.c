@@ -1,6 +1,6 @@
 // Stages with the least largest load against a dynamic program that leaves nothing out.
 
-#include "partitioner/bottleneck/cover.h"
+#include "partitioner/objectives/cover.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "partitioner/bottleneck/loads_document.h"
+#include "partitioner/objectives/loads_document.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "partitioner/bottleneck/bottleneck.h"
+#include "partitioner/objectives/bottleneck.h"
 #include "profiler/import.h"
 #include "tests/partitioner/random_graph.h"
 #include "tests/partitioner/told.h"

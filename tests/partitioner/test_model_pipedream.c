@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "partitioner/bottleneck/bottleneck_plan.h"
+#include "partitioner/objectives/bottleneck_plan.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "profiler/import.h"
 #include "tests/partitioner/told.h"

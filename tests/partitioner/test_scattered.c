@@ -1,4 +1,4 @@
-#include "partitioner/bottleneck/scattered.h"
+#include "partitioner/objectives/scattered.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "common/json.h"
 #include "common/number.h"
-#include "partitioner/bottleneck/bottleneck.h"
+#include "partitioner/objectives/bottleneck.h"
 #include "profiler/import.h"
 #include "tests/partitioner/random_graph.h"
 #include "tests/partitioner/told.h"

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "partitioner/bottleneck/bottleneck.h"
+#include "partitioner/objectives/bottleneck.h"
 #include "tests/test.h"
 
 struct told {

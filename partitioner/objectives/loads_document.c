@@ -1,11 +1,11 @@
-#include "partitioner/bottleneck/loads_document.h"
+#include "partitioner/objectives/loads_document.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
-#include "partitioner/bottleneck/bottleneck_plan.h"
+#include "partitioner/objectives/bottleneck_plan.h"
 
 enum { LOADS_VERSION = 1, MOST_DEVICES = 1 << 16 };
 

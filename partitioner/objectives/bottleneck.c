@@ -1,4 +1,4 @@
-#include "partitioner/bottleneck/bottleneck.h"
+#include "partitioner/objectives/bottleneck.h"
 
 #include <math.h>
 #include <stdio.h>

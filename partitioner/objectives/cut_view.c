@@ -1,4 +1,4 @@
-#include "partitioner/bottleneck/cut_view.h"
+#include "partitioner/objectives/cut_view.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "partitioner/bottleneck/knapsack.h"
+#include "partitioner/objectives/knapsack.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -24,7 +24,7 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/bottleneck/tps_floor.h"
+#include "partitioner/objectives/tps_floor.h"
 
 // Below this share of a plan's load the distance to what none is below is not halved: there are few plans between.
 #define NEAR 0x1p-9

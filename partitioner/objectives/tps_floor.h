@@ -7,10 +7,10 @@
 //
 // is no more than the time of ways whose y saved + fixed bytes fit. It is asked for a few
 // nu, spread over those at which some layer would change its way.
-#ifndef PARTITIONER_BOTTLENECK_TPS_FLOOR_H
-#define PARTITIONER_BOTTLENECK_TPS_FLOOR_H
+#ifndef PARTITIONER_OBJECTIVES_TPS_FLOOR_H
+#define PARTITIONER_OBJECTIVES_TPS_FLOOR_H
 
-#include "partitioner/bottleneck/tps.h"
+#include "partitioner/objectives/tps.h"
 
 struct tps_floors;
 struct tps_floors *tps_floors_create(const struct cut_view *view, const struct tps_prices *prices, struct error *error);

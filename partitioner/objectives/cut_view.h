@@ -1,10 +1,10 @@
 // What max-load and tps see alike: machines of one kind with one rate between them, all
 // the places where a graph may be cut, and what a plan must be to have a price.
-#ifndef PARTITIONER_BOTTLENECK_CUT_VIEW_H
-#define PARTITIONER_BOTTLENECK_CUT_VIEW_H
+#ifndef PARTITIONER_OBJECTIVES_CUT_VIEW_H
+#define PARTITIONER_OBJECTIVES_CUT_VIEW_H
 
-#include "partitioner/bottleneck/bottleneck.h"
-#include "partitioner/bottleneck/downsets.h"
+#include "partitioner/objectives/bottleneck.h"
+#include "partitioner/objectives/downsets.h"
 
 // Devices called "cpu", "cpu0", "cpu1" ... are the host's; all others are accelerators.
 struct cut_machines {

@@ -8,8 +8,8 @@
 // answer carries a list of undominated (bytes, cost) through the items; what is too much
 // by the bound's price for a byte is dropped, so the list stays short where the bound is
 // near.
-#ifndef PARTITIONER_BOTTLENECK_KNAPSACK_H
-#define PARTITIONER_BOTTLENECK_KNAPSACK_H
+#ifndef PARTITIONER_OBJECTIVES_KNAPSACK_H
+#define PARTITIONER_OBJECTIVES_KNAPSACK_H
 
 #include <stdbool.h>
 #include <stddef.h>

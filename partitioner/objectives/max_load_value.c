@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/bottleneck/max_load.h"
+#include "partitioner/objectives/max_load.h"
 
 const struct profile_layer *max_load_on_cpu(const struct profile_layer *layer)
 {

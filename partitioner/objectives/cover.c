@@ -1,4 +1,4 @@
-#include "partitioner/bottleneck/cover.h"
+#include "partitioner/objectives/cover.h"
 
 #include <assert.h>
 #include <float.h>

@@ -1,4 +1,4 @@
-#include "partitioner/bottleneck/bottleneck_plan.h"
+#include "partitioner/objectives/bottleneck_plan.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -20,11 +20,11 @@
 // nothing here, and stay with what they feed or read. Left out by the model: latency,
 // overlap, filling and draining, memory (but for its own rule, which accepts one byte:
 // the last stage and full replication count nothing).
-#ifndef PARTITIONER_BOTTLENECK_PIPEDREAM_VIEW_H
-#define PARTITIONER_BOTTLENECK_PIPEDREAM_VIEW_H
+#ifndef PARTITIONER_OBJECTIVES_PIPEDREAM_VIEW_H
+#define PARTITIONER_OBJECTIVES_PIPEDREAM_VIEW_H
 
-#include "partitioner/bottleneck/bottleneck.h"
-#include "partitioner/bottleneck/cover.h"
+#include "partitioner/objectives/bottleneck.h"
+#include "partitioner/objectives/cover.h"
 
 #define PIPEDREAM_LEFT_OUT UINT32_MAX
 

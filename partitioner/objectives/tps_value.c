@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/number.h"
-#include "partitioner/bottleneck/tps.h"
+#include "partitioner/objectives/tps.h"
 
 struct pricing {
     const struct bottleneck_request *request;

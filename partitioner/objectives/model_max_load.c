@@ -16,7 +16,7 @@
 
 #include "common/json.h"
 #include "common/number.h"
-#include "partitioner/bottleneck/max_load.h"
+#include "partitioner/objectives/max_load.h"
 
 // How a state is reached best.
 struct from {

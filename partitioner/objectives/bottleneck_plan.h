@@ -2,10 +2,10 @@
 // pipedream with the stages' replicas, ranks on the devices in order. Everything else in
 // it (times, bytes) is what Weir itself predicts for that plan, and whether it fits is
 // for the reader to see: the models do not know.
-#ifndef PARTITIONER_BOTTLENECK_BOTTLENECK_PLAN_H
-#define PARTITIONER_BOTTLENECK_BOTTLENECK_PLAN_H
+#ifndef PARTITIONER_OBJECTIVES_BOTTLENECK_PLAN_H
+#define PARTITIONER_OBJECTIVES_BOTTLENECK_PLAN_H
 
-#include "partitioner/bottleneck/bottleneck.h"
+#include "partitioner/objectives/bottleneck.h"
 
 // NULL where it cannot be one: stages on the host's processors, variants, groups.
 // Micro-batches: the request's, else those the model counts with (tps), else as many as let every replica have one.

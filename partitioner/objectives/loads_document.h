@@ -1,10 +1,10 @@
 // A model's answer as a document of its own (docs/formats/loads.md), for what a plan
 // cannot say: stages on the host's processors, layers in several ways beside each other,
 // groups of devices.
-#ifndef PARTITIONER_BOTTLENECK_LOADS_DOCUMENT_H
-#define PARTITIONER_BOTTLENECK_LOADS_DOCUMENT_H
+#ifndef PARTITIONER_OBJECTIVES_LOADS_DOCUMENT_H
+#define PARTITIONER_OBJECTIVES_LOADS_DOCUMENT_H
 
-#include "partitioner/bottleneck/bottleneck.h"
+#include "partitioner/objectives/bottleneck.h"
 
 void loads_write(const struct bottleneck_request *request, const struct bottleneck_result *result, struct text *text);
 

@@ -1,9 +1,9 @@
-#include "partitioner/bottleneck/scattered.h"
+#include "partitioner/objectives/scattered.h"
 
 #include <stdlib.h>
 
 #include "common/number.h"
-#include "partitioner/bottleneck/max_load.h"
+#include "partitioner/objectives/max_load.h"
 
 // The program's numbers; device_layout.h says what each is.
 struct question {

@@ -10,8 +10,8 @@
 // A plan cuts a graph into stages along downsets (downsets.h), so that its stages are
 // intervals of an order of the layers that the answer brings along. A new model is one
 // file with two functions, and a row of the table in bottleneck.c.
-#ifndef PARTITIONER_BOTTLENECK_BOTTLENECK_H
-#define PARTITIONER_BOTTLENECK_BOTTLENECK_H
+#ifndef PARTITIONER_OBJECTIVES_BOTTLENECK_H
+#define PARTITIONER_OBJECTIVES_BOTTLENECK_H
 
 #include <signal.h>
 

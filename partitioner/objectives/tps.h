@@ -11,10 +11,10 @@
 // and each of its devices holds saved_bytes ceil(s / d) + 2 w + workspace, summed over its
 // layers. Communication is never overlapped and has no latency; d divides N, and s is at
 // most N. Nothing is filled or drained: the objective is the largest load.
-#ifndef PARTITIONER_BOTTLENECK_TPS_H
-#define PARTITIONER_BOTTLENECK_TPS_H
+#ifndef PARTITIONER_OBJECTIVES_TPS_H
+#define PARTITIONER_OBJECTIVES_TPS_H
 
-#include "partitioner/bottleneck/cut_view.h"
+#include "partitioner/objectives/cut_view.h"
 
 // A layer's way to run; variant 0 is the layer itself.
 struct tps_way {

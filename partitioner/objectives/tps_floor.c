@@ -1,4 +1,4 @@
-#include "partitioner/bottleneck/tps_floor.h"
+#include "partitioner/objectives/tps_floor.h"
 
 #include <math.h>
 #include <stdlib.h>

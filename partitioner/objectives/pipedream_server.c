@@ -17,7 +17,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "partitioner/bottleneck/pipedream_view.h"
+#include "partitioner/objectives/pipedream_view.h"
 
 struct choice {
     uint32_t other, replicas;  // the other end of a stage

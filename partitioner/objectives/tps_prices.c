@@ -8,8 +8,8 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "common/random.h"
-#include "partitioner/bottleneck/knapsack.h"
-#include "partitioner/bottleneck/tps.h"
+#include "partitioner/objectives/knapsack.h"
+#include "partitioner/objectives/tps.h"
 
 // Answers beyond which those that are not exact are forgotten.
 enum { MOST_ANSWERS = 1 << 21 };

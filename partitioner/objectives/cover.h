@@ -15,10 +15,10 @@
 // Before the whole, the same is asked with a limit little above what even spreading
 // takes, and again with larger ones: a search below a limit is quick, and its answer,
 // where it has one, is the best there is. The answer is exhaustive either way.
-#ifndef PARTITIONER_BOTTLENECK_COVER_H
-#define PARTITIONER_BOTTLENECK_COVER_H
+#ifndef PARTITIONER_OBJECTIVES_COVER_H
+#define PARTITIONER_OBJECTIVES_COVER_H
 
-#include "partitioner/bottleneck/downsets.h"
+#include "partitioner/objectives/downsets.h"
 
 struct cover_problem {
     const struct downsets *downsets;

@@ -1,4 +1,4 @@
-#include "partitioner/bottleneck/pipedream_view.h"
+#include "partitioner/objectives/pipedream_view.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/bottleneck/pipedream_view.h"
+#include "partitioner/objectives/pipedream_view.h"
 
 struct pricing {
     struct pipedream_view view;  // no more than its levels

@@ -8,10 +8,10 @@
 // Where the model has a backward each tensor that crosses a cut crosses it twice, as its
 // gradient too. An accelerator must hold its layers' parameter_bytes and saved_bytes,
 // a CPU holds anything. There are no replicas, and nothing is in flight.
-#ifndef PARTITIONER_BOTTLENECK_MAX_LOAD_H
-#define PARTITIONER_BOTTLENECK_MAX_LOAD_H
+#ifndef PARTITIONER_OBJECTIVES_MAX_LOAD_H
+#define PARTITIONER_OBJECTIVES_MAX_LOAD_H
 
-#include "partitioner/bottleneck/cut_view.h"
+#include "partitioner/objectives/cut_view.h"
 
 // The layer on a CPU, or NULL where it cannot run there.
 const struct profile_layer *max_load_on_cpu(const struct profile_layer *layer);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "partitioner/bottleneck/pipedream_view.h"
+#include "partitioner/objectives/pipedream_view.h"
 
 // What parts take on a server may take so many steps, about ten seconds: a stage for each
 // pair of downsets, and each split of a server's machines.
