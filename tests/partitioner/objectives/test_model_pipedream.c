@@ -9,7 +9,7 @@
 #include "partitioner/objectives/bottleneck_plan.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "profiler/import.h"
-#include "tests/partitioner/told.h"
+#include "tests/partitioner/objectives/told.h"
 #include "tests/test.h"
 
 #define FOLDER "../shared/data/partition/pipedream/"

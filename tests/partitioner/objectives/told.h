@@ -1,6 +1,6 @@
 // What a search by another's model tells of itself, held against the best there is.
-#ifndef TESTS_PARTITIONER_TOLD_H
-#define TESTS_PARTITIONER_TOLD_H
+#ifndef TESTS_PARTITIONER_OBJECTIVES_TOLD_H
+#define TESTS_PARTITIONER_OBJECTIVES_TOLD_H
 
 #include <math.h>
 
