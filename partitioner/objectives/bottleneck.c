@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/number.h"
+#include "partitioner/objectives/objective.h"
 
 const char *const bottleneck_names[] = { "pipedream", "max-load", "tps", NULL };
 const char *const bottleneck_objectives[] = { "pipedream_ns", "max_load_ns", "tps_ns", NULL };
@@ -61,25 +62,214 @@ void bottleneck_free(struct bottleneck_result *result)
 
 // --- the models ------------------------------------------------------------------
 
-struct model {
-    struct bottleneck_result *(*search)(const struct bottleneck_request *request, struct error *error);
-    bool (*value)(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error);
+static const struct objective *const models[BOTTLENECK_MODELS] = {
+    [BOTTLENECK_PIPEDREAM] = &pipedream_objective,
+    [BOTTLENECK_MAX_LOAD] = &max_load_objective,
+    [BOTTLENECK_TPS] = &tps_objective,
 };
 
-static const struct model models[BOTTLENECK_MODELS] = {
-    [BOTTLENECK_PIPEDREAM] = { pipedream_search, pipedream_value },
-    [BOTTLENECK_MAX_LOAD] = { max_load_search, max_load_value },
-    [BOTTLENECK_TPS] = { tps_search, tps_value },
+// --- searching -------------------------------------------------------------------
+
+// What is known after a search over the profile's own order, and then over all downsets.
+struct knowledge {
+    const struct bottleneck_request *request;
+    struct bottleneck_result *result;  // the best plan, or NULL
+    double value;                      // as the search has it
+    double lower_bound;
+    size_t downset_count;              // 0: they are too many
+    bool is_whole;                     // the downsets in hand are all there are
+    bool is_exhausted;                 // over all downsets
+    bool is_stopped, is_ended;         // before the end; by the user or the clock
+    const char *doubt;
+    struct error refusal;              // why there is no plan
 };
 
+// What is known of one order alone bounds nothing.
+static bool must_end(void *self, double value, double lower_bound)
+{
+    const struct knowledge *known = self;
+    return bottleneck_must_end(known->request, value, known->is_whole ? lower_bound : known->lower_bound);
+}
+
+// What a model leaves out stays with the layers it feeds, or else with those it reads.
+static bool place_layers(const struct graph_view *view, const struct found_stage *stages,
+                         struct bottleneck_result *result, struct error *error)
+{
+    const struct profile *profile = view->request->profile;
+    size_t edge_count;
+    struct edge *edges = downsets_edges(profile, &edge_count, error);
+    uint32_t *stage_of = calloc(profile->layer_count + 1, sizeof stage_of[0]);
+    if (edges && !stage_of)
+        error_no_memory(error, "the stages of a plan");
+    const bool good = edges && stage_of;
+    for (uint32_t i = 0; good && i < profile->layer_count; i++)
+        while (view->node_of[i] != GRAPH_VIEW_LEFT_OUT && stage_of[i] + 1 < result->stage_count
+               && !graph_view_holds(view, stages[stage_of[i]].downset, i))
+            stage_of[i]++;
+    for (size_t e = 0; good && e < edge_count; e++)
+        if (view->node_of[edges[e].to] == GRAPH_VIEW_LEFT_OUT && stage_of[edges[e].from] > stage_of[edges[e].to])
+            stage_of[edges[e].to] = stage_of[edges[e].from];
+    for (size_t s = 0; good && s < result->stage_count; s++)
+        result->stages[s] = stages[s].stage;
+    if (good)
+        bottleneck_place(result, stage_of);
+    free(edges);
+    free(stage_of);
+    return good;
+}
+
+static struct bottleneck_result *make_result(const struct objective *objective, void *prices,
+                                             const struct graph_view *view, const struct minimax *found,
+                                             struct error *error)
+{
+    struct found_stage *stages = calloc(view->graph.node_count, sizeof stages[0]);
+    if (!stages) {
+        error_no_memory(error, "the stages of a plan");
+        return NULL;
+    }
+    struct bottleneck_result *result =
+        bottleneck_create(view->request, objective->stages(prices, found, stages), error);
+    const bool good = result && place_layers(view, stages, result, error)
+                   && (!objective->choose || objective->choose(prices, stages, result, error))
+                   && bottleneck_value(view->request, result, error);
+    free(stages);
+    if (good)
+        return result;
+    bottleneck_free(result);
+    return NULL;
+}
+
+static bool learn(struct knowledge *known, const struct objective *objective, void *prices,
+                  const struct graph_view *view, struct error *error)
+{
+    struct minimax found;
+    struct minimax_problem problem = { .downsets = view->downsets, .may_cut = view->may_cut,
+                                       .must_end = must_end, .self = prices, .ended_self = known,
+                                       .below = known->value, .budget = known->request->budget };
+    objective->ask(prices, &problem);
+    known->is_whole = view->is_whole;
+    known->lower_bound = fmax(known->lower_bound, minimax_least(&problem));
+    if (!minimax_search(&problem, &found, error))
+        return false;
+    bool good = true;
+    if (found.stages) {
+        bottleneck_free(known->result);
+        known->result = make_result(objective, prices, view, &found, error);
+        known->value = found.value;
+        good = known->result != NULL;
+    } else if (!known->result) {
+        objective->refuse(prices, &known->refusal);
+    }
+    known->doubt = objective->doubt ? objective->doubt(prices) : NULL;
+    known->is_stopped = !found.is_complete;
+    known->is_ended |= known->is_stopped && must_end(known, known->value, known->lower_bound);
+    if (view->is_whole) {
+        known->downset_count = view->downsets->count;
+        known->is_exhausted = found.is_complete && !known->doubt;
+        known->lower_bound = known->doubt ? known->lower_bound : found.lower_bound;
+    }
+    minimax_clear(&found);
+    return good;
+}
+
+// Where there are too many downsets, or they are too many to be priced, those of the order are what there is.
+static bool search_over(struct knowledge *known, bool of_order, struct error *error)
+{
+    const struct objective *objective = models[known->request->model];
+    uint32_t *node_of = NULL;
+    struct graph_view view;
+    if (objective->nodes && !objective->nodes(known->request, false, &node_of, error))
+        return false;
+    void *prices = NULL;
+    const bool has_view = graph_view_create(&view, known->request, node_of, of_order, NULL, error);
+    free(node_of);
+    if (has_view)
+        prices = objective->create(&view, NULL, error);
+    bool good = prices && learn(known, objective, prices, &view, error);
+    objective->free(prices);
+    if (has_view)
+        graph_view_clear(&view);
+    if (!good && !of_order && error->kind != ERROR_MACHINE) {
+        *error = (struct error){ 0 };
+        good = true;
+    }
+    return good;
+}
+
+static void certify(struct knowledge *known)
+{
+    struct bottleneck_result *result = known->result;
+    result->downset_count = known->downset_count;
+    result->proved = known->is_exhausted;
+    result->lower_bound_ns = known->is_exhausted ? result->value_ns : fmin(known->lower_bound, result->value_ns);
+    const char *why = known->is_ended           ? bottleneck_why_ended(known->request)
+                    : known->doubt              ? known->doubt
+                    : known->downset_count == 0 ? "too many ways to cut the graph; its own order was cut"
+                    : !known->is_exhausted      ? "the budget was spent" : "";
+    snprintf(result->stopped, sizeof result->stopped, "%s", why);
+}
+
+// The profile's own order first: what it gives, all others must be below.
 struct bottleneck_result *bottleneck_search(const struct bottleneck_request *request, struct error *error)
 {
-    return models[request->model].search(request, error);
+    struct knowledge known = { .request = request, .value = INFINITY };
+    const bool good = search_over(&known, true, error)
+                   && (known.downset_count > 0 || known.is_ended || search_over(&known, false, error));
+    if (good && known.result)
+        certify(&known);
+    else if (good && known.is_ended)
+        bottleneck_end_without(request, known.lower_bound, error);
+    else if (good && known.is_stopped)
+        error_set_kind(error, ERROR_ANSWER, "the search was ended before any plan was found");
+    else if (good)
+        *error = known.refusal;
+    if (good)
+        return known.result;
+    bottleneck_free(known.result);
+    return NULL;
+}
+
+// --- a given plan ----------------------------------------------------------------
+
+// How many nodes the stages up to each one hold, which in the plan's own order are its downsets' numbers.
+static void count_ends(const struct graph_view *view, const struct bottleneck_result *plan, uint32_t *ends)
+{
+    ends[0] = 0;
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        ends[s + 1] = ends[s];
+        for (uint32_t at = plan->stages[s].first; at < plan->stages[s].end; at++)
+            ends[s + 1] += view->node_of[plan->order[at]] != GRAPH_VIEW_LEFT_OUT;
+    }
 }
 
 bool bottleneck_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error)
 {
-    return models[request->model].value(request, plan, error);
+    const struct objective *objective = models[request->model];
+    uint32_t *node_of = NULL, *ends = NULL;
+    void *prices = NULL;
+    struct graph_view view;
+    if (!graph_view_check(request->profile, plan, request->model != BOTTLENECK_PIPEDREAM, error)
+        || (objective->nodes && !objective->nodes(request, true, &node_of, error)))
+        return false;
+    const bool has_view = graph_view_create(&view, request, node_of, true, plan->order, error);
+    if (has_view && (ends = calloc(plan->stage_count + 1, sizeof ends[0])) == NULL)
+        error_no_memory(error, "the price of a plan");
+    if (ends)
+        prices = objective->create(&view, plan, error);
+    if (prices)
+        count_ends(&view, plan, ends);
+    const bool good = prices && objective->value(prices, plan, ends, error);
+    plan->value_ns = plan->machines_used = 0;
+    for (size_t s = 0; good && s < plan->stage_count; s++) {
+        plan->value_ns = fmax(plan->value_ns, plan->stages[s].load_ns);
+        plan->machines_used += plan->stages[s].replicas * plan->stages[s].group;
+    }
+    objective->free(prices);
+    if (has_view)
+        graph_view_clear(&view);
+    free(node_of);
+    free(ends);
+    return good;
 }
 
 // --- how good is a plan that was given? --------------------------------------------

@@ -3,13 +3,13 @@
 // its worst stage; nothing is simulated, and what each model leaves out stands in
 // docs/bottleneck.md.
 //
-//     pipedream   PipeDream's optimizer, as it is coded       model_pipedream.c
-//     max-load    dnn-partitioning's                          model_max_load.c
-//     tps         Piper's                                     model_tps.c
+//     pipedream   PipeDream's optimizer, as it is coded       pipedream.h
+//     max-load    dnn-partitioning's                          max_load.h
+//     tps         Piper's                                     tps.h
 //
 // A plan cuts a graph into stages along downsets (downsets.h), so that its stages are
-// intervals of an order of the layers that the answer brings along. A new model is one
-// file with two functions, and a row of the table in bottleneck.c.
+// intervals of an order of the layers that the answer brings along. A new model is a
+// price function (objective.h), and a row of the table in bottleneck.c.
 #ifndef PARTITIONER_OBJECTIVES_BOTTLENECK_H
 #define PARTITIONER_OBJECTIVES_BOTTLENECK_H
 
@@ -101,13 +101,5 @@ void bottleneck_print(const struct bottleneck_request *request, const struct bot
 // The same of a plan that was given, and how far it is from the best that was found; `best` may be NULL.
 void bottleneck_print_given(const struct bottleneck_request *request, const struct bottleneck_result *plan,
                             const struct bottleneck_result *best, struct text *text);
-
-// Each model's own two functions.
-struct bottleneck_result *pipedream_search(const struct bottleneck_request *request, struct error *error);
-bool pipedream_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error);
-struct bottleneck_result *max_load_search(const struct bottleneck_request *request, struct error *error);
-bool max_load_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error);
-struct bottleneck_result *tps_search(const struct bottleneck_request *request, struct error *error);
-bool tps_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error);
 
 #endif

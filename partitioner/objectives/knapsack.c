@@ -193,12 +193,33 @@ static bool begin_small(struct knapsack *knapsack, uint64_t *bytes, double *cost
     return *bytes <= knapsack->capacity_bytes;
 }
 
+// Every item in its cheapest option, of equal ones that of fewest bytes. False where that does not fit.
+static bool take_cheapest(struct knapsack *knapsack)
+{
+    struct knapsack_room *room = knapsack->room;
+    uint64_t bytes = 0;
+    room->bound = room->price = 0;
+    for (size_t i = 0; i < knapsack->item_count; i++) {
+        const struct knapsack_option *options = knapsack->options + knapsack->first[i], *best = options;
+        for (const struct knapsack_option *o = options; o < knapsack->options + knapsack->first[i + 1]; o++)
+            if (o->cost < best->cost || (o->cost == best->cost && o->bytes < best->bytes))
+                best = o;
+        room->greedy[i] = (uint32_t)(best - options);
+        room->bound += best->cost;
+        bytes = add_clamped(bytes, best->bytes);
+    }
+    room->greedy_cost = room->bound;
+    return bytes <= knapsack->capacity_bytes;
+}
+
 // False where nothing fits.
 static bool relax(struct knapsack *knapsack)
 {
     struct knapsack_room *room = knapsack->room;
     uint64_t bytes;
     double cost;
+    if (take_cheapest(knapsack))
+        return true;
     if (!begin_small(knapsack, &bytes, &cost))
         return false;
     qsort(room->steps, room->step_count, sizeof room->steps[0], compare_steps);
@@ -206,64 +227,15 @@ static bool relax(struct knapsack *knapsack)
     return true;
 }
 
-// Puts the steps of [first, end) that are sooner than the middle one in front of it; where that stands then.
-static size_t part_steps(struct step *steps, size_t first, size_t end)
+enum knapsack_answer knapsack_bound(struct knapsack *knapsack, double *least, double *most)
 {
-    const struct step middle = steps[first + (end - first) / 2];
-    steps[first + (end - first) / 2] = steps[end - 1];
-    size_t at = first;
-    for (size_t s = first; s + 1 < end; s++) {
-        if (!is_sooner(&steps[s], &middle))
-            continue;
-        const struct step sooner = steps[s];
-        steps[s] = steps[at];
-        steps[at++] = sooner;
-    }
-    steps[end - 1] = steps[at];
-    steps[at] = middle;
-    return at;
-}
-
-// The cost of all steps that fit, in their order, and of a part of the first that does not: which that is can be told
-// by halves, without sorting them.
-static enum knapsack_answer take_halves(struct knapsack_room *room, uint64_t left, double small, double *cost)
-{
-    *cost = small;
-    for (size_t first = 0, end = room->step_count; first < end;) {
-        const size_t middle = part_steps(room->steps, first, end);
-        const struct step *step = &room->steps[middle];
-        uint64_t bytes = 0;
-        double saved = 0;
-        for (size_t s = first; s < middle; s++) {
-            bytes = add_clamped(bytes, room->steps[s].bytes);
-            saved += room->steps[s].saved;
-        }
-        if (bytes > left) {
-            end = middle;
-            continue;
-        }
-        *cost -= saved;
-        left -= bytes;
-        if (step->bytes > left) {
-            *cost -= step->ratio * (double)left;
-            return KNAPSACK_BOUND;
-        }
-        *cost -= step->saved;
-        left -= step->bytes;
-        first = middle + 1;
-    }
-    return KNAPSACK_EXACT;
-}
-
-enum knapsack_answer knapsack_bound(struct knapsack *knapsack, double *cost)
-{
-    uint64_t bytes;
-    double small;
     if (!make_room(knapsack))
         return KNAPSACK_NO_MEMORY;
-    if (!begin_small(knapsack, &bytes, &small))
+    if (!relax(knapsack))
         return KNAPSACK_NONE;
-    return take_halves(knapsack->room, knapsack->capacity_bytes - bytes, small, cost);
+    *least = knapsack->room->bound;
+    *most = knapsack->room->greedy_cost;
+    return knapsack->room->price > 0 ? KNAPSACK_BOUND : KNAPSACK_EXACT;
 }
 
 // --- exactly --------------------------------------------------------------------------------

@@ -33,8 +33,9 @@ struct knapsack {
 // KNAPSACK_NONE: no choice fits; what was asked for stays as it was.
 enum knapsack_answer { KNAPSACK_NO_MEMORY, KNAPSACK_NONE, KNAPSACK_BOUND, KNAPSACK_EXACT };
 
-// What no choice that fits costs less than; exact where the cheapest options all fit.
-enum knapsack_answer knapsack_bound(struct knapsack *knapsack, double *cost);
+// What no choice that fits costs less than, and what one that fits costs; the same (KNAPSACK_EXACT) where the cheapest
+// options all fit.
+enum knapsack_answer knapsack_bound(struct knapsack *knapsack, double *least, double *most);
 
 // The least cost, and the option of each item (an index within the item's) in `chosen`
 // unless it is NULL. KNAPSACK_BOUND where the list would have become too long: then `cost`

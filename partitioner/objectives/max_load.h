@@ -11,7 +11,7 @@
 #ifndef PARTITIONER_OBJECTIVES_MAX_LOAD_H
 #define PARTITIONER_OBJECTIVES_MAX_LOAD_H
 
-#include "partitioner/objectives/cut_view.h"
+#include "partitioner/objectives/objective.h"
 
 // The layer on a CPU, or NULL where it cannot run there.
 const struct profile_layer *max_load_on_cpu(const struct profile_layer *layer);

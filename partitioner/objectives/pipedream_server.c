@@ -1,7 +1,7 @@
 // The inner level of two: what a part of the graph loads on one server's machines.
 //
 // For one end, `outer`, a dynamic program over what is within it, from the end as in
-// cover.c; the stage that begins the part is priced apart, since no activations come to
+// minimax.c; the stage that begins the part is priced apart, since no activations come to
 // it:
 //
 //     inner          middle              outer
@@ -17,7 +17,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "partitioner/objectives/pipedream_view.h"
+#include "partitioner/objectives/pipedream.h"
 
 struct choice {
     uint32_t other, replicas;  // the other end of a stage
@@ -33,7 +33,7 @@ struct table {
 };
 
 struct pipedream_server {
-    const struct pipedream_view *view;
+    const struct pipedream *prices;
     struct downset_walk walk;
     size_t width;            // machines + 1
     struct table to_end;     // parts that end in `outer`, as far as they matter below `below`; outer 0: none yet
@@ -88,22 +88,22 @@ static void keep_part(struct table *table, uint32_t at, double value, struct cho
 
 static bool is_straight(const struct pipedream_server *server)
 {
-    return server->view->request->is_straight;
+    return server->prices->view->request->is_straight;
 }
 
 static void price(struct pipedream_server *server, uint32_t inner, uint32_t outer, uint32_t most)
 {
-    const struct pipedream_view *view = server->view;
-    const double time = (double)(view->work[outer] - view->work[inner]);
-    pipedream_loads(view, 0, false, inner, outer, most, time, server->loads);
-    pipedream_loads(view, 0, true, inner, outer, most, time, server->first_loads);
+    const struct pipedream *prices = server->prices;
+    const double time = (double)(prices->work[outer] - prices->work[inner]);
+    pipedream_loads(prices, 0, false, inner, outer, most, time, server->loads);
+    pipedream_loads(prices, 0, true, inner, outer, most, time, server->first_loads);
 }
 
 // --- parts that begin with the model -------------------------------------------------
 
 static void extend(struct pipedream_server *server, uint32_t inner, uint32_t outer, uint32_t machines)
 {
-    const struct pipedream_view *view = server->view;
+    const struct pipedream *prices = server->prices;
     struct table *table = &server->from_start;
     const uint32_t most = is_straight(server) ? 1 : machines;
     const double *before = table->best + inner * server->width;
@@ -112,9 +112,9 @@ static void extend(struct pipedream_server *server, uint32_t inner, uint32_t out
     for (uint32_t used = 0; used < machines; used++)
         for (uint32_t r = 1; r <= most && used + r <= machines && before[used] < INFINITY; r++) {
             const uint32_t later = machines - used - r;
-            if (!pipedream_fits(view, inner, outer, r, later))
+            if (!pipedream_fits(prices, inner, outer, r, later))
                 continue;
-            const double value = larger(before[used], loads[r]);
+            const double value = larger(before[used], loads[r - 1]);
             keep(table, outer * server->width + used + r, value, (struct choice){ inner, r });
             if (later == 0 && value < table->load[outer]) {
                 keep_part(table, outer, value, (struct choice){ inner, r }, used);
@@ -126,7 +126,7 @@ static void extend(struct pipedream_server *server, uint32_t inner, uint32_t out
 // On exactly so many machines.
 static void fill_from_start(struct pipedream_server *server, uint32_t machines)
 {
-    const uint32_t count = (uint32_t)server->view->downsets->count;
+    const uint32_t count = (uint32_t)server->prices->view->downsets->count;
     struct table *table = &server->from_start;
     for (size_t i = 0; i < count * server->width; i++)
         table->best[i] = INFINITY;
@@ -141,17 +141,17 @@ static void fill_from_start(struct pipedream_server *server, uint32_t machines)
 
 static void fill_starts(struct pipedream_server *server)
 {
-    const uint32_t machines = server->view->levels[0].machines;
-    for (size_t d = 0; d < server->view->downsets->count; d++)
+    const uint32_t machines = server->prices->levels[0].machines;
+    for (size_t d = 0; d < server->prices->view->downsets->count; d++)
         server->from_start.load[d] = INFINITY;
-    for (uint32_t m = server->view->request->may_use_fewer ? 1 : machines; m <= machines; m++)
+    for (uint32_t m = server->prices->view->request->may_use_fewer ? 1 : machines; m <= machines; m++)
         fill_from_start(server, m);
 }
 
 // --- parts that end in `outer` ---------------------------------------------------------
 
 // Whether a part that does not begin with the model can be in a plan below the limit:
-// on one server, or else, as in model_pipedream.c, on all of them at best. And on q of
+// on one server, or else, as in pipedream.c, on all of them at best. And on q of
 // them it may not take more than the others leave. With c the part's work on one server,
 // and `spare` servers more than the whole work fills up to the limit,
 //
@@ -160,25 +160,25 @@ static void fill_starts(struct pipedream_server *server)
 // so that 4 (q - 1) W / (q B) < spare limit, where q > c / limit, and q > 1.
 static bool matters(const struct pipedream_server *server, uint32_t inner, uint32_t outer, double below)
 {
-    const struct pipedream_view *view = server->view;
-    const struct pipedream_rates *rates = &view->rates[1];
-    const uint32_t servers = view->levels[1].machines;
+    const struct pipedream *prices = server->prices;
+    const struct pipedream_level *rates = &prices->levels[1];
+    const uint32_t servers = rates->machines;
     const double limit = below * (1 + 0x1p-40);  // loads are rounded
-    const double share = 1.0 / view->levels[0].machines;
-    const double alone = (double)(view->work[outer] - view->work[inner]) * share;
+    const double share = 1.0 / prices->levels[0].machines;
+    const double alone = (double)(prices->work[outer] - prices->work[inner]) * share;
     if (alone < limit)
         return true;
-    const double parameters = (double)(view->parameters[outer] - view->parameters[inner]);
+    const double parameters = (double)(prices->parameters[outer] - prices->parameters[inner]);
     if (is_straight(server) || !(alone * rates->share[servers] + parameters * rates->reduce[servers] < limit))
         return false;
-    const double spare = servers - (double)view->work[view->downsets->count - 1] * share / limit;
+    const double spare = servers - (double)prices->work[prices->view->downsets->count - 1] * share / limit;
     const double most = 1 - limit / alone > 0.5 ? 1 - limit / alone : 0.5;
     return 4 * most * parameters * (rates->transfer[1] / 2) < spare * limit;
 }
 
 static void try_stages(struct pipedream_server *server, uint32_t end)
 {
-    const struct pipedream_view *view = server->view;
+    const struct pipedream *prices = server->prices;
     struct table *table = &server->to_end;
     const double *later = table->best + end * server->width;
     uint32_t first = 0, inner;
@@ -196,12 +196,12 @@ static void try_stages(struct pipedream_server *server, uint32_t end)
         price(server, inner, end, most);
         for (uint32_t m = first; m + 1 < server->width; m++)
             for (uint32_t r = 1; r <= most && m + r < server->width && later[m] < INFINITY; r++) {
-                if (!pipedream_fits(view, inner, end, r, m))
+                if (!pipedream_fits(prices, inner, end, r, m))
                     continue;
                 const struct choice choice = { end, r };
-                keep(table, inner * server->width + m + r, larger(later[m], server->loads[r]), choice);
-                if (m + r + 1 == server->width || view->request->may_use_fewer)
-                    keep_part(table, inner, larger(later[m], server->first_loads[r]), choice, m);
+                keep(table, inner * server->width + m + r, larger(later[m], server->loads[r - 1]), choice);
+                if (m + r + 1 == server->width || prices->view->request->may_use_fewer)
+                    keep_part(table, inner, larger(later[m], server->first_loads[r - 1]), choice, m);
             }
     }
 }
@@ -228,15 +228,15 @@ static void see_end(struct pipedream_server *server, uint32_t outer, double belo
 
 // --- asking ------------------------------------------------------------------------------
 
-struct pipedream_server *pipedream_server_create(const struct pipedream_view *view, struct error *error)
+struct pipedream_server *pipedream_server_create(const struct pipedream *prices, struct error *error)
 {
     struct pipedream_server *server = calloc(1, sizeof *server);
-    const size_t count = view->downsets->count, width = (size_t)view->levels[0].machines + 1;
+    const size_t count = prices->view->downsets->count, width = (size_t)prices->levels[0].machines + 1;
     if (!server) {
         error_no_memory(error, "the stages of a server");
         return NULL;
     }
-    server->view = view;
+    server->prices = prices;
     server->width = width;
     server->loads = calloc(2 * width, sizeof server->loads[0]);
     server->first_loads = server->loads ? server->loads + width : NULL;
@@ -244,7 +244,7 @@ struct pipedream_server *pipedream_server_create(const struct pipedream_view *vi
     if (!table_create(&server->to_end, count, width) || !table_create(&server->from_start, count, width)
         || !server->loads || !server->machines_of)
         error_no_memory(error, "the stages of a server");
-    else if (downset_walk_create(&server->walk, view->downsets, error)) {
+    else if (downset_walk_create(&server->walk, prices->view->downsets, error)) {
         fill_starts(server);
         return server;
     }
@@ -275,7 +275,7 @@ double pipedream_server_load(struct pipedream_server *server, uint32_t inner, ui
 }
 
 // From the last stage back, and then turned round.
-static size_t list_from_start(struct pipedream_server *server, uint32_t outer, struct cover_stage *stages)
+static size_t list_from_start(struct pipedream_server *server, uint32_t outer, struct found_stage *stages)
 {
     const struct table *table = &server->from_start;
     fill_from_start(server, server->machines_of[outer]);
@@ -283,7 +283,7 @@ static size_t list_from_start(struct pipedream_server *server, uint32_t outer, s
     struct choice stage = table->last[outer];
     uint32_t rest = table->rest[outer], end = outer;
     for (;;) {
-        stages[count++] = (struct cover_stage){ end, stage.replicas };
+        stages[count++] = (struct found_stage){ end, { .replicas = stage.replicas } };
         if (stage.other == 0)
             break;
         end = stage.other;
@@ -291,7 +291,7 @@ static size_t list_from_start(struct pipedream_server *server, uint32_t outer, s
         rest -= stage.replicas;
     }
     for (size_t i = 0; i < count / 2; i++) {
-        const struct cover_stage swap = stages[i];
+        const struct found_stage swap = stages[i];
         stages[i] = stages[count - 1 - i];
         stages[count - 1 - i] = swap;
     }
@@ -299,7 +299,7 @@ static size_t list_from_start(struct pipedream_server *server, uint32_t outer, s
 }
 
 size_t pipedream_server_stages(struct pipedream_server *server, uint32_t inner, uint32_t outer, double below,
-                               struct cover_stage *stages)
+                               struct found_stage *stages)
 {
     if (inner == 0)
         return list_from_start(server, outer, stages);
@@ -309,7 +309,7 @@ size_t pipedream_server_stages(struct pipedream_server *server, uint32_t inner, 
     struct choice stage = table->last[inner];
     uint32_t rest = table->rest[inner];
     for (;;) {
-        stages[count++] = (struct cover_stage){ stage.other, stage.replicas };
+        stages[count++] = (struct found_stage){ stage.other, { .replicas = stage.replicas } };
         if (stage.other == outer)
             return count;
         stage = table->choice[stage.other * server->width + rest];

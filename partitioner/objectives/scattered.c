@@ -63,7 +63,7 @@ static void fill_device(struct question *question, uint32_t d, uint64_t speed_pe
     question->pays_nothing[d] = speed_permille == 0;
 }
 
-static void fill_layers(struct question *question, const struct cut_machines *machines)
+static void fill_layers(struct question *question, const struct machines *machines)
 {
     const struct profile *profile = question->request->profile;
     for (uint32_t v = 0; v < profile->layer_count; v++) {
@@ -82,9 +82,9 @@ static void fill_layers(struct question *question, const struct cut_machines *ma
 
 static bool ask_for(const struct bottleneck_request *request, struct question *question, struct error *error)
 {
-    struct cut_machines machines;
+    struct machines machines;
     *question = (struct question){ .request = request };
-    if (!cut_machines_of_any_speed(&machines, request, error))
+    if (!machines_of_any_speed(&machines, request, 1, error))
         return false;
     question->accelerators = machines.accelerators;
     question->problem.layers = (uint32_t)request->profile->layer_count;
@@ -94,7 +94,7 @@ static bool ask_for(const struct bottleneck_request *request, struct question *q
     uint32_t d = 0;
     for (size_t i = 0; i < request->cluster->device_count && d < machines.accelerators; i++) {
         const struct cluster_device *device = &request->cluster->devices[i];
-        if (!cut_is_cpu(device))
+        if (!is_cpu(device))
             fill_device(question, d++, device->speed_permille, device->memory_bytes);
     }
     for (; d < question->problem.devices; d++)

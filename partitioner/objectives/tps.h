@@ -14,7 +14,7 @@
 #ifndef PARTITIONER_OBJECTIVES_TPS_H
 #define PARTITIONER_OBJECTIVES_TPS_H
 
-#include "partitioner/objectives/cut_view.h"
+#include "partitioner/objectives/objective.h"
 
 // A layer's way to run; variant 0 is the layer itself.
 struct tps_way {
@@ -24,47 +24,63 @@ struct tps_way {
     uint64_t in_flight_bytes, fixed_bytes;  // of each micro-batch in flight, and besides
 };
 
-struct tps_way tps_way_of(const struct profile_layer *layer, uint32_t variant);
+// The ways of all layers, or of a given plan's those it chose.
+struct tps_ways {
+    struct tps_way *ways;
+    uint32_t *way_at;     // of each layer: ways[way_at[i]] to ways[way_at[i + 1]]
+    uint32_t *degrees;    // the numbers of devices some layer has a way for, rising, up to the machines there are
+    size_t degree_count;
+};
 
-// The micro-batches of the request: as many as there are machines, unless it says.
-uint32_t tps_micro_batches(const struct bottleneck_request *request, const struct cut_machines *machines);
+bool tps_ways_create(struct tps_ways *ways, const struct profile *profile, const struct bottleneck_result *given,
+                     uint32_t machines, struct error *error);
+void tps_ways_clear(struct tps_ways *ways);
 
-// --- what stages cost, remembered ---------------------------------------------------------
+// --- what a stage loads at least --------------------------------------------------------
+//
+// From sums over downsets, so quickly that few stages need their price. Memory is counted
+// by a price on bytes, a Lagrangian bound: whatever nu is,
+//
+//     sum of min over ways (time + nu saved)  +  nu / y (sum of min fixed - memory)
+//
+// is no more than the time of ways whose y saved + fixed bytes fit. It is asked for a few
+// nu, spread over those at which some layer would change its way.
 
-struct tps_prices;
-struct tps_prices *tps_prices_create(const struct cut_view *view, struct error *error);
-void tps_prices_free(struct tps_prices *prices);
+enum { TPS_MOST_PENALTIES = 24 };
 
-// The numbers of devices some layer has a way for, rising, up to the machines there are.
-const uint32_t *tps_degrees(const struct tps_prices *prices, size_t *count);
+// Sums over the least of each layer's ways for a degree, by downset.
+struct tps_sums {
+    uint64_t *time, *parameters, *saved, *fixed;
+    uint64_t *lacking;                       // layers without a way
+    uint64_t *penalized[TPS_MOST_PENALTIES]; // of time and the penalty on what is saved
+    double *into, *out;                      // on a chain: what passes at each cut, ns for both directions; else 0
+};
 
-// What the layers of a downset take at least: of machine time, in any way; of time, in
-// their ways for a degree. And how many have no way for it.
-uint64_t tps_work(const struct tps_prices *prices, uint32_t downset);
-uint64_t tps_time(const struct tps_prices *prices, size_t degree, uint32_t downset);
-uint64_t tps_lacking(const struct tps_prices *prices, size_t degree, uint32_t downset);
+struct tps_floors {
+    double reduce_ns;     // of a byte of parameters, for each replica but one
+    double transfer_ns;   // of a byte, there and back
+    uint64_t memory_bytes;
+    double penalties[TPS_MOST_PENALTIES];
+    size_t penalty_count, degree_count;
+    struct tps_sums *sums;  // by degree
+    uint64_t *work;         // by downset: machine time, in any way
+};
 
-// The layers between two downsets on `replicas` groups of a degree, each with so many
-// micro-batches in flight, ceil(s / d).
+// The layers between two downsets on `replicas` groups of a degree, each with so many micro-batches in flight.
 struct tps_stage {
     uint32_t inner, outer;
     uint32_t degree;  // its place among the degrees
-    uint32_t replicas;
-    uint32_t in_flight;
+    uint32_t replicas, in_flight;
 };
 
-struct tps_price {
-    double load;      // INFINITY where the stage does not fit
-    uint32_t until;   // in flight so many, it costs no more; 0: unknown
-    bool is_exact;    // else it costs at least this
-};
+bool tps_floors_create(struct tps_floors *floors, const struct graph_view *view, const struct tps_ways *ways,
+                       const struct machines *machines, uint32_t micro_batches, struct error *error);
+void tps_floors_clear(struct tps_floors *floors);
 
-bool tps_price(struct tps_prices *prices, const struct tps_stage *stage, struct tps_price *price, struct error *error);
+// INFINITY where the stage cannot fit, unless it has been seen before that it loads `enough`: no more is asked then.
+double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage, double enough);
 
-// The same exactly, with the variant of each of its layers in `variant` (by number) unless
-// that is NULL; remembered. Not exact where the choice was too large to be decided: then
-// it costs at most this.
-bool tps_price_exactly(struct tps_prices *prices, const struct tps_stage *stage, struct tps_price *price,
-                       uint32_t *variant, struct error *error);
+// Whether it could fit by any degree; where not, no larger stage does.
+bool tps_can_fit(const struct tps_floors *floors, struct tps_stage stage);
 
 #endif

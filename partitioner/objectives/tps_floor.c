@@ -1,29 +1,78 @@
-#include "partitioner/objectives/tps_floor.h"
-
+// The ways in which layers run, and what stages of them load at least (tps.h).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
+#include "common/number.h"
+#include "partitioner/objectives/tps.h"
 
-enum { MOST_PENALTIES = 24 };
+// --- ways and degrees -------------------------------------------------------------------
 
-// Sums over the least of each layer's ways for a degree, by downset.
-struct degree_sums {
-    uint64_t *parameters, *saved, *fixed;
-    uint64_t *penalized[MOST_PENALTIES];  // of time and the penalty on what is saved
-    double *into, *out;  // on a chain: what passes at each cut, ns for both directions; else 0
-};
+static struct tps_way way_of(const struct profile_layer *layer, uint32_t variant)
+{
+    const struct profile_layer *way = variant ? &layer->variants[variant - 1].layer : layer;
+    const uint64_t workspace =
+        way->workspace_bytes > way->backward_workspace_bytes ? way->workspace_bytes : way->backward_workspace_bytes;
+    return (struct tps_way){
+        .layer = way,
+        .variant = variant,
+        .devices = variant ? layer->variants[variant - 1].devices : 1,
+        .time_ns = add_clamped(add_clamped(way->forward_ns, way->backward_ns),
+                               variant ? layer->variants[variant - 1].communication_ns : 0),
+        .parameter_bytes = way->parameter_bytes,
+        .in_flight_bytes = way->saved_bytes,
+        .fixed_bytes = 2 * way->parameter_bytes + workspace,
+    };
+}
 
-struct tps_floors {
-    const struct cut_view *view;
-    const struct tps_prices *prices;
-    double reduce_ns;    // of a byte of parameters, for each replica but one
-    double transfer_ns;  // of a byte, there and back
-    double penalties[MOST_PENALTIES];
-    size_t penalty_count, degree_count;
-    struct degree_sums *sums;
-};
+static void add_degree(struct tps_ways *ways, uint32_t devices)
+{
+    size_t at = 0;
+    while (at < ways->degree_count && ways->degrees[at] < devices)
+        at++;
+    if (at < ways->degree_count && ways->degrees[at] == devices)
+        return;
+    memmove(ways->degrees + at + 1, ways->degrees + at, (ways->degree_count - at) * sizeof ways->degrees[0]);
+    ways->degrees[at] = devices;
+    ways->degree_count++;
+}
+
+bool tps_ways_create(struct tps_ways *ways, const struct profile *profile, const struct bottleneck_result *given,
+                     uint32_t machines, struct error *error)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < profile->layer_count; i++)
+        count += 1 + profile->layers[i].variant_count;
+    *ways = (struct tps_ways){ .ways = calloc(count, sizeof ways->ways[0]),
+                               .way_at = calloc(profile->layer_count + 1, sizeof ways->way_at[0]),
+                               .degrees = calloc(count + 1, sizeof ways->degrees[0]) };
+    if (!ways->ways || !ways->way_at || !ways->degrees)
+        return error_no_memory(error, "the ways to run layers");
+    uint32_t at = 0;
+    for (size_t i = 0; i < profile->layer_count; i++) {
+        const struct profile_layer *layer = &profile->layers[i];
+        const uint32_t chosen = given && given->variant ? given->variant[i] : 0;
+        if (chosen > layer->variant_count)
+            return error_set(error, "layer \"%s\" has %zu variants, not %u", layer->name, layer->variant_count, chosen);
+        ways->way_at[i] = at;
+        for (uint32_t v = given ? chosen : 0; v <= (given ? chosen : layer->variant_count); v++) {
+            ways->ways[at] = way_of(layer, v);
+            if (ways->ways[at].devices <= machines)
+                add_degree(ways, ways->ways[at].devices);
+            at++;
+        }
+    }
+    ways->way_at[profile->layer_count] = at;
+    return true;
+}
+
+void tps_ways_clear(struct tps_ways *ways)
+{
+    free(ways->ways);
+    free(ways->way_at);
+    free(ways->degrees);
+}
 
 // --- penalties ------------------------------------------------------------------------------
 
@@ -33,35 +82,24 @@ static int compare_doubles(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-// The time each layer's other ways take for each byte that they save.
-static size_t list_ratios(const struct profile *profile, double *ratios)
+// At the ratios of the time that a layer's other ways take to the bytes they save, some layer changes its way.
+static bool choose_penalties(struct tps_floors *floors, const struct tps_ways *ways, size_t layers,
+                             struct error *error)
 {
+    double *ratios = calloc(ways->way_at[layers] + 1, sizeof ratios[0]);
+    if (!ratios)
+        return error_no_memory(error, "the floors of stages");
     size_t count = 0;
-    for (size_t i = 0; i < profile->layer_count; i++) {
-        const struct tps_way own = tps_way_of(&profile->layers[i], 0);
-        for (uint32_t v = 1; v <= profile->layers[i].variant_count; v++) {
-            const struct tps_way other = tps_way_of(&profile->layers[i], v);
-            const double time = (double)other.time_ns - (double)own.time_ns;
-            const double bytes = (double)own.in_flight_bytes - (double)other.in_flight_bytes;
+    for (size_t i = 0; i < layers; i++)
+        for (uint32_t w = ways->way_at[i] + 1; w < ways->way_at[i + 1]; w++) {
+            const struct tps_way *own = &ways->ways[ways->way_at[i]], *other = &ways->ways[w];
+            const double time = (double)other->time_ns - (double)own->time_ns;
+            const double bytes = (double)own->in_flight_bytes - (double)other->in_flight_bytes;
             if (time > 0 && bytes > 0)
                 ratios[count++] = time / bytes;
         }
-    }
     qsort(ratios, count, sizeof ratios[0], compare_doubles);
-    return count;
-}
-
-static bool choose_penalties(struct tps_floors *floors, struct error *error)
-{
-    const struct profile *profile = floors->view->request->profile;
-    size_t ways = 1;
-    for (size_t i = 0; i < profile->layer_count; i++)
-        ways += profile->layers[i].variant_count;
-    double *ratios = calloc(ways, sizeof ratios[0]);
-    if (!ratios)
-        return error_no_memory(error, "the floors of stages");
-    const size_t count = list_ratios(profile, ratios);
-    floors->penalty_count = count < MOST_PENALTIES ? count : MOST_PENALTIES;
+    floors->penalty_count = count < TPS_MOST_PENALTIES ? count : TPS_MOST_PENALTIES;
     for (size_t p = 0; p < floors->penalty_count; p++)
         floors->penalties[p] = ratios[(2 * p + 1) * count / (2 * floors->penalty_count)];
     free(ratios);
@@ -70,73 +108,84 @@ static bool choose_penalties(struct tps_floors *floors, struct error *error)
 
 // --- sums -----------------------------------------------------------------------------------
 
-// What is summed: the least of a layer's ways. Sums stay below 2^53, whatever is cut off.
-enum { SUM_PARAMETERS, SUM_SAVED, SUM_FIXED, SUM_PENALIZED };
+// What is summed: the least of a layer's ways.
+enum { SUM_TIME, SUM_PARAMETERS, SUM_SAVED, SUM_FIXED, SUM_LACKING, SUM_PENALIZED };
 
 static double value_of(const struct tps_way *way, unsigned what, double penalty)
 {
     switch (what) {
+    case SUM_TIME:
+        return (double)way->time_ns;
     case SUM_PARAMETERS:
         return (double)way->parameter_bytes;
     case SUM_SAVED:
         return (double)way->in_flight_bytes;
     case SUM_FIXED:
         return (double)way->fixed_bytes;
+    case SUM_LACKING:
+        return 0;
     default:
         return (double)way->time_ns + penalty * (double)way->in_flight_bytes;
     }
 }
 
-static uint64_t *sum_least(const struct tps_floors *floors, uint32_t devices, unsigned what, double penalty,
-                           uint64_t *value, struct error *error)
+// Sums stay below 2^53, whatever is cut off.
+static uint64_t *sum_least(const struct graph_view *view, const struct tps_ways *ways, uint32_t devices, unsigned what,
+                           double penalty, struct error *error)
 {
-    const struct profile *profile = floors->view->request->profile;
-    const double most = (double)(JSON_MAX / profile->layer_count);
-    for (size_t i = 0; i < profile->layer_count; i++) {
-        double least = INFINITY;
-        for (uint32_t v = 0; v <= profile->layers[i].variant_count; v++) {
-            const struct tps_way way = tps_way_of(&profile->layers[i], v);
-            const double own = value_of(&way, what, penalty);
-            least = way.devices == devices && own < least ? own : least;
-        }
-        value[i] = least == INFINITY ? 0 : (uint64_t)(least < most ? least : most);
+    const size_t layers = view->request->profile->layer_count;
+    const double most = (double)(JSON_MAX / layers);
+    uint64_t *value = calloc(layers, sizeof value[0]);
+    if (!value) {
+        error_no_memory(error, "the floors of stages");
+        return NULL;
     }
-    return cut_view_sum(floors->view, value, error);
+    for (size_t i = 0; i < layers; i++) {
+        double least = INFINITY;
+        for (uint32_t w = ways->way_at[i]; w < ways->way_at[i + 1]; w++)
+            if (ways->ways[w].devices == devices)
+                least = fmin(least, value_of(&ways->ways[w], what, penalty));
+        value[i] = least == INFINITY ? what == SUM_LACKING : (uint64_t)fmin(least, most);
+    }
+    uint64_t *sums = graph_view_sum(view, value, error);
+    free(value);
+    return sums;
 }
 
-static bool fill_degree(const struct tps_floors *floors, struct degree_sums *sums, uint32_t devices, uint64_t *value,
-                        struct error *error)
+static bool fill_degree(const struct tps_floors *floors, struct tps_sums *sums, const struct graph_view *view,
+                        const struct tps_ways *ways, uint32_t devices, struct error *error)
 {
-    sums->parameters = sum_least(floors, devices, SUM_PARAMETERS, 0, value, error);
-    sums->saved = sum_least(floors, devices, SUM_SAVED, 0, value, error);
-    sums->fixed = sum_least(floors, devices, SUM_FIXED, 0, value, error);
-    bool good = sums->parameters && sums->saved && sums->fixed;
-    for (size_t p = 0; good && p < floors->penalty_count; p++) {
-        sums->penalized[p] = sum_least(floors, devices, SUM_PENALIZED, floors->penalties[p], value, error);
-        good = sums->penalized[p] != NULL;
+    uint64_t **const of[] = { &sums->time, &sums->parameters, &sums->saved, &sums->fixed, &sums->lacking };
+    for (unsigned what = SUM_TIME; what < SUM_PENALIZED; what++)
+        if ((*of[what] = sum_least(view, ways, devices, what, 0, error)) == NULL)
+            return false;
+    for (size_t p = 0; p < floors->penalty_count; p++) {
+        sums->penalized[p] = sum_least(view, ways, devices, SUM_PENALIZED, floors->penalties[p], error);
+        if (!sums->penalized[p])
+            return false;
     }
-    return good;
+    return true;
 }
 
 // What each layer of a chain takes from the one before and hands to the one behind, at
 // least; in other graphs tensors pass by a stage, and a cut does not say whose they are.
-static bool fill_moved(const struct tps_floors *floors, struct degree_sums *sums, uint32_t devices, struct error *error)
+static bool fill_moved(const struct tps_floors *floors, struct tps_sums *sums, const struct graph_view *view,
+                       const struct tps_ways *ways, uint32_t devices, struct error *error)
 {
-    const struct profile *profile = floors->view->request->profile;
+    const struct profile *profile = view->request->profile;
     const uint32_t layers = (uint32_t)profile->layer_count;
-    const size_t count = floors->view->downsets->count;
-    sums->into = calloc(count, sizeof sums->into[0]);
-    sums->out = calloc(count, sizeof sums->out[0]);
+    sums->into = calloc(view->downsets->count, sizeof sums->into[0]);
+    sums->out = calloc(view->downsets->count, sizeof sums->out[0]);
     if (!sums->into || !sums->out)
         return error_no_memory(error, "the floors of stages");
     for (uint32_t i = 0; profile->is_chain && i < layers; i++) {
         double into = INFINITY, out = INFINITY;
-        for (uint32_t v = 0; v <= profile->layers[i].variant_count; v++) {
-            const struct tps_way way = tps_way_of(&profile->layers[i], v);
-            if (way.devices != devices)
+        for (uint32_t w = ways->way_at[i]; w < ways->way_at[i + 1]; w++) {
+            const struct profile_layer *layer = ways->ways[w].layer;
+            if (ways->ways[w].devices != devices)
                 continue;
-            into = i > 0 ? fmin(into, (double)profile_receive_bytes(profile, way.layer, i - 1)) : 0;
-            out = i + 1 < layers ? fmin(out, (double)profile_send_bytes(way.layer, i + 1)) : 0;
+            into = i > 0 ? fmin(into, (double)profile_receive_bytes(profile, layer, i - 1)) : 0;
+            out = i + 1 < layers ? fmin(out, (double)profile_send_bytes(layer, i + 1)) : 0;
         }
         sums->into[i] = into < INFINITY ? floors->transfer_ns * into : 0;
         sums->out[i + 1] = out < INFINITY ? floors->transfer_ns * out : 0;
@@ -144,47 +193,65 @@ static bool fill_moved(const struct tps_floors *floors, struct degree_sums *sums
     return true;
 }
 
-struct tps_floors *tps_floors_create(const struct cut_view *view, const struct tps_prices *prices, struct error *error)
+// The machine time of each layer in the way that takes least of it. Sums stay below 2^53, as a profile's own do.
+static bool fill_work(struct tps_floors *floors, const struct graph_view *view, const struct tps_ways *ways,
+                      uint32_t machines, struct error *error)
 {
-    struct tps_floors *floors = calloc(1, sizeof *floors);
-    uint64_t *value = calloc(view->request->profile->layer_count + 1, sizeof value[0]);
-    bool good = floors && value;
-    if (good) {
-        const double rate = (double)view->machines.bytes_per_second;
-        floors->view = view;
-        floors->prices = prices;
-        floors->transfer_ns = rate > 0 ? 2e9 / rate : 0;
-        floors->reduce_ns = rate > 0 ? 4e9 / rate / tps_micro_batches(view->request, &view->machines) : 0;
-        const uint32_t *degrees = tps_degrees(prices, &floors->degree_count);
-        floors->sums = calloc(floors->degree_count + 1, sizeof floors->sums[0]);
-        good = floors->sums && choose_penalties(floors, error);
-        for (size_t t = 0; good && t < floors->degree_count; t++)
-            good = fill_degree(floors, &floors->sums[t], degrees[t], value, error)
-                && fill_moved(floors, &floors->sums[t], degrees[t], error);
+    const struct profile *profile = view->request->profile;
+    uint64_t *value = calloc(profile->layer_count, sizeof value[0]), sum = 0;
+    bool good = value || error_no_memory(error, "the floors of stages");
+    for (size_t i = 0; good && i < profile->layer_count; i++) {
+        value[i] = UINT64_MAX;  // without a way that the machines are enough for it is in no plan
+        for (uint32_t w = ways->way_at[i]; w < ways->way_at[i + 1]; w++) {
+            const struct tps_way *way = &ways->ways[w];
+            const uint64_t time = multiply_clamped(way->time_ns, way->devices);
+            value[i] = way->devices <= machines && time < value[i] ? time : value[i];
+        }
+        value[i] = value[i] == UINT64_MAX ? 0 : value[i];
+        sum = add_clamped(sum, value[i]);
+        if (sum > JSON_MAX)
+            good = error_set(error, "the ways to run the layers up to \"%s\" add up to more than 2^53 ns",
+                             profile->layers[i].name);
     }
+    floors->work = good ? graph_view_sum(view, value, error) : NULL;
     free(value);
-    if (good)
-        return floors;
-    error_no_memory(error, "the floors of stages");
-    tps_floors_free(floors);
-    return NULL;
+    return floors->work != NULL;
 }
 
-void tps_floors_free(struct tps_floors *floors)
+bool tps_floors_create(struct tps_floors *floors, const struct graph_view *view, const struct tps_ways *ways,
+                       const struct machines *machines, uint32_t micro_batches, struct error *error)
 {
-    if (!floors)
-        return;
+    const double rate = (double)machines->bytes_per_second;
+    *floors = (struct tps_floors){ .transfer_ns = rate > 0 ? 2e9 / rate : 0,
+                                   .reduce_ns = rate > 0 ? 4e9 / rate / micro_batches : 0,
+                                   .memory_bytes = machines->memory_bytes,
+                                   .degree_count = ways->degree_count,
+                                   .sums = calloc(ways->degree_count + 1, sizeof floors->sums[0]) };
+    bool good = floors->sums || error_no_memory(error, "the floors of stages");
+    good = good && choose_penalties(floors, ways, view->request->profile->layer_count, error)
+        && fill_work(floors, view, ways, machines->accelerators, error);
+    for (size_t t = 0; good && t < ways->degree_count; t++)
+        good = fill_degree(floors, &floors->sums[t], view, ways, ways->degrees[t], error)
+            && fill_moved(floors, &floors->sums[t], view, ways, ways->degrees[t], error);
+    return good;
+}
+
+void tps_floors_clear(struct tps_floors *floors)
+{
     for (size_t t = 0; floors->sums && t < floors->degree_count; t++) {
-        free(floors->sums[t].parameters);
-        free(floors->sums[t].saved);
-        free(floors->sums[t].fixed);
-        free(floors->sums[t].into);
-        free(floors->sums[t].out);
+        const struct tps_sums *sums = &floors->sums[t];
+        free(sums->time);
+        free(sums->parameters);
+        free(sums->saved);
+        free(sums->fixed);
+        free(sums->lacking);
+        free(sums->into);
+        free(sums->out);
         for (size_t p = 0; p < floors->penalty_count; p++)
-            free(floors->sums[t].penalized[p]);
+            free(sums->penalized[p]);
     }
     free(floors->sums);
-    free(floors);
+    free(floors->work);
 }
 
 // --- asking ---------------------------------------------------------------------------------
@@ -219,14 +286,13 @@ static double penalized(const struct tps_floors *floors, const struct tps_stage 
 
 double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage, double enough)
 {
-    const struct degree_sums *sums = &floors->sums[stage->degree];
+    const struct tps_sums *sums = &floors->sums[stage->degree];
     const double reduced = floors->reduce_ns * (stage->replicas - 1) * between(sums->parameters, stage);
     const double rest = sums->into[stage->inner] + sums->out[stage->outer] + reduced;
     const double exact = 1 - 0x1p-30;  // what is rounded here is less by far
-    double time = (double)(tps_time(floors->prices, stage->degree, stage->outer)
-                           - tps_time(floors->prices, stage->degree, stage->inner));
-    if (stage->in_flight > 0 && (time + rest) / stage->replicas * exact < enough) {
-        const double lacks = between(sums->fixed, stage) - (double)floors->view->machines.memory_bytes;
+    double time = between(sums->time, stage);
+    if ((time + rest) / stage->replicas * exact < enough) {
+        const double lacks = between(sums->fixed, stage) - (double)floors->memory_bytes;
         if (lacks + stage->in_flight * between(sums->saved, stage) > 0)
             return INFINITY;
         const double own = penalized(floors, stage, lacks, enough / exact * stage->replicas - rest);
@@ -238,9 +304,9 @@ double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage,
 bool tps_can_fit(const struct tps_floors *floors, struct tps_stage stage)
 {
     for (stage.degree = 0; stage.degree < floors->degree_count; stage.degree++) {
-        const struct degree_sums *sums = &floors->sums[stage.degree];
+        const struct tps_sums *sums = &floors->sums[stage.degree];
         if (between(sums->fixed, &stage) + stage.in_flight * between(sums->saved, &stage)
-            <= (double)floors->view->machines.memory_bytes)
+            <= (double)floors->memory_bytes)
             return true;
     }
     return false;

@@ -12,19 +12,19 @@ static void an_item_may_be_cheap_or_small(void **state)
     static const struct knapsack_option options[] = { { 10, 900 }, { 14, 50 }, { 3, 100 }, { 5, 80 } };
     static const uint32_t first[] = { 0, 2, 4 };
     struct knapsack knapsack = { .options = options, .first = first, .item_count = 2, .capacity_bytes = 1000 };
-    double cost;
+    double cost, most;
     uint32_t chosen[2];
-    assert_int_equal(knapsack_bound(&knapsack, &cost), KNAPSACK_EXACT);
-    assert_true(cost == 13);
+    assert_int_equal(knapsack_bound(&knapsack, &cost, &most), KNAPSACK_EXACT);
+    assert_true(cost == 13 && most == 13);
     knapsack.capacity_bytes = 990;  // the second, at a tenth of a cost a byte, or the first at less than a hundredth
-    assert_int_equal(knapsack_bound(&knapsack, &cost), KNAPSACK_BOUND);
-    assert_true(cost > 13 && cost < 13.1);
+    assert_int_equal(knapsack_bound(&knapsack, &cost, &most), KNAPSACK_BOUND);
+    assert_true(cost > 13 && cost < 13.1 && most >= 15);
     assert_int_equal(knapsack_solve(&knapsack, &cost, chosen), KNAPSACK_EXACT);
     assert_true(cost == 15);
     assert_int_equal(chosen[0], 0);
     assert_int_equal(chosen[1], 1);
     knapsack.capacity_bytes = 129;
-    assert_int_equal(knapsack_bound(&knapsack, &cost), KNAPSACK_NONE);
+    assert_int_equal(knapsack_bound(&knapsack, &cost, &most), KNAPSACK_NONE);
     assert_int_equal(knapsack_solve(&knapsack, &cost, chosen), KNAPSACK_NONE);
     assert_true(cost == 15);  // it stays what it was
     knapsack_clear(&knapsack);
@@ -69,8 +69,8 @@ static void random_knapsacks_cost_what_the_best_of_all_choices_does(void **state
         }
         knapsack.capacity_bytes = random_below(&seed, bytes + 1);
         const double want = twin(&knapsack, 0, 0);
-        double bound = INFINITY, cost = INFINITY, sum = 0;
-        const enum knapsack_answer bounded = knapsack_bound(&knapsack, &bound);
+        double bound = INFINITY, most = INFINITY, cost = INFINITY, sum = 0;
+        const enum knapsack_answer bounded = knapsack_bound(&knapsack, &bound, &most);
         const enum knapsack_answer solved = knapsack_solve(&knapsack, &cost, chosen);
         uint64_t taken = 0;
         for (size_t i = 0; solved == KNAPSACK_EXACT && i < knapsack.item_count; i++) {
@@ -79,8 +79,8 @@ static void random_knapsacks_cost_what_the_best_of_all_choices_does(void **state
         }
         const bool good = want == INFINITY ? bounded == KNAPSACK_NONE && solved == KNAPSACK_NONE
                                            : solved == KNAPSACK_EXACT && cost == want && sum == want
-                                                 && taken <= knapsack.capacity_bytes && bound <= want + 1e-9
-                                                 && (bounded != KNAPSACK_EXACT || bound == want);
+                                                 && taken <= knapsack.capacity_bytes && bound <= want + 1e-9 && most >= want
+                                                 && (bounded != KNAPSACK_EXACT || (bound == want && most == want));
         if (!good)
             fail_msg("trial %llu: cost %g (%g), bound %g, the twin %g", (unsigned long long)trial, cost, sum, bound,
                      want);
