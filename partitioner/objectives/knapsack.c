@@ -147,35 +147,66 @@ static bool is_sooner(const struct step *a, const struct step *b)
     return a->ratio != b->ratio ? a->ratio > b->ratio : a->place < b->place;
 }
 
-static int compare_steps(const void *a, const void *b)
+// Puts the steps of [first, end) that are sooner than the middle one in front of it; where that stands then.
+static size_t part_steps(struct step *steps, size_t first, size_t end)
 {
-    return is_sooner(b, a) - is_sooner(a, b);
+    const struct step middle = steps[first + (end - first) / 2];
+    steps[first + (end - first) / 2] = steps[end - 1];
+    size_t at = first;
+    for (size_t s = first; s + 1 < end; s++) {
+        if (!is_sooner(&steps[s], &middle))
+            continue;
+        const struct step sooner = steps[s];
+        steps[s] = steps[at];
+        steps[at++] = sooner;
+    }
+    steps[end - 1] = steps[at];
+    steps[at] = middle;
+    return at;
 }
 
-// Takes the steps in order while they fit. The first that does not is taken in part, for
-// the bound; whole smaller ones behind it still go into the choice that fits.
+// Of an item's steps the last one counts, in whatever order they are taken.
+static void take_step(const struct knapsack *knapsack, const struct step *step, uint64_t *left)
+{
+    struct knapsack_room *room = knapsack->room;
+    const struct knapsack_option *options = knapsack->options + knapsack->first[step->item];
+    *left -= step->bytes;
+    room->greedy_cost -= step->saved;
+    if (options[step->to].cost < options[room->greedy[step->item]].cost)
+        room->greedy[step->item] = step->to;
+}
+
+// Takes the steps that save most per byte, as many as fit one after the other: which these are can be told by halves,
+// without sorting them all. The next is taken in part, for the bound; whole smaller ones behind it still go into the
+// choice that fits.
 static void take_steps(struct knapsack *knapsack, uint64_t bytes, double cost)
 {
     struct knapsack_room *room = knapsack->room;
+    struct step *steps = room->steps;
     uint64_t left = knapsack->capacity_bytes - bytes;
-    room->bound = room->greedy_cost = cost;
+    size_t first = 0, end = room->step_count;
+    room->greedy_cost = cost;
     room->price = 0;
-    bool is_full = false;
-    for (size_t s = 0; s < room->step_count; s++) {
-        const struct step *step = &room->steps[s];
-        if (!is_full && step->bytes > left) {
-            is_full = true;
-            room->price = step->ratio;
-            room->bound -= room->price * (double)left;
+    while (first < end && room->price == 0) {
+        const size_t middle = part_steps(steps, first, end);
+        uint64_t sum = 0;
+        for (size_t s = first; s < middle; s++)
+            sum = add_clamped(sum, steps[s].bytes);
+        if (sum > left) {
+            end = middle;
+            continue;
         }
-        if (!is_full)
-            room->bound -= step->saved;
-        if (step->bytes > left || room->greedy[step->item] != step->from)
-            continue;  // it does not fit, or follows one that did not
-        left -= step->bytes;
-        room->greedy_cost -= step->saved;
-        room->greedy[step->item] = step->to;
+        for (; first < middle; first++)
+            take_step(knapsack, &steps[first], &left);
+        if (steps[middle].bytes > left)
+            room->price = steps[middle].ratio;
+        else
+            take_step(knapsack, &steps[first++], &left);
     }
+    room->bound = room->greedy_cost - room->price * (double)left;
+    for (; first < room->step_count; first++)
+        if (steps[first].bytes <= left && room->greedy[steps[first].item] == steps[first].from)
+            take_step(knapsack, &steps[first], &left);
 }
 
 // Every item in its option of fewest bytes, and the steps from there. False where that does not fit.
@@ -215,14 +246,12 @@ static bool take_cheapest(struct knapsack *knapsack)
 // False where nothing fits.
 static bool relax(struct knapsack *knapsack)
 {
-    struct knapsack_room *room = knapsack->room;
     uint64_t bytes;
     double cost;
     if (take_cheapest(knapsack))
         return true;
     if (!begin_small(knapsack, &bytes, &cost))
         return false;
-    qsort(room->steps, room->step_count, sizeof room->steps[0], compare_steps);
     take_steps(knapsack, bytes, cost);
     return true;
 }
@@ -333,7 +362,7 @@ static enum knapsack_answer extend(struct knapsack *knapsack, size_t k, double b
     return kept > MOST_ENTRIES ? KNAPSACK_BOUND : KNAPSACK_EXACT;
 }
 
-static enum knapsack_answer search_lists(struct knapsack *knapsack, double *cost, uint32_t *chosen)
+static enum knapsack_answer search_lists(struct knapsack *knapsack, double below, double *cost, uint32_t *chosen)
 {
     struct knapsack_room *room = knapsack->room;
     const size_t items = knapsack->item_count;
@@ -344,11 +373,11 @@ static enum knapsack_answer search_lists(struct knapsack *knapsack, double *cost
     room->list_at[0] = 0;
     room->list_at[1] = 1;
     for (size_t k = 0; k < items; k++) {
-        const enum knapsack_answer answer = extend(knapsack, k, *cost);
+        const enum knapsack_answer answer = extend(knapsack, k, fmin(*cost, below));
         if (answer != KNAPSACK_EXACT)
             return answer;
     }
-    // The last entry has most bytes and the least cost; without one what is known is best.
+    // The last entry has most bytes and the least cost; without one what is known is best, or nothing is below.
     uint32_t at = room->list_at[items + 1] - 1;
     if (room->list_at[items + 1] == room->list_at[items] || !(room->list[at].cost < *cost))
         return KNAPSACK_EXACT;
@@ -359,7 +388,7 @@ static enum knapsack_answer search_lists(struct knapsack *knapsack, double *cost
     return KNAPSACK_EXACT;
 }
 
-enum knapsack_answer knapsack_solve(struct knapsack *knapsack, double *cost, uint32_t *chosen)
+enum knapsack_answer knapsack_solve(struct knapsack *knapsack, double below, double *cost, uint32_t *chosen)
 {
     if (!make_room(knapsack))
         return KNAPSACK_NO_MEMORY;
@@ -369,5 +398,5 @@ enum knapsack_answer knapsack_solve(struct knapsack *knapsack, double *cost, uin
     *cost = room->greedy_cost;
     if (chosen)
         memcpy(chosen, room->greedy, knapsack->item_count * sizeof chosen[0]);
-    return room->price > 0 ? search_lists(knapsack, cost, chosen) : KNAPSACK_EXACT;
+    return room->price > 0 ? search_lists(knapsack, below, cost, chosen) : KNAPSACK_EXACT;
 }

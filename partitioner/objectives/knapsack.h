@@ -38,9 +38,9 @@ enum knapsack_answer { KNAPSACK_NO_MEMORY, KNAPSACK_NONE, KNAPSACK_BOUND, KNAPSA
 enum knapsack_answer knapsack_bound(struct knapsack *knapsack, double *least, double *most);
 
 // The least cost, and the option of each item (an index within the item's) in `chosen`
-// unless it is NULL. KNAPSACK_BOUND where the list would have become too long: then `cost`
-// is of a choice that fits, not proved the least.
-enum knapsack_answer knapsack_solve(struct knapsack *knapsack, double *cost, uint32_t *chosen);
+// unless it is NULL. Where nothing is below `below` it is the cost of some choice that fits.
+// KNAPSACK_BOUND where the list would have become too long: then it is that, too.
+enum knapsack_answer knapsack_solve(struct knapsack *knapsack, double below, double *cost, uint32_t *chosen);
 
 void knapsack_clear(struct knapsack *knapsack);
 

@@ -1,5 +1,7 @@
 #include "partitioner/objectives/minimax.h"
 
+#include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,15 +17,17 @@ struct search {
     const struct minimax_problem *problem;
     struct downset_walk walk;
     size_t width;            // states of a downset
+    uint32_t most;           // the most cost, or steps where none costs
     double *value;           // of [downset][steps]: the largest load of the stages behind; INFINITY: not reached
+    uint32_t *cost;          // where there are costs: the state's
     uint64_t *from;          // and how it was reached: downset << 32 | way
-    uint32_t *cost;          // and the cost, where there is any
     bool *is_open;           // of each downset: there may be a cut here
-    uint32_t *room;          // of each downset: steps that may be taken behind it
+    uint32_t *room;          // of each downset: the cost, or steps where none costs, that may be taken behind it
     struct minimax_way *fewest;  // of each downset: the least cost of a state, with the steps of that
     uint32_t *live;          // steps of the states of the downset in hand that no other is as good as
     size_t live_count;
     uint32_t least_cost;     // of these
+    double most_work;        // of a stage in front of these
     double least_steps;      // of what comes of these: so many, and those of the whole cost
     double *loads;           // of a stage, by way
     double *speed;           // the greatest of the ways that take no more than so much cost, or steps where none costs
@@ -47,16 +51,15 @@ static double speed_of(const struct minimax_problem *problem, uint32_t steps, ui
 static void fill_speeds(struct search *search)
 {
     const struct minimax_problem *problem = search->problem;
-    const uint32_t most = problem->most_cost ? problem->most_cost : problem->most_steps;
     search->steps_per_cost = problem->most_cost ? INFINITY : 0;
     for (size_t w = 0; w < problem->way_count; w++) {
         const struct minimax_way *way = &problem->ways[w];
         const uint32_t takes = problem->most_cost ? way->cost : way->steps;
-        if (takes <= most)
+        if (takes <= search->most)
             search->speed[takes] = fmax(search->speed[takes], speed_of(problem, way->steps, way->cost));
         search->steps_per_cost = fmin(search->steps_per_cost, way->cost ? (double)way->steps / way->cost : 0);
     }
-    for (uint32_t i = 1; i <= most; i++)
+    for (uint32_t i = 1; i <= search->most; i++)
         search->speed[i] = fmax(search->speed[i], search->speed[i - 1]);
 }
 
@@ -64,20 +67,21 @@ static bool search_create(struct search *search, const struct minimax_problem *p
 {
     const size_t count = problem->downsets->count, width = (size_t)problem->most_steps + 1;
     *search = (struct search){ .problem = problem, .width = width, .known = problem->below };
-    const size_t each = sizeof search->value[0] + sizeof search->from[0]
-                      + (problem->most_cost ? sizeof search->cost[0] : 0);
+    const size_t costly = problem->most_cost ? count * width : 1;
+    const size_t each = sizeof search->value[0] + (costly > 1 ? sizeof search->from[0] + sizeof search->cost[0] : 0);
     if (count * width > MOST_TABLE_BYTES / each)
         return error_set(error, "%zu ways to cut the graph for each of %u machines take more than 2 GiB", count,
                          problem->most_steps);
     search->value = malloc(count * width * sizeof search->value[0]);
-    search->from = malloc(count * width * sizeof search->from[0]);
-    search->cost = calloc(problem->most_cost ? count * width : 1, sizeof search->cost[0]);
+    search->from = malloc(costly * sizeof search->from[0]);
+    search->cost = calloc(costly, sizeof search->cost[0]);
     search->is_open = malloc(count * sizeof search->is_open[0]);
     search->room = malloc(count * sizeof search->room[0]);
     search->fewest = malloc(count * sizeof search->fewest[0]);
     search->live = malloc(width * sizeof search->live[0]);
     search->loads = calloc(problem->way_count + 1, sizeof search->loads[0]);
-    search->speed = calloc((problem->most_cost ? problem->most_cost : problem->most_steps) + 1, sizeof search->speed[0]);
+    search->most = problem->most_cost ? problem->most_cost : problem->most_steps;
+    search->speed = calloc((size_t)search->most + 1, sizeof search->speed[0]);
     if (!search->value || !search->from || !search->cost || !search->is_open || !search->room || !search->fewest || !search->live
         || !search->loads || !search->speed)
         return error_no_memory(error, "a table of stages");
@@ -116,13 +120,14 @@ static bool is_hopeful(const struct search *search, uint32_t downset, uint32_t s
     return downset == 0 || (double)search->problem->work[downset] < most_work(search, steps, cost);
 }
 
-// The most steps behind a downset that leave enough for what is in it.
+// The most behind a downset that leaves enough for what is in it.
 static uint32_t find_room(const struct search *search, uint32_t downset)
 {
-    uint32_t least = 0, end = search->problem->most_steps + 1;  // the first number of steps that is too many
+    const bool is_costly = search->problem->most_cost > 0;
+    uint32_t least = 0, end = search->most + 1;  // the first that is too much
     while (least < end) {
         const uint32_t middle = least + (end - least) / 2;
-        if (is_hopeful(search, downset, middle, 0))
+        if (is_hopeful(search, downset, is_costly ? 0 : middle, is_costly ? middle : 0))
             least = middle + 1;
         else
             end = middle;
@@ -140,7 +145,7 @@ static void begin(struct search *search, double below)
     search->value[(count - 1) * search->width] = 0;
     for (uint32_t d = 0; d < count; d++) {
         search->fewest[d] = (struct minimax_way){ UINT32_MAX, UINT32_MAX };
-        search->room[d] = problem->most_cost ? problem->most_steps : find_room(search, d);
+        search->room[d] = find_room(search, d);
     }
 }
 
@@ -159,12 +164,10 @@ static void close_cuts(struct search *search)
 // --- stages ----------------------------------------------------------------------
 
 // held[i] becomes the least of itself and the larger of later[i] and the load.
-static void hold(double *restrict held, uint64_t *restrict from, const double *restrict later, size_t count,
-                 double load, uint64_t how)
+static void hold(double *restrict held, const double *restrict later, size_t count, double load)
 {
     for (size_t i = 0; i < count; i++) {
         const double value = later[i] > load ? later[i] : load;
-        from[i] = value < held[i] ? how : from[i];
         held[i] = value < held[i] ? value : held[i];
     }
 }
@@ -206,9 +209,7 @@ static void hold_refined(struct search *search, uint32_t inner, uint32_t outer, 
     if (!(before < search->value[at]) || !(search->loads[way] < search->value[at]))
         return;
     const double load = problem->refine(problem->self, inner, outer, way, later, search->loads[way], search->below);
-    const uint64_t how = (uint64_t)outer << 32 | way;
-    if (load < search->below)
-        hold(&search->value[at], &search->from[at], &before, 1, load, how);
+    search->value[at] = fmin(search->value[at], fmax(before, load));
 }
 
 // The stage in one of its ways, before each of the states behind it.
@@ -217,31 +218,29 @@ static void try_way(struct search *search, uint32_t inner, uint32_t outer, uint3
     const struct minimax_problem *problem = search->problem;
     const uint32_t steps = problem->ways[way].steps, first = search->live[0];
     const uint32_t last = search->live[search->live_count - 1];
-    const uint32_t room = search->room[inner] < steps ? 0 : search->room[inner] - steps + 1;
+    const uint32_t most = problem->most_cost ? problem->most_steps : search->room[inner];
+    const uint32_t room = most < steps ? 0 : most - steps + 1;
     const uint32_t end = last + 1 < room ? last + 1 : room;
     search->spent += search->live_count / 8;
     if (!problem->most_cost && !problem->refine && first < end)
-        hold(search->value + inner * search->width + first + steps, search->from + inner * search->width + first + steps,
-             search->value + outer * search->width + first, end - first, search->loads[way],
-             (uint64_t)outer << 32 | way);
+        hold(search->value + inner * search->width + first + steps, search->value + outer * search->width + first,
+             end - first, search->loads[way]);
     else
         for (size_t l = 0; l < search->live_count && search->live[l] < room; l++)
             (problem->most_cost ? hold_state : hold_refined)(search, inner, outer, way, search->live[l]);
 }
 
-// What a stage may take at most, in cost or steps, to lead to a state that is not known to be dominated: what is left,
-// or, where more cost means more steps than those of the state of the least cost, less than that.
+// What a stage may take at most, in cost or steps: what leaves enough for what is in front and, where more cost means
+// more steps than those of the state of the least cost that is known, less than that.
 static uint32_t most_taken(const struct search *search, uint32_t inner)
 {
-    const struct minimax_problem *problem = search->problem;
     const struct minimax_way *fewest = &search->fewest[inner];
-    const uint32_t first = search->live[0], least = search->least_cost;
-    if (!problem->most_cost)
-        return search->room[inner] > first ? search->room[inner] - first : 0;
-    if (fewest->cost <= problem->most_cost
+    const uint32_t least = search->problem->most_cost ? search->least_cost : search->live[0];
+    uint32_t most = search->room[inner];
+    if (search->problem->most_cost && fewest->cost <= most
         && fewest->steps <= search->least_steps + search->steps_per_cost * fewest->cost)
-        return fewest->cost > least ? fewest->cost - 1 - least : 0;
-    return problem->most_cost - least;
+        most = fewest->cost ? fewest->cost - 1 : 0;
+    return most > least ? most - least : 0;
 }
 
 // False where no stage that holds more is of use either.
@@ -249,14 +248,12 @@ static bool try_stage(struct search *search, uint32_t inner, uint32_t outer)
 {
     const struct minimax_problem *problem = search->problem;
     const double work = (double)(problem->work[outer] - problem->work[inner]);
-    const uint32_t left = problem->most_cost ? problem->most_cost - search->least_cost
-                                             : problem->most_steps - search->live[0];
     search->spent++;
-    if (!(work < search->below * search->speed[left] * ROUNDED))
+    if (!(work < search->most_work))
         return false;
     if (!search->is_open[inner] || !(work < search->below * search->speed[most_taken(search, inner)] * ROUNDED))
         return true;
-    const uint32_t most = search->room[inner] - search->live[0];
+    const uint32_t most = (problem->most_cost ? problem->most_steps : search->room[inner]) - search->live[0];
     if (!(problem->loads(problem->self, inner, outer, most, search->below, search->loads) < search->below))
         return false;
     for (uint32_t w = 0; w < problem->way_count; w++)
@@ -266,22 +263,27 @@ static bool try_stage(struct search *search, uint32_t inner, uint32_t outer)
     return true;
 }
 
-// Where there are costs, those of rising steps and falling cost. More than the limit is of no use either.
-static void list_live(struct search *search, uint32_t outer)
+// Where there are costs, those of rising steps and falling cost. More than the limit is of no use either. Whether there
+// are any.
+static bool list_live(struct search *search, uint32_t outer)
 {
     const size_t row = outer * search->width;
+    const bool is_costly = search->problem->most_cost > 0;
     search->live_count = 0;
     search->least_steps = INFINITY;
-    search->least_cost = search->problem->most_cost ? UINT32_MAX : 0;
+    search->least_cost = is_costly ? UINT32_MAX : 0;
     for (uint32_t i = 0; i < search->width; i++) {
-        if (!(search->value[row + i] < search->below))
-            continue;
-        if (search->problem->most_cost && search->cost[row + i] >= search->least_cost)
+        if (!(search->value[row + i] < search->below) || (is_costly && search->cost[row + i] >= search->least_cost))
             continue;
         search->live[search->live_count++] = i;
-        search->least_cost = search->problem->most_cost ? search->cost[row + i] : 0;
+        search->least_cost = is_costly ? search->cost[row + i] : 0;
         search->least_steps = fmin(search->least_steps, i - search->steps_per_cost * search->least_cost);
     }
+    if (search->live_count == 0)
+        return false;
+    const uint32_t taken = is_costly ? search->least_cost : search->live[0];
+    search->most_work = search->below * search->speed[search->most - taken] * ROUNDED;
+    return true;
 }
 
 // The steps of the least of the whole plans that were reached, of equal ones the fewest; `width`: there is none.
@@ -300,10 +302,10 @@ static void run(struct search *search, double below)
     begin(search, below);
     for (uint32_t outer = (uint32_t)problem->downsets->count; outer-- > 1 && !search->is_stopped;) {
         uint32_t inner;
-        list_live(search, outer);
-        if (search->live_count > 0)
+        const bool is_live = list_live(search, outer);
+        if (is_live)
             downset_walk_down(&search->walk, outer);
-        while (search->live_count > 0 && !search->is_stopped && downset_walk_next(&search->walk, &inner))
+        while (is_live && !search->is_stopped && downset_walk_next(&search->walk, &inner))
             if (!try_stage(search, inner, outer))
                 downset_walk_prune(&search->walk);
         const uint32_t plan = find_plan(search);
@@ -318,6 +320,34 @@ static void run(struct search *search, double below)
 
 // --- the plan --------------------------------------------------------------------
 
+// How a state was reached: that is found again where states keep no more than their value.
+static uint64_t find_from(struct search *search, uint32_t inner, uint32_t steps)
+{
+    const struct minimax_problem *problem = search->problem;
+    const double value = search->value[inner * search->width + steps];
+    const double enough = search->known * ROUNDED + DBL_MIN;  // the whole plan's, which loads() may rely upon
+    uint32_t outer;
+    if (problem->most_cost)
+        return search->from[inner * search->width + steps];
+    downset_walk_up(&search->walk, inner);
+    while (downset_walk_next(&search->walk, &outer)) {
+        if (!(problem->loads(problem->self, inner, outer, steps, enough, search->loads) < enough))
+            continue;
+        for (uint32_t w = 0; w < problem->way_count && problem->ways[w].steps <= steps; w++) {
+            const uint32_t later = steps - problem->ways[w].steps;
+            const double before = search->value[outer * search->width + later];
+            double load = search->loads[w];
+            if (before > value || load > value)
+                continue;
+            if (problem->refine)
+                load = problem->refine(problem->self, inner, outer, w, later, load, INFINITY);
+            if (fmax(before, load) == value)
+                return (uint64_t)outer << 32 | w;
+        }
+    }
+    return 0;  // unreachable: the value was made of one of these
+}
+
 static bool take(struct search *search, uint32_t steps, struct minimax *minimax, struct error *error)
 {
     const uint32_t all = (uint32_t)search->problem->downsets->count - 1;
@@ -329,8 +359,9 @@ static bool take(struct search *search, uint32_t steps, struct minimax *minimax,
     search->plan_cost = search->problem->most_cost ? search->cost[steps] : 0;
     minimax->stage_count = 0;
     for (uint32_t inner = 0; inner != all;) {
-        const uint64_t from = search->from[inner * search->width + steps];
+        const uint64_t from = find_from(search, inner, steps);
         const uint32_t way = (uint32_t)from;
+        assert(from >> 32 > inner);
         inner = (uint32_t)(from >> 32);
         steps -= search->problem->ways[way].steps;
         minimax->stages[minimax->stage_count++] = (struct minimax_stage){ inner, way, steps };

@@ -207,8 +207,8 @@ static const struct answer *ask_for(struct prices *prices, const struct tps_stag
     }
     if (answer->least < below && !(answer->most < below)) {
         take_stage(prices, stage);
-        found = knapsack_solve(&prices->chooser.knapsack, &answer->most, prices->chooser.chosen);
-        answer->least = answer->most;
+        found = knapsack_solve(&prices->chooser.knapsack, below, &answer->most, NULL);
+        answer->least = answer->most < below ? answer->most : below;
         prices->gave_up |= found == KNAPSACK_BOUND;
     }
     prices->gave_up |= found == KNAPSACK_NO_MEMORY;
@@ -368,7 +368,7 @@ static bool choose(void *self, const struct found_stage *stages, struct bottlene
                                          own->replicas, (behind + own->replicas - 1) / own->replicas };
         double load;
         take_stage(prices, &stage);
-        if (knapsack_solve(&prices->chooser.knapsack, &load, chooser->chosen) == KNAPSACK_NO_MEMORY)
+        if (knapsack_solve(&prices->chooser.knapsack, INFINITY, &load, chooser->chosen) == KNAPSACK_NO_MEMORY)
             return error_no_memory(error, "the choice of ways");
         for (size_t l = 0; l < chooser->layer_count; l++)
             result->variant[chooser->layers[l]] = chooser->choices[chooser->first[l] + chooser->chosen[l]].way->variant;

@@ -19,13 +19,13 @@ static void an_item_may_be_cheap_or_small(void **state)
     knapsack.capacity_bytes = 990;  // the second, at a tenth of a cost a byte, or the first at less than a hundredth
     assert_int_equal(knapsack_bound(&knapsack, &cost, &most), KNAPSACK_BOUND);
     assert_true(cost > 13 && cost < 13.1 && most >= 15);
-    assert_int_equal(knapsack_solve(&knapsack, &cost, chosen), KNAPSACK_EXACT);
+    assert_int_equal(knapsack_solve(&knapsack, INFINITY, &cost, chosen), KNAPSACK_EXACT);
     assert_true(cost == 15);
     assert_int_equal(chosen[0], 0);
     assert_int_equal(chosen[1], 1);
     knapsack.capacity_bytes = 129;
     assert_int_equal(knapsack_bound(&knapsack, &cost, &most), KNAPSACK_NONE);
-    assert_int_equal(knapsack_solve(&knapsack, &cost, chosen), KNAPSACK_NONE);
+    assert_int_equal(knapsack_solve(&knapsack, INFINITY, &cost, chosen), KNAPSACK_NONE);
     assert_true(cost == 15);  // it stays what it was
     knapsack_clear(&knapsack);
 }
@@ -71,7 +71,7 @@ static void random_knapsacks_cost_what_the_best_of_all_choices_does(void **state
         const double want = twin(&knapsack, 0, 0);
         double bound = INFINITY, most = INFINITY, cost = INFINITY, sum = 0;
         const enum knapsack_answer bounded = knapsack_bound(&knapsack, &bound, &most);
-        const enum knapsack_answer solved = knapsack_solve(&knapsack, &cost, chosen);
+        const enum knapsack_answer solved = knapsack_solve(&knapsack, INFINITY, &cost, chosen);
         uint64_t taken = 0;
         for (size_t i = 0; solved == KNAPSACK_EXACT && i < knapsack.item_count; i++) {
             sum += options[first[i] + chosen[i]].cost;
@@ -84,6 +84,11 @@ static void random_knapsacks_cost_what_the_best_of_all_choices_does(void **state
         if (!good)
             fail_msg("trial %llu: cost %g (%g), bound %g, the twin %g", (unsigned long long)trial, cost, sum, bound,
                      want);
+        double other = INFINITY;
+        const double below = want + (double)random_below(&seed, 3) - 1;  // what is not below need not be the least
+        knapsack_solve(&knapsack, below, &other, NULL);
+        if (want < below ? other != want : other < want)
+            fail_msg("trial %llu: cost %g below %g, the twin %g", (unsigned long long)trial, other, below, want);
         tight += bounded == KNAPSACK_BOUND && cost > bound + 1e-9;
     }
     knapsack_clear(&knapsack);
