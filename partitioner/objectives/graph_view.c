@@ -53,63 +53,6 @@ bool machines_of_any_speed(struct machines *machines, const struct bottleneck_re
     return true;
 }
 
-// --- which layers are one node ---------------------------------------------------------
-
-// The only neighbour of a layer among those not merged yet, or UINT32_MAX.
-static uint32_t only_neighbour(const struct edge *edges, size_t edge_count, const uint32_t *into, uint32_t layer)
-{
-    uint32_t found = UINT32_MAX;
-    for (size_t e = 0; e < edge_count; e++) {
-        if (edges[e].from != layer && edges[e].to != layer)
-            continue;
-        const uint32_t other = edges[e].from == layer ? edges[e].to : edges[e].from;
-        if (into[other] == layer)
-            continue;  // it stands here already
-        if (found != UINT32_MAX)
-            return UINT32_MAX;
-        found = other;
-    }
-    return found;
-}
-
-uint32_t *graph_view_merge(const struct profile *profile, const bool *is_free, struct error *error)
-{
-    const uint32_t layers = (uint32_t)profile->layer_count;
-    size_t edge_count;
-    struct edge *edges = downsets_edges(profile, &edge_count, error);
-    uint32_t *into = malloc(layers * sizeof into[0]);  // the layer that each stands with, or itself
-    if (edges && !into)
-        error_no_memory(error, "the nodes of a graph");
-    const bool good = edges && into;
-    for (uint32_t i = 0; good && i < layers; i++)
-        into[i] = i;
-    for (bool changed = good; changed;) {
-        changed = false;
-        for (uint32_t i = 0; i < layers; i++) {
-            const uint32_t other = is_free[i] && into[i] == i ? only_neighbour(edges, edge_count, into, i) : UINT32_MAX;
-            if (other == UINT32_MAX)
-                continue;
-            into[i] = other;
-            changed = true;
-        }
-    }
-    uint32_t *node_of = good ? calloc(layers, sizeof node_of[0]) : NULL, nodes = 0;
-    if (good && !node_of)
-        error_no_memory(error, "the nodes of a graph");
-    for (uint32_t i = 0; node_of && i < layers; i++)
-        if (into[i] == i)
-            node_of[i] = nodes++;
-    for (uint32_t i = 0; node_of && i < layers; i++) {
-        uint32_t root = i;
-        while (into[root] != root)
-            root = into[root];
-        node_of[i] = node_of[root];
-    }
-    free(into);
-    free(edges);
-    return node_of;
-}
-
 // --- where to cut ------------------------------------------------------------------------
 
 static bool fill_nodes(struct graph_view *view, const uint32_t *node_of, struct error *error)

@@ -48,9 +48,9 @@ static inline bool graph_view_holds(const struct graph_view *view, size_t downse
     return downsets_holds(view->downsets, downset, view->node_of[layer]);
 }
 
-// A layer that is free, in that it costs nothing wherever it stands, and that has one neighbour loses nothing by
-// standing with it: the two are one node, and so on. That takes the inputs and unread outputs of a graph out of its
-// ways to be cut, of which they make too many. Freed by free().
+// The node of each layer where layers that belong together are one, with all on a cycle that this closes. A layer that
+// is free, in that it costs nothing wherever it stands, and that has one neighbour loses nothing by standing with it.
+// That takes inputs and unread outputs out of the ways to cut a graph, of which they make too many. Freed by free().
 uint32_t *graph_view_merge(const struct profile *profile, const bool *is_free, struct error *error);
 
 // Whether a given plan's stages hold each layer once, read nothing of later ones and, if it is of interest, part

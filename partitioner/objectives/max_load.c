@@ -63,8 +63,7 @@ static uint64_t bytes_of(const struct profile_layer *layer)
 
 // --- nodes ----------------------------------------------------------------------------
 
-// No time anywhere, and no bytes either unless one machine holds them all anyway; and
-// bound to no other layer than by its edges.
+// No time anywhere, and no bytes either unless one machine holds them all anyway.
 static void find_free(const struct profile *profile, const struct machines *machines, bool *is_free)
 {
     uint64_t bytes = 0;
@@ -75,11 +74,6 @@ static void find_free(const struct profile *profile, const struct machines *mach
         is_free[i] = work_of(layer) == 0 && (machines->cpus == 0 || (way && work_of(way) == 0))
                   && (bytes <= machines->memory_bytes || bytes_of(layer) == 0);
     }
-    for (size_t i = 0; i < profile->tied_count; i++)
-        is_free[profile->tied[i].from] = is_free[profile->tied[i].to] = false;
-    for (size_t i = 0; i < profile->no_cut_count; i++)
-        if (profile->no_cut_after[i] + 1 < profile->layer_count)
-            is_free[profile->no_cut_after[i]] = is_free[profile->no_cut_after[i] + 1] = false;
 }
 
 // A given plan may part what a search keeps together.

@@ -146,6 +146,60 @@ static void too_many_ways_to_cut_leave_a_plan_and_a_bound(void **state)
     profile_free(profile);
 }
 
+// An operator graph: twelve branches of weights (no time) and two operators between an input and a sum. Weights and
+// operators of a branch have one colour each; the colour that the input and the sum share closes a cycle of all.
+static struct profile *operators(uint32_t branches, bool has_cycle)
+{
+    struct error error = { 0 };
+    const uint32_t layers = 3 * branches + 2;
+    struct profile *profile = profile_create("operators", "fp32", 1, layers, &error);
+    assert_good(profile, error);
+    profile->is_chain = false;
+    profile->edges = calloc(4 * branches, sizeof profile->edges[0]);
+    profile->tied = calloc(2 * branches + 1, sizeof profile->tied[0]);
+    for (uint32_t i = 0; i < layers; i++) {
+        profile->layers[i] = (struct profile_layer){ .name = strdup("operator"), .kind = strdup(""),
+                                                     .forward_ns = i > branches ? 10 : 0, .output_bytes = 1 };
+        profile->layers[i].parameter_bytes = i < branches ? 100 : 0;
+    }
+    for (uint32_t b = 0; b < branches; b++) {  // weights, the input, first operators, second ones, the sum
+        const uint32_t first = branches + 1 + b, second = first + branches;
+        profile->edges[profile->edge_count++] = (struct edge){ b, first };
+        profile->edges[profile->edge_count++] = (struct edge){ branches, first };
+        profile->edges[profile->edge_count++] = (struct edge){ first, second };
+        profile->edges[profile->edge_count++] = (struct edge){ second, layers - 1 };
+        profile->tied[profile->tied_count++] = (struct edge){ b, first };
+        profile->tied[profile->tied_count++] = (struct edge){ b, second };
+    }
+    if (has_cycle)
+        profile->tied[profile->tied_count++] = (struct edge){ branches, layers - 1 };
+    qsort(profile->tied, profile->tied_count, sizeof profile->tied[0], edges_compare);
+    qsort(profile->edges, profile->edge_count, sizeof profile->edges[0], edges_compare);
+    return profile;
+}
+
+// Uncontracted these are more than 2^24 ways.
+static void layers_of_one_colour_are_one_where_a_graph_is_cut(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct cluster *cluster = cluster_uniform(3, 10000, 0, JSON_MAX, &error);
+    for (uint32_t has_cycle = 0; has_cycle < 2; has_cycle++) {
+        struct profile *profile = operators(12, has_cycle);
+        const struct bottleneck_request request = ask(profile, cluster);
+        struct bottleneck_result *plan = bottleneck_search(&request, &error);
+        assert_good(plan, error);
+        assert_true(plan->proved);
+        // The twelve branches of 20 ns on three machines, and the sum; all in one stage where that closes a cycle.
+        assert_int_equal(plan->downset_count, has_cycle ? 2 : 4096 + 2);
+        assert_true(has_cycle ? plan->value_ns == 250 : plan->value_ns >= 90 && plan->value_ns < 120);
+        assert_good(bottleneck_value(&request, plan, &error), error);
+        bottleneck_free(plan);
+        profile_free(profile);
+    }
+    cluster_free(cluster);
+}
+
 // --- the twin: every way to give each layer a stage -----------------------------------
 
 struct twin {
@@ -438,6 +492,7 @@ int main(void)
         cmocka_unit_test(a_tensor_is_sent_once_and_received_by_each_stage),
         cmocka_unit_test(plans_the_model_does_not_know_are_refused),
         cmocka_unit_test(too_many_ways_to_cut_leave_a_plan_and_a_bound),
+        cmocka_unit_test(layers_of_one_colour_are_one_where_a_graph_is_cut),
         cmocka_unit_test(random_graphs_have_the_least_largest_load_of_all_ways_to_cut_them),
     };
     struct CMUnitTest refused[REFUSALS], published[PUBLISHED], experts[EXPERTS];
