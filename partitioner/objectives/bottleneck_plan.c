@@ -209,12 +209,12 @@ struct bottleneck_result *bottleneck_of_plan(const struct bottleneck_request *re
     for (size_t s = 0; s < plan->stage_count; s++) {
         result->stages[s].first = plan->stages[s].first;
         result->stages[s].end = plan->stages[s].end;
-        result->stages[s].replicas = (uint32_t)plan->stages[s].device_count;
+        result->stages[s].replicas = plan->stages[s].device_count ? (uint32_t)plan->stages[s].device_count : 1;
     }
     if (plan->order)
         memcpy(result->order, plan->order, result->layer_count * sizeof result->order[0]);
     const struct cluster *cluster = request->cluster;
-    if (cluster->level_count > 1)
+    if (cluster->level_count > 1 && plan->stages[0].device_count > 0)
         fill_parts(result, plan, (uint32_t)cluster->levels[0].size);
     return result;
 }

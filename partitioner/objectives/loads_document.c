@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "partitioner/evaluate/handmade.h"
 #include "partitioner/objectives/bottleneck_plan.h"
 
 enum { LOADS_VERSION = 1, MOST_DEVICES = 1 << 16 };
@@ -217,16 +218,21 @@ static struct bottleneck_result *read_document(struct bottleneck_request *reques
     return NULL;
 }
 
+// A plan, or as much of one as somebody wrote by hand: the very same documents that are priced by time.
 static struct bottleneck_result *read_plan(struct bottleneck_request *request, const char *text, size_t length,
                                            const char *name, struct error *error)
 {
-    struct plan *plan = plan_read(text, length, name, error);
+    struct handmade *handmade = handmade_read(text, length, name, error);
+    struct plan *made = handmade && !handmade->whole
+                          ? handmade_stages(handmade, request->profile, request->cluster, error) : NULL;
+    const struct plan *plan = made ? made : handmade ? handmade->whole : NULL;
     struct bottleneck_result *result = plan ? bottleneck_of_plan(request, plan, error) : NULL;
-    if (result && !request->micro_batches)
-        request->micro_batches = plan->micro_batches;
     if (plan && !result)
         error_at(error, "%s", name);
-    plan_free(plan);
+    if (result && !request->micro_batches)
+        request->micro_batches = handmade->micro_batches;
+    plan_free(made);
+    handmade_free(handmade);
     return result;
 }
 
@@ -237,10 +243,10 @@ struct bottleneck_result *loads_read(struct bottleneck_request *request, const c
     if (!document)
         return NULL;
     struct json root = json_root(document);
-    const bool is_plan = strcmp(json_string(&root, "format"), "weir.plan") == 0;
-    struct bottleneck_result *result = is_plan ? NULL : read_document(request, document, error);
+    const bool is_loads = json_has(&root, "format") && strcmp(json_string(&root, "format"), "weir.loads") == 0;
+    struct bottleneck_result *result = is_loads ? read_document(request, document, error) : NULL;
     json_free(document);
-    return is_plan ? read_plan(request, text, length, name, error) : result;
+    return is_loads ? result : read_plan(request, text, length, name, error);
 }
 
 struct bottleneck_result *loads_load(struct bottleneck_request *request, const char *path, struct error *error)

@@ -75,7 +75,7 @@ static void what_was_written_is_priced_anew(void **state)
 static struct bad_row {
     const char *name, *from, *to, *sentence;
 } bad_rows[] = {
-    { "refused: another format", "weir.loads", "weir.trace", "l.json: format: is \"weir.trace\", not \"weir.loads\"" },
+    { "refused: another format", "weir.loads", "weir.trace", "l.json: format: is \"weir.trace\", not \"weir.plan\"" },
     { "refused: a layer nobody has", "\"block\"", "\"blocks\"",
       "l.json: stages[1].layers[0]: the profile has no layer of this name" },
     { "refused: a layer twice", "\"block\"", "\"embedding\"",
