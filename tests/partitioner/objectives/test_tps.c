@@ -468,6 +468,22 @@ static void a_split_of_177_layers_with_recomputation_is_proved_on_8_machines(voi
     profile_free(profile);
 }
 
+// As many replicas as machines, in groups of 1, 2, 4 and 8: no table has a place for each of both.
+static void two_thousand_machines_are_planned(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct profile *profile = import("bert32a100");
+    struct cluster *cluster = cluster_uniform(2048, (uint64_t)8 << 30, 0, 25000000000, &error);
+    struct bottleneck_request request = ask(profile, cluster, 4096);
+    struct bottleneck_result *plan = bottleneck_search(&request, &error);
+    assert_good(plan, error);
+    assert_true(plan->proved && plan->machines_used <= 2048 && plan->stage_count > 1);
+    bottleneck_free(plan);
+    cluster_free(cluster);
+    profile_free(profile);
+}
+
 int main(void)
 {
     enum {
@@ -479,6 +495,7 @@ int main(void)
         cmocka_unit_test(random_graphs_have_the_least_largest_load_of_all_stages_in_all_ways),
         cmocka_unit_test(random_chains_have_the_least_largest_load_of_a_plain_dynamic_program),
         cmocka_unit_test(a_split_of_177_layers_with_recomputation_is_proved_on_8_machines),
+        cmocka_unit_test(two_thousand_machines_are_planned),
     };
     struct CMUnitTest refused[REFUSALS], published[PUBLISHED];
     for (size_t i = 0; i < REFUSALS; i++)
