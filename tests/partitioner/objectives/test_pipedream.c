@@ -1,5 +1,5 @@
 // PipeDream's model: published values to the last digit, and the search against all plans
-// of small random graphs, priced one by one.
+// of small random graphs, priced one by one by a twin.
 
 #include <math.h>
 #include <stdio.h>
@@ -149,14 +149,142 @@ static struct profile *random_profile(uint64_t *seed)
     return profile;
 }
 
+// Inputs that read nothing of what is not left out, and items that nobody such reads, are nothing to PipeDream.
+static bool is_left_out(const struct profile *profile, uint32_t layer)
+{
+    const char *kind = profile->layers[layer].kind;
+    bool reads = false, is_read = false;
+    for (size_t e = 0; e < profile->edge_count; e++) {
+        reads |= profile->edges[e].to == layer;
+        is_read |= profile->edges[e].from == layer;
+    }
+    return (strcmp(kind, "Input0") == 0 && !reads) || (strcmp(kind, "__getitem__(0)") == 0 && !is_read);
+}
+
+// Whether one layer is below another, along edges between layers that count.
+static bool is_below(const struct profile *profile, uint32_t below, uint32_t layer)
+{
+    for (size_t e = 0; e < profile->edge_count; e++) {
+        const struct edge edge = profile->edges[e];
+        if (edge.to == layer && !is_left_out(profile, edge.from)
+            && (edge.from == below || is_below(profile, below, edge.from)))
+            return true;
+    }
+    return false;
+}
+
+// Whether `low` is of the company of `top`: below it, and read by somebody who is not.
+static bool is_company(const struct profile *profile, uint32_t low, uint32_t top)
+{
+    for (size_t e = 0; e < profile->edge_count; e++) {
+        const struct edge edge = profile->edges[e];
+        if (edge.from == low && edge.to != top && !is_left_out(profile, edge.to)
+            && !is_below(profile, edge.to, top))
+            return is_below(profile, low, top);
+    }
+    return false;
+}
+
+// What counts as the output of all stages before this one: of each layer that is read by none of them, and its company.
+static uint64_t out_bytes(const struct brute *brute, uint32_t stage)
+{
+    const struct profile *profile = brute->request.profile;
+    bool counts[8] = { false };
+    uint64_t bytes = 0;
+    for (uint32_t top = 0; top < profile->layer_count; top++) {
+        bool is_top = !is_left_out(profile, top) && brute->stage_of[top] < stage;
+        for (size_t e = 0; e < profile->edge_count; e++)
+            is_top &= profile->edges[e].from != top || is_left_out(profile, profile->edges[e].to)
+                   || brute->stage_of[profile->edges[e].to] >= stage;
+        for (uint32_t i = 0; is_top && i < profile->layer_count; i++)
+            counts[i] |= i == top || (!is_left_out(profile, i) && is_company(profile, i, top));
+    }
+    for (uint32_t i = 0; i < profile->layer_count; i++)
+        bytes += counts[i] ? profile->layers[i].output_bytes : 0;
+    return bytes;
+}
+
+struct sums {
+    uint64_t work_ns, parameter_bytes, activation_bytes;
+};
+
+static struct sums add_up(const struct brute *brute, uint32_t first, uint32_t end)
+{
+    struct sums sums = { 0 };
+    for (uint32_t i = 0; i < brute->request.profile->layer_count; i++) {
+        const struct profile_layer *layer = &brute->request.profile->layers[i];
+        if (is_left_out(brute->request.profile, i) || brute->stage_of[i] < first || brute->stage_of[i] >= end)
+            continue;
+        sums.work_ns += layer->forward_ns + layer->backward_ns;
+        sums.parameter_bytes += layer->parameter_bytes;
+        sums.activation_bytes += layer->output_bytes;
+    }
+    return sums;
+}
+
+// Stages [first, end) on `replicas` machines of a level, which one of them does in `time`, of `stages` in all.
+static long double level_load(const struct brute *brute, size_t level, uint32_t first, uint32_t end, uint32_t stages,
+                              uint32_t replicas, bool is_first, long double time)
+{
+    const long double ns_per_byte = 1e9L / brute->request.cluster->levels[level].bytes_per_second;
+    const long double bytes = add_up(brute, first, end).parameter_bytes;
+    const long double fewer = is_first && level == 1 ? brute->own : 1;
+    long double load = (time + 4 * (replicas - 1) * bytes * ns_per_byte / replicas / fewer) / replicas;
+    if (!brute->request.counts_activations || is_first)
+        return load;
+    const uint64_t into = out_bytes(brute, first), out = end < stages ? out_bytes(brute, end) : 0;
+    return fmaxl(load, 2 * (long double)(into > out ? into : out) * ns_per_byte / replicas);
+}
+
+static bool fits(const struct brute *brute, uint32_t first, uint32_t end, uint32_t replicas, uint32_t later)
+{
+    const struct sums sums = add_up(brute, first, end);
+    const uint64_t copies = (later + replicas - 1) / replicas;
+    return !brute->request.heed_memory
+        || copies * (sums.parameter_bytes + sums.activation_bytes) <= brute->request.cluster->devices[0].memory_bytes;
+}
+
+// The largest load, layer by layer and in long doubles; INFINITY where PipeDream's rule about memory forbids it.
+static long double twin_value(const struct brute *brute, uint32_t stages)
+{
+    const struct bottleneck_stage *at = brute->plan->stages;
+    long double value = 0;
+    uint32_t later = 0;
+    for (uint32_t end = stages, first; end > 0; end = first) {
+        first = end - 1;
+        while (brute->servers && first > 0 && at[first - 1].part == at[first].part)
+            first--;
+        const uint32_t servers = brute->servers ? at[first].servers : 1;
+        uint32_t machines = brute->servers ? 0 : later;
+        for (uint32_t s = end; s-- > first; machines += at[s].replicas / servers) {
+            const uint32_t replicas = at[s].replicas / servers;
+            const bool begins = s == first && (brute->servers || s == 0);
+            long double load =
+                level_load(brute, 0, s, s + 1, stages, replicas, begins, add_up(brute, s, s + 1).work_ns);
+            if (brute->servers)
+                load = level_load(brute, 1, first, end, stages, servers, first == 0, load);
+            value = fits(brute, s, s + 1, replicas, machines) ? fmaxl(value, load) : INFINITY;
+        }
+        if (brute->servers && !fits(brute, first, end, servers, later))
+            value = INFINITY;
+        later += brute->servers ? servers : at[first].replicas;
+    }
+    return value;
+}
+
+// The plan's price is that of the twin, or it is refused.
 static void price(struct brute *brute, uint32_t stages)
 {
     struct bottleneck_result plan = *brute->plan;
     plan.stage_count = stages;
     bottleneck_place(&plan, brute->stage_of);
     struct error error = { 0 };
-    if (bottleneck_value(&brute->request, &plan, &error) && plan.value_ns < brute->least)
-        brute->least = plan.value_ns;
+    const bool is_allowed = bottleneck_value(&brute->request, &plan, &error);
+    const double want = (double)twin_value(brute, stages);
+    if (is_allowed != (want < INFINITY) || (is_allowed && fabs(plan.value_ns - want) > 1e-12 * want))
+        fail_msg("a plan of %u stages: %.17g, the twin %.17g (%s)", stages, plan.value_ns, want, error.text);
+    if (want < brute->least)
+        brute->least = want;
 }
 
 // Gives replicas to stages from `stage` on, all machines or fewer; with servers, a part on
@@ -191,18 +319,6 @@ static void try_replicas(struct brute *brute, uint32_t stages, uint32_t stage, u
             at[stage].replicas = r * q;
             try_replicas(brute, stages, stage + 1, left - q, brute->own - r);
         }
-}
-
-// Inputs that read nothing, and items that nobody reads.
-static bool is_left_out(const struct profile *profile, uint32_t layer)
-{
-    const char *kind = profile->layers[layer].kind;
-    bool reads = false, is_read = false;
-    for (size_t e = 0; e < profile->edge_count; e++) {
-        reads |= profile->edges[e].to == layer;
-        is_read |= profile->edges[e].from == layer;
-    }
-    return (strcmp(kind, "Input0") == 0 && !reads) || (strcmp(kind, "__getitem__(0)") == 0 && !is_read);
 }
 
 // Every way to give stages to layers from `layer` on, all of [0, stages) used; those that
