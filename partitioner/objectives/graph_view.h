@@ -4,7 +4,7 @@
 #define PARTITIONER_OBJECTIVES_GRAPH_VIEW_H
 
 #include "partitioner/objectives/bottleneck.h"
-#include "partitioner/objectives/downsets.h"
+#include "partitioner/downsets.h"
 
 // Devices called "cpu", "cpu0", "cpu1" ... are the host's; all others are accelerators.
 struct machines {

@@ -21,7 +21,7 @@
 #ifndef PARTITIONER_OBJECTIVES_MINIMAX_H
 #define PARTITIONER_OBJECTIVES_MINIMAX_H
 
-#include "partitioner/objectives/downsets.h"
+#include "partitioner/downsets.h"
 
 struct minimax_way {
     uint32_t steps, cost;

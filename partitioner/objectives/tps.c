@@ -226,8 +226,8 @@ static double price(void *self, uint32_t inner, uint32_t outer, uint32_t most, d
         if (prices->stage_of_way[w].replicas > most)
             continue;
         const struct tps_sums *sums = &prices->floors.sums[prices->stage_of_way[w].degree];
-        loads[w] = sums->lacking[outer] > sums->lacking[inner] ? INFINITY
-                 : (double)(sums->time[outer] - sums->time[inner]) / prices->stage_of_way[w].replicas;
+        loads[w] = sums->of[TPS_LACKING][outer] > sums->of[TPS_LACKING][inner] ? INFINITY
+                 : (double)(sums->of[TPS_TIME][outer] - sums->of[TPS_TIME][inner]) / prices->stage_of_way[w].replicas;
     }
     return 0;
 }

@@ -48,12 +48,13 @@ void tps_ways_clear(struct tps_ways *ways);
 
 enum { TPS_MOST_PENALTIES = 24 };
 
-// Sums over the least of each layer's ways for a degree, by downset.
+// What is summed over downsets for each degree: the least of each layer's ways, and layers that have none; then the
+// least of time and a penalty on what is saved. `into` and `out` are what passes at each cut of a chain, ns for both
+// directions; in other graphs tensors pass by a stage, and a cut does not say whose they are.
+enum tps_sum { TPS_TIME, TPS_PARAMETERS, TPS_SAVED, TPS_FIXED, TPS_LACKING, TPS_PENALIZED };
 struct tps_sums {
-    uint64_t *time, *parameters, *saved, *fixed;
-    uint64_t *lacking;                       // layers without a way
-    uint64_t *penalized[TPS_MOST_PENALTIES]; // of time and the penalty on what is saved
-    double *into, *out;                      // on a chain: what passes at each cut, ns for both directions; else 0
+    uint64_t *of[TPS_PENALIZED + TPS_MOST_PENALTIES];
+    double *into, *out;
 };
 
 struct tps_floors {

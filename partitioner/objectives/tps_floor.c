@@ -108,30 +108,17 @@ static bool choose_penalties(struct tps_floors *floors, const struct tps_ways *w
 
 // --- sums -----------------------------------------------------------------------------------
 
-// What is summed: the least of a layer's ways.
-enum { SUM_TIME, SUM_PARAMETERS, SUM_SAVED, SUM_FIXED, SUM_LACKING, SUM_PENALIZED };
-
-static double value_of(const struct tps_way *way, unsigned what, double penalty)
+static double value_of(const struct tps_way *way, size_t what, const double *penalties)
 {
-    switch (what) {
-    case SUM_TIME:
-        return (double)way->time_ns;
-    case SUM_PARAMETERS:
-        return (double)way->parameter_bytes;
-    case SUM_SAVED:
-        return (double)way->in_flight_bytes;
-    case SUM_FIXED:
-        return (double)way->fixed_bytes;
-    case SUM_LACKING:
-        return 0;
-    default:
-        return (double)way->time_ns + penalty * (double)way->in_flight_bytes;
-    }
+    const double values[] = { [TPS_TIME] = (double)way->time_ns, [TPS_PARAMETERS] = (double)way->parameter_bytes,
+                              [TPS_SAVED] = (double)way->in_flight_bytes, [TPS_FIXED] = (double)way->fixed_bytes,
+                              [TPS_LACKING] = 0 };
+    return what < TPS_PENALIZED ? values[what] : values[TPS_TIME] + penalties[what - TPS_PENALIZED] * values[TPS_SAVED];
 }
 
 // Sums stay below 2^53, whatever is cut off.
-static uint64_t *sum_least(const struct graph_view *view, const struct tps_ways *ways, uint32_t devices, unsigned what,
-                           double penalty, struct error *error)
+static uint64_t *sum_least(const struct tps_floors *floors, const struct graph_view *view, const struct tps_ways *ways,
+                           uint32_t devices, size_t what, struct error *error)
 {
     const size_t layers = view->request->profile->layer_count;
     const double most = (double)(JSON_MAX / layers);
@@ -144,40 +131,19 @@ static uint64_t *sum_least(const struct graph_view *view, const struct tps_ways 
         double least = INFINITY;
         for (uint32_t w = ways->way_at[i]; w < ways->way_at[i + 1]; w++)
             if (ways->ways[w].devices == devices)
-                least = fmin(least, value_of(&ways->ways[w], what, penalty));
-        value[i] = least == INFINITY ? what == SUM_LACKING : (uint64_t)fmin(least, most);
+                least = fmin(least, value_of(&ways->ways[w], what, floors->penalties));
+        value[i] = least == INFINITY ? what == TPS_LACKING : (uint64_t)fmin(least, most);
     }
     uint64_t *sums = graph_view_sum(view, value, error);
     free(value);
     return sums;
 }
 
-static bool fill_degree(const struct tps_floors *floors, struct tps_sums *sums, const struct graph_view *view,
-                        const struct tps_ways *ways, uint32_t devices, struct error *error)
+// What each layer of a chain takes from the one before and hands to the one behind, at least.
+static void fill_moved(const struct tps_floors *floors, struct tps_sums *sums, const struct profile *profile,
+                       const struct tps_ways *ways, uint32_t devices)
 {
-    uint64_t **const of[] = { &sums->time, &sums->parameters, &sums->saved, &sums->fixed, &sums->lacking };
-    for (unsigned what = SUM_TIME; what < SUM_PENALIZED; what++)
-        if ((*of[what] = sum_least(view, ways, devices, what, 0, error)) == NULL)
-            return false;
-    for (size_t p = 0; p < floors->penalty_count; p++) {
-        sums->penalized[p] = sum_least(view, ways, devices, SUM_PENALIZED, floors->penalties[p], error);
-        if (!sums->penalized[p])
-            return false;
-    }
-    return true;
-}
-
-// What each layer of a chain takes from the one before and hands to the one behind, at
-// least; in other graphs tensors pass by a stage, and a cut does not say whose they are.
-static bool fill_moved(const struct tps_floors *floors, struct tps_sums *sums, const struct graph_view *view,
-                       const struct tps_ways *ways, uint32_t devices, struct error *error)
-{
-    const struct profile *profile = view->request->profile;
     const uint32_t layers = (uint32_t)profile->layer_count;
-    sums->into = calloc(view->downsets->count, sizeof sums->into[0]);
-    sums->out = calloc(view->downsets->count, sizeof sums->out[0]);
-    if (!sums->into || !sums->out)
-        return error_no_memory(error, "the floors of stages");
     for (uint32_t i = 0; profile->is_chain && i < layers; i++) {
         double into = INFINITY, out = INFINITY;
         for (uint32_t w = ways->way_at[i]; w < ways->way_at[i + 1]; w++) {
@@ -190,6 +156,19 @@ static bool fill_moved(const struct tps_floors *floors, struct tps_sums *sums, c
         sums->into[i] = into < INFINITY ? floors->transfer_ns * into : 0;
         sums->out[i + 1] = out < INFINITY ? floors->transfer_ns * out : 0;
     }
+}
+
+static bool fill_degree(const struct tps_floors *floors, struct tps_sums *sums, const struct graph_view *view,
+                        const struct tps_ways *ways, uint32_t devices, struct error *error)
+{
+    for (size_t what = 0; what < TPS_PENALIZED + floors->penalty_count; what++)
+        if ((sums->of[what] = sum_least(floors, view, ways, devices, what, error)) == NULL)
+            return false;
+    sums->into = calloc(view->downsets->count, sizeof sums->into[0]);
+    sums->out = calloc(view->downsets->count, sizeof sums->out[0]);
+    if (!sums->into || !sums->out)
+        return error_no_memory(error, "the floors of stages");
+    fill_moved(floors, sums, view->request->profile, ways, devices);
     return true;
 }
 
@@ -201,13 +180,12 @@ static bool fill_work(struct tps_floors *floors, const struct graph_view *view, 
     uint64_t *value = calloc(profile->layer_count, sizeof value[0]), sum = 0;
     bool good = value || error_no_memory(error, "the floors of stages");
     for (size_t i = 0; good && i < profile->layer_count; i++) {
-        value[i] = UINT64_MAX;  // without a way that the machines are enough for it is in no plan
+        uint64_t least = UINT64_MAX;
         for (uint32_t w = ways->way_at[i]; w < ways->way_at[i + 1]; w++) {
-            const struct tps_way *way = &ways->ways[w];
-            const uint64_t time = multiply_clamped(way->time_ns, way->devices);
-            value[i] = way->devices <= machines && time < value[i] ? time : value[i];
+            const uint64_t time = multiply_clamped(ways->ways[w].time_ns, ways->ways[w].devices);
+            least = ways->ways[w].devices <= machines && time < least ? time : least;
         }
-        value[i] = value[i] == UINT64_MAX ? 0 : value[i];
+        value[i] = least == UINT64_MAX ? 0 : least;  // without a way that fits on the machines it is in no plan
         sum = add_clamped(sum, value[i]);
         if (sum > JSON_MAX)
             good = error_set(error, "the ways to run the layers up to \"%s\" add up to more than 2^53 ns",
@@ -231,8 +209,7 @@ bool tps_floors_create(struct tps_floors *floors, const struct graph_view *view,
     good = good && choose_penalties(floors, ways, view->request->profile->layer_count, error)
         && fill_work(floors, view, ways, machines->accelerators, error);
     for (size_t t = 0; good && t < ways->degree_count; t++)
-        good = fill_degree(floors, &floors->sums[t], view, ways, ways->degrees[t], error)
-            && fill_moved(floors, &floors->sums[t], view, ways, ways->degrees[t], error);
+        good = fill_degree(floors, &floors->sums[t], view, ways, ways->degrees[t], error);
     return good;
 }
 
@@ -240,15 +217,10 @@ void tps_floors_clear(struct tps_floors *floors)
 {
     for (size_t t = 0; floors->sums && t < floors->degree_count; t++) {
         const struct tps_sums *sums = &floors->sums[t];
-        free(sums->time);
-        free(sums->parameters);
-        free(sums->saved);
-        free(sums->fixed);
-        free(sums->lacking);
+        for (size_t what = 0; what < TPS_PENALIZED + floors->penalty_count; what++)
+            free(sums->of[what]);
         free(sums->into);
         free(sums->out);
-        for (size_t p = 0; p < floors->penalty_count; p++)
-            free(sums->penalized[p]);
     }
     free(floors->sums);
     free(floors->work);
@@ -265,7 +237,7 @@ static double between(const uint64_t *sums, const struct tps_stage *stage)
 // (but for what is cut off), so that half of those left are always the wrong ones.
 static double penalized(const struct tps_floors *floors, const struct tps_stage *stage, double lacks, double enough)
 {
-    uint64_t *const *sums = floors->sums[stage->degree].penalized;
+    uint64_t *const *sums = floors->sums[stage->degree].of + TPS_PENALIZED;
     const double share = lacks / stage->in_flight;
     double most = 0;
     for (size_t first = 0, end = floors->penalty_count; first < end && most < enough;) {
@@ -287,13 +259,13 @@ static double penalized(const struct tps_floors *floors, const struct tps_stage 
 double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage, double enough)
 {
     const struct tps_sums *sums = &floors->sums[stage->degree];
-    const double reduced = floors->reduce_ns * (stage->replicas - 1) * between(sums->parameters, stage);
+    const double reduced = floors->reduce_ns * (stage->replicas - 1) * between(sums->of[TPS_PARAMETERS], stage);
     const double rest = sums->into[stage->inner] + sums->out[stage->outer] + reduced;
     const double exact = 1 - 0x1p-30;  // what is rounded here is less by far
-    double time = between(sums->time, stage);
+    double time = between(sums->of[TPS_TIME], stage);
     if ((time + rest) / stage->replicas * exact < enough) {
-        const double lacks = between(sums->fixed, stage) - (double)floors->memory_bytes;
-        if (lacks + stage->in_flight * between(sums->saved, stage) > 0)
+        const double lacks = between(sums->of[TPS_FIXED], stage) - (double)floors->memory_bytes;
+        if (lacks + stage->in_flight * between(sums->of[TPS_SAVED], stage) > 0)
             return INFINITY;
         const double own = penalized(floors, stage, lacks, enough / exact * stage->replicas - rest);
         time = own > time ? own : time;
@@ -305,7 +277,7 @@ bool tps_can_fit(const struct tps_floors *floors, struct tps_stage stage)
 {
     for (stage.degree = 0; stage.degree < floors->degree_count; stage.degree++) {
         const struct tps_sums *sums = &floors->sums[stage.degree];
-        if (between(sums->fixed, &stage) + stage.in_flight * between(sums->saved, &stage)
+        if (between(sums->of[TPS_FIXED], &stage) + stage.in_flight * between(sums->of[TPS_SAVED], &stage)
             <= (double)floors->memory_bytes)
             return true;
     }

@@ -23,7 +23,7 @@
 #ifndef PARTITIONER_ORDERS_ORDER_GRAPH_H
 #define PARTITIONER_ORDERS_ORDER_GRAPH_H
 
-#include "partitioner/objectives/downsets.h"
+#include "partitioner/downsets.h"
 
 enum { ORDER_PRICES = 8 };
 

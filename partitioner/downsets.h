@@ -17,8 +17,8 @@
 // of the picture: from each downset to those with one node more (above) and one node
 // less (below). Nothing here grows with the number of pairs of downsets, of which there
 // are millions: downset_walk runs over them.
-#ifndef PARTITIONER_OBJECTIVES_DOWNSETS_H
-#define PARTITIONER_OBJECTIVES_DOWNSETS_H
+#ifndef PARTITIONER_DOWNSETS_H
+#define PARTITIONER_DOWNSETS_H
 
 #include "common/error.h"
 #include "profiler/profile.h"

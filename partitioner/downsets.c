@@ -4,7 +4,7 @@
 //
 // For the level in hand and the next a second row of bits says which nodes may be added,
 // so that a step costs the node's consumers and not the whole graph.
-#include "partitioner/objectives/downsets.h"
+#include "partitioner/downsets.h"
 
 #include <stdlib.h>
 #include <string.h>
