@@ -28,7 +28,7 @@ struct entry {
 };
 
 struct knapsack_room {
-    size_t items, options, entries;  // what there is room for
+    size_t entries;        // what the list has room for
     struct step *steps;
     size_t step_count;
     uint32_t *order;       // of an item's options, then of the items
@@ -43,37 +43,24 @@ struct knapsack_room {
     double greedy_cost;
 };
 
-static bool grow(void *array, size_t count, size_t size)
+bool knapsack_create(struct knapsack *knapsack, size_t most_items, size_t most_options)
 {
-    void **place = array;
-    void *larger = realloc(*place, (count + 1) * size);
-    if (larger)
-        *place = larger;
-    return larger != NULL;
-}
-
-static bool make_room(struct knapsack *knapsack)
-{
-    if (!knapsack->room)
-        knapsack->room = calloc(1, sizeof *knapsack->room);
-    struct knapsack_room *room = knapsack->room;
-    const size_t items = knapsack->item_count, options = knapsack->first[items];
+    struct knapsack_room *room = calloc(1, sizeof *room);
+    *knapsack = (struct knapsack){ .room = room };
     if (!room)
         return false;
-    if (room->items >= items && room->options >= options && room->steps)
+    room->steps = calloc(most_options + 1, sizeof room->steps[0]);
+    room->order = calloc(most_options + most_items + 1, sizeof room->order[0]);
+    room->greedy = calloc(most_items + 1, sizeof room->greedy[0]);
+    room->least_price = calloc(most_items + 1, sizeof room->least_price[0]);
+    room->decisive = calloc(most_items + 1, sizeof room->decisive[0]);
+    room->rest_bytes = calloc(most_items + 2, sizeof room->rest_bytes[0]);
+    room->list_at = calloc(most_items + 3, sizeof room->list_at[0]);
+    if (room->steps && room->order && room->greedy && room->least_price && room->decisive && room->rest_bytes
+        && room->list_at)
         return true;
-    const bool good = grow(&room->steps, options, sizeof room->steps[0])
-                   && grow(&room->order, options + items, sizeof room->order[0])
-                   && grow(&room->greedy, items, sizeof room->greedy[0])
-                   && grow(&room->least_price, items, sizeof room->least_price[0])
-                   && grow(&room->decisive, items, sizeof room->decisive[0])
-                   && grow(&room->rest_bytes, items + 1, sizeof room->rest_bytes[0])
-                   && grow(&room->list_at, items + 2, sizeof room->list_at[0]);
-    if (good) {
-        room->items = items;
-        room->options = options;
-    }
-    return good;
+    knapsack_clear(knapsack);
+    return false;
 }
 
 void knapsack_clear(struct knapsack *knapsack)
@@ -258,8 +245,6 @@ static bool relax(struct knapsack *knapsack)
 
 enum knapsack_answer knapsack_bound(struct knapsack *knapsack, double *least, double *most)
 {
-    if (!make_room(knapsack))
-        return KNAPSACK_NO_MEMORY;
     if (!relax(knapsack))
         return KNAPSACK_NONE;
     *least = knapsack->room->bound;
@@ -390,8 +375,6 @@ static enum knapsack_answer search_lists(struct knapsack *knapsack, double below
 
 enum knapsack_answer knapsack_solve(struct knapsack *knapsack, double below, double *cost, uint32_t *chosen)
 {
-    if (!make_room(knapsack))
-        return KNAPSACK_NO_MEMORY;
     if (!relax(knapsack))
         return KNAPSACK_NONE;
     const struct knapsack_room *room = knapsack->room;

@@ -21,7 +21,7 @@ struct knapsack_option {
 };
 
 // Options of item i are options[first[i]] to options[first[i + 1]]; each item has one at
-// least. Room for work is kept between questions; zeroed to begin with.
+// least. These are set anew for each question.
 struct knapsack {
     const struct knapsack_option *options;
     const uint32_t *first;
@@ -29,6 +29,10 @@ struct knapsack {
     uint64_t capacity_bytes;
     struct knapsack_room *room;
 };
+
+// With room for questions of so many items and options in all. False without memory.
+bool knapsack_create(struct knapsack *knapsack, size_t most_items, size_t most_options);
+void knapsack_clear(struct knapsack *knapsack);
 
 // KNAPSACK_NONE: no choice fits; what was asked for stays as it was.
 enum knapsack_answer { KNAPSACK_NO_MEMORY, KNAPSACK_NONE, KNAPSACK_BOUND, KNAPSACK_EXACT };
@@ -41,7 +45,5 @@ enum knapsack_answer knapsack_bound(struct knapsack *knapsack, double *least, do
 // unless it is NULL. Where nothing is below `below` it is the cost of some choice that fits.
 // KNAPSACK_BOUND where the list would have become too long: then it is that, too.
 enum knapsack_answer knapsack_solve(struct knapsack *knapsack, double below, double *cost, uint32_t *chosen);
-
-void knapsack_clear(struct knapsack *knapsack);
 
 #endif

@@ -23,114 +23,73 @@ struct choice {
     uint32_t other, replicas;  // the other end of a stage
 };
 
-// A dynamic program from one end.
-struct table {
-    double *best;           // of [downset][machines]
-    struct choice *choice;
-    double *load;           // of the part from there to each downset
-    struct choice *last;    // the stage at its other end ...
-    uint32_t *rest;         // ... and the machines of all others
-};
-
 struct pipedream_server {
     const struct pipedream *prices;
     struct downset_walk walk;
     size_t width;            // machines + 1
-    struct table to_end;     // parts that end in `outer`, as far as they matter below `below`; outer 0: none yet
-    uint32_t outer;
-    double below;
-    struct table from_start; // parts that begin with the model
-    uint32_t *machines_of;   // of each of these: so many of the server's
-    double *loads;           // of a stage by replicas ...
-    double *first_loads;     // ... and of one that begins a part
+    uint32_t most_replicas;
+    double *loads;           // of a stage, by replicas, and of one that begins a part
+    double *best;            // of [downset][machines]: the stages from there to one end
+    struct choice *choice;   // the first of these
+    uint32_t outer;          // that end, where parts end in it; 0: it is the beginning, or none
+    double below;            // parts that end in `outer` are there as far as they matter below this
+    double *load;            // of the part from each downset to `outer`
+    struct choice *first;    // the stage that begins it
+    uint32_t *rest;          // the machines of all others
+    double *start_load;      // of the part from the beginning to each downset
+    uint32_t *start_machines;
 };
-
-static bool table_create(struct table *table, size_t count, size_t width)
-{
-    table->best = calloc(count * width, sizeof table->best[0]);
-    table->choice = calloc(count * width, sizeof table->choice[0]);
-    table->load = calloc(count, sizeof table->load[0]);
-    table->last = calloc(count, sizeof table->last[0]);
-    table->rest = calloc(count, sizeof table->rest[0]);
-    return table->best && table->choice && table->load && table->last && table->rest;
-}
-
-static void table_clear(struct table *table)
-{
-    free(table->best);
-    free(table->choice);
-    free(table->load);
-    free(table->last);
-    free(table->rest);
-}
 
 static double larger(double a, double b)
 {
     return a > b ? a : b;
 }
 
-static void keep(struct table *table, size_t at, double value, struct choice choice)
+static void keep(struct pipedream_server *server, size_t at, double value, struct choice choice)
 {
-    if (value < table->best[at]) {
-        table->best[at] = value;
-        table->choice[at] = choice;
+    if (value < server->best[at]) {
+        server->best[at] = value;
+        server->choice[at] = choice;
     }
 }
 
-static void keep_part(struct table *table, uint32_t at, double value, struct choice last, uint32_t rest)
+static void clear_best(struct pipedream_server *server, size_t count, size_t end)
 {
-    if (value < table->load[at]) {
-        table->load[at] = value;
-        table->last[at] = last;
-        table->rest[at] = rest;
-    }
+    for (size_t i = 0; i < count * server->width; i++)
+        server->best[i] = INFINITY;
+    server->best[end * server->width] = 0;
 }
 
-static bool is_straight(const struct pipedream_server *server)
-{
-    return server->prices->view->request->is_straight;
-}
-
-static void price(struct pipedream_server *server, uint32_t inner, uint32_t outer, uint32_t most)
+// The loads of a stage in the middle of a part, or of one that begins it.
+static const double *price(struct pipedream_server *server, uint32_t inner, uint32_t outer, uint32_t most, bool begins)
 {
     const struct pipedream *prices = server->prices;
-    const double time = (double)(prices->work[outer] - prices->work[inner]);
-    pipedream_loads(prices, 0, false, inner, outer, most, time, server->loads);
-    pipedream_loads(prices, 0, true, inner, outer, most, time, server->first_loads);
+    double *loads = server->loads + (begins ? server->most_replicas : 0);
+    pipedream_loads(prices, 0, begins, inner, outer, most,
+                    (double)(prices->work[outer] - prices->work[inner]), loads);
+    return loads;
 }
 
 // --- parts that begin with the model -------------------------------------------------
 
 static void extend(struct pipedream_server *server, uint32_t inner, uint32_t outer, uint32_t machines)
 {
-    const struct pipedream *prices = server->prices;
-    struct table *table = &server->from_start;
-    const uint32_t most = is_straight(server) ? 1 : machines;
-    const double *before = table->best + inner * server->width;
-    price(server, inner, outer, most);
-    const double *loads = inner == 0 ? server->first_loads : server->loads;
+    const double *before = server->best + inner * server->width;
+    const uint32_t most = machines < server->most_replicas ? machines : server->most_replicas;
+    const double *loads = price(server, inner, outer, most, inner == 0);
     for (uint32_t used = 0; used < machines; used++)
-        for (uint32_t r = 1; r <= most && used + r <= machines && before[used] < INFINITY; r++) {
-            const uint32_t later = machines - used - r;
-            if (!pipedream_fits(prices, inner, outer, r, later))
-                continue;
-            const double value = larger(before[used], loads[r - 1]);
-            keep(table, outer * server->width + used + r, value, (struct choice){ inner, r });
-            if (later == 0 && value < table->load[outer]) {
-                keep_part(table, outer, value, (struct choice){ inner, r }, used);
-                server->machines_of[outer] = machines;
-            }
-        }
+        for (uint32_t r = 1; r <= most && used + r <= machines && before[used] < INFINITY; r++)
+            if (pipedream_fits(server->prices, inner, outer, r, machines - used - r))
+                keep(server, outer * server->width + used + r, larger(before[used], loads[r - 1]),
+                     (struct choice){ inner, r });
 }
 
 // On exactly so many machines.
 static void fill_from_start(struct pipedream_server *server, uint32_t machines)
 {
     const uint32_t count = (uint32_t)server->prices->view->downsets->count;
-    struct table *table = &server->from_start;
-    for (size_t i = 0; i < count * server->width; i++)
-        table->best[i] = INFINITY;
-    table->best[0] = 0;
+    clear_best(server, count, 0);
+    server->outer = 0;
     for (uint32_t inner = 0; inner + 1 < count; inner++) {
         uint32_t outer;
         downset_walk_up(&server->walk, inner);
@@ -141,11 +100,18 @@ static void fill_from_start(struct pipedream_server *server, uint32_t machines)
 
 static void fill_starts(struct pipedream_server *server)
 {
-    const uint32_t machines = server->prices->levels[0].machines;
-    for (size_t d = 0; d < server->prices->view->downsets->count; d++)
-        server->from_start.load[d] = INFINITY;
-    for (uint32_t m = server->prices->view->request->may_use_fewer ? 1 : machines; m <= machines; m++)
+    const size_t count = server->prices->view->downsets->count;
+    const uint32_t all = server->prices->levels[0].machines;
+    for (size_t d = 0; d < count; d++)
+        server->start_load[d] = INFINITY;
+    for (uint32_t m = server->prices->view->request->may_use_fewer ? 1 : all; m <= all; m++) {
         fill_from_start(server, m);
+        for (size_t d = 0; d < count; d++)
+            if (server->best[d * server->width + m] < server->start_load[d]) {
+                server->start_load[d] = server->best[d * server->width + m];
+                server->start_machines[d] = m;
+            }
+    }
 }
 
 // --- parts that end in `outer` ---------------------------------------------------------
@@ -169,55 +135,56 @@ static bool matters(const struct pipedream_server *server, uint32_t inner, uint3
     if (alone < limit)
         return true;
     const double parameters = (double)(prices->parameters[outer] - prices->parameters[inner]);
-    if (is_straight(server) || !(alone * rates->share[servers] + parameters * rates->reduce[servers] < limit))
+    if (prices->view->request->is_straight || !(alone * rates->share[servers] + parameters * rates->reduce[servers] < limit))
         return false;
     const double spare = servers - (double)prices->work[prices->view->downsets->count - 1] * share / limit;
     const double most = 1 - limit / alone > 0.5 ? 1 - limit / alone : 0.5;
     return 4 * most * parameters * (rates->transfer[1] / 2) < spare * limit;
 }
 
-static void try_stages(struct pipedream_server *server, uint32_t end)
+// The stage in the middle of a part with what is behind it on m machines, and as the one that begins a part.
+static void try_stage(struct pipedream_server *server, uint32_t inner, uint32_t end, uint32_t least)
 {
-    const struct pipedream *prices = server->prices;
-    struct table *table = &server->to_end;
-    const double *later = table->best + end * server->width;
-    uint32_t first = 0, inner;
-    while (first < server->width && later[first] == INFINITY)
-        first++;
-    if (first + 1 >= server->width)
-        return;
-    const uint32_t most = is_straight(server) ? 1 : (uint32_t)server->width - 1 - first;
-    downset_walk_down(&server->walk, end);
-    while (downset_walk_next(&server->walk, &inner)) {
-        if (!matters(server, inner, server->outer, server->below)) {
-            downset_walk_prune(&server->walk);
-            continue;
-        }
-        price(server, inner, end, most);
-        for (uint32_t m = first; m + 1 < server->width; m++)
-            for (uint32_t r = 1; r <= most && m + r < server->width && later[m] < INFINITY; r++) {
-                if (!pipedream_fits(prices, inner, end, r, m))
-                    continue;
-                const struct choice choice = { end, r };
-                keep(table, inner * server->width + m + r, larger(later[m], server->loads[r - 1]), choice);
-                if (m + r + 1 == server->width || prices->view->request->may_use_fewer)
-                    keep_part(table, inner, larger(later[m], server->first_loads[r - 1]), choice, m);
+    const double *later = server->best + end * server->width;
+    const uint32_t left = (uint32_t)server->width - 1 - least;
+    const uint32_t most = left < server->most_replicas ? left : server->most_replicas;
+    const double *loads = price(server, inner, end, most, false), *first_loads = price(server, inner, end, most, true);
+    const bool fewer = server->prices->view->request->may_use_fewer;
+    for (uint32_t m = least; m + 1 < server->width; m++)
+        for (uint32_t r = 1; r <= most && m + r < server->width && later[m] < INFINITY; r++) {
+            if (!pipedream_fits(server->prices, inner, end, r, m))
+                continue;
+            const struct choice choice = { end, r };
+            const double value = larger(later[m], first_loads[r - 1]);
+            keep(server, inner * server->width + m + r, larger(later[m], loads[r - 1]), choice);
+            if ((m + r + 1 == server->width || fewer) && value < server->load[inner]) {
+                server->load[inner] = value;
+                server->first[inner] = choice;
+                server->rest[inner] = m;
             }
-    }
+        }
 }
 
 static void fill_to_end(struct pipedream_server *server, uint32_t outer, double below)
 {
-    struct table *table = &server->to_end;
-    for (size_t i = 0; i < (outer + 1) * server->width; i++)
-        table->best[i] = INFINITY;
-    for (size_t d = 0; d <= outer; d++)
-        table->load[d] = INFINITY;
-    table->best[outer * server->width] = 0;
+    clear_best(server, outer + 1, outer);
     server->outer = outer;
     server->below = below;
-    for (uint32_t end = outer + 1; end-- > 1;)
-        try_stages(server, end);
+    for (size_t d = 0; d <= outer; d++)
+        server->load[d] = INFINITY;
+    for (uint32_t end = outer + 1; end-- > 1;) {
+        uint32_t least = 0, inner;
+        while (least < server->width && server->best[end * server->width + least] == INFINITY)
+            least++;
+        if (least + 1 >= server->width)
+            continue;
+        downset_walk_down(&server->walk, end);
+        while (downset_walk_next(&server->walk, &inner))
+            if (matters(server, inner, outer, below))
+                try_stage(server, inner, end, least);
+            else
+                downset_walk_prune(&server->walk);
+    }
 }
 
 static void see_end(struct pipedream_server *server, uint32_t outer, double below)
@@ -238,11 +205,17 @@ struct pipedream_server *pipedream_server_create(const struct pipedream *prices,
     }
     server->prices = prices;
     server->width = width;
+    server->most_replicas = prices->view->request->is_straight ? 1 : prices->levels[0].machines;
     server->loads = calloc(2 * width, sizeof server->loads[0]);
-    server->first_loads = server->loads ? server->loads + width : NULL;
-    server->machines_of = calloc(count, sizeof server->machines_of[0]);
-    if (!table_create(&server->to_end, count, width) || !table_create(&server->from_start, count, width)
-        || !server->loads || !server->machines_of)
+    server->best = calloc(count * width, sizeof server->best[0]);
+    server->choice = calloc(count * width, sizeof server->choice[0]);
+    server->load = calloc(count, sizeof server->load[0]);
+    server->first = calloc(count, sizeof server->first[0]);
+    server->rest = calloc(count, sizeof server->rest[0]);
+    server->start_load = calloc(count, sizeof server->start_load[0]);
+    server->start_machines = calloc(count, sizeof server->start_machines[0]);
+    if (!server->loads || !server->best || !server->choice || !server->load || !server->first || !server->rest
+        || !server->start_load || !server->start_machines)
         error_no_memory(error, "the stages of a server");
     else if (downset_walk_create(&server->walk, prices->view->downsets, error)) {
         fill_starts(server);
@@ -257,38 +230,38 @@ void pipedream_server_free(struct pipedream_server *server)
     if (!server)
         return;
     downset_walk_clear(&server->walk);
-    table_clear(&server->to_end);
-    table_clear(&server->from_start);
-    free(server->machines_of);
     free(server->loads);
+    free(server->best);
+    free(server->choice);
+    free(server->load);
+    free(server->first);
+    free(server->rest);
+    free(server->start_load);
+    free(server->start_machines);
     free(server);
 }
 
 double pipedream_server_load(struct pipedream_server *server, uint32_t inner, uint32_t outer, double below)
 {
     if (inner == 0)
-        return server->from_start.load[outer];
+        return server->start_load[outer];
     if (!matters(server, inner, outer, below))
         return INFINITY;
     see_end(server, outer, below);
-    return server->to_end.load[inner];
+    return server->load[inner];
 }
 
 // From the last stage back, and then turned round.
 static size_t list_from_start(struct pipedream_server *server, uint32_t outer, struct found_stage *stages)
 {
-    const struct table *table = &server->from_start;
-    fill_from_start(server, server->machines_of[outer]);
+    uint32_t machines = server->start_machines[outer];
     size_t count = 0;
-    struct choice stage = table->last[outer];
-    uint32_t rest = table->rest[outer], end = outer;
-    for (;;) {
-        stages[count++] = (struct found_stage){ end, { .replicas = stage.replicas } };
-        if (stage.other == 0)
-            break;
-        end = stage.other;
-        stage = table->choice[end * server->width + rest];
-        rest -= stage.replicas;
+    fill_from_start(server, machines);
+    for (uint32_t end = outer; end != 0;) {
+        const struct choice choice = server->choice[end * server->width + machines];
+        stages[count++] = (struct found_stage){ end, { .replicas = choice.replicas } };
+        end = choice.other;
+        machines -= choice.replicas;
     }
     for (size_t i = 0; i < count / 2; i++) {
         const struct found_stage swap = stages[i];
@@ -304,15 +277,12 @@ size_t pipedream_server_stages(struct pipedream_server *server, uint32_t inner, 
     if (inner == 0)
         return list_from_start(server, outer, stages);
     see_end(server, outer, below);
-    const struct table *table = &server->to_end;
+    struct choice stage = server->first[inner];
     size_t count = 0;
-    struct choice stage = table->last[inner];
-    uint32_t rest = table->rest[inner];
-    for (;;) {
+    for (uint32_t rest = server->rest[inner];; rest -= stage.replicas) {
         stages[count++] = (struct found_stage){ stage.other, { .replicas = stage.replicas } };
         if (stage.other == outer)
             return count;
-        stage = table->choice[stage.other * server->width + rest];
-        rest -= stage.replicas;
+        stage = server->choice[stage.other * server->width + rest];
     }
 }
