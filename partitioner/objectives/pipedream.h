@@ -67,10 +67,11 @@ static inline void pipedream_loads(const struct pipedream *prices, size_t level,
 static inline bool pipedream_fits(const struct pipedream *prices, uint32_t inner, uint32_t outer, uint32_t replicas,
                                   uint32_t later)
 {
+    if (!prices->view->request->heed_memory || later == 0)
+        return true;
     const uint64_t bytes = prices->activations[outer] - prices->activations[inner] + prices->parameters[outer]
                          - prices->parameters[inner];
-    const uint64_t copies = (later + replicas - 1) / replicas;
-    return !prices->view->request->heed_memory || copies == 0 || bytes <= prices->memory_bytes / copies;
+    return bytes <= prices->memory_bytes / ((later + replicas - 1) / replicas);
 }
 
 // For each node, as rows of bits: itself, and what counts as its output's company, the layers

@@ -150,14 +150,17 @@ static void try_stage(struct pipedream_server *server, uint32_t inner, uint32_t 
     const uint32_t most = left < server->most_replicas ? left : server->most_replicas;
     const double *loads = price(server, inner, end, most, false), *first_loads = price(server, inner, end, most, true);
     const bool fewer = server->prices->view->request->may_use_fewer;
+    const bool heeds_memory = server->prices->view->request->heed_memory;
     for (uint32_t m = least; m + 1 < server->width; m++)
         for (uint32_t r = 1; r <= most && m + r < server->width && later[m] < INFINITY; r++) {
-            if (!pipedream_fits(server->prices, inner, end, r, m))
+            if (heeds_memory && !pipedream_fits(server->prices, inner, end, r, m))
                 continue;
             const struct choice choice = { end, r };
-            const double value = larger(later[m], first_loads[r - 1]);
             keep(server, inner * server->width + m + r, larger(later[m], loads[r - 1]), choice);
-            if ((m + r + 1 == server->width || fewer) && value < server->load[inner]) {
+            if (m + r + 1 < server->width && !fewer)
+                continue;
+            const double value = larger(later[m], first_loads[r - 1]);
+            if (value < server->load[inner]) {
                 server->load[inner] = value;
                 server->first[inner] = choice;
                 server->rest[inner] = m;
