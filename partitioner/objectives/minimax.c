@@ -16,6 +16,7 @@
 struct search {
     const struct minimax_problem *problem;
     struct downset_walk walk;
+    uint32_t *by_work;       // all downsets, those of less work first
     size_t width;            // states of a downset
     uint32_t most;           // the most cost, or steps where none costs
     double *value;           // of [downset][steps]: the largest load of the stages behind; INFINITY: not reached
@@ -63,6 +64,13 @@ static void fill_speeds(struct search *search)
         search->speed[i] = fmax(search->speed[i], search->speed[i - 1]);
 }
 
+static int compare_work(const void *a, const void *b, void *work)
+{
+    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    const uint64_t *of = work;
+    return of[left] != of[right] ? (of[left] > of[right]) - (of[left] < of[right]) : (left > right) - (left < right);
+}
+
 static bool search_create(struct search *search, const struct minimax_problem *problem, struct error *error)
 {
     const size_t count = problem->downsets->count, width = (size_t)problem->most_steps + 1;
@@ -75,6 +83,7 @@ static bool search_create(struct search *search, const struct minimax_problem *p
     search->value = malloc(count * width * sizeof search->value[0]);
     search->from = malloc(costly * sizeof search->from[0]);
     search->cost = calloc(costly, sizeof search->cost[0]);
+    search->by_work = malloc(count * sizeof search->by_work[0]);
     search->is_open = malloc(count * sizeof search->is_open[0]);
     search->room = malloc(count * sizeof search->room[0]);
     search->fewest = malloc(count * sizeof search->fewest[0]);
@@ -82,13 +91,15 @@ static bool search_create(struct search *search, const struct minimax_problem *p
     search->loads = calloc(problem->way_count + 1, sizeof search->loads[0]);
     search->most = problem->most_cost ? problem->most_cost : problem->most_steps;
     search->speed = calloc((size_t)search->most + 1, sizeof search->speed[0]);
-    if (!search->value || !search->from || !search->cost || !search->is_open || !search->room || !search->fewest || !search->live
-        || !search->loads || !search->speed)
+    if (!search->value || !search->from || !search->cost || !search->by_work || !search->is_open || !search->room
+        || !search->fewest || !search->live || !search->loads || !search->speed)
         return error_no_memory(error, "a table of stages");
     fill_speeds(search);
-    for (size_t d = 0; d < count; d++) {
+    for (uint32_t d = 0; d < count; d++) {
         search->is_open[d] = !problem->may_cut || problem->may_cut[d];
+        search->by_work[d] = d;
     }
+    qsort_r(search->by_work, count, sizeof search->by_work[0], compare_work, (void *)problem->work);
     return downset_walk_create(&search->walk, problem->downsets, error);
 }
 
@@ -98,6 +109,7 @@ static void search_clear(struct search *search)
     free(search->value);
     free(search->from);
     free(search->cost);
+    free(search->by_work);
     free(search->is_open);
     free(search->room);
     free(search->fewest);
@@ -296,18 +308,55 @@ static uint32_t find_plan(const struct search *search)
     return found;
 }
 
+// How many downsets have less work.
+static size_t count_below(const struct search *search, double work)
+{
+    size_t from = 0, end = search->problem->downsets->count;
+    while (from < end) {
+        const size_t middle = from + (end - from) / 2;
+        if ((double)search->problem->work[search->by_work[middle]] < work)
+            from = middle + 1;
+        else
+            end = middle;
+    }
+    return from;
+}
+
+// All stages in front of the states of `outer`. Their work is below what a stage can do, and what they leave below what
+// can be done in front of it: where few downsets are between, to look at these is quicker than to walk there.
+static void try_stages(struct search *search, uint32_t outer)
+{
+    const struct minimax_problem *problem = search->problem;
+    const struct downsets *downsets = problem->downsets;
+    const uint32_t *live = search->live;
+    const double left = !problem->most_cost       ? most_work(search, live[0] + 1, 0)
+                      : problem->step_speed > 0 ? most_work(search, live[0], search->least_cost)
+                                                : most_work(search, live[0], search->least_cost + 1);
+    const size_t from = count_below(search, (double)problem->work[outer] - search->most_work);
+    const size_t end = count_below(search, left > 0 ? left : 1);
+    uint32_t inner;
+    if (from >= end || end - from < 64 + downsets->count / 32) {
+        for (size_t at = from; at < end && !search->is_stopped; at++) {
+            inner = search->by_work[at];
+            if (inner < outer && search->is_open[inner]
+                && downsets_within(downsets_set(downsets, inner), downsets_set(downsets, outer), downsets->words))
+                try_stage(search, inner, outer);
+        }
+        return;
+    }
+    downset_walk_down(&search->walk, outer);
+    while (!search->is_stopped && downset_walk_next(&search->walk, &inner))
+        if (!try_stage(search, inner, outer))
+            downset_walk_prune(&search->walk);
+}
+
 static void run(struct search *search, double below)
 {
     const struct minimax_problem *problem = search->problem;
     begin(search, below);
     for (uint32_t outer = (uint32_t)problem->downsets->count; outer-- > 1 && !search->is_stopped;) {
-        uint32_t inner;
-        const bool is_live = list_live(search, outer);
-        if (is_live)
-            downset_walk_down(&search->walk, outer);
-        while (is_live && !search->is_stopped && downset_walk_next(&search->walk, &inner))
-            if (!try_stage(search, inner, outer))
-                downset_walk_prune(&search->walk);
+        if (list_live(search, outer))
+            try_stages(search, outer);
         const uint32_t plan = find_plan(search);
         if (!problem->most_cost && plan < search->width)
             search->below = search->value[plan];  // a state keeps the least: from here on only what is below counts
