@@ -120,13 +120,13 @@ static bool read_size(const char *text, uint64_t *bytes, struct error *error)
         return error_set(error, "\"%.40s\" is negative; a tensor has 0 bytes or more", text);
     if (!split_decimal(text, &whole, &fraction) || fraction != 0)
         return error_set(error, "\"%.40s\" is not a whole size in bytes such as 64.000", text);
-    if (whole > JSON_MAX - 256)
+    if (whole > JSON_MAX)
         return error_set(error, "\"%.40s\" bytes is more than a profile can hold", text);
-    *bytes = round_to_256(whole);
+    *bytes = whole;
     return true;
 }
 
-// One size, or "[a; b; c]", whose tensors are rounded up one by one.
+// One size, or "[a; b; c]", the sum of several.
 static bool read_sizes(char *text, uint64_t *bytes, struct error *error)
 {
     const size_t length = strlen(text);

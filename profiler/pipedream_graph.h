@@ -22,7 +22,7 @@ struct pipedream_node {
     bool is_input;       // the description begins with Input
     size_t line;
     uint64_t forward_ns, backward_ns;
-    uint64_t output_bytes, parameter_bytes;  // tensors rounded up to 256
+    uint64_t output_bytes, parameter_bytes;
 };
 
 struct pipedream_link {
