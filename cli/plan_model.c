@@ -13,7 +13,7 @@
 #include "common/progress.h"
 #include "partitioner/objectives/bottleneck_plan.h"
 #include "partitioner/objectives/loads_document.h"
-#include "partitioner/objectives/scattered.h"
+#include "partitioner/integer/scattered.h"
 #include "partitioner/evaluate/handmade.h"
 #include "partitioner/evaluate/reprice.h"
 
@@ -153,7 +153,7 @@ static struct bottleneck_result *make_given(const struct model_options *given, s
 static struct bottleneck_result *search(const struct bottleneck_request *request, struct error *error)
 {
     struct bottleneck_result *result = bottleneck_search(request, error);
-    progress_end(request->self);
+    progress_end(request->listener.self);
     return result;
 }
 
@@ -256,8 +256,7 @@ static struct bottleneck_request make_request(const struct model_options *given,
         .budget = given->options->budget,
         .until_ns = given->options->deadline_ns ? add_clamped(clock_now_ns(), given->options->deadline_ns) : 0,
         .interrupted = loaded->request.interrupted,
-        .progress = show,
-        .self = progress,
+        .listener = { show, progress },
     };
 }
 
@@ -274,7 +273,7 @@ static int run_scattered(const struct model_options *given, const struct bottlen
                                            request->until_ns };
     struct scattered scattered;
     const bool good = scattered_search(request, limits, &scattered, error);
-    progress_end(request->self);
+    progress_end(request->listener.self);
     if (!good)
         return command_fail(error);
     struct text table = { 0 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/json.h"
 #include "common/number.h"
 #include "partitioner/objectives/objective.h"
 
@@ -291,6 +292,24 @@ void bottleneck_certify_by(struct bottleneck_result *plan, const struct bottlene
     snprintf(plan->stopped, sizeof plan->stopped, "%s", why);
 }
 
+// The value to the nearest ns, the bound down.
+bool bottleneck_certificate(const struct bottleneck_result *result, struct certificate *certificate,
+                            struct error *error)
+{
+    if (!(result->value_ns < (double)JSON_MAX))
+        return error_set(error, "the largest load is more than 2^53 - 1 ns");
+    const uint64_t value = (uint64_t)(result->value_ns + 0.5), bound = (uint64_t)floor(result->lower_bound_ns);
+    *certificate = (struct certificate){ .value_ns = value,
+                                         .lower_bound_ns = result->proved || bound > value ? value : bound,
+                                         .proved = result->proved,
+                                         .by = result->by };
+    if (value > 0)
+        certificate->gap = (double)(value - certificate->lower_bound_ns) / (double)value;
+    snprintf(certificate->objective, sizeof certificate->objective, "%s", bottleneck_objectives[result->model]);
+    snprintf(certificate->stopped, sizeof certificate->stopped, "%s", result->stopped);
+    return true;
+}
+
 // --- an end before the end ---------------------------------------------------------
 
 static bool is_interrupted(const struct bottleneck_request *request)
@@ -300,8 +319,8 @@ static bool is_interrupted(const struct bottleneck_request *request)
 
 bool bottleneck_must_end(const struct bottleneck_request *request, double best_ns, double bound_ns)
 {
-    if (request->progress)
-        request->progress(request->self, best_ns, bound_ns);
+    if (request->listener.hear)
+        request->listener.hear(request->listener.self, best_ns, bound_ns);
     return is_interrupted(request) || (request->until_ns > 0 && clock_now_ns() >= request->until_ns);
 }
 

@@ -21,6 +21,12 @@ enum bottleneck_model { BOTTLENECK_PIPEDREAM, BOTTLENECK_MAX_LOAD, BOTTLENECK_TP
 extern const char *const bottleneck_names[];       // "pipedream", "max-load", "tps", NULL
 extern const char *const bottleneck_objectives[];  // as a certificate states it: "pipedream_ns", ...
 
+// Called now and then: the best value so far, INFINITY before there is one, and what none is below. NULL: nobody is.
+struct bottleneck_listener {
+    void (*hear)(void *self, double best_ns, double bound_ns);
+    void *self;
+};
+
 // What a model does not know it ignores; what it cannot do without it refuses.
 struct bottleneck_request {
     enum bottleneck_model model;
@@ -37,9 +43,7 @@ struct bottleneck_request {
     uint64_t budget;                // units of a model's own work; 0: the usual
     uint64_t until_ns;                         // of clock_now_ns(), when the search ends; 0: never
     const volatile sig_atomic_t *interrupted;  // ends it once it is not 0; or NULL
-    // Called now and then: the best value so far, INFINITY before there is one, and what none is below; or NULL.
-    void (*progress)(void *self, double best_ns, double bound_ns);
-    void *self;
+    struct bottleneck_listener listener;
 };
 
 struct bottleneck_stage {
@@ -87,6 +91,10 @@ void bottleneck_end_without(const struct bottleneck_request *request, double bou
 // good. Where the plan is better than all the search may choose from (fewer machines, say), or nothing was found
 // (`best` NULL), there is no bound, and `stopped` says so.
 void bottleneck_certify_by(struct bottleneck_result *plan, const struct bottleneck_result *best);
+
+// As documents state it.
+bool bottleneck_certificate(const struct bottleneck_result *result, struct certificate *certificate,
+                            struct error *error);
 
 // An answer of so many stages, zeroed, its order that of the profile.
 struct bottleneck_result *bottleneck_create(const struct bottleneck_request *request, size_t stage_count,

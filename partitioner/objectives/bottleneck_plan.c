@@ -1,11 +1,9 @@
 #include "partitioner/objectives/bottleneck_plan.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
 #include "partitioner/predict.h"
 #include "profiler/profile_reorder.h"
 
@@ -117,25 +115,6 @@ static bool fill_head(struct plan *plan, const struct bottleneck_request *reques
     return copy_order(plan, result, error);
 }
 
-static bool certify(struct plan *plan, const struct bottleneck_result *result, struct error *error)
-{
-    if (!(result->value_ns < (double)JSON_MAX))
-        return error_set(error, "the largest load is more than 2^53 - 1 ns");
-    struct certificate *certificate = &plan->certificate;
-    *certificate = (struct certificate){ .value_ns = (uint64_t)(result->value_ns + 0.5),
-                                         .lower_bound_ns = (uint64_t)floor(result->lower_bound_ns),
-                                         .proved = result->proved,
-                                         .by = result->by };
-    snprintf(certificate->objective, sizeof certificate->objective, "%s", bottleneck_objectives[result->model]);
-    snprintf(certificate->stopped, sizeof certificate->stopped, "%s", result->stopped);
-    if (certificate->proved || certificate->lower_bound_ns > certificate->value_ns)
-        certificate->lower_bound_ns = certificate->value_ns;
-    if (certificate->value_ns > 0)
-        certificate->gap =
-            (double)(certificate->value_ns - certificate->lower_bound_ns) / (double)certificate->value_ns;
-    return true;
-}
-
 static bool fill(struct plan *plan, const struct bottleneck_request *request, const struct bottleneck_result *result,
                  const struct holding *holding, struct error *error)
 {
@@ -146,7 +125,7 @@ static bool fill(struct plan *plan, const struct bottleneck_request *request, co
     bool good = ordered != NULL;
     for (size_t s = 0; good && s < result->stage_count; s++)
         good = set_stage(plan, ordered, request, result, s, error);
-    good = good && plan_predict(plan, request->profile, error) && certify(plan, result, error);
+    good = good && plan_predict(plan, request->profile, error) && bottleneck_certificate(result, &plan->certificate, error);
     profile_free(made);
     return good;
 }

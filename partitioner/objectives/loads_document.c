@@ -1,6 +1,5 @@
 #include "partitioner/objectives/loads_document.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,18 +44,16 @@ static void write_stage(struct json_writer *writer, const struct bottleneck_requ
     json_close(writer);
 }
 
-// Rounded as a plan's is: the value to the nearest, the bound down.
 static void write_certificate(struct json_writer *writer, const struct bottleneck_result *result)
 {
-    const uint64_t value = (uint64_t)(result->value_ns + 0.5);
-    uint64_t bound = (uint64_t)floor(result->lower_bound_ns);
-    if (result->proved || bound > value)
-        bound = value;
+    struct certificate certificate = { 0 };
+    struct error too_large = { 0 };
+    bottleneck_certificate(result, &certificate, &too_large);
     json_begin_object(writer, "certificate", JSON_LINES);
     json_put_string(writer, "objective", bottleneck_objectives[result->model]);
-    json_put_u64(writer, "value_ns", value);
-    json_put_u64(writer, "lower_bound_ns", bound);
-    json_put_fraction(writer, "gap", value ? (double)(value - bound) / (double)value : 0);
+    json_put_u64(writer, "value_ns", certificate.value_ns);
+    json_put_u64(writer, "lower_bound_ns", certificate.lower_bound_ns);
+    json_put_fraction(writer, "gap", certificate.gap);
     json_put_bool(writer, "proved", result->proved);
     json_put_string(writer, "by", by_words[result->by]);
     json_put_string(writer, "stopped", result->stopped);

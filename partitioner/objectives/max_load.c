@@ -271,13 +271,13 @@ static void ask(void *self, struct minimax_problem *problem)
     static const struct minimax_way ways[WAYS] = { [ON_CPU] = { .steps = 1 }, [ON_ACCELERATOR] = { .cost = 1 } };
     const struct prices *prices = self;
     const struct machines *machines = &prices->machines;
-    problem->ways = ways;
-    problem->way_count = machines->accelerators > 0 ? WAYS : ON_CPU + 1;
-    problem->most_steps = machines->cpus;
-    problem->most_cost = machines->accelerators;
+    problem->ways.list = ways;
+    problem->ways.count = machines->accelerators > 0 ? WAYS : ON_CPU + 1;
+    problem->ways.most_steps = machines->cpus;
+    problem->ways.most_cost = machines->accelerators;
     problem->work = prices->work;
-    problem->step_speed = prices->host_speed;
-    problem->cost_speed = 1;
+    problem->ways.step_speed = prices->host_speed;
+    problem->ways.cost_speed = 1;
     problem->lower_bound = (double)prices->largest_ns;
     problem->loads = price;
 }

@@ -45,17 +45,17 @@ struct search {
 // What so many steps and such a cost can do in a ns; a step's speed may be INFINITY.
 static double speed_of(const struct minimax_problem *problem, uint32_t steps, uint32_t cost)
 {
-    return (steps ? steps * problem->step_speed : 0) + cost * problem->cost_speed;
+    return (steps ? steps * problem->ways.step_speed : 0) + cost * problem->ways.cost_speed;
 }
 
 // What ways can do at most, by what they take, and the fewest steps that they take for a unit of cost.
 static void fill_speeds(struct search *search)
 {
     const struct minimax_problem *problem = search->problem;
-    search->steps_per_cost = problem->most_cost ? INFINITY : 0;
-    for (size_t w = 0; w < problem->way_count; w++) {
-        const struct minimax_way *way = &problem->ways[w];
-        const uint32_t takes = problem->most_cost ? way->cost : way->steps;
+    search->steps_per_cost = problem->ways.most_cost ? INFINITY : 0;
+    for (size_t w = 0; w < problem->ways.count; w++) {
+        const struct minimax_way *way = &problem->ways.list[w];
+        const uint32_t takes = problem->ways.most_cost ? way->cost : way->steps;
         if (takes <= search->most)
             search->speed[takes] = fmax(search->speed[takes], speed_of(problem, way->steps, way->cost));
         search->steps_per_cost = fmin(search->steps_per_cost, way->cost ? (double)way->steps / way->cost : 0);
@@ -73,13 +73,13 @@ static int compare_work(const void *a, const void *b, void *work)
 
 static bool search_create(struct search *search, const struct minimax_problem *problem, struct error *error)
 {
-    const size_t count = problem->downsets->count, width = (size_t)problem->most_steps + 1;
+    const size_t count = problem->downsets->count, width = (size_t)problem->ways.most_steps + 1;
     *search = (struct search){ .problem = problem, .width = width, .known = problem->below };
-    const size_t costly = problem->most_cost ? count * width : 1;
+    const size_t costly = problem->ways.most_cost ? count * width : 1;
     const size_t each = sizeof search->value[0] + (costly > 1 ? sizeof search->from[0] + sizeof search->cost[0] : 0);
     if (count * width > MOST_TABLE_BYTES / each)
         return error_set(error, "%zu ways to cut the graph for each of %u machines take more than 2 GiB", count,
-                         problem->most_steps);
+                         problem->ways.most_steps);
     search->value = malloc(count * width * sizeof search->value[0]);
     search->from = malloc(costly * sizeof search->from[0]);
     search->cost = calloc(costly, sizeof search->cost[0]);
@@ -88,8 +88,8 @@ static bool search_create(struct search *search, const struct minimax_problem *p
     search->room = malloc(count * sizeof search->room[0]);
     search->fewest = malloc(count * sizeof search->fewest[0]);
     search->live = malloc(width * sizeof search->live[0]);
-    search->loads = calloc(problem->way_count + 1, sizeof search->loads[0]);
-    search->most = problem->most_cost ? problem->most_cost : problem->most_steps;
+    search->loads = calloc(problem->ways.count + 1, sizeof search->loads[0]);
+    search->most = problem->ways.most_cost ? problem->ways.most_cost : problem->ways.most_steps;
     search->speed = calloc((size_t)search->most + 1, sizeof search->speed[0]);
     if (!search->value || !search->from || !search->cost || !search->by_work || !search->is_open || !search->room
         || !search->fewest || !search->live || !search->loads || !search->speed)
@@ -122,7 +122,7 @@ static void search_clear(struct search *search)
 static double most_work(const struct search *search, uint32_t steps, uint32_t cost)
 {
     const struct minimax_problem *problem = search->problem;
-    const double speed = speed_of(problem, problem->most_steps - steps, problem->most_cost - cost);
+    const double speed = speed_of(problem, problem->ways.most_steps - steps, problem->ways.most_cost - cost);
     return speed > 0 ? search->below * speed * ROUNDED : 0;
 }
 
@@ -135,7 +135,7 @@ static bool is_hopeful(const struct search *search, uint32_t downset, uint32_t s
 // The most behind a downset that leaves enough for what is in it.
 static uint32_t find_room(const struct search *search, uint32_t downset)
 {
-    const bool is_costly = search->problem->most_cost > 0;
+    const bool is_costly = search->problem->ways.most_cost > 0;
     uint32_t least = 0, end = search->most + 1;  // the first that is too much
     while (least < end) {
         const uint32_t middle = least + (end - least) / 2;
@@ -168,7 +168,7 @@ static void close_cuts(struct search *search)
     search->below = search->known;
     for (uint32_t d = 0; d + 1 < search->problem->downsets->count; d++) {
         const uint32_t cost = search->fewest[d].cost;
-        if (search->problem->most_cost && (cost > search->problem->most_cost || !is_hopeful(search, d, 0, cost)))
+        if (search->problem->ways.most_cost && (cost > search->problem->ways.most_cost || !is_hopeful(search, d, 0, cost)))
             search->is_open[d] = false;
     }
 }
@@ -196,8 +196,8 @@ static void hold_state(struct search *search, uint32_t inner, uint32_t outer, ui
 {
     const struct minimax_problem *problem = search->problem;
     const size_t before = outer * search->width + later;
-    const uint32_t steps = later + problem->ways[way].steps, cost = search->cost[before] + problem->ways[way].cost;
-    if (steps > problem->most_steps || cost > problem->most_cost || is_dominated(search, inner, steps, cost)
+    const uint32_t steps = later + problem->ways.list[way].steps, cost = search->cost[before] + problem->ways.list[way].cost;
+    if (steps > problem->ways.most_steps || cost > problem->ways.most_cost || is_dominated(search, inner, steps, cost)
         || !is_hopeful(search, inner, steps, cost))
         return;
     double load = search->loads[way];
@@ -217,7 +217,7 @@ static void hold_refined(struct search *search, uint32_t inner, uint32_t outer, 
 {
     const struct minimax_problem *problem = search->problem;
     const double before = search->value[outer * search->width + later];
-    const size_t at = inner * search->width + later + problem->ways[way].steps;
+    const size_t at = inner * search->width + later + problem->ways.list[way].steps;
     if (!(before < search->value[at]) || !(search->loads[way] < search->value[at]))
         return;
     const double load = problem->refine(problem->self, inner, outer, way, later, search->loads[way], search->below);
@@ -228,18 +228,18 @@ static void hold_refined(struct search *search, uint32_t inner, uint32_t outer, 
 static void try_way(struct search *search, uint32_t inner, uint32_t outer, uint32_t way)
 {
     const struct minimax_problem *problem = search->problem;
-    const uint32_t steps = problem->ways[way].steps, first = search->live[0];
+    const uint32_t steps = problem->ways.list[way].steps, first = search->live[0];
     const uint32_t last = search->live[search->live_count - 1];
-    const uint32_t most = problem->most_cost ? problem->most_steps : search->room[inner];
+    const uint32_t most = problem->ways.most_cost ? problem->ways.most_steps : search->room[inner];
     const uint32_t room = most < steps ? 0 : most - steps + 1;
     const uint32_t end = last + 1 < room ? last + 1 : room;
     search->spent += search->live_count / 8;
-    if (!problem->most_cost && !problem->refine && first < end)
+    if (!problem->ways.most_cost && !problem->refine && first < end)
         hold(search->value + inner * search->width + first + steps, search->value + outer * search->width + first,
              end - first, search->loads[way]);
     else
         for (size_t l = 0; l < search->live_count && search->live[l] < room; l++)
-            (problem->most_cost ? hold_state : hold_refined)(search, inner, outer, way, search->live[l]);
+            (problem->ways.most_cost ? hold_state : hold_refined)(search, inner, outer, way, search->live[l]);
 }
 
 // What a stage may take at most, in cost or steps: what leaves enough for what is in front and, where more cost means
@@ -247,9 +247,9 @@ static void try_way(struct search *search, uint32_t inner, uint32_t outer, uint3
 static uint32_t most_taken(const struct search *search, uint32_t inner)
 {
     const struct minimax_way *fewest = &search->fewest[inner];
-    const uint32_t least = search->problem->most_cost ? search->least_cost : search->live[0];
+    const uint32_t least = search->problem->ways.most_cost ? search->least_cost : search->live[0];
     uint32_t most = search->room[inner];
-    if (search->problem->most_cost && fewest->cost <= most
+    if (search->problem->ways.most_cost && fewest->cost <= most
         && fewest->steps <= search->least_steps + search->steps_per_cost * fewest->cost)
         most = fewest->cost ? fewest->cost - 1 : 0;
     return most > least ? most - least : 0;
@@ -265,11 +265,11 @@ static bool try_stage(struct search *search, uint32_t inner, uint32_t outer)
         return false;
     if (!search->is_open[inner] || !(work < search->below * search->speed[most_taken(search, inner)] * ROUNDED))
         return true;
-    const uint32_t most = (problem->most_cost ? problem->most_steps : search->room[inner]) - search->live[0];
+    const uint32_t most = (problem->ways.most_cost ? problem->ways.most_steps : search->room[inner]) - search->live[0];
     if (!(problem->loads(problem->self, inner, outer, most, search->below, search->loads) < search->below))
         return false;
-    for (uint32_t w = 0; w < problem->way_count; w++)
-        if (problem->ways[w].steps <= most && search->loads[w] < search->below)
+    for (uint32_t w = 0; w < problem->ways.count; w++)
+        if (problem->ways.list[w].steps <= most && search->loads[w] < search->below)
             try_way(search, inner, outer, w);
     search->is_stopped = problem->budget && search->spent > problem->budget;
     return true;
@@ -280,7 +280,7 @@ static bool try_stage(struct search *search, uint32_t inner, uint32_t outer)
 static bool list_live(struct search *search, uint32_t outer)
 {
     const size_t row = outer * search->width;
-    const bool is_costly = search->problem->most_cost > 0;
+    const bool is_costly = search->problem->ways.most_cost > 0;
     search->live_count = 0;
     search->least_steps = INFINITY;
     search->least_cost = is_costly ? UINT32_MAX : 0;
@@ -302,7 +302,7 @@ static bool list_live(struct search *search, uint32_t outer)
 static uint32_t find_plan(const struct search *search)
 {
     uint32_t found = (uint32_t)search->width;
-    for (uint32_t i = search->problem->takes_all_steps ? search->problem->most_steps : 0; i < search->width; i++)
+    for (uint32_t i = search->problem->ways.takes_all_steps ? search->problem->ways.most_steps : 0; i < search->width; i++)
         if (search->value[i] < (found < search->width ? search->value[found] : search->below))
             found = i;
     return found;
@@ -329,8 +329,8 @@ static void try_stages(struct search *search, uint32_t outer)
     const struct minimax_problem *problem = search->problem;
     const struct downsets *downsets = problem->downsets;
     const uint32_t *live = search->live;
-    const double left = !problem->most_cost       ? most_work(search, live[0] + 1, 0)
-                      : problem->step_speed > 0 ? most_work(search, live[0], search->least_cost)
+    const double left = !problem->ways.most_cost       ? most_work(search, live[0] + 1, 0)
+                      : problem->ways.step_speed > 0 ? most_work(search, live[0], search->least_cost)
                                                 : most_work(search, live[0], search->least_cost + 1);
     const size_t from = count_below(search, (double)problem->work[outer] - search->most_work);
     const size_t end = count_below(search, left > 0 ? left : 1);
@@ -358,7 +358,7 @@ static void run(struct search *search, double below)
         if (list_live(search, outer))
             try_stages(search, outer);
         const uint32_t plan = find_plan(search);
-        if (!problem->most_cost && plan < search->width)
+        if (!problem->ways.most_cost && plan < search->width)
             search->below = search->value[plan];  // a state keeps the least: from here on only what is below counts
         if (problem->must_end)
             search->is_stopped |= problem->must_end(problem->ended_self, fmin(search->known, search->below < below
@@ -376,14 +376,14 @@ static uint64_t find_from(struct search *search, uint32_t inner, uint32_t steps)
     const double value = search->value[inner * search->width + steps];
     const double enough = search->known * ROUNDED + DBL_MIN;  // the whole plan's, which loads() may rely upon
     uint32_t outer;
-    if (problem->most_cost)
+    if (problem->ways.most_cost)
         return search->from[inner * search->width + steps];
     downset_walk_up(&search->walk, inner);
     while (downset_walk_next(&search->walk, &outer)) {
         if (!(problem->loads(problem->self, inner, outer, steps, enough, search->loads) < enough))
             continue;
-        for (uint32_t w = 0; w < problem->way_count && problem->ways[w].steps <= steps; w++) {
-            const uint32_t later = steps - problem->ways[w].steps;
+        for (uint32_t w = 0; w < problem->ways.count && problem->ways.list[w].steps <= steps; w++) {
+            const uint32_t later = steps - problem->ways.list[w].steps;
             const double before = search->value[outer * search->width + later];
             double load = search->loads[w];
             if (before > value || load > value)
@@ -405,14 +405,14 @@ static bool take(struct search *search, uint32_t steps, struct minimax *minimax,
     if (!minimax->stages)
         return error_no_memory(error, "the stages of a plan");
     minimax->value = search->known = search->value[steps];
-    search->plan_cost = search->problem->most_cost ? search->cost[steps] : 0;
+    search->plan_cost = search->problem->ways.most_cost ? search->cost[steps] : 0;
     minimax->stage_count = 0;
     for (uint32_t inner = 0; inner != all;) {
         const uint64_t from = find_from(search, inner, steps);
         const uint32_t way = (uint32_t)from;
         assert(from >> 32 > inner);
         inner = (uint32_t)(from >> 32);
-        steps -= search->problem->ways[way].steps;
+        steps -= search->problem->ways.list[way].steps;
         minimax->stages[minimax->stage_count++] = (struct minimax_stage){ inner, way, steps };
     }
     return true;
@@ -435,7 +435,7 @@ static double next_limit(const struct search *search, const struct minimax *mini
     const double limit = search->bound * (1 + slack), left = search->known - search->bound;
     if (!minimax->stages)
         return search->known == INFINITY && slack <= 16 && search->bound > 0 ? limit : search->known;
-    const double guess = search->known * search->plan_cost / search->problem->most_cost;
+    const double guess = search->known * search->plan_cost / search->problem->ways.most_cost;
     if (in_a_row % 2 == 1)
         return fmax(guess, search->bound + left / 16);
     return left > NEAR * search->known || in_a_row > 0 ? search->bound + left / 2 : search->known;
@@ -457,7 +457,7 @@ static bool search_limits(struct search *search, struct minimax *minimax, struct
             return false;
         if (plan < search->width)
             close_cuts(search);
-        if (!search->is_stopped && (plan == search->width || !search->problem->most_cost))
+        if (!search->is_stopped && (plan == search->width || !search->problem->ways.most_cost))
             search->bound = plan < search->width ? search->known : limit;
         in_a_row = plan < search->width ? in_a_row + 1 : 0;
         slack = next_slack(slack, before, search->spent - since);
@@ -468,7 +468,7 @@ static bool search_limits(struct search *search, struct minimax *minimax, struct
 
 double minimax_least(const struct minimax_problem *problem)
 {
-    const double speed = speed_of(problem, problem->most_steps, problem->most_cost);
+    const double speed = speed_of(problem, problem->ways.most_steps, problem->ways.most_cost);
     return fmax(problem->lower_bound, (double)problem->work[problem->downsets->count - 1] / speed);
 }
 

@@ -27,16 +27,20 @@ struct minimax_way {
     uint32_t steps, cost;
 };
 
+// The ways there are, and what a plan may take of both.
+struct minimax_ways {
+    const struct minimax_way *list;
+    size_t count;
+    uint32_t most_steps, most_cost;  // a cost of 0: nothing has one
+    bool takes_all_steps;            // else a plan may take fewer
+    double step_speed, cost_speed;   // the work that a step, and a unit of cost, do at most in a ns
+};
+
 struct minimax_problem {
     const struct downsets *downsets;
-    const bool *may_cut;  // at each downset; NULL: everywhere
-    const struct minimax_way *ways;
-    size_t way_count;
-    uint32_t most_steps, most_cost;  // of a plan; a cost of 0: nothing has one
-    bool takes_all_steps;            // else a plan may take fewer
-    // A stage's load is at least its work, by downset, over the speed of its way, a step's and a unit of cost's.
-    const uint64_t *work;
-    double step_speed, cost_speed;
+    const bool *may_cut;   // at each downset; NULL: everywhere
+    const uint64_t *work;  // of each downset: a stage loads at least its work over the speed of its way
+    struct minimax_ways ways;
     // Fills in what the stage `outer` less `inner` loads at least in each way of up to `most` steps; INFINITY where
     // that is not allowed. Returns a floor: no stage that ends in `outer` and holds more than this one loads less, in
     // whatever way. Where the floor is not below `below` the loads need not be filled in.

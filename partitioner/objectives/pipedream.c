@@ -21,47 +21,41 @@ static bool begins_with(const char *text, const char *beginning)
     return strncmp(text, beginning, strlen(beginning)) == 0;
 }
 
-// Marks the layers that nobody of those not left out feeds (or reads, going upwards).
-static void mark_ends(const struct edge *edges, size_t edge_count, const uint32_t *node_of, size_t layers, bool readers,
-                      bool *is_end)
+// Leaves out the layers of a kind that nobody of those not left out before feeds (or reads, going upwards).
+enum { ABOUT_TO_BE = 1 };
+static void leave_out(const struct profile *profile, const struct edge *edges, size_t edge_count, const char *kind,
+                      bool upwards, uint32_t *node_of)
 {
-    for (size_t i = 0; i < layers; i++)
-        is_end[i] = true;
-    for (size_t e = 0; e < edge_count; e++) {
-        const uint32_t other = readers ? edges[e].to : edges[e].from, end = readers ? edges[e].from : edges[e].to;
-        if (node_of[other] != GRAPH_VIEW_LEFT_OUT)
-            is_end[end] = false;
+    for (uint32_t i = 0; i < profile->layer_count; i++) {
+        bool is_end = begins_with(profile->layers[i].kind, kind);
+        for (size_t e = 0; is_end && e < edge_count; e++)
+            is_end = (upwards ? edges[e].from : edges[e].to) != i
+                  || node_of[upwards ? edges[e].to : edges[e].from] == GRAPH_VIEW_LEFT_OUT;
+        node_of[i] = is_end ? ABOUT_TO_BE : node_of[i];
     }
+    for (uint32_t i = 0; i < profile->layer_count; i++)
+        node_of[i] = node_of[i] == ABOUT_TO_BE ? GRAPH_VIEW_LEFT_OUT : node_of[i];
 }
 
 static bool list_nodes(const struct bottleneck_request *request, bool is_given, uint32_t **node_of, struct error *error)
 {
     (void)is_given;
     const struct profile *profile = request->profile;
-    const size_t layers = profile->layer_count;
     size_t edge_count;
     struct edge *edges = downsets_edges(profile, &edge_count, error);
-    uint32_t *nodes = calloc(layers + 1, sizeof nodes[0]), count = 0;
-    bool *is_end = calloc(layers + 1, sizeof is_end[0]);
-    const bool good = edges && ((nodes && is_end) || error_no_memory(error, "the nodes of a graph"));
-    if (good) {
-        mark_ends(edges, edge_count, nodes, layers, false, is_end);
-        for (size_t i = 0; i < layers; i++)
-            nodes[i] = is_end[i] && begins_with(profile->layers[i].kind, "Input") ? GRAPH_VIEW_LEFT_OUT : 0;
-        mark_ends(edges, edge_count, nodes, layers, true, is_end);
-        for (size_t i = 0; i < layers; i++)
-            if (is_end[i] && begins_with(profile->layers[i].kind, "__getitem__"))
-                nodes[i] = GRAPH_VIEW_LEFT_OUT;
-        for (size_t i = 0; i < layers; i++)
-            if (nodes[i] != GRAPH_VIEW_LEFT_OUT)
-                nodes[i] = count++;
+    uint32_t *nodes = edges ? calloc(profile->layer_count + 1, sizeof nodes[0]) : NULL, count = 0;
+    if (edges && !nodes)
+        error_no_memory(error, "the nodes of a graph");
+    if (nodes) {
+        leave_out(profile, edges, edge_count, "Input", false, nodes);
+        leave_out(profile, edges, edge_count, "__getitem__", true, nodes);
     }
-    free(is_end);
+    for (size_t i = 0; nodes && i < profile->layer_count; i++)
+        if (nodes[i] != GRAPH_VIEW_LEFT_OUT)
+            nodes[i] = count++;
     free(edges);
-    *node_of = good ? nodes : NULL;
-    if (!good)
-        free(nodes);
-    return good;
+    *node_of = nodes;
+    return nodes != NULL;
 }
 
 // --- what is sent ----------------------------------------------------------------
@@ -300,12 +294,12 @@ static void ask(void *self, struct minimax_problem *problem)
     const struct pipedream *prices = self;
     const struct bottleneck_request *request = prices->view->request;
     problem->may_cut = NULL;
-    problem->ways = prices->ways;
-    problem->most_steps = outer_level(prices)->machines;
-    problem->way_count = request->is_straight ? 1 : problem->most_steps;
-    problem->takes_all_steps = !request->may_use_fewer;
+    problem->ways.list = prices->ways;
+    problem->ways.most_steps = outer_level(prices)->machines;
+    problem->ways.count = request->is_straight ? 1 : problem->ways.most_steps;
+    problem->ways.takes_all_steps = !request->may_use_fewer;
     problem->work = prices->work;
-    problem->step_speed = prices->server ? prices->levels[0].machines : 1;
+    problem->ways.step_speed = prices->server ? prices->levels[0].machines : 1;
     problem->loads = price;
     problem->refine = request->heed_memory ? heed_memory : NULL;
     problem->budget = request->budget ? request->budget : USUAL_BUDGET;

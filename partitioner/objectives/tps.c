@@ -249,13 +249,13 @@ static double refine(void *self, uint32_t inner, uint32_t outer, size_t way, uin
 static void ask(void *self, struct minimax_problem *problem)
 {
     const struct prices *prices = self;
-    problem->ways = prices->minimax_ways;
-    problem->way_count = prices->way_count;
-    problem->most_steps = prices->machines.accelerators < prices->micro_batches ? prices->machines.accelerators
+    problem->ways.list = prices->minimax_ways;
+    problem->ways.count = prices->way_count;
+    problem->ways.most_steps = prices->machines.accelerators < prices->micro_batches ? prices->machines.accelerators
                                                                                : prices->micro_batches;
-    problem->most_cost = prices->machines.accelerators;
+    problem->ways.most_cost = prices->machines.accelerators;
     problem->work = prices->floors.work;
-    problem->cost_speed = 1;
+    problem->ways.cost_speed = 1;
     problem->loads = price;
     problem->refine = refine;
 }

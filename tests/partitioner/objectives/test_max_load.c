@@ -348,8 +348,7 @@ static void random_graphs_have_the_least_largest_load_of_all_ways_to_cut_them(vo
             memcpy(cluster->devices[c].name, "cpu", 4);
         struct told told = { .least = twin.best < UINT64_MAX ? (double)twin.best : INFINITY };
         struct bottleneck_request request = ask(profile, cluster);
-        request.progress = told_hear;
-        request.self = &told;
+        request.listener = (struct bottleneck_listener){ told_hear, &told };
         struct bottleneck_result *plan = bottleneck_search(&request, &error);
         assert_true(told.times > 0 || !plan);
         const uint64_t found = plan ? (uint64_t)plan->value_ns : UINT64_MAX;

@@ -391,8 +391,7 @@ static void the_search_finds_the_best_of_all_plans(void **state)
         for (uint32_t stages = 1; stages <= cluster->device_count; stages++)
             try_stages(&brute, stages, 0);
         struct told told = { .least = brute.least };
-        brute.request.progress = told_hear;
-        brute.request.self = &told;
+        brute.request.listener = (struct bottleneck_listener){ told_hear, &told };
         struct bottleneck_result *result = bottleneck_search(&brute.request, &error);
         assert_true(told.times > 0 || !result);
         found += result != NULL;

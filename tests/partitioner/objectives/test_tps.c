@@ -372,8 +372,7 @@ static void random_chains_have_the_least_largest_load_of_a_plain_dynamic_program
         const double best = chain_best(profile, machines, micro_batches, memory_bytes);
         struct told told = { .least = best };
         struct bottleneck_request request = ask(profile, cluster, micro_batches);
-        request.progress = told_hear;
-        request.self = &told;
+        request.listener = (struct bottleneck_listener){ told_hear, &told };
         struct bottleneck_result *plan = bottleneck_search(&request, &error);
         assert_true(told.times > 0 || !plan);
         if (plan ? !is_near(plan->value_ns, best) || !plan->proved : best < INFINITY || error.kind != ERROR_ANSWER)

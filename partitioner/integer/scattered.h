@@ -7,8 +7,8 @@
 // No dynamic program knows this: it is an integer program (device_layout.h), which GLPK
 // begins with the best contiguous plan. Its answer is valued anew, and what is unbeatable is
 // what duals prove; there is no proof by exhaustion.
-#ifndef PARTITIONER_OBJECTIVES_SCATTERED_H
-#define PARTITIONER_OBJECTIVES_SCATTERED_H
+#ifndef PARTITIONER_INTEGER_SCATTERED_H
+#define PARTITIONER_INTEGER_SCATTERED_H
 
 #include "partitioner/objectives/bottleneck.h"
 #include "partitioner/integer/device_layout.h"

@@ -1,4 +1,4 @@
-#include "partitioner/objectives/scattered.h"
+#include "partitioner/integer/scattered.h"
 
 #include <stdio.h>
 #include <string.h>
