@@ -30,6 +30,7 @@ struct tps_ways {
     uint32_t *way_at;     // of each layer: ways[way_at[i]] to ways[way_at[i + 1]]
     uint32_t *degrees;    // the numbers of devices some layer has a way for, rising, up to the machines there are
     size_t degree_count;
+    uint32_t machines;
 };
 
 bool tps_ways_create(struct tps_ways *ways, const struct profile *profile, const struct bottleneck_result *given,
@@ -48,10 +49,10 @@ void tps_ways_clear(struct tps_ways *ways);
 
 enum { TPS_MOST_PENALTIES = 24 };
 
-// What is summed over downsets for each degree: the least of each layer's ways, and layers that have none; then the
-// least of time and a penalty on what is saved. `into` and `out` are what passes at each cut of a chain, ns for both
+// What is summed over downsets for each degree: the least of each layer's ways, layers that have none, the time of all
+// devices; then the least of time and a penalty on what is saved. `into` and `out` are what passes at each cut of a chain, ns for both
 // directions; in other graphs tensors pass by a stage, and a cut does not say whose they are.
-enum tps_sum { TPS_TIME, TPS_PARAMETERS, TPS_SAVED, TPS_FIXED, TPS_LACKING, TPS_PENALIZED };
+enum tps_sum { TPS_TIME, TPS_PARAMETERS, TPS_SAVED, TPS_FIXED, TPS_LACKING, TPS_WORK, TPS_PENALIZED };
 struct tps_sums {
     uint64_t *of[TPS_PENALIZED + TPS_MOST_PENALTIES];
     double *into, *out;

@@ -44,7 +44,7 @@ bool tps_ways_create(struct tps_ways *ways, const struct profile *profile, const
     size_t count = 0;
     for (size_t i = 0; i < profile->layer_count; i++)
         count += 1 + profile->layers[i].variant_count;
-    *ways = (struct tps_ways){ .ways = calloc(count, sizeof ways->ways[0]),
+    *ways = (struct tps_ways){ .machines = machines, .ways = calloc(count, sizeof ways->ways[0]),
                                .way_at = calloc(profile->layer_count + 1, sizeof ways->way_at[0]),
                                .degrees = calloc(count + 1, sizeof ways->degrees[0]) };
     if (!ways->ways || !ways->way_at || !ways->degrees)
@@ -112,11 +112,12 @@ static double value_of(const struct tps_way *way, size_t what, const double *pen
 {
     const double values[] = { [TPS_TIME] = (double)way->time_ns, [TPS_PARAMETERS] = (double)way->parameter_bytes,
                               [TPS_SAVED] = (double)way->in_flight_bytes, [TPS_FIXED] = (double)way->fixed_bytes,
-                              [TPS_LACKING] = 0 };
+                              [TPS_LACKING] = 0, [TPS_WORK] = (double)way->time_ns * way->devices };
     return what < TPS_PENALIZED ? values[what] : values[TPS_TIME] + penalties[what - TPS_PENALIZED] * values[TPS_SAVED];
 }
 
-// Sums stay below 2^53, whatever is cut off.
+// Of the ways for so many devices; with none said, of all that the machines are enough for. Sums stay below 2^53,
+// whatever is cut off.
 static uint64_t *sum_least(const struct tps_floors *floors, const struct graph_view *view, const struct tps_ways *ways,
                            uint32_t devices, size_t what, struct error *error)
 {
@@ -130,7 +131,7 @@ static uint64_t *sum_least(const struct tps_floors *floors, const struct graph_v
     for (size_t i = 0; i < layers; i++) {
         double least = INFINITY;
         for (uint32_t w = ways->way_at[i]; w < ways->way_at[i + 1]; w++)
-            if (ways->ways[w].devices == devices)
+            if (devices ? ways->ways[w].devices == devices : ways->ways[w].devices <= ways->machines)
                 least = fmin(least, value_of(&ways->ways[w], what, floors->penalties));
         value[i] = least == INFINITY ? what == TPS_LACKING : (uint64_t)fmin(least, most);
     }
@@ -172,30 +173,6 @@ static bool fill_degree(const struct tps_floors *floors, struct tps_sums *sums, 
     return true;
 }
 
-// The machine time of each layer in the way that takes least of it. Sums stay below 2^53, as a profile's own do.
-static bool fill_work(struct tps_floors *floors, const struct graph_view *view, const struct tps_ways *ways,
-                      uint32_t machines, struct error *error)
-{
-    const struct profile *profile = view->request->profile;
-    uint64_t *value = calloc(profile->layer_count, sizeof value[0]), sum = 0;
-    bool good = value || error_no_memory(error, "the floors of stages");
-    for (size_t i = 0; good && i < profile->layer_count; i++) {
-        uint64_t least = UINT64_MAX;
-        for (uint32_t w = ways->way_at[i]; w < ways->way_at[i + 1]; w++) {
-            const uint64_t time = multiply_clamped(ways->ways[w].time_ns, ways->ways[w].devices);
-            least = ways->ways[w].devices <= machines && time < least ? time : least;
-        }
-        value[i] = least == UINT64_MAX ? 0 : least;  // without a way that fits on the machines it is in no plan
-        sum = add_clamped(sum, value[i]);
-        if (sum > JSON_MAX)
-            good = error_set(error, "the ways to run the layers up to \"%s\" add up to more than 2^53 ns",
-                             profile->layers[i].name);
-    }
-    floors->work = good ? graph_view_sum(view, value, error) : NULL;
-    free(value);
-    return floors->work != NULL;
-}
-
 bool tps_floors_create(struct tps_floors *floors, const struct graph_view *view, const struct tps_ways *ways,
                        const struct machines *machines, uint32_t micro_batches, struct error *error)
 {
@@ -207,7 +184,7 @@ bool tps_floors_create(struct tps_floors *floors, const struct graph_view *view,
                                    .sums = calloc(ways->degree_count + 1, sizeof floors->sums[0]) };
     bool good = floors->sums || error_no_memory(error, "the floors of stages");
     good = good && choose_penalties(floors, ways, view->request->profile->layer_count, error)
-        && fill_work(floors, view, ways, machines->accelerators, error);
+        && (floors->work = sum_least(floors, view, ways, 0, TPS_WORK, error)) != NULL;
     for (size_t t = 0; good && t < ways->degree_count; t++)
         good = fill_degree(floors, &floors->sums[t], view, ways, ways->degrees[t], error);
     return good;
