@@ -224,7 +224,7 @@ static struct bottleneck_result *read_plan(struct bottleneck_request *request, c
                           ? handmade_stages(handmade, request->profile, request->cluster, error) : NULL;
     const struct plan *plan = made ? made : handmade ? handmade->whole : NULL;
     struct bottleneck_result *result = plan ? bottleneck_of_plan(request, plan, error) : NULL;
-    if (plan && !result)
+    if (handmade && !result && strncmp(error->text, name, strlen(name)) != 0)
         error_at(error, "%s", name);
     if (result && !request->micro_batches)
         request->micro_batches = handmade->micro_batches;
