@@ -466,6 +466,34 @@ static bool search_limits(struct search *search, struct minimax *minimax, struct
     return true;
 }
 
+// The plan that is at hand where the search was ended before it found any: one stage, if that is allowed.
+static bool take_single(struct search *search, struct minimax *minimax, struct error *error)
+{
+    const struct minimax_problem *problem = search->problem;
+    const uint32_t all = (uint32_t)problem->downsets->count - 1, most = problem->ways.most_steps;
+    minimax->stages = calloc(1, sizeof minimax->stages[0]);
+    if (!minimax->stages)
+        return error_no_memory(error, "the stages of a plan");
+    minimax->value = problem->below;
+    problem->loads(problem->self, 0, all, most, INFINITY, search->loads);
+    for (uint32_t w = 0; w < problem->ways.count; w++) {
+        const struct minimax_way way = problem->ways.list[w];
+        const bool is_allowed = problem->ways.takes_all_steps ? way.steps == most : way.steps <= most;
+        double load = is_allowed && way.cost <= problem->ways.most_cost ? search->loads[w] : INFINITY;
+        if (problem->refine && load < minimax->value)
+            load = problem->refine(problem->self, 0, all, w, 0, load, INFINITY);
+        if (!(load < minimax->value))
+            continue;
+        minimax->value = load;
+        minimax->stages[0] = (struct minimax_stage){ all, w, 0 };
+        minimax->stage_count = 1;
+    }
+    if (minimax->stage_count == 0)
+        minimax_clear(minimax);
+    minimax->value = minimax->stages ? minimax->value : INFINITY;
+    return true;
+}
+
 double minimax_least(const struct minimax_problem *problem)
 {
     const double speed = speed_of(problem, problem->ways.most_steps, problem->ways.most_cost);
@@ -481,6 +509,8 @@ bool minimax_search(const struct minimax_problem *problem, struct minimax *minim
     good = good && search_create(&search, problem, error);
     search.bound = minimax_least(problem);
     good = good && search_limits(&search, minimax, error);
+    if (good && search.is_stopped && !minimax->stages)
+        good = take_single(&search, minimax, error);
     minimax->is_complete = !search.is_stopped;
     minimax->lower_bound = search.bound;
     search_clear(&search);

@@ -264,6 +264,14 @@ static void a_budget_ends_it_with_a_bound(void **state)
     assert_good(minimax_search(&problem, &minimax, &error), error);
     assert_false(minimax.is_complete);
     assert_true(minimax.lower_bound <= try_all(&world));
+    assert_true(!minimax.stages || value_of(&world, &minimax) <= minimax.value);
+    world.memory_bytes = 0;  // one stage is a plan then, whatever there was time for
+    problem.refine = NULL;
+    problem.budget = 1;
+    minimax_clear(&minimax);
+    assert_good(minimax_search(&problem, &minimax, &error), error);
+    assert_false(minimax.is_complete);
+    assert_true(value_of(&world, &minimax) <= minimax.value && minimax.value < INFINITY);
     minimax_clear(&minimax);
     clear_world(&world);
 }
