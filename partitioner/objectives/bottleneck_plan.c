@@ -125,7 +125,8 @@ static bool fill(struct plan *plan, const struct bottleneck_request *request, co
     bool good = ordered != NULL;
     for (size_t s = 0; good && s < result->stage_count; s++)
         good = set_stage(plan, ordered, request, result, s, error);
-    good = good && plan_predict(plan, request->profile, error) && bottleneck_certificate(result, &plan->certificate, error);
+    good = good && plan_predict(plan, request->profile, error)
+        && bottleneck_certificate(result, &plan->certificate, error);
     profile_free(made);
     return good;
 }

@@ -225,8 +225,8 @@ bool graph_view_check(const struct profile *profile, const struct bottleneck_res
                       struct error *error)
 {
     uint32_t *stage_of = calloc(plan->layer_count + 1, sizeof stage_of[0]);
-    const bool good = stage_of ? list_stages(plan, stage_of, error) && check_stages(profile, stage_of, heeds_ties, error)
-                               : error_no_memory(error, "the stages of a plan");
+    bool good = stage_of || error_no_memory(error, "the stages of a plan");
+    good = good && list_stages(plan, stage_of, error) && check_stages(profile, stage_of, heeds_ties, error);
     free(stage_of);
     return good;
 }

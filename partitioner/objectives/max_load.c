@@ -286,8 +286,9 @@ static size_t list_stages(void *self, const struct minimax *found, struct found_
 {
     (void)self;
     for (uint32_t s = 0; s < found->stage_count; s++)
-        stages[s] = (struct found_stage){ found->stages[s].downset, { .replicas = 1, .group = 1, .part = s, .servers = 1,
-                                                                      .on_cpu = found->stages[s].way == ON_CPU } };
+        stages[s] = (struct found_stage){ found->stages[s].downset,
+                                          { .replicas = 1, .group = 1, .part = s, .servers = 1,
+                                            .on_cpu = found->stages[s].way == ON_CPU } };
     return found->stage_count;
 }
 
@@ -318,7 +319,8 @@ static void refuse(void *self, struct error *error)
     bytes_format(memory, has);
     for (size_t i = 0; i < profile->layer_count && error->kind == ERROR_NONE; i++) {
         const struct profile_layer *layer = &profile->layers[i];
-        if ((bytes_of(layer) > memory || machines->accelerators == 0) && (machines->cpus == 0 || !max_load_on_cpu(layer)))
+        if ((bytes_of(layer) > memory || machines->accelerators == 0)
+            && (machines->cpus == 0 || !max_load_on_cpu(layer)))
             error_set_kind(error, ERROR_ANSWER, "layer \"%s\" alone holds %s; a machine has %s", layer->name,
                            bytes_format(bytes_of(layer), holds), has);
     }

@@ -165,12 +165,11 @@ static void begin(struct search *search, double below)
 // too little for what is in front, there is no cut any more.
 static void close_cuts(struct search *search)
 {
+    const uint32_t most = search->problem->ways.most_cost;
     search->below = search->known;
-    for (uint32_t d = 0; d + 1 < search->problem->downsets->count; d++) {
-        const uint32_t cost = search->fewest[d].cost;
-        if (search->problem->ways.most_cost && (cost > search->problem->ways.most_cost || !is_hopeful(search, d, 0, cost)))
+    for (uint32_t d = 0; most > 0 && d + 1 < search->problem->downsets->count; d++)
+        if (search->fewest[d].cost > most || !is_hopeful(search, d, 0, search->fewest[d].cost))
             search->is_open[d] = false;
-    }
 }
 
 // --- stages ----------------------------------------------------------------------
@@ -196,7 +195,8 @@ static void hold_state(struct search *search, uint32_t inner, uint32_t outer, ui
 {
     const struct minimax_problem *problem = search->problem;
     const size_t before = outer * search->width + later;
-    const uint32_t steps = later + problem->ways.list[way].steps, cost = search->cost[before] + problem->ways.list[way].cost;
+    const uint32_t steps = later + problem->ways.list[way].steps;
+    const uint32_t cost = search->cost[before] + problem->ways.list[way].cost;
     if (steps > problem->ways.most_steps || cost > problem->ways.most_cost || is_dominated(search, inner, steps, cost)
         || !is_hopeful(search, inner, steps, cost))
         return;
@@ -301,8 +301,9 @@ static bool list_live(struct search *search, uint32_t outer)
 // The steps of the least of the whole plans that were reached, of equal ones the fewest; `width`: there is none.
 static uint32_t find_plan(const struct search *search)
 {
+    const struct minimax_ways *ways = &search->problem->ways;
     uint32_t found = (uint32_t)search->width;
-    for (uint32_t i = search->problem->ways.takes_all_steps ? search->problem->ways.most_steps : 0; i < search->width; i++)
+    for (uint32_t i = ways->takes_all_steps ? ways->most_steps : 0; i < search->width; i++)
         if (search->value[i] < (found < search->width ? search->value[found] : search->below))
             found = i;
     return found;

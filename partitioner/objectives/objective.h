@@ -16,7 +16,8 @@ struct found_stage {
 struct objective {
     // The node of each layer (graph_view_create), for free(); NULL: each is one.
     bool (*nodes)(const struct bottleneck_request *request, bool is_given, uint32_t **node_of, struct error *error);
-    // Prices over a view's downsets, which is kept; of the ways in which a given plan runs its layers, or of all (NULL).
+    // Prices over the downsets of a view, which is kept: of the ways in which a given plan runs its layers, or of all
+    // (NULL).
     void *(*create)(const struct graph_view *view, const struct bottleneck_result *given, struct error *error);
     void (*free)(void *prices);
     // Fills in what concerns prices. What the problem points to is kept with these.

@@ -272,8 +272,8 @@ static double price(void *self, uint32_t inner, uint32_t outer, uint32_t most, d
     const uint32_t machines = prices->view->request->is_straight ? 1 : at->machines;
     const double work = (double)(prices->work[outer] - prices->work[inner]);
     const double alone = prices->server ? work / prices->levels[0].machines : work;
-    const double together = alone * at->share[machines]
-                          + (double)(prices->parameters[outer] - prices->parameters[inner]) * at->first_reduce[machines];
+    const double parameters = (double)(prices->parameters[outer] - prices->parameters[inner]);
+    const double together = alone * at->share[machines] + parameters * at->first_reduce[machines];
     const double floor = alone < together ? alone : together;
     if (!(floor < below))
         return floor;

@@ -135,7 +135,8 @@ static bool matters(const struct pipedream_server *server, uint32_t inner, uint3
     if (alone < limit)
         return true;
     const double parameters = (double)(prices->parameters[outer] - prices->parameters[inner]);
-    if (prices->view->request->is_straight || !(alone * rates->share[servers] + parameters * rates->reduce[servers] < limit))
+    const double together = alone * rates->share[servers] + parameters * rates->reduce[servers];
+    if (prices->view->request->is_straight || !(together < limit))
         return false;
     const double spare = servers - (double)prices->work[prices->view->downsets->count - 1] * share / limit;
     const double most = 1 - limit / alone > 0.5 ? 1 - limit / alone : 0.5;

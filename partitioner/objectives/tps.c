@@ -148,10 +148,12 @@ static void take_layers(struct prices *prices, const struct tps_stage *stage)
             const uint32_t layer = 64 * w + (uint32_t)__builtin_ctzll(rest);
             chooser->first[chooser->layer_count] = count;
             chooser->layers[chooser->layer_count++] = layer;
-            for (uint32_t v = prices->ways.way_at[layer]; v < prices->ways.way_at[layer + 1]; v++)
-                if (prices->ways.ways[v].devices == devices)
-                    chooser->choices[count++] = (struct choice){
-                        &prices->ways.ways[v], 2 * moved_bytes(prices, layer, &prices->ways.ways[v]) * prices->ns_per_byte };
+            for (uint32_t v = prices->ways.way_at[layer]; v < prices->ways.way_at[layer + 1]; v++) {
+                const struct tps_way *way = &prices->ways.ways[v];
+                if (way->devices == devices)
+                    chooser->choices[count++] =
+                        (struct choice){ way, 2 * moved_bytes(prices, layer, way) * prices->ns_per_byte };
+            }
         }
     chooser->first[chooser->layer_count] = count;
 }
@@ -190,8 +192,8 @@ static bool are_same(const struct tps_stage *a, const struct tps_stage *b)
 // Where what is known of the stage stands, or may stand now.
 static struct answer *find_answer(const struct prices *prices, const struct tps_stage *stage)
 {
-    uint64_t key = ((uint64_t)stage->outer << 32 | stage->inner)
-                 ^ ((uint64_t)stage->degree << 52 | (uint64_t)stage->replicas << 26 | stage->in_flight) * 0x9e3779b97f4a7c15u;
+    const uint64_t rest = (uint64_t)stage->degree << 52 | (uint64_t)stage->replicas << 26 | stage->in_flight;
+    uint64_t key = ((uint64_t)stage->outer << 32 | stage->inner) ^ rest * 0x9e3779b97f4a7c15u;
     return &prices->answers[random_next(&key) % ANSWERS];
 }
 
@@ -418,8 +420,10 @@ static bool price_given(struct prices *prices, struct bottleneck_result *plan, u
         if (way->devices != own->group)
             return error_set_kind(error, ERROR_ANSWER,
                                   "stage %u: layer \"%s\" runs on %u devices, the stage's groups have %u", s,
-                                  prices->view->request->profile->layers[plan->order[at]].name, way->devices, own->group);
-        held = add_clamped(held, add_clamped(multiply_clamped(way->in_flight_bytes, stage.in_flight), way->fixed_bytes));
+                                  prices->view->request->profile->layers[plan->order[at]].name, way->devices,
+                                  own->group);
+        held = add_clamped(held, add_clamped(multiply_clamped(way->in_flight_bytes, stage.in_flight),
+                                             way->fixed_bytes));
     }
     if (held > prices->machines.memory_bytes)
         return error_set_kind(error, ERROR_ANSWER, "stage %u: its layers hold %s, its machine %s", s,
@@ -442,8 +446,8 @@ static bool value(void *self, struct bottleneck_result *plan, const uint32_t *en
         if (own->replicas > 1 && prices->view->request->is_straight)
             return error_set_kind(error, ERROR_ANSWER, "stage %u: replicas were not asked for", s);
         if (replicas > prices->micro_batches)
-            return error_set_kind(error, ERROR_ANSWER, "the stages from %u on have %llu replicas, for %u micro-batches", s,
-                                  (unsigned long long)replicas, prices->micro_batches);
+            return error_set_kind(error, ERROR_ANSWER, "the stages from %u on have %llu replicas, for %u micro-batches",
+                                  s, (unsigned long long)replicas, prices->micro_batches);
         if (machines > prices->machines.accelerators)
             return error_set_kind(error, ERROR_ANSWER, "the stages from %u on take %llu machines; there are %u", s,
                                   (unsigned long long)machines, prices->machines.accelerators);

@@ -50,8 +50,8 @@ void tps_ways_clear(struct tps_ways *ways);
 enum { TPS_MOST_PENALTIES = 24 };
 
 // What is summed over downsets for each degree: the least of each layer's ways, layers that have none, the time of all
-// devices; then the least of time and a penalty on what is saved. `into` and `out` are what passes at each cut of a chain, ns for both
-// directions; in other graphs tensors pass by a stage, and a cut does not say whose they are.
+// devices; then the least of time and a penalty on what is saved. `into` and `out` are what passes at each cut of a
+// chain, ns for both directions; in other graphs tensors pass by a stage, and a cut does not say whose they are.
 enum tps_sum { TPS_TIME, TPS_PARAMETERS, TPS_SAVED, TPS_FIXED, TPS_LACKING, TPS_WORK, TPS_PENALIZED };
 struct tps_sums {
     uint64_t *of[TPS_PENALIZED + TPS_MOST_PENALTIES];

@@ -85,7 +85,8 @@ static void random_knapsacks_cost_what_the_best_of_all_choices_does(void **state
         }
         const bool good = want == INFINITY ? bounded == KNAPSACK_NONE && solved == KNAPSACK_NONE
                                            : solved == KNAPSACK_EXACT && cost == want && sum == want
-                                                 && taken <= knapsack.capacity_bytes && bound <= want + 1e-9 && most >= want
+                                                 && taken <= knapsack.capacity_bytes && bound <= want + 1e-9
+                                                 && most >= want
                                                  && (bounded != KNAPSACK_EXACT || (bound == want && most == want));
         if (!good)
             fail_msg("trial %llu: cost %g (%g), bound %g, the twin %g", (unsigned long long)trial, cost, sum, bound,
