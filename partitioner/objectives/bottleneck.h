@@ -3,7 +3,7 @@
 // its worst stage; nothing is simulated, and what each model leaves out stands in
 // docs/bottleneck.md.
 //
-//     pipedream   PipeDream's optimizer, as it is coded       pipedream.h
+//     pipedream   PipeDream's optimizer, as it is coded       pipedream_price.h
 //     max-load    dnn-partitioning's                          max_load.h
 //     tps         Piper's                                     tps.h
 //

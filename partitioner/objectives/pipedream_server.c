@@ -17,7 +17,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "partitioner/objectives/pipedream.h"
+#include "partitioner/objectives/pipedream_price.h"
 
 struct choice {
     uint32_t other, replicas;  // the other end of a stage
@@ -117,7 +117,7 @@ static void fill_starts(struct pipedream_server *server)
 // --- parts that end in `outer` ---------------------------------------------------------
 
 // Whether a part that does not begin with the model can be in a plan below the limit:
-// on one server, or else, as in pipedream.c, on all of them at best. And on q of
+// on one server, or else, as in pipedream_price.c, on all of them at best. And on q of
 // them it may not take more than the others leave. With c the part's work on one server,
 // and `spare` servers more than the whole work fills up to the limit,
 //

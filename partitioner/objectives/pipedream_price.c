@@ -1,6 +1,6 @@
-// PipeDream's prices (pipedream.h). The stages of a second level of links are those of
+// PipeDream's prices (pipedream_price.h). The stages of a second level of links are those of
 // pipedream_server.c.
-#include "partitioner/objectives/pipedream.h"
+#include "partitioner/objectives/pipedream_price.h"
 
 #include <float.h>
 #include <math.h>

@@ -20,8 +20,8 @@
 // nothing here, and stay with what they feed or read. Left out by the model: latency,
 // overlap, filling and draining, memory (but for its own rule, which accepts one byte:
 // the last stage and full replication count nothing).
-#ifndef PARTITIONER_OBJECTIVES_PIPEDREAM_H
-#define PARTITIONER_OBJECTIVES_PIPEDREAM_H
+#ifndef PARTITIONER_OBJECTIVES_PIPEDREAM_PRICE_H
+#define PARTITIONER_OBJECTIVES_PIPEDREAM_PRICE_H
 
 #include "partitioner/objectives/objective.h"
 
