@@ -14,6 +14,7 @@
 #include "partitioner/plan_search.h"
 #include "partitioner/predict.h"
 #include "partitioner/search/recompute.h"
+#include "partitioner/search/search_request.h"
 
 #define BUDGET 1000000
 #define MOST_LABELS 20000

@@ -9,7 +9,7 @@
 
 #include "bench/real_profiles.h"
 #include "common/random.h"
-#include "partitioner/bottleneck/bottleneck.h"
+#include "partitioner/objectives/bottleneck.h"
 
 #define FLAT(devices) devices " devices, 16GB, 1GB/s 0us"
 #define SERVERS "4 nodes x 4 devices, 16GB, 12GB/s 0us, 1250MB/s 0us"

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "common/number.h"
-#include "partitioner/bottleneck/bottleneck.h"
+#include "partitioner/objectives/bottleneck.h"
 #include "profiler/import.h"
 
 #define DNN_PARTITIONING "../shared/data/partition/dnn-partitioning/LayerGraphs/"

@@ -12,7 +12,6 @@
 
 #include "bench/random_cuts.h"
 #include "bench/real_profiles.h"
-#include "partitioner/orders/order_plan.h"
 #include "partitioner/plan_search.h"
 
 enum { STEPS = 12 };

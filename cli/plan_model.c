@@ -11,9 +11,9 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "common/progress.h"
-#include "partitioner/bottleneck/bottleneck_plan.h"
-#include "partitioner/bottleneck/loads_document.h"
-#include "partitioner/bottleneck/scattered.h"
+#include "partitioner/objectives/bottleneck_plan.h"
+#include "partitioner/objectives/loads_document.h"
+#include "partitioner/integer/scattered.h"
 #include "partitioner/evaluate/handmade.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/plan_search.h"
@@ -162,7 +162,7 @@ static struct bottleneck_result *make_given(const struct model_options *given, s
 static struct bottleneck_result *search(const struct bottleneck_request *request, struct error *error)
 {
     struct bottleneck_result *result = bottleneck_search(request, error);
-    progress_end(request->self);
+    progress_end(request->listener.self);
     return result;
 }
 
@@ -266,8 +266,7 @@ static struct bottleneck_request make_request(const struct model_options *given,
         .budget = given->options->budget,
         .until_ns = given->options->deadline_ns ? add_clamped(clock_now_ns(), given->options->deadline_ns) : 0,
         .interrupted = loaded->request.interrupted,
-        .progress = show,
-        .self = progress,
+        .listener = { show, progress },
     };
 }
 
@@ -284,7 +283,7 @@ static int run_scattered(const struct model_options *given, const struct bottlen
                                            request->until_ns };
     struct scattered scattered;
     const bool good = scattered_search(request, limits, &scattered, error);
-    progress_end(request->self);
+    progress_end(request->listener.self);
     plan_search_blame_deadline(request->until_ns, error);
     if (!good)
         return command_fail(error);

@@ -5,7 +5,7 @@
 #define CLI_PLAN_MODEL_H
 
 #include "cli/plan_given.h"
-#include "partitioner/bottleneck/bottleneck.h"
+#include "partitioner/objectives/bottleneck.h"
 
 struct model_options {
     struct plan_options *options;

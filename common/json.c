@@ -311,6 +311,13 @@ bool json_bool(struct json *object, const char *key)
     return node && cJSON_IsTrue(node);
 }
 
+bool json_flag(struct json *object, const char *key)
+{
+    struct json place = member(object, key);
+    const cJSON *node = node_of(&place);
+    return cJSON_IsBool(node) ? cJSON_IsTrue(node) : json_item_u64(&place, 0, 1) == 1;
+}
+
 bool json_null(struct json *object, const char *key)
 {
     const struct json place = member(object, key);

@@ -66,6 +66,7 @@ uint64_t json_u64(struct json *object, const char *key, uint64_t least, uint64_t
 const char *json_string(struct json *object, const char *key);  // "" after an error
 void json_string_into(struct json *object, const char *key, char *to, size_t size);  // of at most `size` - 1 bytes
 bool json_bool(struct json *object, const char *key);
+bool json_flag(struct json *object, const char *key);            // true or false, or 1 or 0 for it, as others write
 double json_fraction(struct json *object, const char *key);  // from -2^53 to 2^53
 bool json_null(struct json *object, const char *key);        // whether the value is null; no error if not
 struct json json_object(struct json *object, const char *key);

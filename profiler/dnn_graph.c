@@ -31,7 +31,7 @@ static struct dnn_node read_node(struct dnn_graph *graph, struct json *item)
     struct dnn_node node = {
         .id = json_u64(item, "id", 0, JSON_MAX),
         .name = json_has(item, "name") ? json_string(item, "name") : NULL,
-        .is_backward = json_u64(item, "isBackwardNode", 0, 1) == 1,
+        .is_backward = json_flag(item, "isBackwardNode"),
         .has_colour = json_has(item, "colorClass"),
         .accelerator_ns = import_number(item, "fpgaLatency", ms),
         .cpu_ns = import_number(item, "cpuLatency", ms),
@@ -39,7 +39,7 @@ static struct dnn_node read_node(struct dnn_graph *graph, struct json *item)
     };
     if (node.has_colour)
         node.colour = json_u64(item, "colorClass", 0, JSON_MAX);
-    if (json_u64(item, "supportedOnFpga", 0, 1) == 0)
+    if (!json_flag(item, "supportedOnFpga"))
         json_refuse_key(item, "supportedOnFpga", "is 0; Weir has no place for a layer that only a CPU can run");
     graph->unknown += json_unasked(item);
     return node;

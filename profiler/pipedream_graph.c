@@ -80,32 +80,36 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-// Digits, a point, and `least` to `most` digits; the parts before and after it.
+// Digits, a point, and more digits: the part before it, and the first nine behind it as billionths.
 // The point is required: every writer puts it there, and a number without one is
 // what a file cut short looks like.
-static bool split_decimal(const char *text, size_t least, size_t most, uint64_t *whole, uint64_t *fraction)
+static bool split_decimal(const char *text, uint64_t *whole, uint64_t *billionths)
 {
     size_t digits = 0, decimals = 0;
-    *whole = *fraction = 0;
+    *whole = *billionths = 0;
     for (; is_digit(*text); text++, digits++)
         *whole = *whole > JSON_MAX ? *whole : *whole * 10 + (uint64_t)(*text - '0');
     if (digits == 0 || *text++ != '.')
         return false;
     for (; is_digit(*text); text++, decimals++)
-        *fraction = *fraction > JSON_MAX ? *fraction : *fraction * 10 + (uint64_t)(*text - '0');
-    return *text == '\0' && decimals >= least && decimals <= most;
+        if (decimals < 9)
+            *billionths = *billionths * 10 + (uint64_t)(*text - '0');
+    for (size_t d = decimals; d < 9; d++)
+        *billionths *= 10;
+    return *text == '\0' && decimals > 0;
 }
 
+// To the nearest ns.
 static bool read_time(const char *text, uint64_t *ns, struct error *error)
 {
-    uint64_t ms, thousandths;
+    uint64_t ms, billionths;
     if (*text == '-')
         return error_set(error, "\"%.40s\" is negative; a layer takes 0 ms or more", text);
-    if (!split_decimal(text, 3, 3, &ms, &thousandths))
-        return error_set(error, "\"%.40s\" is not a time in ms with three decimals, such as 10.814", text);
+    if (!split_decimal(text, &ms, &billionths))
+        return error_set(error, "\"%.40s\" is not a time in ms with decimals, such as 10.814", text);
     if (ms >= JSON_MAX / 1000000)
         return error_set(error, "\"%.40s\" ms is more than a profile can hold", text);
-    *ns = ms * 1000000 + thousandths * 1000;
+    *ns = ms * 1000000 + (billionths + 500) / 1000;
     return true;
 }
 
@@ -114,15 +118,15 @@ static bool read_size(const char *text, uint64_t *bytes, struct error *error)
     uint64_t whole, fraction;
     if (*text == '-')
         return error_set(error, "\"%.40s\" is negative; a tensor has 0 bytes or more", text);
-    if (!split_decimal(text, 1, 9, &whole, &fraction) || fraction != 0)
+    if (!split_decimal(text, &whole, &fraction) || fraction != 0)
         return error_set(error, "\"%.40s\" is not a whole size in bytes such as 64.000", text);
-    if (whole > JSON_MAX - 256)
+    if (whole > JSON_MAX)
         return error_set(error, "\"%.40s\" bytes is more than a profile can hold", text);
-    *bytes = round_to_256(whole);
+    *bytes = whole;
     return true;
 }
 
-// One size, or "[a; b; c]", whose tensors are rounded up one by one.
+// One size, or "[a; b; c]", the sum of several.
 static bool read_sizes(char *text, uint64_t *bytes, struct error *error)
 {
     const size_t length = strlen(text);

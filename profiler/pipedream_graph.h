@@ -4,7 +4,7 @@
 //     node2 -- Linear(4, 4) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=64.0, ...
 //     <tab>node1 -- node2
 //
-// Times are ms with three decimals, sizes whole bytes with a zero fraction, a
+// Times are ms with decimals, sizes whole bytes with a zero fraction, a
 // list of several outputs is [a; b; c]. Nodes and edges stand in any order.
 #ifndef PROFILER_PIPEDREAM_GRAPH_H
 #define PROFILER_PIPEDREAM_GRAPH_H
@@ -22,7 +22,7 @@ struct pipedream_node {
     bool is_input;       // the description begins with Input
     size_t line;
     uint64_t forward_ns, backward_ns;
-    uint64_t output_bytes, parameter_bytes;  // tensors rounded up to 256
+    uint64_t output_bytes, parameter_bytes;
 };
 
 struct pipedream_link {

@@ -1,7 +1,7 @@
 // What the layers of a model cost: the *profile* document.
 //
 // Layers are in an order in which each comes after all it reads from. Times are
-// per micro-batch; byte sums are sums of tensors rounded up to 256. See
+// per micro-batch; byte sums are sums of tensors rounded up to 256, those of imported files as they stand. See
 // docs/formats/profile.md for the meaning of every field.
 #ifndef PROFILER_PROFILE_H
 #define PROFILER_PROFILE_H

@@ -441,6 +441,22 @@ struct plan *handmade_plan(struct handmade *handmade, const struct search_reques
     return end(&making, good, error);
 }
 
+struct plan *handmade_stages(struct handmade *handmade, const struct profile *profile, const struct cluster *cluster,
+                             struct error *error)
+{
+    const struct search_request request = { .profile = profile, .cluster = cluster };
+    struct json root = json_root(handmade->document), stages = json_array(&root, "stages");
+    const size_t count = json_count(&stages);
+    if (stages.node && (count == 0 || count > MOST_COUNT))
+        json_refuse(&stages, "holds %zu stages", count);
+    struct making making = { .request = &request, .profile = profile };
+    making.plan = json_ok(handmade->document, error) ? plan_create(count, error) : NULL;
+    if (making.plan && read_stages(&making, &stages, error) && all_layers_are_placed(&making, "stages", error))
+        return making.plan;
+    plan_free(making.plan);
+    return NULL;
+}
+
 // --- counts -----------------------------------------------------------------------------
 
 struct json_document *handmade_counts(const char *text, const char *name, struct error *error)

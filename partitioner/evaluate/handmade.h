@@ -34,6 +34,11 @@ void handmade_free(struct handmade *handmade);
 // Stages without devices get those of the schedule, rank r being device r.
 struct plan *handmade_plan(struct handmade *handmade, const struct search_request *request, struct error *error);
 
+// The stages alone, of a document that is no whole plan, for who prices them by other rules: in the profile's order,
+// on devices of the cluster, or without where it names none.
+struct plan *handmade_stages(struct handmade *handmade, const struct profile *profile, const struct cluster *cluster,
+                             struct error *error);
+
 // The plan of these counts; `recompute` may be NULL. Brackets may be left out.
 struct plan *handmade_count(const char *cuts, const char *recompute, const struct search_request *request,
                             struct error *error);

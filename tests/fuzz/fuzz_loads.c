@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/bottleneck/loads_document.h"
+#include "partitioner/objectives/loads_document.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,6 +1,6 @@
 // The downsets of a graph against all its sets of nodes, tried one by one.
 
-#include "partitioner/bottleneck/downsets.h"
+#include "partitioner/downsets.h"
 #include "profiler/import.h"
 #include "tests/test.h"
 

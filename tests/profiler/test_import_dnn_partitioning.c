@@ -71,6 +71,23 @@ static void forward_nodes_of_one_colour_are_tied(void **state)
     profile_free(profile);
 }
 
+// Their operator graphs say true and false, and colours of some nodes only.
+static void flags_may_be_booleans_and_colours_missing(void **state)
+{
+    (void)state;
+    const char *text = "{\"maxSizePerFPGA\": 1.0, \"maxFPGAs\": 1, \"maxCPUs\": 0, \"nodes\": ["
+                       "{\"id\": 1, \"supportedOnFpga\": true, \"cpuLatency\": 1, \"fpgaLatency\": 1, "
+                       "\"isBackwardNode\": false, \"colorClass\": 4, \"size\": 1},"
+                       "{\"id\": 2, \"supportedOnFpga\": 1, \"cpuLatency\": 1, \"fpgaLatency\": 4.358526865641276e-07, "
+                       "\"isBackwardNode\": false, \"size\": 16.0}],"
+                       "\"edges\": [{\"sourceId\": 1, \"destId\": 2, \"cost\": 0}]}";
+    struct profile *profile = import(text, NULL);
+    assert_int_equal(profile->layer_count, 2);
+    assert_int_equal(profile->tied_count, 0);
+    assert_int_equal(profile->layers[1].forward_ns, 0);
+    profile_free(profile);
+}
+
 // The training graph may go against the forward one, where layers feed one another only.
 static void backward_edges_may_go_back(void **state)
 {
@@ -99,6 +116,8 @@ static struct bad_row {
       "g.json: nodes[1].size: is 1e+300; it must be from -2^53 to 2^53" },
     { "refused: sums past the end", "\"fpgaLatency\": 1.0", "\"fpgaLatency\": 9.007199254e9",
       "g.json: nodes: the times up to \"linear\" add up to more than a profile can hold" },
+    { "refused: text for a flag", "\"isBackwardNode\": 0", "\"isBackwardNode\": \"no\"",
+      "g.json: nodes[0].isBackwardNode: is a string, not a whole number" },
     { "refused: text for a number", "\"cpuLatency\": 10.0", "\"cpuLatency\": \"10\"",
       "g.json: nodes[1].cpuLatency: is a string, not a number" },
     { "refused: a layer for CPUs alone", "\"supportedOnFpga\": 1", "\"supportedOnFpga\": 0",
@@ -200,6 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_example_of_the_page_becomes_a_profile_and_its_machine),
         cmocka_unit_test(forward_nodes_of_one_colour_are_tied),
+        cmocka_unit_test(flags_may_be_booleans_and_colours_missing),
         cmocka_unit_test(backward_edges_may_go_back),
     };
     struct CMUnitTest bad[BAD], real[REAL];

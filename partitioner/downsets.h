@@ -1,0 +1,122 @@
+// All downsets of a graph of layers: the sets of layers that hold, with a layer, all it
+// reads from. What the first stages of a plan hold together is always one, so that
+// plans are the paths through the picture of a graph's downsets:
+//
+//          b                     {}    0
+//        /   \                   {a}    1
+//      a       d      has     {ab} {ac}  2 3      six of them; stages are the differences of
+//        \   /                  {abc}   4         two, such as {a b} \ {} = a b
+//          c                    {abcd}  5
+//
+// They stand in order of size, those of one size in the order in which they were met,
+// which the graph alone decides: the same graph gives the same numbers. Number 0 is the
+// empty set, the last one the set of all layers. A chain of n layers has n + 1; k
+// branches of n layers beside each other have (n + 1)^k, which is why there is a limit.
+//
+// A set is a row of bits, a bit per node, 64 to a word. Beside the sets stand the lines
+// of the picture: from each downset to those with one node more (above) and one node
+// less (below). Nothing here grows with the number of pairs of downsets, of which there
+// are millions: downset_walk runs over them.
+#ifndef PARTITIONER_DOWNSETS_H
+#define PARTITIONER_DOWNSETS_H
+
+#include "common/error.h"
+#include "profiler/profile.h"
+
+// Downsets beyond which downsets_create() gives up, unless told another number, and the
+// bytes it may take: several seconds' work.
+#define DOWNSETS_USUAL_MOST 1000000
+#define DOWNSETS_MOST_BYTES ((uint64_t)1 << 30)
+
+// A graph of nodes, in any order; its edges may stand in any order too, and repeat.
+struct downset_graph {
+    size_t node_count;
+    const struct edge *edges;
+    size_t edge_count;
+};
+
+struct downset_link {
+    uint32_t downset;  // the other end
+    uint32_t node;     // the one node that makes the difference
+};
+
+struct downsets {
+    size_t node_count, words;  // words of a row of bits
+    size_t count;
+    uint64_t *sets;               // count rows
+    uint32_t *size;               // nodes in each
+    uint32_t *above_at;           // links of downset i upwards: above[above_at[i]] to above[above_at[i + 1]]
+    struct downset_link *above;   // by node
+    uint32_t *below_at;           // and downwards, alike
+    struct downset_link *below;   // by node
+};
+
+// All of a graph's, at most `most` of them (0: DOWNSETS_USUAL_MOST). NULL with the
+// sentence when there are more, when they take too many bytes, or when the graph has a
+// cycle. Time and memory grow with their number times the words of a set.
+struct downsets *downsets_create(const struct downset_graph *graph, size_t most, struct error *error);
+
+// Those of one linear order only, its beginnings: nodes + 1 of them. What is found over
+// them is a plan whose stages are intervals of that order. The order is trusted.
+struct downsets *downsets_of_order(const uint32_t *order, size_t node_count, struct error *error);
+
+void downsets_free(struct downsets *downsets);
+
+// The edges of a profile, those of a chain written out; freed by free().
+struct edge *downsets_edges(const struct profile *profile, size_t *edge_count, struct error *error);
+
+static inline const uint64_t *downsets_set(const struct downsets *downsets, size_t downset)
+{
+    return downsets->sets + downset * downsets->words;
+}
+
+static inline bool downsets_holds(const struct downsets *downsets, size_t downset, size_t node)
+{
+    return downsets_set(downsets, downset)[node / 64] >> (node % 64) & 1;
+}
+
+// Whether all of one row of bits is in the other.
+static inline bool downsets_within(const uint64_t *inner, const uint64_t *outer, size_t words)
+{
+    for (size_t w = 0; w < words; w++)
+        if (inner[w] & ~outer[w])
+            return false;
+    return true;
+}
+
+// For each downset the sum over its nodes of `value`, in one pass; freed by free().
+uint64_t *downsets_sum(const struct downsets *downsets, const uint64_t *value, struct error *error);
+
+// --- pairs ---------------------------------------------------------------------
+
+// Runs over the downsets within one downset, itself left out, or over those it is
+// within: the nearest in size first. What the caller says should be pruned is not gone
+// beyond: right for a condition that, once it holds, holds further out too.
+//
+//     downset_walk_down(&walk, outer);
+//     while (downset_walk_next(&walk, &inner))
+//         if (work[outer] - work[inner] > limit)
+//             downset_walk_prune(&walk);    // larger stages are larger still
+struct downset_walk {
+    const struct downsets *downsets;
+    const uint32_t *at;
+    const struct downset_link *links;
+    uint32_t *queue;        // those to give, and those given
+    uint32_t *seen;         // the number of the walk that met each
+    uint32_t walks;
+    size_t head, tail;
+    bool expand;            // whether the last one given is to be gone beyond
+};
+
+bool downset_walk_create(struct downset_walk *walk, const struct downsets *downsets, struct error *error);
+void downset_walk_clear(struct downset_walk *walk);
+void downset_walk_down(struct downset_walk *walk, uint32_t from);
+void downset_walk_up(struct downset_walk *walk, uint32_t from);
+bool downset_walk_next(struct downset_walk *walk, uint32_t *downset);
+
+static inline void downset_walk_prune(struct downset_walk *walk)
+{
+    walk->expand = false;
+}
+
+#endif

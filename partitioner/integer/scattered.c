@@ -1,0 +1,241 @@
+#include "partitioner/integer/scattered.h"
+
+#include <stdlib.h>
+
+#include "common/number.h"
+#include "partitioner/objectives/max_load.h"
+
+// The program's numbers; device_layout.h says what each is.
+struct question {
+    const struct bottleneck_request *request;
+    struct layout_problem problem;
+    uint64_t *time_ns, *bytes, *capacity, *transfer_ns;
+    bool *pays_nothing;
+    struct edge *edges, *together;
+    uint32_t accelerators;
+};
+
+static void question_clear(struct question *question)
+{
+    free(question->time_ns);
+    free(question->bytes);
+    free(question->capacity);
+    free(question->transfer_ns);
+    free(question->pays_nothing);
+    free(question->edges);
+    free(question->together);
+}
+
+static bool allocate(struct question *question, struct error *error)
+{
+    const uint32_t layers = question->problem.layers, devices = question->problem.devices;
+    const struct profile *profile = question->request->profile;
+    question->time_ns = calloc((size_t)layers * devices, sizeof question->time_ns[0]);
+    question->bytes = calloc(layers, sizeof question->bytes[0]);
+    question->transfer_ns = calloc(layers, sizeof question->transfer_ns[0]);
+    question->capacity = calloc(devices, sizeof question->capacity[0]);
+    question->pays_nothing = calloc(devices, sizeof question->pays_nothing[0]);
+    question->together = calloc(profile->tied_count + profile->no_cut_count + 1, sizeof question->together[0]);
+    question->edges = downsets_edges(profile, &question->problem.edge_count, error);
+    if (!question->edges)
+        return false;
+    return (question->time_ns && question->bytes && question->transfer_ns && question->capacity
+            && question->pays_nothing && question->together)
+        || error_no_memory(error, "a layout");
+}
+
+// What a layer takes on an accelerator of this speed, rounded up, or on a CPU (speed 0).
+static uint64_t time_of(const struct profile_layer *layer, uint64_t speed_permille)
+{
+    const struct profile_layer *way = speed_permille ? layer : max_load_on_cpu(layer);
+    if (!way)
+        return LAYOUT_NEVER;
+    const uint64_t ns = way->forward_ns + way->backward_ns;
+    return speed_permille ? (ns * 1000 + speed_permille - 1) / speed_permille : ns;
+}
+
+static void fill_device(struct question *question, uint32_t d, uint64_t speed_permille, uint64_t memory_bytes)
+{
+    const struct profile *profile = question->request->profile;
+    for (uint32_t v = 0; v < profile->layer_count; v++)
+        question->time_ns[(size_t)v * question->problem.devices + d] = time_of(&profile->layers[v], speed_permille);
+    question->capacity[d] = memory_bytes;
+    question->pays_nothing[d] = speed_permille == 0;
+}
+
+static void fill_layers(struct question *question, const struct machines *machines)
+{
+    const struct profile *profile = question->request->profile;
+    for (uint32_t v = 0; v < profile->layer_count; v++) {
+        const struct profile_layer *layer = &profile->layers[v];
+        question->bytes[v] = layer->parameter_bytes + layer->saved_bytes;
+        question->transfer_ns[v] = max_load_crossings(profile)
+                                 * transfer_ns(layer->output_bytes, machines->bytes_per_second, machines->latency_ns);
+    }
+    for (size_t i = 0; i < profile->tied_count; i++)
+        question->together[question->problem.together_count++] = profile->tied[i];
+    for (size_t i = 0; i < profile->no_cut_count; i++)
+        if (profile->no_cut_after[i] + 1 < profile->layer_count)
+            question->together[question->problem.together_count++] =
+                (struct edge){ profile->no_cut_after[i], profile->no_cut_after[i] + 1 };
+}
+
+static bool ask_for(const struct bottleneck_request *request, struct question *question, struct error *error)
+{
+    struct machines machines;
+    *question = (struct question){ .request = request };
+    if (!machines_of_any_speed(&machines, request, 1, error))
+        return false;
+    question->accelerators = machines.accelerators;
+    question->problem.layers = (uint32_t)request->profile->layer_count;
+    question->problem.devices = machines.accelerators + machines.cpus;
+    if (!allocate(question, error))
+        return false;
+    uint32_t d = 0;
+    for (size_t i = 0; i < request->cluster->device_count && d < machines.accelerators; i++) {
+        const struct cluster_device *device = &request->cluster->devices[i];
+        if (!is_cpu(device))
+            fill_device(question, d++, device->speed_permille, device->memory_bytes);
+    }
+    for (; d < question->problem.devices; d++)
+        fill_device(question, d, 0, UINT64_MAX);
+    fill_layers(question, &machines);
+    question->problem.time_ns = question->time_ns;
+    question->problem.bytes = question->bytes;
+    question->problem.capacity = question->capacity;
+    question->problem.transfer_ns = question->transfer_ns;
+    question->problem.pays_nothing = question->pays_nothing;
+    question->problem.edges = question->edges;
+    question->problem.together = question->together;
+    return true;
+}
+
+// The best contiguous plan, as devices of layers; NULL where there is none to be had.
+static uint32_t *find_start(const struct question *question, struct scattered *scattered, struct error *error)
+{
+    struct error none = { 0 };
+    struct bottleneck_result *plan = bottleneck_search(question->request, &none);
+    uint32_t *device_of = plan ? calloc(question->problem.layers, sizeof device_of[0]) : NULL;
+    if (plan && !device_of)
+        error_no_memory(error, "a layout");
+    uint32_t accelerator = 0, cpu = question->accelerators;
+    for (size_t s = 0; device_of && s < plan->stage_count; s++) {
+        const uint32_t device = plan->stages[s].on_cpu ? cpu++ : accelerator++;
+        for (uint32_t at = plan->stages[s].first; at < plan->stages[s].end; at++)
+            device_of[plan->order[at]] = device;
+    }
+    if (device_of) {
+        scattered->contiguous_ns = (uint64_t)plan->value_ns;
+        scattered->is_contiguous_best = plan->proved;
+    }
+    bottleneck_free(plan);
+    return device_of;
+}
+
+bool scattered_search(const struct bottleneck_request *request, struct integer_limits limits,
+                      struct scattered *scattered, struct error *error)
+{
+    *scattered = (struct scattered){ 0 };
+    struct question question;
+    bool good = ask_for(request, &question, error);
+    uint32_t *start = good ? find_start(&question, scattered, error) : NULL;
+    good =
+        good && error->kind == ERROR_NONE && layout_solve(&question.problem, start, limits, &scattered->layout, error);
+    free(start);
+    scattered->devices = question.problem.devices;
+    scattered->accelerators = question.accelerators;
+    if (good && scattered->layout.device_of) {
+        scattered->load_ns = calloc(scattered->devices, sizeof scattered->load_ns[0]);
+        good = scattered->load_ns != NULL || error_no_memory(error, "a layout");
+        for (uint32_t d = 0; good && d < scattered->devices; d++)
+            scattered->load_ns[d] = layout_load(&question.problem, scattered->layout.device_of, d);
+    } else if (good) {
+        good = error_set_kind(error, ERROR_ANSWER, scattered->layout.status == INTEGER_INFEASIBLE
+                              ? "no layout keeps within the devices' memory, as GLPK says"
+                              : "GLPK found no layout within its limits");
+    }
+    question_clear(&question);
+    if (!good)
+        scattered_clear(scattered);
+    return good;
+}
+
+void scattered_clear(struct scattered *scattered)
+{
+    layout_clear(&scattered->layout);
+    free(scattered->load_ns);
+    *scattered = (struct scattered){ 0 };
+}
+
+// "node1 .. node4, node9, ...": runs of layers that follow each other.
+static void print_pieces(const struct profile *profile, const uint32_t *device_of, uint32_t d, struct text *text)
+{
+    enum { MOST_PIECES = 6 };
+    size_t pieces = 0;
+    for (uint32_t v = 0; v < profile->layer_count;) {
+        uint32_t end = v + 1;
+        if (device_of[v] != d) {
+            v = end;
+            continue;
+        }
+        while (end < profile->layer_count && device_of[end] == d)
+            end++;
+        if (pieces++ < MOST_PIECES) {
+            text_add(text, "%s%s", pieces > 1 ? ", " : "", profile->layers[v].name);
+            if (end > v + 1)
+                text_add(text, " .. %s", profile->layers[end - 1].name);
+        }
+        v = end;
+    }
+    if (pieces > MOST_PIECES)
+        text_add(text, ", and %zu more", pieces - MOST_PIECES);
+    if (pieces == 0)
+        text_add(text, "nothing");
+}
+
+// What the relaxation gains by more memory where that binds it.
+static void print_memory_prices(const struct scattered *scattered, struct text *text)
+{
+    char buffer[NUMBER_SIZE];
+    for (uint32_t d = 0; scattered->layout.memory_price && d < scattered->accelerators; d++) {
+        const double per_gibibyte = scattered->layout.memory_price[d] * 0x1p30;
+        if (per_gibibyte >= 1000)
+            text_add(text, "Memory binds on device %u: were layers divisible, each GiB more there would take %s off the "
+                     "bound.\n", d, time_format((uint64_t)per_gibibyte, buffer));
+    }
+}
+
+void scattered_print(const struct bottleneck_request *request, const struct scattered *scattered, struct text *text)
+{
+    const struct profile *profile = request->profile;
+    const struct layout *layout = &scattered->layout;
+    char buffer[NUMBER_SIZE];
+    text_add(text, "%s by max-load, layers scattered over ", profile->model);
+    text_add_count(text, scattered->devices, "device", "devices");
+    text_add(text, "\n\n  device         load  layers\n");
+    for (uint32_t d = 0; d < scattered->devices; d++) {
+        text_add(text, "  %s%-3u  %10s  ", d < scattered->accelerators ? "   " : "cpu",
+                 d < scattered->accelerators ? d : d - scattered->accelerators,
+                 time_format(scattered->load_ns[d], buffer));
+        print_pieces(profile, layout->device_of, d, text);
+        text_add(text, "\n");
+    }
+    text_add(text, "\nThe largest load is %.6f ms", (double)layout->value_ns / 1e6);
+    if (scattered->contiguous_ns > 0)
+        text_add(text, "; of contiguous stages %.6f ms%s", (double)scattered->contiguous_ns / 1e6,
+                 scattered->is_contiguous_best ? ", proved" : "");
+    static const char *const calls[] = {
+        [INTEGER_OPTIMAL] = "GLPK calls it optimal",
+        [INTEGER_FEASIBLE] = "GLPK calls it the best it found in its time",
+        [INTEGER_STOPPED] = "GLPK was stopped before it found a better one",
+    };
+    text_add(text, ". %s; ", calls[layout->status]);
+    if (layout->bound_ns == 0)
+        text_add(text, "no bound of all layouts is known.\n");
+    else
+        text_add(text,
+                 "proved, by duals summed up in whole numbers, is that none is below %.6f ms: at most %.2f %% could be"
+                 " gained.\n", (double)layout->bound_ns / 1e6,
+                 layout->value_ns ? 100.0 * (double)(layout->value_ns - layout->bound_ns) / (double)layout->value_ns : 0);
+    print_memory_prices(scattered, text);
+}

@@ -1,0 +1,200 @@
+#include "partitioner/objectives/bottleneck_plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "partitioner/predict.h"
+#include "profiler/profile_reorder.h"
+
+// --- an answer as a plan ------------------------------------------------------------
+
+static bool can_be_a_plan(const struct bottleneck_result *result, struct error *error)
+{
+    for (size_t s = 0; s < result->stage_count; s++) {
+        if (result->stages[s].on_cpu)
+            return error_set(error, "stage %zu is on a processor of the host, which a plan document cannot say", s);
+        if (result->stages[s].group != 1)
+            return error_set(error, "stage %zu is split over groups of %u devices, which this model's plans cannot say",
+                             s, result->stages[s].group);
+    }
+    for (size_t i = 0; result->variant && i < result->layer_count; i++)
+        if (result->variant[i])
+            return error_set(error,
+                             "layers run in other ways than the profile's first, which this model's plans cannot say");
+    return true;
+}
+
+bool bottleneck_is_plan(const struct bottleneck_result *result)
+{
+    struct error error = { 0 };
+    return can_be_a_plan(result, &error);
+}
+
+static bool has_own_order(const struct bottleneck_result *result)
+{
+    for (uint32_t i = 0; i < result->layer_count; i++)
+        if (result->order[i] != i)
+            return true;
+    return false;
+}
+
+static uint32_t count_machines(const struct bottleneck_request *request)
+{
+    return request->machines ? request->machines : (uint32_t)request->cluster->device_count;
+}
+
+// The device of replica i of a stage. A part's servers follow those of the parts before;
+// on each the stages' replicas stand one behind the other.
+static uint32_t device_of(const struct bottleneck_result *result, size_t stage, uint32_t replica, uint32_t server)
+{
+    const struct bottleneck_stage *stages = result->stages, *own = &stages[stage];
+    uint32_t first_server = 0, first_device = 0;
+    for (size_t s = 0; s < stage; s++) {
+        if (stages[s].part != own->part && (s == 0 || stages[s].part != stages[s - 1].part))
+            first_server += stages[s].servers;
+        if (stages[s].part == own->part)
+            first_device += stages[s].replicas / stages[s].servers;
+    }
+    const uint32_t each = own->replicas / own->servers;
+    return (first_server + replica / each) * server + first_device + replica % each;
+}
+
+static bool set_stage(struct plan *plan, const struct profile *ordered, const struct bottleneck_request *request,
+                      const struct bottleneck_result *result, size_t s, struct error *error)
+{
+    const struct bottleneck_stage *stage = &result->stages[s];
+    const struct cluster *cluster = request->cluster;
+    const bool has_servers = cluster->level_count > 1 && count_machines(request) > cluster->levels[0].size;
+    uint32_t *devices = calloc(stage->replicas, sizeof devices[0]), taken = 0;
+    for (size_t before = 0; before < s; before++)
+        taken += result->stages[before].replicas;
+    for (uint32_t i = 0; devices && i < stage->replicas; i++)
+        devices[i] = has_servers && result->model == BOTTLENECK_PIPEDREAM
+                       ? device_of(result, s, i, (uint32_t)cluster->levels[0].size) : taken + i;
+    const bool good = (devices || error_no_memory(error, "the devices of a plan"))
+                   && plan_set_stage(plan, s, ordered, (struct segment){ stage->first, stage->end }, 0, NULL, 0, error)
+                   && plan_set_devices(plan, s, devices, stage->replicas, error);
+    free(devices);
+    return good;
+}
+
+static bool copy_order(struct plan *plan, const struct bottleneck_result *result, struct error *error)
+{
+    if (!has_own_order(result))
+        return true;
+    plan->order = calloc(result->layer_count, sizeof plan->order[0]);
+    if (!plan->order)
+        return error_no_memory(error, "the order of a plan");
+    memcpy(plan->order, result->order, result->layer_count * sizeof plan->order[0]);
+    return true;
+}
+
+static bool fill_head(struct plan *plan, const struct bottleneck_request *request,
+                      const struct bottleneck_result *result, const struct holding *holding, struct error *error)
+{
+    struct text cluster = { 0 };
+    uint32_t most = 1;
+    for (size_t s = 0; s < result->stage_count; s++)
+        most = result->stages[s].replicas > most ? result->stages[s].replicas : most;
+    cluster_write(request->cluster, &cluster);
+    plan->cluster = cluster.failed ? NULL : cluster_read(cluster.data, cluster.length, "the cluster", error);
+    text_clear(&cluster);
+    plan->model = strdup(request->profile->model);
+    if (!plan->cluster || !plan->model)
+        return error_no_memory(error, "a plan");
+    memcpy(plan->profile_hash, request->profile->hash, sizeof plan->profile_hash);
+    snprintf(plan->schedule, sizeof plan->schedule, "pipedream");
+    plan->weights = WEIGHTS_STASH;
+    plan->ranks = result->machines_used;
+    plan->chunks = 1;
+    plan->micro_batches = request->micro_batches ? request->micro_batches
+                        : result->model == BOTTLENECK_TPS ? count_machines(request)
+                        : most > result->machines_used ? most : result->machines_used;
+    plan->holding = *holding;
+    return copy_order(plan, result, error);
+}
+
+static bool fill(struct plan *plan, const struct bottleneck_request *request, const struct bottleneck_result *result,
+                 const struct holding *holding, struct error *error)
+{
+    if (!fill_head(plan, request, result, holding, error))
+        return false;
+    struct profile *made = plan->order ? profile_reorder(request->profile, plan->order, error) : NULL;
+    const struct profile *ordered = plan->order ? made : request->profile;
+    bool good = ordered != NULL;
+    for (size_t s = 0; good && s < result->stage_count; s++)
+        good = set_stage(plan, ordered, request, result, s, error);
+    good = good && plan_predict(plan, request->profile, error)
+        && bottleneck_certificate(result, &plan->certificate, error);
+    profile_free(made);
+    return good;
+}
+
+struct plan *bottleneck_plan(const struct bottleneck_request *request, const struct bottleneck_result *result,
+                             const struct holding *holding, struct error *error)
+{
+    struct plan *plan = can_be_a_plan(result, error) ? plan_create(result->stage_count, error) : NULL;
+    if (plan && fill(plan, request, result, holding, error))
+        return plan;
+    plan_free(plan);
+    return NULL;
+}
+
+// --- a plan as an answer ------------------------------------------------------------
+
+// Consecutive stages that begin on the same server are one part of it.
+static void fill_parts(struct bottleneck_result *result, const struct plan *plan, uint32_t server)
+{
+    for (uint32_t s = 0; s < result->stage_count; s++) {
+        struct bottleneck_stage *stage = &result->stages[s];
+        const struct plan_stage *from = &plan->stages[s];
+        uint32_t servers = 1;
+        for (size_t i = 1; i < from->device_count; i++)
+            servers += from->devices[i] / server != from->devices[i - 1] / server;
+        stage->servers = servers;
+        stage->part =
+            s > 0 && plan->stages[s - 1].devices[0] / server == from->devices[0] / server ? stage[-1].part : s;
+    }
+}
+
+// Whether the plan is one of the profile: its layers, by their names, as they were measured.
+static bool is_of_profile(const struct plan *plan, const struct profile *profile, struct error *error)
+{
+    const size_t layers = plan->stage_count ? plan->stages[plan->stage_count - 1].end : 0;
+    if (layers != profile->layer_count)
+        return error_set(error, "the stages hold %zu layers, the profile %zu", layers, profile->layer_count);
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        if (plan->stages[s].variant)
+            return error_set(error, "stages[%zu]: its layers run as variant \"%.60s\"; the models read that from a loads"
+                             " document only", s, plan->stages[s].variant);
+        for (uint32_t at = plan->stages[s].first; at < plan->stages[s].end; at++) {
+            const char *own = plan->stages[s].layers[at - plan->stages[s].first];
+            const char *name = profile->layers[plan->order ? plan->order[at] : at].name;
+            if (strcmp(own, name) != 0)
+                return error_set(error, "stages[%zu]: layer %u is \"%.60s\", in the profile \"%.60s\"", s, at, own,
+                                 name);
+        }
+    }
+    return true;
+}
+
+struct bottleneck_result *bottleneck_of_plan(const struct bottleneck_request *request, const struct plan *plan,
+                                             struct error *error)
+{
+    struct bottleneck_result *result = is_of_profile(plan, request->profile, error)
+                                         ? bottleneck_create(request, plan->stage_count, error) : NULL;
+    if (!result)
+        return NULL;
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        result->stages[s].first = plan->stages[s].first;
+        result->stages[s].end = plan->stages[s].end;
+        result->stages[s].replicas = plan->stages[s].device_count ? (uint32_t)plan->stages[s].device_count : 1;
+    }
+    if (plan->order)
+        memcpy(result->order, plan->order, result->layer_count * sizeof result->order[0]);
+    const struct cluster *cluster = request->cluster;
+    if (cluster->level_count > 1 && plan->stages[0].device_count > 0)
+        fill_parts(result, plan, (uint32_t)cluster->levels[0].size);
+    return result;
+}

@@ -1,0 +1,232 @@
+#include "partitioner/objectives/graph_view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool is_cpu(const struct cluster_device *device)
+{
+    return strncmp(device->name, "cpu", 3) == 0 && device->name[3 + strspn(device->name + 3, "0123456789")] == '\0';
+}
+
+bool machines_find(struct machines *machines, const struct bottleneck_request *request, size_t most_levels,
+                   struct error *error)
+{
+    for (size_t d = 0; d < request->cluster->device_count; d++) {
+        const struct cluster_device *device = &request->cluster->devices[d];
+        if (!is_cpu(device) && device->speed_permille != 1000)
+            return error_set(error, "%s knows machines of the profile's speed only; device %zu has %llu permille of it",
+                             bottleneck_names[request->model], d, (unsigned long long)device->speed_permille);
+    }
+    return machines_of_any_speed(machines, request, most_levels, error);
+}
+
+bool machines_of_any_speed(struct machines *machines, const struct bottleneck_request *request, size_t most_levels,
+                           struct error *error)
+{
+    const struct cluster *cluster = request->cluster;
+    *machines = (struct machines){ .cpus = request->cpus, .memory_bytes = UINT64_MAX };
+    for (size_t d = 0; d < cluster->device_count; d++) {
+        const struct cluster_device *device = &cluster->devices[d];
+        if (is_cpu(device)) {
+            machines->cpus++;
+            continue;
+        }
+        if (request->machines && machines->accelerators == request->machines)
+            continue;
+        machines->accelerators++;
+        if (device->memory_bytes < machines->memory_bytes)
+            machines->memory_bytes = device->memory_bytes;
+    }
+    if (machines->accelerators < request->machines)
+        return error_set(error, "%u machines were asked for, and the cluster has %u", request->machines,
+                         machines->accelerators);
+    if (machines->accelerators + machines->cpus == 0)
+        return error_set(error, "the cluster has no machine to plan for");
+    if (cluster->level_count > most_levels)
+        return error_set(error, "%s knows %s; the cluster has %zu levels of links", bottleneck_names[request->model],
+                         most_levels == 1 ? "one rate between all machines" : "one or two levels of links",
+                         cluster->level_count);
+    if (cluster->level_count > 0) {
+        machines->bytes_per_second = cluster->levels[0].bytes_per_second;
+        machines->latency_ns = cluster->levels[0].latency_ns;
+    }
+    return true;
+}
+
+// --- where to cut ------------------------------------------------------------------------
+
+static bool fill_nodes(struct graph_view *view, const uint32_t *node_of, struct error *error)
+{
+    const uint32_t layers = (uint32_t)view->request->profile->layer_count;
+    view->node_of = malloc(layers * sizeof view->node_of[0]);
+    view->layer_of = malloc(layers * sizeof view->layer_of[0]);
+    view->edges = downsets_edges(view->request->profile, &view->graph.edge_count, error);
+    view->graph.edges = view->edges;
+    if (!view->edges || !view->node_of || !view->layer_of)
+        return error_no_memory(error, "the nodes of a graph");
+    for (uint32_t i = layers; i-- > 0;) {
+        const uint32_t node = view->node_of[i] = node_of ? node_of[i] : i;
+        if (node == GRAPH_VIEW_LEFT_OUT)
+            continue;
+        view->layer_of[node] = i;
+        view->graph.node_count = node >= view->graph.node_count ? node + 1 : view->graph.node_count;
+    }
+    size_t kept = 0;
+    for (size_t e = 0; e < view->graph.edge_count; e++) {
+        const struct edge edge = { view->node_of[view->edges[e].from], view->node_of[view->edges[e].to] };
+        if (edge.from != edge.to && edge.from != GRAPH_VIEW_LEFT_OUT && edge.to != GRAPH_VIEW_LEFT_OUT)
+            view->edges[kept++] = edge;
+    }
+    view->graph.edge_count = kept;
+    return view->graph.node_count > 0 || error_set(error, "%s has no layers but inputs", view->request->profile->model);
+}
+
+uint64_t *graph_view_sum(const struct graph_view *view, const uint64_t *value, struct error *error)
+{
+    uint64_t *of_node = calloc(view->graph.node_count, sizeof of_node[0]);
+    if (!of_node) {
+        error_no_memory(error, "the sums of a graph");
+        return NULL;
+    }
+    for (size_t i = 0; i < view->request->profile->layer_count; i++)
+        if (view->node_of[i] != GRAPH_VIEW_LEFT_OUT)
+            of_node[view->node_of[i]] += value[i];
+    uint64_t *sums = downsets_sum(view->downsets, of_node, error);
+    free(of_node);
+    return sums;
+}
+
+// Whether an order of nodes is the only one: each feeds the next.
+static bool is_only_order(const struct graph_view *view, const uint32_t *order)
+{
+    for (size_t n = 0; n + 1 < view->graph.node_count; n++) {
+        bool feeds = false;
+        for (size_t e = 0; e < view->graph.edge_count && !feeds; e++)
+            feeds = view->edges[e].from == order[n] && view->edges[e].to == order[n + 1];
+        if (!feeds)
+            return false;
+    }
+    return true;
+}
+
+// The order of the nodes, or that of a plan's layers, each of which is a node or left out.
+static bool fill_order(struct graph_view *view, const uint32_t *layers, struct error *error)
+{
+    const size_t nodes = view->graph.node_count;
+    uint32_t *order = malloc(nodes * sizeof order[0]), count = 0;
+    if (!order)
+        return error_no_memory(error, "the order of a model's layers");
+    for (uint32_t i = 0; layers ? i < view->request->profile->layer_count : i < nodes; i++)
+        if (!layers || view->node_of[layers[i]] != GRAPH_VIEW_LEFT_OUT)
+            order[count++] = layers ? view->node_of[layers[i]] : i;
+    view->downsets = downsets_of_order(order, nodes, error);
+    view->is_whole = is_only_order(view, order);
+    free(order);
+    return view->downsets != NULL;
+}
+
+static bool parts(const struct graph_view *view, size_t downset, uint32_t a, uint32_t b)
+{
+    return view->node_of[a] != GRAPH_VIEW_LEFT_OUT && view->node_of[b] != GRAPH_VIEW_LEFT_OUT
+        && graph_view_holds(view, downset, a) != graph_view_holds(view, downset, b);
+}
+
+static bool fill_may_cut(struct graph_view *view, struct error *error)
+{
+    const struct profile *profile = view->request->profile;
+    view->may_cut = calloc(view->downsets->count, sizeof view->may_cut[0]);
+    if (!view->may_cut)
+        return error_no_memory(error, "where a graph may be cut");
+    for (size_t d = 0; d < view->downsets->count; d++) {
+        bool joined = false;
+        for (size_t i = 0; i < profile->tied_count; i++)
+            joined |= parts(view, d, profile->tied[i].from, profile->tied[i].to);
+        for (size_t i = 0; i < profile->no_cut_count; i++)
+            if (profile->no_cut_after[i] + 1 < profile->layer_count)
+                joined |= parts(view, d, profile->no_cut_after[i], profile->no_cut_after[i] + 1);
+        view->may_cut[d] = !joined;
+    }
+    return true;
+}
+
+bool graph_view_create(struct graph_view *view, const struct bottleneck_request *request, const uint32_t *node_of,
+                       bool of_order, const uint32_t *order, struct error *error)
+{
+    *view = (struct graph_view){ .request = request, .is_whole = true };
+    bool good = fill_nodes(view, node_of, error);
+    if (good && of_order)
+        good = fill_order(view, order, error);
+    else if (good)
+        good = (view->downsets = downsets_create(&view->graph, request->most_downsets, error)) != NULL;
+    if (good && fill_may_cut(view, error))
+        return true;
+    graph_view_clear(view);
+    return false;
+}
+
+void graph_view_clear(struct graph_view *view)
+{
+    free(view->node_of);
+    free(view->layer_of);
+    free(view->edges);
+    downsets_free(view->downsets);
+    free(view->may_cut);
+    *view = (struct graph_view){ .request = NULL };
+}
+
+// --- what a plan must be ----------------------------------------------------------------
+
+static bool list_stages(const struct bottleneck_result *plan, uint32_t *stage_of, struct error *error)
+{
+    uint32_t at = 0;
+    for (size_t i = 0; i < plan->layer_count; i++)
+        stage_of[i] = UINT32_MAX;
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        const struct bottleneck_stage *stage = &plan->stages[s];
+        if (stage->first != at || stage->end < at || stage->end > plan->layer_count || stage->replicas == 0)
+            return error_set(error, "stage %u does not begin where the stage before it ends, or is on no machine", s);
+        for (; at < stage->end; at++) {
+            if (plan->order[at] >= plan->layer_count || stage_of[plan->order[at]] != UINT32_MAX)
+                return error_set(error, "stage %u holds layer %u, which is not there or in a stage already", s,
+                                 plan->order[at]);
+            stage_of[plan->order[at]] = s;
+        }
+    }
+    return at == plan->layer_count || error_set(error, "the stages do not hold all %zu layers", plan->layer_count);
+}
+
+static bool are_together(const struct profile *profile, const uint32_t *stage_of, uint32_t a, uint32_t b,
+                         struct error *error)
+{
+    if (b >= profile->layer_count || stage_of[a] == stage_of[b])
+        return true;
+    return error_set_kind(error, ERROR_ANSWER, "stages %u and %u part layers \"%s\" and \"%s\", which belong together",
+                          stage_of[a], stage_of[b], profile->layers[a].name, profile->layers[b].name);
+}
+
+static bool check_stages(const struct profile *profile, const uint32_t *stage_of, bool heeds_ties, struct error *error)
+{
+    size_t edge_count;
+    struct edge *edges = downsets_edges(profile, &edge_count, error);
+    bool good = edges != NULL;
+    for (size_t e = 0; good && e < edge_count; e++)
+        if (stage_of[edges[e].from] > stage_of[edges[e].to])
+            good = error_set_kind(error, ERROR_ANSWER, "stage %u reads layer \"%s\", which is in stage %u",
+                                  stage_of[edges[e].to], profile->layers[edges[e].from].name, stage_of[edges[e].from]);
+    for (size_t i = 0; good && heeds_ties && i < profile->tied_count; i++)
+        good = are_together(profile, stage_of, profile->tied[i].from, profile->tied[i].to, error);
+    for (size_t i = 0; good && heeds_ties && i < profile->no_cut_count; i++)
+        good = are_together(profile, stage_of, profile->no_cut_after[i], profile->no_cut_after[i] + 1, error);
+    free(edges);
+    return good;
+}
+
+bool graph_view_check(const struct profile *profile, const struct bottleneck_result *plan, bool heeds_ties,
+                      struct error *error)
+{
+    uint32_t *stage_of = calloc(plan->layer_count + 1, sizeof stage_of[0]);
+    bool good = stage_of || error_no_memory(error, "the stages of a plan");
+    good = good && list_stages(plan, stage_of, error) && check_stages(profile, stage_of, heeds_ties, error);
+    free(stage_of);
+    return good;
+}

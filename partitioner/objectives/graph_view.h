@@ -1,0 +1,61 @@
+// A profile's graph as the models see it: machines of one kind, nodes that are layers or
+// several layers together, and the downsets between which stages lie.
+#ifndef PARTITIONER_OBJECTIVES_GRAPH_VIEW_H
+#define PARTITIONER_OBJECTIVES_GRAPH_VIEW_H
+
+#include "partitioner/objectives/bottleneck.h"
+#include "partitioner/downsets.h"
+
+// Devices called "cpu", "cpu0", "cpu1" ... are the host's; all others are accelerators.
+struct machines {
+    uint32_t accelerators, cpus;
+    uint64_t memory_bytes;                  // of the smallest accelerator
+    uint64_t bytes_per_second, latency_ns;  // of the innermost level; a rate of 0: bytes cost nothing
+};
+
+// Refuses devices of several kinds, and more than so many levels of links, in the name of the model.
+bool machines_find(struct machines *machines, const struct bottleneck_request *request, size_t most_levels,
+                   struct error *error);
+// The same of one level for who knows speeds.
+bool machines_of_any_speed(struct machines *machines, const struct bottleneck_request *request, size_t most_levels,
+                           struct error *error);
+bool is_cpu(const struct cluster_device *device);
+
+#define GRAPH_VIEW_LEFT_OUT UINT32_MAX
+
+struct graph_view {
+    const struct bottleneck_request *request;
+    uint32_t *node_of;        // of each layer, or GRAPH_VIEW_LEFT_OUT
+    uint32_t *layer_of;       // of each node: the first of its layers
+    struct edge *edges;       // between nodes, by (from, to) where each layer is a node; they may repeat
+    struct downset_graph graph;
+    struct downsets *downsets;
+    bool is_whole;            // the graph has no others
+    bool *may_cut;            // at each downset: it parts neither tied layers nor what no_cut_after joins
+};
+
+// `node_of` numbers the nodes in an order in which they can run, or leaves layers out; NULL: each layer is a node. Of
+// the downsets all, or those of one order: of the nodes, or of a given plan's layers, each a node or left out.
+bool graph_view_create(struct graph_view *view, const struct bottleneck_request *request, const uint32_t *node_of,
+                       bool of_order, const uint32_t *order, struct error *error);
+void graph_view_clear(struct graph_view *view);
+
+// For each downset the sum over its layers of `value`; freed by free().
+uint64_t *graph_view_sum(const struct graph_view *view, const uint64_t *value, struct error *error);
+
+static inline bool graph_view_holds(const struct graph_view *view, size_t downset, uint32_t layer)
+{
+    return downsets_holds(view->downsets, downset, view->node_of[layer]);
+}
+
+// The node of each layer where layers that belong together are one, with all on a cycle that this closes. A layer that
+// is free, in that it costs nothing wherever it stands, and that has one neighbour loses nothing by standing with it.
+// That takes inputs and unread outputs out of the ways to cut a graph, of which they make too many. Freed by free().
+uint32_t *graph_view_merge(const struct profile *profile, const bool *is_free, struct error *error);
+
+// Whether a given plan's stages hold each layer once, read nothing of later ones and, if it is of interest, part
+// nothing that belongs together.
+bool graph_view_check(const struct profile *profile, const struct bottleneck_result *plan, bool heeds_ties,
+                      struct error *error);
+
+#endif

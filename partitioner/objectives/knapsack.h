@@ -1,0 +1,49 @@
+// One option for each item, so that the bytes fit and the cost is least: exactly, and
+// from below.
+//
+//     item 0    (cost 10, 900 bytes)  (cost 14, 50 bytes)        recompute or keep
+//     item 1    (cost  3, 100 bytes)  (cost  4, 80 bytes) ...    one of several ways to run
+//
+// The bound lets one item take a mix of two options (the linear relaxation). The exact
+// answer carries a list of undominated (bytes, cost) through the items; what is too much
+// by the bound's price for a byte is dropped, so the list stays short where the bound is
+// near.
+#ifndef PARTITIONER_OBJECTIVES_KNAPSACK_H
+#define PARTITIONER_OBJECTIVES_KNAPSACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct knapsack_option {
+    double cost;
+    uint64_t bytes;
+};
+
+// Options of item i are options[first[i]] to options[first[i + 1]]; each item has one at
+// least. These are set anew for each question.
+struct knapsack {
+    const struct knapsack_option *options;
+    const uint32_t *first;
+    size_t item_count;
+    uint64_t capacity_bytes;
+    struct knapsack_room *room;
+};
+
+// With room for questions of so many items and options in all. False without memory.
+bool knapsack_create(struct knapsack *knapsack, size_t most_items, size_t most_options);
+void knapsack_clear(struct knapsack *knapsack);
+
+// KNAPSACK_NONE: no choice fits; what was asked for stays as it was.
+enum knapsack_answer { KNAPSACK_NO_MEMORY, KNAPSACK_NONE, KNAPSACK_BOUND, KNAPSACK_EXACT };
+
+// What no choice that fits costs less than, and what one that fits costs; the same (KNAPSACK_EXACT) where the cheapest
+// options all fit.
+enum knapsack_answer knapsack_bound(struct knapsack *knapsack, double *least, double *most);
+
+// The least cost, and the option of each item (an index within the item's) in `chosen`
+// unless it is NULL. Where nothing is below `below` it is the cost of some choice that fits.
+// KNAPSACK_BOUND where the list would have become too long: then it is that, too.
+enum knapsack_answer knapsack_solve(struct knapsack *knapsack, double below, double *cost, uint32_t *chosen);
+
+#endif

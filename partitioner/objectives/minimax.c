@@ -1,0 +1,527 @@
+#include "partitioner/objectives/minimax.h"
+
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define MOST_TABLE_BYTES ((uint64_t)1 << 31)
+
+// Below this share of a plan's load the distance to the bound is not halved alone: there are few plans between.
+#define NEAR 0x1p-9
+
+// Loads and speeds are rounded: what is compared with a limit by their product gets a little more.
+#define ROUNDED (1 + 0x1p-40)
+
+struct search {
+    const struct minimax_problem *problem;
+    struct downset_walk walk;
+    uint32_t *by_work;       // all downsets, those of less work first
+    size_t width;            // states of a downset
+    uint32_t most;           // the most cost, or steps where none costs
+    double *value;           // of [downset][steps]: the largest load of the stages behind; INFINITY: not reached
+    uint32_t *cost;          // where there are costs: the state's
+    uint64_t *from;          // and how it was reached: downset << 32 | way
+    bool *is_open;           // of each downset: there may be a cut here
+    uint32_t *room;          // of each downset: the cost, or steps where none costs, that may be taken behind it
+    struct minimax_way *fewest;  // of each downset: the least cost of a state, with the steps of that
+    uint32_t *live;          // steps of the states of the downset in hand that no other is as good as
+    size_t live_count;
+    uint32_t least_cost;     // of these
+    double most_work;        // of a stage in front of these
+    double least_steps;      // of what comes of these: so many, and those of the whole cost
+    double *loads;           // of a stage, by way
+    double *speed;           // the greatest of the ways that take no more than so much cost, or steps where none costs
+    double steps_per_cost;   // that any way takes at least
+    double below;            // what a plan of this run loads less than
+    double known, bound;     // the best load, and what none is below
+    uint32_t plan_cost;      // of the plan with that load
+    uint64_t spent;          // of the budget
+    bool is_stopped;
+};
+
+// --- the table -------------------------------------------------------------------
+
+// What so many steps and such a cost can do in a ns; a step's speed may be INFINITY.
+static double speed_of(const struct minimax_problem *problem, uint32_t steps, uint32_t cost)
+{
+    return (steps ? steps * problem->ways.step_speed : 0) + cost * problem->ways.cost_speed;
+}
+
+// What ways can do at most, by what they take, and the fewest steps that they take for a unit of cost.
+static void fill_speeds(struct search *search)
+{
+    const struct minimax_problem *problem = search->problem;
+    search->steps_per_cost = problem->ways.most_cost ? INFINITY : 0;
+    for (size_t w = 0; w < problem->ways.count; w++) {
+        const struct minimax_way *way = &problem->ways.list[w];
+        const uint32_t takes = problem->ways.most_cost ? way->cost : way->steps;
+        if (takes <= search->most)
+            search->speed[takes] = fmax(search->speed[takes], speed_of(problem, way->steps, way->cost));
+        search->steps_per_cost = fmin(search->steps_per_cost, way->cost ? (double)way->steps / way->cost : 0);
+    }
+    for (uint32_t i = 1; i <= search->most; i++)
+        search->speed[i] = fmax(search->speed[i], search->speed[i - 1]);
+}
+
+static int compare_work(const void *a, const void *b, void *work)
+{
+    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    const uint64_t *of = work;
+    return of[left] != of[right] ? (of[left] > of[right]) - (of[left] < of[right]) : (left > right) - (left < right);
+}
+
+static bool search_create(struct search *search, const struct minimax_problem *problem, struct error *error)
+{
+    const size_t count = problem->downsets->count, width = (size_t)problem->ways.most_steps + 1;
+    *search = (struct search){ .problem = problem, .width = width, .known = problem->below };
+    const size_t costly = problem->ways.most_cost ? count * width : 1;
+    const size_t each = sizeof search->value[0] + (costly > 1 ? sizeof search->from[0] + sizeof search->cost[0] : 0);
+    if (count * width > MOST_TABLE_BYTES / each)
+        return error_set(error, "%zu ways to cut the graph for each of %u machines take more than 2 GiB", count,
+                         problem->ways.most_steps);
+    search->value = malloc(count * width * sizeof search->value[0]);
+    search->from = malloc(costly * sizeof search->from[0]);
+    search->cost = calloc(costly, sizeof search->cost[0]);
+    search->by_work = malloc(count * sizeof search->by_work[0]);
+    search->is_open = malloc(count * sizeof search->is_open[0]);
+    search->room = malloc(count * sizeof search->room[0]);
+    search->fewest = malloc(count * sizeof search->fewest[0]);
+    search->live = malloc(width * sizeof search->live[0]);
+    search->loads = calloc(problem->ways.count + 1, sizeof search->loads[0]);
+    search->most = problem->ways.most_cost ? problem->ways.most_cost : problem->ways.most_steps;
+    search->speed = calloc((size_t)search->most + 1, sizeof search->speed[0]);
+    if (!search->value || !search->from || !search->cost || !search->by_work || !search->is_open || !search->room
+        || !search->fewest || !search->live || !search->loads || !search->speed)
+        return error_no_memory(error, "a table of stages");
+    fill_speeds(search);
+    for (uint32_t d = 0; d < count; d++) {
+        search->is_open[d] = !problem->may_cut || problem->may_cut[d];
+        search->by_work[d] = d;
+    }
+    qsort_r(search->by_work, count, sizeof search->by_work[0], compare_work, (void *)problem->work);
+    return downset_walk_create(&search->walk, problem->downsets, error);
+}
+
+static void search_clear(struct search *search)
+{
+    downset_walk_clear(&search->walk);
+    free(search->value);
+    free(search->from);
+    free(search->cost);
+    free(search->by_work);
+    free(search->is_open);
+    free(search->room);
+    free(search->fewest);
+    free(search->live);
+    free(search->loads);
+    free(search->speed);
+}
+
+// The work that is done below the limit by what is left of all steps and costs.
+static double most_work(const struct search *search, uint32_t steps, uint32_t cost)
+{
+    const struct minimax_problem *problem = search->problem;
+    const double speed = speed_of(problem, problem->ways.most_steps - steps, problem->ways.most_cost - cost);
+    return speed > 0 ? search->below * speed * ROUNDED : 0;
+}
+
+// Whether what is in the downset may be put in front of stages of so many steps and such a cost.
+static bool is_hopeful(const struct search *search, uint32_t downset, uint32_t steps, uint32_t cost)
+{
+    return downset == 0 || (double)search->problem->work[downset] < most_work(search, steps, cost);
+}
+
+// The most behind a downset that leaves enough for what is in it.
+static uint32_t find_room(const struct search *search, uint32_t downset)
+{
+    const bool is_costly = search->problem->ways.most_cost > 0;
+    uint32_t least = 0, end = search->most + 1;  // the first that is too much
+    while (least < end) {
+        const uint32_t middle = least + (end - least) / 2;
+        if (is_hopeful(search, downset, is_costly ? 0 : middle, is_costly ? middle : 0))
+            least = middle + 1;
+        else
+            end = middle;
+    }
+    return end ? end - 1 : 0;
+}
+
+static void begin(struct search *search, double below)
+{
+    const struct minimax_problem *problem = search->problem;
+    const size_t count = problem->downsets->count;
+    search->below = below;
+    for (size_t i = 0; i < count * search->width; i++)
+        search->value[i] = INFINITY;
+    search->value[(count - 1) * search->width] = 0;
+    for (uint32_t d = 0; d < count; d++) {
+        search->fewest[d] = (struct minimax_way){ UINT32_MAX, UINT32_MAX };
+        search->room[d] = find_room(search, d);
+    }
+}
+
+// After a run that found a plan: what it needed behind a cut is needed below that plan's load, too; where that leaves
+// too little for what is in front, there is no cut any more.
+static void close_cuts(struct search *search)
+{
+    const uint32_t most = search->problem->ways.most_cost;
+    search->below = search->known;
+    for (uint32_t d = 0; most > 0 && d + 1 < search->problem->downsets->count; d++)
+        if (search->fewest[d].cost > most || !is_hopeful(search, d, 0, search->fewest[d].cost))
+            search->is_open[d] = false;
+}
+
+// --- stages ----------------------------------------------------------------------
+
+// held[i] becomes the least of itself and the larger of later[i] and the load.
+static void hold(double *restrict held, const double *restrict later, size_t count, double load)
+{
+    for (size_t i = 0; i < count; i++) {
+        const double value = later[i] > load ? later[i] : load;
+        held[i] = value < held[i] ? value : held[i];
+    }
+}
+
+// Whether a state that is known takes no more.
+static bool is_dominated(const struct search *search, uint32_t inner, uint32_t steps, uint32_t cost)
+{
+    const size_t at = inner * search->width + steps;
+    return (search->fewest[inner].cost <= cost && search->fewest[inner].steps <= steps)
+        || (search->value[at] < INFINITY && search->cost[at] <= cost);
+}
+
+static void hold_state(struct search *search, uint32_t inner, uint32_t outer, uint32_t way, uint32_t later)
+{
+    const struct minimax_problem *problem = search->problem;
+    const size_t before = outer * search->width + later;
+    const uint32_t steps = later + problem->ways.list[way].steps;
+    const uint32_t cost = search->cost[before] + problem->ways.list[way].cost;
+    if (steps > problem->ways.most_steps || cost > problem->ways.most_cost || is_dominated(search, inner, steps, cost)
+        || !is_hopeful(search, inner, steps, cost))
+        return;
+    double load = search->loads[way];
+    if (problem->refine)
+        load = problem->refine(problem->self, inner, outer, way, later, load, search->below);
+    if (!(load < search->below))
+        return;
+    const size_t at = inner * search->width + steps;
+    search->cost[at] = cost;
+    search->value[at] = fmax(search->value[before], load);
+    search->from[at] = (uint64_t)outer << 32 | way;
+    if (cost < search->fewest[inner].cost)
+        search->fewest[inner] = (struct minimax_way){ steps, cost };
+}
+
+static void hold_refined(struct search *search, uint32_t inner, uint32_t outer, uint32_t way, uint32_t later)
+{
+    const struct minimax_problem *problem = search->problem;
+    const double before = search->value[outer * search->width + later];
+    const size_t at = inner * search->width + later + problem->ways.list[way].steps;
+    if (!(before < search->value[at]) || !(search->loads[way] < search->value[at]))
+        return;
+    const double load = problem->refine(problem->self, inner, outer, way, later, search->loads[way], search->below);
+    search->value[at] = fmin(search->value[at], fmax(before, load));
+}
+
+// The stage in one of its ways, before each of the states behind it.
+static void try_way(struct search *search, uint32_t inner, uint32_t outer, uint32_t way)
+{
+    const struct minimax_problem *problem = search->problem;
+    const uint32_t steps = problem->ways.list[way].steps, first = search->live[0];
+    const uint32_t last = search->live[search->live_count - 1];
+    const uint32_t most = problem->ways.most_cost ? problem->ways.most_steps : search->room[inner];
+    const uint32_t room = most < steps ? 0 : most - steps + 1;
+    const uint32_t end = last + 1 < room ? last + 1 : room;
+    search->spent += search->live_count / 8;
+    if (!problem->ways.most_cost && !problem->refine && first < end)
+        hold(search->value + inner * search->width + first + steps, search->value + outer * search->width + first,
+             end - first, search->loads[way]);
+    else
+        for (size_t l = 0; l < search->live_count && search->live[l] < room; l++)
+            (problem->ways.most_cost ? hold_state : hold_refined)(search, inner, outer, way, search->live[l]);
+}
+
+// What a stage may take at most, in cost or steps: what leaves enough for what is in front and, where more cost means
+// more steps than those of the state of the least cost that is known, less than that.
+static uint32_t most_taken(const struct search *search, uint32_t inner)
+{
+    const struct minimax_way *fewest = &search->fewest[inner];
+    const uint32_t least = search->problem->ways.most_cost ? search->least_cost : search->live[0];
+    uint32_t most = search->room[inner];
+    if (search->problem->ways.most_cost && fewest->cost <= most
+        && fewest->steps <= search->least_steps + search->steps_per_cost * fewest->cost)
+        most = fewest->cost ? fewest->cost - 1 : 0;
+    return most > least ? most - least : 0;
+}
+
+// False where no stage that holds more is of use either.
+static bool try_stage(struct search *search, uint32_t inner, uint32_t outer)
+{
+    const struct minimax_problem *problem = search->problem;
+    const double work = (double)(problem->work[outer] - problem->work[inner]);
+    search->spent++;
+    if (!(work < search->most_work))
+        return false;
+    if (!search->is_open[inner] || !(work < search->below * search->speed[most_taken(search, inner)] * ROUNDED))
+        return true;
+    const uint32_t most = (problem->ways.most_cost ? problem->ways.most_steps : search->room[inner]) - search->live[0];
+    if (!(problem->loads(problem->self, inner, outer, most, search->below, search->loads) < search->below))
+        return false;
+    for (uint32_t w = 0; w < problem->ways.count; w++)
+        if (problem->ways.list[w].steps <= most && search->loads[w] < search->below)
+            try_way(search, inner, outer, w);
+    search->is_stopped = problem->budget && search->spent > problem->budget;
+    return true;
+}
+
+// Where there are costs, those of rising steps and falling cost. More than the limit is of no use either. Whether there
+// are any.
+static bool list_live(struct search *search, uint32_t outer)
+{
+    const size_t row = outer * search->width;
+    const bool is_costly = search->problem->ways.most_cost > 0;
+    search->live_count = 0;
+    search->least_steps = INFINITY;
+    search->least_cost = is_costly ? UINT32_MAX : 0;
+    for (uint32_t i = 0; i < search->width; i++) {
+        if (!(search->value[row + i] < search->below) || (is_costly && search->cost[row + i] >= search->least_cost))
+            continue;
+        search->live[search->live_count++] = i;
+        search->least_cost = is_costly ? search->cost[row + i] : 0;
+        search->least_steps = fmin(search->least_steps, i - search->steps_per_cost * search->least_cost);
+    }
+    if (search->live_count == 0)
+        return false;
+    const uint32_t taken = is_costly ? search->least_cost : search->live[0];
+    search->most_work = search->below * search->speed[search->most - taken] * ROUNDED;
+    return true;
+}
+
+// The steps of the least of the whole plans that were reached, of equal ones the fewest; `width`: there is none.
+static uint32_t find_plan(const struct search *search)
+{
+    const struct minimax_ways *ways = &search->problem->ways;
+    uint32_t found = (uint32_t)search->width;
+    for (uint32_t i = ways->takes_all_steps ? ways->most_steps : 0; i < search->width; i++)
+        if (search->value[i] < (found < search->width ? search->value[found] : search->below))
+            found = i;
+    return found;
+}
+
+// How many downsets have less work.
+static size_t count_below(const struct search *search, double work)
+{
+    size_t from = 0, end = search->problem->downsets->count;
+    while (from < end) {
+        const size_t middle = from + (end - from) / 2;
+        if ((double)search->problem->work[search->by_work[middle]] < work)
+            from = middle + 1;
+        else
+            end = middle;
+    }
+    return from;
+}
+
+// All stages in front of the states of `outer`. Their work is below what a stage can do, and what they leave below what
+// can be done in front of it: where few downsets are between, to look at these is quicker than to walk there.
+static void try_stages(struct search *search, uint32_t outer)
+{
+    const struct minimax_problem *problem = search->problem;
+    const struct downsets *downsets = problem->downsets;
+    const uint32_t *live = search->live;
+    const double left = !problem->ways.most_cost       ? most_work(search, live[0] + 1, 0)
+                      : problem->ways.step_speed > 0 ? most_work(search, live[0], search->least_cost)
+                                                : most_work(search, live[0], search->least_cost + 1);
+    const size_t from = count_below(search, (double)problem->work[outer] - search->most_work);
+    const size_t end = count_below(search, left > 0 ? left : 1);
+    uint32_t inner;
+    if (from >= end || end - from < 64 + downsets->count / 32) {
+        for (size_t at = from; at < end && !search->is_stopped; at++) {
+            inner = search->by_work[at];
+            if (inner < outer && search->is_open[inner]
+                && downsets_within(downsets_set(downsets, inner), downsets_set(downsets, outer), downsets->words))
+                try_stage(search, inner, outer);
+        }
+        return;
+    }
+    downset_walk_down(&search->walk, outer);
+    while (!search->is_stopped && downset_walk_next(&search->walk, &inner))
+        if (!try_stage(search, inner, outer))
+            downset_walk_prune(&search->walk);
+}
+
+static void run(struct search *search, double below)
+{
+    const struct minimax_problem *problem = search->problem;
+    begin(search, below);
+    for (uint32_t outer = (uint32_t)problem->downsets->count; outer-- > 1 && !search->is_stopped;) {
+        if (list_live(search, outer))
+            try_stages(search, outer);
+        const uint32_t plan = find_plan(search);
+        if (!problem->ways.most_cost && plan < search->width)
+            search->below = search->value[plan];  // a state keeps the least: from here on only what is below counts
+        if (problem->must_end)
+            search->is_stopped |= problem->must_end(problem->ended_self, fmin(search->known, search->below < below
+                                                    ? search->below : INFINITY), search->bound);
+    }
+    search->below = below;
+}
+
+// --- the plan --------------------------------------------------------------------
+
+// How a state was reached: that is found again where states keep no more than their value.
+static uint64_t find_from(struct search *search, uint32_t inner, uint32_t steps)
+{
+    const struct minimax_problem *problem = search->problem;
+    const double value = search->value[inner * search->width + steps];
+    const double enough = search->known * ROUNDED + DBL_MIN;  // the whole plan's, which loads() may rely upon
+    uint32_t outer;
+    if (problem->ways.most_cost)
+        return search->from[inner * search->width + steps];
+    downset_walk_up(&search->walk, inner);
+    while (downset_walk_next(&search->walk, &outer)) {
+        if (!(problem->loads(problem->self, inner, outer, steps, enough, search->loads) < enough))
+            continue;
+        for (uint32_t w = 0; w < problem->ways.count && problem->ways.list[w].steps <= steps; w++) {
+            const uint32_t later = steps - problem->ways.list[w].steps;
+            const double before = search->value[outer * search->width + later];
+            double load = search->loads[w];
+            if (before > value || load > value)
+                continue;
+            if (problem->refine)
+                load = problem->refine(problem->self, inner, outer, w, later, load, INFINITY);
+            if (fmax(before, load) == value)
+                return (uint64_t)outer << 32 | w;
+        }
+    }
+    return 0;  // unreachable: the value was made of one of these
+}
+
+static bool take(struct search *search, uint32_t steps, struct minimax *minimax, struct error *error)
+{
+    const uint32_t all = (uint32_t)search->problem->downsets->count - 1;
+    free(minimax->stages);
+    minimax->stages = calloc(search->problem->downsets->size[all] + 1, sizeof minimax->stages[0]);
+    if (!minimax->stages)
+        return error_no_memory(error, "the stages of a plan");
+    minimax->value = search->known = search->value[steps];
+    search->plan_cost = search->problem->ways.most_cost ? search->cost[steps] : 0;
+    minimax->stage_count = 0;
+    for (uint32_t inner = 0; inner != all;) {
+        const uint64_t from = find_from(search, inner, steps);
+        const uint32_t way = (uint32_t)from;
+        assert(from >> 32 > inner);
+        inner = (uint32_t)(from >> 32);
+        steps -= search->problem->ways.list[way].steps;
+        minimax->stages[minimax->stage_count++] = (struct minimax_stage){ inner, way, steps };
+    }
+    return true;
+}
+
+// The next slack after one below which there was nothing: more, but not where that already takes much longer each
+// time; how far the next one goes beyond what is needed would then be felt.
+static double next_slack(double slack, uint64_t before, uint64_t spent)
+{
+    if (slack < 0x1p-6)
+        return 8 * slack;
+    return slack < 0x1p-3 || spent < 2 * before ? 2 * slack : slack;
+}
+
+// The limit of the next run: rising until there is a plan, unless one was known before. After that what is left is
+// halved; but after a run that found a plan, and every other time of several such, it is guessed: what that plan would
+// load if it took all there is.
+static double next_limit(const struct search *search, const struct minimax *minimax, double slack, uint32_t in_a_row)
+{
+    const double limit = search->bound * (1 + slack), left = search->known - search->bound;
+    if (!minimax->stages)
+        return search->known == INFINITY && slack <= 16 && search->bound > 0 ? limit : search->known;
+    const double guess = search->known * search->plan_cost / search->problem->ways.most_cost;
+    if (in_a_row % 2 == 1)
+        return fmax(guess, search->bound + left / 16);
+    return left > NEAR * search->known || in_a_row > 0 ? search->bound + left / 2 : search->known;
+}
+
+static bool search_limits(struct search *search, struct minimax *minimax, struct error *error)
+{
+    double slack = 0x1p-12;
+    uint64_t before = 0;
+    uint32_t in_a_row = 0;  // runs that found a plan
+    while (search->bound < search->known && !search->is_stopped) {
+        const uint64_t since = search->spent;
+        double limit = next_limit(search, minimax, slack, in_a_row);
+        if (!(limit > search->bound))
+            limit = search->known;  // as near as numbers are
+        run(search, limit);
+        const uint32_t plan = find_plan(search);
+        if (plan < search->width && !take(search, plan, minimax, error))
+            return false;
+        if (plan < search->width)
+            close_cuts(search);
+        if (!search->is_stopped && (plan == search->width || !search->problem->ways.most_cost))
+            search->bound = plan < search->width ? search->known : limit;
+        in_a_row = plan < search->width ? in_a_row + 1 : 0;
+        slack = next_slack(slack, before, search->spent - since);
+        before = search->spent - since;
+    }
+    return true;
+}
+
+// The plan that is at hand where the search was ended before it found any: one stage, if that is allowed.
+static bool take_single(struct search *search, struct minimax *minimax, struct error *error)
+{
+    const struct minimax_problem *problem = search->problem;
+    const uint32_t all = (uint32_t)problem->downsets->count - 1, most = problem->ways.most_steps;
+    minimax->stages = calloc(1, sizeof minimax->stages[0]);
+    if (!minimax->stages)
+        return error_no_memory(error, "the stages of a plan");
+    minimax->value = problem->below;
+    problem->loads(problem->self, 0, all, most, INFINITY, search->loads);
+    for (uint32_t w = 0; w < problem->ways.count; w++) {
+        const struct minimax_way way = problem->ways.list[w];
+        const bool is_allowed = problem->ways.takes_all_steps ? way.steps == most : way.steps <= most;
+        double load = is_allowed && way.cost <= problem->ways.most_cost ? search->loads[w] : INFINITY;
+        if (problem->refine && load < minimax->value)
+            load = problem->refine(problem->self, 0, all, w, 0, load, INFINITY);
+        if (!(load < minimax->value))
+            continue;
+        minimax->value = load;
+        minimax->stages[0] = (struct minimax_stage){ all, w, 0 };
+        minimax->stage_count = 1;
+    }
+    if (minimax->stage_count == 0)
+        minimax_clear(minimax);
+    minimax->value = minimax->stages ? minimax->value : INFINITY;
+    return true;
+}
+
+double minimax_least(const struct minimax_problem *problem)
+{
+    const double speed = speed_of(problem, problem->ways.most_steps, problem->ways.most_cost);
+    return fmax(problem->lower_bound, (double)problem->work[problem->downsets->count - 1] / speed);
+}
+
+bool minimax_search(const struct minimax_problem *problem, struct minimax *minimax, struct error *error)
+{
+    const size_t all = problem->downsets->count - 1;
+    *minimax = (struct minimax){ .value = INFINITY };
+    struct search search = { 0 };
+    bool good = all > 0 || error_set(error, "there are no layers to plan");
+    good = good && search_create(&search, problem, error);
+    search.bound = minimax_least(problem);
+    good = good && search_limits(&search, minimax, error);
+    if (good && search.is_stopped && !minimax->stages)
+        good = take_single(&search, minimax, error);
+    minimax->is_complete = !search.is_stopped;
+    minimax->lower_bound = search.bound;
+    search_clear(&search);
+    if (!good)
+        minimax_clear(minimax);
+    return good;
+}
+
+void minimax_clear(struct minimax *minimax)
+{
+    free(minimax->stages);
+    *minimax = (struct minimax){ .stages = NULL };
+}

@@ -1,0 +1,292 @@
+// The inner level of two: what a part of the graph loads on one server's machines.
+//
+// For one end, `outer`, a dynamic program over what is within it, from the end as in
+// minimax.c; the stage that begins the part is priced apart, since no activations come to
+// it:
+//
+//     inner          middle              outer
+//       |- first stage -|- best[middle][m] -|        load[inner] on exactly a server's machines
+//
+// The ends come one after the other, and one table serves them all. It reaches as far
+// down as parts that could be part of a plan below a limit: on however many servers, a
+// part loads a server's share of its work and its all-reduce.
+//
+// Parts that begin with the model have a cheaper all-reduce, so that they reach much
+// further; but they all begin at one place, and one dynamic program from there answers
+// for all of them.
+#include <math.h>
+#include <stdlib.h>
+
+#include "partitioner/objectives/pipedream_price.h"
+
+struct choice {
+    uint32_t other, replicas;  // the other end of a stage
+};
+
+struct pipedream_server {
+    const struct pipedream *prices;
+    struct downset_walk walk;
+    size_t width;            // machines + 1
+    uint32_t most_replicas;
+    double *loads;           // of a stage, by replicas, and of one that begins a part
+    double *best;            // of [downset][machines]: the stages from there to one end
+    struct choice *choice;   // the first of these
+    uint32_t outer;          // that end, where parts end in it; 0: it is the beginning, or none
+    double below;            // parts that end in `outer` are there as far as they matter below this
+    double *load;            // of the part from each downset to `outer`
+    struct choice *first;    // the stage that begins it
+    uint32_t *rest;          // the machines of all others
+    double *start_load;      // of the part from the beginning to each downset
+    uint32_t *start_machines;
+};
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static void keep(struct pipedream_server *server, size_t at, double value, struct choice choice)
+{
+    if (value < server->best[at]) {
+        server->best[at] = value;
+        server->choice[at] = choice;
+    }
+}
+
+static void clear_best(struct pipedream_server *server, size_t count, size_t end)
+{
+    for (size_t i = 0; i < count * server->width; i++)
+        server->best[i] = INFINITY;
+    server->best[end * server->width] = 0;
+}
+
+// The loads of a stage in the middle of a part, or of one that begins it.
+static const double *price(struct pipedream_server *server, uint32_t inner, uint32_t outer, uint32_t most, bool begins)
+{
+    const struct pipedream *prices = server->prices;
+    double *loads = server->loads + (begins ? server->most_replicas : 0);
+    pipedream_loads(prices, 0, begins, inner, outer, most,
+                    (double)(prices->work[outer] - prices->work[inner]), loads);
+    return loads;
+}
+
+// --- parts that begin with the model -------------------------------------------------
+
+static void extend(struct pipedream_server *server, uint32_t inner, uint32_t outer, uint32_t machines)
+{
+    const double *before = server->best + inner * server->width;
+    const uint32_t most = machines < server->most_replicas ? machines : server->most_replicas;
+    const double *loads = price(server, inner, outer, most, inner == 0);
+    for (uint32_t used = 0; used < machines; used++)
+        for (uint32_t r = 1; r <= most && used + r <= machines && before[used] < INFINITY; r++)
+            if (pipedream_fits(server->prices, inner, outer, r, machines - used - r))
+                keep(server, outer * server->width + used + r, larger(before[used], loads[r - 1]),
+                     (struct choice){ inner, r });
+}
+
+// On exactly so many machines.
+static void fill_from_start(struct pipedream_server *server, uint32_t machines)
+{
+    const uint32_t count = (uint32_t)server->prices->view->downsets->count;
+    clear_best(server, count, 0);
+    server->outer = 0;
+    for (uint32_t inner = 0; inner + 1 < count; inner++) {
+        uint32_t outer;
+        downset_walk_up(&server->walk, inner);
+        while (downset_walk_next(&server->walk, &outer))
+            extend(server, inner, outer, machines);
+    }
+}
+
+static void fill_starts(struct pipedream_server *server)
+{
+    const size_t count = server->prices->view->downsets->count;
+    const uint32_t all = server->prices->levels[0].machines;
+    for (size_t d = 0; d < count; d++)
+        server->start_load[d] = INFINITY;
+    for (uint32_t m = server->prices->view->request->may_use_fewer ? 1 : all; m <= all; m++) {
+        fill_from_start(server, m);
+        for (size_t d = 0; d < count; d++)
+            if (server->best[d * server->width + m] < server->start_load[d]) {
+                server->start_load[d] = server->best[d * server->width + m];
+                server->start_machines[d] = m;
+            }
+    }
+}
+
+// --- parts that end in `outer` ---------------------------------------------------------
+
+// Whether a part that does not begin with the model can be in a plan below the limit:
+// on one server, or else, as in pipedream_price.c, on all of them at best. And on q of
+// them it may not take more than the others leave. With c the part's work on one server,
+// and `spare` servers more than the whole work fills up to the limit,
+//
+//     c + 4 (q - 1) W / (q B) < q limit    and    q < c / limit + spare
+//
+// so that 4 (q - 1) W / (q B) < spare limit, where q > c / limit, and q > 1.
+static bool matters(const struct pipedream_server *server, uint32_t inner, uint32_t outer, double below)
+{
+    const struct pipedream *prices = server->prices;
+    const struct pipedream_level *rates = &prices->levels[1];
+    const uint32_t servers = rates->machines;
+    const double limit = below * (1 + 0x1p-40);  // loads are rounded
+    const double share = 1.0 / prices->levels[0].machines;
+    const double alone = (double)(prices->work[outer] - prices->work[inner]) * share;
+    if (alone < limit)
+        return true;
+    const double parameters = (double)(prices->parameters[outer] - prices->parameters[inner]);
+    const double together = alone * rates->share[servers] + parameters * rates->reduce[servers];
+    if (prices->view->request->is_straight || !(together < limit))
+        return false;
+    const double spare = servers - (double)prices->work[prices->view->downsets->count - 1] * share / limit;
+    const double most = 1 - limit / alone > 0.5 ? 1 - limit / alone : 0.5;
+    return 4 * most * parameters * (rates->transfer[1] / 2) < spare * limit;
+}
+
+// The stage in the middle of a part with what is behind it on m machines, and as the one that begins a part.
+static void try_stage(struct pipedream_server *server, uint32_t inner, uint32_t end, uint32_t least)
+{
+    const double *later = server->best + end * server->width;
+    const uint32_t left = (uint32_t)server->width - 1 - least;
+    const uint32_t most = left < server->most_replicas ? left : server->most_replicas;
+    const double *loads = price(server, inner, end, most, false), *first_loads = price(server, inner, end, most, true);
+    const bool fewer = server->prices->view->request->may_use_fewer;
+    const bool heeds_memory = server->prices->view->request->heed_memory;
+    for (uint32_t m = least; m + 1 < server->width; m++)
+        for (uint32_t r = 1; r <= most && m + r < server->width && later[m] < INFINITY; r++) {
+            if (heeds_memory && !pipedream_fits(server->prices, inner, end, r, m))
+                continue;
+            const struct choice choice = { end, r };
+            keep(server, inner * server->width + m + r, larger(later[m], loads[r - 1]), choice);
+            if (m + r + 1 < server->width && !fewer)
+                continue;
+            const double value = larger(later[m], first_loads[r - 1]);
+            if (value < server->load[inner]) {
+                server->load[inner] = value;
+                server->first[inner] = choice;
+                server->rest[inner] = m;
+            }
+        }
+}
+
+static void fill_to_end(struct pipedream_server *server, uint32_t outer, double below)
+{
+    clear_best(server, outer + 1, outer);
+    server->outer = outer;
+    server->below = below;
+    for (size_t d = 0; d <= outer; d++)
+        server->load[d] = INFINITY;
+    for (uint32_t end = outer + 1; end-- > 1;) {
+        uint32_t least = 0, inner;
+        while (least < server->width && server->best[end * server->width + least] == INFINITY)
+            least++;
+        if (least + 1 >= server->width)
+            continue;
+        downset_walk_down(&server->walk, end);
+        while (downset_walk_next(&server->walk, &inner))
+            if (matters(server, inner, outer, below))
+                try_stage(server, inner, end, least);
+            else
+                downset_walk_prune(&server->walk);
+    }
+}
+
+static void see_end(struct pipedream_server *server, uint32_t outer, double below)
+{
+    if (server->outer != outer || server->below < below)
+        fill_to_end(server, outer, below);
+}
+
+// --- asking ------------------------------------------------------------------------------
+
+struct pipedream_server *pipedream_server_create(const struct pipedream *prices, struct error *error)
+{
+    struct pipedream_server *server = calloc(1, sizeof *server);
+    const size_t count = prices->view->downsets->count, width = (size_t)prices->levels[0].machines + 1;
+    if (!server) {
+        error_no_memory(error, "the stages of a server");
+        return NULL;
+    }
+    server->prices = prices;
+    server->width = width;
+    server->most_replicas = prices->view->request->is_straight ? 1 : prices->levels[0].machines;
+    server->loads = calloc(2 * width, sizeof server->loads[0]);
+    server->best = calloc(count * width, sizeof server->best[0]);
+    server->choice = calloc(count * width, sizeof server->choice[0]);
+    server->load = calloc(count, sizeof server->load[0]);
+    server->first = calloc(count, sizeof server->first[0]);
+    server->rest = calloc(count, sizeof server->rest[0]);
+    server->start_load = calloc(count, sizeof server->start_load[0]);
+    server->start_machines = calloc(count, sizeof server->start_machines[0]);
+    if (!server->loads || !server->best || !server->choice || !server->load || !server->first || !server->rest
+        || !server->start_load || !server->start_machines)
+        error_no_memory(error, "the stages of a server");
+    else if (downset_walk_create(&server->walk, prices->view->downsets, error)) {
+        fill_starts(server);
+        return server;
+    }
+    pipedream_server_free(server);
+    return NULL;
+}
+
+void pipedream_server_free(struct pipedream_server *server)
+{
+    if (!server)
+        return;
+    downset_walk_clear(&server->walk);
+    free(server->loads);
+    free(server->best);
+    free(server->choice);
+    free(server->load);
+    free(server->first);
+    free(server->rest);
+    free(server->start_load);
+    free(server->start_machines);
+    free(server);
+}
+
+double pipedream_server_load(struct pipedream_server *server, uint32_t inner, uint32_t outer, double below)
+{
+    if (inner == 0)
+        return server->start_load[outer];
+    if (!matters(server, inner, outer, below))
+        return INFINITY;
+    see_end(server, outer, below);
+    return server->load[inner];
+}
+
+// From the last stage back, and then turned round.
+static size_t list_from_start(struct pipedream_server *server, uint32_t outer, struct found_stage *stages)
+{
+    uint32_t machines = server->start_machines[outer];
+    size_t count = 0;
+    fill_from_start(server, machines);
+    for (uint32_t end = outer; end != 0;) {
+        const struct choice choice = server->choice[end * server->width + machines];
+        stages[count++] = (struct found_stage){ end, { .replicas = choice.replicas } };
+        end = choice.other;
+        machines -= choice.replicas;
+    }
+    for (size_t i = 0; i < count / 2; i++) {
+        const struct found_stage swap = stages[i];
+        stages[i] = stages[count - 1 - i];
+        stages[count - 1 - i] = swap;
+    }
+    return count;
+}
+
+size_t pipedream_server_stages(struct pipedream_server *server, uint32_t inner, uint32_t outer, double below,
+                               struct found_stage *stages)
+{
+    if (inner == 0)
+        return list_from_start(server, outer, stages);
+    see_end(server, outer, below);
+    struct choice stage = server->first[inner];
+    size_t count = 0;
+    for (uint32_t rest = server->rest[inner];; rest -= stage.replicas) {
+        stages[count++] = (struct found_stage){ stage.other, { .replicas = stage.replicas } };
+        if (stage.other == outer)
+            return count;
+        stage = server->choice[stage.other * server->width + rest];
+    }
+}

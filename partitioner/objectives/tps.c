@@ -1,0 +1,464 @@
+// Piper's prices (tps.h). What a stage takes is decided by a knapsack, of a way for each of
+// its layers: first its floor, then the linear relaxation and a choice that fits, and only
+// where the limit lies between these two the best choice itself.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "common/random.h"
+#include "partitioner/objectives/knapsack.h"
+#include "partitioner/objectives/tps.h"
+
+// What was found out about a stage, kept until another stands in its place.
+enum { ANSWERS = 1 << 15 };
+struct answer {
+    struct tps_stage stage;
+    double least, most;  // it loads at least and at most this
+};
+
+// A layer of the stage in hand in one of its ways, but for the replicas.
+struct choice {
+    const struct tps_way *way;
+    double moved_ns;  // twice the bytes along edges to other stages, at the rate
+};
+
+// The stage in hand as a knapsack: what its layers can choose from.
+struct chooser {
+    struct tps_stage stage;  // 0 replicas: none yet
+    uint32_t *layers;
+    size_t layer_count;
+    struct choice *choices;
+    uint32_t *first;         // of each of its layers; layer_count + 1
+    struct knapsack_option *options;
+    uint32_t *chosen;
+    struct knapsack knapsack;
+};
+
+// Edges by (to, from), and where those of each layer begin, among these and among the view's.
+struct edge_index {
+    struct edge *incoming;
+    uint32_t *incoming_at, *outgoing_at;
+};
+
+struct prices {
+    const struct graph_view *view;
+    struct machines machines;
+    uint32_t micro_batches;
+    double ns_per_byte;
+    struct tps_ways ways;
+    struct tps_floors floors;
+    struct edge_index edges;
+    struct chooser chooser;
+    struct minimax_way *minimax_ways;  // replicas, a divisor of the micro-batches, as steps; machines as the cost
+    struct tps_stage *stage_of_way;    // degree and replicas of each
+    size_t way_count;
+    struct answer *answers;
+    bool gave_up;                      // a choice was too large to be decided
+};
+
+// --- edges ----------------------------------------------------------------------------------
+
+static int compare_incoming(const void *a, const void *b)
+{
+    const struct edge *left = a, *right = b;
+    if (left->to != right->to)
+        return left->to < right->to ? -1 : 1;
+    return (left->from > right->from) - (left->from < right->from);
+}
+
+// The view's edges stand by (from, to), as the profile's do.
+static bool index_edges(struct prices *prices)
+{
+    const struct graph_view *view = prices->view;
+    const size_t layers = view->request->profile->layer_count, edges = view->graph.edge_count;
+    struct edge_index *index = &prices->edges;
+    index->incoming = calloc(edges + 1, sizeof index->incoming[0]);
+    index->incoming_at = calloc(layers + 2, sizeof index->incoming_at[0]);
+    index->outgoing_at = calloc(layers + 2, sizeof index->outgoing_at[0]);
+    if (!index->incoming || !index->incoming_at || !index->outgoing_at)
+        return false;
+    for (size_t e = 0; e < edges; e++) {
+        index->incoming[e] = view->edges[e];
+        index->incoming_at[view->edges[e].to + 1]++;
+        index->outgoing_at[view->edges[e].from + 1]++;
+    }
+    qsort(index->incoming, edges, sizeof index->incoming[0], compare_incoming);
+    for (size_t i = 0; i < layers; i++) {
+        index->incoming_at[i + 1] += index->incoming_at[i];
+        index->outgoing_at[i + 1] += index->outgoing_at[i];
+    }
+    return true;
+}
+
+static bool is_inside(const struct prices *prices, uint32_t layer)
+{
+    return graph_view_holds(prices->view, prices->chooser.stage.outer, layer)
+        && !graph_view_holds(prices->view, prices->chooser.stage.inner, layer);
+}
+
+static double moved_bytes(const struct prices *prices, uint32_t layer, const struct tps_way *way)
+{
+    const struct profile *profile = prices->view->request->profile;
+    const struct edge_index *index = &prices->edges;
+    double bytes = 0;
+    for (uint32_t e = index->incoming_at[layer]; e < index->incoming_at[layer + 1]; e++)
+        if (!is_inside(prices, index->incoming[e].from))
+            bytes += (double)profile_receive_bytes(profile, way->layer, index->incoming[e].from);
+    for (uint32_t e = index->outgoing_at[layer]; e < index->outgoing_at[layer + 1]; e++)
+        if (!is_inside(prices, prices->view->edges[e].to))
+            bytes += (double)profile_send_bytes(way->layer, prices->view->edges[e].to);
+    return bytes;
+}
+
+// --- the stage in hand ------------------------------------------------------------------------
+
+static bool chooser_create(struct chooser *chooser, size_t layers, size_t ways)
+{
+    chooser->layers = calloc(layers, sizeof chooser->layers[0]);
+    chooser->first = calloc(layers + 1, sizeof chooser->first[0]);
+    chooser->chosen = calloc(layers, sizeof chooser->chosen[0]);
+    chooser->choices = calloc(ways, sizeof chooser->choices[0]);
+    chooser->options = calloc(ways, sizeof chooser->options[0]);
+    return knapsack_create(&chooser->knapsack, layers, ways) && chooser->layers && chooser->first && chooser->chosen
+        && chooser->choices && chooser->options;
+}
+
+static void chooser_clear(struct chooser *chooser)
+{
+    free(chooser->layers);
+    free(chooser->first);
+    free(chooser->chosen);
+    free(chooser->choices);
+    free(chooser->options);
+    knapsack_clear(&chooser->knapsack);
+}
+
+// Its layers with their ways, which do not depend on replicas and what is in flight.
+static void take_layers(struct prices *prices, const struct tps_stage *stage)
+{
+    struct chooser *chooser = &prices->chooser;
+    const struct downsets *downsets = prices->view->downsets;
+    const uint64_t *inner = downsets_set(downsets, stage->inner), *outer = downsets_set(downsets, stage->outer);
+    const uint32_t devices = prices->ways.degrees[stage->degree];
+    uint32_t count = 0;
+    chooser->layer_count = 0;
+    for (uint32_t w = 0; w < downsets->words; w++)  // nodes are layers: this model leaves none to others
+        for (uint64_t rest = outer[w] & ~inner[w]; rest; rest &= rest - 1) {
+            const uint32_t layer = 64 * w + (uint32_t)__builtin_ctzll(rest);
+            chooser->first[chooser->layer_count] = count;
+            chooser->layers[chooser->layer_count++] = layer;
+            for (uint32_t v = prices->ways.way_at[layer]; v < prices->ways.way_at[layer + 1]; v++) {
+                const struct tps_way *way = &prices->ways.ways[v];
+                if (way->devices == devices)
+                    chooser->choices[count++] =
+                        (struct choice){ way, 2 * moved_bytes(prices, layer, way) * prices->ns_per_byte };
+            }
+        }
+    chooser->first[chooser->layer_count] = count;
+}
+
+static void take_stage(struct prices *prices, const struct tps_stage *stage)
+{
+    struct chooser *chooser = &prices->chooser;
+    const struct tps_stage before = chooser->stage;
+    chooser->stage = *stage;
+    if (before.replicas == 0 || before.inner != stage->inner || before.outer != stage->outer
+        || before.degree != stage->degree)
+        take_layers(prices, stage);
+    const uint32_t count = chooser->first[chooser->layer_count];
+    const double reduce_ns = 4.0 * (stage->replicas - 1) * prices->ns_per_byte / prices->micro_batches;
+    for (uint32_t c = 0; c < count; c++) {
+        const struct tps_way *way = chooser->choices[c].way;
+        const double time = (double)way->time_ns + chooser->choices[c].moved_ns;
+        const uint64_t bytes = add_clamped(multiply_clamped(way->in_flight_bytes, stage->in_flight), way->fixed_bytes);
+        chooser->options[c] = (struct knapsack_option){
+            (time + reduce_ns * (double)way->parameter_bytes) / stage->replicas, bytes };
+    }
+    chooser->knapsack.options = chooser->options;
+    chooser->knapsack.first = chooser->first;
+    chooser->knapsack.item_count = chooser->layer_count;
+    chooser->knapsack.capacity_bytes = prices->machines.memory_bytes;
+}
+
+// --- prices -----------------------------------------------------------------------------------
+
+static bool are_same(const struct tps_stage *a, const struct tps_stage *b)
+{
+    return a->inner == b->inner && a->outer == b->outer && a->degree == b->degree && a->replicas == b->replicas
+        && a->in_flight == b->in_flight;
+}
+
+// Where what is known of the stage stands, or may stand now.
+static struct answer *find_answer(const struct prices *prices, const struct tps_stage *stage)
+{
+    const uint64_t rest = (uint64_t)stage->degree << 52 | (uint64_t)stage->replicas << 26 | stage->in_flight;
+    uint64_t key = ((uint64_t)stage->outer << 32 | stage->inner) ^ rest * 0x9e3779b97f4a7c15u;
+    return &prices->answers[random_next(&key) % ANSWERS];
+}
+
+// What is known of the stage's load: least to most, which does not lie on both sides of the limit unless the choice is
+// too large to be decided.
+static const struct answer *ask_for(struct prices *prices, const struct tps_stage *stage, double below)
+{
+    struct answer *answer = find_answer(prices, stage);
+    enum knapsack_answer found = KNAPSACK_EXACT;
+    if (!are_same(&answer->stage, stage)) {
+        *answer = (struct answer){ *stage, INFINITY, INFINITY };
+        take_stage(prices, stage);
+        found = knapsack_bound(&prices->chooser.knapsack, &answer->least, &answer->most);
+    }
+    if (answer->least < below && !(answer->most < below)) {
+        take_stage(prices, stage);
+        found = knapsack_solve(&prices->chooser.knapsack, below, &answer->most, NULL);
+        answer->least = answer->most < below ? answer->most : below;
+        prices->gave_up |= found == KNAPSACK_BOUND;
+    }
+    prices->gave_up |= found == KNAPSACK_NO_MEMORY;
+    return answer;
+}
+
+static double price(void *self, uint32_t inner, uint32_t outer, uint32_t most, double below, double *loads)
+{
+    const struct prices *prices = self;
+    const struct tps_stage smallest = { .inner = inner, .outer = outer, .in_flight = 1 };
+    (void)below;
+    if (!tps_can_fit(&prices->floors, smallest))
+        return INFINITY;
+    for (size_t w = 0; w < prices->way_count; w++) {
+        if (prices->stage_of_way[w].replicas > most)
+            continue;
+        const struct tps_sums *sums = &prices->floors.sums[prices->stage_of_way[w].degree];
+        loads[w] = sums->of[TPS_LACKING][outer] > sums->of[TPS_LACKING][inner] ? INFINITY
+                 : (double)(sums->of[TPS_TIME][outer] - sums->of[TPS_TIME][inner]) / prices->stage_of_way[w].replicas;
+    }
+    return 0;
+}
+
+static double refine(void *self, uint32_t inner, uint32_t outer, size_t way, uint32_t later, double load, double below)
+{
+    struct prices *prices = self;
+    struct tps_stage stage = prices->stage_of_way[way];
+    stage.inner = inner;
+    stage.outer = outer;
+    (void)load;
+    stage.in_flight = (later + 2 * stage.replicas - 1) / stage.replicas;
+    if (!(tps_floor(&prices->floors, &stage, below) < below))
+        return INFINITY;
+    return ask_for(prices, &stage, below)->most;
+}
+
+static void ask(void *self, struct minimax_problem *problem)
+{
+    const struct prices *prices = self;
+    problem->ways.list = prices->minimax_ways;
+    problem->ways.count = prices->way_count;
+    problem->ways.most_steps = prices->machines.accelerators < prices->micro_batches ? prices->machines.accelerators
+                                                                               : prices->micro_batches;
+    problem->ways.most_cost = prices->machines.accelerators;
+    problem->work = prices->floors.work;
+    problem->ways.cost_speed = 1;
+    problem->loads = price;
+    problem->refine = refine;
+}
+
+// --- all of them --------------------------------------------------------------------------------
+
+static void free_prices(void *self)
+{
+    struct prices *prices = self;
+    if (!prices)
+        return;
+    tps_ways_clear(&prices->ways);
+    tps_floors_clear(&prices->floors);
+    free(prices->edges.incoming);
+    free(prices->edges.incoming_at);
+    free(prices->edges.outgoing_at);
+    chooser_clear(&prices->chooser);
+    free(prices->minimax_ways);
+    free(prices->stage_of_way);
+    free(prices->answers);
+    free(prices);
+}
+
+// Groups of each degree, as many as share the micro-batches evenly.
+static bool list_ways(struct prices *prices)
+{
+    const uint32_t machines = prices->machines.accelerators;
+    const uint32_t most = prices->view->request->is_straight ? 1 : machines;
+    prices->minimax_ways = calloc(prices->ways.degree_count * most + 1, sizeof prices->minimax_ways[0]);
+    prices->stage_of_way = calloc(prices->ways.degree_count * most + 1, sizeof prices->stage_of_way[0]);
+    for (uint32_t t = 0; prices->minimax_ways && prices->stage_of_way && t < prices->ways.degree_count; t++)
+        for (uint32_t d = 1; d <= most && d * prices->ways.degrees[t] <= machines; d++) {
+            if (prices->micro_batches % d != 0)
+                continue;
+            prices->minimax_ways[prices->way_count] = (struct minimax_way){ d, d * prices->ways.degrees[t] };
+            prices->stage_of_way[prices->way_count++] = (struct tps_stage){ .degree = t, .replicas = d };
+        }
+    return prices->minimax_ways && prices->stage_of_way;
+}
+
+static bool fill(struct prices *prices, const struct bottleneck_result *given, struct error *error)
+{
+    const struct bottleneck_request *request = prices->view->request;
+    const size_t layers = request->profile->layer_count;
+    if (!machines_find(&prices->machines, request, 1, error))
+        return false;
+    if (prices->machines.accelerators == 0)
+        return error_set(error, "tps plans for accelerators, of which the cluster has none");
+    prices->micro_batches = request->micro_batches ? request->micro_batches : prices->machines.accelerators;
+    prices->ns_per_byte = prices->machines.bytes_per_second ? 1e9 / (double)prices->machines.bytes_per_second : 0;
+    prices->answers = calloc(ANSWERS, sizeof prices->answers[0]);
+    if (!tps_ways_create(&prices->ways, request->profile, given, prices->machines.accelerators, error)
+        || !tps_floors_create(&prices->floors, prices->view, &prices->ways, &prices->machines, prices->micro_batches,
+                              error))
+        return false;
+    return (prices->answers && index_edges(prices) && list_ways(prices)
+            && chooser_create(&prices->chooser, layers, prices->ways.way_at[layers]))
+        || error_no_memory(error, "the prices of stages");
+}
+
+static void *create_prices(const struct graph_view *view, const struct bottleneck_result *given, struct error *error)
+{
+    struct prices *prices = calloc(1, sizeof *prices);
+    if (!prices) {
+        error_no_memory(error, "the prices of stages");
+        return NULL;
+    }
+    prices->view = view;
+    if (fill(prices, given, error))
+        return prices;
+    free_prices(prices);
+    return NULL;
+}
+
+// --- the answer ---------------------------------------------------------------------------------
+
+static size_t list_stages(void *self, const struct minimax *found, struct found_stage *stages)
+{
+    const struct prices *prices = self;
+    for (uint32_t s = 0; s < found->stage_count; s++) {
+        const struct tps_stage *way = &prices->stage_of_way[found->stages[s].way];
+        stages[s] = (struct found_stage){ found->stages[s].downset,
+                                          { .replicas = way->replicas, .group = prices->ways.degrees[way->degree],
+                                            .part = s, .servers = 1 } };
+    }
+    return found->stage_count;
+}
+
+// The degree of a stage's groups: its place, or how many there are where no layer has a way for so many devices.
+static uint32_t degree_of(const struct prices *prices, const struct bottleneck_stage *stage)
+{
+    uint32_t degree = 0;
+    while (degree < prices->ways.degree_count && prices->ways.degrees[degree] != stage->group)
+        degree++;
+    return degree;
+}
+
+// The best ways of its layers, exactly.
+static bool choose(void *self, const struct found_stage *stages, struct bottleneck_result *result, struct error *error)
+{
+    struct prices *prices = self;
+    const struct chooser *chooser = &prices->chooser;
+    result->variant = calloc(result->layer_count + 1, sizeof result->variant[0]);
+    if (!result->variant)
+        return error_no_memory(error, "the stages of a plan");
+    uint32_t behind = 0;
+    for (size_t s = result->stage_count; s-- > 0;) {
+        const struct bottleneck_stage *own = &result->stages[s];
+        behind += own->replicas;
+        const struct tps_stage stage = { s > 0 ? stages[s - 1].downset : 0, stages[s].downset, degree_of(prices, own),
+                                         own->replicas, (behind + own->replicas - 1) / own->replicas };
+        double load;
+        take_stage(prices, &stage);
+        if (knapsack_solve(&prices->chooser.knapsack, INFINITY, &load, chooser->chosen) == KNAPSACK_NO_MEMORY)
+            return error_no_memory(error, "the choice of ways");
+        for (size_t l = 0; l < chooser->layer_count; l++)
+            result->variant[chooser->layers[l]] = chooser->choices[chooser->first[l] + chooser->chosen[l]].way->variant;
+    }
+    return true;
+}
+
+static const char *doubt(const void *self)
+{
+    return ((const struct prices *)self)->gave_up ? "a stage's layers have too many ways to run" : NULL;
+}
+
+static void refuse(void *self, struct error *error)
+{
+    const struct prices *prices = self;
+    const struct profile *profile = prices->view->request->profile;
+    char holds[NUMBER_SIZE], has[NUMBER_SIZE];
+    bytes_format(prices->machines.memory_bytes, has);
+    for (size_t i = 0; i < profile->layer_count && error->kind == ERROR_NONE; i++) {
+        uint64_t fewest = UINT64_MAX;  // of a device of any group, with one micro-batch in flight
+        for (uint32_t w = prices->ways.way_at[i]; w < prices->ways.way_at[i + 1]; w++) {
+            const struct tps_way *way = &prices->ways.ways[w];
+            const uint64_t bytes = add_clamped(way->in_flight_bytes, way->fixed_bytes);
+            fewest = way->devices <= prices->machines.accelerators && bytes < fewest ? bytes : fewest;
+        }
+        if (fewest > prices->machines.memory_bytes)
+            error_set_kind(error, ERROR_ANSWER, "layer \"%s\" alone holds %s; a machine has %s",
+                           profile->layers[i].name, bytes_format(fewest, holds), has);
+    }
+    if (error->kind == ERROR_NONE)
+        error_set_kind(error, ERROR_ANSWER, "no stages for %u machines of %s fit, in whatever way the layers run",
+                       prices->machines.accelerators, has);
+}
+
+// --- a given plan -------------------------------------------------------------------------------
+
+// Its ways are those of the plan, so that there is nothing to choose.
+static bool price_given(struct prices *prices, struct bottleneck_result *plan, uint32_t s, struct tps_stage stage,
+                        struct error *error)
+{
+    struct bottleneck_stage *own = &plan->stages[s];
+    uint64_t held = 0;
+    char holds[NUMBER_SIZE], has[NUMBER_SIZE];
+    for (uint32_t at = own->first; at < own->end; at++) {
+        const struct tps_way *way = &prices->ways.ways[prices->ways.way_at[plan->order[at]]];
+        if (way->devices != own->group)
+            return error_set_kind(error, ERROR_ANSWER,
+                                  "stage %u: layer \"%s\" runs on %u devices, the stage's groups have %u", s,
+                                  prices->view->request->profile->layers[plan->order[at]].name, way->devices,
+                                  own->group);
+        held = add_clamped(held, add_clamped(multiply_clamped(way->in_flight_bytes, stage.in_flight),
+                                             way->fixed_bytes));
+    }
+    if (held > prices->machines.memory_bytes)
+        return error_set_kind(error, ERROR_ANSWER, "stage %u: its layers hold %s, its machine %s", s,
+                              bytes_format(held, holds), bytes_format(prices->machines.memory_bytes, has));
+    own->load_ns = own->first < own->end ? ask_for(prices, &stage, 0)->least : 0;
+    return true;
+}
+
+static bool value(void *self, struct bottleneck_result *plan, const uint32_t *ends, struct error *error)
+{
+    struct prices *prices = self;
+    uint64_t replicas = 0, machines = 0;
+    for (uint32_t s = (uint32_t)plan->stage_count; s-- > 0;) {
+        const struct bottleneck_stage *own = &plan->stages[s];
+        replicas += own->replicas;
+        machines += (uint64_t)own->replicas * own->group;
+        if (prices->micro_batches % own->replicas != 0)
+            return error_set_kind(error, ERROR_ANSWER, "stage %u: %u replicas cannot share %u micro-batches evenly", s,
+                                  own->replicas, prices->micro_batches);
+        if (own->replicas > 1 && prices->view->request->is_straight)
+            return error_set_kind(error, ERROR_ANSWER, "stage %u: replicas were not asked for", s);
+        if (replicas > prices->micro_batches)
+            return error_set_kind(error, ERROR_ANSWER, "the stages from %u on have %llu replicas, for %u micro-batches",
+                                  s, (unsigned long long)replicas, prices->micro_batches);
+        if (machines > prices->machines.accelerators)
+            return error_set_kind(error, ERROR_ANSWER, "the stages from %u on take %llu machines; there are %u", s,
+                                  (unsigned long long)machines, prices->machines.accelerators);
+        const struct tps_stage stage = { ends[s], ends[s + 1], degree_of(prices, own), own->replicas,
+                                         (uint32_t)((replicas + own->replicas - 1) / own->replicas) };
+        if (!price_given(prices, plan, s, stage, error))
+            return false;
+    }
+    return true;
+}
+
+const struct objective tps_objective = { .create = create_prices, .free = free_prices, .ask = ask,
+                                         .stages = list_stages, .choose = choose, .refuse = refuse, .doubt = doubt,
+                                         .value = value };

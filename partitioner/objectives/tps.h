@@ -1,0 +1,88 @@
+// Piper's cost model. A stage of d replicas, each a group of t devices, runs every layer
+// in one of its ways for t devices; with s the replicas of this stage and of all later ones
+// together and N micro-batches it takes, for each micro-batch,
+//
+//     load = time / d  +  2 bytes / (d rate)  +  4 (d - 1) w / (d N rate)
+//            |            |                      +- the replicas' gradients, w = parameter_bytes
+//            |            +- what the ways receive and send along each edge to another stage,
+//            |               forward and back
+//            +- F and B of the ways, recomputation included
+//
+// and each of its devices holds saved_bytes ceil(s / d) + 2 w + workspace, summed over its
+// layers. Communication is never overlapped and has no latency; d divides N, and s is at
+// most N. Nothing is filled or drained: the objective is the largest load.
+#ifndef PARTITIONER_OBJECTIVES_TPS_H
+#define PARTITIONER_OBJECTIVES_TPS_H
+
+#include "partitioner/objectives/objective.h"
+
+// A layer's way to run; variant 0 is the layer itself.
+struct tps_way {
+    const struct profile_layer *layer;
+    uint32_t variant, devices;
+    uint64_t time_ns, parameter_bytes;
+    uint64_t in_flight_bytes, fixed_bytes;  // of each micro-batch in flight, and besides
+};
+
+// The ways of all layers, or of a given plan's those it chose.
+struct tps_ways {
+    struct tps_way *ways;
+    uint32_t *way_at;     // of each layer: ways[way_at[i]] to ways[way_at[i + 1]]
+    uint32_t *degrees;    // the numbers of devices some layer has a way for, rising, up to the machines there are
+    size_t degree_count;
+    uint32_t machines;
+};
+
+bool tps_ways_create(struct tps_ways *ways, const struct profile *profile, const struct bottleneck_result *given,
+                     uint32_t machines, struct error *error);
+void tps_ways_clear(struct tps_ways *ways);
+
+// --- what a stage loads at least --------------------------------------------------------
+//
+// From sums over downsets, so quickly that few stages need their price. Memory is counted
+// by a price on bytes, a Lagrangian bound: whatever nu is,
+//
+//     sum of min over ways (time + nu saved)  +  nu / y (sum of min fixed - memory)
+//
+// is no more than the time of ways whose y saved + fixed bytes fit. It is asked for a few
+// nu, spread over those at which some layer would change its way.
+
+enum { TPS_MOST_PENALTIES = 24 };
+
+// What is summed over downsets for each degree: the least of each layer's ways, layers that have none, the time of all
+// devices; then the least of time and a penalty on what is saved. `into` and `out` are what passes at each cut of a
+// chain, ns for both directions; in other graphs tensors pass by a stage, and a cut does not say whose they are.
+enum tps_sum { TPS_TIME, TPS_PARAMETERS, TPS_SAVED, TPS_FIXED, TPS_LACKING, TPS_WORK, TPS_PENALIZED };
+struct tps_sums {
+    uint64_t *of[TPS_PENALIZED + TPS_MOST_PENALTIES];
+    double *into, *out;
+};
+
+struct tps_floors {
+    double reduce_ns;     // of a byte of parameters, for each replica but one
+    double transfer_ns;   // of a byte, there and back
+    uint64_t memory_bytes;
+    double penalties[TPS_MOST_PENALTIES];
+    size_t penalty_count, degree_count;
+    struct tps_sums *sums;  // by degree
+    uint64_t *work;         // by downset: machine time, in any way
+};
+
+// The layers between two downsets on `replicas` groups of a degree, each with so many micro-batches in flight.
+struct tps_stage {
+    uint32_t inner, outer;
+    uint32_t degree;  // its place among the degrees
+    uint32_t replicas, in_flight;
+};
+
+bool tps_floors_create(struct tps_floors *floors, const struct graph_view *view, const struct tps_ways *ways,
+                       const struct machines *machines, uint32_t micro_batches, struct error *error);
+void tps_floors_clear(struct tps_floors *floors);
+
+// INFINITY where the stage cannot fit, unless it has been seen before that it loads `enough`: no more is asked then.
+double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage, double enough);
+
+// Whether it could fit by any degree; where not, no larger stage does.
+bool tps_can_fit(const struct tps_floors *floors, struct tps_stage stage);
+
+#endif

@@ -1,0 +1,262 @@
+// The ways in which layers run, and what stages of them load at least (tps.h).
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/number.h"
+#include "partitioner/objectives/tps.h"
+
+// --- ways and degrees -------------------------------------------------------------------
+
+static struct tps_way way_of(const struct profile_layer *layer, uint32_t variant)
+{
+    const struct profile_layer *way = variant ? &layer->variants[variant - 1].layer : layer;
+    const uint64_t workspace =
+        way->workspace_bytes > way->backward_workspace_bytes ? way->workspace_bytes : way->backward_workspace_bytes;
+    return (struct tps_way){
+        .layer = way,
+        .variant = variant,
+        .devices = variant ? layer->variants[variant - 1].devices : 1,
+        .time_ns = add_clamped(add_clamped(way->forward_ns, way->backward_ns),
+                               variant ? layer->variants[variant - 1].communication_ns : 0),
+        .parameter_bytes = way->parameter_bytes,
+        .in_flight_bytes = way->saved_bytes,
+        .fixed_bytes = 2 * way->parameter_bytes + workspace,
+    };
+}
+
+static void add_degree(struct tps_ways *ways, uint32_t devices)
+{
+    size_t at = 0;
+    while (at < ways->degree_count && ways->degrees[at] < devices)
+        at++;
+    if (at < ways->degree_count && ways->degrees[at] == devices)
+        return;
+    memmove(ways->degrees + at + 1, ways->degrees + at, (ways->degree_count - at) * sizeof ways->degrees[0]);
+    ways->degrees[at] = devices;
+    ways->degree_count++;
+}
+
+bool tps_ways_create(struct tps_ways *ways, const struct profile *profile, const struct bottleneck_result *given,
+                     uint32_t machines, struct error *error)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < profile->layer_count; i++)
+        count += 1 + profile->layers[i].variant_count;
+    *ways = (struct tps_ways){ .machines = machines, .ways = calloc(count, sizeof ways->ways[0]),
+                               .way_at = calloc(profile->layer_count + 1, sizeof ways->way_at[0]),
+                               .degrees = calloc(count + 1, sizeof ways->degrees[0]) };
+    if (!ways->ways || !ways->way_at || !ways->degrees)
+        return error_no_memory(error, "the ways to run layers");
+    uint32_t at = 0;
+    for (size_t i = 0; i < profile->layer_count; i++) {
+        const struct profile_layer *layer = &profile->layers[i];
+        const uint32_t chosen = given && given->variant ? given->variant[i] : 0;
+        if (chosen > layer->variant_count)
+            return error_set(error, "layer \"%s\" has %zu variants, not %u", layer->name, layer->variant_count, chosen);
+        ways->way_at[i] = at;
+        for (uint32_t v = given ? chosen : 0; v <= (given ? chosen : layer->variant_count); v++) {
+            ways->ways[at] = way_of(layer, v);
+            if (ways->ways[at].devices <= machines)
+                add_degree(ways, ways->ways[at].devices);
+            at++;
+        }
+    }
+    ways->way_at[profile->layer_count] = at;
+    return true;
+}
+
+void tps_ways_clear(struct tps_ways *ways)
+{
+    free(ways->ways);
+    free(ways->way_at);
+    free(ways->degrees);
+}
+
+// --- penalties ------------------------------------------------------------------------------
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+// At the ratios of the time that a layer's other ways take to the bytes they save, some layer changes its way.
+static bool choose_penalties(struct tps_floors *floors, const struct tps_ways *ways, size_t layers,
+                             struct error *error)
+{
+    double *ratios = calloc(ways->way_at[layers] + 1, sizeof ratios[0]);
+    if (!ratios)
+        return error_no_memory(error, "the floors of stages");
+    size_t count = 0;
+    for (size_t i = 0; i < layers; i++)
+        for (uint32_t w = ways->way_at[i] + 1; w < ways->way_at[i + 1]; w++) {
+            const struct tps_way *own = &ways->ways[ways->way_at[i]], *other = &ways->ways[w];
+            const double time = (double)other->time_ns - (double)own->time_ns;
+            const double bytes = (double)own->in_flight_bytes - (double)other->in_flight_bytes;
+            if (time > 0 && bytes > 0)
+                ratios[count++] = time / bytes;
+        }
+    qsort(ratios, count, sizeof ratios[0], compare_doubles);
+    floors->penalty_count = count < TPS_MOST_PENALTIES ? count : TPS_MOST_PENALTIES;
+    for (size_t p = 0; p < floors->penalty_count; p++)
+        floors->penalties[p] = ratios[(2 * p + 1) * count / (2 * floors->penalty_count)];
+    free(ratios);
+    return true;
+}
+
+// --- sums -----------------------------------------------------------------------------------
+
+static double value_of(const struct tps_way *way, size_t what, const double *penalties)
+{
+    const double values[] = { [TPS_TIME] = (double)way->time_ns, [TPS_PARAMETERS] = (double)way->parameter_bytes,
+                              [TPS_SAVED] = (double)way->in_flight_bytes, [TPS_FIXED] = (double)way->fixed_bytes,
+                              [TPS_LACKING] = 0, [TPS_WORK] = (double)way->time_ns * way->devices };
+    return what < TPS_PENALIZED ? values[what] : values[TPS_TIME] + penalties[what - TPS_PENALIZED] * values[TPS_SAVED];
+}
+
+// Of the ways for so many devices; with none said, of all that the machines are enough for. Sums stay below 2^53,
+// whatever is cut off.
+static uint64_t *sum_least(const struct tps_floors *floors, const struct graph_view *view, const struct tps_ways *ways,
+                           uint32_t devices, size_t what, struct error *error)
+{
+    const size_t layers = view->request->profile->layer_count;
+    const double most = (double)(JSON_MAX / layers);
+    uint64_t *value = calloc(layers, sizeof value[0]);
+    if (!value) {
+        error_no_memory(error, "the floors of stages");
+        return NULL;
+    }
+    for (size_t i = 0; i < layers; i++) {
+        double least = INFINITY;
+        for (uint32_t w = ways->way_at[i]; w < ways->way_at[i + 1]; w++)
+            if (devices ? ways->ways[w].devices == devices : ways->ways[w].devices <= ways->machines)
+                least = fmin(least, value_of(&ways->ways[w], what, floors->penalties));
+        value[i] = least == INFINITY ? what == TPS_LACKING : (uint64_t)fmin(least, most);
+    }
+    uint64_t *sums = graph_view_sum(view, value, error);
+    free(value);
+    return sums;
+}
+
+// What each layer of a chain takes from the one before and hands to the one behind, at least.
+static void fill_moved(const struct tps_floors *floors, struct tps_sums *sums, const struct profile *profile,
+                       const struct tps_ways *ways, uint32_t devices)
+{
+    const uint32_t layers = (uint32_t)profile->layer_count;
+    for (uint32_t i = 0; profile->is_chain && i < layers; i++) {
+        double into = INFINITY, out = INFINITY;
+        for (uint32_t w = ways->way_at[i]; w < ways->way_at[i + 1]; w++) {
+            const struct profile_layer *layer = ways->ways[w].layer;
+            if (ways->ways[w].devices != devices)
+                continue;
+            into = i > 0 ? fmin(into, (double)profile_receive_bytes(profile, layer, i - 1)) : 0;
+            out = i + 1 < layers ? fmin(out, (double)profile_send_bytes(layer, i + 1)) : 0;
+        }
+        sums->into[i] = into < INFINITY ? floors->transfer_ns * into : 0;
+        sums->out[i + 1] = out < INFINITY ? floors->transfer_ns * out : 0;
+    }
+}
+
+static bool fill_degree(const struct tps_floors *floors, struct tps_sums *sums, const struct graph_view *view,
+                        const struct tps_ways *ways, uint32_t devices, struct error *error)
+{
+    for (size_t what = 0; what < TPS_PENALIZED + floors->penalty_count; what++)
+        if ((sums->of[what] = sum_least(floors, view, ways, devices, what, error)) == NULL)
+            return false;
+    sums->into = calloc(view->downsets->count, sizeof sums->into[0]);
+    sums->out = calloc(view->downsets->count, sizeof sums->out[0]);
+    if (!sums->into || !sums->out)
+        return error_no_memory(error, "the floors of stages");
+    fill_moved(floors, sums, view->request->profile, ways, devices);
+    return true;
+}
+
+bool tps_floors_create(struct tps_floors *floors, const struct graph_view *view, const struct tps_ways *ways,
+                       const struct machines *machines, uint32_t micro_batches, struct error *error)
+{
+    const double rate = (double)machines->bytes_per_second;
+    *floors = (struct tps_floors){ .transfer_ns = rate > 0 ? 2e9 / rate : 0,
+                                   .reduce_ns = rate > 0 ? 4e9 / rate / micro_batches : 0,
+                                   .memory_bytes = machines->memory_bytes,
+                                   .degree_count = ways->degree_count,
+                                   .sums = calloc(ways->degree_count + 1, sizeof floors->sums[0]) };
+    bool good = floors->sums || error_no_memory(error, "the floors of stages");
+    good = good && choose_penalties(floors, ways, view->request->profile->layer_count, error)
+        && (floors->work = sum_least(floors, view, ways, 0, TPS_WORK, error)) != NULL;
+    for (size_t t = 0; good && t < ways->degree_count; t++)
+        good = fill_degree(floors, &floors->sums[t], view, ways, ways->degrees[t], error);
+    return good;
+}
+
+void tps_floors_clear(struct tps_floors *floors)
+{
+    for (size_t t = 0; floors->sums && t < floors->degree_count; t++) {
+        const struct tps_sums *sums = &floors->sums[t];
+        for (size_t what = 0; what < TPS_PENALIZED + floors->penalty_count; what++)
+            free(sums->of[what]);
+        free(sums->into);
+        free(sums->out);
+    }
+    free(floors->sums);
+    free(floors->work);
+}
+
+// --- asking ---------------------------------------------------------------------------------
+
+static double between(const uint64_t *sums, const struct tps_stage *stage)
+{
+    return (double)(sums[stage->outer] - sums[stage->inner]);
+}
+
+// The most that any penalty says the ways take, or the first `enough` that is met. By the penalty the sums are concave
+// (but for what is cut off), so that half of those left are always the wrong ones.
+static double penalized(const struct tps_floors *floors, const struct tps_stage *stage, double lacks, double enough)
+{
+    uint64_t *const *sums = floors->sums[stage->degree].of + TPS_PENALIZED;
+    const double share = lacks / stage->in_flight;
+    double most = 0;
+    for (size_t first = 0, end = floors->penalty_count; first < end && most < enough;) {
+        const size_t at = first + (end - first) / 2;
+        const double own = between(sums[at], stage) + floors->penalties[at] * share;
+        most = own > most ? own : most;
+        if (at == first || own >= enough)
+            break;
+        const double before = between(sums[at - 1], stage) + floors->penalties[at - 1] * share;
+        most = before > most ? before : most;
+        if (before > own)
+            end = at;
+        else
+            first = at;
+    }
+    return most;
+}
+
+double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage, double enough)
+{
+    const struct tps_sums *sums = &floors->sums[stage->degree];
+    const double reduced = floors->reduce_ns * (stage->replicas - 1) * between(sums->of[TPS_PARAMETERS], stage);
+    const double rest = sums->into[stage->inner] + sums->out[stage->outer] + reduced;
+    const double exact = 1 - 0x1p-30;  // what is rounded here is less by far
+    double time = between(sums->of[TPS_TIME], stage);
+    if ((time + rest) / stage->replicas * exact < enough) {
+        const double lacks = between(sums->of[TPS_FIXED], stage) - (double)floors->memory_bytes;
+        if (lacks + stage->in_flight * between(sums->of[TPS_SAVED], stage) > 0)
+            return INFINITY;
+        const double own = penalized(floors, stage, lacks, enough / exact * stage->replicas - rest);
+        time = own > time ? own : time;
+    }
+    return (time + rest) / stage->replicas * exact;
+}
+
+bool tps_can_fit(const struct tps_floors *floors, struct tps_stage stage)
+{
+    for (stage.degree = 0; stage.degree < floors->degree_count; stage.degree++) {
+        const struct tps_sums *sums = &floors->sums[stage.degree];
+        if (between(sums->of[TPS_FIXED], &stage) + stage.in_flight * between(sums->of[TPS_SAVED], &stage)
+            <= (double)floors->memory_bytes)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,112 @@
+#include "partitioner/objectives/knapsack.h"
+
+#include <math.h>
+
+#include "tests/test.h"
+
+enum { MOST_ITEMS = 8, MOST_OPTIONS = 4 };
+
+static void an_item_may_be_cheap_or_small(void **state)
+{
+    (void)state;
+    static const struct knapsack_option options[] = { { 10, 900 }, { 14, 50 }, { 3, 100 }, { 5, 80 } };
+    static const uint32_t first[] = { 0, 2, 4 };
+    struct knapsack knapsack;
+    assert_true(knapsack_create(&knapsack, 2, 4));
+    knapsack.options = options;
+    knapsack.first = first;
+    knapsack.item_count = 2;
+    knapsack.capacity_bytes = 1000;
+    double cost, most;
+    uint32_t chosen[2];
+    assert_int_equal(knapsack_bound(&knapsack, &cost, &most), KNAPSACK_EXACT);
+    assert_true(cost == 13 && most == 13);
+    knapsack.capacity_bytes = 990;  // the second, at a tenth of a cost a byte, or the first at less than a hundredth
+    assert_int_equal(knapsack_bound(&knapsack, &cost, &most), KNAPSACK_BOUND);
+    assert_true(cost > 13 && cost < 13.1 && most >= 15);
+    assert_int_equal(knapsack_solve(&knapsack, INFINITY, &cost, chosen), KNAPSACK_EXACT);
+    assert_true(cost == 15);
+    assert_int_equal(chosen[0], 0);
+    assert_int_equal(chosen[1], 1);
+    knapsack.capacity_bytes = 129;
+    assert_int_equal(knapsack_bound(&knapsack, &cost, &most), KNAPSACK_NONE);
+    assert_int_equal(knapsack_solve(&knapsack, INFINITY, &cost, chosen), KNAPSACK_NONE);
+    assert_true(cost == 15);  // it stays what it was
+    knapsack_clear(&knapsack);
+}
+
+// Every choice there is.
+static double twin(const struct knapsack *knapsack, size_t item, uint64_t bytes)
+{
+    if (bytes > knapsack->capacity_bytes)
+        return INFINITY;
+    if (item == knapsack->item_count)
+        return 0;
+    double best = INFINITY;
+    for (uint32_t o = knapsack->first[item]; o < knapsack->first[item + 1]; o++) {
+        const double cost = knapsack->options[o].cost + twin(knapsack, item + 1, bytes + knapsack->options[o].bytes);
+        best = cost < best ? cost : best;
+    }
+    return best;
+}
+
+static void random_knapsacks_cost_what_the_best_of_all_choices_does(void **state)
+{
+    (void)state;
+    const uint64_t trials = test_trials(3000, 60000);
+    struct knapsack knapsack;
+    assert_true(knapsack_create(&knapsack, MOST_ITEMS, MOST_ITEMS * MOST_OPTIONS));
+    uint64_t tight = 0;
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        uint64_t seed = 0x6b6e6170 + trial, bytes = 0;
+        struct knapsack_option options[MOST_ITEMS * MOST_OPTIONS];
+        uint32_t first[MOST_ITEMS + 1] = { 0 }, chosen[MOST_ITEMS];
+        knapsack.options = options;
+        knapsack.first = first;
+        knapsack.item_count = random_below(&seed, MOST_ITEMS + 1);
+        const uint64_t values = 2 + random_below(&seed, 20);
+        for (size_t i = 0; i < knapsack.item_count; i++) {
+            first[i + 1] = first[i] + 1 + (uint32_t)random_below(&seed, MOST_OPTIONS);
+            for (uint32_t o = first[i]; o < first[i + 1]; o++) {
+                options[o] =
+                    (struct knapsack_option){ (double)random_below(&seed, values), random_below(&seed, values) };
+                bytes += options[o].bytes;
+            }
+        }
+        knapsack.capacity_bytes = random_below(&seed, bytes + 1);
+        const double want = twin(&knapsack, 0, 0);
+        double bound = INFINITY, most = INFINITY, cost = INFINITY, sum = 0;
+        const enum knapsack_answer bounded = knapsack_bound(&knapsack, &bound, &most);
+        const enum knapsack_answer solved = knapsack_solve(&knapsack, INFINITY, &cost, chosen);
+        uint64_t taken = 0;
+        for (size_t i = 0; solved == KNAPSACK_EXACT && i < knapsack.item_count; i++) {
+            sum += options[first[i] + chosen[i]].cost;
+            taken += options[first[i] + chosen[i]].bytes;
+        }
+        const bool good = want == INFINITY ? bounded == KNAPSACK_NONE && solved == KNAPSACK_NONE
+                                           : solved == KNAPSACK_EXACT && cost == want && sum == want
+                                                 && taken <= knapsack.capacity_bytes && bound <= want + 1e-9
+                                                 && most >= want
+                                                 && (bounded != KNAPSACK_EXACT || (bound == want && most == want));
+        if (!good)
+            fail_msg("trial %llu: cost %g (%g), bound %g, the twin %g", (unsigned long long)trial, cost, sum, bound,
+                     want);
+        double other = INFINITY;
+        const double below = want + (double)random_below(&seed, 3) - 1;  // what is not below need not be the least
+        knapsack_solve(&knapsack, below, &other, NULL);
+        if (want < below ? other != want : other < want)
+            fail_msg("trial %llu: cost %g below %g, the twin %g", (unsigned long long)trial, other, below, want);
+        tight += bounded == KNAPSACK_BOUND && cost > bound + 1e-9;
+    }
+    knapsack_clear(&knapsack);
+    assert_true(tight > trials / 40);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_item_may_be_cheap_or_small),
+        cmocka_unit_test(random_knapsacks_cost_what_the_best_of_all_choices_does),
+    };
+    return cmocka_run_group_tests_name("knapsack", tests, NULL, NULL);
+}
