@@ -172,6 +172,7 @@ static void each_phase_of_each_layer_is_timed(void **state)
         assert_true(layer->has_backward);
         assert_int_equal(layer->backward_ns, cost[i][PHASE_BACKWARD]);
         assert_int_equal(layer->spread[PHASE_RECOMPUTE].median_ns, cost[i][PHASE_RECOMPUTE]);
+        assert_int_equal(profile_recompute_ns(layer), cost[i][PHASE_RECOMPUTE]);
         assert_int_equal(layer->output_bytes, 256 * (i + 1));
     }
     assert_string_equal(profile->layers[2].name, "layer2");
