@@ -332,7 +332,7 @@ static struct cost_row times_of(const struct stage_view *view, uint64_t speed_pe
         row.backward_input_ns = add_clamped(row.backward_input_ns, layer->backward_input_ns);
         row.backward_weight_ns = add_clamped(row.backward_weight_ns, layer->backward_weight_ns);
         if (segment_of(view, l) != NO_SEGMENT)
-            row.recompute_ns = add_clamped(row.recompute_ns, layer->forward_ns);
+            row.recompute_ns = add_clamped(row.recompute_ns, profile_recompute_ns(layer));
     }
     uint64_t *times[] = { &row.forward_ns, &row.backward_ns, &row.backward_input_ns, &row.backward_weight_ns,
                           &row.recompute_ns };

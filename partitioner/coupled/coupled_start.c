@@ -65,7 +65,7 @@ static bool cost_of(struct start *start, uint32_t s, uint32_t place, uint32_t fi
         *cost = LACKING + (lacks - kept < LACKING ? lacks - kept : LACKING);
         return true;
     }
-    const unsigned __int128 again = (unsigned __int128)interval_forward_ns(intervals, first, end) * lacks / kept;
+    const unsigned __int128 again = (unsigned __int128)interval_recompute_ns(intervals, first, end) * lacks / kept;
     *cost = coupled_busy_ns(coupled, place, first, end, (uint64_t)again) + start->company[s];
     return true;
 }

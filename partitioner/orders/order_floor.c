@@ -143,7 +143,7 @@ static bool add_layer(struct order_floor *floor, const struct downsets *downsets
     *backward = alive > *backward ? alive : *backward;
     step->drop.data_bytes = add_clamped(step->drop.data_bytes, intervals->saved[layer + 1] - intervals->saved[layer]);
     step->drop.data_bytes = add_clamped(step->drop.data_bytes, intervals->output[layer]);
-    step->drop.time_ns += own->forward_ns;
+    step->drop.time_ns += profile_recompute_ns(own);
     step->layer = layer;
     const uint64_t workspace = own->workspace_bytes > own->backward_workspace_bytes ? own->workspace_bytes
                                                                                     : own->backward_workspace_bytes;

@@ -256,7 +256,8 @@ static uint64_t part_of(const struct order_graph *graph, const struct holding *h
     if (sum < SUM_PRICES)
         return parts[sum];
     const double price = graph->price[sum - SUM_PRICES] * (double)saved;
-    return price < (double)layer->forward_ns ? (uint64_t)price : layer->forward_ns;
+    const uint64_t again = profile_recompute_ns(layer);
+    return price < (double)again ? (uint64_t)price : again;
 }
 
 static int by_size(const void *a, const void *b)
@@ -274,8 +275,8 @@ static bool set_prices(struct order_graph *graph, struct error *error)
     if (!costs)
         return error_no_memory(error, "the prices of a model");
     for (size_t l = 0; l < profile->layer_count; l++)
-        if (profile->layers[l].forward_ns > 0 && profile->layers[l].saved_bytes > 0)
-            costs[count++] = (double)profile->layers[l].forward_ns / (double)profile->layers[l].saved_bytes;
+        if (profile_recompute_ns(&profile->layers[l]) > 0 && profile->layers[l].saved_bytes > 0)
+            costs[count++] = (double)profile_recompute_ns(&profile->layers[l]) / (double)profile->layers[l].saved_bytes;
     qsort(costs, count, sizeof costs[0], by_size);
     for (size_t k = 0; k < ORDER_PRICES; k++)
         graph->price[k] = count > 0 ? costs[(2 * k + 1) * count / (2 * ORDER_PRICES)] : 0;

@@ -205,7 +205,7 @@ static bool extend(struct making *making, uint32_t begin, size_t before, struct 
     step.layers++;
     step.layer = layer;
     step.before = (uint32_t)before;
-    step.time_ns += interval_forward_ns(intervals, layer, layer + 1);
+    step.time_ns += interval_recompute_ns(intervals, layer, layer + 1);
     step.data_bytes = add_clamped(step.data_bytes, intervals->saved[layer + 1] - intervals->saved[layer]);
     step.data_bytes = add_clamped(step.data_bytes, intervals->output[layer]);
     step.forward_bytes = larger(step.forward_bytes, forward);

@@ -86,7 +86,7 @@ static void recompute_all(const struct search *search, struct decision *decision
 {
     const struct problem *problem = search->problem;
     for (uint32_t s = 0; s < problem->ranks; s++) {
-        decision->forward_ns[s] = interval_forward_ns(problem->intervals, decision->cuts[s], decision->cuts[s + 1]);
+        decision->forward_ns[s] = interval_recompute_ns(problem->intervals, decision->cuts[s], decision->cuts[s + 1]);
         decision->recompute_ns[s] = stage_scaled_ns(decision->forward_ns[s],
                                                     search_device(problem->request, s)->speed_permille);
     }

@@ -122,7 +122,7 @@ static inline void twin_note_way(struct twin *twin, uint32_t s, const struct seg
     uint64_t again_ns = 0;
     for (size_t i = 0; i < count; i++)
         for (uint32_t l = segments[i].first; l < segments[i].end; l++)
-            again_ns += profile->layers[l].forward_ns;
+            again_ns += profile_recompute_ns(&profile->layers[l]);
     const uint64_t peak = stage_memory_of(&split, &twin->slots[s]).peak_bytes;
     twin_add_way(twin_ways(twin, s), (struct way){ stage_scaled_ns(again_ns, twin_speed(twin, s)),
                                                    peak - bytes.transient, bytes.transient });
