@@ -55,15 +55,14 @@ static uint64_t reduce_of(const struct async_floor *floor, uint32_t copies, uint
     const struct search_request *request = floor->bounds->request;
     const struct totals *least_of = &floor->bounds->least;
     const uint64_t weights = totals_between(least_of->weights, least_of->most_weights, first, end);
-    const uint64_t bytes = holding_reduced_bytes(&request->holding, copies, weights);
-    if (copies < 2 || bytes == 0 || request->cluster->level_count == 0)
+    if (request->cluster->level_count == 0)
         return 0;
     uint64_t least = UINT64_MAX, span = 1;
     for (size_t i = 0; i < request->cluster->level_count; i++) {
         const struct cluster_level *level = &request->cluster->levels[i];
         span = multiply_clamped(span, level->size);
-        const uint64_t all = multiply_clamped(copies - 1, bytes);
-        const uint64_t ns = transfer_ns(all, level->bytes_per_second, level->latency_ns);
+        const struct link link = { level->latency_ns, level->bytes_per_second };
+        const uint64_t ns = holding_reduce_ns(&request->holding, copies, weights, link);
         least = copies <= span && ns < least ? ns : least;
     }
     return least == UINT64_MAX ? 0 : async_floor_within(floor, least);
@@ -180,11 +179,11 @@ static bool can_be_last(const struct async_floor *floor, const struct start *sta
     if (bounds->names->count > 1 || !holding_is_plain(holding))
         return true;
     const uint64_t weights = bounds->least.most_weights[end] - bounds->least.weights[start->first];  // at most
-    const uint64_t bytes =
-        multiply_clamped(start->copies - 1, holding_reduced_bytes(holding, start->copies, weights));
     uint64_t most = 0;
-    for (size_t i = 0; i < cluster->level_count; i++)
-        most = larger(most, transfer_ns(bytes, cluster->levels[i].bytes_per_second, cluster->levels[i].latency_ns));
+    for (size_t i = 0; i < cluster->level_count; i++) {
+        const struct link link = { cluster->levels[i].latency_ns, cluster->levels[i].bytes_per_second };
+        most = larger(most, holding_reduce_ns(holding, start->copies, weights, link));
+    }
     return most > floor->backward[start->first] + floor->way[start->first];
 }
 

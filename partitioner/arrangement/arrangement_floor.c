@@ -58,12 +58,12 @@ uint64_t floor_reduce(const struct floor *floor, uint32_t copies, uint64_t weigh
 {
     const struct search_request *request = floor->bounds->request;
     uint64_t span = 1;
-    const uint64_t bytes = multiply_clamped(copies - 1, holding_reduced_bytes(&request->holding, copies, weights));
-    uint64_t least = bytes == 0 || !floor->bounds->has_backward ? 0 : UINT64_MAX;
+    uint64_t least = floor->bounds->has_backward ? UINT64_MAX : 0;
     for (size_t i = 0; i < request->cluster->level_count; i++) {
         const struct cluster_level *level = &request->cluster->levels[i];
         span = multiply_clamped(span, level->size);
-        const uint64_t ns = transfer_ns(bytes, level->bytes_per_second, level->latency_ns);
+        const struct link link = { level->latency_ns, level->bytes_per_second };
+        const uint64_t ns = holding_reduce_ns(&request->holding, copies, weights, link);
         least = copies <= span && ns < least ? ns : least;
     }
     return least == UINT64_MAX ? 0 : least;

@@ -356,8 +356,8 @@ struct cost_row coupled_row(const struct coupled *coupled, uint32_t stage, uint3
         .backward_input_ns = stage_scaled_ns(interval_backward_input_ns(intervals, first, end), speed),
         .backward_weight_ns = stage_scaled_ns(interval_backward_weight_ns(intervals, first, end), speed),
         .recompute_ns = stage_scaled_ns(recompute_ns, speed),
-        .reduce_ns = predict_stage_reduce_ns(&intervals->holding, coupled->placement, stage, states.weights,
-                                             coupled->network),
+        .reduce_ns = predict_reduce_ns(&intervals->holding, coupled->placement, stage, states.weights,
+                                       coupled->network),
         .output_bytes = intervals->cut[end],
     };
     holding_add_times(&intervals->holding, &coupled->places[stage], &states, &row);

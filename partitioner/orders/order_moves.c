@@ -74,8 +74,8 @@ static uint64_t quick_time(struct moves *moves)
         row->backward_ns = stage_scaled_ns(row->backward_ns, coupled->speed[s]);
         row->backward_input_ns = stage_scaled_ns(row->backward_input_ns, coupled->speed[s]);
         row->backward_weight_ns = stage_scaled_ns(row->backward_weight_ns, coupled->speed[s]);
-        row->reduce_ns = predict_stage_reduce_ns(&moves->request->holding, coupled->placement, s, row->version_bytes,
-                                                 coupled->network);
+        row->reduce_ns = predict_reduce_ns(&moves->request->holding, coupled->placement, s, row->version_bytes,
+                                           coupled->network);
     }
     return time_of(moves);
 }

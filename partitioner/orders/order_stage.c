@@ -29,8 +29,8 @@ struct cost_row order_row(const struct orders *orders, uint32_t stage, uint32_t 
         .backward_input_ns = stage_scaled_ns(order_sum(orders, SUM_BACKWARD_INPUT, from, to), speed),
         .backward_weight_ns = stage_scaled_ns(order_sum(orders, SUM_BACKWARD_WEIGHT, from, to), speed),
         .recompute_ns = stage_scaled_ns(recompute_ns, speed),
-        .reduce_ns = predict_stage_reduce_ns(&orders->request->holding, coupled->placement, stage,
-                                             order_sum(orders, SUM_WEIGHTS, from, to), coupled->network),
+        .reduce_ns = predict_reduce_ns(&orders->request->holding, coupled->placement, stage,
+                                       order_sum(orders, SUM_WEIGHTS, from, to), coupled->network),
         .output_bytes = orders->graph->cut[to],
     };
 }

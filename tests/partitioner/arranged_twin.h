@@ -148,9 +148,9 @@ static inline void twin_know_ways(struct twin *twin, uint32_t s)
     const uint32_t first = twin->cuts[s], end = twin->cuts[s + 1];
     struct ways *ways = twin_ways(twin, s);
     struct segment segments[TWIN_LAYERS];
-    const uint64_t gradients = stage_bytes_of(twin->views[s], first, end, NULL, 0, holding).gradients;
+    const uint64_t weights = stage_bytes_of(twin->views[s], first, end, NULL, 0, holding).weights;
     ways->row = stage_cost_of(twin->views[s], first, end, NULL, 0, holding, twin_speed(twin, s));
-    ways->row.reduce_ns = predict_reduce_ns(twin->placement, s, gradients, twin->network);
+    ways->row.reduce_ns = predict_reduce_ns(holding, twin->placement, s, weights, twin->network);
     ways->are_known = true;
     twin_note_ways(twin, s, first, segments, 0);
 }

@@ -34,7 +34,8 @@ static struct crew_stage stage_of(const struct every *every, uint32_t first, uin
     stage.forward_ns = stage_scaled_ns(forward, speed);
     stage.backward_ns = every->order == CREW_FORWARD_ONLY ? 0 : stage_scaled_ns(backward, speed);
     if (ranks > 1 && every->order != CREW_FORWARD_ONLY)
-        stage.reduce_ns = transfer_ns((ranks - 1) * weights, level->bytes_per_second, level->latency_ns);
+        stage.reduce_ns = holding_reduce_ns(&every->request->holding, ranks, weights,
+                                            (struct link){ level->latency_ns, level->bytes_per_second });
     if (end < profile->layer_count) {
         stage.busy_ns = transfer_ns(stage_cut_bytes(profile, end), level->bytes_per_second, 0);
         stage.latency_ns = level->latency_ns;

@@ -35,7 +35,8 @@ static struct crew_stage stage_of(const struct every *every, uint32_t first, uin
         weights += round_to_256(profile->layers[l].parameter_bytes);
     }
     if (ranks > 1)
-        stage.reduce_ns = transfer_ns((ranks - 1) * weights, among->bytes_per_second, among->latency_ns);
+        stage.reduce_ns = holding_reduce_ns(&every->request->holding, ranks, weights,
+                                            (struct link){ among->latency_ns, among->bytes_per_second });
     if (end < profile->layer_count) {
         stage.busy_ns = transfer_ns(stage_cut_bytes(profile, end), level->bytes_per_second, 0);
         stage.latency_ns = level->latency_ns;

@@ -60,7 +60,8 @@ static struct crew_stage stage_of(const struct every *every, unsigned before, un
         weights += round_to_256(profile->layers[l].parameter_bytes);
     }
     if (ranks > 1)
-        stage.reduce_ns = transfer_ns((ranks - 1) * weights, level->bytes_per_second, level->latency_ns);
+        stage.reduce_ns = holding_reduce_ns(&every->request->holding, ranks, weights,
+                                            (struct link){ level->latency_ns, level->bytes_per_second });
     if (with + 1 < 1u << profile->layer_count) {
         stage.busy_ns = transfer_ns(bytes_out_of(profile, with), level->bytes_per_second, 0);
         stage.latency_ns = level->latency_ns;
