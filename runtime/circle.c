@@ -108,13 +108,13 @@ static bool pass_round(struct seat *seat, const void *own, uint64_t bytes, uint6
     return good;
 }
 
-static bool circle_exchange(void *self, const void *own, uint64_t bytes, void *all, struct error *error)
+static bool circle_all_gather(void *self, const void *own, uint64_t bytes, void *all, struct error *error)
 {
     struct seat *seat = self;
     return pass_round(seat, own, bytes, seat->rank * bytes, all, seat->circle->ranks * bytes, error);
 }
 
-static bool circle_spread(void *self, uint32_t from, void *data, uint64_t bytes, struct error *error)
+static bool circle_broadcast(void *self, uint32_t from, void *data, uint64_t bytes, struct error *error)
 {
     struct seat *seat = self;
     return pass_round(seat, data, seat->rank == from ? bytes : 0, 0, data, bytes, error);
@@ -176,9 +176,11 @@ void circle_free(struct circle *circle)
     free(circle);
 }
 
-struct company circle_company(struct circle *circle, uint32_t rank)
+struct process_group circle_group(struct circle *circle, uint32_t rank)
 {
-    return (struct company){ .self = &circle->seats[rank], .rank = rank, .ranks = circle->ranks, .board = circle->board,
-                             .exchange = circle_exchange, .spread = circle_spread, .is_well = circle_is_well,
-                             .abandon = circle_abandon };
+    return (struct process_group){
+        .self = &circle->seats[rank], .rank = rank, .ranks = circle->ranks, .board = circle->board,
+        .all_gather = circle_all_gather, .broadcast = circle_broadcast, .is_well = circle_is_well,
+        .abandon = circle_abandon,
+    };
 }

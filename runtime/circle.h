@@ -1,4 +1,4 @@
-// Ranks that are threads of one process, each with a device of its own, as a company:
+// Ranks that are threads of one process, each with a device of its own, as a process group:
 // what control.h is for processes.
 //
 //     thread 0 --- cuda:0 ---+
@@ -9,7 +9,7 @@
 #ifndef RUNTIME_CIRCLE_H
 #define RUNTIME_CIRCLE_H
 
-#include "runtime/company.h"
+#include "runtime/process_group.h"
 
 struct circle;
 
@@ -19,6 +19,6 @@ struct circle *circle_create(uint32_t ranks, uint64_t deadline_ns, struct error 
 void circle_free(struct circle *circle);
 
 // A rank's view of the others, for its thread.
-struct company circle_company(struct circle *circle, uint32_t rank);
+struct process_group circle_group(struct circle *circle, uint32_t rank);
 
 #endif

@@ -12,7 +12,7 @@ enum { MOST_RANKS = 4 };
 static const uint64_t sizes[LINK_LEAST_SIZES + 1] = { 256, 4096, 65536, 262144, 1048576, 4194304, 4194304 };
 
 struct member {
-    struct company company;
+    struct process_group group;
     const char *device;
     const struct link_settings *settings;
     struct link_cost to_next[MOST_RANKS];
@@ -25,21 +25,21 @@ static void *measure(void *argument)
 {
     struct member *member = argument;
     struct device *device = device_open(member->device, &member->error);
-    member->good = device && measure_links(device, &member->company, member->settings, member->to_next,
+    member->good = device && measure_links(device, &member->group, member->settings, member->to_next,
                                            &member->is_stuck, &member->error);
     if (device)
         device_close(device);
     return NULL;
 }
 
-// Fills in the companies and runs all ranks. Freed by circle_free().
+// Fills in the groups and runs all ranks. Freed by circle_free().
 static struct circle *run(struct member *members, uint32_t ranks)
 {
     struct error error = { 0 };
     struct circle *circle = circle_create(ranks, 0, &error);
     assert_good(circle, error);
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        members[rank].company = circle_company(circle, rank);
+        members[rank].group = circle_group(circle, rank);
         assert_int_equal(pthread_create(&members[rank].thread, NULL, measure, &members[rank]), 0);
     }
     for (uint32_t rank = 0; rank < ranks; rank++) {

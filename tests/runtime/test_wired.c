@@ -36,7 +36,7 @@ struct rank {
     struct world *world;
     uint32_t number;
     pthread_t thread;
-    struct company company;
+    struct process_group group;
     struct wired *wired;
     struct queue *queue;
     uint64_t seed;
@@ -76,10 +76,10 @@ static void world_free(struct world *world)
 static struct wired_settings settings_of(struct rank *rank)
 {
     struct world *world = rank->world;
-    rank->company = circle_company(world->circle, rank->number);
+    rank->group = circle_group(world->circle, rank->number);
     return (struct wired_settings){
         .schedule = world->schedule, .placement = world->placement, .ties = world->ties, .device = world->device,
-        .company = &rank->company, .one_for_all = world->one_for_all, .deadline_ns = 60 * second_ns,
+        .group = &rank->group, .one_for_all = world->one_for_all, .deadline_ns = 60 * second_ns,
     };
 }
 
@@ -469,7 +469,7 @@ static struct communicator_name say_names_only(const struct wired_settings *sett
         most = ++makes[maker] > most ? makes[maker] : most;
     }
     assert_true(most <= MOST_NAMES);
-    settings->company->exchange(settings->company->self, own, most * sizeof own[0], all, &error);
+    settings->group->all_gather(settings->group->self, own, most * sizeof own[0], all, &error);
     wiring_close(&wiring);
     return all[0];
 }
@@ -515,7 +515,7 @@ static void *cut_the_first_wire(void *argument)
     communicator_abort(end, 0);
     usleep(100000);
     error_set_kind(&reason, ERROR_MACHINE, "rank 1: 1F0: it broke");
-    settings.company->abandon(settings.company->self, &reason);
+    settings.group->abandon(settings.group->self, &reason);
     communicator_close(end);
     return NULL;
 }
