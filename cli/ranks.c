@@ -106,12 +106,12 @@ static bool run_on_devices(struct ranks *ranks, const struct ranks_request *requ
 {
     struct member *members = calloc(count, sizeof *members);
     bool good = members || error_no_memory(error, "the ranks of a process");
-    ranks->circle = good ? circle_create(count, 0, error) : NULL;
-    good = good && ranks->circle;
+    ranks->group = good ? thread_group_create(count, 0, error) : NULL;
+    good = good && ranks->group;
     for (uint32_t rank = 0; good && rank < count; rank++) {
         members[rank].request = request;
         members[rank].is_in_group = true;
-        members[rank].group = circle_group(ranks->circle, rank);
+        members[rank].group = thread_group_member(ranks->group, rank);
         good = device_name_of(request->device, rank, members[rank].device, error);
     }
     good = good && run_threads(ranks, members, count, error);
@@ -182,6 +182,6 @@ int ranks_part(struct ranks *ranks, int code)
         fflush(NULL);
         _exit(code);
     }
-    circle_free(ranks->circle);
+    thread_group_free(ranks->group);
     return code;
 }

@@ -1,7 +1,7 @@
 // The other ranks of a run, where they share no device with this one: how a rank comes
 // to know what they know, and of their failures. torch.distributed's word; here it is what
 // a launcher's sockets do for processes (processes/control.h) and a lock for threads
-// (circle.h). It is slow, and moves no tensors (transport.h).
+// (thread_group.h). It is slow, and moves no tensors (transport.h).
 //
 // Calls are made by all ranks, in the same order.
 #ifndef RUNTIME_PROCESS_GROUP_H

@@ -1,5 +1,5 @@
 // Ranks that are threads: what each brings, all get; who fails, fails all.
-#include "runtime/circle.h"
+#include "runtime/thread_group.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -18,12 +18,12 @@ struct member {
     bool is_wrong;
 };
 
-static struct member *members_of(struct circle *circle, uint32_t ranks)
+static struct member *members_of(struct thread_group *group, uint32_t ranks)
 {
     struct member *members = calloc(ranks, sizeof *members);
     assert_non_null(members);
     for (uint32_t rank = 0; rank < ranks; rank++)
-        members[rank] = (struct member){ .group = circle_group(circle, rank), .ranks = ranks };
+        members[rank] = (struct member){ .group = thread_group_member(group, rank), .ranks = ranks };
     return members;
 }
 
@@ -72,9 +72,9 @@ static void what_each_rank_brings_all_ranks_get(void **state)
         struct error error = { 0 };
         uint64_t seed = trial;
         const uint32_t ranks = 1 + (uint32_t)random_below(&seed, MOST_RANKS);
-        struct circle *circle = circle_create(ranks, 0, &error);
-        assert_good(circle, error);
-        struct member *members = members_of(circle, ranks);
+        struct thread_group *group = thread_group_create(ranks, 0, &error);
+        assert_good(group, error);
+        struct member *members = members_of(group, ranks);
         for (uint32_t rank = 0; rank < ranks; rank++) {
             members[rank].seed = trial;
             members[rank].rounds = 20;
@@ -84,7 +84,7 @@ static void what_each_rank_brings_all_ranks_get(void **state)
             if (members[rank].is_wrong)
                 fail_msg("trial %u, rank %u: %s", (unsigned)trial, rank, members[rank].error.text);
         free(members);
-        circle_free(circle);
+        thread_group_free(group);
     }
 }
 
@@ -105,9 +105,9 @@ static void who_waits_learns_of_the_first_failure(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    struct circle *circle = circle_create(3, 0, &error);
-    assert_good(circle, error);
-    struct member *members = members_of(circle, 3);
+    struct thread_group *group = thread_group_create(3, 0, &error);
+    assert_good(group, error);
+    struct member *members = members_of(group, 3);
     run(members, wait_for_rank_1);
     for (uint32_t rank = 0; rank < 3; rank += 2) {
         assert_false(members[rank].is_wrong);
@@ -117,7 +117,7 @@ static void who_waits_learns_of_the_first_failure(void **state)
     assert_false(members[1].group.is_well(members[1].group.self, &error));
     assert_error(error, "rank 1 broke");
     free(members);
-    circle_free(circle);
+    thread_group_free(group);
 }
 
 static void *stay_away_as_rank_2(void *argument)
@@ -133,31 +133,31 @@ static void who_does_not_come_is_named(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    struct circle *circle = circle_create(3, 20000000, &error);
-    assert_good(circle, error);
-    struct member *members = members_of(circle, 3);
+    struct thread_group *group = thread_group_create(3, 20000000, &error);
+    assert_good(group, error);
+    struct member *members = members_of(group, 3);
     run(members, stay_away_as_rank_2);
     assert_false(members[0].is_wrong || members[1].is_wrong);
     assert_error(members[1].error, members[0].error.text);
     // The slower of the two may not have come itself within so short a time.
     assert_non_null(strstr(members[0].error.text, "did not come to the other ranks within 20.0 ms"));
     free(members);
-    circle_free(circle);
+    thread_group_free(group);
 }
 
 static void a_rank_that_is_missed_is_told_so_when_it_comes(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    struct circle *circle = circle_create(2, 1000000, &error);
-    assert_good(circle, error);
-    const struct process_group first = circle_group(circle, 0), second = circle_group(circle, 1);
+    struct thread_group *group = thread_group_create(2, 1000000, &error);
+    assert_good(group, error);
+    const struct process_group first = thread_group_member(group, 0), second = thread_group_member(group, 1);
     unsigned char all[8] = { 0 };
     assert_false(first.all_gather(first.self, all, 4, all, &error));  // alone: it misses the other
     assert_error(error, "rank 1 did not come to the other ranks within 1.00 ms");
     assert_false(second.all_gather(second.self, all, 4, all, &error));
     assert_error(error, "rank 1 did not come to the other ranks within 1.00 ms");
-    circle_free(circle);
+    thread_group_free(group);
 }
 
 int main(void)
