@@ -52,7 +52,7 @@ bool holding_gathers(const struct holding *holding, uint32_t replicas, uint32_t 
 
 // What a REDUCE takes the replicas of a stage with so many bytes of weights over this link. Each owns a share of the
 // gradients: it gets its share from each other, adds them up in the order of the replicas, and sends every other one
-// the sum (runtime/gathering.h, runtime/wired/wired_reduction.c):
+// the sum (runtime/all_reduce.h, runtime/wired/wired_reduction.c):
 //
 //     shares     G - floor(G / r) into each replica
 //     sums       as much out of each, unless it updates its share alone
