@@ -211,7 +211,7 @@ static bool plan_row(const struct sweep_request *request, struct sweep_row *row,
 
 // --- all rows, by several threads ---------------------------------------------------------
 
-struct crew {
+struct pool {
     const struct sweep_request *request;
     struct sweep *sweep;
     atomic_size_t next;
@@ -222,31 +222,31 @@ struct crew {
     struct error *error;
 };
 
-static void note_end(struct crew *crew, size_t i, const struct error *error)
+static void note_end(struct pool *pool, size_t i, const struct error *error)
 {
-    pthread_mutex_lock(&crew->lock);
-    crew->done++;
-    if (error->kind != ERROR_NONE && (crew->error->kind == ERROR_NONE || i < crew->failed_row)) {
-        *crew->error = *error;
-        crew->failed_row = i;
+    pthread_mutex_lock(&pool->lock);
+    pool->done++;
+    if (error->kind != ERROR_NONE && (pool->error->kind == ERROR_NONE || i < pool->failed_row)) {
+        *pool->error = *error;
+        pool->failed_row = i;
     }
-    if (crew->request->progress)
-        crew->request->progress(crew->request->self, crew->done, crew->sweep->count);
-    pthread_mutex_unlock(&crew->lock);
+    if (pool->request->progress)
+        pool->request->progress(pool->request->self, pool->done, pool->sweep->count);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 static void *work(void *self)
 {
-    struct crew *crew = self;
-    const volatile sig_atomic_t *interrupted = crew->request->interrupted;
+    struct pool *pool = self;
+    const volatile sig_atomic_t *interrupted = pool->request->interrupted;
     for (;;) {
-        const size_t i = atomic_fetch_add(&crew->next, 1);
-        if (i >= crew->sweep->count || atomic_load(&crew->failed) || (interrupted && *interrupted))
+        const size_t i = atomic_fetch_add(&pool->next, 1);
+        if (i >= pool->sweep->count || atomic_load(&pool->failed) || (interrupted && *interrupted))
             return NULL;
         struct error error = { 0 };
-        if (!plan_row(crew->request, &crew->sweep->rows[i], &error))
-            atomic_store(&crew->failed, true);
-        note_end(crew, i, &error);
+        if (!plan_row(pool->request, &pool->sweep->rows[i], &error))
+            atomic_store(&pool->failed, true);
+        note_end(pool, i, &error);
     }
 }
 
@@ -260,19 +260,19 @@ static unsigned thread_count(const struct sweep_request *request, size_t rows)
 // The caller works as well; where no more threads are to be had, fewer do.
 static bool run_rows(const struct sweep_request *request, struct sweep *sweep, struct error *error)
 {
-    struct crew crew = { .request = request, .sweep = sweep, .error = error };
+    struct pool pool = { .request = request, .sweep = sweep, .error = error };
     const unsigned count = thread_count(request, sweep->count);
     pthread_t *threads = calloc(count + 1, sizeof threads[0]);
     if (!threads)
         return error_no_memory(error, "a sweep");
-    pthread_mutex_init(&crew.lock, NULL);
+    pthread_mutex_init(&pool.lock, NULL);
     unsigned started = 0;
-    while (started + 1 < count && pthread_create(&threads[started], NULL, work, &crew) == 0)
+    while (started + 1 < count && pthread_create(&threads[started], NULL, work, &pool) == 0)
         started++;
-    work(&crew);
+    work(&pool);
     for (unsigned i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
-    pthread_mutex_destroy(&crew.lock);
+    pthread_mutex_destroy(&pool.lock);
     free(threads);
     return error->kind == ERROR_NONE;
 }
