@@ -1,6 +1,6 @@
 // What no plan of an arrangement can beat: by dynamic programming over the cuts, the
 // least of the largest, over the stages, of paths that every plan has. Stage s holds
-// layers [first, end), a rank of it does `own` micro-batches and is w ahead (crews.c):
+// layers [first, end), a rank of it does `own` micro-batches and is w ahead (schedules/generators/replicas.c):
 //
 //     before + own (F + B)                                    the way in and out, and its work
 //     before + round + (own - w) F + (own - 1) B              the first micro-batch goes on and comes back
