@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 #include "schedules/lane_world_state.h"
 
 // --- events --------------------------------------------------------------------------
@@ -13,15 +15,9 @@ static bool is_before(struct event a, struct event b)
 
 static void wake(struct lane_world *world, uint32_t rank, uint64_t time_ns)
 {
-    if (world->event_count == world->event_capacity) {
-        const size_t capacity = world->event_capacity ? 2 * world->event_capacity : 256;
-        struct event *events = realloc(world->events, capacity * sizeof *events);
-        if (!events) {
-            world->no_memory = true;
-            return;
-        }
-        world->events = events;
-        world->event_capacity = capacity;
+    if (!array_reserve(&world->events, &world->event_capacity, world->event_count + 1, sizeof world->events[0])) {
+        world->no_memory = true;
+        return;
     }
     const struct event event = { time_ns, rank };
     size_t at = world->event_count++;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/sweep/sweep_order.h"
 #include "schedules/board.h"
@@ -32,14 +33,8 @@ static bool add_row(struct listing *listing, const struct generator *generator, 
     struct sweep *sweep = listing->sweep;
     if (sweep->count == MOST_ROWS)
         return error_set(listing->error, "a sweep of more than %d plans is too large", MOST_ROWS);
-    if (sweep->count == listing->capacity) {
-        const size_t capacity = listing->capacity ? 2 * listing->capacity : 64;
-        struct sweep_row *rows = realloc(sweep->rows, capacity * sizeof rows[0]);
-        if (!rows)
-            return error_no_memory(listing->error, "a sweep");
-        sweep->rows = rows;
-        listing->capacity = capacity;
-    }
+    if (!array_reserve(&sweep->rows, &listing->capacity, sweep->count + 1, sizeof sweep->rows[0]))
+        return error_no_memory(listing->error, "a sweep");
     struct sweep_row *row = &sweep->rows[sweep->count++];
     *row = (struct sweep_row){ .weights = generator->weights, .ranks = ranks, .chunks = chunks,
                                .micro_batches = micro_batches, .outcome = SWEEP_NOT_TRIED };
