@@ -73,7 +73,7 @@ static void fail_if_quiescent(struct threads *engine)
 static void sleep_until(struct end *end, uint64_t until_ns)
 {
     const uint64_t far = clock_now_ns() + 3600u * (uint64_t)1000000000;  // and look again
-    const uint64_t at = smaller(until_ns, far);
+    const uint64_t at = min_u64(until_ns, far);
     const struct timespec time = { (time_t)(at / 1000000000u), (long)(at % 1000000000u) };
     pthread_cond_timedwait(&end->changed, &end->engine->lock, &time);
 }
@@ -113,7 +113,7 @@ static void deliver_parcel(struct threads *engine, struct lane *lane)
     const uint32_t at = lane->parcel_first;
     const struct parcel parcel = lane->parcels[at];
     receive->state = POST_MOVING;
-    copy_unlocked(engine, receive->data, parcel_room(lane, at), smaller(parcel.bytes, receive->bytes));
+    copy_unlocked(engine, receive->data, parcel_room(lane, at), min_u64(parcel.bytes, receive->bytes));
     lane->parcel_first = (at + 1) % lane->capacity;
     lane->parcel_count--;
     receive->met = parcel.header;
@@ -129,7 +129,7 @@ static void deliver_directly(struct threads *engine, struct lane *lane)
     if (lane->queue)
         threads_copy_later(lane, send, receive);
     else
-        copy_unlocked(engine, receive->data, send->data, smaller(send->bytes, receive->bytes));
+        copy_unlocked(engine, receive->data, send->data, min_u64(send->bytes, receive->bytes));
     receive->met = send->header;
     receive->met_bytes = send->bytes;
     post_finish(engine, receive, arrives_ns);
@@ -366,7 +366,7 @@ static uint64_t next_arrival(struct end *end, uint64_t now)
             entry->announced = true;
             next = now;
         } else {
-            next = smaller(next, entry->done_ns);
+            next = min_u64(next, entry->done_ns);
         }
     }
     return next;
@@ -384,7 +384,7 @@ static bool threads_wait(struct transport *transport, uint64_t deadline_ns, stru
             break;
         fail_if_quiescent(engine);
         if (!engine->failed)
-            sleep_until(end, smaller(arrival, deadline_ns));
+            sleep_until(end, min_u64(arrival, deadline_ns));
     }
     end->waiting = end->notified = false;
     const bool good = !engine->failed || report(engine, error);

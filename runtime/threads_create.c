@@ -12,7 +12,7 @@ static bool runs_ahead(const struct threads_settings *settings)
 static bool lane_open(struct lane *lane, const struct channel *channel, const struct threads_settings *settings,
                       uint32_t ranks)
 {
-    const uint64_t capacity = runs_ahead(settings) ? 0 : smaller(settings->capacity, channel->messages);
+    const uint64_t capacity = runs_ahead(settings) ? 0 : min_u64(settings->capacity, channel->messages);
     lane->channel = *channel;
     lane->capacity = (uint32_t)capacity;
     lane->link = settings->network ? settings->network->link_of[(size_t)channel->from * ranks + channel->to] : 0;
@@ -27,7 +27,7 @@ static uint64_t posts_of(const struct threads *engine, uint32_t rank)
     uint64_t posts = 1;
     for (uint32_t lane = 0; lane < engine->lane_count; lane++) {
         const struct channel *channel = &engine->lanes[lane].channel;
-        posts += ((channel->from == rank) + (channel->to == rank)) * smaller(channel->messages, MOST_POSTS);
+        posts += ((channel->from == rank) + (channel->to == rank)) * min_u64(channel->messages, MOST_POSTS);
     }
     for (uint32_t group = 0; group < engine->all_reduce_count; group++)
         for (uint32_t copy = 0; copy < engine->all_reduces[group].count; copy++)

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include "common/number.h"
 #include "runtime/all_reduce.h"
 #include "runtime/posts.h"
 #include "runtime/threads.h"
@@ -70,10 +71,5 @@ void threads_copy_later(struct lane *lane, struct post *send, struct post *recei
 void threads_add_later(struct all_reduce *all_reduce);
 // False with the first failure of any of these queues.
 bool threads_queues_are_well(const struct threads *engine, struct error *error);
-
-static inline uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 #endif

@@ -74,7 +74,7 @@ void threads_copy_later(struct lane *lane, struct post *send, struct post *recei
     struct event *event = lane->events[lane->met++ % lane->event_count];
     wait_after(lane->queue, send);
     wait_after(lane->queue, receive);
-    queue_copy(lane->queue, receive->data, send->data, smaller(send->bytes, receive->bytes));
+    queue_copy(lane->queue, receive->data, send->data, min_u64(send->bytes, receive->bytes));
     event_record(event, lane->queue);
     send->event = receive->event = event;
 }

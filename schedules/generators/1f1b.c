@@ -22,7 +22,7 @@
 static bool add_rank(struct schedule *schedule, const struct replicas *replicas, uint32_t number, struct error *error)
 {
     const uint32_t own = replicas_share(replicas, number, schedule->micro_batches);
-    const uint32_t ahead = least_of(replicas->ahead, own);
+    const uint32_t ahead = min_u32(replicas->ahead, own);
     bool good = true;
     for (uint32_t i = 0; good && i < ahead; i++)
         good = replicas_add(schedule, replicas, number, ACTION_F, i, error);

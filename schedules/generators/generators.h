@@ -2,6 +2,7 @@
 #ifndef SCHEDULES_GENERATORS_H
 #define SCHEDULES_GENERATORS_H
 
+#include "common/number.h"
 #include "schedules/generators/generate.h"
 #include "schedules/generators/greedy.h"
 
@@ -125,10 +126,5 @@ struct v_turn {
 typedef void (*v_pattern)(uint32_t ranks, struct v_turn *turns);
 struct schedule *generate_v_pattern(const char *name, const struct generate_request *request, v_pattern pattern,
                                     uint32_t most_kept, struct error *error);
-
-static inline uint32_t least_of(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 #endif

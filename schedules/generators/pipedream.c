@@ -23,7 +23,7 @@
 static bool add_rank(struct schedule *schedule, const struct replicas *replicas, uint32_t number, struct error *error)
 {
     const uint32_t m = schedule->micro_batches, rank = replicas->first + number, r = replicas->count;
-    const uint32_t own = replicas_share(replicas, number, m), ahead = least_of(replicas->ahead, own);
+    const uint32_t own = replicas_share(replicas, number, m), ahead = min_u32(replicas->ahead, own);
     const uint32_t updates = (m + r - 1) / r;
     bool good = true;
     for (uint32_t i = 0; good && i < ahead; i++)
