@@ -28,6 +28,17 @@ static bool is_interrupted(const struct changing *changing)
     return changing->request->interrupted && *changing->request->interrupted;
 }
 
+const struct what_if *explain_find(const struct explanation *explanation, enum what_if_kind kind)
+{
+    const struct what_if *found = NULL;
+    for (size_t i = 0; i < explanation->change_count; i++) {
+        const struct what_if *change = &explanation->changes[i];
+        if (change->kind == kind && change->row.outcome == SWEEP_PLANNED && (!found || change->gain > found->gain))
+            found = change;
+    }
+    return found;
+}
+
 // --- one change -----------------------------------------------------------------------
 
 static struct what_if *add(struct changing *changing, const struct what_if *change)
