@@ -353,8 +353,9 @@ static void the_passes_are_those_of_the_drawing(void **state)
         assert_memory_equal(at, whole, strlen(whole));
     for (size_t i = 0; i < 20; i++, at += strlen(repeat))
         assert_memory_equal(at, repeat, strlen(repeat));
-    for (char layer = '0'; layer < '0' + LAYERS; layer++)
+    for (int l = 0; l < LAYERS; l++)
         for (size_t i = 0; i < 25; i++, at += 8) {
+            const char layer = (char)('0' + l);
             const char alone[] = { layer, 'F', layer, 'B', layer, 'I', layer, 'W' };
             assert_memory_equal(at, alone, sizeof alone);
         }
