@@ -40,9 +40,9 @@ static bool measure(const struct schedule *lowered, struct device *device, uint6
     return good;
 }
 
-static bool measure_all(struct device *device, const struct company *company, bool *is_stuck, struct error *error)
+static bool measure_all(struct device *device, const struct process_group *group, bool *is_stuck, struct error *error)
 {
-    const struct session_settings settings = { .optimizer = { .kind = OPTIMIZER_SGD }, .company = company,
+    const struct session_settings settings = { .optimizer = { .kind = OPTIMIZER_SGD }, .group = group,
                                                .is_stuck = is_stuck };
     struct schedule *order = schedule_generate("1f1b", 2, 0, MICRO_BATCHES, error);
     struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
@@ -51,7 +51,7 @@ static bool measure_all(struct device *device, const struct company *company, bo
         double samples[REPEATS];
         good = measure(lowered, device, sizes[i], &settings, samples, error);
         const double median = samples[REPEATS / 2];
-        if (good && (!company || company->rank == 0))
+        if (good && (!group || group->rank == 0))
             printf("%8llu KiB  %9.1f us per micro-batch (%.1f to %.1f), %.2f GB/s\n",
                    (unsigned long long)sizes[i] >> 10, median, samples[0], samples[REPEATS - 1],
                    (double)(2 * sizes[i]) / median / 1000);
@@ -64,7 +64,7 @@ static bool measure_all(struct device *device, const struct company *company, bo
 static bool run(const char *name, bool *is_stuck, struct error *error)
 {
     struct launch launch;
-    struct company company = { 0 };
+    struct process_group group = { 0 };
     struct communication communication = { .library = "pointers" };
     if (!launch_from_environment(&launch, error))
         return false;
@@ -74,10 +74,10 @@ static bool run(const char *name, bool *is_stuck, struct error *error)
     struct device *device = control ? device_open(name, error) : NULL;
     bool good = device && (launch.ranks == 1 || device_communication(device, &communication, error));
     if (good)
-        company = control_company(control);
+        group = control_group(control);
     if (good && launch.rank == 0)
         printf("%s, %u process%s, by %s\n", name, launch.ranks, launch.ranks > 1 ? "es" : "", communication.library);
-    good = good && measure_all(device, launch.ranks > 1 ? &company : NULL, is_stuck, error);
+    good = good && measure_all(device, launch.ranks > 1 ? &group : NULL, is_stuck, error);
     if (!*is_stuck)
         device_close(device);
     control_close(control);

@@ -22,12 +22,12 @@ static void say_rank(const struct timeline *timeline, uint32_t rank)
     fprintf(stderr, "\n");
 }
 
-static bool save(const struct timeline *timeline, const struct company *company, const char *folder,
+static bool save(const struct timeline *timeline, const struct process_group *group, const char *folder,
                  struct error *error)
 {
     char path[4096], whose[24] = "";
-    if (company)
-        snprintf(whose, sizeof whose, ".rank%u", company->rank);
+    if (group)
+        snprintf(whose, sizeof whose, ".rank%u", group->rank);
     if (snprintf(path, sizeof path, "%s/failed%s.trace.json", folder, whose) >= (int)sizeof path)
         return error_set(error, "%s: the path is too long", folder);
     struct text text = { 0 };
@@ -39,7 +39,7 @@ static bool save(const struct timeline *timeline, const struct company *company,
     return good;
 }
 
-void last_actions_say(const struct session *session, const struct company *company, const char *folder)
+void last_actions_say(const struct session *session, const struct process_group *group, const char *folder)
 {
     struct text where = { 0 };
     struct timeline timeline = { 0 };
@@ -50,7 +50,7 @@ void last_actions_say(const struct session *session, const struct company *compa
     bool good = session_last_actions(session, &timeline, &error);
     for (uint32_t rank = 0; good && rank < timeline.ranks && rank < MOST_RANKS; rank++)
         say_rank(&timeline, rank);
-    good = good && (!folder || save(&timeline, company, folder, &error));
+    good = good && (!folder || save(&timeline, group, folder, &error));
     if (!good)
         command_fail(&error);
     timeline_clear(&timeline);

@@ -7,6 +7,6 @@
 
 // On stderr; the trace goes into `folder`, as failed.trace.json or, of one process among
 // several, failed.rank2.trace.json. NULL: it is not written.
-void last_actions_say(const struct session *session, const struct company *company, const char *folder);
+void last_actions_say(const struct session *session, const struct process_group *group, const char *folder);
 
 #endif

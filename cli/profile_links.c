@@ -48,7 +48,7 @@ static bool keep(struct found *found, const struct links_measured *links, const 
 static bool measure_on(struct found *found, struct device *device, const struct run_place *place, bool speaks,
                        struct error *error)
 {
-    const struct company *company = place->company;
+    const struct process_group *group = place->group;
     struct measure_options options = *found->given->how;
     if (!speaks)
         options.progress = NULL;
@@ -56,13 +56,13 @@ static bool measure_on(struct found *found, struct device *device, const struct 
     struct station own = { .memory_bytes = 0 };
     if (!device_communication(device, &by, error) || !describe_own(found, device, place->device, &own, error))
         return false;
-    struct station *stations = calloc(company->ranks, sizeof *stations);
-    struct link_cost *to_next = calloc(company->ranks, sizeof *to_next);
+    struct station *stations = calloc(group->ranks, sizeof *stations);
+    struct link_cost *to_next = calloc(group->ranks, sizeof *to_next);
     const struct link_settings settings = { .options = &options };
-    const struct links_measured links = { .stations = stations, .to_next = to_next, .ranks = company->ranks };
+    const struct links_measured links = { .stations = stations, .to_next = to_next, .ranks = group->ranks };
     const bool good = ((stations && to_next) || error_no_memory(error, "the links between ranks"))
-        && company->exchange(company->self, &own, sizeof own, stations, error)
-        && measure_links(device, company, &settings, to_next, place->is_stuck, error)
+        && group->all_gather(group->self, &own, sizeof own, stations, error)
+        && measure_links(device, group, &settings, to_next, place->is_stuck, error)
         && (!speaks || keep(found, &links, &by, error));
     free(stations);
     free(to_next);
@@ -71,13 +71,13 @@ static bool measure_on(struct found *found, struct device *device, const struct 
 
 static bool measure(void *self, const struct run_place *place, bool speaks, struct error *error)
 {
-    if (!place->company)
+    if (!place->group)
         return error_set(error, "a link has two ends, and there is one rank: start several processes (by torchrun, mpirun "
                          "or srun), or name several devices (--device cuda:0,cuda:1)");
     struct device *device = device_open(place->device, error);
     const bool good = device && measure_on(self, device, place, speaks, error);
     if (!good)  // the others wait for this one
-        place->company->abandon(place->company->self, error);
+        place->group->abandon(place->group->self, error);
     if (!*place->is_stuck)
         device_close(device);
     return good;

@@ -10,11 +10,11 @@
 #include "cli/last_actions.h"
 #include "common/hash.h"
 
-// A rank that is in company of others.
+// A rank that is in a process group.
 struct member {
     const struct ranks_request *request;
-    struct company company;
-    bool is_in_company, is_stuck;
+    struct process_group group;
+    bool is_in_group, is_stuck;
     char device[DEVICE_NAME_SIZE];
     pthread_t thread;
     bool has_thread;
@@ -45,7 +45,7 @@ static void say_wiring(void *self, const struct session *session)
     const struct member *member = self;
     struct text text = { 0 };
     session_say_wiring(session, &text);
-    if (member->is_in_company && member->company.rank == 0 && text.length > 0)
+    if (member->is_in_group && member->group.rank == 0 && text.length > 0)
         fprintf(stderr, "messages by %s\n", text.data);
     text_clear(&text);
 }
@@ -53,7 +53,7 @@ static void say_wiring(void *self, const struct session *session)
 static void say_failure(void *self, const struct session *session)
 {
     const struct member *member = self;
-    last_actions_say(session, member->is_in_company ? &member->company : NULL, member->request->folder);
+    last_actions_say(session, member->is_in_group ? &member->group : NULL, member->request->folder);
 }
 
 static bool do_work(struct member *member, struct error *error)
@@ -61,13 +61,13 @@ static bool do_work(struct member *member, struct error *error)
     const struct ranks_request *request = member->request;
     const struct run_place place = {
         .device = member->device,
-        .company = member->is_in_company ? &member->company : NULL,
+        .group = member->is_in_group ? &member->group : NULL,
         .is_stuck = &member->is_stuck,
         .opened = say_wiring,
         .failed = say_failure,
         .self = member,
     };
-    return request->work(request->self, &place, !member->is_in_company || member->company.rank == 0, error);
+    return request->work(request->self, &place, !member->is_in_group || member->group.rank == 0, error);
 }
 
 // --- a device for each -----------------------------------------------------------------
@@ -76,7 +76,7 @@ static void *do_work_of_thread(void *argument)
 {
     struct member *member = argument;
     if (!do_work(member, &member->error))
-        member->company.abandon(member->company.self, &member->error);  // who waits for this one waits no longer
+        member->group.abandon(member->group.self, &member->error);  // who waits for this one waits no longer
     return NULL;
 }
 
@@ -90,7 +90,7 @@ static bool run_threads(struct ranks *ranks, struct member *members, uint32_t co
         if (member->has_thread)
             continue;
         error_set_kind(&none, ERROR_MACHINE, "rank %u: no thread could be started", rank);
-        member->company.abandon(member->company.self, &none);
+        member->group.abandon(member->group.self, &none);
         break;
     }
     for (uint32_t rank = 0; rank < count; rank++) {
@@ -98,7 +98,7 @@ static bool run_threads(struct ranks *ranks, struct member *members, uint32_t co
             pthread_join(members[rank].thread, NULL);
         ranks->is_stuck |= members[rank].is_stuck;
     }
-    return members[0].company.is_well(members[0].company.self, error);
+    return members[0].group.is_well(members[0].group.self, error);
 }
 
 static bool run_on_devices(struct ranks *ranks, const struct ranks_request *request, uint32_t count,
@@ -106,12 +106,12 @@ static bool run_on_devices(struct ranks *ranks, const struct ranks_request *requ
 {
     struct member *members = calloc(count, sizeof *members);
     bool good = members || error_no_memory(error, "the ranks of a process");
-    ranks->circle = good ? circle_create(count, 0, error) : NULL;
-    good = good && ranks->circle;
+    ranks->group = good ? thread_group_create(count, 0, error) : NULL;
+    good = good && ranks->group;
     for (uint32_t rank = 0; good && rank < count; rank++) {
         members[rank].request = request;
-        members[rank].is_in_company = true;
-        members[rank].company = circle_company(ranks->circle, rank);
+        members[rank].is_in_group = true;
+        members[rank].group = thread_group_member(ranks->group, rank);
         good = device_name_of(request->device, rank, members[rank].device, error);
     }
     good = good && run_threads(ranks, members, count, error);
@@ -140,8 +140,8 @@ static bool meet(struct ranks *ranks, struct member *member, const struct launch
     ranks->control = control_open(launch, &settings, error);
     if (!ranks->control)
         return false;
-    member->company = control_company(ranks->control);
-    member->is_in_company = true;
+    member->group = control_group(ranks->control);
+    member->is_in_group = true;
     return true;
 }
 
@@ -182,6 +182,6 @@ int ranks_part(struct ranks *ranks, int code)
         fflush(NULL);
         _exit(code);
     }
-    circle_free(ranks->circle);
+    thread_group_free(ranks->group);
     return code;
 }

@@ -6,8 +6,8 @@
 #define CLI_RANKS_H
 
 #include "partitioner/plan.h"
-#include "runtime/circle.h"
 #include "runtime/processes/control.h"
+#include "runtime/thread_group.h"
 #include "trainer/run_place.h"
 
 // What one rank does, or all together; `speaks`: whether it prints and writes.
@@ -26,7 +26,7 @@ struct ranks_request {
 
 struct ranks {
     struct control *control;  // NULL: one process alone
-    struct circle *circle;    // NULL: one device
+    struct thread_group *group;  // NULL: one device
     bool is_stuck;
 };
 

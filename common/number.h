@@ -43,6 +43,26 @@ const char *rate_format(uint64_t bytes_per_second, char *buffer);
 // UINT64_MAX. A rate of 0 means that bytes cost nothing.
 uint64_t transfer_ns(uint64_t bytes, uint64_t bytes_per_second, uint64_t latency_ns);
 
+static inline uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline uint32_t min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint32_t max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
 // Sums that stay at UINT64_MAX once they pass it.
 uint64_t add_clamped(uint64_t a, uint64_t b);
 uint64_t multiply_clamped(uint64_t a, uint64_t b);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/number.h"
 
 enum {
@@ -108,23 +109,8 @@ static void *arguments_of(const struct recorded *recorded, const struct noted *n
 // Room for one more; without memory for it the recording is given up, and nothing is lost by that.
 static bool make_room(struct recorded *recorded, size_t bytes)
 {
-    if (recorded->count == recorded->calls_room) {
-        const size_t room = 2 * recorded->calls_room + 32;
-        struct noted *calls = realloc(recorded->calls, room * sizeof *calls);
-        if (!calls)
-            return false;
-        recorded->calls = calls;
-        recorded->calls_room = room;
-    }
-    if (recorded->arguments_room - recorded->used < bytes) {
-        const size_t room = 2 * recorded->arguments_room + 16 * MOST_ARGUMENTS;
-        unsigned char *arguments = realloc(recorded->arguments, room);
-        if (!arguments)
-            return false;
-        recorded->arguments = arguments;
-        recorded->arguments_room = room;
-    }
-    return true;
+    return array_reserve(&recorded->calls, &recorded->calls_room, recorded->count + 1, sizeof recorded->calls[0])
+        && array_reserve(&recorded->arguments, &recorded->arguments_room, recorded->used + bytes, 1);
 }
 
 static void note(struct recorded *recorded, const struct call *call, const void *arguments)

@@ -2,17 +2,13 @@
 
 #include <assert.h>
 
+#include "common/number.h"
 #include "common/random.h"
 #include "models/layer_kind.h"
 
 const char *layer_kind_name(const struct layer *layer)
 {
     return layer->kind->name;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
 }
 
 // Every tensor begins at a multiple of 256 bytes, and its gradient at one of as many or more.
@@ -32,7 +28,7 @@ struct layer_sizes layer_sizes(const struct layer *layer)
         .input = kind.input,
         .workspace_bytes = kind.forward_workspace_bytes,
         .backward_workspace_bytes
-        = kind.held_bytes + larger(kind.input_workspace_bytes, kind.weight_workspace_bytes),
+        = kind.held_bytes + max_u64(kind.input_workspace_bytes, kind.weight_workspace_bytes),
         .flops = kind.flops,
     };
     if (layer->kind->backward_weight)

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/number.h"
 #include "models/layer_kind.h"
 
 // Where a layer finds its things; offsets into flat buffers of all layers.
@@ -27,11 +28,6 @@ struct sequential {
     struct station stations[];
 };
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 // Lays everything out from `base`; over NULL it only counts.
 static uint64_t lay_out(struct sequential *s, void *base)
 {
@@ -50,8 +46,8 @@ static uint64_t lay_out(struct sequential *s, void *base)
         s->stations[i].saved = walk_bytes(&walk, sizes.saved_bytes);
         s->stations[i].output = walk_bytes(&walk, sizes.output_bytes);
         first += sizes.gradient_bytes / sizeof(float);
-        output = larger(output, sizes.output_bytes);
-        workspace = larger(workspace, larger(sizes.workspace_bytes, sizes.backward_workspace_bytes));
+        output = max_u64(output, sizes.output_bytes);
+        workspace = max_u64(workspace, max_u64(sizes.workspace_bytes, sizes.backward_workspace_bytes));
     }
     s->gradient[0] = walk_bytes(&walk, output);
     s->gradient[1] = walk_bytes(&walk, output);

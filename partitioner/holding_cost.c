@@ -9,6 +9,12 @@ static uint64_t share_of(uint64_t bytes, uint32_t replicas)
     return replicas == 1 ? bytes : round_to_256(bytes / replicas + (bytes % replicas > 0));
 }
 
+// The shares of all replicas but one. No less for more replicas.
+static uint64_t others_of(uint64_t bytes, uint32_t replicas)
+{
+    return bytes - bytes / replicas;
+}
+
 // Whether the stage's weights come from the host layer by layer.
 static bool is_streamed(const struct holding *holding, uint32_t layers)
 {
@@ -56,12 +62,14 @@ struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas
     return held;
 }
 
-uint64_t holding_reduced_bytes(const struct holding *holding, uint32_t replicas, uint64_t weights)
+uint64_t holding_reduce_ns(const struct holding *holding, uint32_t replicas, uint64_t weights, struct link link)
 {
-    if (is_sharded(holding, replicas, SHARD_GRADIENTS))
-        return 0;  // gone after each backward
-    const uint64_t gradients = holding_gradient_bytes(holding, weights);
-    return is_sharded(holding, replicas, SHARD_OPTIMIZER) ? share_of(gradients, replicas) : gradients;
+    // Sharded gradients are gone after each backward.
+    if (replicas < 2 || weights == 0 || is_sharded(holding, replicas, SHARD_GRADIENTS))
+        return 0;
+    const uint64_t others = others_of(holding_gradient_bytes(holding, weights), replicas);
+    const uint64_t way = transfer_ns(others, link.bytes_per_second, link.latency_ns);
+    return is_sharded(holding, replicas, SHARD_OPTIMIZER) ? way : multiply_clamped(2, way);
 }
 
 static void add(uint64_t *to, uint64_t ns)
@@ -72,8 +80,7 @@ static void add(uint64_t *to, uint64_t ns)
 // Each replica gets its share from each other, or from each other theirs.
 static uint64_t exchange_ns(const struct stage_place *place, uint64_t bytes)
 {
-    return transfer_ns(multiply_clamped(place->replicas - 1, share_of(bytes, place->replicas)),
-                       place->link.bytes_per_second, place->link.latency_ns);
+    return transfer_ns(others_of(bytes, place->replicas), place->link.bytes_per_second, place->link.latency_ns);
 }
 
 static uint64_t host_ns(const struct stage_place *place, uint64_t bytes)

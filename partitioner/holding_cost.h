@@ -50,8 +50,13 @@ struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas
 // Whether weights of a stage of so many layers are brought to its device layer by layer.
 bool holding_gathers(const struct holding *holding, uint32_t replicas, uint32_t layers);
 
-// How many bytes of gradients each replica gets from each other at a REDUCE, by its weights.
-uint64_t holding_reduced_bytes(const struct holding *holding, uint32_t replicas, uint64_t weights);
+// What a REDUCE takes the replicas of a stage with so many bytes of weights over this link. Each owns a share of the
+// gradients: it gets its share from each other, adds them up in the order of the replicas, and sends every other one
+// the sum (runtime/all_reduce.h, runtime/wired/wired_reduction.c):
+//
+//     shares     G - floor(G / r) into each replica
+//     sums       as much out of each, unless it updates its share alone
+uint64_t holding_reduce_ns(const struct holding *holding, uint32_t replicas, uint64_t weights, struct link link);
 
 // Adds to F, B, I, W and STEP what the holding takes. Of `states`, `largest` and
 // `window` are not asked for.

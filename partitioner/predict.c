@@ -48,8 +48,8 @@ struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunk
     return predict_slots_as(schedule, &request, error);
 }
 
-uint64_t predict_reduce_ns(const struct placement *placement, uint32_t stage, uint64_t bytes,
-                           const struct network *network)
+uint64_t predict_reduce_ns(const struct holding *holding, const struct placement *placement, uint32_t stage,
+                           uint64_t weights, const struct network *network)
 {
     const uint32_t copies = placement_copies(placement, stage);
     uint64_t slowest = 0;
@@ -57,19 +57,11 @@ uint64_t predict_reduce_ns(const struct placement *placement, uint32_t stage, ui
         for (uint32_t b = 0; b < copies; b++) {
             const uint32_t from = placement_rank(placement, stage, a), to = placement_rank(placement, stage, b);
             const struct link *link = &network->links[network->link_of[(size_t)from * network->ranks + to]];
-            const uint64_t ns =
-                transfer_ns(multiply_clamped(copies - 1, bytes), link->bytes_per_second, link->latency_ns);
-            slowest = a != b && ns > slowest ? ns : slowest;
+            const uint64_t ns = a != b ? holding_reduce_ns(holding, copies, weights, *link) : 0;
+            slowest = ns > slowest ? ns : slowest;
         }
     }
     return slowest;
-}
-
-uint64_t predict_stage_reduce_ns(const struct holding *holding, const struct placement *placement, uint32_t stage,
-                                 uint64_t weights, const struct network *network)
-{
-    const uint64_t bytes = holding_reduced_bytes(holding, placement_copies(placement, stage), weights);
-    return bytes || !weights ? predict_reduce_ns(placement, stage, bytes, network) : 0;
 }
 
 static void widen(struct link *link, const struct link *other)
@@ -217,7 +209,7 @@ static void fill_numbers(struct plan *plan, uint32_t s, const struct profile *pr
     uint64_t weights = 0;
     for (uint32_t l = stage->first; l < stage->end; l++)
         weights = add_clamped(weights, stage_layer_weights(profile, stage->first, stage->end, l));
-    stage->costs.reduce_ns = predict_stage_reduce_ns(&plan->holding, with->placement, s, weights, with->network);
+    stage->costs.reduce_ns = predict_reduce_ns(&plan->holding, with->placement, s, weights, with->network);
     const struct stage_bytes split = stage_bytes_of_split(bytes, with->splits);
     stage->memory = stage_memory_of(&split, slots);
     stage->memory.capacity_bytes = memory;

@@ -16,14 +16,10 @@ struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunk
 struct slots *predict_slots_as(const char *schedule, const struct generate_request *request, struct error *error);
 uint32_t predict_run_length(const struct generator *generator, uint32_t ranks, uint32_t micro_batches);
 
-// What the copies of a stage take to add up so many bytes of gradients: each gets those
-// of all others, over the slowest link between them. 0 for a single copy.
-uint64_t predict_reduce_ns(const struct placement *placement, uint32_t stage, uint64_t bytes,
-                           const struct network *network);
-
-// The same for a stage with so many bytes of weights, as far as the holding leaves it to a REDUCE.
-uint64_t predict_stage_reduce_ns(const struct holding *holding, const struct placement *placement, uint32_t stage,
-                                 uint64_t weights, const struct network *network);
+// What the copies of a stage with so many bytes of weights take to add up its gradients, over the slowest link between
+// them (holding_cost.h). 0 for a single copy.
+uint64_t predict_reduce_ns(const struct holding *holding, const struct placement *placement, uint32_t stage,
+                           uint64_t weights, const struct network *network);
 
 // Where a stage stands, but for the speed of its devices.
 struct stage_place predict_place(const struct placement *placement, uint32_t stage, const struct network *network,

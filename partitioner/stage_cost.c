@@ -178,12 +178,6 @@ static uint64_t segment_data(const struct stage_view *view, const struct segment
     return sum;
 }
 
-static void raise_to(uint64_t *largest, uint64_t value)
-{
-    if (value > *largest)
-        *largest = value;
-}
-
 static uint64_t transient_of(const struct stage_view *view)
 {
     uint64_t largest = 0;
@@ -191,16 +185,16 @@ static uint64_t transient_of(const struct stage_view *view)
         const struct profile_layer *layer = &view->profile->layers[l];
         const uint64_t workspace = round_to_256(layer->workspace_bytes);
         const uint64_t backward = add_clamped(round_to_256(layer->backward_workspace_bytes), alive_at(view, l, l + 1));
-        raise_to(&largest, add_clamped(workspace, alive_at(view, l, l + 1)));
-        raise_to(&largest, backward);
+        largest = max_u64(largest, add_clamped(workspace, alive_at(view, l, l + 1)));
+        largest = max_u64(largest, backward);
         const size_t index = segment_of(view, l);
         if (index == NO_SEGMENT)
             continue;
         const struct segment *segment = &view->segments[index];
         const uint64_t data = segment_data(view, segment);
         const uint64_t above = segment->end < view->end ? alive_at(view, segment->end, segment->end) : 0;
-        raise_to(&largest, add_clamped(data, backward));
-        raise_to(&largest, add_clamped(data, add_clamped(workspace, above)));
+        largest = max_u64(largest, add_clamped(data, backward));
+        largest = max_u64(largest, add_clamped(data, add_clamped(workspace, above)));
     }
     return largest;
 }
@@ -229,11 +223,11 @@ static struct stage_states states_of(const struct stage_view *view, const struct
         states.weights = add_clamped(states.weights, weights);
         states.optimizer = add_clamped(states.optimizer,
                                        stage_layer_state(view->profile, view->first, view->end, l, holding));
-        raise_to(&states.largest, weights);
+        states.largest = max_u64(states.largest, weights);
         uint64_t window = 0;
         for (uint32_t k = l; k < view->end && k - l < holding->window; k++)
             window = add_clamped(window, weights_of(view, k));
-        raise_to(&states.window, window);
+        states.window = max_u64(states.window, window);
     }
     return states;
 }
@@ -332,7 +326,7 @@ static struct cost_row times_of(const struct stage_view *view, uint64_t speed_pe
         row.backward_input_ns = add_clamped(row.backward_input_ns, layer->backward_input_ns);
         row.backward_weight_ns = add_clamped(row.backward_weight_ns, layer->backward_weight_ns);
         if (segment_of(view, l) != NO_SEGMENT)
-            row.recompute_ns = add_clamped(row.recompute_ns, layer->forward_ns);
+            row.recompute_ns = add_clamped(row.recompute_ns, profile_recompute_ns(layer));
     }
     uint64_t *times[] = { &row.forward_ns, &row.backward_ns, &row.backward_input_ns, &row.backward_weight_ns,
                           &row.recompute_ns };

@@ -31,6 +31,8 @@ static void take(struct profile_layer *layer, const struct profile_variant *vari
 {
     const struct profile_layer *from = &variant->layer;
     layer->forward_ns = from->forward_ns + variant->communication_ns;
+    layer->has_recompute = from->has_recompute;
+    layer->recompute_ns = from->recompute_ns + variant->communication_ns;
     layer->backward_ns = from->backward_ns + variant->communication_ns;
     layer->backward_input_ns = from->backward_input_ns + variant->communication_ns;
     layer->backward_weight_ns = from->backward_weight_ns;

@@ -50,6 +50,12 @@ void cluster_write(const struct cluster *cluster, struct text *text);
 struct cluster *cluster_read_part(struct json *place, struct error *error);
 void cluster_write_part(const struct cluster *cluster, struct json_writer *writer, const char *key);
 
+// One of zeroed devices and levels, NULL without memory; and device names such as "node0.device3", from a noun per
+// level, innermost first, once the levels' sizes stand.
+enum { CLUSTER_MOST_DEVICES = 65536, CLUSTER_MOST_LEVELS = 8, CLUSTER_MOST_SPEED = 1000000 };
+struct cluster *cluster_create(size_t device_count, size_t level_count);
+bool cluster_name_devices(struct cluster *cluster, const char *const *nouns, struct error *error);
+
 void cluster_free(struct cluster *cluster);
 
 // One level; all devices alike and as fast as the profile's.

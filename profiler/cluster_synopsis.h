@@ -11,16 +11,8 @@
 
 #include "profiler/cluster.h"
 
-enum { CLUSTER_MOST_DEVICES = 65536, CLUSTER_MOST_LEVELS = 8, CLUSTER_MOST_SPEED = 1000000 };
-
 // Whether this is a synopsis rather than a path.
 bool cluster_is_synopsis(const char *text);
 struct cluster *cluster_from_synopsis(const char *text, struct error *error);
-
-// What both ways of making a cluster share: one of zeroed devices and levels
-// (NULL without memory), and device names such as "node0.device3", from a noun
-// per level, innermost first, once the levels' sizes stand.
-struct cluster *cluster_create(size_t device_count, size_t level_count);
-bool cluster_name_devices(struct cluster *cluster, const char *const *nouns, struct error *error);
 
 #endif

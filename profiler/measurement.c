@@ -21,6 +21,8 @@ static void fill_times(struct profile_layer *layer, const struct layer_times *ti
     layer->backward_weight_ns = layer->spread[PHASE_BACKWARD_WEIGHT].median_ns;
     layer->backward_ns = layer->spread[PHASE_BACKWARD].median_ns;
     layer->has_backward = true;
+    layer->recompute_ns = layer->spread[PHASE_RECOMPUTE].median_ns;
+    layer->has_recompute = true;
 }
 
 static bool replace(char **text, const char *with)

@@ -45,6 +45,8 @@ struct profile_layer {
     uint64_t backward_weight_ns;
     uint64_t backward_ns;  // a fused B; I + W where none was measured
     bool has_backward;     // whether the document says it
+    uint64_t recompute_ns;  // R, where has_recompute; ask profile_recompute_ns()
+    bool has_recompute;
     uint64_t parameter_bytes;
     uint64_t output_bytes;           // what it hands on
     uint64_t saved_bytes;            // kept from F until its backward, without its input
@@ -128,6 +130,13 @@ struct profile *profile_create(const char *model, const char *dtype, uint64_t mi
 // one micro-batch can be written. The first layer at which the sum of times or
 // of sizes passes that, or layer_count when none does.
 size_t profile_overflow_at(const struct profile *profile, const char **of_what);
+
+// What running the layer again takes: R where it was measured, else F. Data that the forward left in a cache is gone by
+// then, so that the two differ.
+static inline uint64_t profile_recompute_ns(const struct profile_layer *layer)
+{
+    return layer->has_recompute ? layer->recompute_ns : layer->forward_ns;
+}
 
 bool profile_can_cut_after(const struct profile *profile, size_t layer);
 

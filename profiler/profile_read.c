@@ -63,6 +63,9 @@ static void read_numbers(struct reader *reader, struct json *object, struct prof
     layer->has_backward = json_has(object, "backward_ns");
     layer->backward_ns = layer->has_backward ? json_u64(object, "backward_ns", 0, JSON_MAX)
                                              : layer->backward_input_ns + layer->backward_weight_ns;
+    layer->has_recompute = reader->version >= 4 && json_has(object, "recompute_ns");
+    if (layer->has_recompute)
+        layer->recompute_ns = json_u64(object, "recompute_ns", 0, JSON_MAX);
     layer->parameter_bytes = json_u64(object, "parameter_bytes", 0, JSON_MAX);
     layer->output_bytes = json_u64(object, "output_bytes", 0, JSON_MAX);
     layer->saved_bytes = json_u64(object, "saved_bytes", 0, JSON_MAX);

@@ -28,6 +28,8 @@ static void write_numbers(const struct profile_layer *layer, struct json_writer 
     json_put_u64(writer, "backward_weight_ns", layer->backward_weight_ns);
     if (layer->has_backward)
         json_put_u64(writer, "backward_ns", layer->backward_ns);
+    if (layer->has_recompute)
+        json_put_u64(writer, "recompute_ns", layer->recompute_ns);
     json_put_u64(writer, "parameter_bytes", layer->parameter_bytes);
     json_put_u64(writer, "output_bytes", layer->output_bytes);
     json_put_u64(writer, "saved_bytes", layer->saved_bytes);
@@ -114,9 +116,20 @@ static void write_pairs(const char *key, const struct edge *pairs, size_t count,
     json_close(writer);
 }
 
+static bool has_recompute(const struct profile_layer *layer)
+{
+    bool has = layer->has_recompute;
+    for (size_t v = 0; v < layer->variant_count; v++)
+        has |= layer->variants[v].layer.has_recompute;
+    return has;
+}
+
 // The lowest version that can hold it.
 static uint64_t profile_version(const struct profile *profile)
 {
+    for (size_t i = 0; i < profile->layer_count; i++)
+        if (has_recompute(&profile->layers[i]))
+            return 4;
     if (profile->lent_count)
         return 3;
     for (size_t i = 0; i < profile->layer_count; i++) {

@@ -472,7 +472,7 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
     for (uint32_t l = first; l < end; l++)
         chain->links[l - first] = (struct placed){ .layer = &layers[l], .rerun = find_rerun(chain, l) };
     chain->stage.functions = &chain_functions;
-    chain->stage.rehearses = true;
+    chain->stage.warms_up = true;
     chain->stage.self = chain;
     if (!check_numbers(chain, error) || !measure_stage(chain, layers, layer_count, recompute, holding, error)
         || !chain_collect_exempt(chain, error)) {

@@ -393,7 +393,7 @@ static bool initialize(struct interpreter *in, struct error *error)
 bool interpreter_initialize(struct interpreter *in, struct error *error)
 {
     const bool runs_ahead = device_runs_ahead(queue_device(in->needs.queue));
-    return initialize(in, error) && (!runs_ahead || (rehearse(in, error) && initialize(in, error)));
+    return initialize(in, error) && (!runs_ahead || (warm_up(in, error) && initialize(in, error)));
 }
 
 const void *interpreter_weights(const struct interpreter *in, uint32_t stage)

@@ -69,7 +69,7 @@ static bool begin_step(struct interpreter *in, struct action action, uint32_t *n
     return weight_ring_next(&flights_local(&in->flights, action)->ring, next, error) || at_action(in, action, error);
 }
 
-void rehearse_update(struct interpreter *in, struct local *local)
+void warm_up_update(struct interpreter *in, struct local *local)
 {
     float *gradients = local->memory->gradients;
     const uint64_t count = local->memory->bytes.gradients / sizeof *gradients;

@@ -1,7 +1,7 @@
 // An interpreter's insides, for the files that share them: messages and waiting for
 // other ranks in interpreter_messages.c, waiting for the rank's own queue in
 // interpreter_device.c, STEP and REDUCE in interpreter_updates.c, computing and the list
-// in interpreter.c, what is done before all that in rehearsal.c.
+// in interpreter.c, what is done before all that in warm_up.c.
 #ifndef RUNTIME_INTERPRETING_H
 #define RUNTIME_INTERPRETING_H
 
@@ -30,7 +30,7 @@ bool compute_once(struct interpreter *in, struct action action, struct error *er
 // compiles and loads when it meets a shape for the first time, and that may have to wait
 // for all that runs on the GPU: also for a receive whose message this very action is to
 // lead to. It allocates then, too.
-bool rehearse(struct interpreter *in, struct error *error);
+bool warm_up(struct interpreter *in, struct error *error);
 
 // Puts rank and action in front of a failure of this rank's own. (What a transport
 // reports of others names its place already.) Returns false.
@@ -86,6 +86,6 @@ bool do_reduce(struct interpreter *in, struct action action, struct error *error
 bool do_validate(struct interpreter *in, struct action action, struct error *error);
 
 // What do_step() and do_reduce() give to queues, on gradients of no meaning.
-void rehearse_update(struct interpreter *in, struct local *local);
+void warm_up_update(struct interpreter *in, struct local *local);
 
 #endif

@@ -13,7 +13,7 @@ enum { TIMED_ROUNDS = 2, LOOK_EVERY = 64 };
 // This rank's end of the link under way.
 struct link_end {
     struct device *device;
-    const struct company *company;
+    const struct process_group *group;
     uint64_t deadline_ns;
     uint32_t first;  // of the two ranks, which begins
     uint32_t place;  // 0: this one is it
@@ -32,7 +32,7 @@ static bool say_first(const struct link_end *end, const struct error *broken, st
 {
     struct error first = { 0 };
     const uint64_t until_ns = clock_now_ns() + second_ns;
-    while (end->company->is_well(end->company->self, &first) && clock_now_ns() < until_ns)
+    while (end->group->is_well(end->group->self, &first) && clock_now_ns() < until_ns)
         poll(NULL, 0, 1);
     const struct error *told = first.kind != ERROR_NONE ? &first : broken;
     return error_set_kind(error, told->kind, "%s", told->text);
@@ -61,7 +61,7 @@ static bool await(const struct link_end *end, bool is_all, struct error *error)
             return true;
         if (ready && queue_is_done(end->queue) && event_done(end->from) && event_done(end->to))
             return queue_report(end->queue, &broken) || say_first(end, &broken, error);
-        if (turn % LOOK_EVERY == 0 && !end->company->is_well(end->company->self, error))
+        if (turn % LOOK_EVERY == 0 && !end->group->is_well(end->group->self, error))
             return false;
         if (is_late(end, until_ns, error))
             return false;
@@ -153,10 +153,10 @@ static bool take_part(struct link_end *end, const struct link_settings *settings
     struct error reason = { 0 };
     const bool good = open_end(end, name, &reason) && measure_end(end, settings, cost, &reason);
     if (!good) {
-        if (end->company->is_well(end->company->self, &(struct error){ 0 }))  // it went wrong here
+        if (end->group->is_well(end->group->self, &(struct error){ 0 }))  // it went wrong here
             error_at(&reason, "the link between rank %u and rank %u", end->first, end->first + 1);
         // The others wait for us, and what is under way never ends by itself.
-        end->company->abandon(end->company->self, &reason);
+        end->group->abandon(end->group->self, &reason);
         if (end->communicator && !communicator_abort(end->communicator, settings->abort_ns))
             *is_stuck = true;
     }
@@ -178,25 +178,25 @@ static uint64_t largest_of(const struct link_settings *settings)
 static bool measure_next(const struct link_end *blank, const struct link_settings *settings, struct link_cost *cost,
                          bool *is_stuck, struct error *error)
 {
-    const struct company *company = blank->company;
+    const struct process_group *group = blank->group;
     const uint32_t first = blank->first;
     struct communicator_name name = { { 0 } };
-    if (company->rank == first && !communicator_make_name(blank->device, &name, error)) {
-        company->abandon(company->self, error);
+    if (group->rank == first && !communicator_make_name(blank->device, &name, error)) {
+        group->abandon(group->self, error);
         return false;
     }
-    if (!company->spread(company->self, first, &name, sizeof name, error))
+    if (!group->broadcast(group->self, first, &name, sizeof name, error))
         return false;
-    if (company->rank == first || company->rank == first + 1) {
+    if (group->rank == first || group->rank == first + 1) {
         struct link_end end = *blank;
-        end.place = company->rank - first;
+        end.place = group->rank - first;
         if (!take_part(&end, settings, &name, cost, is_stuck, error))
             return false;
     }
-    return company->spread(company->self, first, cost, sizeof *cost, error);
+    return group->broadcast(group->self, first, cost, sizeof *cost, error);
 }
 
-bool measure_links(struct device *device, const struct company *company, const struct link_settings *settings,
+bool measure_links(struct device *device, const struct process_group *group, const struct link_settings *settings,
                    struct link_cost *to_next, bool *is_stuck, struct error *error)
 {
     struct link_settings whole = *settings;
@@ -206,15 +206,15 @@ bool measure_links(struct device *device, const struct company *company, const s
         whole.size_count = LINK_SIZES;
     }
     whole.abort_ns = whole.abort_ns ? whole.abort_ns : 5 * second_ns;
-    const struct link_end blank = { .device = device, .company = company, .room_bytes = round_to_256(largest_of(&whole)),
+    const struct link_end blank = { .device = device, .group = group, .room_bytes = round_to_256(largest_of(&whole)),
                                     .deadline_ns = whole.deadline_ns ? whole.deadline_ns : 60 * second_ns };
-    for (uint32_t first = 0; first + 1 < company->ranks; first++) {
+    for (uint32_t first = 0; first + 1 < group->ranks; first++) {
         struct link_end end = blank;
         end.first = first;
         if (!measure_next(&end, &whole, &to_next[first], is_stuck, error))
             return false;
         if (options->progress)
-            options->progress(options->self, first + 1, company->ranks - 1);
+            options->progress(options->self, first + 1, group->ranks - 1);
     }
     return true;
 }

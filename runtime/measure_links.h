@@ -1,4 +1,4 @@
-// The links between the ranks of a company, measured by messages there and back between
+// The links between the ranks of a process group, measured by messages there and back between
 // their devices (device/communicator.h), each rank with the next, while the others are
 // idle:
 //
@@ -13,7 +13,7 @@
 
 #include "device/device.h"
 #include "profiler/links.h"
-#include "runtime/company.h"
+#include "runtime/process_group.h"
 
 struct link_settings {
     const struct measure_options *options;  // of each size: the repeats; by link: the progress
@@ -24,8 +24,8 @@ struct link_settings {
 };
 
 // All ranks at a time; all get all costs, of each rank with the next (one fewer than there are ranks). Who fails has
-// abandoned the company. *is_stuck: the device could not be brought to an end, and is not to be closed.
-bool measure_links(struct device *device, const struct company *company, const struct link_settings *settings,
+// abandoned the group. *is_stuck: the device could not be brought to an end, and is not to be closed.
+bool measure_links(struct device *device, const struct process_group *group, const struct link_settings *settings,
                    struct link_cost *to_next, bool *is_stuck, struct error *error);
 
 #endif

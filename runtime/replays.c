@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 struct replay {
     struct replay_key key;
     struct recorded *recorded;
@@ -41,14 +43,8 @@ static struct replay *find(struct replays *replays, const struct replay_key *key
 static struct replay *add(struct replays *replays, const struct replay_key *key)
 {
     struct error error = { 0 };
-    if (replays->count == replays->room) {
-        const size_t room = 2 * replays->room + 16;
-        struct replay *all = realloc(replays->all, room * sizeof *all);
-        if (!all)
-            return NULL;
-        replays->all = all;
-        replays->room = room;
-    }
+    if (!array_reserve(&replays->all, &replays->room, replays->count + 1, sizeof replays->all[0]))
+        return NULL;
     struct recorded *recorded = recorded_create(replays->device, &error);
     if (!recorded)
         return NULL;

@@ -62,8 +62,8 @@ struct session {
 // Whether a rank is a thread of this process.
 static bool is_here(const struct session *session, uint32_t rank)
 {
-    const struct company *company = session->settings.company;
-    return !company || company->rank == rank;
+    const struct process_group *group = session->settings.group;
+    return !group || group->rank == rank;
 }
 
 // --- a rank's thread --------------------------------------------------------------
@@ -127,7 +127,7 @@ static void tell(struct session *session, enum command command)
     pthread_mutex_lock(&session->lock);
     session->command = command;
     session->commands++;
-    session->working = session->settings.company ? 1 : session->schedule->ranks;
+    session->working = session->settings.group ? 1 : session->schedule->ranks;
     pthread_cond_broadcast(&session->told);
     pthread_mutex_unlock(&session->lock);
 }
@@ -194,7 +194,7 @@ static bool open_wires(struct session *session, struct error *error)
         .placement = session->placement,
         .ties = &session->ties,
         .device = session->device,
-        .company = session->settings.company,
+        .group = session->settings.group,
         .deadline_ns = session->settings.deadline_ns,
         .one_for_all = session->settings.one_communicator,
     };
@@ -209,10 +209,10 @@ static bool open_shared(struct session *session, const struct session_settings *
         || !ties_open(&session->ties, session->stages, schedule, session->placement, error)
         || !weight_plan_open(&session->weight_plan, schedule, session->placement, error)
         || !whereabouts_open(&session->whereabouts, schedule, session->placement, &session->ties,
-                             settings->company ? settings->company->board : NULL, error)
+                             settings->group ? settings->group->board : NULL, error)
         || !recorder_open(&session->recorder, schedule, session->device, error))
         return false;
-    return settings->company ? open_wires(session, error) : open_engine(session, settings, error);
+    return settings->group ? open_wires(session, error) : open_engine(session, settings, error);
 }
 // The slab of a rank, from the stages that are on it.
 static bool open_slab(struct worker *worker, const struct slots *slots, struct error *error)
@@ -332,11 +332,11 @@ static bool copy_what_is_given(struct session *session, const struct schedule *l
 // What each rank has allocated, told to all.
 static bool open_bytes(struct session *session, struct error *error)
 {
-    const struct company *company = session->settings.company;
+    const struct process_group *group = session->settings.group;
     for (uint32_t rank = 0; rank < session->schedule->ranks; rank++)
         session->slab_bytes[rank] = session->workers[rank].slab.bytes;
-    const uint64_t own = company ? session->slab_bytes[company->rank] : 0;
-    return !company || company->exchange(company->self, &own, sizeof own, session->slab_bytes, error);
+    const uint64_t own = group ? session->slab_bytes[group->rank] : 0;
+    return !group || group->all_gather(group->self, &own, sizeof own, session->slab_bytes, error);
 }
 
 static struct session *create(const struct schedule *lowered, const struct stage *stages, struct device *device,
@@ -372,8 +372,8 @@ struct session *session_create(const struct schedule *lowered, const struct stag
         settings->opened(settings->self, session);
     if (session)
         return session;
-    if (settings->company)
-        settings->company->abandon(settings->company->self, &reason);
+    if (settings->group)
+        settings->group->abandon(settings->group->self, &reason);
     error_set_kind(error, reason.kind, "%s", reason.text);
     return NULL;
 }
@@ -437,10 +437,10 @@ static void time_stages(struct session *session)
     }
 }
 
-// What this process has seen, and, in company, what all have.
+// What this process has seen, and, in a process group, what all have.
 static bool measure(struct session *session, struct error *error)
 {
-    const struct company *company = session->settings.company;
+    const struct process_group *group = session->settings.group;
     const struct measured_pass pass = {
         .per_rank = session->per_rank, .waited_ns = session->waited_ns, .host_ns = session->host_ns,
         .replayed = session->replayed, .stage_ns = session->stage_ns, .iteration_ns = &session->last.iteration_ns,
@@ -454,7 +454,7 @@ static bool measure(struct session *session, struct error *error)
         session->host_ns[rank] = session->recorder.ranks[rank].host_ns;
         session->replayed[rank] = session->recorder.ranks[rank].replayed;
     }
-    return !company || share_pass(company, &session->recorder, &pass, error);
+    return !group || share_pass(group, &session->recorder, &pass, error);
 }
 
 static void sum_up(struct session *session)
@@ -476,10 +476,10 @@ static void sum_up(struct session *session)
 // All ranks begin together.
 static bool begin(struct session *session, struct error *error)
 {
-    const struct company *company = session->settings.company;
+    const struct process_group *group = session->settings.group;
     if (session->threads)
         threads_begin(session->threads);
-    if (company && !company->exchange(company->self, NULL, 0, NULL, error))
+    if (group && !group->all_gather(group->self, NULL, 0, NULL, error))
         return false;
     recorder_begin(&session->recorder);
     return true;
@@ -527,8 +527,8 @@ const struct session_result *session_last(const struct session *session)
 
 bool session_timeline(struct session *session, struct timeline *timeline, struct error *error)
 {
-    const struct company *company = session->settings.company;
-    if (company && !share_spans(company, &session->recorder, error))
+    const struct process_group *group = session->settings.group;
+    if (group && !share_spans(group, &session->recorder, error))
         return false;
     return recorder_timeline(&session->recorder, timeline, error);
 }
@@ -551,12 +551,12 @@ uint32_t session_copies(const struct session *session, uint32_t stage)
 bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, uint64_t offset, uint64_t bytes,
                           void *host, struct error *error)
 {
-    const struct company *company = session->settings.company;
+    const struct process_group *group = session->settings.group;
     const uint32_t rank = placement_rank(session->placement, stage, copy);
     struct worker *worker = &session->workers[rank];
     const char *weights = is_here(session, rank) ? interpreter_weights(worker->interpreter, stage) : NULL;
     if (weights)
         queue_download(worker->queue, host, weights + offset, bytes);
     return (!is_here(session, rank) || queue_wait(worker->queue, error))
-        && (!company || company->spread(company->self, rank, host, bytes, error));
+        && (!group || group->broadcast(group->self, rank, host, bytes, error));
 }

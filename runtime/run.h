@@ -13,8 +13,8 @@
 #ifndef RUNTIME_RUN_H
 #define RUNTIME_RUN_H
 
-#include "runtime/company.h"
 #include "runtime/interpreter.h"
+#include "runtime/process_group.h"
 #include "schedules/simulate.h"
 
 struct session;
@@ -28,8 +28,8 @@ struct session_settings {
     struct optimizer optimizer;
     // NULL: all ranks are threads of this process. Else this is one rank of several, whose device talks to theirs
     // (wired/wired.h); every call below is then made by all of them. Borrowed.
-    const struct company *company;
-    bool one_communicator;  // for all messages; only in company
+    const struct process_group *group;
+    bool one_communicator;  // for all messages; only in a process group
     bool *is_stuck;         // set where the device got stuck (device.h). NULL: nobody asks
     // Told once, when the session stands: session_say_wiring() says how messages go. NULL: nobody asks.
     void (*opened)(void *self, const struct session *session);
@@ -64,8 +64,8 @@ bool session_step(struct session *session, struct error *error);
 const struct session_result *session_last(const struct session *session);
 bool session_timeline(struct session *session, struct timeline *timeline, struct error *error);
 
-// Which communicators messages take in company, and why: "NCCL 2.28.9: 6 communicators for messages"; nothing where
-// ranks are threads.
+// Which communicators messages take in a process group, and why: "NCCL 2.28.9: 6 communicators for messages"; nothing
+// where ranks are threads.
 void session_say_wiring(const struct session *session, struct text *text);
 
 // Of a step that failed: what the ranks of this process had begun in it, in order; what was under way ends now. And

@@ -72,7 +72,7 @@ static void take(const struct schedule *schedule, const struct measured_pass *pa
             losses_of(told_by(all, schedule, schedule_rank(schedule, schedule->stages - 1u, i)), schedule)[i];
 }
 
-bool share_pass(const struct company *company, const struct recorder *recorder, const struct measured_pass *pass,
+bool share_pass(const struct process_group *group, const struct recorder *recorder, const struct measured_pass *pass,
                 struct error *error)
 {
     const struct schedule *schedule = recorder->schedule;
@@ -80,8 +80,8 @@ bool share_pass(const struct company *company, const struct recorder *recorder, 
     void *all = calloc(schedule->ranks, told_bytes(schedule));
     bool good = (own && all) || error_no_memory(error, "what ranks have measured");
     if (good)
-        tell(recorder, pass, company->rank, own);
-    good = good && company->exchange(company->self, own, told_bytes(schedule), all, error);
+        tell(recorder, pass, group->rank, own);
+    good = good && group->all_gather(group->self, own, told_bytes(schedule), all, error);
     if (good)
         take(schedule, pass, all);
     free(own);
@@ -109,18 +109,18 @@ static void move_spans(struct span *spans, size_t count, uint64_t by_ns)
     }
 }
 
-bool share_spans(const struct company *company, struct recorder *recorder, struct error *error)
+bool share_spans(const struct process_group *group, struct recorder *recorder, struct error *error)
 {
     const uint32_t ranks = recorder->schedule->ranks;
     const size_t row = most_spans(recorder) + 1;  // the first holds the count
     struct span *own = calloc(row, sizeof *own), *all = calloc(ranks * row, sizeof *all);
-    const struct rank_record *mine = &recorder->ranks[company->rank];
+    const struct rank_record *mine = &recorder->ranks[group->rank];
     bool good = (own && all) || error_no_memory(error, "the times of a schedule's actions");
     if (good) {
         own[0].start_ns = mine->span_count;
         memcpy(own + 1, mine->spans, mine->span_count * sizeof *own);
         move_spans(own + 1, mine->span_count, -recorder->start_ns);
-        good = company->exchange(company->self, own, row * sizeof *own, all, error);
+        good = group->all_gather(group->self, own, row * sizeof *own, all, error);
     }
     for (uint32_t rank = 0; good && rank < ranks; rank++) {
         struct rank_record *record = &recorder->ranks[rank];

@@ -2,11 +2,11 @@
 // of each, the losses, and, when somebody wants to see them, the spans.
 //
 // Clocks of machines differ. Times are therefore told from the moment at which a rank
-// began the pass, which all do together, to within a message of the company's.
+// began the pass, which all do together, to within a message of the group's.
 #ifndef RUNTIME_SHARING_H
 #define RUNTIME_SHARING_H
 
-#include "runtime/company.h"
+#include "runtime/process_group.h"
 #include "runtime/recorder.h"
 
 // Of all ranks; each brings its own row, and its part of `losses` and `stage_ns`.
@@ -17,10 +17,10 @@ struct measured_pass {
     uint64_t *stage_ns;  // by stage: added up over its copies
     float *losses;       // by micro-batch, of the rank that computes it
 };
-bool share_pass(const struct company *company, const struct recorder *recorder, const struct measured_pass *pass,
+bool share_pass(const struct process_group *group, const struct recorder *recorder, const struct measured_pass *pass,
                 struct error *error);
 
 // The recorder of every rank gets the spans of all.
-bool share_spans(const struct company *company, struct recorder *recorder, struct error *error);
+bool share_spans(const struct process_group *group, struct recorder *recorder, struct error *error);
 
 #endif

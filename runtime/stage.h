@@ -82,7 +82,7 @@ struct stage {
     bool takes_splits;  // whether it can be given a part of each sequence at a time
     // Whether it may be called ahead of the first pass, with the first micro-batch of each kind of action and data of
     // no meaning, so that whatever is done once only has been done before there are messages (interpreting.h).
-    bool rehearses;
+    bool warms_up;
 };
 
 #endif

@@ -73,7 +73,7 @@ static void fail_if_quiescent(struct threads *engine)
 static void sleep_until(struct end *end, uint64_t until_ns)
 {
     const uint64_t far = clock_now_ns() + 3600u * (uint64_t)1000000000;  // and look again
-    const uint64_t at = smaller(until_ns, far);
+    const uint64_t at = min_u64(until_ns, far);
     const struct timespec time = { (time_t)(at / 1000000000u), (long)(at % 1000000000u) };
     pthread_cond_timedwait(&end->changed, &end->engine->lock, &time);
 }
@@ -113,7 +113,7 @@ static void deliver_parcel(struct threads *engine, struct lane *lane)
     const uint32_t at = lane->parcel_first;
     const struct parcel parcel = lane->parcels[at];
     receive->state = POST_MOVING;
-    copy_unlocked(engine, receive->data, parcel_room(lane, at), smaller(parcel.bytes, receive->bytes));
+    copy_unlocked(engine, receive->data, parcel_room(lane, at), min_u64(parcel.bytes, receive->bytes));
     lane->parcel_first = (at + 1) % lane->capacity;
     lane->parcel_count--;
     receive->met = parcel.header;
@@ -129,7 +129,7 @@ static void deliver_directly(struct threads *engine, struct lane *lane)
     if (lane->queue)
         threads_copy_later(lane, send, receive);
     else
-        copy_unlocked(engine, receive->data, send->data, smaller(send->bytes, receive->bytes));
+        copy_unlocked(engine, receive->data, send->data, min_u64(send->bytes, receive->bytes));
     receive->met = send->header;
     receive->met_bytes = send->bytes;
     post_finish(engine, receive, arrives_ns);
@@ -181,63 +181,63 @@ static void enter_lane(struct threads *engine, struct post *post)
 
 // --- adding gradients ------------------------------------------------------------
 
-static void finish_gathering(struct threads *engine, struct gathering *gathering)
+static void finish_all_reduce(struct threads *engine, struct all_reduce *all_reduce)
 {
-    for (uint32_t copy = 0; copy < gathering->count; copy++)
-        post_finish(engine, gathering->posts[copy], clock_now_ns());
-    gathering_clear(gathering);
+    for (uint32_t copy = 0; copy < all_reduce->count; copy++)
+        post_finish(engine, all_reduce->posts[copy], clock_now_ns());
+    all_reduce_clear(all_reduce);
 }
 
 // Each copy is to add its share.
-static void begin_shares(struct threads *engine, struct gathering *gathering)
+static void begin_shares(struct threads *engine, struct all_reduce *all_reduce)
 {
     const uint64_t now = clock_now_ns();
-    for (uint32_t copy = 0; copy < gathering->count; copy++) {
-        gathering->posts[copy]->state = POST_MOVING;
-        gathering->posts[copy]->gathered_ns = now;
-        end_notify(&engine->ends[gathering->ranks[copy]]);
+    for (uint32_t copy = 0; copy < all_reduce->count; copy++) {
+        all_reduce->posts[copy]->state = POST_MOVING;
+        all_reduce->posts[copy]->gathered_ns = now;
+        end_notify(&engine->ends[all_reduce->ranks[copy]]);
     }
 }
 
-// A copy comes to its gathering; when it was the last, there is something to add.
+// A copy comes to its all-reduce; when it was the last, there is something to add.
 static void join(struct threads *engine, struct post *post)
 {
-    struct gathering *gathering = &engine->gatherings[post->lane];
+    struct all_reduce *all_reduce = &engine->all_reduces[post->lane];
     struct error error = { 0 };
-    gathering_join(gathering, post);
-    if (!gathering_is_full(gathering))
+    all_reduce_join(all_reduce, post);
+    if (!all_reduce_is_full(all_reduce))
         return;
-    if (!gathering_agrees(gathering, &error)) {
+    if (!all_reduce_agrees(all_reduce, &error)) {
         if (post->lane < engine->settings.placement->stages)
             error_at(&error, "stage %u", post->lane);
         fail(engine, &error);
-    } else if (gathering->queue) {
-        threads_add_later(gathering);
-        finish_gathering(engine, gathering);
+    } else if (all_reduce->queue) {
+        threads_add_later(all_reduce);
+        finish_all_reduce(engine, all_reduce);
         return;
     }
-    begin_shares(engine, gathering);
+    begin_shares(engine, all_reduce);
 }
 
 static void add_share(struct threads *engine, struct post *post)
 {
-    struct gathering *gathering = &engine->gatherings[post->lane];
+    struct all_reduce *all_reduce = &engine->all_reduces[post->lane];
     post->has_added = true;
     pthread_mutex_unlock(&engine->lock);
-    gathering_add(gathering, post);
+    all_reduce_add(all_reduce, post);
     pthread_mutex_lock(&engine->lock);
-    if (!gathering_end_share(gathering) || engine->failed)
+    if (!all_reduce_end_share(all_reduce) || engine->failed)
         return;
-    finish_gathering(engine, gathering);
+    finish_all_reduce(engine, all_reduce);
 }
 
 // A part in a reduction can be taken back until all have come; later the others
 // count on it, and it is done, or the run fails.
 static void leave(struct threads *engine, struct end *end, struct post *post)
 {
-    struct gathering *gathering = &engine->gatherings[post->lane];
+    struct all_reduce *all_reduce = &engine->all_reduces[post->lane];
     if (post->state == POST_QUEUED)
-        gathering_withdraw(gathering, post);
+        all_reduce_withdraw(all_reduce, post);
     if (post->state == POST_MOVING && !post->has_added && !engine->failed)
         add_share(engine, post);
     while (post->state == POST_MOVING && !engine->failed)
@@ -296,7 +296,7 @@ static bool threads_post_reduction(struct transport *transport, const struct red
                                    struct error *error)
 {
     struct end *end = (struct end *)transport;
-    assert(reduction->group < end->engine->gathering_count);
+    assert(reduction->group < end->engine->all_reduce_count);
     return post(end, &(struct post){ .kind = POST_REDUCTION, .lane = reduction->group, .data = reduction->gradients,
                                      .bytes = reduction->count * sizeof(float), .brought = reduction->brought,
                                      .samples = reduction->samples, .header = header, .after = after },
@@ -366,7 +366,7 @@ static uint64_t next_arrival(struct end *end, uint64_t now)
             entry->announced = true;
             next = now;
         } else {
-            next = smaller(next, entry->done_ns);
+            next = min_u64(next, entry->done_ns);
         }
     }
     return next;
@@ -384,7 +384,7 @@ static bool threads_wait(struct transport *transport, uint64_t deadline_ns, stru
             break;
         fail_if_quiescent(engine);
         if (!engine->failed)
-            sleep_until(end, smaller(arrival, deadline_ns));
+            sleep_until(end, min_u64(arrival, deadline_ns));
     }
     end->waiting = end->notified = false;
     const bool good = !engine->failed || report(engine, error);

@@ -15,7 +15,7 @@
 // the time of its bytes, arrives after the latency, and is not seen before; links
 // that are shared serialise.
 //
-// Copies of a stage add up their gradients where they lie (gathering.h).
+// Copies of a stage add up their gradients where they lie (all_reduce.h).
 //
 // On a device that runs ahead of its host, what a thread does when two posts meet is to
 // give the copy to a queue, behind the events of both:

@@ -12,7 +12,7 @@ static bool runs_ahead(const struct threads_settings *settings)
 static bool lane_open(struct lane *lane, const struct channel *channel, const struct threads_settings *settings,
                       uint32_t ranks)
 {
-    const uint64_t capacity = runs_ahead(settings) ? 0 : smaller(settings->capacity, channel->messages);
+    const uint64_t capacity = runs_ahead(settings) ? 0 : min_u64(settings->capacity, channel->messages);
     lane->channel = *channel;
     lane->capacity = (uint32_t)capacity;
     lane->link = settings->network ? settings->network->link_of[(size_t)channel->from * ranks + channel->to] : 0;
@@ -27,11 +27,11 @@ static uint64_t posts_of(const struct threads *engine, uint32_t rank)
     uint64_t posts = 1;
     for (uint32_t lane = 0; lane < engine->lane_count; lane++) {
         const struct channel *channel = &engine->lanes[lane].channel;
-        posts += ((channel->from == rank) + (channel->to == rank)) * smaller(channel->messages, MOST_POSTS);
+        posts += ((channel->from == rank) + (channel->to == rank)) * min_u64(channel->messages, MOST_POSTS);
     }
-    for (uint32_t group = 0; group < engine->gathering_count; group++)
-        for (uint32_t copy = 0; copy < engine->gatherings[group].count; copy++)
-            posts += engine->gatherings[group].ranks[copy] == rank;
+    for (uint32_t group = 0; group < engine->all_reduce_count; group++)
+        for (uint32_t copy = 0; copy < engine->all_reduces[group].count; copy++)
+            posts += engine->all_reduces[group].ranks[copy] == rank;
     return posts;
 }
 
@@ -44,18 +44,18 @@ static bool end_open(struct threads *engine, uint32_t rank)
     return post_pool_open(&end->pool, posts_of(engine, rank));
 }
 
-static bool gatherings_open(struct threads *engine, const struct placement *placement, const struct ties *ties)
+static bool all_reduces_open(struct threads *engine, const struct placement *placement, const struct ties *ties)
 {
     const uint32_t stages = placement ? placement->stages : 0, tied = ties ? ties->count : 0;
-    engine->gatherings = calloc(stages + tied + 1u, sizeof *engine->gatherings);
-    bool good = engine->gatherings != NULL;
+    engine->all_reduces = calloc(stages + tied + 1u, sizeof *engine->all_reduces);
+    bool good = engine->all_reduces != NULL;
     for (uint32_t group = 0; good && group < stages + tied; group++) {
-        struct gathering *gathering = &engine->gatherings[group];
+        struct all_reduce *all_reduce = &engine->all_reduces[group];
         const struct tie *tie = group < stages ? NULL : &ties->at[group - stages];
-        good = tie ? gathering_open(gathering, tie->ranks, tie->rank_count, tie->adders)
-                   : gathering_open(gathering, &placement->copies[placement->copy_at[group]],
-                                    placement_copies(placement, group), placement_copies(placement, group));
-        engine->gathering_count = group + 1;
+        good = tie ? all_reduce_open(all_reduce, tie->ranks, tie->rank_count, tie->adders)
+                   : all_reduce_open(all_reduce, &placement->copies[placement->copy_at[group]],
+                                     placement_copies(placement, group), placement_copies(placement, group));
+        engine->all_reduce_count = group + 1;
     }
     return good;
 }
@@ -105,7 +105,7 @@ struct threads *threads_create(uint32_t ranks, const struct channel *channels, u
         engine->lane_count = channel_count;
         locks_open(engine);
         engine->settings.network = NULL;  // its links were copied
-        good = gatherings_open(engine, settings->placement, settings->ties);
+        good = all_reduces_open(engine, settings->placement, settings->ties);
     }
     for (uint32_t c = 0; good && c < channel_count; c++)
         good = lane_open(&engine->lanes[c], &channels[c], settings, ranks);
@@ -135,13 +135,13 @@ void threads_free(struct threads *threads)
         free(threads->lanes[lane].parcels);
         free(threads->lanes[lane].room);
     }
-    for (uint32_t group = 0; group < threads->gathering_count; group++)
-        gathering_close(&threads->gatherings[group]);
+    for (uint32_t group = 0; group < threads->all_reduce_count; group++)
+        all_reduce_close(&threads->all_reduces[group]);
     if (threads->ranks > 0)
         pthread_mutex_destroy(&threads->lock);
     free(threads->ends);
     free(threads->lanes);
-    free(threads->gatherings);
+    free(threads->all_reduces);
     free(threads->links);
     free(threads->link_free_ns);
     free(threads);

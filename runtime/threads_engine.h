@@ -6,7 +6,8 @@
 
 #include <pthread.h>
 
-#include "runtime/gathering.h"
+#include "common/number.h"
+#include "runtime/all_reduce.h"
 #include "runtime/posts.h"
 #include "runtime/threads.h"
 
@@ -51,8 +52,8 @@ struct threads {
     uint32_t ranks;
     struct lane *lanes;
     uint32_t lane_count;
-    struct gathering *gatherings;  // by stage, then by tie
-    uint32_t gathering_count;
+    struct all_reduce *all_reduces;  // by stage, then by tie
+    uint32_t all_reduce_count;
     struct link *links;
     uint64_t *link_free_ns;
     bool failed;
@@ -61,19 +62,14 @@ struct threads {
 
 extern const struct transport_functions threads_functions;
 
-// On a device that runs ahead. Opening is after lanes and gatherings were made; what has
+// On a device that runs ahead. Opening is after lanes and all_reduces were made; what has
 // no queue is done at once.
 bool threads_open_queues(struct threads *engine, struct error *error);
 void threads_close_queues(struct threads *engine);
 // Two posts have met, or all copies have come: gives what is to be done to a queue.
 void threads_copy_later(struct lane *lane, struct post *send, struct post *receive);
-void threads_add_later(struct gathering *gathering);
+void threads_add_later(struct all_reduce *all_reduce);
 // False with the first failure of any of these queues.
 bool threads_queues_are_well(const struct threads *engine, struct error *error);
-
-static inline uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 #endif

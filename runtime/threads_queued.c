@@ -21,14 +21,14 @@ static bool lane_open_queue(struct lane *lane, struct device *device, struct err
     return lane->queue != NULL;
 }
 
-static bool gathering_open_queue(struct gathering *gathering, struct device *device, struct error *error)
+static bool all_reduce_open_queue(struct all_reduce *all_reduce, struct device *device, struct error *error)
 {
-    if (gathering->count < 2)
+    if (all_reduce->count < 2)
         return true;
-    gathering->gathered = event_create(device, error);
-    gathering->summed = gathering->gathered ? event_create(device, error) : NULL;
-    gathering->queue = gathering->summed ? queue_create(device, error) : NULL;
-    return gathering->queue != NULL;
+    all_reduce->gathered = event_create(device, error);
+    all_reduce->summed = all_reduce->gathered ? event_create(device, error) : NULL;
+    all_reduce->queue = all_reduce->summed ? queue_create(device, error) : NULL;
+    return all_reduce->queue != NULL;
 }
 
 bool threads_open_queues(struct threads *engine, struct error *error)
@@ -37,8 +37,8 @@ bool threads_open_queues(struct threads *engine, struct error *error)
     bool good = true;
     for (uint32_t lane = 0; good && lane < engine->lane_count; lane++)
         good = lane_open_queue(&engine->lanes[lane], device, error);
-    for (uint32_t group = 0; good && group < engine->gathering_count; group++)
-        good = gathering_open_queue(&engine->gatherings[group], device, error);
+    for (uint32_t group = 0; good && group < engine->all_reduce_count; group++)
+        good = all_reduce_open_queue(&engine->all_reduces[group], device, error);
     return good;
 }
 
@@ -47,17 +47,17 @@ void threads_close_queues(struct threads *engine)
 {
     for (uint32_t lane = 0; lane < engine->lane_count; lane++)
         queue_free(engine->lanes[lane].queue);
-    for (uint32_t group = 0; group < engine->gathering_count; group++)
-        queue_free(engine->gatherings[group].queue);
+    for (uint32_t group = 0; group < engine->all_reduce_count; group++)
+        queue_free(engine->all_reduces[group].queue);
     for (uint32_t l = 0; l < engine->lane_count; l++) {
         struct lane *lane = &engine->lanes[l];
         for (uint64_t e = 0; e < lane->event_count; e++)
             event_free(lane->events[e]);
         free(lane->events);
     }
-    for (uint32_t group = 0; group < engine->gathering_count; group++) {
-        event_free(engine->gatherings[group].gathered);
-        event_free(engine->gatherings[group].summed);
+    for (uint32_t group = 0; group < engine->all_reduce_count; group++) {
+        event_free(engine->all_reduces[group].gathered);
+        event_free(engine->all_reduces[group].summed);
     }
 }
 
@@ -74,32 +74,32 @@ void threads_copy_later(struct lane *lane, struct post *send, struct post *recei
     struct event *event = lane->events[lane->met++ % lane->event_count];
     wait_after(lane->queue, send);
     wait_after(lane->queue, receive);
-    queue_copy(lane->queue, receive->data, send->data, smaller(send->bytes, receive->bytes));
+    queue_copy(lane->queue, receive->data, send->data, min_u64(send->bytes, receive->bytes));
     event_record(event, lane->queue);
     send->event = receive->event = event;
 }
 
-// The same sum in the same order as gathering_add()'s.
-void threads_add_later(struct gathering *gathering)
+// The same sum in the same order as all_reduce_add()'s.
+void threads_add_later(struct all_reduce *all_reduce)
 {
-    struct queue *queue = gathering->queue;
-    struct post *const *posts = gathering->posts;
+    struct queue *queue = all_reduce->queue;
+    struct post *const *posts = all_reduce->posts;
     const uint64_t bytes = posts[0]->bytes, count = bytes / sizeof(float);
-    const float factor = gathering_factor(gathering);
+    const float factor = all_reduce_factor(all_reduce);
     float *sum = posts[0]->data;
-    for (uint32_t copy = 0; copy < gathering->count; copy++)
+    for (uint32_t copy = 0; copy < all_reduce->count; copy++)
         wait_after(queue, posts[copy]);
-    event_record(gathering->gathered, queue);
-    for (uint32_t copy = 1; copy < gathering->adders && count > 0; copy++)
+    event_record(all_reduce->gathered, queue);
+    for (uint32_t copy = 1; copy < all_reduce->adders && count > 0; copy++)
         kernel_add_floats(queue, sum, sum, posts[copy]->data, count);
     if (factor != 1.0f && count > 0)
         kernel_scale(queue, sum, sum, factor, count);
-    for (uint32_t copy = 1; copy < gathering->count; copy++)
+    for (uint32_t copy = 1; copy < all_reduce->count; copy++)
         queue_copy(queue, posts[copy]->data, sum, bytes);
-    event_record(gathering->summed, queue);
-    for (uint32_t copy = 0; copy < gathering->count; copy++) {
-        posts[copy]->gathered = gathering->gathered;
-        posts[copy]->event = gathering->summed;
+    event_record(all_reduce->summed, queue);
+    for (uint32_t copy = 0; copy < all_reduce->count; copy++) {
+        posts[copy]->gathered = all_reduce->gathered;
+        posts[copy]->event = all_reduce->summed;
     }
 }
 
@@ -108,7 +108,7 @@ bool threads_queues_are_well(const struct threads *engine, struct error *error)
     bool good = true;
     for (uint32_t lane = 0; good && lane < engine->lane_count; lane++)
         good = !engine->lanes[lane].queue || queue_report(engine->lanes[lane].queue, error);
-    for (uint32_t group = 0; good && group < engine->gathering_count; group++)
-        good = !engine->gatherings[group].queue || queue_report(engine->gatherings[group].queue, error);
+    for (uint32_t group = 0; good && group < engine->all_reduce_count; group++)
+        good = !engine->all_reduces[group].queue || queue_report(engine->all_reduces[group].queue, error);
     return good;
 }

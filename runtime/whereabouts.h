@@ -23,7 +23,7 @@ struct whereabouts {
     bool is_borrowed;
 };
 
-// Borrows all, and the lines where there is a `board` for them already (company.h).
+// Borrows all, and the lines where there is a `board` for them already (process_group.h).
 bool whereabouts_open(struct whereabouts *whereabouts, const struct schedule *lowered,
                       const struct placement *placement, const struct ties *ties, _Atomic uint64_t *board,
                       struct error *error);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/array.h"
 #include "schedules/checking.h"
 #include "schedules/versions.h"
 
@@ -12,15 +13,9 @@
 void check_add_fault(struct check *check, uint32_t rank, size_t position, struct action action, const char *format, ...)
 {
     struct check_result *result = check->result;
-    if (result->fault_count == check->capacity) {
-        const size_t capacity = check->capacity ? 2 * check->capacity : 8;
-        struct check_fault *faults = realloc(result->faults, capacity * sizeof *faults);
-        if (!faults) {
-            check->no_memory = true;
-            return;
-        }
-        result->faults = faults;
-        check->capacity = capacity;
+    if (!array_reserve(&result->faults, &check->capacity, result->fault_count + 1, sizeof result->faults[0])) {
+        check->no_memory = true;
+        return;
     }
     struct check_fault *fault = &result->faults[result->fault_count++];
     *fault = (struct check_fault){ .rank = rank, .position = position, .action = action };

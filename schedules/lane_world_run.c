@@ -2,6 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
+#include "common/number.h"
 #include "schedules/lane_world_state.h"
 
 // --- events --------------------------------------------------------------------------
@@ -13,15 +16,9 @@ static bool is_before(struct event a, struct event b)
 
 static void wake(struct lane_world *world, uint32_t rank, uint64_t time_ns)
 {
-    if (world->event_count == world->event_capacity) {
-        const size_t capacity = world->event_capacity ? 2 * world->event_capacity : 256;
-        struct event *events = realloc(world->events, capacity * sizeof *events);
-        if (!events) {
-            world->no_memory = true;
-            return;
-        }
-        world->events = events;
-        world->event_capacity = capacity;
+    if (!array_reserve(&world->events, &world->event_capacity, world->event_count + 1, sizeof world->events[0])) {
+        world->no_memory = true;
+        return;
     }
     const struct event event = { time_ns, rank };
     size_t at = world->event_count++;
@@ -52,11 +49,6 @@ static struct lane *messages_of(struct lane_world *world, uint32_t rank)
     return &world->ranks[rank][world->rules.use == LANES_ONE];
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 // If a RECV comes next, the other end is woken for when the rank will have reached it.
 // What computes are still to begin before that will do so themselves.
 static void announce(struct lane_world *world, uint32_t rank, uint64_t now_ns)
@@ -66,8 +58,8 @@ static void announce(struct lane_world *world, uint32_t rank, uint64_t now_ns)
     const size_t begun = (size_t)(computes->at - computes->begin);
     if (next == messages->end || next->kind != ITEM_RECV || next->after > begun)
         return;
-    const uint64_t free_ns = later(messages->free_ns, next->after == begun ? computes->free_ns : 0);
-    wake(world, next->peer, later(free_ns, now_ns));
+    const uint64_t free_ns = max_u64(messages->free_ns, next->after == begun ? computes->free_ns : 0);
+    wake(world, next->peer, max_u64(free_ns, now_ns));
 }
 
 // What the lane stands at takes it until `end_ns`, when the rank may go on.
@@ -105,7 +97,7 @@ static bool begin_reduce(struct lane_world *world, struct lane *lane, uint64_t n
     uint64_t longest_ns = 0;
     for (uint32_t copy = first; copy < end; copy++) {
         const struct lane *lane_of_copy = world->ranks[copies->ranks[copy]];
-        longest_ns = later(longest_ns, world->now_durations[lane_of_copy->at->duration]);
+        longest_ns = max_u64(longest_ns, world->now_durations[lane_of_copy->at->duration]);
     }
     world->waiting[stage] = 0;
     for (uint32_t copy = first; copy < end; copy++)
@@ -212,7 +204,7 @@ static void begin_member(struct lane_world *world, uint32_t rank, struct item *i
     item->start_ns = start_ns;
     item->end_ns = end_ns;
     item->begun = true;
-    lane->group_ns = later(lane->group_ns, end_ns);
+    lane->group_ns = max_u64(lane->group_ns, end_ns);
     wake(world, rank, end_ns);
     if (--lane->pending > 0)
         return;
@@ -304,7 +296,7 @@ bool lane_world_run(struct lane_world *world, const uint64_t *durations, uint64_
     for (uint32_t rank = 0; rank < world->lowered->ranks; rank++) {
         const struct lane *lane = world->ranks[rank];
         assert(lane[0].at == lane[0].end && lane[1].at == lane[1].end);  // check.h has proved it
-        *iteration_ns = later(*iteration_ns, lane[0].free_ns);
+        *iteration_ns = max_u64(*iteration_ns, lane[0].free_ns);
     }
     return true;
 }

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "common/array.h"
+
 __extension__ typedef __int128 wide;
 
 // What an action changes when it starts and when it ends, and the bytes of its result.
@@ -33,20 +35,9 @@ IN_LINE void add(struct live *live, struct tally *tally, uint64_t time_ns, wide 
 
 // --- deliveries ---------------------------------------------------------------------
 
-static bool deliveries_grow(struct deliveries *deliveries)
-{
-    const size_t capacity = deliveries->capacity ? 2 * deliveries->capacity : 64;
-    struct delivery *at = realloc(deliveries->at, capacity * sizeof *at);
-    if (!at)
-        return false;
-    deliveries->at = at;
-    deliveries->capacity = capacity;
-    return true;
-}
-
 static bool deliveries_push(struct deliveries *deliveries, struct delivery delivery)
 {
-    if (deliveries->count == deliveries->capacity && !deliveries_grow(deliveries))
+    if (!array_reserve(&deliveries->at, &deliveries->capacity, deliveries->count + 1, sizeof deliveries->at[0]))
         return false;
     struct delivery *heap = deliveries->at;
     size_t at = deliveries->count++;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/large.h"
+#include "common/number.h"
 #include "schedules/rank_heap.h"
 
 // While the run goes on.
@@ -12,11 +13,6 @@ struct run {
     uint64_t *met_ns;        // per stage: when all copies stood at its last REDUCE
     struct rank_heap heap;   // by time: ranks that can go on, by when what they do next ends
 };
-
-IN_LINE uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 struct stretch {
     uint64_t start_ns, end_ns;
@@ -32,7 +28,7 @@ static struct stretch stretch_of_group(const struct run *run, uint32_t rank, con
     uint64_t start = record->ranks[rank].free_ns;
     for (size_t i = 0; i < size; i++) {
         if (needs_message(record->schedule, group[i]))
-            start = later(start, record->arrived_ns[group[i].kind != ACTION_F][unit_of(record->schedule, group[i])]);
+            start = max_u64(start, record->arrived_ns[group[i].kind != ACTION_F][unit_of(record->schedule, group[i])]);
     }
     return (struct stretch){ start, start + group_ns(&record->tariff, &record->walk.board, group, size) };
 }
@@ -46,7 +42,7 @@ static uint64_t start_of_meeting(struct run *run, uint32_t stage, bool opens)
     if (opens)
         *met_ns = 0;
     for (uint32_t copy = copies->first[stage]; opens && copy < copies->first[stage + 1]; copy++)
-        *met_ns = later(*met_ns, record->ranks[copies->ranks[copy]].free_ns);
+        *met_ns = max_u64(*met_ns, record->ranks[copies->ranks[copy]].free_ns);
     return *met_ns;
 }
 
@@ -61,7 +57,7 @@ IN_LINE struct stretch stretch_of(struct run *run, const struct visit *visit, ui
         return stretch_of_group(run, visit->rank, visit->at);
     uint64_t start = record->ranks[visit->rank].free_ns;
     if (visit_needs(visit))
-        start = later(start, record->arrived_ns[visit->at->kind != ACTION_F][visit->unit]);
+        start = max_u64(start, record->arrived_ns[visit->at->kind != ACTION_F][visit->unit]);
     if (visit->at->kind == ACTION_REDUCE)
         start = start_of_meeting(run, visit->at->stage, visit->opens);
     return (struct stretch){ start, start + took };
@@ -249,7 +245,7 @@ bool record_create(struct record *record, const struct schedule *schedule, const
         good = error_set(error, "the times of the schedule add up to more than 2^63 ns");
     for (uint32_t rank = 0; good && rank < schedule->ranks; rank++) {
         record->ranks[rank].result.last_ns = record->ranks[rank].free_ns;
-        record->iteration_ns = later(record->iteration_ns, record->ranks[rank].free_ns);
+        record->iteration_ns = max_u64(record->iteration_ns, record->ranks[rank].free_ns);
     }
     if (!good)
         record_clear(record);

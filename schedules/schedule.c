@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 const char *const weights_names[] = { "flush", "stash", "vertical", "2bw", NULL };
 
 // What follows a schedule around is arrays of a few bytes per stage and
@@ -132,14 +134,8 @@ struct schedule *schedule_copy(const struct schedule *schedule, struct error *er
 bool schedule_add(struct schedule *schedule, uint32_t rank, struct action action, struct error *error)
 {
     struct action_list *list = &schedule->lists[rank];
-    if (list->count == list->capacity) {
-        const size_t capacity = list->capacity ? 2 * list->capacity : 64;
-        struct action *at = realloc(list->at, capacity * sizeof *at);
-        if (!at)
-            return error_no_memory(error, "the actions of a schedule");
-        list->at = at;
-        list->capacity = capacity;
-    }
+    if (!array_reserve(&list->at, &list->capacity, list->count + 1, sizeof list->at[0]))
+        return error_no_memory(error, "the actions of a schedule");
     list->at[list->count++] = action;
     schedule->lowered |= action.kind >= ACTION_SEND_F && action.kind <= ACTION_RECV_B;
     return true;

@@ -53,8 +53,12 @@ struct action {
 };
 enum { MOST_SPLITS = 127 };
 
-// Which version of the weights a micro-batch meets (DESIGN: "Asynchronous
-// schedules are the papers' formulas").
+// Which version of the weights a micro-batch meets (versions.h), as the papers have it:
+//
+//     flush      the only one: all micro-batches are done before a STEP
+//     stash      forward and backward: the one its stage had when that forward ran (PipeDream)
+//     vertical   on every stage the one that it met at stage 0 (PipeDream's vertical sync)
+//     2bw        w(t + 1) = w(t) - f'(w(t - 1)): one older than the newest that its update is made from (PipeDream-2BW)
 enum weights { WEIGHTS_FLUSH, WEIGHTS_STASH, WEIGHTS_VERTICAL, WEIGHTS_2BW };
 extern const char *const weights_names[];  // NULL-terminated: "flush", "stash", "vertical", "2bw"
 

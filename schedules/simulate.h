@@ -23,7 +23,9 @@
 #include "schedules/schedule.h"
 #include "schedules/timeline.h"
 
-// The four bubbles of DESIGN; each is named wherever it is printed.
+// The four bubbles of p ranks, the four ways in which papers count what is idle; each is named wherever it is printed.
+// T is the time from the first start to the last end anywhere, STEP and REDUCE included; busy a rank's time in F, B, I,
+// W and R; span_r that from its own first start to its last end.
 struct bubble {
     double makespan;  // 1 - sum of busy / (p T)
     double overhead;  // (T - max busy) / max busy

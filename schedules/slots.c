@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "common/number.h"
 #include "schedules/standstill.h"
 #include "schedules/versions.h"
 
@@ -142,22 +143,17 @@ static void end_action(struct count *count, uint32_t rank, struct action action)
         row->most.versions = alive;
 }
 
-static uint32_t larger(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
 static void keep_largest(struct slots *slots, const struct slots *most)
 {
     for (unsigned life = 0; life < 3; life++)
-        slots->input[life] = larger(slots->input[life], most->input[life]);
-    slots->kept = larger(slots->kept, most->kept);
-    slots->kept_through = larger(slots->kept_through, most->kept_through);
-    slots->held = larger(slots->held, most->held);
-    slots->output = larger(slots->output, most->output);
-    slots->output_gradient = larger(slots->output_gradient, most->output_gradient);
-    slots->input_gradient = larger(slots->input_gradient, most->input_gradient);
-    slots->versions = larger(slots->versions, most->versions);
+        slots->input[life] = max_u32(slots->input[life], most->input[life]);
+    slots->kept = max_u32(slots->kept, most->kept);
+    slots->kept_through = max_u32(slots->kept_through, most->kept_through);
+    slots->held = max_u32(slots->held, most->held);
+    slots->output = max_u32(slots->output, most->output);
+    slots->output_gradient = max_u32(slots->output_gradient, most->output_gradient);
+    slots->input_gradient = max_u32(slots->input_gradient, most->input_gradient);
+    slots->versions = max_u32(slots->versions, most->versions);
 }
 
 // The counts mean something only where each action may come where it stands.

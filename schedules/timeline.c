@@ -2,23 +2,12 @@
 
 #include <stdlib.h>
 
-// The array with room for one more of `size` bytes: moved, or where it was. NULL without memory.
-static void *with_room(void *array, size_t size, size_t count, size_t *capacity)
-{
-    if (count < *capacity)
-        return array;
-    const size_t more = *capacity ? 2 * *capacity : 256;
-    void *moved = realloc(array, more * size);
-    *capacity = moved ? more : *capacity;
-    return moved;
-}
+#include "common/array.h"
 
 bool timeline_add(struct timeline *timeline, struct span span)
 {
-    struct span *spans = with_room(timeline->spans, sizeof span, timeline->span_count, &timeline->span_capacity);
-    if (!spans)
+    if (!array_reserve(&timeline->spans, &timeline->span_capacity, timeline->span_count + 1, sizeof span))
         return false;
-    timeline->spans = spans;
     timeline->spans[timeline->span_count++] = span;
     if (span.rank >= timeline->ranks)
         timeline->ranks = span.rank + 1;
@@ -27,11 +16,8 @@ bool timeline_add(struct timeline *timeline, struct span span)
 
 bool timeline_add_message(struct timeline *timeline, struct message message)
 {
-    struct message *messages = with_room(timeline->messages, sizeof message, timeline->message_count,
-                                         &timeline->message_capacity);
-    if (!messages)
+    if (!array_reserve(&timeline->messages, &timeline->message_capacity, timeline->message_count + 1, sizeof message))
         return false;
-    timeline->messages = messages;
     timeline->messages[timeline->message_count++] = message;
     return true;
 }
@@ -57,10 +43,8 @@ bool timeline_add_level(struct timeline *timeline, struct level level)
             return true;
         }
     }
-    struct level *levels = with_room(timeline->levels, sizeof level, timeline->level_count, &timeline->level_capacity);
-    if (!levels)
+    if (!array_reserve(&timeline->levels, &timeline->level_capacity, timeline->level_count + 1, sizeof level))
         return false;
-    timeline->levels = levels;
     timeline->levels[timeline->level_count++] = level;
     return true;
 }

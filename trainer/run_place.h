@@ -7,7 +7,7 @@
 
 struct run_place {
     const char *device;             // by name
-    const struct company *company;  // NULL: all ranks are threads of this process
+    const struct process_group *group;  // NULL: all ranks are threads of this process
     bool *is_stuck;                 // as in runtime/run.h
     void (*opened)(void *self, const struct session *session);  // likewise
     void (*failed)(void *self, const struct session *session);

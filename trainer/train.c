@@ -166,8 +166,8 @@ static bool compare_bytes(const struct training *training, struct train_result *
 // Of several ranks the first evaluates for all.
 static bool evaluates(const struct training *training)
 {
-    const struct company *company = training->settings->place.company;
-    return !company || company->rank == 0;
+    const struct process_group *group = training->settings->place.group;
+    return !group || group->rank == 0;
 }
 
 // The pipeline's weights, which all ranks bring together, into the twin of the one that evaluates.
@@ -250,7 +250,7 @@ static bool prepare(struct training *training, struct error *error)
         .capacity = TRANSPORT_UNLIMITED,
         .pin = settings->pin,
         .optimizer = optimizer_of(plan, settings->rate),
-        .company = settings->place.company,
+        .group = settings->place.group,
         .is_stuck = settings->place.is_stuck,
         .opened = settings->place.opened,
         .failed = settings->place.failed,

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainer/model_layers.h"
 #include "runtime/pipeline.h"
 #include "runtime/weight_plan.h"
+#include "trainer/model_layers.h"
 #include "trainer/twin.h"
 
 // Both sides, and what they are made of.
@@ -36,7 +36,7 @@ static bool make_pair(const struct plan *plan, uint32_t steps, struct pair *pair
 {
     struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED,
                                          .optimizer = optimizer_default(plan->holding.optimizer),
-                                         .company = pair->place.company, .is_stuck = pair->place.is_stuck,
+                                         .group = pair->place.group, .is_stuck = pair->place.is_stuck,
                                          .opened = pair->place.opened, .failed = pair->place.failed,
                                          .self = pair->place.self };
     settings.optimizer.decay = 0.1f;

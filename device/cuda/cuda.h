@@ -2,6 +2,7 @@
 // maker "cuda".
 //
 //     cuda_plugin.c      what the shared object shows: weir_cuda_plugin()
+//     cuda_device.c      what all of these use: statuses, pauses, workspaces
 //     cuda_maker.c       the table of device functions: opening, memory
 //     cuda_clocks.c      how fast the GPU runs, by the driver's NVML
 //     cuda_queue.c       queues: a stream each, what its libraries need, copies through pinned memory
@@ -113,9 +114,6 @@ static inline struct cuda_queue *cuda_queue_of(const struct queue *queue)
 const struct cuda_launch *cuda_launch_of(struct queue *queue);
 // The same with a scratch, for kernels that add up between their passes. NULL after failing the queue.
 const struct cuda_launch *cuda_summing_launch_of(struct queue *queue);
-// The queue's handles. NULL after failing the queue.
-struct cublas *cuda_cublas_of(struct queue *queue);
-struct cudnn *cuda_cudnn_of(struct queue *queue);
 
 // Fails the queue where the status is bad. Returns whether it is good.
 bool cuda_check(struct queue *queue, cudaError_t status, const char *what);

@@ -103,10 +103,20 @@ static bool is_like(const struct entry *entry, const struct attention *shape, bo
         && entry->shape.size == shape->size;
 }
 
+// The queue's handles. NULL after failing the queue.
+static struct cudnn *handles_of(struct queue *queue)
+{
+    struct cuda_queue *own = cuda_queue_of(queue);
+    struct error error = { 0 };
+    if (!own->cudnn && !(own->cudnn = cudnn_create(queue->device, own->launch.stream, &error)))
+        queue_fail(queue, error.text);
+    return own->cudnn;
+}
+
 // NULL after failing the queue.
 static const struct entry *find(struct queue *queue, const struct attention *shape, bool is_backward)
 {
-    struct cudnn *cudnn = cuda_cudnn_of(queue);
+    struct cudnn *cudnn = handles_of(queue);
     for (size_t i = 0; cudnn && i < cudnn->count; i++)
         if (is_like(&cudnn->entries[i], shape, is_backward))
             return &cudnn->entries[i];

@@ -8,35 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/number.h"
 #include "device/cuda/cuda.h"
 
 enum { LEAST_CAPABILITY = 8 };  // bfloat16 in the matrix units, cuDNN's attention
-
-bool cuda_good(cudaError_t status, const char *what, struct error *error)
-{
-    if (status == cudaSuccess)
-        return true;
-    (void)cudaGetLastError();  // told once: an error that passes should not be found again by the next call
-    return error_set_kind(error, ERROR_MACHINE, "%s failed: %s (%s)", what, cudaGetErrorString(status),
-                          cudaGetErrorName(status));
-}
-
-void cuda_pause(unsigned *round)
-{
-    enum { AT_ONCE = 64, LONGEST_NS = 50000 };
-    if ((*round)++ < AT_ONCE)
-        return;
-    const long ns = 1000L << (*round - AT_ONCE < 6 ? *round - AT_ONCE : 6);
-    nanosleep(&(struct timespec){ .tv_nsec = ns < LONGEST_NS ? ns : LONGEST_NS }, NULL);
-}
-
-bool cuda_enter(const struct device *device)
-{
-    return cudaSetDevice(cuda_device_of(device)->ordinal) == cudaSuccess;
-}
 
 // --- what a name asks for ------------------------------------------------------------
 
@@ -229,32 +205,6 @@ static bool cuda_room(const struct device *device, uint64_t *bytes)
     const bool good = cuda_enter(device) && cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess;
     *bytes = free_bytes;
     return good;
-}
-
-static void count_workspace(struct device *device, int64_t bytes)
-{
-    pthread_mutex_lock(&device->lock);
-    device->memory.workspace_bytes += (uint64_t)bytes;
-    pthread_mutex_unlock(&device->lock);
-}
-
-bool cuda_take_workspace(struct device *device, void **memory, uint64_t bytes, struct error *error)
-{
-    char size[NUMBER_SIZE], what[64];
-    snprintf(what, sizeof what, "taking a workspace of %s", bytes_format(bytes, size));
-    *memory = NULL;
-    if (!cuda_good(cudaMalloc(memory, bytes), what, error))
-        return false;
-    count_workspace(device, (int64_t)bytes);
-    return true;
-}
-
-void cuda_give_workspace(struct device *device, void *memory, uint64_t bytes)
-{
-    if (!memory)
-        return;
-    (void)cudaFree(memory);
-    count_workspace(device, -(int64_t)bytes);
 }
 
 static void cuda_refuse_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes)

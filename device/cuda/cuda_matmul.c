@@ -266,12 +266,22 @@ static const struct prepared *find(struct queue *queue, struct cublas *cublas, c
     return prepared;
 }
 
+// The queue's handles. NULL after failing the queue.
+static struct cublas *handles_of(struct queue *queue)
+{
+    struct cuda_queue *own = cuda_queue_of(queue);
+    struct error error = { 0 };
+    if (!own->cublas && !(own->cublas = cublas_create(queue->device, &error)))
+        queue_fail(queue, error.text);
+    return own->cublas;
+}
+
 void cuda_matmul(struct queue *queue, const struct matmul *matmul)
 {
     if (matmul->m == 0 || matmul->n == 0)
         return;
     const struct cuda_launch *launch = cuda_launch_of(queue);
-    struct cublas *cublas = cuda_cublas_of(queue);
+    struct cublas *cublas = handles_of(queue);
     const struct column_major product = column_major_of(matmul);
     const struct prepared *prepared = cublas ? find(queue, cublas, &product, matmul) : NULL;
     if (!prepared)

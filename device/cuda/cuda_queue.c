@@ -13,27 +13,6 @@
 #include "common/clock.h"
 #include "device/cuda/cuda.h"
 
-static void fail(struct queue *queue, cudaError_t status, const char *what)
-{
-    struct error error = { 0 };
-    cuda_good(status, what, &error);
-    queue_fail(queue, error.text);
-}
-
-bool cuda_check(struct queue *queue, cudaError_t status, const char *what)
-{
-    if (status == cudaSuccess)
-        return true;
-    fail(queue, status, what);
-    return false;
-}
-
-const struct cuda_launch *cuda_launch_of(struct queue *queue)
-{
-    cuda_check(queue, cudaSetDevice(cuda_device_of(queue->device)->ordinal), "choosing the GPU");
-    return &cuda_queue_of(queue)->launch;
-}
-
 // --- opening and closing -----------------------------------------------------------------
 
 static bool open_slots(struct cuda_queue *own, struct error *error)
@@ -111,24 +90,6 @@ const struct cuda_launch *cuda_summing_launch_of(struct queue *queue)
         return launch;
     queue_fail(queue, error.text);
     return NULL;
-}
-
-struct cublas *cuda_cublas_of(struct queue *queue)
-{
-    struct cuda_queue *own = cuda_queue_of(queue);
-    struct error error = { 0 };
-    if (!own->cublas && !(own->cublas = cublas_create(queue->device, &error)))
-        queue_fail(queue, error.text);
-    return own->cublas;
-}
-
-struct cudnn *cuda_cudnn_of(struct queue *queue)
-{
-    struct cuda_queue *own = cuda_queue_of(queue);
-    struct error error = { 0 };
-    if (!own->cudnn && !(own->cudnn = cudnn_create(queue->device, own->launch.stream, &error)))
-        queue_fail(queue, error.text);
-    return own->cudnn;
 }
 
 // --- waiting -----------------------------------------------------------------------------

@@ -226,8 +226,8 @@ struct cost_row cut_row(const struct cut_problem *problem, uint32_t stage, uint3
         .backward_input_ns = stage_scaled_ns(view->sums[SUM_INPUT][to] - view->sums[SUM_INPUT][from], speed),
         .backward_weight_ns = stage_scaled_ns(view->sums[SUM_WEIGHT][to] - view->sums[SUM_WEIGHT][from], speed),
         .recompute_ns = stage_scaled_ns(recompute_ns, speed),
-        .reduce_ns = predict_stage_reduce_ns(&view->intervals->holding, problem->schedule.placement, stage,
-                                             states.weights, problem->devices.network),
+        .reduce_ns = predict_reduce_ns(&view->intervals->holding, problem->schedule.placement, stage,
+                                       states.weights, problem->devices.network),
         .output_bytes = view->cut_bytes[to],
     };
     holding_add_times(&view->intervals->holding, &problem->devices.places[stage], &states, &row);

@@ -225,7 +225,7 @@ static uint64_t cost_in_company(const void *self, uint32_t stage, uint32_t from,
                         / problem->schedule.order->splits;
     if (lacks > kept)
         return lacking + (lacks - kept < lacking ? lacks - kept : lacking);
-    const unsigned __int128 again = (unsigned __int128)cut_sum(problem, stage, SUM_FORWARD, from, to) * lacks / kept;
+    const unsigned __int128 again = (unsigned __int128)cut_sum(problem, stage, SUM_AGAIN, from, to) * lacks / kept;
     return cut_stage_busy_ns(problem, stage, from, to, (uint64_t)again) + start->company[stage];
 }
 

@@ -39,8 +39,8 @@ static bool choose_prices(struct stage_view *view, struct error *error)
         return error_no_memory(error, "a search");
     for (size_t l = 0; l < layers; l++) {
         const struct profile_layer *layer = &view->profile->layers[l];
-        if (layer->saved_bytes > 0 && layer->forward_ns > 0)
-            all[count++] = (double)layer->forward_ns / (double)round_to_256(layer->saved_bytes);
+        if (layer->saved_bytes > 0 && profile_recompute_ns(layer) > 0)
+            all[count++] = (double)profile_recompute_ns(layer) / (double)round_to_256(layer->saved_bytes);
     }
     qsort(all, count, sizeof all[0], compare_prices);
     for (size_t k = 0; k < VIEW_PRICES && count > 0; k++)
@@ -120,6 +120,7 @@ static uint64_t part_of(const struct stage_view *view, enum view_sum sum, uint32
     case SUM_BACKWARD: return of->backward_ns;
     case SUM_INPUT: return of->backward_input_ns;
     case SUM_WEIGHT: return of->backward_weight_ns;
+    case SUM_AGAIN: return profile_recompute_ns(of);
     case SUM_WEIGHTS: return round_to_256(of->parameter_bytes);
     case SUM_OPTIMIZER: return intervals->optimizer[layer + 1] - intervals->optimizer[layer];
     case SUM_SAVED: return saved;
@@ -130,7 +131,8 @@ static uint64_t part_of(const struct stage_view *view, enum view_sum sum, uint32
     default: break;
     }
     const double kept = view->price[sum - SUM_PRICES] * (double)saved;
-    return kept < (double)of->forward_ns ? (uint64_t)kept : of->forward_ns;
+    const uint64_t again = profile_recompute_ns(of);
+    return kept < (double)again ? (uint64_t)kept : again;
 }
 
 // Each tensor made in the place and read behind it, once.

@@ -243,6 +243,7 @@ static bool take_variant(const struct plan_stage *stage, size_t s, struct profil
             with.forward_ns += variant->communication_ns;
             with.backward_ns += variant->communication_ns;
             with.backward_input_ns += variant->communication_ns;
+            with.recompute_ns += variant->communication_ns;
             with.output_bytes = layer->output_bytes;
             with.receives = layer->receives;
             with.receive_count = layer->receive_count;
@@ -268,7 +269,8 @@ static bool check_times(const struct scope *scope, const struct sizes *sizes, ui
         b += layer->backward_ns;
         i += layer->backward_input_ns;
         w += layer->backward_weight_ns;
-        r += evaluate_is_recomputed(scope, l) ? layer->forward_ns : 0;
+        if (evaluate_is_recomputed(scope, l))
+            r += layer->has_recompute ? layer->recompute_ns : layer->forward_ns;
     }
     const struct cost_row *row = &scope->stage->costs;
     const struct added_times added = evaluate_added_times(scope, sizes);

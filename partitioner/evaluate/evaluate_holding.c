@@ -33,6 +33,12 @@ static uint64_t part_of(const struct scope *scope, uint64_t bytes)
     return replicas > 1 ? round_to_256((bytes + replicas - 1) / replicas) : bytes;
 }
 
+// What all the other replicas have of it.
+static uint64_t rest_of(const struct scope *scope, uint64_t bytes)
+{
+    return bytes - bytes / replicas_of(scope);
+}
+
 static uint64_t weights_of(const struct scope *scope, uint32_t layer)
 {
     return round_to_256(scope->profile->layers[layer].parameter_bytes);
@@ -217,7 +223,7 @@ static uint64_t host_time(const struct scope *scope, uint64_t bytes)
 static void add_sharding(const struct scope *scope, struct added_times *times)
 {
     const uint64_t weights = all_weights(scope);
-    const uint64_t exchange = link_time(scope, (replicas_of(scope) - 1) * part_of(scope, weights));
+    const uint64_t exchange = link_time(scope, rest_of(scope, weights));
     if (has_shard(scope, SHARD_WEIGHTS)) {
         times->forward_ns += exchange;
         times->backward_input_ns += exchange;
@@ -226,7 +232,7 @@ static void add_sharding(const struct scope *scope, struct added_times *times)
         times->step_ns += exchange;
     }
     if (has_shard(scope, SHARD_GRADIENTS)) {
-        const uint64_t bytes = (replicas_of(scope) - 1) * part_of(scope, gradients_for(scope, weights));
+        const uint64_t bytes = rest_of(scope, gradients_for(scope, weights));
         times->backward_weight_ns += link_time(scope, bytes);
         times->backward_ns += link_time(scope, bytes);
     }
@@ -353,23 +359,23 @@ struct added_times evaluate_added_times(const struct scope *scope, const struct 
     return times;
 }
 
-// Each copy gets the gradients of all others, or its part of them, over the slowest of
-// their links.
+// Each copy gets its part of the gradients from every other one, and hands all of them what the parts add up to, unless
+// it updates its part alone: twice, or once, what the slowest of their links takes. Sharded gradients have been handed
+// on by then.
 uint64_t evaluate_reduce_time(const struct scope *scope)
 {
     const struct cluster *cluster = scope->plan->cluster;
     const uint64_t weights = all_weights(scope);
-    const uint64_t gradients = gradients_for(scope, weights);
-    const uint64_t bytes = has_shard(scope, SHARD_OPTIMIZER) ? part_of(scope, gradients) : gradients;
+    const uint64_t bytes = rest_of(scope, gradients_for(scope, weights));
+    const bool moves = weights && !has_shard(scope, SHARD_GRADIENTS);
     uint64_t slowest = 0;
-    for (size_t a = 0; a < replicas_of(scope); a++) {
+    for (size_t a = 0; moves && a < replicas_of(scope); a++) {
         for (size_t b = 0; b < replicas_of(scope); b++) {
-            if (a == b || (weights && has_shard(scope, SHARD_GRADIENTS)))
-                continue;
             const size_t level = cluster_level_between(cluster, first_of(scope->stage, a), first_of(scope->stage, b));
             const struct cluster_level *link = &cluster->levels[level];
-            const uint64_t ns = transfer_ns((replicas_of(scope) - 1) * bytes, link->bytes_per_second, link->latency_ns);
-            slowest = ns > slowest ? ns : slowest;
+            const uint64_t shares = transfer_ns(bytes, link->bytes_per_second, link->latency_ns);
+            const uint64_t sums = has_shard(scope, SHARD_OPTIMIZER) ? 0 : shares;
+            slowest = a != b && shares + sums > slowest ? shares + sums : slowest;
         }
     }
     return slowest;

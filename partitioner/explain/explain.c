@@ -139,17 +139,6 @@ static bool describe(const struct explain_request *request, struct explanation *
 
 // --- what binds ----------------------------------------------------------------------------
 
-const struct what_if *explain_find(const struct explanation *explanation, enum what_if_kind kind)
-{
-    const struct what_if *found = NULL;
-    for (size_t i = 0; i < explanation->change_count; i++) {
-        const struct what_if *change = &explanation->changes[i];
-        if (change->kind == kind && change->row.outcome == SWEEP_PLANNED && (!found || change->gain > found->gain))
-            found = change;
-    }
-    return found;
-}
-
 static double gain_without(const struct explanation *explanation, enum what_if_kind kind)
 {
     const struct what_if *change = explain_find(explanation, kind);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/json.h"
 #include "common/number.h"
 #include "partitioner/evaluate/reprice.h"
@@ -27,20 +28,26 @@ static bool is_interrupted(const struct changing *changing)
     return changing->request->interrupted && *changing->request->interrupted;
 }
 
+const struct what_if *explain_find(const struct explanation *explanation, enum what_if_kind kind)
+{
+    const struct what_if *found = NULL;
+    for (size_t i = 0; i < explanation->change_count; i++) {
+        const struct what_if *change = &explanation->changes[i];
+        if (change->kind == kind && change->row.outcome == SWEEP_PLANNED && (!found || change->gain > found->gain))
+            found = change;
+    }
+    return found;
+}
+
 // --- one change -----------------------------------------------------------------------
 
 static struct what_if *add(struct changing *changing, const struct what_if *change)
 {
     struct explanation *explanation = changing->explanation;
-    if (explanation->change_count == changing->capacity) {
-        const size_t capacity = changing->capacity ? 2 * changing->capacity : 32;
-        struct what_if *changes = realloc(explanation->changes, capacity * sizeof changes[0]);
-        if (!changes) {
-            error_no_memory(changing->error, "an explanation");
-            return NULL;
-        }
-        explanation->changes = changes;
-        changing->capacity = capacity;
+    if (!array_reserve(&explanation->changes, &changing->capacity, explanation->change_count + 1,
+                       sizeof explanation->changes[0])) {
+        error_no_memory(changing->error, "an explanation");
+        return NULL;
     }
     explanation->changes[explanation->change_count++] = *change;
     return &explanation->changes[explanation->change_count - 1];

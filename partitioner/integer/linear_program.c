@@ -5,27 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 // --- the model --------------------------------------------------------------------
 
 // Room for one more.
-static bool has_room(struct linear_model *model, void **items, size_t count, size_t *room, size_t size)
+static bool has_room(struct linear_model *model, void *items, size_t count, size_t *room, size_t size)
 {
-    if (count < *room)
-        return !model->failed;
-    const size_t more = *room ? 2 * *room : 64;
-    void *larger = model->failed ? NULL : realloc(*items, more * size);
-    if (!larger) {
-        model->failed = true;
-        return false;
-    }
-    *items = larger;
-    *room = more;
-    return true;
+    model->failed = model->failed || !array_reserve(items, room, count + 1, size);
+    return !model->failed;
 }
 
 uint32_t linear_add_column(struct linear_model *model, struct linear_column column)
 {
-    if (has_room(model, (void **)&model->columns, model->column_count, &model->column_room, sizeof column))
+    if (has_room(model, &model->columns, model->column_count, &model->column_room, sizeof column))
         model->columns[model->column_count++] = column;
     return (uint32_t)model->column_count - 1;
 }
@@ -33,13 +26,13 @@ uint32_t linear_add_column(struct linear_model *model, struct linear_column colu
 void linear_begin_row(struct linear_model *model, enum linear_sense sense, int64_t bound)
 {
     const struct linear_row row = { model->term_count, model->term_count, sense, bound };
-    if (has_room(model, (void **)&model->rows, model->row_count, &model->row_room, sizeof row))
+    if (has_room(model, &model->rows, model->row_count, &model->row_room, sizeof row))
         model->rows[model->row_count++] = row;
 }
 
 void linear_add_term(struct linear_model *model, uint32_t column, int64_t factor)
 {
-    if (!has_room(model, (void **)&model->terms, model->term_count, &model->term_room, sizeof model->terms[0]))
+    if (!has_room(model, &model->terms, model->term_count, &model->term_room, sizeof model->terms[0]))
         return;
     struct linear_row *row = &model->rows[model->row_count - 1];
     for (size_t i = row->first; i < row->end; i++) {

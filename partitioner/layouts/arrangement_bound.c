@@ -1,6 +1,6 @@
 // What no plan of an arrangement can beat: by dynamic programming over the cuts, the
 // least of the largest, over the stages, of paths that every plan has. Stage s holds
-// layers [first, end), a rank of it does `own` micro-batches and is w ahead (crews.c):
+// layers [first, end), a rank of it does `own` micro-batches and is w ahead (schedules/generators/replicas.c):
 //
 //     before + own (F + B)                                    the way in and out, and its work
 //     before + round + (own - w) F + (own - 1) B              the first micro-batch goes on and comes back
@@ -275,22 +275,17 @@ static uint64_t way_of(const struct arrangement_bounds *bounds, unsigned levels,
     return least == UINT64_MAX ? 0 : least;
 }
 
-// What each of the copies gets of the others.
-static uint64_t reduced(const struct arrangement_bounds *bounds, uint32_t copies, uint64_t weights)
-{
-    return multiply_clamped(copies - 1, holding_reduced_bytes(&bounds->request->holding, copies, weights));
-}
-
 // As predict_reduce_ns(): over the slowest link among the copies.
 static uint64_t reduce_of(const struct arrangement_bounds *bounds, const struct seat *seat, uint32_t first,
                           uint32_t end)
 {
-    const uint64_t bytes = reduced(bounds, seat->copies, seat->of->weights[end] - seat->of->weights[first]);
+    const uint64_t weights = seat->of->weights[end] - seat->of->weights[first];
     uint64_t most = 0;
     for (unsigned level = 0; seat->levels_among >> level; level++) {
         const struct cluster_level *of = &bounds->request->cluster->levels[level];
-        if (seat->levels_among >> level & 1 && bounds->has_backward && bytes > 0)
-            most = larger(most, transfer_ns(bytes, of->bytes_per_second, of->latency_ns));
+        const struct link link = { of->latency_ns, of->bytes_per_second };
+        if (seat->levels_among >> level & 1 && bounds->has_backward)
+            most = larger(most, holding_reduce_ns(&bounds->request->holding, seat->copies, weights, link));
     }
     return most;
 }

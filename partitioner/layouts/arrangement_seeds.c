@@ -26,10 +26,10 @@ uint64_t many_reduce_ns(const struct many *many, uint64_t weights, uint32_t copi
     size_t level = 0, span = cluster->level_count ? cluster->levels[0].size : 1;
     while (level + 1 < cluster->level_count && span < copies)
         span *= cluster->levels[++level].size;
-    const uint64_t bytes = holding_reduced_bytes(&many->request->holding, copies, weights);
-    return copies < 2 || cluster->level_count == 0 ? 0
-        : transfer_ns(multiply_clamped(copies - 1, bytes), cluster->levels[level].bytes_per_second,
-                      cluster->levels[level].latency_ns);
+    return cluster->level_count == 0 ? 0
+        : holding_reduce_ns(&many->request->holding, copies, weights,
+                            (struct link){ cluster->levels[level].latency_ns,
+                                           cluster->levels[level].bytes_per_second });
 }
 
 // How long a stage is busy, for itself and per iteration; 0 where it cannot fit.

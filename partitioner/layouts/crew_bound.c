@@ -71,12 +71,8 @@ static uint64_t way_behind(const struct crews *crews, uint32_t s, uint32_t cut)
 static uint64_t reduce_of(const struct crews *crews, uint32_t s, uint32_t first, uint32_t end)
 {
     const struct crewed_stage *stage = &crews->stages[s];
-    const uint64_t bytes = holding_reduced_bytes(crews->holding, stage->copies,
-                                                 stage->weights[end] - stage->weights[first]);
-    if (stage->copies < 2 || bytes == 0)
-        return 0;
-    return within(crews, transfer_ns(multiply_clamped(stage->copies - 1, bytes), stage->among.bytes_per_second,
-                                     stage->among.latency_ns));
+    return within(crews, holding_reduce_ns(crews->holding, stage->copies, stage->weights[end] - stage->weights[first],
+                                           stage->among));
 }
 
 // --- how often -----------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // What no plan of a schedule without a flush can beat, whose stages are crews: several
-// ranks each, to which micro-batches are dealt in turns (schedules/generators/crews.c).
+// ranks each, to which micro-batches are dealt in turns (schedules/generators/replicas.c).
 //
 // The objective is T(3m) - T(2m). Take the longest path of the run of 2m and its last
 // action, of stage s. In the run of 3m all these actions are there, and in the same order

@@ -1,5 +1,5 @@
 // How long an iteration of stages with several ranks each takes: their order of actions
-// (schedules/generators/crews.c) followed micro-batch by micro-batch, without the lists of
+// (schedules/generators/replicas.c) followed micro-batch by micro-batch, without the lists of
 // a schedule. What coupled.h simulates in a thousand times the setting up, and the same
 // time to the ns where no two channels share a link.
 #ifndef PARTITIONER_LAYOUTS_CREW_TIME_H

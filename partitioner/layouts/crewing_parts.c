@@ -120,9 +120,9 @@ static uint64_t reduce_of(const struct crewings *crewings, uint32_t seat, uint32
 {
     const struct search_request *request = crewings->many->request;
     const struct cluster_level *level = &request->cluster->levels[level_of(crewings, seat, seat + ranks)];
-    const uint64_t bytes = holding_reduced_bytes(&request->holding, ranks, weights);
-    return ranks < 2 || request->cluster->level_count == 0 || (bytes == 0 && weights > 0) ? 0
-        : transfer_ns(multiply_clamped(ranks - 1, bytes), level->bytes_per_second, level->latency_ns);
+    return request->cluster->level_count == 0 ? 0
+        : holding_reduce_ns(&request->holding, ranks, weights,
+                            (struct link){ level->latency_ns, level->bytes_per_second });
 }
 
 static uint32_t room_of(const struct crewings *crewings, uint32_t left, uint32_t ranks)

@@ -12,6 +12,7 @@ void intervals_free(struct intervals *intervals)
     free(intervals->backward);
     free(intervals->backward_input);
     free(intervals->backward_weight);
+    free(intervals->recompute);
     free(intervals->weights);
     free(intervals->optimizer);
     free(intervals->saved);
@@ -30,8 +31,8 @@ void intervals_free(struct intervals *intervals)
 static bool allocate(struct intervals *intervals, size_t edge_count)
 {
     uint64_t **wide[] = { &intervals->forward, &intervals->backward, &intervals->backward_input,
-                          &intervals->backward_weight, &intervals->weights, &intervals->optimizer,
-                          &intervals->saved, &intervals->held,
+                          &intervals->backward_weight, &intervals->recompute, &intervals->weights,
+                          &intervals->optimizer, &intervals->saved, &intervals->held,
                           &intervals->output, &intervals->cut, &intervals->alive, &intervals->above };
     bool good = true;
     for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
@@ -78,6 +79,7 @@ static void sum_layers(struct intervals *intervals)
         intervals->backward[l + 1] = intervals->backward[l] + layer->backward_ns;
         intervals->backward_input[l + 1] = intervals->backward_input[l] + layer->backward_input_ns;
         intervals->backward_weight[l + 1] = intervals->backward_weight[l] + layer->backward_weight_ns;
+        intervals->recompute[l + 1] = intervals->recompute[l] + profile_recompute_ns(layer);
         intervals->weights[l + 1] = intervals->weights[l] + round_to_256(layer->parameter_bytes);
         intervals->optimizer[l + 1] =
             add_clamped(intervals->optimizer[l], holding_state_bytes(&intervals->holding, intervals->profile, l));

@@ -21,7 +21,7 @@ struct intervals {
     uint32_t layers;
     uint32_t replicas;  // of the stage that is asked about; 1 until somebody knows better
     uint32_t splits;  // parts in which sequences go through a stage; 1 until a schedule says otherwise
-    uint64_t *forward, *backward, *backward_input, *backward_weight;  // running totals, layers + 1 of each
+    uint64_t *forward, *backward, *backward_input, *backward_weight, *recompute;  // running totals, layers + 1 of each
     uint64_t *weights, *optimizer, *saved, *held;                     // likewise
     uint64_t *output;      // of each layer, rounded
     uint64_t *cut;         // bytes of a message over the cut in front of layer i; layers + 1
@@ -46,6 +46,12 @@ static inline uint64_t interval_forward_ns(const struct intervals *intervals, ui
 static inline uint64_t interval_backward_ns(const struct intervals *intervals, uint32_t first, uint32_t end)
 {
     return intervals->backward[end] - intervals->backward[first];
+}
+
+// What running layers [first, end) again takes.
+static inline uint64_t interval_recompute_ns(const struct intervals *intervals, uint32_t first, uint32_t end)
+{
+    return intervals->recompute[end] - intervals->recompute[first];
 }
 
 // The two parts of B, which may differ from it in sum.

@@ -30,7 +30,7 @@ static bool read_choice(const struct recompute_walk *walk, struct recompute_labe
     for (uint32_t position = walk->end; position > walk->first;) {
         if (label.is_segment) {
             choice->segments[choice->count++] = (struct segment){ label.from, position };
-            choice->forward_ns += interval_forward_ns(walk->intervals, label.from, position);
+            choice->forward_ns += interval_recompute_ns(walk->intervals, label.from, position);
         }
         position = label.from;
         label = walk->positions[position - walk->first].at[label.parent];

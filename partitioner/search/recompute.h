@@ -30,7 +30,7 @@ enum recompute_wanted {
 };
 
 struct recompute_choice {
-    uint64_t forward_ns;  // sum of F of the recomputed layers, on a device as fast as the profile's
+    uint64_t forward_ns;  // sum of R of the recomputed layers, on a device as fast as the profile's
     uint64_t bytes;            // of the stage's slab, without
     uint64_t workspace_bytes;  // the workspace
     struct stage_away away;    // only asked for where a holding uses the host

@@ -66,7 +66,7 @@ static int by_cost(const void *a, const void *b)
 static struct density density_of(const struct recompute_prices *prices, uint32_t l)
 {
     const uint64_t units = saved_units(prices, l) + units_of(prices->intervals->output[l]);
-    const uint64_t time = interval_forward_ns(prices->intervals, l, l + 1);
+    const uint64_t time = interval_recompute_ns(prices->intervals, l, l + 1);
     return (struct density){ units > 0 ? (double)(time << prices->shift) / (double)units : 0, units };
 }
 
@@ -156,7 +156,7 @@ static bool set_shift(struct recompute_prices *prices, uint64_t *all_units)
             bytes = add_clamped(bytes, intervals->output[intervals->sources[i]]);
     }
     *all_units = bytes / UNIT + 1;
-    const uint64_t time = interval_forward_ns(intervals, prices->begin, prices->end);
+    const uint64_t time = interval_recompute_ns(intervals, prices->begin, prices->end);
     if (bytes > (uint64_t)1 << 52 || time > (uint64_t)1 << 48)
         return false;
     for (prices->shift = 0; prices->shift < 20 && time << (prices->shift + 1) < (uint64_t)1 << 50;)
@@ -305,7 +305,7 @@ static void drop_layers(struct recompute_prices *prices, uint32_t begin, bool go
         while (prices->limit[least] < bytes)
             least++;
         units += goes_on ? 0 : parts_read(prices, l, prices->first, begin);
-        price_way(prices, interval_forward_ns(prices->intervals, begin, l + 1), units, more);
+        price_way(prices, interval_recompute_ns(prices->intervals, begin, l + 1), units, more);
         double *other = row_of(prices, prices->cheapest, l + 1), *going = row_of(prices, prices->going, l + 1);
         relax(prices, backwards ? own : other, backwards ? other : own, more, least);
         if (l + 1 == begin + RECOMPUTE_SEGMENT)

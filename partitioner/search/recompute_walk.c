@@ -98,7 +98,7 @@ static void give_bits(struct recompute_walk *walk)
 
 static uint64_t layer_time(const struct recompute_walk *walk, uint32_t l)
 {
-    return walk->takes_no_time ? 0 : interval_forward_ns(walk->intervals, l, l + 1);
+    return walk->takes_no_time ? 0 : interval_recompute_ns(walk->intervals, l, l + 1);
 }
 
 // What keeping the layer takes at least, and recomputing it saves at most.

@@ -71,6 +71,8 @@ static void draw_layer(const struct noisy_profile *noisy, const struct profile_l
     draw_phase(noisy, calm, PHASE_FORWARD, calm->forward_ns, draw, &to->forward_ns);
     draw_phase(noisy, calm, PHASE_BACKWARD_INPUT, calm->backward_input_ns, draw, &to->backward_input_ns);
     draw_phase(noisy, calm, PHASE_BACKWARD_WEIGHT, calm->backward_weight_ns, draw, &to->backward_weight_ns);
+    if (calm->has_recompute)
+        draw_phase(noisy, calm, PHASE_RECOMPUTE, calm->recompute_ns, draw, &to->recompute_ns);
     if (calm->has_backward)
         draw_phase(noisy, calm, PHASE_BACKWARD, calm->backward_ns, draw, &to->backward_ns);
     else

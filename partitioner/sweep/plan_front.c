@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/number.h"
 #include "partitioner/plan_search.h"
@@ -43,15 +44,8 @@ void front_free(struct plan_front *front)
 static bool grow(struct finding *finding, struct error *error)
 {
     struct plan_front *front = finding->front;
-    if (front->count < finding->capacity)
-        return true;
-    const size_t capacity = finding->capacity ? 2 * finding->capacity : 64;
-    struct front_point *points = realloc(front->points, capacity * sizeof points[0]);
-    if (!points)
-        return error_no_memory(error, "a front");
-    front->points = points;
-    finding->capacity = capacity;
-    return true;
+    return array_reserve(&front->points, &finding->capacity, front->count + 1, sizeof front->points[0])
+        || error_no_memory(error, "a front");
 }
 
 static bool set_stages(struct front_point *point, const struct plan *plan, struct error *error)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/sweep/sweep_order.h"
 #include "schedules/board.h"
@@ -32,14 +33,8 @@ static bool add_row(struct listing *listing, const struct generator *generator, 
     struct sweep *sweep = listing->sweep;
     if (sweep->count == MOST_ROWS)
         return error_set(listing->error, "a sweep of more than %d plans is too large", MOST_ROWS);
-    if (sweep->count == listing->capacity) {
-        const size_t capacity = listing->capacity ? 2 * listing->capacity : 64;
-        struct sweep_row *rows = realloc(sweep->rows, capacity * sizeof rows[0]);
-        if (!rows)
-            return error_no_memory(listing->error, "a sweep");
-        sweep->rows = rows;
-        listing->capacity = capacity;
-    }
+    if (!array_reserve(&sweep->rows, &listing->capacity, sweep->count + 1, sizeof sweep->rows[0]))
+        return error_no_memory(listing->error, "a sweep");
     struct sweep_row *row = &sweep->rows[sweep->count++];
     *row = (struct sweep_row){ .weights = generator->weights, .ranks = ranks, .chunks = chunks,
                                .micro_batches = micro_batches, .outcome = SWEEP_NOT_TRIED };
@@ -136,70 +131,7 @@ static bool list_rows(struct listing *listing)
     return true;
 }
 
-// --- one row ----------------------------------------------------------------------------
-
-static bool note_plan(struct sweep_row *row, struct error *error)
-{
-    const struct plan *plan = row->plan;
-    struct placement *placement = plan_placement(plan, error);
-    if (!placement)
-        return false;
-    row->outcome = SWEEP_PLANNED;
-    row->chunks = plan->chunks;
-    row->iteration_ns = plan->iteration_ns;
-    row->micro_batch_ns = plan->iteration_ns / row->micro_batches + (plan->iteration_ns % row->micro_batches > 0);
-    row->lower_bound_ns = plan->certificate.lower_bound_ns;
-    row->proved = plan->certificate.proved;
-    row->bubble = plan->bubble.makespan;
-    for (uint32_t r = 0; r < plan->ranks; r++) {
-        const uint64_t bytes = plan_rank_bytes(plan, placement, r);
-        if (bytes > row->peak_bytes) {
-            row->peak_bytes = bytes;
-            row->rank = r;
-        }
-    }
-    placement_free(placement);
-    return true;
-}
-
-bool sweep_plan_row(const struct search_request *given, sweep_planner *planner, struct sweep_row *row,
-                    struct error *error)
-{
-    struct error why = { 0 };
-    struct search_shortage shortage = { 0 };
-    struct search_request search = *given;
-    search.shortage = &shortage;
-    row->plan = planner(&search, &why);
-    if (row->plan)
-        return note_plan(row, error);
-    if (why.kind == ERROR_MACHINE) {
-        error_set_kind(error, why.kind, "%s", why.text);
-        return error_at(error, "%s with %u micro-batches on %u ranks", row->schedule, row->micro_batches, row->ranks);
-    }
-    if (search.interrupted && *search.interrupted)
-        return true;
-    row->outcome = shortage.is_known ? SWEEP_DOES_NOT_FIT : SWEEP_REFUSED;
-    row->rank = shortage.rank;
-    row->lacks_bytes = shortage.lacks_bytes;
-    if (row->outcome == SWEEP_REFUSED)
-        snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why.text);
-    return true;
-}
-
-struct search_request sweep_search_of(const struct sweep_request *request, const struct sweep_row *row)
-{
-    return (struct search_request){
-        .profile = request->profile,
-        .cluster = request->cluster,
-        .schedule = row->schedule,
-        .ranks = row->ranks,
-        .chunks = row->chunks,
-        .micro_batches = row->micro_batches,
-        .holding = request->holding,
-        .budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
-        .interrupted = request->interrupted,
-    };
-}
+// --- all rows, by several threads ---------------------------------------------------------
 
 // False only for a machine's trouble.
 static bool plan_row(const struct sweep_request *request, struct sweep_row *row, struct error *error)
@@ -210,9 +142,7 @@ static bool plan_row(const struct sweep_request *request, struct sweep_row *row,
     return sweep_plan_row(&search, plan_search, row, error);
 }
 
-// --- all rows, by several threads ---------------------------------------------------------
-
-struct crew {
+struct pool {
     const struct sweep_request *request;
     struct sweep *sweep;
     atomic_size_t next;
@@ -223,31 +153,31 @@ struct crew {
     struct error *error;
 };
 
-static void note_end(struct crew *crew, size_t i, const struct error *error)
+static void note_end(struct pool *pool, size_t i, const struct error *error)
 {
-    pthread_mutex_lock(&crew->lock);
-    crew->done++;
-    if (error->kind != ERROR_NONE && (crew->error->kind == ERROR_NONE || i < crew->failed_row)) {
-        *crew->error = *error;
-        crew->failed_row = i;
+    pthread_mutex_lock(&pool->lock);
+    pool->done++;
+    if (error->kind != ERROR_NONE && (pool->error->kind == ERROR_NONE || i < pool->failed_row)) {
+        *pool->error = *error;
+        pool->failed_row = i;
     }
-    if (crew->request->progress)
-        crew->request->progress(crew->request->self, crew->done, crew->sweep->count);
-    pthread_mutex_unlock(&crew->lock);
+    if (pool->request->progress)
+        pool->request->progress(pool->request->self, pool->done, pool->sweep->count);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 static void *work(void *self)
 {
-    struct crew *crew = self;
-    const volatile sig_atomic_t *interrupted = crew->request->interrupted;
+    struct pool *pool = self;
+    const volatile sig_atomic_t *interrupted = pool->request->interrupted;
     for (;;) {
-        const size_t i = atomic_fetch_add(&crew->next, 1);
-        if (i >= crew->sweep->count || atomic_load(&crew->failed) || (interrupted && *interrupted))
+        const size_t i = atomic_fetch_add(&pool->next, 1);
+        if (i >= pool->sweep->count || atomic_load(&pool->failed) || (interrupted && *interrupted))
             return NULL;
         struct error error = { 0 };
-        if (!plan_row(crew->request, &crew->sweep->rows[i], &error))
-            atomic_store(&crew->failed, true);
-        note_end(crew, i, &error);
+        if (!plan_row(pool->request, &pool->sweep->rows[i], &error))
+            atomic_store(&pool->failed, true);
+        note_end(pool, i, &error);
     }
 }
 
@@ -261,19 +191,19 @@ static unsigned thread_count(const struct sweep_request *request, size_t rows)
 // The caller works as well; where no more threads are to be had, fewer do.
 static bool run_rows(const struct sweep_request *request, struct sweep *sweep, struct error *error)
 {
-    struct crew crew = { .request = request, .sweep = sweep, .error = error };
+    struct pool pool = { .request = request, .sweep = sweep, .error = error };
     const unsigned count = thread_count(request, sweep->count);
     pthread_t *threads = calloc(count + 1, sizeof threads[0]);
     if (!threads)
         return error_no_memory(error, "a sweep");
-    pthread_mutex_init(&crew.lock, NULL);
+    pthread_mutex_init(&pool.lock, NULL);
     unsigned started = 0;
-    while (started + 1 < count && pthread_create(&threads[started], NULL, work, &crew) == 0)
+    while (started + 1 < count && pthread_create(&threads[started], NULL, work, &pool) == 0)
         started++;
-    work(&crew);
+    work(&pool);
     for (unsigned i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
-    pthread_mutex_destroy(&crew.lock);
+    pthread_mutex_destroy(&pool.lock);
     free(threads);
     return error->kind == ERROR_NONE;
 }

@@ -95,7 +95,7 @@ struct sweep {
 struct sweep *sweep_run(const struct sweep_request *request, struct error *error);
 void sweep_free(struct sweep *sweep);
 
-// What plan_search() is asked for a row.
+// What plan_search() is asked for a row (sweep_row.c).
 struct search_request sweep_search_of(const struct sweep_request *request, const struct sweep_row *row);
 
 // Plans one request into a row that names it, and says what came of it. False only for a

@@ -289,12 +289,12 @@ static bool exchange(struct control *control, const void *own, uint64_t bytes, v
     return good;
 }
 
-bool control_exchange(struct control *control, const void *own, uint64_t bytes, void *all, struct error *error)
+bool control_all_gather(struct control *control, const void *own, uint64_t bytes, void *all, struct error *error)
 {
     return exchange(control, own, bytes, all, control->launch.ranks * bytes, error);
 }
 
-bool control_spread(struct control *control, uint32_t from, void *data, uint64_t bytes, struct error *error)
+bool control_broadcast(struct control *control, uint32_t from, void *data, uint64_t bytes, struct error *error)
 {
     return exchange(control, data, control->launch.rank == from ? bytes : 0, data, bytes, error);
 }
@@ -490,7 +490,7 @@ struct control *control_open(const struct launch *launch, const struct control_s
             || error_set_kind(error, ERROR_MACHINE, "no thread could be started to watch other ranks");
     }
     // Rank 0 turns nobody away any more when all have come; until then it may.
-    if (!good || !control_exchange(control, NULL, 0, NULL, error)) {
+    if (!good || !control_all_gather(control, NULL, 0, NULL, error)) {
         control_close(control);
         return NULL;
     }
@@ -525,32 +525,33 @@ void control_close(struct control *control)
     free(control);
 }
 
-// --- as company ------------------------------------------------------------------------------------
+// --- as a process group ---------------------------------------------------------------------------
 
-static bool company_exchange(void *self, const void *own, uint64_t bytes, void *all, struct error *error)
+static bool group_all_gather(void *self, const void *own, uint64_t bytes, void *all, struct error *error)
 {
-    return control_exchange(self, own, bytes, all, error);
+    return control_all_gather(self, own, bytes, all, error);
 }
 
-static bool company_spread(void *self, uint32_t from, void *data, uint64_t bytes, struct error *error)
+static bool group_broadcast(void *self, uint32_t from, void *data, uint64_t bytes, struct error *error)
 {
-    return control_spread(self, from, data, bytes, error);
+    return control_broadcast(self, from, data, bytes, error);
 }
 
-static bool company_is_well(void *self, struct error *error)
+static bool group_is_well(void *self, struct error *error)
 {
     return control_is_well(self, error);
 }
 
-static void company_abandon(void *self, const struct error *reason)
+static void group_abandon(void *self, const struct error *reason)
 {
     control_abandon(self, reason);
 }
 
-struct company control_company(struct control *control)
+struct process_group control_group(struct control *control)
 {
-    return (struct company){
+    return (struct process_group){
         .self = control, .rank = control->launch.rank, .ranks = control->launch.ranks, .board = control->lines,
-        .exchange = company_exchange, .spread = company_spread, .is_well = company_is_well, .abandon = company_abandon,
+        .all_gather = group_all_gather, .broadcast = group_broadcast, .is_well = group_is_well,
+        .abandon = group_abandon,
     };
 }

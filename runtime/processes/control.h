@@ -16,7 +16,7 @@
 #ifndef RUNTIME_PROCESSES_CONTROL_H
 #define RUNTIME_PROCESSES_CONTROL_H
 
-#include "runtime/company.h"
+#include "runtime/process_group.h"
 #include "runtime/processes/launched.h"
 
 struct control;
@@ -36,9 +36,9 @@ void control_close(struct control *control);
 
 // Each rank brings `bytes`; each gets all of them by rank. All ranks call it, in the
 // same order of calls, with the same number of bytes. Where one gives up, all have failed.
-bool control_exchange(struct control *control, const void *own, uint64_t bytes, void *all, struct error *error);
+bool control_all_gather(struct control *control, const void *own, uint64_t bytes, void *all, struct error *error);
 // What one rank has, all have.
-bool control_spread(struct control *control, uint32_t from, void *data, uint64_t bytes, struct error *error);
+bool control_broadcast(struct control *control, uint32_t from, void *data, uint64_t bytes, struct error *error);
 
 // Whether some rank has failed, this one included: false, with the first failure that
 // was heard of. So it is when rank 0 has left, from whom alone one would hear of others:
@@ -50,7 +50,7 @@ void control_abandon(struct control *control, const struct error *reason);
 // A word by rank: this rank writes its own, and finds what the others wrote, as old as a second.
 _Atomic uint64_t *control_board(struct control *control);
 
-// All this, as a rank's company.
-struct company control_company(struct control *control);
+// All this, as a rank's process group.
+struct process_group control_group(struct control *control);
 
 #endif

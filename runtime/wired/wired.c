@@ -25,12 +25,12 @@ static void abort_all(struct wired *wired)
             wired->is_stuck = true;
 }
 
-static bool company_is_well(struct wired *wired, struct error *error)
+static bool group_is_well(struct wired *wired, struct error *error)
 {
     struct error reason = { 0 };
     if (wired->failed)
         return wired_fail(wired, &wired->error, error);
-    if (wired->settings.company->is_well(wired->settings.company->self, &reason))
+    if (wired->settings.group->is_well(wired->settings.group->self, &reason))
         return true;
     return wired_fail(wired, &reason, error);
 }
@@ -40,7 +40,7 @@ bool wired_broke(struct wired *wired, const struct error *reason, struct error *
 {
     struct error first = { 0 };
     const uint64_t until_ns = clock_now_ns() + 1000000000;
-    while (wired->settings.company->is_well(wired->settings.company->self, &first) && clock_now_ns() < until_ns)
+    while (wired->settings.group->is_well(wired->settings.group->self, &first) && clock_now_ns() < until_ns)
         poll(NULL, 0, 1);
     return wired_fail(wired, first.kind != ERROR_NONE ? &first : reason, error);
 }
@@ -115,7 +115,7 @@ static void begin_pass_of(struct lane_end *end, struct wired *wired)
 static bool post(struct wired *wired, uint32_t channel, struct message_end message, struct message_header header,
                  struct event *after, struct ticket *ticket, struct error *error)
 {
-    if (!company_is_well(wired, error))
+    if (!group_is_well(wired, error))
         return false;
     struct lane_end *end = &wired->ends[wired->wiring.wire_of_channel[channel]];
     begin_pass_of(end, wired);
@@ -158,7 +158,7 @@ static bool wired_post_reduction(struct transport *transport, const struct reduc
                                  struct error *error)
 {
     struct wired *wired = (struct wired *)transport;
-    if (!company_is_well(wired, error))
+    if (!group_is_well(wired, error))
         return false;
     *ticket = (struct ticket){ .active = true, .header = header, .posted_ns = clock_now_ns() };
     return reducing_begin(wired, reduction, after, ticket, error);
@@ -168,7 +168,7 @@ static bool wired_test(struct transport *transport, struct ticket *ticket, struc
 {
     struct wired *wired = (struct wired *)transport;
     assert(ticket->active);
-    if (!company_is_well(wired, error) || !move_all(wired, error))
+    if (!group_is_well(wired, error) || !move_all(wired, error))
         return false;
     ticket->active = !ticket->done;
     return true;
@@ -181,7 +181,7 @@ static bool wired_wait(struct transport *transport, uint64_t deadline_ns, struct
     const struct timespec pause = { .tv_nsec = 20000 };
     if (clock_now_ns() < deadline_ns)
         ppoll(NULL, 0, &pause, NULL);
-    return company_is_well(wired, error);
+    return group_is_well(wired, error);
 }
 
 static void wired_cancel(struct transport *transport, struct ticket *ticket)
@@ -211,14 +211,14 @@ static bool wired_check(struct transport *transport, struct error *error)
         if (wired->ends[i].communicator && !wired->failed
             && !lane_is_ready(wired, &wired->ends[i], &ready, error))
             return false;
-    return company_is_well(wired, error) && move_all(wired, error);
+    return group_is_well(wired, error) && move_all(wired, error);
 }
 
 static void wired_abandon(struct transport *transport, const struct error *error)
 {
     struct wired *wired = (struct wired *)transport;
     wired_fail(wired, error, &(struct error){ 0 });
-    wired->settings.company->abandon(wired->settings.company->self, error);
+    wired->settings.group->abandon(wired->settings.group->self, error);
     abort_all(wired);
 }
 

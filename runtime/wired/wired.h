@@ -20,7 +20,7 @@
 #define RUNTIME_WIRED_WIRED_H
 
 #include "device/communicator.h"
-#include "runtime/company.h"
+#include "runtime/process_group.h"
 #include "runtime/transport.h"
 #include "runtime/wired/wiring.h"
 
@@ -29,7 +29,7 @@ struct wired_settings {
     const struct placement *placement;
     const struct ties *ties;  // NULL: none
     struct device *device;
-    const struct company *company;      // says which rank this is
+    const struct process_group *group;  // says which rank this is
     uint64_t deadline_ns;  // of opening a wire; 0: ten minutes
     uint64_t abort_ns;     // that ending what is under way may take; 0: five seconds
     uint64_t room_bytes;   // of the device, for what other copies send to a reduction; 0: 32 MiB

@@ -16,7 +16,7 @@ static bool pause_until(struct wired *wired, uint64_t deadline_ns, const struct 
 {
     const struct timespec pause = { .tv_nsec = 200000 };
     char limit[NUMBER_SIZE];
-    if (!wired->settings.company->is_well(wired->settings.company->self, error))
+    if (!wired->settings.group->is_well(wired->settings.group->self, error))
         return false;
     if (clock_now_ns() >= deadline_ns)
         return error_set_kind(error, ERROR_MACHINE, "rank %u: the wire between rank %u and rank %u did not come up within "
@@ -65,7 +65,7 @@ static bool share_names(struct wired *wired, struct communicator_name **names, s
     for (uint32_t i = 0; good && i < count; i++)
         if (wired->wiring.wires[i].ranks[0] == wired->transport.rank)
             good = communicator_make_name(wired->settings.device, &own[made++], error);
-    good = good && wired->settings.company->exchange(wired->settings.company->self, own, most * sizeof *own, all, error);
+    good = good && wired->settings.group->all_gather(wired->settings.group->self, own, most * sizeof *own, all, error);
     if (good)
         memset(makes, 0, ranks * sizeof *makes);
     for (uint32_t i = 0; good && i < count; i++) {
@@ -226,7 +226,7 @@ static bool open_tables(struct wired *wired, struct error *error)
     if (!device_communication(settings->device, &communication, error)
         || !wiring_open(&wired->wiring, settings->schedule, settings->placement, settings->ties,
                         settings->one_for_all || !communication.keeps_order, error)
-        || !turns_open(&wired->turns, &wired->wiring, settings->schedule, settings->company->rank, error))
+        || !turns_open(&wired->turns, &wired->wiring, settings->schedule, settings->group->rank, error))
         return false;
     wired->ends = calloc(wired->wiring.count + 1u, sizeof *wired->ends);
     wired->passed = calloc(channel_count(settings->schedule) + 1u, sizeof *wired->passed);
@@ -243,7 +243,7 @@ struct wired *wired_create(const struct wired_settings *settings, struct error *
         error_no_memory(error, "the wires of a rank");
         return NULL;
     }
-    wired->transport = (struct transport){ &wired_functions, settings->company->rank };
+    wired->transport = (struct transport){ &wired_functions, settings->group->rank };
     wired->settings = *settings;
     if (settings->deadline_ns == 0)
         wired->settings.deadline_ns = usual_deadline_ns;

@@ -19,20 +19,21 @@
 // of it still drain.
 #include "schedules/generators/generators.h"
 
-static bool add_rank(struct schedule *schedule, const struct crew *crew, uint32_t number, struct error *error)
+static bool add_rank(struct schedule *schedule, const struct replicas *replicas, uint32_t number, struct error *error)
 {
-    const uint32_t own = crew_share(crew, number, schedule->micro_batches), ahead = least_of(crew->ahead, own);
+    const uint32_t own = replicas_share(replicas, number, schedule->micro_batches);
+    const uint32_t ahead = min_u32(replicas->ahead, own);
     bool good = true;
     for (uint32_t i = 0; good && i < ahead; i++)
-        good = crew_add(schedule, crew, number, ACTION_F, i, error);
+        good = replicas_add(schedule, replicas, number, ACTION_F, i, error);
     for (uint32_t i = 0; good && i < own; i++) {
-        good = crew_add(schedule, crew, number, ACTION_B, i, error)
-            && (i + ahead >= own || crew_add(schedule, crew, number, ACTION_F, i + ahead, error));
+        good = replicas_add(schedule, replicas, number, ACTION_B, i, error)
+            && (i + ahead >= own || replicas_add(schedule, replicas, number, ACTION_F, i + ahead, error));
     }
-    return good && crew_add_step(schedule, crew, number, error);
+    return good && replicas_add_step(schedule, replicas, number, error);
 }
 
 struct schedule *generate_1f1b(const struct generate_request *request, struct error *error)
 {
-    return generate_crews("1f1b", WEIGHTS_FLUSH, request, add_rank, error);
+    return generate_replicas("1f1b", WEIGHTS_FLUSH, request, add_rank, error);
 }

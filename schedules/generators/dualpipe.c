@@ -33,7 +33,7 @@ struct schedule *generate_dualpipe(const struct generate_request *request, struc
     const uint32_t p = request->ranks;
     bool good = schedule != NULL;
     for (uint32_t rank = 0; good && rank < p; rank++) {
-        const uint32_t place = least_of(rank, p - 1 - rank), near_route = rank == place ? 0 : 1;
+        const uint32_t place = min_u32(rank, p - 1 - rank), near_route = rank == place ? 0 : 1;
         const struct way ways[2] = { { .stage = place, .micro_batch = near_route, .stride = 2 },
                                      { .stage = p - 1 - place, .micro_batch = 1 - near_route, .stride = 2 } };
         const struct dual_place in_stream = { p / 2, place, request->micro_batches / 2 };

@@ -7,15 +7,15 @@
 // A stage may have several ranks, to which micro-batches are dealt in turns.
 #include "schedules/generators/generators.h"
 
-static bool add_rank(struct schedule *schedule, const struct crew *crew, uint32_t number, struct error *error)
+static bool add_rank(struct schedule *schedule, const struct replicas *replicas, uint32_t number, struct error *error)
 {
     bool good = true;
-    for (uint32_t i = 0; good && i < crew_share(crew, number, schedule->micro_batches); i++)
-        good = crew_add(schedule, crew, number, ACTION_F, i, error);
+    for (uint32_t i = 0; good && i < replicas_share(replicas, number, schedule->micro_batches); i++)
+        good = replicas_add(schedule, replicas, number, ACTION_F, i, error);
     return good;
 }
 
 struct schedule *generate_forward_only(const struct generate_request *request, struct error *error)
 {
-    return generate_crews("forward-only", WEIGHTS_FLUSH, request, add_rank, error);
+    return generate_replicas("forward-only", WEIGHTS_FLUSH, request, add_rank, error);
 }

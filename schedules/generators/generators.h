@@ -2,6 +2,7 @@
 #ifndef SCHEDULES_GENERATORS_H
 #define SCHEDULES_GENERATORS_H
 
+#include "common/number.h"
 #include "schedules/generators/generate.h"
 #include "schedules/generators/greedy.h"
 
@@ -45,10 +46,10 @@ struct schedule *generate_two_ways(const char *name, const struct generate_reque
 // Replaces the only route by `count` rows of S ranks, all 0. False only without memory.
 bool generate_routes(struct schedule *schedule, uint32_t count, struct error *error);
 
-// --- stages with several ranks (crews.c) ----------------------------------------------
+// --- stages with several ranks (replicas.c) -------------------------------------------
 
 // The ranks of one stage. Micro-batch i of number n among them is i * count + n.
-struct crew {
+struct replicas {
     uint32_t stage;
     uint32_t first, count;
     // Forwards before the first backward where forwards and backwards take turns: one count-th, rounded up,
@@ -56,18 +57,20 @@ struct crew {
     uint32_t ahead;
 };
 
-// Adds the list of rank `number` of a crew.
-typedef bool (*add_crew_rank)(struct schedule *schedule, const struct crew *crew, uint32_t number, struct error *error);
+// Adds the list of replica `number`.
+typedef bool (*add_replica)(struct schedule *schedule, const struct replicas *replicas, uint32_t number,
+                            struct error *error);
 
 // A schedule with the request's replicas, or with stage s on rank s; refuses any other number of chunks than one.
-struct schedule *generate_crews(const char *name, enum weights weights, const struct generate_request *request,
-                                add_crew_rank add_rank, struct error *error);
+struct schedule *generate_replicas(const char *name, enum weights weights, const struct generate_request *request,
+                                   add_replica add_rank, struct error *error);
 
 // How many of the micro-batches are this rank's; adds an action of the i-th of them; adds what ends a flush.
-uint32_t crew_share(const struct crew *crew, uint32_t number, uint32_t micro_batches);
-bool crew_add(struct schedule *schedule, const struct crew *crew, uint32_t number, enum action_kind kind, uint32_t i,
-              struct error *error);
-bool crew_add_step(struct schedule *schedule, const struct crew *crew, uint32_t number, struct error *error);
+uint32_t replicas_share(const struct replicas *replicas, uint32_t number, uint32_t micro_batches);
+bool replicas_add(struct schedule *schedule, const struct replicas *replicas, uint32_t number, enum action_kind kind,
+                  uint32_t i, struct error *error);
+bool replicas_add_step(struct schedule *schedule, const struct replicas *replicas, uint32_t number,
+                       struct error *error);
 
 // --- what the lists hold -----------------------------------------------------------
 
@@ -123,10 +126,5 @@ struct v_turn {
 typedef void (*v_pattern)(uint32_t ranks, struct v_turn *turns);
 struct schedule *generate_v_pattern(const char *name, const struct generate_request *request, v_pattern pattern,
                                     uint32_t most_kept, struct error *error);
-
-static inline uint32_t least_of(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 #endif

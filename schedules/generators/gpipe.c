@@ -8,18 +8,18 @@
 // A stage may have several ranks, as in 1f1b.c.
 #include "schedules/generators/generators.h"
 
-static bool add_rank(struct schedule *schedule, const struct crew *crew, uint32_t number, struct error *error)
+static bool add_rank(struct schedule *schedule, const struct replicas *replicas, uint32_t number, struct error *error)
 {
-    const uint32_t own = crew_share(crew, number, schedule->micro_batches);
+    const uint32_t own = replicas_share(replicas, number, schedule->micro_batches);
     bool good = true;
     for (uint32_t i = 0; good && i < own; i++)
-        good = crew_add(schedule, crew, number, ACTION_F, i, error);
+        good = replicas_add(schedule, replicas, number, ACTION_F, i, error);
     for (uint32_t i = 0; good && i < own; i++)
-        good = crew_add(schedule, crew, number, ACTION_B, i, error);
-    return good && crew_add_step(schedule, crew, number, error);
+        good = replicas_add(schedule, replicas, number, ACTION_B, i, error);
+    return good && replicas_add_step(schedule, replicas, number, error);
 }
 
 struct schedule *generate_gpipe(const struct generate_request *request, struct error *error)
 {
-    return generate_crews("gpipe", WEIGHTS_FLUSH, request, add_rank, error);
+    return generate_replicas("gpipe", WEIGHTS_FLUSH, request, add_rank, error);
 }

@@ -17,7 +17,7 @@
 // every m from p on has rounds. Fewer micro-batches than ranks are one round.
 struct rounds rounds_of(uint32_t ranks, uint32_t micro_batches)
 {
-    uint32_t size = least_of(ranks, micro_batches);
+    uint32_t size = min_u32(ranks, micro_batches);
     while (micro_batches % size != 0 && micro_batches % size < ranks)
         size++;
     return (struct rounds){ .size = size, .remainder = micro_batches % size };
@@ -39,7 +39,7 @@ static bool add_rank(struct schedule *schedule, uint32_t rank, const struct roun
 {
     const uint32_t p = schedule->ranks, chunks = schedule->stages / p;
     const uint32_t all = schedule->micro_batches * chunks;
-    const uint32_t ahead = least_of((chunks - 1) * rounds->size + 2 * (p - 1 - rank), all);
+    const uint32_t ahead = min_u32((chunks - 1) * rounds->size + 2 * (p - 1 - rank), all);
     bool good = true;
     for (uint32_t k = 0; good && k < all + ahead; k++) {
         if (k < all)

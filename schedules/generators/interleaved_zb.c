@@ -12,8 +12,8 @@
 static bool add_rank(struct schedule *schedule, uint32_t rank, const struct rounds *rounds, struct error *error)
 {
     const uint32_t p = schedule->ranks, chunks = schedule->stages / p;
-    const uint32_t all = schedule->micro_batches * chunks, lag = least_of(rank, all);
-    const uint32_t ahead = least_of((chunks - 1) * rounds->size + p - 1 - rank, all);
+    const uint32_t all = schedule->micro_batches * chunks, lag = min_u32(rank, all);
+    const uint32_t ahead = min_u32((chunks - 1) * rounds->size + p - 1 - rank, all);
     bool good = true;
     for (uint32_t k = 0; good && k < all + ahead + lag; k++) {
         if (k < all)

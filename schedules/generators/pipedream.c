@@ -20,23 +20,24 @@
 // there are ranks from its stage on, rounded up.
 #include "schedules/generators/generators.h"
 
-static bool add_rank(struct schedule *schedule, const struct crew *crew, uint32_t number, struct error *error)
+static bool add_rank(struct schedule *schedule, const struct replicas *replicas, uint32_t number, struct error *error)
 {
-    const uint32_t m = schedule->micro_batches, rank = crew->first + number, r = crew->count;
-    const uint32_t own = crew_share(crew, number, m), updates = (m + r - 1) / r, ahead = least_of(crew->ahead, own);
+    const uint32_t m = schedule->micro_batches, rank = replicas->first + number, r = replicas->count;
+    const uint32_t own = replicas_share(replicas, number, m), ahead = min_u32(replicas->ahead, own);
+    const uint32_t updates = (m + r - 1) / r;
     bool good = true;
     for (uint32_t i = 0; good && i < ahead; i++)
-        good = crew_add(schedule, crew, number, ACTION_F, i, error);
+        good = replicas_add(schedule, replicas, number, ACTION_F, i, error);
     for (uint32_t i = 0; good && i < updates; i++) {
-        good = (i >= own || crew_add(schedule, crew, number, ACTION_B, i, error))
-            && (r == 1 || generate_add(schedule, rank, ACTION_REDUCE, crew->stage, i, error))
-            && generate_add(schedule, rank, ACTION_STEP, crew->stage, i, error)
-            && (i + ahead >= own || crew_add(schedule, crew, number, ACTION_F, i + ahead, error));
+        good = (i >= own || replicas_add(schedule, replicas, number, ACTION_B, i, error))
+            && (r == 1 || generate_add(schedule, rank, ACTION_REDUCE, replicas->stage, i, error))
+            && generate_add(schedule, rank, ACTION_STEP, replicas->stage, i, error)
+            && (i + ahead >= own || replicas_add(schedule, replicas, number, ACTION_F, i + ahead, error));
     }
     return good;
 }
 
 struct schedule *generate_pipedream(const struct generate_request *request, struct error *error)
 {
-    return generate_crews("pipedream", WEIGHTS_STASH, request, add_rank, error);
+    return generate_replicas("pipedream", WEIGHTS_STASH, request, add_rank, error);
 }

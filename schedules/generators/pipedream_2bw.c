@@ -14,7 +14,7 @@
 static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *error)
 {
     const uint32_t m = schedule->micro_batches, p = schedule->ranks;
-    const uint32_t ahead = least_of(p - rank, m);
+    const uint32_t ahead = min_u32(p - rank, m);
     bool good = true;
     for (uint32_t i = 0; good && i < ahead; i++)
         good = generate_add(schedule, rank, ACTION_F, rank, i, error);

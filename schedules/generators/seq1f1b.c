@@ -22,7 +22,7 @@ static struct action part(uint32_t rank, enum action_kind kind, uint32_t number,
 static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *error)
 {
     const uint32_t k = schedule->splits, all = schedule->micro_batches * k;
-    const uint32_t ahead = least_of(schedule->ranks - rank + k - 1, all);
+    const uint32_t ahead = min_u32(schedule->ranks - rank + k - 1, all);
     bool good = true;
     for (uint32_t n = 0; good && n < all + ahead; n++) {
         if (n >= ahead)

@@ -11,7 +11,7 @@
 
 bool generate_add_split_rank(struct schedule *schedule, uint32_t rank, struct split_order order, struct error *error)
 {
-    const uint32_t m = schedule->micro_batches, ahead = least_of(order.ahead, m), lag = least_of(order.lag, m);
+    const uint32_t m = schedule->micro_batches, ahead = min_u32(order.ahead, m), lag = min_u32(order.lag, m);
     bool good = true;
     for (uint32_t i = 0; good && i < ahead; i++)
         good = generate_add(schedule, rank, ACTION_F, rank, i, error);

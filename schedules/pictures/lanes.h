@@ -34,7 +34,7 @@ uint64_t lanes_busy_ns(const struct lanes *lanes, uint32_t rank);
 // Which shade of the palette a box has.
 unsigned lanes_shade(const struct lanes *lanes, const struct lane_box *box);
 
-// 1 - busy / (ranks * time), the makespan bubble of DESIGN.
+// 1 - busy / (ranks * time), the makespan bubble (simulate.h).
 double lanes_bubble(const struct lanes *lanes);
 
 #endif

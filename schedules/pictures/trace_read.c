@@ -7,31 +7,22 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "common/array.h"
 #include "common/json_scan.h"
 #include "schedules/pictures/trace_events.h"
 
 // --- room ---------------------------------------------------------------------------
 
-static void *with_room(void *array, size_t size, size_t count, size_t *capacity, struct error *error)
+static bool has_room(void *array, size_t size, size_t count, size_t *capacity, struct error *error)
 {
-    if (count < *capacity)
-        return array;
-    const size_t more = *capacity ? 2 * *capacity : 64;
-    void *moved = realloc(array, more * size);
-    if (!moved)
-        error_no_memory(error, "a trace");
-    *capacity = moved ? more : *capacity;
-    return moved;
+    return array_reserve(array, capacity, count + 1, size) || error_no_memory(error, "a trace");
 }
 
 static bool add_action(struct trace_reader *reader, struct trace_action action, struct error *error)
 {
-    struct trace_action *actions = with_room(reader->actions, sizeof action, reader->action_count,
-                                             &reader->action_capacity, error);
-    if (!actions)
+    if (!has_room(&reader->actions, sizeof action, reader->action_count, &reader->action_capacity, error))
         return false;
-    reader->actions = actions;
-    actions[reader->action_count++] = action;
+    reader->actions[reader->action_count++] = action;
     return true;
 }
 
@@ -47,12 +38,10 @@ static struct trace_process *find_process(struct trace_reader *reader, const cha
         error_set(error, "more than %d processes act in it", MOST_RANKS);
         return NULL;
     }
-    struct trace_process *processes = with_room(reader->processes, sizeof *processes, reader->process_count,
-                                                &reader->process_capacity, error);
-    if (!processes)
+    if (!has_room(&reader->processes, sizeof reader->processes[0], reader->process_count, &reader->process_capacity,
+                  error))
         return NULL;
-    reader->processes = processes;
-    struct trace_process *process = &processes[reader->process_count++];
+    struct trace_process *process = &reader->processes[reader->process_count++];
     *process = (struct trace_process){ .file = file, .rank = NO_RANK };
     snprintf(process->id, sizeof process->id, "%s", id);
     return process;
@@ -326,12 +315,9 @@ static void take_file(struct trace_reader *reader, struct json_scan *scan)
 
 static bool take_source(struct trace_reader *reader, struct json_scan *scan, struct error *error)
 {
-    struct trace_file *files = with_room(reader->files, sizeof *files, reader->file_count, &reader->file_capacity,
-                                         error);
-    if (!files)
+    if (!has_room(&reader->files, sizeof reader->files[0], reader->file_count, &reader->file_capacity, error))
         return false;
-    reader->files = files;
-    struct trace_file *file = &files[reader->file_count++];
+    struct trace_file *file = &reader->files[reader->file_count++];
     *file = (struct trace_file){ .rank = NO_RANK };
     snprintf(file->name, sizeof file->name, "%s", scan->name);
     take_file(reader, scan);

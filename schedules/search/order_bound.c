@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/number.h"
 #include "schedules/search/order_start.h"
 
 // --- ways of a micro-batch ---------------------------------------------------------
@@ -15,16 +16,6 @@ static uint64_t way_back(const struct order_problem *problem, uint32_t from, uin
     for (uint32_t s = problem->stages; s-- > to + 1;)
         way += problem->stage[s].cost_ns[MOVE_I] + problem->stage[s].before_ns;
     return way;
-}
-
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 // --- what a rank can do meanwhile ----------------------------------------------------
@@ -48,7 +39,7 @@ static uint64_t fill_room(struct filler *fillers, size_t count, uint64_t room)
         }
         if (!best)
             break;
-        const uint64_t fits = best->bytes ? least(best->count, room / best->bytes) : best->count;
+        const uint64_t fits = best->bytes ? min_u64(best->count, room / best->bytes) : best->count;
         worth += fits * best->worth_ns;
         room -= fits * best->bytes;
         if (fits < best->count)  // a piece of one more, rounded up, and the room is full
@@ -64,7 +55,7 @@ static uint64_t most_forward(const struct order_problem *problem, uint32_t rank)
     const struct order_stage *only = &problem->stage[problem_stage(problem, rank, 0)];
     const uint64_t room = problem->room_bytes[rank], m = problem->micro_batches;
     if (problem->chunks == 1)
-        return only->cost_ns[MOVE_F] * (only->kept_forward_bytes ? least(m, room / only->kept_forward_bytes) : m);
+        return only->cost_ns[MOVE_F] * (only->kept_forward_bytes ? min_u64(m, room / only->kept_forward_bytes) : m);
     struct filler fillers[MOST_CHUNKS];
     for (uint32_t chunk = 0; chunk < problem->chunks; chunk++) {
         const struct order_stage *stage = &problem->stage[problem_stage(problem, rank, chunk)];
@@ -81,8 +72,8 @@ static uint64_t most_backward_of(const struct order_stage *stage, uint64_t m, ui
     const uint64_t kept = stage->kept_forward_bytes, held = stage->kept_weight_bytes;
     uint64_t best = 0;
     for (uint64_t whole = 1; whole <= m && whole * kept <= room; whole++) {
-        const uint64_t halves = held ? least(m - whole, (room - whole * kept) / held) : m - whole;
-        best = most(best, whole * (i + w) + halves * w);
+        const uint64_t halves = held ? min_u64(m - whole, (room - whole * kept) / held) : m - whole;
+        best = max_u64(best, whole * (i + w) + halves * w);
     }
     return best;
 }
@@ -103,7 +94,7 @@ static uint64_t most_backward(const struct order_problem *problem, uint32_t rank
         fillers[2 * chunk] = (struct filler){ i + w, stage->kept_forward_bytes, m - 1 };
         fillers[2 * chunk + 1] = (struct filler){ w, stage->kept_weight_bytes, m - 1 };
     }
-    return least(all, certain + fill_room(fillers, 2 * problem->chunks, room));
+    return min_u64(all, certain + fill_room(fillers, 2 * problem->chunks, room));
 }
 
 // --- what a rank says about the end of each -------------------------------------------
@@ -151,7 +142,7 @@ static uint64_t bound_by(const struct order_problem *problem, uint32_t rank)
     for (uint32_t s = 0; s <= problem_stage(problem, rank, 0); s++) {
         const uint32_t other = problem->stage[s].rank;  // of the first round: stage s is its first
         const uint64_t end = head + before + view.last_i_ns + way_to_end(problem, rank, other);
-        bound = most(bound, end - problem->offset_ns[other]);
+        bound = max_u64(bound, end - problem->offset_ns[other]);
     }
     return bound;
 }
@@ -168,7 +159,7 @@ static uint64_t bound_by_rounds(const struct order_problem *problem, uint32_t st
     if (k >= m)
         return 0;
     const bool cramped = room - k * at->kept_forward_bytes < at->kept_weight_bytes;
-    const uint64_t more = cramped ? least(at->cost_ns[MOVE_W], at->cost_ns[MOVE_I]) : 0;
+    const uint64_t more = cramped ? min_u64(at->cost_ns[MOVE_W], at->cost_ns[MOVE_I]) : 0;
     const uint64_t round = way_back(problem, stage, stage) + at->cost_ns[MOVE_I] + more;
     return problem->head_ns[at->rank] - problem->offset_ns[at->rank] + (m - 1) % k * at->cost_ns[MOVE_F]
          + ((m - 1) / k + 1) * round - more + at->cost_ns[MOVE_W] + problem->step_ns[at->rank];
@@ -213,13 +204,13 @@ bool order_bound(const struct order_problem *problem, uint64_t *bound_ns, struct
 {
     uint64_t bound = 0;
     for (uint32_t rank = 0; rank < problem->ranks; rank++)
-        bound = most(bound, bound_by(problem, rank));
+        bound = max_u64(bound, bound_by(problem, rank));
     if (problem->chunks == 1) {
         uint64_t *slack_ns = calloc(problem->ranks, sizeof *slack_ns);
         if (!slack_ns)
             return error_no_memory(error, "the bound of an order");
         for (uint32_t stage = 0; stage < problem->stages; stage++)
-            bound = most(bound, bound_by_rounds(problem, stage));
+            bound = max_u64(bound, bound_by_rounds(problem, stage));
         bound = bound_by_start(problem, bound, slack_ns);
         free(slack_ns);
     }

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number.h"
+
 // --- made and cleared ---------------------------------------------------------------
 
 // What ranks take off their ends may be more than the way there: then a tail is negative.
@@ -143,11 +145,6 @@ void order_state_undo(struct order_state *state, uint32_t rank, uint32_t chunk, 
 
 // --- the bound ------------------------------------------------------------------------------
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 // When micro-batch i ends its F and its I on every stage, at the earliest.
 static void follow_forward(struct order_state *state, uint32_t i)
 {
@@ -164,11 +161,11 @@ static void follow_forward(struct order_state *state, uint32_t i)
                 state->f_end[s * m + i] = clock->i_arrived[s * m + i];
             continue;
         }
-        uint64_t start = later(arrives, clock->free_ns[stage->rank]);
+        uint64_t start = max_u64(arrives, clock->free_ns[stage->rank]);
         if (i > clock->done[s * 3 + MOVE_F])
-            start = later(start, state->f_end[s * m + i - 1]);
+            start = max_u64(start, state->f_end[s * m + i - 1]);
         if (i >= state->most[s] + clock->done[s * 3 + MOVE_I])
-            start = later(start, state->i_end[s * m + i - state->most[s]]);
+            start = max_u64(start, state->i_end[s * m + i - state->most[s]]);
         state->f_end[s * m + i] = start + stage->cost_ns[MOVE_F];
         arrives = start + stage->cost_ns[MOVE_F] + stage->after_ns;
     }
@@ -187,9 +184,9 @@ static void follow_backward(struct order_state *state, uint32_t i)
                 arrives = clock->i_arrived[(s - 1) * m + i];
             continue;
         }
-        uint64_t start = later(arrives, clock->free_ns[stage->rank]);
+        uint64_t start = max_u64(arrives, clock->free_ns[stage->rank]);
         if (i > clock->done[s * 3 + MOVE_I])
-            start = later(start, state->i_end[s * m + i - 1]);
+            start = max_u64(start, state->i_end[s * m + i - 1]);
         state->i_end[s * m + i] = start + stage->cost_ns[MOVE_I];
         arrives = start + stage->cost_ns[MOVE_I] + stage->before_ns;
     }
@@ -224,7 +221,7 @@ static uint64_t drain(struct queue *queues, uint32_t count, uint64_t now)
         }
         if (!first)
             return now;
-        now = later(now, release) + first->cost_ns;
+        now = max_u64(now, release) + first->cost_ns;
         first->next++;
     }
 }
@@ -269,7 +266,7 @@ uint64_t order_state_bound(struct order_state *state, uint64_t *sum_ns)
     }
     for (uint32_t rank = 0; rank < problem->ranks; rank++) {
         const uint64_t of_rank = bound_of_rank(state, rank);
-        bound = later(bound, of_rank);
+        bound = max_u64(bound, of_rank);
         sum += of_rank;
     }
     if (sum_ns)

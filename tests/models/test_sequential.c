@@ -40,7 +40,7 @@ static struct run run_start_on(const char *device, const char *model, const stru
     run.tokens = malloc((count + 1) * sizeof(int32_t));
     assert_non_null(run.tokens);
     for (size_t i = 0; i < count + 1; i++)
-        run.tokens[i] = text[i % (sizeof text - 1)];
+        run.tokens[i] = (unsigned char)text[i % (sizeof text - 1)];
     run.targets = run.tokens + 1;
     return run;
 }

@@ -122,7 +122,7 @@ static inline void twin_note_way(struct twin *twin, uint32_t s, const struct seg
     uint64_t again_ns = 0;
     for (size_t i = 0; i < count; i++)
         for (uint32_t l = segments[i].first; l < segments[i].end; l++)
-            again_ns += profile->layers[l].forward_ns;
+            again_ns += profile_recompute_ns(&profile->layers[l]);
     const uint64_t peak = stage_memory_of(&split, &twin->slots[s]).peak_bytes;
     twin_add_way(twin_ways(twin, s), (struct way){ stage_scaled_ns(again_ns, twin_speed(twin, s)),
                                                    peak - bytes.transient, bytes.transient });
@@ -148,9 +148,9 @@ static inline void twin_know_ways(struct twin *twin, uint32_t s)
     const uint32_t first = twin->cuts[s], end = twin->cuts[s + 1];
     struct ways *ways = twin_ways(twin, s);
     struct segment segments[TWIN_LAYERS];
-    const uint64_t gradients = stage_bytes_of(twin->views[s], first, end, NULL, 0, holding).gradients;
+    const uint64_t weights = stage_bytes_of(twin->views[s], first, end, NULL, 0, holding).weights;
     ways->row = stage_cost_of(twin->views[s], first, end, NULL, 0, holding, twin_speed(twin, s));
-    ways->row.reduce_ns = predict_reduce_ns(twin->placement, s, gradients, twin->network);
+    ways->row.reduce_ns = predict_reduce_ns(holding, twin->placement, s, weights, twin->network);
     ways->are_known = true;
     twin_note_ways(twin, s, first, segments, 0);
 }

@@ -201,7 +201,7 @@ static inline void note_way(struct twin *twin, uint32_t s, const struct segment 
     for (uint32_t l = first; l < end; l++)
         weights += stage_layer_weights(twin->ordered, first, end, l);
     way.row = stage_cost_at(twin->ordered, first, end, segments, count, holding, &place);
-    way.row.reduce_ns = predict_stage_reduce_ns(holding, twin->placement, s, weights, twin->network);
+    way.row.reduce_ns = predict_reduce_ns(holding, twin->placement, s, weights, twin->network);
     way.row.kept_forward_bytes = way.row.kept_weight_bytes = way.row.transient_bytes = 0;
     memcpy(way.segments, segments, count * sizeof segments[0]);
     add_way(ways_of(twin, s), &way);

@@ -169,6 +169,7 @@ static void add_variants(uint64_t *seed, struct profile *profile)
             variant->communication_ns = random_below(seed, 60);
             variant->layer = (struct profile_layer){
                 .name = strdup(names[v]), .forward_ns = layer->forward_ns / 2 + v * layer->forward_ns,
+                .has_recompute = l % 2, .recompute_ns = layer->forward_ns / 3 + v * layer->forward_ns,
                 .backward_input_ns = layer->backward_input_ns, .backward_weight_ns = layer->backward_weight_ns / 2,
                 .backward_ns = layer->backward_input_ns + layer->backward_weight_ns / 2,
                 .parameter_bytes = layer->parameter_bytes / 2, .output_bytes = 17,

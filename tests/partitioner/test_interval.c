@@ -16,7 +16,10 @@ static void compare_all_intervals(const struct profile *profile, const struct ho
             const struct stage_bytes plain = stage_bytes_at(profile, first, end, NULL, 0, holding, replicas);
             const struct cost_row row =
                 stage_cost_of(profile, first, end, NULL, 0, &(struct holding){ .optimizer = OPTIMIZER_SGD }, 1000);
+            const struct cost_row again = stage_cost_of(profile, first, end, &(struct segment){ first, end }, 1,
+                                                        &(struct holding){ .optimizer = OPTIMIZER_SGD }, 1000);
             if (!small_same_bytes(&fast, &plain) || interval_forward_ns(intervals, first, end) != row.forward_ns
+                || interval_recompute_ns(intervals, first, end) != again.recompute_ns
                 || interval_backward_ns(intervals, first, end) != row.backward_ns)
                 fail_msg("trial %d: layers [%u, %u)", (int)trial, first, end);
         }

@@ -49,7 +49,7 @@ static void note_time(struct brute *brute)
     uint32_t layers = 0;
     for (size_t i = 0; i < brute->count; i++)
         for (uint32_t l = brute->segments[i].first; l < brute->segments[i].end; l++, layers++)
-            time += brute->profile->layers[l].forward_ns;
+            time += profile_recompute_ns(&brute->profile->layers[l]);
     const uint64_t workspace = memory_of(brute).transient_bytes;
     assert_true(brute->way_count < MOST_WAYS);
     brute->ways[brute->way_count++] = (struct way){ time, peak - workspace, workspace };
@@ -109,7 +109,7 @@ static void check_segments_fit(struct brute *brute, const struct recompute_choic
     uint64_t time = 0;
     for (size_t i = 0; i < choice->count; i++)
         for (uint32_t l = choice->segments[i].first; l < choice->segments[i].end; l++)
-            time += brute->profile->layers[l].forward_ns;
+            time += profile_recompute_ns(&brute->profile->layers[l]);
     if (peak_of(brute) > brute->capacity || time != choice->forward_ns)
         fail_msg("trial %d: the segments do not fit, or take another time than they say", (int)trial);
 }
@@ -235,6 +235,7 @@ static void one_trial(uint64_t *seed, uint64_t trial, bool dag)
         small_random_edges(seed, profile);
     if (random_below(seed, 4) == 0)
         profile->layers[random_below(seed, count)].forward_ns = 0;
+    small_random_recompute(*seed, profile);
     struct intervals *intervals = intervals_create(profile, &(struct holding){ .optimizer = OPTIMIZER_ADAMW }, &error);
     assert_good(intervals, error);
     const struct slots slots = random_slots(seed);

@@ -123,6 +123,22 @@ static void times_are_scaled_by_the_devices_speed(void **state)
     profile_free(profile);
 }
 
+static void running_layers_again_takes_what_was_measured(void **state)
+{
+    (void)state;
+    struct profile *profile = small_chain(rows, 4);
+    const struct holding holding = { .optimizer = OPTIMIZER_SGD };
+    const struct segment middle = { 1, 3 };
+    const uint64_t forward_ns = profile->layers[1].forward_ns + profile->layers[2].forward_ns;
+    assert_int_equal(stage_cost_of(profile, 0, 4, &middle, 1, &holding, 1000).recompute_ns, forward_ns);
+    profile->layers[1].has_recompute = true;
+    profile->layers[1].recompute_ns = profile->layers[1].forward_ns + 17;
+    const struct cost_row row = stage_cost_of(profile, 0, 4, &middle, 1, &holding, 1000);
+    assert_int_equal(row.recompute_ns, forward_ns + 17);
+    assert_int_equal(row.forward_ns, 460);
+    profile_free(profile);
+}
+
 static void the_row_counts_the_input_as_kept_while_its_slot_is_needed(void **state)
 {
     (void)state;
@@ -207,6 +223,7 @@ int main(void)
         cmocka_unit_test(adjacent_segments_stay_separate),
         cmocka_unit_test(a_skip_is_handed_on_and_kept_once),
         cmocka_unit_test(times_are_scaled_by_the_devices_speed),
+        cmocka_unit_test(running_layers_again_takes_what_was_measured),
         cmocka_unit_test(the_row_counts_the_input_as_kept_while_its_slot_is_needed),
         cmocka_unit_test(the_slab_is_slots_times_bytes),
         cmocka_unit_test(who_reads_what_is_lent_elsewhere_has_one_copy_of_it),

@@ -172,6 +172,7 @@ static void each_phase_of_each_layer_is_timed(void **state)
         assert_true(layer->has_backward);
         assert_int_equal(layer->backward_ns, cost[i][PHASE_BACKWARD]);
         assert_int_equal(layer->spread[PHASE_RECOMPUTE].median_ns, cost[i][PHASE_RECOMPUTE]);
+        assert_int_equal(profile_recompute_ns(layer), cost[i][PHASE_RECOMPUTE]);
         assert_int_equal(layer->output_bytes, 256 * (i + 1));
     }
     assert_string_equal(profile->layers[2].name, "layer2");
@@ -352,8 +353,9 @@ static void the_passes_are_those_of_the_drawing(void **state)
         assert_memory_equal(at, whole, strlen(whole));
     for (size_t i = 0; i < 20; i++, at += strlen(repeat))
         assert_memory_equal(at, repeat, strlen(repeat));
-    for (char layer = '0'; layer < '0' + LAYERS; layer++)
+    for (int l = 0; l < LAYERS; l++)
         for (size_t i = 0; i < 25; i++, at += 8) {
+            const char layer = (char)('0' + l);
             const char alone[] = { layer, 'F', layer, 'B', layer, 'I', layer, 'W' };
             assert_memory_equal(at, alone, sizeof alone);
         }

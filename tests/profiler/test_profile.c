@@ -346,6 +346,41 @@ static void what_version_2_adds_is_read_strictly(void **state)
     free(text);
 }
 
+static void version_4_knows_what_running_a_layer_again_takes(void **state)
+{
+    (void)state;
+    char *text = changed("\"version\": 1", "\"version\": 4"), *result = malloc(strlen(text) + 200);
+    char *mlp = strstr(text, "\"backward_ns\": 29000,"), *variant = strstr(text, "\"backward_weight_ns\": 6000,");
+    assert_true(result && mlp && variant);
+    *mlp = *variant = '\0';
+    sprintf(result, "%s\"recompute_ns\": 15700, \"%s\"recompute_ns\": 6800, \"%s", text, mlp + 1, variant + 1);
+    struct profile *profile = read_text(result);
+    assert_int_equal(profile_recompute_ns(&profile->layers[0]), 2000);  // F, as nobody measured it
+    assert_int_equal(profile_recompute_ns(&profile->layers[1]), 15700);
+    assert_int_equal(profile_recompute_ns(&profile->layers[3]), 13000);
+    assert_int_equal(profile_recompute_ns(&profile->layers[3].variants[0].layer), 6800);
+    char *again = written(profile);
+    assert_non_null(strstr(again, "\"version\": 4"));
+    assert_non_null(strstr(again, "\"backward_ns\": 29000,\n      \"recompute_ns\": 15700,"));
+    struct profile *third = read_text(again);
+    assert_string_equal(third->hash, profile->hash);
+    profile_free(third);
+    profile_free(profile);
+    free(again);
+    free(result);
+    free(text);
+}
+
+static void older_versions_do_not_know_it(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    char *text = changed("\"backward_ns\": 29000,", "\"backward_ns\": 29000, \"recompute_ns\": 15700,");
+    assert_null(profile_read(text, strlen(text), "p.json", &error));
+    assert_error(error, "p.json: layers[1]: key \"recompute_ns\" is not known");
+    free(text);
+}
+
 static void version_1_knows_none_of_it(void **state)
 {
     (void)state;
@@ -405,6 +440,8 @@ int main(void)
         cmocka_unit_test(a_profile_that_is_not_there_is_an_error),
         cmocka_unit_test(version_2_knows_devices_and_what_passes_along_edges),
         cmocka_unit_test(version_2_knows_the_shapes_of_parameters),
+        cmocka_unit_test(version_4_knows_what_running_a_layer_again_takes),
+        cmocka_unit_test(older_versions_do_not_know_it),
         cmocka_unit_test(version_1_knows_none_of_it),
     };
     enum { TRANSFERS = sizeof transfer_refusals / sizeof transfer_refusals[0] };

@@ -100,13 +100,13 @@ static int exchanges(struct control *control, uint32_t rank, const struct error 
     for (uint64_t round = 0; round < 50; round++) {
         uint64_t brought[3] = { rank, round, rank * round }, all[MOST_RANKS][3];
         memset(all, 0xff, sizeof all);
-        EXPECT(control_exchange(control, brought, sizeof brought, all, error));
+        EXPECT(control_all_gather(control, brought, sizeof brought, all, error));
         for (uint64_t other = 0; other < 4; other++)
             EXPECT(all[other][0] == other && all[other][1] == round && all[other][2] == other * round);
-        EXPECT(control_spread(control, (uint32_t)round % 4, brought, sizeof brought, error));
+        EXPECT(control_broadcast(control, (uint32_t)round % 4, brought, sizeof brought, error));
         EXPECT(brought[0] == round % 4 && brought[1] == round && brought[2] == round % 4 * round);
     }
-    EXPECT(control_is_well(control, error) && control_exchange(control, NULL, 0, NULL, error));
+    EXPECT(control_is_well(control, error) && control_all_gather(control, NULL, 0, NULL, error));
     return 0;
 }
 
@@ -157,7 +157,8 @@ static int is_alone(struct control *control, uint32_t rank, const struct error *
 {
     struct error own_error = { 0 }, *error = &own_error;
     uint64_t own = 5, all = 0;
-    EXPECT(control && met->kind == ERROR_NONE && control_exchange(control, &own, sizeof own, &all, error) && all == 5);
+    EXPECT(control && met->kind == ERROR_NONE
+           && control_all_gather(control, &own, sizeof own, &all, error) && all == 5);
     return 0;
 }
 
@@ -179,7 +180,7 @@ static int sees_lines(struct control *control, uint32_t rank, const struct error
     while (clock_now_ns() < until && !(lines[0] == 100 && lines[1] == 101 && lines[2] == 102))
         usleep(10000);
     EXPECT(lines[0] == 100 && lines[1] == 101 && lines[2] == 102);
-    EXPECT(control_exchange(control, NULL, 0, NULL, error));  // nobody leaves before all have seen
+    EXPECT(control_all_gather(control, NULL, 0, NULL, error));  // nobody leaves before all have seen
     return 0;
 }
 
@@ -278,7 +279,7 @@ static int hears_of_the_killed(struct control *control, uint32_t rank, const str
     EXPECT(hears(control, error) && error->kind == ERROR_MACHINE);
     EXPECT(strncmp(error->text, "rank 2 (process ", 16) == 0);
     EXPECT(strstr(error->text, ") ended without a word: it was killed, or it crashed"));
-    EXPECT(!control_exchange(control, NULL, 0, NULL, &(struct error){ 0 }));
+    EXPECT(!control_all_gather(control, NULL, 0, NULL, &(struct error){ 0 }));
     return 0;
 }
 
@@ -365,7 +366,7 @@ static int hears_a_reason(struct control *control, uint32_t rank, const struct e
     struct error own_error = { 0 }, *error = &own_error, reason = { 0 };
     EXPECT(control && met->kind == ERROR_NONE);
     // All have arrived; who is slow to go on hears it here already.
-    const bool has_met = control_exchange(control, NULL, 0, NULL, error);
+    const bool has_met = control_all_gather(control, NULL, 0, NULL, error);
     error_set_kind(&reason, ERROR_ANSWER, "rank 1: 1B3: it does not fit");
     EXPECT(has_met || rank != 1);
     if (rank == 1)
@@ -389,7 +390,7 @@ static int leaves_early(struct control *control, uint32_t rank, const struct err
     EXPECT(control && met->kind == ERROR_NONE);
     if (rank == 1)
         return 0;
-    EXPECT(!control_exchange(control, NULL, 0, NULL, error));
+    EXPECT(!control_all_gather(control, NULL, 0, NULL, error));
     EXPECT(strcmp(error->text, "rank 0: rank 1 has ended, and all ranks were to meet") == 0);
     return 0;
 }

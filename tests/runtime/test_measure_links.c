@@ -5,14 +5,14 @@
 
 #include <pthread.h>
 
-#include "runtime/circle.h"
+#include "runtime/thread_group.h"
 #include "tests/test.h"
 
 enum { MOST_RANKS = 4 };
 static const uint64_t sizes[LINK_LEAST_SIZES + 1] = { 256, 4096, 65536, 262144, 1048576, 4194304, 4194304 };
 
 struct member {
-    struct company company;
+    struct process_group group;
     const char *device;
     const struct link_settings *settings;
     struct link_cost to_next[MOST_RANKS];
@@ -25,28 +25,28 @@ static void *measure(void *argument)
 {
     struct member *member = argument;
     struct device *device = device_open(member->device, &member->error);
-    member->good = device && measure_links(device, &member->company, member->settings, member->to_next,
+    member->good = device && measure_links(device, &member->group, member->settings, member->to_next,
                                            &member->is_stuck, &member->error);
     if (device)
         device_close(device);
     return NULL;
 }
 
-// Fills in the companies and runs all ranks. Freed by circle_free().
-static struct circle *run(struct member *members, uint32_t ranks)
+// Fills in the groups and runs all ranks. Freed by thread_group_free().
+static struct thread_group *run(struct member *members, uint32_t ranks)
 {
     struct error error = { 0 };
-    struct circle *circle = circle_create(ranks, 0, &error);
-    assert_good(circle, error);
+    struct thread_group *group = thread_group_create(ranks, 0, &error);
+    assert_good(group, error);
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        members[rank].company = circle_company(circle, rank);
+        members[rank].group = thread_group_member(group, rank);
         assert_int_equal(pthread_create(&members[rank].thread, NULL, measure, &members[rank]), 0);
     }
     for (uint32_t rank = 0; rank < ranks; rank++) {
         pthread_join(members[rank].thread, NULL);
         assert_false(members[rank].is_stuck);
     }
-    return circle;
+    return group;
 }
 
 static void count_link(void *self, size_t done, size_t all)
@@ -68,7 +68,7 @@ static void all_ranks_get_the_costs_of_all_links(void **state)
     struct member members[MOST_RANKS];
     for (uint32_t rank = 0; rank < MOST_RANKS; rank++)
         members[rank] = (struct member){ .device = "cpu:queued", .settings = rank == 0 ? &of_first : &settings };
-    struct circle *circle = run(members, MOST_RANKS);
+    struct thread_group *group = run(members, MOST_RANKS);
     for (uint32_t rank = 0; rank < MOST_RANKS; rank++) {
         assert_good(members[rank].good, members[rank].error);
         for (uint32_t link = 0; link + 1 < MOST_RANKS; link++) {
@@ -77,7 +77,7 @@ static void all_ranks_get_the_costs_of_all_links(void **state)
         }
     }
     assert_int_equal(counted, MOST_RANKS - 1);
-    circle_free(circle);
+    thread_group_free(group);
 }
 
 static void a_device_without_communicators_is_told_to_all(void **state)
@@ -88,13 +88,13 @@ static void a_device_without_communicators_is_told_to_all(void **state)
     struct member members[3] = { { .device = "cpu:queued", .settings = &settings },
                                  { .device = "cpu", .settings = &settings },
                                  { .device = "cpu:queued", .settings = &settings } };
-    struct circle *circle = run(members, 3);
+    struct thread_group *group = run(members, 3);
     for (uint32_t rank = 0; rank < 3; rank++) {
         assert_false(members[rank].good);
         assert_error(members[rank].error, "the link between rank 0 and rank 1: device cpu has nothing that sends to other ranks "
                                             "(cuda has, by NCCL)");
     }
-    circle_free(circle);
+    thread_group_free(group);
 }
 
 static void a_link_over_which_nothing_comes_ends_by_its_deadline(void **state)
@@ -107,12 +107,12 @@ static void a_link_over_which_nothing_comes_ends_by_its_deadline(void **state)
                                less = { .options = &options, .sizes = sizes, .size_count = LINK_LEAST_SIZES };
     struct member members[2] = { { .device = "cpu:queued", .settings = &more },
                                  { .device = "cpu:queued", .settings = &less } };
-    struct circle *circle = run(members, 2);
+    struct thread_group *group = run(members, 2);
     for (uint32_t rank = 0; rank < 2; rank++) {
         assert_false(members[rank].good);
         assert_error(members[rank].error, "the link between rank 0 and rank 1: 4194304 bytes: nothing came within 2.00 s");
     }
-    circle_free(circle);
+    thread_group_free(group);
 }
 
 int main(void)

@@ -26,7 +26,7 @@ struct alone {
     struct error abandoned;
 };
 
-static bool exchange_alone(void *self, const void *own, uint64_t bytes, void *all, struct error *error)
+static bool all_gather_alone(void *self, const void *own, uint64_t bytes, void *all, struct error *error)
 {
     struct alone *alone = self;
     (void)own;
@@ -41,7 +41,7 @@ static bool exchange_alone(void *self, const void *own, uint64_t bytes, void *al
     return true;
 }
 
-static bool spread_alone(void *self, uint32_t from, void *data, uint64_t bytes, struct error *error)
+static bool broadcast_alone(void *self, uint32_t from, void *data, uint64_t bytes, struct error *error)
 {
     (void)self, (void)from, (void)data, (void)bytes, (void)error;
     return true;
@@ -103,7 +103,7 @@ static bool timed_backward_weight(void *self, const struct stage_pass *pass, str
 struct recorded_rank {
     struct tape tape;
     struct alone alone;
-    struct company company;
+    struct process_group group;
     struct session *session;
     bool is_stuck;
     float weights[MOST_PLAYED_STAGES];  // the first of each stage
@@ -155,9 +155,9 @@ static struct recorded_run *run_of(const struct schedule *lowered, bool one_for_
         tape_open(&one->tape, rank, seed * 100 + rank);
         one->alone = (struct alone){ .ranks = lowered->ranks, .seen = &one->tape.exchanges,
                                      .heard_after = UINT64_MAX };
-        one->company = (struct company){ .self = &one->alone, .rank = rank, .board = one->alone.board,
-                                         .exchange = exchange_alone, .spread = spread_alone,
-                                         .is_well = is_well_alone, .abandon = abandon_alone };
+        one->group = (struct process_group){ .self = &one->alone, .rank = rank, .board = one->alone.board,
+                                             .all_gather = all_gather_alone, .broadcast = broadcast_alone,
+                                             .is_well = is_well_alone, .abandon = abandon_alone };
     }
     return run;
 }
@@ -175,7 +175,7 @@ static bool open_alone(struct recorded_run *run, uint32_t rank, uint64_t deadlin
 {
     struct recorded_rank *one = &run->ranks[rank];
     struct session_settings settings = plain_settings();
-    settings.company = &one->company;
+    settings.group = &one->group;
     settings.one_communicator = run->one_for_all;
     settings.deadline_ns = deadline_ns;
     settings.is_stuck = &one->is_stuck;

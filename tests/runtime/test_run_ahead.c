@@ -247,7 +247,7 @@ static void each_kind_of_action_is_done_once_before_the_first_message(void **sta
         counted[s] = (struct counted){ .synthetic = pipeline.synthetic[s] };
         pipeline.stages[s].self = &counted[s];
         pipeline.stages[s].functions = &functions;
-        pipeline.stages[s].rehearses = s != 1;
+        pipeline.stages[s].warms_up = s != 1;
     }
     struct error error = { 0 };
     const struct session_settings settings = plain_settings();

@@ -12,7 +12,7 @@
 
 #include "common/clock.h"
 #include "device/kernels.h"
-#include "runtime/circle.h"
+#include "runtime/thread_group.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "tests/test.h"
@@ -26,7 +26,7 @@ struct world {
     struct placement *placement;
     const struct ties *ties;  // or NULL
     struct device *device;
-    struct circle *circle;
+    struct thread_group *group;
     bool one_for_all, waits_at_once;
     uint64_t seed;
     void *(*does)(void *rank);
@@ -36,7 +36,7 @@ struct rank {
     struct world *world;
     uint32_t number;
     pthread_t thread;
-    struct company company;
+    struct process_group group;
     struct wired *wired;
     struct queue *queue;
     uint64_t seed;
@@ -59,14 +59,15 @@ static struct world *world_of(struct schedule *lowered, void *(*does)(void *rank
     struct world *world = calloc(1, sizeof *world);
     assert_non_null(world);
     *world = (struct world){ .schedule = lowered, .does = does, .placement = placement_read(lowered, &error),
-                             .device = device_open("cpu:queued", &error), .circle = circle_create(lowered->ranks, 0, &error) };
-    assert_good(world->placement && world->device && world->circle, error);
+                             .device = device_open("cpu:queued", &error),
+                             .group = thread_group_create(lowered->ranks, 0, &error) };
+    assert_good(world->placement && world->device && world->group, error);
     return world;
 }
 
 static void world_free(struct world *world)
 {
-    circle_free(world->circle);
+    thread_group_free(world->group);
     device_close(world->device);
     placement_free(world->placement);
     schedule_free(world->schedule);
@@ -76,10 +77,10 @@ static void world_free(struct world *world)
 static struct wired_settings settings_of(struct rank *rank)
 {
     struct world *world = rank->world;
-    rank->company = circle_company(world->circle, rank->number);
+    rank->group = thread_group_member(world->group, rank->number);
     return (struct wired_settings){
         .schedule = world->schedule, .placement = world->placement, .ties = world->ties, .device = world->device,
-        .company = &rank->company, .one_for_all = world->one_for_all, .deadline_ns = 60 * second_ns,
+        .group = &rank->group, .one_for_all = world->one_for_all, .deadline_ns = 60 * second_ns,
     };
 }
 
@@ -274,9 +275,9 @@ static void pass_all_messages(struct schedule *lowered, uint64_t seed, const cha
         world->seed = seed * 4 + (uint64_t)way;
         world->one_for_all = way & 1;
         world->waits_at_once = way & 2;
-        circle_free(world->circle);  // which may have failed
-        world->circle = circle_create(lowered->ranks, 0, &error);
-        assert_good(world->circle, error);
+        thread_group_free(world->group);  // which may have failed
+        world->group = thread_group_create(lowered->ranks, 0, &error);
+        assert_good(world->group, error);
         // One communicator serves only where the orders of all pairs are alike: that is refused by its reason.
         if (!run(world, &error)
             && !(world->one_for_all && strstr(error.text, "would take some for others")))
@@ -469,7 +470,7 @@ static struct communicator_name say_names_only(const struct wired_settings *sett
         most = ++makes[maker] > most ? makes[maker] : most;
     }
     assert_true(most <= MOST_NAMES);
-    settings->company->exchange(settings->company->self, own, most * sizeof own[0], all, &error);
+    settings->group->all_gather(settings->group->self, own, most * sizeof own[0], all, &error);
     wiring_close(&wiring);
     return all[0];
 }
@@ -515,7 +516,7 @@ static void *cut_the_first_wire(void *argument)
     communicator_abort(end, 0);
     usleep(100000);
     error_set_kind(&reason, ERROR_MACHINE, "rank 1: 1F0: it broke");
-    settings.company->abandon(settings.company->self, &reason);
+    settings.group->abandon(settings.group->self, &reason);
     communicator_close(end);
     return NULL;
 }

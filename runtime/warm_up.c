@@ -35,9 +35,9 @@ static bool computes(struct action action)
 static bool do_once(struct interpreter *in, struct action action, struct error *error)
 {
     struct local *local = flights_local(&in->flights, action);
-    if (local->does->rehearses && action.kind == ACTION_STEP)
-        rehearse_update(in, local);
-    if (!local->does->rehearses || !computes(action))
+    if (local->does->warms_up && action.kind == ACTION_STEP)
+        warm_up_update(in, local);
+    if (!local->does->warms_up || !computes(action))
         return is_well(in, action, error);
     lend_all(in, action, 0);
     const bool good = compute_once(in, action, error);
@@ -45,7 +45,7 @@ static bool do_once(struct interpreter *in, struct action action, struct error *
     return good;
 }
 
-bool rehearse(struct interpreter *in, struct error *error)
+bool warm_up(struct interpreter *in, struct error *error)
 {
     const struct action_list *list = &in->needs.schedule->lists[in->needs.rank];
     const uint32_t stages = in->needs.schedule->stages;

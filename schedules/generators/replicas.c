@@ -1,11 +1,11 @@
-// Stages that have several ranks each, a *crew*, to which micro-batches are dealt in turns:
+// Stages that have several ranks each, *replicas*, to which micro-batches are dealt in turns:
 //
 //     replicas 2, 1, 3       stage     0      1      2
 //                            ranks    0 1     2    3 4 5       micro-batch i goes to rank i mod 2 of stage 0,
 //                                                              to rank 2, to rank 3 + i mod 3
 //
 // After as many micro-batches as the numbers of ranks have for a least common multiple
-// all crews begin anew; so many routes there are.
+// all stages begin anew; so many routes there are.
 #include "schedules/generators/generators.h"
 
 enum { MOST_ROUTES = 65536 };
@@ -82,35 +82,36 @@ static struct schedule *begin(const char *name, enum weights weights, const stru
     return generate_done(schedule, schedule && lay_routes(schedule, request, error));
 }
 
-struct schedule *generate_crews(const char *name, enum weights weights, const struct generate_request *request,
-                                add_crew_rank add_rank, struct error *error)
+struct schedule *generate_replicas(const char *name, enum weights weights, const struct generate_request *request,
+                                   add_replica add_rank, struct error *error)
 {
     struct schedule *schedule = begin(name, weights, request, error);
     bool good = schedule != NULL;
-    struct crew crew = { 0 };
-    for (; good && crew.stage < schedule->stages; crew.first += crew.count, crew.stage++) {
-        crew.count = count_of(request, crew.stage);
-        crew.ahead = (request->ranks - crew.first + crew.count - 1) / crew.count;
-        for (uint32_t number = 0; good && number < crew.count; number++)
-            good = add_rank(schedule, &crew, number, error);
+    struct replicas replicas = { 0 };
+    for (; good && replicas.stage < schedule->stages; replicas.first += replicas.count, replicas.stage++) {
+        replicas.count = count_of(request, replicas.stage);
+        replicas.ahead = (request->ranks - replicas.first + replicas.count - 1) / replicas.count;
+        for (uint32_t number = 0; good && number < replicas.count; number++)
+            good = add_rank(schedule, &replicas, number, error);
     }
     return generate_done(schedule, good);
 }
 
-uint32_t crew_share(const struct crew *crew, uint32_t number, uint32_t micro_batches)
+uint32_t replicas_share(const struct replicas *replicas, uint32_t number, uint32_t micro_batches)
 {
-    return micro_batches / crew->count + (number < micro_batches % crew->count);
+    return micro_batches / replicas->count + (number < micro_batches % replicas->count);
 }
 
-bool crew_add(struct schedule *schedule, const struct crew *crew, uint32_t number, enum action_kind kind, uint32_t i,
-              struct error *error)
+bool replicas_add(struct schedule *schedule, const struct replicas *replicas, uint32_t number, enum action_kind kind,
+                  uint32_t i, struct error *error)
 {
-    return generate_add(schedule, crew->first + number, kind, crew->stage, i * crew->count + number, error);
+    return generate_add(schedule, replicas->first + number, kind, replicas->stage, i * replicas->count + number, error);
 }
 
-bool crew_add_step(struct schedule *schedule, const struct crew *crew, uint32_t number, struct error *error)
+bool replicas_add_step(struct schedule *schedule, const struct replicas *replicas, uint32_t number,
+                       struct error *error)
 {
-    const uint32_t rank = crew->first + number;
-    return (crew->count == 1 || generate_add(schedule, rank, ACTION_REDUCE, crew->stage, NO_MICRO_BATCH, error))
-        && generate_add(schedule, rank, ACTION_STEP, crew->stage, NO_MICRO_BATCH, error);
+    const uint32_t rank = replicas->first + number;
+    return (replicas->count == 1 || generate_add(schedule, rank, ACTION_REDUCE, replicas->stage, NO_MICRO_BATCH, error))
+        && generate_add(schedule, rank, ACTION_STEP, replicas->stage, NO_MICRO_BATCH, error);
 }

@@ -1,5 +1,5 @@
 // Ranks that are threads: what each brings, all get; who fails, fails all.
-#include "runtime/circle.h"
+#include "runtime/thread_group.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 enum { MOST_RANKS = 7, MOST_BYTES = 3000 };
 
 struct member {
-    struct company company;
+    struct process_group group;
     uint32_t ranks;
     uint64_t seed, rounds;
     pthread_t thread;
@@ -18,12 +18,12 @@ struct member {
     bool is_wrong;
 };
 
-static struct member *members_of(struct circle *circle, uint32_t ranks)
+static struct member *members_of(struct thread_group *group, uint32_t ranks)
 {
     struct member *members = calloc(ranks, sizeof *members);
     assert_non_null(members);
     for (uint32_t rank = 0; rank < ranks; rank++)
-        members[rank] = (struct member){ .company = circle_company(circle, rank), .ranks = ranks };
+        members[rank] = (struct member){ .group = thread_group_member(group, rank), .ranks = ranks };
     return members;
 }
 
@@ -45,20 +45,20 @@ static void fill(unsigned char *data, uint64_t bytes, uint64_t round, uint32_t r
 static void *pass_rounds(void *argument)
 {
     struct member *member = argument;
-    const struct company *company = &member->company;
-    uint64_t sizes = member->seed, own = member->seed + company->rank + 1;
+    const struct process_group *group = &member->group;
+    uint64_t sizes = member->seed, own = member->seed + group->rank + 1;
     for (uint64_t round = 0; round < member->rounds && !member->is_wrong; round++) {
         unsigned char mine[MOST_BYTES], all[MOST_RANKS * MOST_BYTES], expected[MOST_BYTES];
         const uint64_t bytes = random_below(&sizes, MOST_BYTES), from = random_below(&sizes, member->ranks);
         if (random_below(&own, 4) == 0)
             nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
-        fill(mine, bytes, round, company->rank);
-        member->is_wrong = !company->exchange(company->self, mine, bytes, all, &member->error);
+        fill(mine, bytes, round, group->rank);
+        member->is_wrong = !group->all_gather(group->self, mine, bytes, all, &member->error);
         for (uint32_t rank = 0; rank < member->ranks; rank++) {
             fill(expected, bytes, round, rank);
             member->is_wrong |= memcmp(expected, all + rank * bytes, bytes) != 0;
         }
-        member->is_wrong |= !company->spread(company->self, (uint32_t)from, mine, bytes, &member->error);
+        member->is_wrong |= !group->broadcast(group->self, (uint32_t)from, mine, bytes, &member->error);
         fill(expected, bytes, round, (uint32_t)from);
         member->is_wrong |= memcmp(expected, mine, bytes) != 0;
     }
@@ -72,9 +72,9 @@ static void what_each_rank_brings_all_ranks_get(void **state)
         struct error error = { 0 };
         uint64_t seed = trial;
         const uint32_t ranks = 1 + (uint32_t)random_below(&seed, MOST_RANKS);
-        struct circle *circle = circle_create(ranks, 0, &error);
-        assert_good(circle, error);
-        struct member *members = members_of(circle, ranks);
+        struct thread_group *group = thread_group_create(ranks, 0, &error);
+        assert_good(group, error);
+        struct member *members = members_of(group, ranks);
         for (uint32_t rank = 0; rank < ranks; rank++) {
             members[rank].seed = trial;
             members[rank].rounds = 20;
@@ -84,20 +84,20 @@ static void what_each_rank_brings_all_ranks_get(void **state)
             if (members[rank].is_wrong)
                 fail_msg("trial %u, rank %u: %s", (unsigned)trial, rank, members[rank].error.text);
         free(members);
-        circle_free(circle);
+        thread_group_free(group);
     }
 }
 
 static void *wait_for_rank_1(void *argument)
 {
     struct member *member = argument;
-    const struct company *company = &member->company;
+    const struct process_group *group = &member->group;
     struct error reason = { 0 };
     error_set_kind(&reason, ERROR_MACHINE, "rank 1 broke");
-    if (company->rank == 1)
-        company->abandon(company->self, &reason);
+    if (group->rank == 1)
+        group->abandon(group->self, &reason);
     else
-        member->is_wrong = company->exchange(company->self, NULL, 0, NULL, &member->error);
+        member->is_wrong = group->all_gather(group->self, NULL, 0, NULL, &member->error);
     return NULL;
 }
 
@@ -105,27 +105,27 @@ static void who_waits_learns_of_the_first_failure(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    struct circle *circle = circle_create(3, 0, &error);
-    assert_good(circle, error);
-    struct member *members = members_of(circle, 3);
+    struct thread_group *group = thread_group_create(3, 0, &error);
+    assert_good(group, error);
+    struct member *members = members_of(group, 3);
     run(members, wait_for_rank_1);
     for (uint32_t rank = 0; rank < 3; rank += 2) {
         assert_false(members[rank].is_wrong);
         assert_error(members[rank].error, "rank 1 broke");
         assert_int_equal(members[rank].error.kind, ERROR_MACHINE);
     }
-    assert_false(members[1].company.is_well(members[1].company.self, &error));
+    assert_false(members[1].group.is_well(members[1].group.self, &error));
     assert_error(error, "rank 1 broke");
     free(members);
-    circle_free(circle);
+    thread_group_free(group);
 }
 
 static void *stay_away_as_rank_2(void *argument)
 {
     struct member *member = argument;
-    const struct company *company = &member->company;
-    if (company->rank != 2)
-        member->is_wrong = company->exchange(company->self, NULL, 0, NULL, &member->error);
+    const struct process_group *group = &member->group;
+    if (group->rank != 2)
+        member->is_wrong = group->all_gather(group->self, NULL, 0, NULL, &member->error);
     return NULL;
 }
 
@@ -133,31 +133,31 @@ static void who_does_not_come_is_named(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    struct circle *circle = circle_create(3, 20000000, &error);
-    assert_good(circle, error);
-    struct member *members = members_of(circle, 3);
+    struct thread_group *group = thread_group_create(3, 20000000, &error);
+    assert_good(group, error);
+    struct member *members = members_of(group, 3);
     run(members, stay_away_as_rank_2);
     assert_false(members[0].is_wrong || members[1].is_wrong);
     assert_error(members[1].error, members[0].error.text);
     // The slower of the two may not have come itself within so short a time.
     assert_non_null(strstr(members[0].error.text, "did not come to the other ranks within 20.0 ms"));
     free(members);
-    circle_free(circle);
+    thread_group_free(group);
 }
 
 static void a_rank_that_is_missed_is_told_so_when_it_comes(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    struct circle *circle = circle_create(2, 1000000, &error);
-    assert_good(circle, error);
-    const struct company first = circle_company(circle, 0), second = circle_company(circle, 1);
+    struct thread_group *group = thread_group_create(2, 1000000, &error);
+    assert_good(group, error);
+    const struct process_group first = thread_group_member(group, 0), second = thread_group_member(group, 1);
     unsigned char all[8] = { 0 };
-    assert_false(first.exchange(first.self, all, 4, all, &error));  // alone: it misses the other
+    assert_false(first.all_gather(first.self, all, 4, all, &error));  // alone: it misses the other
     assert_error(error, "rank 1 did not come to the other ranks within 1.00 ms");
-    assert_false(second.exchange(second.self, all, 4, all, &error));
+    assert_false(second.all_gather(second.self, all, 4, all, &error));
     assert_error(error, "rank 1 did not come to the other ranks within 1.00 ms");
-    circle_free(circle);
+    thread_group_free(group);
 }
 
 int main(void)
