@@ -118,6 +118,44 @@ static bool find_shared_links(struct cut_problem *problem, struct error *error)
     return true;
 }
 
+static bool is_known(const struct link *links, uint32_t count, const struct link *link)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (links[i].latency_ns == link->latency_ns && links[i].bytes_per_second == link->bytes_per_second)
+            return true;
+    return false;
+}
+
+// A stage of hundreds of replicas has as many pairs as their square, and few kinds of links between them.
+static bool find_links_among(struct cut_problem *problem, struct error *error)
+{
+    const struct placement *placement = problem->schedule.placement;
+    struct cut_devices *devices = &problem->devices;
+    const struct network *network = devices->network;
+    uint32_t count = 0, room = 0;
+    devices->among_at = calloc((size_t)problem->stages + 1, sizeof devices->among_at[0]);
+    for (uint32_t s = 0; devices->among_at && s < problem->stages; s++) {
+        const uint32_t copies = placement_copies(placement, s), first = count;
+        for (uint64_t pair = 0; pair < (uint64_t)copies * copies; pair++) {
+            const uint32_t from = placement_rank(placement, s, (uint32_t)(pair / copies));
+            const uint32_t to = placement_rank(placement, s, (uint32_t)(pair % copies));
+            const struct link *link = &network->links[network->link_of[(size_t)from * network->ranks + to]];
+            if (from == to || is_known(&devices->among[first], count - first, link))
+                continue;
+            if (count == room) {
+                struct link *grown = realloc(devices->among, (2 * (size_t)room + 8) * sizeof *grown);
+                if (!grown)
+                    return error_no_memory(error, "a search");
+                devices->among = grown;
+                room = 2 * room + 8;
+            }
+            devices->among[count++] = *link;
+        }
+        devices->among_at[s + 1] = count;
+    }
+    return devices->among_at || error_no_memory(error, "a search");
+}
+
 bool cut_devices_create(struct cut_problem *problem, struct error *error)
 {
     struct cut_devices *devices = &problem->devices;
@@ -134,7 +172,7 @@ bool cut_devices_create(struct cut_problem *problem, struct error *error)
     for (uint32_t s = 0; s < problem->stages; s++)
         devices->places[s] =
             predict_place(problem->schedule.placement, s, devices->network, problem->request->cluster);
-    return find_shared_links(problem, error);
+    return find_shared_links(problem, error) && find_links_among(problem, error);
 }
 
 void cut_devices_clear(struct cut_devices *devices)
@@ -144,5 +182,7 @@ void cut_devices_clear(struct cut_devices *devices)
     free(devices->speed);
     free(devices->capacity);
     free(devices->places);
+    free(devices->among);
+    free(devices->among_at);
     network_free(devices->own_network);
 }

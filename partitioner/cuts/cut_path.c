@@ -19,6 +19,7 @@ struct paths {
     uint32_t *cuts;          // of the path that is looked at
     uint64_t limit;          // what costs as much is left out
     uint64_t until;
+    bool is_slack;           // below the limit, cells are told apart by what also counts
 };
 
 static struct cell *cell_of(const struct paths *paths, uint32_t s, uint32_t place)
@@ -46,10 +47,10 @@ static void extend(struct paths *paths, uint32_t s, uint32_t from)
         struct cell *cell = cell_of(paths, s + 1, to);
         uint64_t cost = prices->cost(prices->self, s, from, to);
         cost = cost > so_far.cost ? cost : so_far.cost;
-        if (cost >= paths->limit || cost > cell->cost)
+        if (cost >= paths->limit || (cost > cell->cost && !paths->is_slack))
             continue;
         const uint64_t also = so_far.also + (prices->also ? prices->also(prices->self, s, from, to) : 0);
-        if (cost < cell->cost || also < cell->also)
+        if ((cost < cell->cost && !paths->is_slack) || also < cell->also)
             *cell = (struct cell){ cost, also, from };
     }
 }
@@ -144,6 +145,29 @@ static bool find(struct paths *paths, unsigned rounds, uint64_t most, struct pat
     return true;
 }
 
+// Once the best path is known: the one that also takes least, of those that cost little more.
+static bool find_slack(struct paths *paths, struct path *path, struct error *error)
+{
+    enum { ROUNDS = 20 };
+    const struct cut_problem *problem = paths->problem;
+    const uint64_t permille = paths->prices->slack_permille;
+    bool news = true;
+    if (permille == 0 || !path->is_least || path->cost == NO_TIME)
+        return true;
+    paths->is_slack = true;
+    paths->limit = path->cost + path->cost / 1000 * permille + 1;
+    for (int round = 0; news && round < ROUNDS && fill(paths); round++) {
+        if (cell_of(paths, problem->stages, problem->places->full)->cost == NO_TIME)
+            return true;
+        read_cuts(paths, paths->cuts);
+        if (!work_out(paths, paths->cuts, &news, error))
+            return false;
+        if (cost_of(paths, paths->cuts) < paths->limit)
+            memcpy(path->cuts, paths->cuts, (problem->stages + (size_t)1) * sizeof path->cuts[0]);
+    }
+    return true;
+}
+
 bool cut_path_find(struct cut_problem *problem, const struct path_prices *prices, unsigned rounds, uint64_t until,
                    uint64_t most, struct path *path, struct error *error)
 {
@@ -155,7 +179,8 @@ bool cut_path_find(struct cut_problem *problem, const struct path_prices *prices
     paths.cells = malloc(((size_t)problem->stages + 1) * paths.places * sizeof paths.cells[0]);
     paths.cuts = calloc(problem->stages + (size_t)1, sizeof paths.cuts[0]);
     bool good = (paths.cells && paths.cuts) || error_no_memory(error, "a search");
-    good = good && place_walk_create(&paths.walk, places, error) && find(&paths, rounds, most, path, error);
+    good = good && place_walk_create(&paths.walk, places, error) && find(&paths, rounds, most, path, error)
+        && find_slack(&paths, path, error);
     free(paths.cells);
     free(paths.cuts);
     place_walk_clear(&paths.walk);

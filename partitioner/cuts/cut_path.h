@@ -19,8 +19,10 @@ struct path_prices {
     uint64_t (*only_grows)(const void *self, uint32_t stage, uint32_t from, uint32_t to);
     // Works the cost out; *news is whether it is another one now. NULL: costs are what they are.
     bool (*work_out)(const void *self, uint32_t stage, uint32_t from, uint32_t to, bool *news, struct error *error);
-    // Of paths that cost as much the one with the least sum of this; or NULL.
+    // Of paths that cost as much the one with the least sum of this; or NULL. With some `slack` of all those that cost so
+    // many thousandths more at most.
     uint64_t (*also)(const void *self, uint32_t stage, uint32_t from, uint32_t to);
+    uint64_t slack_permille;
 };
 
 struct path {

@@ -214,6 +214,19 @@ static struct stage_states states_of(const struct cut_problem *problem, uint32_t
                                   .optimizer = cut_sum(problem, stage, SUM_OPTIMIZER, from, to) };
 }
 
+// As predict_reduce_ns().
+static uint64_t reduce_ns(const struct cut_problem *problem, uint32_t stage, uint64_t weights)
+{
+    const struct cut_devices *devices = &problem->devices;
+    const uint32_t copies = placement_copies(problem->schedule.placement, stage);
+    uint64_t slowest = 0;
+    for (uint32_t i = devices->among_at[stage]; i < devices->among_at[stage + 1]; i++) {
+        const uint64_t ns = holding_reduce_ns(&problem->request->holding, copies, weights, devices->among[i]);
+        slowest = ns > slowest ? ns : slowest;
+    }
+    return slowest;
+}
+
 struct cost_row cut_row(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
                         uint64_t recompute_ns)
 {
@@ -226,8 +239,7 @@ struct cost_row cut_row(const struct cut_problem *problem, uint32_t stage, uint3
         .backward_input_ns = stage_scaled_ns(view->sums[SUM_INPUT][to] - view->sums[SUM_INPUT][from], speed),
         .backward_weight_ns = stage_scaled_ns(view->sums[SUM_WEIGHT][to] - view->sums[SUM_WEIGHT][from], speed),
         .recompute_ns = stage_scaled_ns(recompute_ns, speed),
-        .reduce_ns = predict_reduce_ns(&view->intervals->holding, problem->schedule.placement, stage,
-                                       states.weights, problem->devices.network),
+        .reduce_ns = reduce_ns(problem, stage, states.weights),
         .output_bytes = view->cut_bytes[to],
     };
     holding_add_times(&view->intervals->holding, &problem->devices.places[stage], &states, &row);

@@ -48,6 +48,8 @@ struct cut_schedule {
 struct cut_devices {
     uint32_t *group_at, *group;   // devices of rank r: group[group_at[r]] to group[group_at[r + 1]]
     struct stage_place *places;   // of each stage
+    struct link *among;           // of each stage: links between its replicas, each kind once,
+    uint32_t *among_at;           //   among[among_at[s]] to among[among_at[s + 1]]
     uint64_t *speed;              // of each stage: its slowest device's
     uint64_t *capacity;           // of each rank: the least memory of the devices it leads
     uint64_t fastest;             // speed of any

@@ -156,12 +156,26 @@ static bool find_any(struct cut_problem *problem, struct cut_state *best, bool *
     return true;
 }
 
+// Where nothing is known of the order of a schedule, bounds leave out a small part of all rows of cuts, and each of them
+// is a simulation and the choice of what to recompute: many are not begun.
+static bool is_worth_while(const struct cut_problem *problem, uint64_t until)
+{
+    enum { LEFT_OUT = 64 };
+    const struct search_context *context = problem->context;
+    const double room = until > context->work ? (double)(until - context->work) : 0;
+    double count = 1 + (double)problem->clock.actions / 160;
+    for (uint32_t i = 0; i + 1 < problem->stages; i++)
+        count = count * (problem->places->count - 2 - i) / (i + 1);
+    return (problem->schedule.pattern.is_known && !problem->request->holding.activations_on_host)
+        || count <= LEFT_OUT * room;
+}
+
 // What is found out of some of the orders is no bound of all.
 static bool branch(struct cut_problem *problem, struct cut_state *best, uint64_t until, uint64_t *bound_ns,
                    struct error *error)
 {
     uint64_t bound = *bound_ns;
-    if (!problem->places->is_complete)
+    if (!problem->places->is_complete || !is_worth_while(problem, until))
         return true;
     const bool good = cut_branch_and_bound(problem, best, problem->request->below_ns, until, &bound, error);
     *bound_ns = problem->is_partial ? *bound_ns : bound;
@@ -216,7 +230,7 @@ static struct plan *finish(struct cut_problem *problem, struct cut_state *best, 
         if (!cut_explain_shortage(problem, best, all_tried, &certain, error))
             return NULL;
         if (best->most_lacking > 0) {
-            if (certain && request->least_ns)
+            if (certain && !problem->is_partial && request->least_ns)
                 *request->least_ns = NO_TIME;
             return NULL;
         }

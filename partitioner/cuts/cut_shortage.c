@@ -70,7 +70,7 @@ static bool find(struct cut_problem *problem, struct cut_state *state, uint64_t 
                  struct error *error)
 {
     enum { ROUNDS = 400 };
-    const struct path_prices prices = { &problem, lacks, lacks_for_states, work_out, NULL };
+    const struct path_prices prices = { &problem, lacks, lacks_for_states, work_out, NULL, 0 };
     struct path path = { .cuts = state->cuts };
     if (!cut_path_find(problem, &prices, ROUNDS, until, NO_TIME, &path, error))
         return false;

@@ -163,6 +163,19 @@ static uint64_t drained_ns(const struct start *start, uint32_t stage, uint32_t f
     return stage_scaled_ns(most * problem->request->micro_batches, problem->devices.speed[stage]);
 }
 
+// What the stage waits for those behind it, as far as the pattern of the order says (pattern.h).
+static uint64_t waiting_ns(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
+                           uint64_t recompute_ns)
+{
+    const struct pattern *pattern = &problem->schedule.pattern;
+    if (!pattern->is_known)
+        return 0;
+    const struct pattern_stage as = cut_pattern_stage(problem, stage, from, to, recompute_ns);
+    const uint64_t way = pattern_round_ns(&as) - as.forward_ns - as.backward_ns;
+    const uint64_t all = way_to(problem, problem->places->full);
+    return pattern_stage_bound(pattern, stage, &as, way_to(problem, from), way + all - way_to(problem, to));
+}
+
 static uint64_t cost_alone(const void *self, uint32_t stage, uint32_t from, uint32_t to)
 {
     const struct start *start = self;
@@ -183,8 +196,16 @@ static uint64_t cost_alone(const void *self, uint32_t stage, uint32_t from, uint
         const uint64_t drained = drained_ns(start, stage, from, to, recompute_ns);
         return drained > busy ? drained : busy;
     }
-    return way_to(problem, from) + cut_stage_busy_ns(problem, stage, from, to, recompute_ns)
-         + messages_ns(start, stage, to) + (stage > 0 ? messages_ns(start, stage - 1, from) : 0);
+    const uint64_t busy = way_to(problem, from) + cut_stage_busy_ns(problem, stage, from, to, recompute_ns)
+                        + messages_ns(start, stage, to) + (stage > 0 ? messages_ns(start, stage - 1, from) : 0);
+    return max_u64(busy, waiting_ns(problem, stage, from, to, recompute_ns));
+}
+
+// How unevenly costs are spread: stages that are all as costly make each other wait the most.
+static uint64_t unevenness(const void *self, uint32_t stage, uint32_t from, uint32_t to)
+{
+    const uint64_t cost = cost_alone(self, stage, from, to) >> 20;  // about ms, so that squares can be summed up
+    return cost < (uint64_t)1 << 28 ? cost * cost : (uint64_t)1 << 56;
 }
 
 static bool work_out_alone(const void *self, uint32_t stage, uint32_t from, uint32_t to, bool *news,
@@ -336,12 +357,19 @@ static bool start_alone(struct start *start, struct error *error)
         if (!start->lessons)
             return error_no_memory(error, "a search");
     }
-    const struct path_prices prices = { start, cost_alone, busy_only, work_out_alone, link_sum };
+    const struct path_prices prices = { start, cost_alone, busy_only, work_out_alone, link_sum, 0 };
     bool found = true;
     for (start->link_parts = 0; start->link_parts < LINK_PARTS && found; start->link_parts++) {
         // The first learns what stages take; the others know it then.
         const uint64_t until = context_until(start->problem->context, start->link_parts == 0 ? 4 : 1, 24);
         if (!try_path(start, &prices, WORK_OUT_ROUNDS, until, &found, error))
+            return false;
+    }
+    static const uint64_t slacks[] = { 1, 5, 20 };
+    start->link_parts = 0;
+    for (size_t i = 0; i < sizeof slacks / sizeof slacks[0]; i++) {
+        const struct path_prices even = { start, cost_alone, busy_only, work_out_alone, unevenness, slacks[i] };
+        if (!try_path(start, &even, WORK_OUT_ROUNDS, context_until(start->problem->context, 1, 48), &found, error))
             return false;
     }
     static const uint64_t percents[] = { 100, 90, 112, 80, 125, 70, 140 };
@@ -411,7 +439,7 @@ static bool share_anew(struct start *start, struct error *error)
 static bool start_in_company(struct start *start, struct error *error)
 {
     struct cut_problem *problem = start->problem;
-    const struct path_prices prices = { start, cost_in_company, busy_only, NULL, NULL };
+    const struct path_prices prices = { start, cost_in_company, busy_only, NULL, NULL, 0 };
     memset(start->share, 0xff, problem->stages * sizeof start->share[0]);
     for (int round = 0; round < ROUNDS && !context_is_ended(problem->context); round++) {
         bool found;

@@ -139,7 +139,7 @@ static bool begin_choosing(struct cut_problem *problem, struct choosing *choosin
         choosing->of[i] = stage_price_choices(problem, &problem->narrow, held[i], cuts[0], cuts[1], error);
         if (!choosing->of[i])
             return false;
-        problem->context->work += choosing->of[i]->count / 4;
+        problem->context->work += choosing->of[i]->count / 32;
     }
     return true;
 }

@@ -16,7 +16,7 @@
 #include "schedules/generators/generate.h"
 
 // Searches of seeds and of moves, as parts of the budget.
-enum { SEED_PART = 24, MOVE_PART = 48, MOST_SEEDS = 8 };
+enum { SEED_PART = 24, MOVE_PART = 48, MOST_SEEDS = 8, MOST_SEED_STEPS = 50000000 };
 
 bool many_knows(const struct arrangements *among, const struct arrangement *arrangement)
 {
@@ -116,8 +116,12 @@ static bool try_seeds(struct many *many, struct error *error)
         if (is_as_timed(many))
             return true;
     }
+    // A dynamic program over layers and devices: of a thousand layers on hundreds of devices it takes half a minute.
+    const bool is_long = (uint64_t)many->layers * many->layers * many->devices > MOST_SEED_STEPS;
     if (many->choosing->best && choosing_must_stop(many->choosing))
         return true;
+    if (is_long && many->seeds.count > 0)
+        return many->choosing->best || try_some(many, false, error);
     return many_make_seeds(many, error) && try_some(many, false, error);
 }
 
