@@ -9,7 +9,9 @@
 enum {
     NARROW_LABELS = 32,    // of the quickest way of a stage that has its ranks to itself, while searching
     LEAST_LABELS = 20000,  // while proving
-    EVERY_LABELS = 8000,   // of all times that some way of it takes
+    EVERY_LABELS = 8000,   // of all times that some way of it takes;
+    SHORT_LAYERS = 24,     // of so few layers, more
+    SHORT_LABELS = 40000,
     FRONT_LABELS = 12,     // at a position of a front, while searching
     EXACT_LABELS = 600,    // while proving
     FEW_LAYERS = 10,       // whose ways are so few that all of them can be listed
@@ -255,7 +257,8 @@ static bool find_choices(struct cut_problem *problem, struct stage_price *price,
                              .most_orders = exact ? MOST_ORDERS : 1, .least_ns = NO_TIME, .error = error };
     if (is_alone && capacity < ANY_CAPACITY) {
         asking.wanted = any_time ? RECOMPUTE_LEAST : RECOMPUTE_EVERY;
-        asking.most_labels = !exact ? NARROW_LABELS : any_time ? LEAST_LABELS : EVERY_LABELS;
+        asking.most_labels = !exact ? NARROW_LABELS : any_time ? LEAST_LABELS
+                           : layers <= SHORT_LAYERS ? SHORT_LABELS : EVERY_LABELS;
     } else {
         asking.wanted = any_time ? RECOMPUTE_FRONT : RECOMPUTE_EVERY_FRONT;
         asking.most_labels = !exact ? FRONT_LABELS : layers <= FEW_LAYERS ? FEW_LABELS : EXACT_LABELS;
