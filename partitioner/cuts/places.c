@@ -396,17 +396,6 @@ bool places_holds(const struct places *places, uint32_t place, uint32_t layer)
     return places->is_chain ? block < place : has(row_of(places, place), block);
 }
 
-bool places_is_below(const struct places *places, uint32_t inner, uint32_t outer)
-{
-    if (places->is_chain)
-        return inner < outer;
-    const uint64_t *a = row_of(places, inner), *b = row_of(places, outer);
-    for (size_t w = 0; w < places->sets->words; w++)
-        if (a[w] & ~b[w])
-            return false;
-    return inner != outer;
-}
-
 uint32_t places_between(const struct places *places, uint32_t from, uint32_t to, uint32_t *layers)
 {
     uint32_t count = 0;

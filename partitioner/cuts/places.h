@@ -47,9 +47,6 @@ void places_free(struct places *places);
 uint32_t places_size(const struct places *places, uint32_t place);
 bool places_holds(const struct places *places, uint32_t place, uint32_t layer);
 
-// Whether all of `inner` is in `outer`, and not all of `outer` in `inner`.
-bool places_is_below(const struct places *places, uint32_t inner, uint32_t outer);
-
 // The layers that `to` has more than `from`, ascending, into room for all of the model's. Returns how many.
 uint32_t places_between(const struct places *places, uint32_t from, uint32_t to, uint32_t *layers);
 

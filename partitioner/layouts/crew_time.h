@@ -1,6 +1,6 @@
 // How long an iteration of stages with several ranks each takes: their order of actions
 // (schedules/generators/replicas.c) followed micro-batch by micro-batch, without the lists of
-// a schedule. What coupled.h simulates in a thousand times the setting up, and the same
+// a schedule. Setting up the simulator takes a thousand times as long, and says the same
 // time to the ns where no two channels share a link.
 #ifndef PARTITIONER_LAYOUTS_CREW_TIME_H
 #define PARTITIONER_LAYOUTS_CREW_TIME_H
