@@ -12,7 +12,7 @@
 #include "bench/real_profiles.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/plan_search.h"
-#include "partitioner/predict.h"
+#include "partitioner/cost/predict.h"
 #include "partitioner/search/recompute.h"
 #include "partitioner/search/search_request.h"
 

@@ -5,9 +5,9 @@
 #include <time.h>
 
 #include "common/random.h"
-#include "partitioner/predict.h"
+#include "partitioner/cost/predict.h"
 #include "partitioner/search/recompute.h"
-#include "partitioner/stage_cost.h"
+#include "partitioner/cost/stage_cost.h"
 #include "schedules/lower.h"
 
 #define MOST_LABELS 20000  // of one walk for the quickest recomputation

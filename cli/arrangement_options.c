@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "partitioner/variant.h"
+#include "partitioner/cost/variant.h"
 
 enum { KEY_REPLICAS = KEY_OWN, KEY_DEVICES, KEY_FEWER, KEY_VARIANTS };
 

@@ -5,7 +5,7 @@
 
 #include <argp.h>
 
-#include "partitioner/holding.h"
+#include "partitioner/plan/holding.h"
 
 struct holding_options {
     struct holding holding;

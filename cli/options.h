@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 
 struct shared_options {
     uint64_t ranks;          // 0: not given, as everywhere below

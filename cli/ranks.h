@@ -5,7 +5,7 @@
 #ifndef CLI_RANKS_H
 #define CLI_RANKS_H
 
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 #include "runtime/processes/control.h"
 #include "runtime/thread_group.h"
 #include "trainer/run_place.h"

@@ -6,7 +6,7 @@
 
 #include "common/json.h"
 #include "common/number.h"
-#include "partitioner/predict.h"
+#include "partitioner/cost/predict.h"
 #include "profiler/import.h"
 #include "schedules/costs.h"
 #include "schedules/csv.h"

@@ -9,7 +9,7 @@
 #include "partitioner/cuts/cut_search.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/evaluate/reprice.h"
-#include "partitioner/placement.h"
+#include "partitioner/plan/placement.h"
 #include "partitioner/search/search_request.h"
 #include "partitioner/search/search_telling.h"
 #include "profiler/profile_reorder.h"

@@ -1,6 +1,6 @@
 // A range of a model's layers as a stage: lays their tensors out in the places
 // the interpreter hands over, calls them in order, and re-runs recomputed segments
-// before their backward. The sizes are those of partitioner/stage_cost.h, to the
+// before their backward. The sizes are those of partitioner/cost/stage_cost.h, to the
 // byte.
 //
 // A layer that is tied to one of another stage finds that one's parameters in a copy, behind

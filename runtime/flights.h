@@ -8,7 +8,7 @@
 #ifndef RUNTIME_FLIGHTS_H
 #define RUNTIME_FLIGHTS_H
 
-#include "partitioner/placement.h"
+#include "partitioner/plan/placement.h"
 #include "runtime/channels.h"
 #include "runtime/slab.h"
 #include "runtime/transport.h"

@@ -8,7 +8,7 @@
 #define RUNTIME_OPTIMIZER_H
 
 #include "device/kernels.h"
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 #include "runtime/stage.h"
 
 struct optimizer {

@@ -3,7 +3,7 @@
 #ifndef RUNTIME_PIPELINE_H
 #define RUNTIME_PIPELINE_H
 
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 #include "runtime/chain.h"
 #include "runtime/run.h"
 

@@ -1,5 +1,5 @@
 // All device memory of one rank, in one allocation, laid out once from what its
-// stages need (partitioner/stage_cost.h) and how often at a time (schedules/slots.h):
+// stages need (partitioner/cost/stage_cost.h) and how often at a time (schedules/slots.h):
 //
 //     stage 0: weights | versions 1 2 .. | gradients | optimizer | input input .. | kept kept .. | ...
 //     stage 2: the same

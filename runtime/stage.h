@@ -12,7 +12,7 @@
 
 #include "common/error.h"
 #include "device/device.h"
-#include "partitioner/stage_cost.h"
+#include "partitioner/cost/stage_cost.h"
 #include "runtime/stopwatch.h"
 
 // Where one action of one micro-batch finds its data. Pointers of things that do

@@ -36,7 +36,7 @@
 #ifndef RUNTIME_THREADS_H
 #define RUNTIME_THREADS_H
 
-#include "partitioner/placement.h"
+#include "partitioner/plan/placement.h"
 #include "runtime/channels.h"
 #include "runtime/ties.h"
 #include "runtime/transport.h"

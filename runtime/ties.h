@@ -17,7 +17,7 @@
 #ifndef RUNTIME_TIES_H
 #define RUNTIME_TIES_H
 
-#include "partitioner/placement.h"
+#include "partitioner/plan/placement.h"
 #include "runtime/stage.h"
 
 struct tie {

@@ -9,7 +9,7 @@
 #ifndef RUNTIME_WEIGHT_PLAN_H
 #define RUNTIME_WEIGHT_PLAN_H
 
-#include "partitioner/placement.h"
+#include "partitioner/plan/placement.h"
 #include "schedules/schedule.h"
 
 struct weight_plan {

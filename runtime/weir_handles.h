@@ -2,7 +2,7 @@
 #ifndef RUNTIME_WEIR_HANDLES_H
 #define RUNTIME_WEIR_HANDLES_H
 
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 #include "runtime/weir.h"
 
 struct weir_profile {

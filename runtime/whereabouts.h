@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 
 #include "common/text.h"
-#include "partitioner/placement.h"
+#include "partitioner/plan/placement.h"
 #include "runtime/ties.h"
 
 struct whereabouts {

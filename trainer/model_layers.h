@@ -7,7 +7,7 @@
 #define TRAINER_MODEL_LAYERS_H
 
 #include "models/model.h"
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 #include "runtime/weir.h"
 #include "trainer/text_data.h"
 

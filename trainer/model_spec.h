@@ -5,7 +5,7 @@
 #define TRAINER_MODEL_SPEC_H
 
 #include "models/model.h"
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 
 // Sizes: micro_batch, sequence, width, blocks, heads (whole numbers) and dropout
 // (a fraction below 1); and "tied" or "untied": whether the head's words are the

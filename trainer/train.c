@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "common/number.h"
-#include "partitioner/placement.h"
+#include "partitioner/plan/placement.h"
 #include "runtime/pipeline.h"
 #include "schedules/board.h"
 #include "trainer/model_layers.h"

@@ -4,7 +4,7 @@
 #define TRAINER_TRAIN_H
 
 #include "models/model.h"
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 #include "schedules/timeline.h"
 #include "trainer/run_place.h"
 #include "trainer/text_data.h"

@@ -17,7 +17,7 @@
 #ifndef TRAINER_UPDATES_H
 #define TRAINER_UPDATES_H
 
-#include "partitioner/placement.h"
+#include "partitioner/plan/placement.h"
 
 // The gradients that one copy brings to one update of its stage.
 struct update_part {

@@ -5,7 +5,7 @@
 #define TRAINER_VERIFY_H
 
 #include "models/model.h"
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 #include "runtime/weir.h"
 #include "trainer/run_place.h"
 

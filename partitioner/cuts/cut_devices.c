@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "partitioner/cuts/cut_parts.h"
-#include "partitioner/predict.h"
-#include "partitioner/variant.h"
+#include "partitioner/cost/predict.h"
+#include "partitioner/cost/variant.h"
 
 const char *cut_variant(const struct cut_problem *problem, uint32_t stage)
 {

@@ -6,7 +6,7 @@
 #include "common/number.h"
 #include "partitioner/cuts/cut_parts.h"
 #include "partitioner/cuts/stage_price.h"
-#include "partitioner/predict.h"
+#include "partitioner/cost/predict.h"
 #include "partitioner/search/search_request.h"
 #include "schedules/lower.h"
 

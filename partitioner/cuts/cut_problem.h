@@ -11,7 +11,7 @@
 
 #include "partitioner/cuts/places.h"
 #include "partitioner/cuts/search_context.h"
-#include "partitioner/placement.h"
+#include "partitioner/plan/placement.h"
 #include "partitioner/search/interval.h"
 #include "partitioner/search/pattern.h"
 #include "partitioner/search/recompute_bound.h"

@@ -5,7 +5,7 @@
 
 #include "common/number.h"
 #include "partitioner/cuts/cut_parts.h"
-#include "partitioner/variant.h"
+#include "partitioner/cost/variant.h"
 
 static bool is_same(const char *a, const char *b)
 {

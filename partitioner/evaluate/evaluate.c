@@ -7,7 +7,7 @@
 
 #include "common/number.h"
 #include "partitioner/evaluate/evaluate_holding.h"
-#include "partitioner/predict.h"
+#include "partitioner/cost/predict.h"
 #include "schedules/board.h"
 
 // --- what is compared ----------------------------------------------------------------

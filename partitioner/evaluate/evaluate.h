@@ -8,7 +8,7 @@
 #ifndef PARTITIONER_EVALUATE_EVALUATE_H
 #define PARTITIONER_EVALUATE_EVALUATE_H
 
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 
 // True when every number of the plan is what the profile says it must be, every
 // stage fits, and the certificate does not claim more than its own numbers. Else

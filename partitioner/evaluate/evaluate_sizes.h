@@ -3,7 +3,7 @@
 #ifndef PARTITIONER_EVALUATE_EVALUATE_SIZES_H
 #define PARTITIONER_EVALUATE_EVALUATE_SIZES_H
 
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 #include "schedules/slots.h"
 
 struct scope {  // a stage of a plan

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/predict.h"
+#include "partitioner/cost/predict.h"
 #include "partitioner/search/search_request.h"
 #include "profiler/profile_reorder.h"
 

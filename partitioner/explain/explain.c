@@ -6,8 +6,8 @@
 
 #include "common/number.h"
 #include "partitioner/evaluate/evaluate.h"
-#include "partitioner/stage_cost.h"
-#include "partitioner/variant.h"
+#include "partitioner/cost/stage_cost.h"
+#include "partitioner/cost/variant.h"
 #include "schedules/board.h"
 
 const char *const binding_names[] = { "stage", "largest layer", "memory", "link", NULL };

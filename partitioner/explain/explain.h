@@ -14,9 +14,9 @@
 #ifndef PARTITIONER_EXPLAIN_EXPLAIN_H
 #define PARTITIONER_EXPLAIN_EXPLAIN_H
 
-#include "partitioner/balance.h"
+#include "partitioner/plan/balance.h"
 #include "partitioner/explain/neighbours.h"
-#include "partitioner/plan_path.h"
+#include "partitioner/plan/plan_path.h"
 #include "partitioner/explain/what_if.h"
 
 // Units of work for each of about twenty plans.

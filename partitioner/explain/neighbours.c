@@ -6,11 +6,11 @@
 
 #include "common/json.h"
 #include "partitioner/explain/what_if.h"
-#include "partitioner/predict.h"
+#include "partitioner/cost/predict.h"
 #include "partitioner/search/interval.h"
 #include "partitioner/search/recompute.h"
 #include "partitioner/search/search_request.h"
-#include "partitioner/variant.h"
+#include "partitioner/cost/variant.h"
 #include "schedules/lower.h"
 
 const char *const neighbour_kind_names[] = { "gives back", "gives on", "spares", NULL };

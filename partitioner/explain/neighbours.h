@@ -8,7 +8,7 @@
 #ifndef PARTITIONER_EXPLAIN_NEIGHBOURS_H
 #define PARTITIONER_EXPLAIN_NEIGHBOURS_H
 
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 
 enum neighbour_kind { NEIGHBOUR_GIVES_BACK, NEIGHBOUR_GIVES_ON, NEIGHBOUR_SPARES };
 enum neighbour_outcome {

@@ -9,7 +9,7 @@
 #include "partitioner/cuts/cut_search.h"
 #include "partitioner/search/search_request.h"
 #include "partitioner/search/search_telling.h"
-#include "partitioner/variant.h"
+#include "partitioner/cost/variant.h"
 #include "schedules/generators/generate.h"
 
 // --- searching one --------------------------------------------------------------------

@@ -7,7 +7,7 @@
 #include "partitioner/layouts/crew_links.h"
 #include "partitioner/search/interval.h"
 #include "partitioner/search/search_request.h"
-#include "partitioner/variant.h"
+#include "partitioner/cost/variant.h"
 #include "schedules/generators/generate.h"
 
 struct arrangement_async {

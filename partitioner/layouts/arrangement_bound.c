@@ -24,7 +24,7 @@
 #include "partitioner/layouts/path_around.h"
 #include "partitioner/search/interval.h"
 #include "partitioner/search/search_request.h"
-#include "partitioner/variant.h"
+#include "partitioner/cost/variant.h"
 #include "schedules/generators/generate.h"
 
 typedef unsigned __int128 wide;

@@ -12,7 +12,7 @@
 
 #include "partitioner/layouts/arrangement.h"
 #include "partitioner/search/search_request.h"
-#include "partitioner/variant.h"
+#include "partitioner/cost/variant.h"
 #include "schedules/generators/generate.h"
 
 enum { MOST_DEVICES = 64 };  // whose classes are worked out

@@ -12,7 +12,7 @@
 #include "partitioner/layouts/arrangement_many.h"
 #include "partitioner/layouts/crewing.h"
 #include "partitioner/search/search_request.h"
-#include "partitioner/variant.h"
+#include "partitioner/cost/variant.h"
 #include "schedules/generators/generate.h"
 
 // Searches of seeds and of moves, as parts of the budget.

@@ -15,7 +15,7 @@
 #include "common/number.h"
 #include "partitioner/layouts/arrangement_many.h"
 #include "partitioner/search/search_request.h"
-#include "partitioner/variant.h"
+#include "partitioner/cost/variant.h"
 
 // How many values of T; where crewings were tried before (they need a flush), fewer are worth while.
 enum { STEPS = 7, STEPS_ALONE = 14 };

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/holding_cost.h"
-#include "partitioner/stage_cost.h"
+#include "partitioner/cost/holding_cost.h"
+#include "partitioner/cost/stage_cost.h"
 
 // Tables by stage and cut: [stage * (layers + 1) + cut].
 struct sums {

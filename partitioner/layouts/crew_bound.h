@@ -40,7 +40,7 @@
 #ifndef PARTITIONER_LAYOUTS_CREW_BOUND_H
 #define PARTITIONER_LAYOUTS_CREW_BOUND_H
 
-#include "partitioner/holding.h"
+#include "partitioner/plan/holding.h"
 #include "schedules/network.h"
 
 struct crewed_stage {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/holding_cost.h"
+#include "partitioner/cost/holding_cost.h"
 
 enum { MANY_DEVICES = 256 };
 

@@ -15,7 +15,7 @@
 
 #include <signal.h>
 
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 
 enum bottleneck_model { BOTTLENECK_PIPEDREAM, BOTTLENECK_MAX_LOAD, BOTTLENECK_TPS, BOTTLENECK_MODELS };
 extern const char *const bottleneck_names[];       // "pipedream", "max-load", "tps", NULL

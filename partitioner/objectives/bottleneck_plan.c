@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/predict.h"
+#include "partitioner/cost/predict.h"
 #include "profiler/profile_reorder.h"
 
 // --- an answer as a plan ------------------------------------------------------------

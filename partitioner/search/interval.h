@@ -13,7 +13,7 @@
 #ifndef PARTITIONER_SEARCH_INTERVAL_H
 #define PARTITIONER_SEARCH_INTERVAL_H
 
-#include "partitioner/stage_cost.h"
+#include "partitioner/cost/stage_cost.h"
 
 struct intervals {
     const struct profile *profile;

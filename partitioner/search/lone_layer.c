@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/number.h"
-#include "partitioner/placement.h"
+#include "partitioner/plan/placement.h"
 #include "partitioner/search/interval.h"
 #include "partitioner/search/recompute.h"
 #include "partitioner/search/search_request.h"

@@ -25,7 +25,7 @@
 
 #include <signal.h>
 
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 
 // Units of work: about a microsecond each on a machine of 2020.
 #define SEARCH_DEFAULT_BUDGET 3000000

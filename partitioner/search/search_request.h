@@ -3,7 +3,7 @@
 #ifndef PARTITIONER_SEARCH_SEARCH_REQUEST_H
 #define PARTITIONER_SEARCH_SEARCH_REQUEST_H
 
-#include "partitioner/predict.h"
+#include "partitioner/cost/predict.h"
 #include "partitioner/search/search.h"
 #include "schedules/generators/generate.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "partitioner/holding_document.h"
+#include "partitioner/plan/holding_document.h"
 #include "partitioner/sweep/plan_front.h"
 
 #define FRONT_VERSION 1

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "partitioner/holding_document.h"
+#include "partitioner/plan/holding_document.h"
 #include "partitioner/sweep/sweep.h"
 
 enum { SWEEP_NEWEST_VERSION = 3, SINCE_HOLDINGS = 2, SINCE_ONLY_SIMULATED = 3 };

@@ -6,7 +6,7 @@
 
 #include "common/number.h"
 #include "partitioner/plan_search.h"
-#include "partitioner/stage_cost.h"
+#include "partitioner/cost/stage_cost.h"
 #include "schedules/lower.h"
 #include "schedules/search/order_search.h"
 

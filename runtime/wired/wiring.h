@@ -22,7 +22,7 @@
 #define RUNTIME_WIRED_WIRING_H
 
 #include "common/text.h"
-#include "partitioner/placement.h"
+#include "partitioner/plan/placement.h"
 #include "runtime/channels.h"
 #include "runtime/ties.h"
 

@@ -3,9 +3,9 @@
 #ifndef TESTS_PARTITIONER_ARRANGED_TWIN_H
 #define TESTS_PARTITIONER_ARRANGED_TWIN_H
 
-#include "partitioner/predict.h"
+#include "partitioner/cost/predict.h"
 #include "partitioner/search/search_request.h"
-#include "partitioner/variant.h"
+#include "partitioner/cost/variant.h"
 #include "schedules/lower.h"
 #include "tests/partitioner/small.h"
 

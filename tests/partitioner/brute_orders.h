@@ -4,7 +4,7 @@
 #define TESTS_PARTITIONER_BRUTE_ORDERS_H
 
 #include "common/number.h"
-#include "partitioner/predict.h"
+#include "partitioner/cost/predict.h"
 #include "partitioner/search/search.h"
 #include "profiler/profile_reorder.h"
 #include "schedules/lower.h"

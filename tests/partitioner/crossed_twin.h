@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "partitioner/evaluate/evaluate.h"
-#include "partitioner/predict.h"
+#include "partitioner/cost/predict.h"
 #include "partitioner/search/search_request.h"
 #include "profiler/profile_reorder.h"
 #include "schedules/lower.h"

@@ -2,7 +2,7 @@
 #ifndef TESTS_PARTITIONER_INSTANCE_H
 #define TESTS_PARTITIONER_INSTANCE_H
 
-#include "partitioner/predict.h"
+#include "partitioner/cost/predict.h"
 #include "partitioner/search/recompute.h"
 #include "partitioner/search/search.h"
 #include "schedules/lower.h"

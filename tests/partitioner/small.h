@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "partitioner/search/search.h"
-#include "partitioner/stage_cost.h"
+#include "partitioner/cost/stage_cost.h"
 #include "profiler/cluster.h"
 #include "profiler/profile.h"
 #include "tests/test.h"

@@ -5,7 +5,7 @@
 
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/plan_search.h"
-#include "partitioner/predict.h"
+#include "partitioner/cost/predict.h"
 #include "partitioner/search/search_request.h"
 #include "tests/partitioner/small.h"
 

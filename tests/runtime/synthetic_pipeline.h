@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "partitioner/placement.h"
+#include "partitioner/plan/placement.h"
 #include "runtime/run.h"
 #include "runtime/synthetic.h"
 #include "schedules/generators/generate.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "partitioner/placement.h"
+#include "partitioner/plan/placement.h"
 #include "schedules/generators/generate.h"
 #include "tests/random_order.h"
 #include "trainer/model_layers.h"

@@ -1,0 +1,159 @@
+#include "partitioner/cost/holding_cost.h"
+
+#include <assert.h>
+
+#include "common/number.h"
+
+static uint64_t share_of(uint64_t bytes, uint32_t replicas)
+{
+    return replicas == 1 ? bytes : round_to_256(bytes / replicas + (bytes % replicas > 0));
+}
+
+// The shares of all replicas but one. No less for more replicas.
+static uint64_t others_of(uint64_t bytes, uint32_t replicas)
+{
+    return bytes - bytes / replicas;
+}
+
+// Whether the stage's weights come from the host layer by layer.
+static bool is_streamed(const struct holding *holding, uint32_t layers)
+{
+    return holding->window > 0 && layers > holding->window;
+}
+
+// Sharding begins where there are replicas to share.
+static bool is_sharded(const struct holding *holding, uint32_t replicas, enum shard what)
+{
+    return replicas > 1 && holding->shard >= what;
+}
+
+bool holding_gathers(const struct holding *holding, uint32_t replicas, uint32_t layers)
+{
+    return is_streamed(holding, layers) || is_sharded(holding, replicas, SHARD_WEIGHTS);
+}
+
+struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas, const struct stage_states *states)
+{
+    struct held_bytes held = { .weights = states->weights,
+                               .gradients = holding_gradient_bytes(holding, states->weights),
+                               .optimizer = states->optimizer };
+    if (is_sharded(holding, replicas, SHARD_OPTIMIZER))
+        held.optimizer = share_of(held.optimizer, replicas);
+    if (is_sharded(holding, replicas, SHARD_GRADIENTS))
+        held.gradients = share_of(held.gradients, replicas);
+    if (is_sharded(holding, replicas, SHARD_WEIGHTS))
+        held.weights = share_of(held.weights, replicas);
+    held.version = held.weights;
+    if (holding->optimizer_on_host) {
+        const bool shared = is_sharded(holding, replicas, SHARD_OPTIMIZER) && !is_streamed(holding, states->layers);
+        const uint64_t gradients = holding_gradient_bytes(holding, states->weights);
+        held.host = add_clamped(held.optimizer, shared ? share_of(states->weights, replicas) : states->weights);
+        held.host = add_clamped(held.host, shared ? share_of(gradients, replicas) : gradients);
+        held.optimizer = 0;
+    }
+    if (is_streamed(holding, states->layers)) {
+        held.weights = held.version = states->window;
+        held.gradients = holding_gradient_bytes(holding, states->window);
+    }
+    if (is_sharded(holding, replicas, SHARD_GRADIENTS))
+        held.gradients = add_clamped(held.gradients, holding_gradient_bytes(holding, states->largest));
+    if (is_sharded(holding, replicas, SHARD_WEIGHTS))
+        held.weights = add_clamped(held.weights, states->largest);
+    return held;
+}
+
+uint64_t holding_reduce_ns(const struct holding *holding, uint32_t replicas, uint64_t weights, struct link link)
+{
+    // Sharded gradients are gone after each backward.
+    if (replicas < 2 || weights == 0 || is_sharded(holding, replicas, SHARD_GRADIENTS))
+        return 0;
+    const uint64_t others = others_of(holding_gradient_bytes(holding, weights), replicas);
+    const uint64_t way = transfer_ns(others, link.bytes_per_second, link.latency_ns);
+    return is_sharded(holding, replicas, SHARD_OPTIMIZER) ? way : multiply_clamped(2, way);
+}
+
+static void add(uint64_t *to, uint64_t ns)
+{
+    *to = add_clamped(*to, ns);
+}
+
+// Each replica gets its share from each other, or from each other theirs.
+static uint64_t exchange_ns(const struct stage_place *place, uint64_t bytes)
+{
+    return transfer_ns(others_of(bytes, place->replicas), place->link.bytes_per_second, place->link.latency_ns);
+}
+
+static uint64_t host_ns(const struct stage_place *place, uint64_t bytes)
+{
+    assert(place->host_bytes_per_second > 0);
+    return transfer_ns(bytes, place->host_bytes_per_second, 0);
+}
+
+static void add_sharding(const struct holding *holding, const struct stage_place *place, uint64_t weights,
+                         struct cost_row *row)
+{
+    const uint64_t exchange = exchange_ns(place, weights);
+    if (is_sharded(holding, place->replicas, SHARD_GRADIENTS)) {
+        const uint64_t gradients = exchange_ns(place, holding_gradient_bytes(holding, weights));
+        add(&row->backward_ns, gradients);
+        add(&row->backward_weight_ns, gradients);
+    }
+    if (is_sharded(holding, place->replicas, SHARD_WEIGHTS)) {
+        add(&row->forward_ns, exchange);
+        add(&row->backward_ns, exchange);
+        add(&row->backward_input_ns, exchange);
+    } else {
+        add(&row->step_ns, exchange);
+    }
+}
+
+// Weights come in, and W takes gradients out.
+static void add_window(const struct holding *holding, const struct stage_place *place, uint64_t weights,
+                       struct cost_row *row)
+{
+    const uint64_t in = host_ns(place, weights), out = host_ns(place, holding_gradient_bytes(holding, weights));
+    add(&row->forward_ns, in);
+    add(&row->backward_ns, add_clamped(in, out));
+    add(&row->backward_input_ns, in);
+    add(&row->backward_weight_ns, out);
+}
+
+// An update reads weights, gradients and states, and writes weights and states.
+static void add_step(const struct holding *holding, const struct stage_place *place,
+                     const struct stage_states *states, struct cost_row *row)
+{
+    const bool shared = is_sharded(holding, place->replicas, SHARD_OPTIMIZER);
+    const uint64_t weights = shared ? share_of(states->weights, place->replicas) : states->weights;
+    const uint64_t optimizer = shared ? share_of(states->optimizer, place->replicas) : states->optimizer;
+    const uint64_t all = holding_gradient_bytes(holding, states->weights);
+    const uint64_t gradients = shared ? share_of(all, place->replicas) : all;
+    if (holding->step_rate) {
+        const uint64_t both = multiply_clamped(2, add_clamped(weights, optimizer));
+        add(&row->step_ns, transfer_ns(add_clamped(both, gradients), holding->step_rate, 0));
+    }
+    if (holding->optimizer_on_host && !is_streamed(holding, states->layers)) {
+        add(&row->step_ns, host_ns(place, gradients));
+        add(&row->step_ns, host_ns(place, weights));
+    }
+}
+
+void holding_add_times(const struct holding *holding, const struct stage_place *place,
+                       const struct stage_states *states, struct cost_row *row)
+{
+    if (holding_is_plain(holding) || states->weights == 0)
+        return;
+    if (is_sharded(holding, place->replicas, SHARD_OPTIMIZER))
+        add_sharding(holding, place, states->weights, row);
+    if (is_streamed(holding, states->layers))
+        add_window(holding, place, states->weights, row);
+    add_step(holding, place, states, row);
+}
+
+void holding_add_moved(const struct stage_place *place, uint64_t kept_bytes, struct cost_row *row)
+{
+    const uint64_t way = host_ns(place, kept_bytes);
+    add(&row->forward_ns, way);
+    add(&row->backward_ns, way);
+    add(&row->backward_input_ns, way);
+    add(&row->backward_weight_ns, way);
+}

@@ -1,0 +1,69 @@
+// What the holding of states comes to for a stage: bytes on its device and on its
+// host, and time. With W and G the bytes of weights and gradients (2 W of optimizers that
+// keep fp32 beside 16-bit weights, else W), O of the optimizer's state, r replicas, a share
+// s(x) = ceil(x / r) rounded up to 256:
+//
+//     shard       weights        gradients      optimizer
+//     none        W              G              O
+//     optimizer   W              G              s(O)
+//     gradients   W              s(G) + g       s(O)       g, w: the gradients, weights of the largest
+//     weights     s(W) + w       s(G) + g       s(O)             layer, whole while it runs
+//
+// With the optimizer on the host, O is there instead, with room for what goes there and
+// comes back. With a window of n layers a stage of more has the largest n of
+// consecutive layers' weights and gradients on the device, and all of them on the host.
+//
+// Time. Nothing here is overlapped with anything else, and it meets nobody on a link,
+// since a schedule says nothing of when it happens: a plan takes at most what is
+// predicted. docs/memory.md has the formulas.
+#ifndef PARTITIONER_COST_HOLDING_COST_H
+#define PARTITIONER_COST_HOLDING_COST_H
+
+#include "partitioner/plan/holding.h"
+#include "schedules/network.h"
+#include "schedules/schedule.h"
+
+// Where a stage stands.
+struct stage_place {
+    uint64_t speed_permille;         // of the slowest device that holds it
+    uint32_t replicas;               // how many do
+    struct link link;                // the longest latency and the least rate between two of them
+    uint64_t host_bytes_per_second;  // of a device, to and from its host; 0: there is none
+};
+
+// Sums over the layers of a stage; each layer rounded up to 256.
+struct stage_states {
+    uint32_t layers;
+    uint64_t weights, optimizer;
+    uint64_t largest;  // weights of a layer
+    uint64_t window;   // weights of the largest window; of a stage with fewer layers, all of them
+};
+
+// What of it one replica has.
+struct held_bytes {
+    uint64_t weights, gradients, optimizer;  // on its device
+    uint64_t version;                        // one more version of the weights
+    uint64_t host;
+};
+struct held_bytes holding_bytes(const struct holding *holding, uint32_t replicas, const struct stage_states *states);
+
+// Whether weights of a stage of so many layers are brought to its device layer by layer.
+bool holding_gathers(const struct holding *holding, uint32_t replicas, uint32_t layers);
+
+// What a REDUCE takes the replicas of a stage with so many bytes of weights over this link. Each owns a share of the
+// gradients: it gets its share from each other, adds them up in the order of the replicas, and sends every other one
+// the sum (runtime/all_reduce.h, runtime/wired/wired_reduction.c):
+//
+//     shares     G - floor(G / r) into each replica
+//     sums       as much out of each, unless it updates its share alone
+uint64_t holding_reduce_ns(const struct holding *holding, uint32_t replicas, uint64_t weights, struct link link);
+
+// Adds to F, B, I, W and STEP what the holding takes. Of `states`, `largest` and
+// `window` are not asked for.
+void holding_add_times(const struct holding *holding, const struct stage_place *place,
+                       const struct stage_states *states, struct cost_row *row);
+
+// Adds what taking so many kept bytes to the host and back takes.
+void holding_add_moved(const struct stage_place *place, uint64_t kept_bytes, struct cost_row *row);
+
+#endif

@@ -1,0 +1,361 @@
+#include "partitioner/cost/predict.h"
+
+#include <stdlib.h>
+
+#include "common/json.h"
+#include "common/number.h"
+#include "partitioner/cost/stage_cost.h"
+#include "partitioner/cost/variant.h"
+#include "schedules/lower.h"
+
+uint32_t predict_run_length(const struct generator *generator, uint32_t ranks, uint32_t micro_batches)
+{
+    if (generator->weights == WEIGHTS_FLUSH)
+        return micro_batches;
+    return 3 * micro_batches > 4 * ranks ? 3 * micro_batches : 4 * ranks;
+}
+
+static struct slots *count_slots(const struct schedule *lowered, struct error *error)
+{
+    struct slots *slots = calloc(lowered->stages, sizeof slots[0]);
+    if (!slots)
+        error_no_memory(error, "the slots of a plan");
+    if (slots && slots_count(lowered, slots, error))
+        return slots;
+    free(slots);
+    return NULL;
+}
+
+struct slots *predict_slots_as(const char *schedule, const struct generate_request *request, struct error *error)
+{
+    const struct generator *generator = generator_find(schedule, error);
+    if (!generator)
+        return NULL;
+    struct generate_request longer = *request;
+    longer.micro_batches = predict_run_length(generator, request->ranks, request->micro_batches);
+    struct schedule *order = schedule_generate_as(generator->name, &longer, error);
+    struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
+    struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
+    schedule_free(lowered);
+    schedule_free(order);
+    return slots;
+}
+
+struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunks, uint32_t micro_batches,
+                            struct error *error)
+{
+    const struct generate_request request = { .ranks = ranks, .chunks = chunks, .micro_batches = micro_batches };
+    return predict_slots_as(schedule, &request, error);
+}
+
+uint64_t predict_reduce_ns(const struct holding *holding, const struct placement *placement, uint32_t stage,
+                           uint64_t weights, const struct network *network)
+{
+    const uint32_t copies = placement_copies(placement, stage);
+    uint64_t slowest = 0;
+    for (uint32_t a = 0; a < copies; a++) {
+        for (uint32_t b = 0; b < copies; b++) {
+            const uint32_t from = placement_rank(placement, stage, a), to = placement_rank(placement, stage, b);
+            const struct link *link = &network->links[network->link_of[(size_t)from * network->ranks + to]];
+            const uint64_t ns = a != b ? holding_reduce_ns(holding, copies, weights, *link) : 0;
+            slowest = ns > slowest ? ns : slowest;
+        }
+    }
+    return slowest;
+}
+
+static void widen(struct link *link, const struct link *other)
+{
+    link->latency_ns = other->latency_ns > link->latency_ns ? other->latency_ns : link->latency_ns;
+    if (other->bytes_per_second && (!link->bytes_per_second || other->bytes_per_second < link->bytes_per_second))
+        link->bytes_per_second = other->bytes_per_second;
+}
+
+struct stage_place predict_place(const struct placement *placement, uint32_t stage, const struct network *network,
+                                 const struct cluster *cluster)
+{
+    const uint32_t copies = placement_copies(placement, stage);
+    struct stage_place place = { .replicas = copies, .host_bytes_per_second = holding_host_rate(cluster) };
+    for (uint32_t a = 0; a < copies; a++) {
+        for (uint32_t b = 0; b < copies; b++) {
+            const uint32_t from = placement_rank(placement, stage, a), to = placement_rank(placement, stage, b);
+            if (a != b)
+                widen(&place.link, &network->links[network->link_of[(size_t)from * network->ranks + to]]);
+        }
+    }
+    return place;
+}
+
+static uint32_t stage_of(const uint32_t *cuts, uint32_t layer)
+{
+    uint32_t stage = 0;
+    while (cuts[stage + 1] <= layer)
+        stage++;
+    return stage;
+}
+
+// Two ranks that hold both stages have nothing to send each other.
+static bool have_both(const struct placement *placement, uint32_t a, uint32_t b, uint32_t one, uint32_t other)
+{
+    return placement_find(placement, b, one) != NOT_HELD && placement_find(placement, a, other) != NOT_HELD;
+}
+
+// A message between any two ranks of the stages, the slowest of them.
+static uint64_t slowest_way_ns(const struct placement *placement, const struct network *network, uint32_t a,
+                               uint32_t b, uint64_t bytes)
+{
+    uint64_t slowest = 0;
+    for (uint32_t i = 0; i < placement_copies(placement, a); i++) {
+        for (uint32_t j = 0; j < placement_copies(placement, b); j++) {
+            const uint32_t one = placement_rank(placement, a, i), other = placement_rank(placement, b, j);
+            for (uint32_t back = 0; back < 2 && !have_both(placement, a, b, one, other); back++) {
+                const size_t pair = back ? (size_t)other * network->ranks + one : (size_t)one * network->ranks + other;
+                const struct link *link = &network->links[network->link_of[pair]];
+                const uint64_t ns = transfer_ns(bytes, link->bytes_per_second, link->latency_ns);
+                slowest = ns > slowest ? ns : slowest;
+            }
+        }
+    }
+    return slowest;
+}
+
+// Whose STEPs what is tied lengthens.
+struct tie {
+    const struct holding *holding;
+    const struct placement *placement;
+    const struct network *network;
+    struct cost_row *rows;
+};
+
+static void add_tie(const struct tie *tie, uint32_t a, uint32_t b, uint64_t bytes)
+{
+    const uint64_t gradients = holding_gradient_bytes(tie->holding, bytes);
+    const uint64_t way = slowest_way_ns(tie->placement, tie->network, a, b, gradients);
+    tie->rows[a].step_ns = add_clamped(tie->rows[a].step_ns, way);
+    tie->rows[b].step_ns = add_clamped(tie->rows[b].step_ns, way);
+}
+
+// Whether the stage has what the layer lends, as its own or as a copy.
+static bool has_lent(const struct profile *profile, const uint32_t *cuts, uint32_t stage, uint32_t lender)
+{
+    bool has = cuts[stage] <= lender && lender < cuts[stage + 1];
+    for (size_t i = 0; i < profile->lent_count && !has; i++)
+        has = profile->lent[i].from == lender && cuts[stage] <= profile->lent[i].to
+           && profile->lent[i].to < cuts[stage + 1];
+    return has;
+}
+
+// Every two of the stages that have it send each other its gradients.
+static void add_lent(const struct tie *tie, const struct profile *profile, const uint32_t *cuts, uint32_t lender)
+{
+    const uint32_t stages = tie->placement->stages;
+    for (uint32_t a = 0; a < stages; a++)
+        for (uint32_t b = a + 1; b < stages && has_lent(profile, cuts, a, lender); b++)
+            if (has_lent(profile, cuts, b, lender))
+                add_tie(tie, a, b, round_to_256(profile->layers[lender].parameter_bytes));
+}
+
+static bool is_lent(const struct profile *profile, struct edge pair)
+{
+    bool is = false;
+    for (size_t i = 0; i < profile->lent_count && !is; i++) {
+        const struct edge lent = profile->lent[i];
+        is = (lent.from == pair.from && lent.to == pair.to) || (lent.from == pair.to && lent.to == pair.from);
+    }
+    return is;
+}
+
+void predict_add_tied(const struct profile *profile, const struct holding *holding, const struct placement *placement,
+                      const struct network *network, const uint32_t *cuts, struct cost_row *rows)
+{
+    const struct tie tie = { holding, placement, network, rows };
+    for (size_t i = 0; i < profile->tied_count; i++) {
+        const struct edge pair = profile->tied[i];
+        const uint32_t a = stage_of(cuts, pair.from), b = stage_of(cuts, pair.to);
+        const uint64_t one = round_to_256(profile->layers[pair.from].parameter_bytes);
+        const uint64_t other = round_to_256(profile->layers[pair.to].parameter_bytes);
+        if (a != b && !is_lent(profile, pair))
+            add_tie(&tie, a, b, one > other ? one : other);
+    }
+    for (size_t i = 0; i < profile->lent_count; i++)
+        if (i == 0 || profile->lent[i].from != profile->lent[i - 1].from)
+            add_lent(&tie, profile, cuts, profile->lent[i].from);
+}
+
+// What a plan's stages are counted with.
+struct counting {
+    const struct placement *placement;
+    const struct network *network;
+    uint32_t splits;
+};
+
+// The slowest and the smallest of the devices that hold the stage count. `profile` has the numbers of its variant.
+static void fill_numbers(struct plan *plan, uint32_t s, const struct profile *profile, const struct counting *with,
+                         const struct slots *slots)
+{
+    struct plan_stage *stage = &plan->stages[s];
+    uint64_t speed = UINT64_MAX, memory = UINT64_MAX;
+    for (size_t i = 0; i < plan_stage_seats(stage); i++) {
+        const struct cluster_device *device = &plan->cluster->devices[stage->devices[i]];
+        speed = device->speed_permille < speed ? device->speed_permille : speed;
+        memory = device->memory_bytes < memory ? device->memory_bytes : memory;
+    }
+    struct stage_place place = predict_place(with->placement, s, with->network, plan->cluster);
+    place.speed_permille = speed;
+    const struct stage_bytes bytes = stage_bytes_at(profile, stage->first, stage->end, stage->recompute,
+                                                    stage->recompute_count, &plan->holding, place.replicas);
+    stage->costs = stage_cost_at(profile, stage->first, stage->end, stage->recompute, stage->recompute_count,
+                                 &plan->holding, &place);
+    uint64_t weights = 0;
+    for (uint32_t l = stage->first; l < stage->end; l++)
+        weights = add_clamped(weights, stage_layer_weights(profile, stage->first, stage->end, l));
+    stage->costs.reduce_ns = predict_reduce_ns(&plan->holding, with->placement, s, weights, with->network);
+    const struct stage_bytes split = stage_bytes_of_split(bytes, with->splits);
+    stage->memory = stage_memory_of(&split, slots);
+    stage->memory.capacity_bytes = memory;
+}
+
+static bool fill_stage(struct plan *plan, uint32_t s, const struct profile *profile, const struct counting *with,
+                       const struct slots *slots, struct error *error)
+{
+    const struct plan_stage *stage = &plan->stages[s];
+    if (variant_devices(profile, stage->variant) != plan_stage_group(stage))
+        return error_set(error, "stages[%u]: groups of %u devices, but \"%.60s\" takes %u", s, plan_stage_group(stage),
+                         stage->variant ? stage->variant : "no variant", variant_devices(profile, stage->variant));
+    struct profile *view = variant_of(profile, stage->variant, error);
+    if (view)
+        fill_numbers(plan, s, view, with, slots);
+    variant_free(view);
+    return view != NULL;
+}
+
+static bool add_tied(struct plan *plan, const struct profile *profile, const struct placement *placement,
+                     const struct network *network, struct error *error)
+{
+    uint32_t *cuts = calloc(plan->stage_count + 1, sizeof cuts[0]);
+    struct cost_row *rows = calloc(plan->stage_count, sizeof rows[0]);
+    const bool good = (cuts && rows) || error_no_memory(error, "the tied layers of a plan");
+    for (size_t s = 0; good && s < plan->stage_count; s++)
+        cuts[s + 1] = plan->stages[s].end;
+    if (good)
+        predict_add_tied(profile, &plan->holding, placement, network, cuts, rows);
+    for (size_t s = 0; good && s < plan->stage_count; s++)
+        plan->stages[s].costs.step_ns = add_clamped(plan->stages[s].costs.step_ns, rows[s].step_ns);
+    free(cuts);
+    free(rows);
+    return good;
+}
+
+static bool fill_stages(struct plan *plan, const struct profile *profile, const struct placement *placement,
+                        const struct network *network, struct error *error)
+{
+    const struct generator *generator = generator_find(plan->schedule, error);
+    const uint32_t run = generator ? predict_run_length(generator, plan->ranks, plan->micro_batches) : 0;
+    struct schedule *lowered = run ? plan_schedule(plan, run, true, error) : NULL;
+    struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
+    bool good = slots != NULL;
+    if (good) {
+        const struct counting with = { placement, network, lowered->splits };
+        for (uint32_t s = 0; good && s < plan->stage_count; s++)
+            good = fill_stage(plan, s, profile, &with, &slots[s], error);
+    }
+    good = good && (!plan->holding.tied_apart || add_tied(plan, profile, placement, network, error));
+    free(slots);
+    schedule_free(lowered);
+    return good;
+}
+
+static bool simulate(const struct plan *plan, const struct network *network, uint32_t micro_batches,
+                     struct simulation *simulation, struct error *error)
+{
+    struct schedule *lowered = plan_schedule(plan, micro_batches, true, error);
+    const bool good = lowered && schedule_simulate(lowered, NULL, network, simulation, NULL, error);
+    schedule_free(lowered);
+    return good;
+}
+
+bool plan_time(const struct plan *plan, const struct network *network, uint64_t *iteration_ns, struct error *error)
+{
+    const bool flushes = plan->weights == WEIGHTS_FLUSH;
+    struct simulation whole = { 0 }, shorter = { 0 };
+    const bool good = simulate(plan, network, flushes ? plan->micro_batches : 3 * plan->micro_batches, &whole, error)
+                   && (flushes || simulate(plan, network, 2 * plan->micro_batches, &shorter, error));
+    if (good)
+        *iteration_ns = whole.iteration_ns - shorter.iteration_ns;
+    simulation_clear(&whole);
+    simulation_clear(&shorter);
+    return good;
+}
+
+// Busy over one iteration; the first stage of those that are busiest.
+static uint32_t find_bottleneck(const struct plan *plan)
+{
+    uint32_t bottleneck = 0;
+    uint64_t most = 0;
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        const struct cost_row *row = &plan->stages[s].costs;
+        const uint64_t busy = add_clamped(row->forward_ns, add_clamped(row->backward_ns, row->recompute_ns));
+        if (busy > most) {
+            most = busy;
+            bottleneck = s;
+        }
+    }
+    return bottleneck;
+}
+
+// A rank's live peak is that of all its stages together; of copies the largest counts.
+static void fill_live_peaks(struct plan *plan, const struct placement *placement, const struct simulation *run)
+{
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        uint64_t most = 0;
+        for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++) {
+            const uint64_t own = run->per_rank[placement_rank(placement, s, copy)].live_peak_bytes;
+            most = own > most ? own : most;
+        }
+        plan->stages[s].memory.live_peak_bytes = most;
+    }
+}
+
+bool plan_is_too_long(const struct plan *plan)
+{
+    return plan->iteration_ns > JSON_MAX;
+}
+
+static bool fill_predicted(struct plan *plan, const struct placement *placement, const struct network *network,
+                           struct error *error)
+{
+    const bool flushes = plan->weights == WEIGHTS_FLUSH;
+    struct simulation whole = { 0 }, shorter = { 0 };
+    bool good = simulate(plan, network, flushes ? plan->micro_batches : 3 * plan->micro_batches, &whole, error)
+             && (flushes || simulate(plan, network, 2 * plan->micro_batches, &shorter, error));
+    if (good)
+        plan->iteration_ns = whole.iteration_ns - shorter.iteration_ns;
+    // Documents hold no more, and nobody waits for it.
+    if (good && plan_is_too_long(plan))
+        good = error_set(error, "an iteration would take more than 2^53 - 1 ns, 104 days: see to the units of"
+                                " profile and cluster, or take fewer micro-batches");
+    if (good) {
+        plan->bubble = whole.bubble;
+        plan->bottleneck_stage = find_bottleneck(plan);
+        fill_live_peaks(plan, placement, &whole);
+    }
+    simulation_clear(&whole);
+    simulation_clear(&shorter);
+    return good;
+}
+
+bool plan_predict(struct plan *plan, const struct profile *profile, struct error *error)
+{
+    struct profile *made;
+    if (!holding_check(&plan->holding, profile, plan->cluster, plan->weights == WEIGHTS_FLUSH, error))
+        return false;
+    const struct profile *ordered = plan_ordered(plan, profile, &made, error);
+    struct placement *placement = ordered ? plan_placement(plan, error) : NULL;
+    struct network *network = placement ? plan_network(plan, error) : NULL;
+    const bool good = network && fill_stages(plan, ordered, placement, network, error)
+                   && fill_predicted(plan, placement, network, error);
+    network_free(network);
+    placement_free(placement);
+    profile_free(made);
+    return good;
+}

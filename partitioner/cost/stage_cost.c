@@ -1,0 +1,406 @@
+#include "partitioner/cost/stage_cost.h"
+
+#include <assert.h>
+
+#include "common/number.h"
+
+// A stage while it is being counted.
+struct stage_view {
+    const struct profile *profile;
+    uint32_t first, end;
+    const struct segment *segments;
+    size_t segment_count;
+    bool gathers;  // a segment's weights are brought in for its re-run, and stay until its backward
+};
+
+#define NO_SEGMENT SIZE_MAX
+
+static size_t segment_of(const struct stage_view *view, uint32_t layer)
+{
+    for (size_t i = 0; i < view->segment_count; i++)
+        if (view->segments[i].first <= layer && layer < view->segments[i].end)
+            return i;
+    return NO_SEGMENT;
+}
+
+static uint64_t output_of(const struct stage_view *view, uint32_t layer)
+{
+    return round_to_256(view->profile->layers[layer].output_bytes);
+}
+
+static bool needs_input(const struct stage_view *view, uint32_t layer)
+{
+    return view->profile->layers[layer].input_kept != INPUT_KEPT_NONE;
+}
+
+// The layers that read y_layer, one after the other: edges are sorted by (from, to).
+struct readers {
+    const struct profile *profile;
+    uint32_t layer;
+    size_t next;
+};
+
+static struct readers readers_of(const struct profile *profile, uint32_t layer)
+{
+    struct readers readers = { profile, layer, 0 };
+    if (profile->is_chain)
+        return readers;
+    size_t low = 0, high = profile->edge_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (profile->edges[middle].from < layer)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    readers.next = low;
+    return readers;
+}
+
+static bool next_reader(struct readers *readers, uint32_t *reader)
+{
+    const struct profile *profile = readers->profile;
+    if (profile->is_chain) {
+        *reader = readers->layer + 1;
+        return readers->next++ == 0 && *reader < profile->layer_count;
+    }
+    if (readers->next >= profile->edge_count || profile->edges[readers->next].from != readers->layer)
+        return false;
+    *reader = profile->edges[readers->next++].to;
+    return true;
+}
+
+// Who reads y_layer, as far as the stage's memory cares.
+struct tensor_use {
+    bool by_nobody;        // no layer of the model
+    bool inside;           // a layer of the stage
+    uint32_t last_inside;  // the last such layer
+    bool kept;             // must stay from F to the backward
+    bool held;             // W of its own segment needs it
+};
+
+static struct tensor_use use_of(const struct stage_view *view, uint32_t layer)
+{
+    struct tensor_use use = { .by_nobody = true, .last_inside = layer };
+    const size_t own = segment_of(view, layer);
+    struct readers readers = readers_of(view->profile, layer);
+    for (uint32_t reader; next_reader(&readers, &reader);) {
+        use.by_nobody = false;
+        if (reader >= view->end)
+            continue;
+        use.inside = true;
+        use.last_inside = reader;
+        const size_t segment = segment_of(view, reader);
+        if (segment == NO_SEGMENT)
+            use.kept |= needs_input(view, reader);
+        else if (segment != own)
+            use.kept = true;
+        else
+            use.held |= needs_input(view, reader);
+    }
+    return use;
+}
+
+static enum input_life input_life_of(const struct stage_view *view)
+{
+    enum input_life life = INPUT_UNTIL_F;
+    const struct profile *profile = view->profile;
+    const size_t count = profile->is_chain ? 1 : profile->edge_count;
+    for (size_t i = 0; i < count && view->first > 0; i++) {
+        const struct edge edge =
+            profile->is_chain ? (struct edge){ view->first - 1, view->first } : profile->edges[i];
+        if (edge.from >= view->first || edge.to < view->first || edge.to >= view->end)
+            continue;
+        if (needs_input(view, edge.to))
+            return INPUT_UNTIL_W;
+        if (segment_of(view, edge.to) != NO_SEGMENT)
+            life = INPUT_UNTIL_I;
+    }
+    return life;
+}
+
+// Tensors made in [first, made_before) that are alive at `layer`.
+static uint64_t alive_at(const struct stage_view *view, uint32_t layer, uint32_t made_before)
+{
+    uint64_t sum = 0;
+    // In a chain nothing older than x_layer can be alive.
+    const uint32_t from = view->profile->is_chain && layer > view->first ? layer - 1 : view->first;
+    for (uint32_t q = from; q < made_before; q++) {
+        const struct tensor_use use = use_of(view, q);
+        if ((use.inside && use.last_inside >= layer) || (use.by_nobody && q == layer))
+            sum = add_clamped(sum, output_of(view, q));
+    }
+    return sum;
+}
+
+bool stage_brings_copy(const struct profile *profile, uint32_t first, uint32_t end, size_t i)
+{
+    const struct edge pair = profile->lent[i];
+    bool brings = first <= pair.to && pair.to < end && (pair.from < first || end <= pair.from);
+    for (size_t k = 0; brings && k < i; k++)  // sorted, so other readers in front of this one come before it
+        brings = profile->lent[k].from != pair.from || profile->lent[k].to < first;
+    return brings;
+}
+
+uint64_t stage_layer_weights(const struct profile *profile, uint32_t first, uint32_t end, uint32_t layer)
+{
+    uint64_t bytes = round_to_256(profile->layers[layer].parameter_bytes);
+    for (size_t i = 0; i < profile->lent_count; i++)
+        if (profile->lent[i].to == layer && stage_brings_copy(profile, first, end, i))
+            bytes = add_clamped(bytes, round_to_256(profile->layers[profile->lent[i].from].parameter_bytes));
+    return bytes;
+}
+
+uint64_t stage_layer_state(const struct profile *profile, uint32_t first, uint32_t end, uint32_t layer,
+                           const struct holding *holding)
+{
+    uint64_t bytes = holding_state_bytes(holding, profile, layer);
+    for (size_t i = 0; i < profile->lent_count; i++)
+        if (profile->lent[i].to == layer && stage_brings_copy(profile, first, end, i))
+            bytes = add_clamped(bytes, holding_state_bytes(holding, profile, profile->lent[i].from));
+    return bytes;
+}
+
+static uint64_t weights_of(const struct stage_view *view, uint32_t layer)
+{
+    return stage_layer_weights(view->profile, view->first, view->end, layer);
+}
+
+static uint64_t segment_data(const struct stage_view *view, const struct segment *segment)
+{
+    uint64_t sum = 0;
+    for (uint32_t l = segment->first; l < segment->end; l++) {
+        sum = add_clamped(sum, round_to_256(view->profile->layers[l].saved_bytes));
+        sum = add_clamped(sum, output_of(view, l));
+        if (view->gathers)
+            sum = add_clamped(sum, weights_of(view, l));
+    }
+    return sum;
+}
+
+static uint64_t transient_of(const struct stage_view *view)
+{
+    uint64_t largest = 0;
+    for (uint32_t l = view->first; l < view->end; l++) {
+        const struct profile_layer *layer = &view->profile->layers[l];
+        const uint64_t workspace = round_to_256(layer->workspace_bytes);
+        const uint64_t backward = add_clamped(round_to_256(layer->backward_workspace_bytes), alive_at(view, l, l + 1));
+        largest = max_u64(largest, add_clamped(workspace, alive_at(view, l, l + 1)));
+        largest = max_u64(largest, backward);
+        const size_t index = segment_of(view, l);
+        if (index == NO_SEGMENT)
+            continue;
+        const struct segment *segment = &view->segments[index];
+        const uint64_t data = segment_data(view, segment);
+        const uint64_t above = segment->end < view->end ? alive_at(view, segment->end, segment->end) : 0;
+        largest = max_u64(largest, add_clamped(data, backward));
+        largest = max_u64(largest, add_clamped(data, add_clamped(workspace, above)));
+    }
+    return largest;
+}
+
+uint64_t stage_cut_bytes(const struct profile *profile, uint32_t end)
+{
+    assert(end <= profile->layer_count);
+    const struct stage_view all = { .profile = profile };
+    uint64_t sum = 0;
+    for (uint32_t q = profile->is_chain && end > 0 ? end - 1 : 0; q < end; q++) {
+        struct readers readers = readers_of(profile, q);
+        bool crosses = false;
+        for (uint32_t reader; next_reader(&readers, &reader);)
+            crosses |= reader >= end;
+        if (crosses)
+            sum = add_clamped(sum, output_of(&all, q));
+    }
+    return sum;
+}
+
+static struct stage_states states_of(const struct stage_view *view, const struct holding *holding)
+{
+    struct stage_states states = { .layers = view->end - view->first };
+    for (uint32_t l = view->first; l < view->end; l++) {
+        const uint64_t weights = weights_of(view, l);
+        states.weights = add_clamped(states.weights, weights);
+        states.optimizer = add_clamped(states.optimizer,
+                                       stage_layer_state(view->profile, view->first, view->end, l, holding));
+        states.largest = max_u64(states.largest, weights);
+        uint64_t window = 0;
+        for (uint32_t k = l; k < view->end && k - l < holding->window; k++)
+            window = add_clamped(window, weights_of(view, k));
+        states.window = max_u64(states.window, window);
+    }
+    return states;
+}
+
+void stage_put_held(struct stage_bytes *bytes, const struct held_bytes *held)
+{
+    bytes->weights = held->weights;
+    bytes->gradients = held->gradients;
+    bytes->optimizer = held->optimizer;
+    bytes->version = held->version;
+    bytes->host = held->host;
+}
+
+struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first, uint32_t end,
+                                  const struct segment *recompute, size_t recompute_count,
+                                  const struct holding *holding, uint32_t replicas)
+{
+    assert(first <= end && end <= profile->layer_count);
+    const struct stage_view view = { profile, first, end, recompute, recompute_count,
+                                     holding_gathers(holding, replicas, end - first) };
+    struct stage_bytes bytes = { .input_life = input_life_of(&view), .kept_on_host = holding->activations_on_host };
+    for (uint32_t l = first; l < end; l++) {
+        const struct profile_layer *layer = &profile->layers[l];
+        bytes.held = add_clamped(bytes.held, round_to_256(layer->held_for_weight_bytes));
+        if (segment_of(&view, l) == NO_SEGMENT)
+            bytes.kept = add_clamped(bytes.kept, round_to_256(layer->saved_bytes));
+        const struct tensor_use use = use_of(&view, l);
+        if (use.kept)
+            bytes.kept_through = add_clamped(bytes.kept_through, output_of(&view, l));
+        if (use.held)
+            bytes.held = add_clamped(bytes.held, output_of(&view, l));
+    }
+    const struct stage_states states = states_of(&view, holding);
+    const struct held_bytes held = holding_bytes(holding, replicas, &states);
+    stage_put_held(&bytes, &held);
+    bytes.input = stage_cut_bytes(profile, first);
+    bytes.output = stage_cut_bytes(profile, end);
+    bytes.transient = transient_of(&view);
+    return bytes;
+}
+
+struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first, uint32_t end,
+                                  const struct segment *recompute, size_t recompute_count,
+                                  const struct holding *holding)
+{
+    return stage_bytes_at(profile, first, end, recompute, recompute_count, holding, 1);
+}
+
+struct stage_bytes stage_bytes_of_split(struct stage_bytes bytes, uint32_t splits)
+{
+    uint64_t *const per_micro_batch[] = { &bytes.input, &bytes.output, &bytes.kept, &bytes.kept_through, &bytes.held };
+    for (size_t i = 0; splits > 1 && i < sizeof per_micro_batch / sizeof per_micro_batch[0]; i++) {
+        const uint64_t whole = *per_micro_batch[i];
+        *per_micro_batch[i] = round_to_256(whole / splits + (whole % splits > 0));
+    }
+    return bytes;
+}
+
+uint64_t stage_scaled_ns(uint64_t ns, uint64_t speed_permille)
+{
+    assert(speed_permille > 0);
+    if (speed_permille == 1000)
+        return ns;
+    const unsigned __int128 scaled = ((unsigned __int128)ns * 1000 + speed_permille - 1) / speed_permille;
+    return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
+}
+
+static uint64_t moved_bytes(const struct stage_bytes *bytes)
+{
+    return bytes->kept_on_host ? add_clamped(bytes->kept, bytes->kept_through) : 0;
+}
+
+// The input counts with what is kept for as long as its slot is needed. What goes to the
+// host is here while an action runs.
+static void put_bytes(struct cost_row *row, const struct stage_bytes *bytes)
+{
+    const uint64_t moved = moved_bytes(bytes), kept = moved ? 0 : bytes->kept;
+    const uint64_t through = add_clamped(moved ? 0 : bytes->kept_through,
+                                         bytes->input_life == INPUT_UNTIL_W ? bytes->input : 0);
+    const uint64_t only_i = bytes->input_life == INPUT_UNTIL_I ? bytes->input : 0;
+    row->output_bytes = bytes->output;
+    row->kept_forward_bytes = add_clamped(add_clamped(kept, only_i), through);
+    row->kept_weight_bytes = add_clamped(bytes->held, through);
+    row->transient_bytes = add_clamped(bytes->transient, moved);
+    row->fixed_bytes = add_clamped(bytes->weights, add_clamped(bytes->gradients, bytes->optimizer));
+    row->version_bytes = bytes->version;
+}
+
+static struct cost_row times_of(const struct stage_view *view, uint64_t speed_permille)
+{
+    struct cost_row row = { 0 };
+    for (uint32_t l = view->first; l < view->end; l++) {
+        const struct profile_layer *layer = &view->profile->layers[l];
+        row.forward_ns = add_clamped(row.forward_ns, layer->forward_ns);
+        row.backward_ns = add_clamped(row.backward_ns, layer->backward_ns);
+        row.backward_input_ns = add_clamped(row.backward_input_ns, layer->backward_input_ns);
+        row.backward_weight_ns = add_clamped(row.backward_weight_ns, layer->backward_weight_ns);
+        if (segment_of(view, l) != NO_SEGMENT)
+            row.recompute_ns = add_clamped(row.recompute_ns, profile_recompute_ns(layer));
+    }
+    uint64_t *times[] = { &row.forward_ns, &row.backward_ns, &row.backward_input_ns, &row.backward_weight_ns,
+                          &row.recompute_ns };
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        *times[i] = stage_scaled_ns(*times[i], speed_permille);
+    return row;
+}
+
+struct cost_row stage_cost_at(const struct profile *profile, uint32_t first, uint32_t end,
+                              const struct segment *recompute, size_t recompute_count,
+                              const struct holding *holding, const struct stage_place *place)
+{
+    const struct stage_view view = { profile, first, end, recompute, recompute_count, false };
+    const struct stage_bytes bytes =
+        stage_bytes_at(profile, first, end, recompute, recompute_count, holding, place->replicas);
+    struct cost_row row = times_of(&view, place->speed_permille);
+    put_bytes(&row, &bytes);
+    const struct stage_states states = states_of(&view, holding);
+    holding_add_times(holding, place, &states, &row);
+    if (bytes.kept_on_host)
+        holding_add_moved(place, moved_bytes(&bytes), &row);
+    return row;
+}
+
+struct cost_row stage_cost_of(const struct profile *profile, uint32_t first, uint32_t end,
+                              const struct segment *recompute, size_t recompute_count,
+                              const struct holding *holding, uint64_t speed_permille)
+{
+    const struct stage_place alone = { .speed_permille = speed_permille, .replicas = 1 };
+    return stage_cost_at(profile, first, end, recompute, recompute_count, holding, &alone);
+}
+
+struct slots stage_slots_here(const struct slots *slots)
+{
+    struct slots here = *slots;
+    here.kept = here.kept > 1 ? 1 : here.kept;
+    here.kept_through = here.kept_through > 1 ? 1 : here.kept_through;
+    return here;
+}
+
+struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struct slots *slots)
+{
+    struct stage_memory memory = {
+        .weights_bytes = bytes->weights,
+        .gradients_bytes = bytes->gradients,
+        .optimizer_bytes = bytes->optimizer,
+        .versions_bytes = slots->versions > 1 ? multiply_clamped(slots->versions - 1, bytes->version) : 0,
+        .transient_bytes = bytes->transient,
+        .host_bytes = bytes->host,
+    };
+    const struct slots here = bytes->kept_on_host ? stage_slots_here(slots) : *slots;
+    const uint64_t kept[] = { multiply_clamped(here.input[bytes->input_life], bytes->input),
+                              multiply_clamped(here.kept, bytes->kept),
+                              multiply_clamped(here.kept_through, bytes->kept_through),
+                              multiply_clamped(slots->held, bytes->held) };
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+        memory.kept_bytes = add_clamped(memory.kept_bytes, kept[i]);
+    if (bytes->kept_on_host)
+        memory.host_bytes = add_clamped(memory.host_bytes,
+                                        add_clamped(multiply_clamped(slots->kept, bytes->kept),
+                                                    multiply_clamped(slots->kept_through, bytes->kept_through)));
+    memory.buffers_bytes = add_clamped(multiply_clamped(slots->output, bytes->output),
+                                       add_clamped(multiply_clamped(slots->output_gradient, bytes->output),
+                                                   multiply_clamped(slots->input_gradient, bytes->input)));
+    const uint64_t all[] = { memory.weights_bytes,  memory.gradients_bytes, memory.optimizer_bytes,
+                             memory.versions_bytes, memory.kept_bytes,      memory.transient_bytes,
+                             memory.buffers_bytes };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        memory.peak_bytes = add_clamped(memory.peak_bytes, all[i]);
+    return memory;
+}
+
+struct stage_away stage_away_of(const struct stage_bytes *bytes, uint32_t splits, const struct slots *slots)
+{
+    const struct stage_bytes split = stage_bytes_of_split(*bytes, splits);
+    return (struct stage_away){ moved_bytes(bytes), stage_memory_of(&split, slots).host_bytes };
+}

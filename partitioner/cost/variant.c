@@ -1,0 +1,116 @@
+#include "partitioner/cost/variant.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct profile_variant *find(const struct profile_layer *layer, const char *name)
+{
+    for (size_t i = 0; name && i < layer->variant_count; i++)
+        if (strcmp(layer->variants[i].layer.name, name) == 0)
+            return &layer->variants[i];
+    return NULL;
+}
+
+static uint32_t devices_of(const struct profile_variant *variant)
+{
+    return variant->devices ? variant->devices : 1;
+}
+
+uint32_t variant_devices(const struct profile *profile, const char *name)
+{
+    for (size_t l = 0; l < profile->layer_count; l++) {
+        const struct profile_variant *variant = find(&profile->layers[l], name);
+        if (variant)
+            return devices_of(variant);
+    }
+    return 1;
+}
+
+static void take(struct profile_layer *layer, const struct profile_variant *variant)
+{
+    const struct profile_layer *from = &variant->layer;
+    layer->forward_ns = from->forward_ns + variant->communication_ns;
+    layer->has_recompute = from->has_recompute;
+    layer->recompute_ns = from->recompute_ns + variant->communication_ns;
+    layer->backward_ns = from->backward_ns + variant->communication_ns;
+    layer->backward_input_ns = from->backward_input_ns + variant->communication_ns;
+    layer->backward_weight_ns = from->backward_weight_ns;
+    layer->parameter_bytes = from->parameter_bytes;
+    layer->saved_bytes = from->saved_bytes;
+    layer->input_kept = from->input_kept;
+    layer->held_for_weight_bytes = from->held_for_weight_bytes;
+    layer->workspace_bytes = from->workspace_bytes;
+    layer->backward_workspace_bytes = from->backward_workspace_bytes;
+    layer->flops = from->flops;
+}
+
+static bool take_all(struct profile *of, const char *name, struct error *error)
+{
+    const uint32_t devices = variant_devices(of, name);
+    bool found = name == NULL;
+    for (size_t l = 0; l < of->layer_count; l++) {
+        const struct profile_variant *variant = find(&of->layers[l], name);
+        if (variant && devices_of(variant) != devices)
+            return error_set(error,
+                             "layer %zu runs \"%.60s\" on %" PRIu32 " devices, a layer in front of it on %" PRIu32, l,
+                             name, devices_of(variant), devices);
+        if (variant)
+            take(&of->layers[l], variant);
+        found |= variant != NULL;
+    }
+    if (!found)
+        return error_set(error, "no layer of %.60s has a variant \"%.60s\"", of->model, name);
+    const char *what;
+    const size_t at = profile_overflow_at(of, &what);
+    return at == of->layer_count
+        || error_set(error, "with \"%.60s\" the %s of the layers up to %zu add up to more than 2^53 - 1", name, what,
+                     at);
+}
+
+struct profile *variant_of(const struct profile *profile, const char *name, struct error *error)
+{
+    struct profile *of = malloc(sizeof *of);
+    struct profile_layer *layers = malloc((profile->layer_count + 1) * sizeof layers[0]);
+    if (!of || !layers) {
+        free(of);
+        free(layers);
+        error_no_memory(error, "the variants of a model");
+        return NULL;
+    }
+    memcpy(layers, profile->layers, profile->layer_count * sizeof layers[0]);
+    *of = *profile;
+    of->layers = layers;
+    if (take_all(of, name, error))
+        return of;
+    variant_free(of);
+    return NULL;
+}
+
+void variant_free(struct profile *of)
+{
+    if (of)
+        free(of->layers);
+    free(of);
+}
+
+static bool is_among(const char *name, const char **names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+size_t variant_names(const struct profile *profile, const char **names, size_t most)
+{
+    size_t count = 0;
+    for (size_t l = 0; l < profile->layer_count; l++) {
+        for (size_t i = 0; i < profile->layers[l].variant_count && count < most; i++) {
+            const char *name = profile->layers[l].variants[i].layer.name;
+            if (!is_among(name, names, count))
+                names[count++] = name;
+        }
+    }
+    return count;
+}

@@ -1,0 +1,223 @@
+#include "partitioner/plan/holding.h"
+
+#include <string.h>
+
+#include "common/number.h"
+
+const char *const shard_names[] = { "none", "optimizer", "gradients", "weights", NULL };
+
+// What an optimizer keeps of a parameter. sgd, momentum: Polyak 1964. adam: Kingma and
+// Ba 2015 (arXiv 1412.6980); adamw: Loshchilov and Hutter 2019 (1711.05101). lars: You
+// et al. 2017 (1708.03888), momentum; lamb: You et al. 2020 (1904.00962), as adam.
+// adafactor: Shazeer and Stern 2018 (1804.04235), without a first moment: a row and a
+// column of fp32 of each matrix, a vector whole. adam8bit: Dettmers et al. 2022
+// (2110.02861), two moments of a byte with an fp32 scale for each block of 2048.
+// *-master: fp32 beside 16-bit weights, Micikevicius et al. 2018 (1710.03740), with gradients
+// summed in fp32.
+struct optimizer_row {
+    uint32_t copies;         // as large as the parameters, in their own type
+    uint32_t bytes;          // of each parameter, whatever its type
+    uint32_t scales, block;  // fp32 scales of each block of so many parameters
+    bool factored, is_master;
+    bool is_run;             // by the runtime; every other is planned only
+    bool is_old;             // the first version of documents knows it
+};
+
+static const struct optimizer_row rows[] = {
+    [OPTIMIZER_SGD] = { .copies = 0, .is_run = true, .is_old = true },
+    [OPTIMIZER_MOMENTUM] = { .copies = 1, .is_run = true, .is_old = true },
+    [OPTIMIZER_ADAMW] = { .copies = 2, .is_run = true, .is_old = true },
+    [OPTIMIZER_ADAM] = { .copies = 2 },
+    [OPTIMIZER_LAMB] = { .copies = 2 },
+    [OPTIMIZER_LARS] = { .copies = 1 },
+    [OPTIMIZER_ADAFACTOR] = { .factored = true },
+    [OPTIMIZER_ADAM_8BIT] = { .bytes = 2, .scales = 2, .block = 2048 },
+    [OPTIMIZER_SGD_MASTER] = { .bytes = 4, .is_master = true, .is_run = true },
+    [OPTIMIZER_MOMENTUM_MASTER] = { .bytes = 8, .is_master = true, .is_run = true },
+    [OPTIMIZER_ADAMW_MASTER] = { .bytes = 12, .is_master = true, .is_run = true },
+};
+
+const char *const optimizer_names[] = {
+    "sgd", "momentum", "adamw", "adam", "lamb", "lars", "adafactor", "adam8bit", "sgd-master", "momentum-master",
+    "adamw-master", NULL,
+};
+
+bool holding_is_plain(const struct holding *holding)
+{
+    return holding->shard == SHARD_NONE && !holding_uses_host(holding) && !holding->tied_apart && !holding->window
+        && !holding->step_rate;
+}
+
+bool holding_uses_host(const struct holding *holding)
+{
+    return holding->optimizer_on_host || holding->activations_on_host;
+}
+
+void holding_say(const struct holding *holding, struct text *text)
+{
+    static const char *const shared[] = { NULL, "optimizer", "optimizer and gradients",
+                                          "optimizer, gradients and weights" };
+    char rate[NUMBER_SIZE];
+    text_add(text, "%s", optimizer_names[holding->optimizer]);
+    if (holding->shard != SHARD_NONE)
+        text_add(text, ", %s shared by replicas", shared[holding->shard]);
+    if (holding->optimizer_on_host || holding->activations_on_host)
+        text_add(text, ", %s%s%s on the host", holding->optimizer_on_host ? "optimizer" : "",
+                 holding->optimizer_on_host && holding->activations_on_host ? " and " : "",
+                 holding->activations_on_host ? "activations" : "");
+    if (holding->window) {
+        text_add(text, ", weights of ");
+        text_add_count(text, holding->window, "layer", "layers");
+        text_add(text, " at a time");
+    }
+    if (holding->step_rate)
+        text_add(text, ", updates at %s", rate_format(holding->step_rate, rate));
+    if (holding->tied_apart)
+        text_add(text, ", tied layers apart");
+}
+
+// Bytes of one parameter; 0 for a type that is not known.
+static uint32_t element_bytes(const char *dtype)
+{
+    static const struct {
+        const char *name;
+        uint32_t bytes;
+    } types[] = {
+        { "fp64", 8 }, { "float64", 8 }, { "fp32", 4 },    { "float32", 4 },  { "tf32", 4 }, { "fp16", 2 },
+        { "bf16", 2 }, { "float16", 2 }, { "bfloat16", 2 }, { "half", 2 },    { "fp8", 1 },
+    };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (strcmp(types[i].name, dtype) == 0)
+            return types[i].bytes;
+    return 0;
+}
+
+static uint64_t factored_bytes(const struct profile_layer *layer)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < layer->shape_count; i++) {
+        const struct shape shape = layer->shapes[i];
+        const bool is_vector = shape.rows == 1 || shape.columns == 1;
+        const uint64_t numbers = is_vector ? shape.rows * shape.columns : shape.rows + shape.columns;
+        bytes = add_clamped(bytes, multiply_clamped(numbers, 4));
+    }
+    return bytes;
+}
+
+bool optimizer_is_master(enum optimizer_kind optimizer)
+{
+    return rows[optimizer].is_master;
+}
+
+bool optimizer_is_run(enum optimizer_kind optimizer)
+{
+    return rows[optimizer].is_run;
+}
+
+bool optimizer_is_old(enum optimizer_kind optimizer)
+{
+    return rows[optimizer].is_old;
+}
+
+uint64_t holding_gradient_bytes(const struct holding *holding, uint64_t weights)
+{
+    return optimizer_is_master(holding->optimizer) ? multiply_clamped(2, weights) : weights;
+}
+
+uint64_t holding_state_bytes(const struct holding *holding, const struct profile *profile, uint32_t layer)
+{
+    const struct optimizer_row *row = &rows[holding->optimizer];
+    const struct profile_layer *of = &profile->layers[layer];
+    if (row->factored)
+        return round_to_256(factored_bytes(of));
+    uint64_t bytes = multiply_clamped(row->copies, round_to_256(of->parameter_bytes));
+    if (!row->bytes)
+        return bytes;
+    const uint64_t parameters = of->parameter_bytes / element_bytes(profile->dtype);
+    bytes = add_clamped(bytes, multiply_clamped(parameters, row->bytes));
+    if (row->block)
+        bytes += 4 * row->scales * ((parameters + row->block - 1) / row->block);
+    return round_to_256(bytes);
+}
+
+size_t holding_machine(const struct cluster *cluster, size_t device)
+{
+    return cluster->level_count ? cluster_group(cluster, 0, device) : 0;
+}
+
+uint64_t holding_host_rate(const struct cluster *cluster)
+{
+    const uint64_t devices = cluster->level_count ? cluster->levels[0].size : 1;
+    const uint64_t rate = cluster->has_host ? cluster->host_bytes_per_second / devices : 0;
+    return cluster->has_host && rate == 0 ? 1 : rate;  // a rate of 0 would cost nothing
+}
+
+static bool check_optimizer(const struct holding *holding, const struct profile *profile, struct error *error)
+{
+    const struct optimizer_row *row = &rows[holding->optimizer];
+    const uint32_t element = element_bytes(profile->dtype);
+    if (row->bytes && !element)
+        return error_set(error, "optimizer %s: how many bytes a parameter of type \"%.40s\" has is not known; types are"
+                         " fp64, fp32, fp16, bf16, fp8", optimizer_names[holding->optimizer], profile->dtype);
+    if (row->is_master && element != 2)
+        return error_set(error, "optimizer %s keeps fp32 weights beside 16-bit ones, but the profile's are %.40s; use"
+                         " the optimizer without -master", optimizer_names[holding->optimizer], profile->dtype);
+    for (size_t l = 0; row->factored && l < profile->layer_count; l++)
+        if (profile->layers[l].parameter_bytes && !profile->layers[l].shape_count)
+            return error_set(error,
+                             "optimizer %s: layer %.80s has parameters but no \"shapes\", from which its state"
+                             " follows; add them to the profile",
+                             optimizer_names[holding->optimizer], profile->layers[l].name);
+    return true;
+}
+
+bool holding_check(const struct holding *holding, const struct profile *profile, const struct cluster *cluster,
+                   bool flushes, struct error *error)
+{
+    if (!check_optimizer(holding, profile, error))
+        return false;
+    if (holding_uses_host(holding) && !cluster->has_host)
+        return error_set(error,
+                         "states on the host: the cluster has no host; add one, such as \", host 512GiB 25GB/s\"");
+    if (holding->window && !holding->optimizer_on_host)
+        return error_set(error, "a window of layers leaves weights on the host, where their update must be too; put the"
+                         " optimizer on the host");
+    if (holding->window && holding->shard >= SHARD_GRADIENTS)
+        return error_set(error, "a window of layers leaves weights and gradients on the host, and sharded %s leave them"
+                         " on other replicas; use one of the two", shard_names[holding->shard]);
+    if (holding->window && !flushes)
+        return error_set(error, "a window of layers: an asynchronous schedule needs several versions of the weights at"
+                         " hand; use a schedule that flushes");
+    if (holding->tied_apart && !flushes)
+        return error_set(error, "tied layers apart: their gradients are added up at a flush, which an asynchronous"
+                         " schedule has not; keep them together");
+    return true;
+}
+
+static bool check_runnable_optimizer(const struct holding *holding, const char *dtype, struct error *error)
+{
+    const char *name = optimizer_names[holding->optimizer];
+    const bool is_master = optimizer_is_master(holding->optimizer), is_narrow = strcmp(dtype, "bf16") == 0;
+    if (!optimizer_is_run(holding->optimizer))
+        return error_set(error, "the plan's optimizer is %s, which is planned but not run; plan with sgd, momentum or"
+                         " adamw", name);
+    if (is_narrow && !is_master)
+        return error_set(error, "the plan's optimizer is %s, and training in bf16 takes weights in fp32 beside those in"
+                         " bf16: plan with %s-master", name, name);
+    if (is_master && !is_narrow)
+        return error_set(error, "the plan's optimizer is %s, for weights in bf16, and the device computes in %s: name a"
+                         " device such as cpu:bf16, or plan without -master", name, dtype);
+    return true;
+}
+
+bool holding_check_runnable(const struct holding *holding, const char *dtype, struct error *error)
+{
+    if (!check_runnable_optimizer(holding, dtype, error))
+        return false;
+    if (holding->shard != SHARD_NONE)
+        return error_set(error, "the plan shards its %s over replicas, which is planned but not run; plan without",
+                         shard_names[holding->shard]);
+    if (holding_uses_host(holding))
+        return error_set(error, "the plan keeps states on the host, which is planned but not run; plan without");
+    return true;
+}

@@ -1,0 +1,78 @@
+// How a plan holds the states of a model: what its optimizer keeps, what replicas
+// share, and what waits on the host. docs/memory.md has the formulas with their papers;
+// what they come to for a stage is holding_cost.h.
+#ifndef PARTITIONER_PLAN_HOLDING_H
+#define PARTITIONER_PLAN_HOLDING_H
+
+#include "profiler/cluster.h"
+#include "profiler/profile.h"
+
+// Optimizers, as far as memory goes. optimizer_is_run() says which Weir itself runs.
+enum optimizer_kind {
+    OPTIMIZER_SGD,
+    OPTIMIZER_MOMENTUM,
+    OPTIMIZER_ADAMW,
+    OPTIMIZER_ADAM,
+    OPTIMIZER_LAMB,
+    OPTIMIZER_LARS,
+    OPTIMIZER_ADAFACTOR,        // from the shapes of the parameters
+    OPTIMIZER_ADAM_8BIT,
+    OPTIMIZER_SGD_MASTER,       // of 16-bit weights: a copy, gradients and what the optimizer keeps, all in fp32
+    OPTIMIZER_MOMENTUM_MASTER,
+    OPTIMIZER_ADAMW_MASTER,
+};
+extern const char *const optimizer_names[];  // "sgd", "momentum", "adamw", ..., NULL
+
+// What the replicas of a stage hold once between them instead of each: ZeRO 1, 2, 3.
+// Each holds what is on the left as well.
+enum shard { SHARD_NONE, SHARD_OPTIMIZER, SHARD_GRADIENTS, SHARD_WEIGHTS };
+extern const char *const shard_names[];  // "none", "optimizer", "gradients", "weights", NULL
+
+// Of all stages alike.
+struct holding {
+    enum optimizer_kind optimizer;
+    enum shard shard;
+    bool optimizer_on_host;    // its state, and the update
+    bool activations_on_host;  // what is kept from F until its backward
+    bool tied_apart;           // tied layers may be on different stages
+    uint32_t window;           // layers of a stage whose weights are on its device at a time; 0: all
+    uint64_t step_rate;        // bytes per second at which an update reads and writes; 0: it takes no time
+};
+
+// Whether there is nothing to it but the optimizer.
+bool holding_is_plain(const struct holding *holding);
+
+// Whether something of it is on the host.
+bool holding_uses_host(const struct holding *holding);
+
+// For people: "adamw, optimizer and gradients shared by replicas, activations on the host".
+void holding_say(const struct holding *holding, struct text *text);
+
+// Whether it is an optimizer of 16-bit weights, which keeps them in fp32 too.
+bool optimizer_is_master(enum optimizer_kind optimizer);
+
+// Whether Weir trains with it; and whether documents of the first version know it.
+bool optimizer_is_run(enum optimizer_kind optimizer);
+bool optimizer_is_old(enum optimizer_kind optimizer);
+
+// Bytes of the gradients of so many bytes of weights.
+uint64_t holding_gradient_bytes(const struct holding *holding, uint64_t weights);
+
+// Bytes of the optimizer's state of a layer, rounded up to 256.
+uint64_t holding_state_bytes(const struct holding *holding, const struct profile *profile, uint32_t layer);
+
+// The machine of a device (its innermost group), and what of the rate of its host one
+// device has: devices share it evenly, as if all of them were moving at once.
+size_t holding_machine(const struct cluster *cluster, size_t device);
+uint64_t holding_host_rate(const struct cluster *cluster);
+
+// Refuses what contradicts itself, the model, the cluster or the schedule, which
+// flushes or not.
+bool holding_check(const struct holding *holding, const struct profile *profile, const struct cluster *cluster,
+                   bool flushes, struct error *error);
+
+// Refuses, for those who train in that type ("fp32" or "bf16"), everything but the
+// optimizers that are run, those of the type, with all states of a stage on its device.
+bool holding_check_runnable(const struct holding *holding, const char *dtype, struct error *error);
+
+#endif

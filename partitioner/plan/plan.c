@@ -1,0 +1,262 @@
+#include "partitioner/plan/plan.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "profiler/profile_reorder.h"
+#include "schedules/generators/generate.h"
+#include "schedules/lower.h"
+
+struct plan *plan_create(size_t stage_count, struct error *error)
+{
+    struct plan *plan = calloc(1, sizeof *plan);
+    if (plan) {
+        plan->stages = calloc(stage_count, sizeof plan->stages[0]);
+        plan->stage_count = plan->stages ? stage_count : 0;
+    }
+    if (!plan || !plan->stages) {
+        plan_free(plan);
+        error_no_memory(error, "a plan");
+        return NULL;
+    }
+    return plan;
+}
+
+static void clear_stage(struct plan_stage *stage)
+{
+    for (uint32_t i = 0; stage->layers && i < stage->end - stage->first; i++)
+        free(stage->layers[i]);
+    free(stage->layers);
+    free(stage->devices);
+    free(stage->recompute);
+    free(stage->variant);
+    *stage = (struct plan_stage){ 0 };
+}
+
+void plan_free(struct plan *plan)
+{
+    if (!plan)
+        return;
+    for (size_t i = 0; i < plan->stage_count; i++)
+        clear_stage(&plan->stages[i]);
+    free(plan->stages);
+    free(plan->order);
+    cluster_free(plan->cluster);
+    free(plan->model);
+    free(plan->notes);
+    free(plan);
+}
+
+bool plan_set_stage(struct plan *plan, size_t stage, const struct profile *profile, struct segment layers,
+                    uint32_t device, const struct segment *recompute, size_t recompute_count, struct error *error)
+{
+    assert(stage < plan->stage_count && layers.first <= layers.end && layers.end <= profile->layer_count);
+    struct plan_stage *to = &plan->stages[stage];
+    clear_stage(to);
+    to->first = layers.first;
+    to->end = layers.end;
+    to->layers = calloc(layers.end - layers.first + 1, sizeof to->layers[0]);
+    to->devices = malloc(sizeof to->devices[0]);
+    to->recompute = malloc((recompute_count + 1) * sizeof to->recompute[0]);
+    bool good = to->layers && to->devices && to->recompute;
+    for (uint32_t l = layers.first; good && l < layers.end; l++) {
+        to->layers[l - layers.first] = strdup(profile->layers[l].name);
+        good = to->layers[l - layers.first] != NULL;
+    }
+    if (!good)
+        return error_no_memory(error, "a stage of a plan");
+    to->devices[0] = device;
+    to->device_count = 1;
+    if (recompute_count > 0)
+        memcpy(to->recompute, recompute, recompute_count * sizeof recompute[0]);
+    to->recompute_count = recompute_count;
+    return true;
+}
+
+const struct profile *plan_ordered(const struct plan *plan, const struct profile *profile, struct profile **made,
+                                   struct error *error)
+{
+    *made = NULL;
+    if (!plan->order)
+        return profile;
+    const uint32_t layers = plan->stages[plan->stage_count - 1].end;
+    if (layers != profile->layer_count) {
+        error_set_kind(error, ERROR_ANSWER, "the stages hold %u layers, the profile %zu", layers, profile->layer_count);
+        return NULL;
+    }
+    *made = profile_reorder(profile, plan->order, error);
+    return *made;
+}
+
+bool plan_set_devices(struct plan *plan, size_t stage, const uint32_t *devices, size_t count, struct error *error)
+{
+    assert(stage < plan->stage_count && count > 0);
+    uint32_t *copy = malloc(count * sizeof copy[0]);
+    if (!copy)
+        return error_no_memory(error, "a stage of a plan");
+    memcpy(copy, devices, count * sizeof copy[0]);
+    free(plan->stages[stage].devices);
+    plan->stages[stage].devices = copy;
+    plan->stages[stage].device_count = count;
+    plan->stages[stage].group = 1;
+    return true;
+}
+
+bool plan_set_variant(struct plan *plan, size_t stage, const char *variant, const uint32_t *devices, size_t copies,
+                      uint32_t group, struct error *error)
+{
+    struct plan_stage *to = &plan->stages[stage];
+    if (!plan_set_devices(plan, stage, devices, copies * group, error))
+        return false;
+    to->device_count = copies;
+    to->group = group;
+    free(to->variant);
+    to->variant = variant ? strdup(variant) : NULL;
+    return !variant || to->variant || error_no_memory(error, "a stage of a plan");
+}
+
+// The compute order. Where the schedule knows replicas, a stage has as many as it has devices.
+static struct schedule *generate(const struct plan *plan, uint32_t micro_batches, struct error *error)
+{
+    const struct generator *generator = generator_find(plan->schedule, error);
+    if (!generator)
+        return NULL;
+    struct generate_request request = { .ranks = plan->ranks, .chunks = plan->chunks, .micro_batches = micro_batches };
+    uint32_t *replicas = NULL;
+    bool has_replicas = false;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        has_replicas |= generator->takes_replicas && plan->stages[s].device_count > 1;
+    if (has_replicas) {
+        replicas = calloc(plan->stage_count, sizeof replicas[0]);
+        if (!replicas) {
+            error_no_memory(error, "the replicas of a plan");
+            return NULL;
+        }
+        for (size_t s = 0; s < plan->stage_count; s++)
+            replicas[s] = (uint32_t)plan->stages[s].device_count;
+        request.replicas = replicas;
+        request.stages = (uint32_t)plan->stage_count;
+    }
+    struct schedule *order = schedule_generate_as(plan->schedule, &request, error);
+    free(replicas);
+    if (order && order->stages != plan->stage_count) {
+        error_set(error, "schedule %s has %u stages on %u ranks, but the plan has %zu", plan->schedule, order->stages,
+                  plan->ranks, plan->stage_count);
+        schedule_free(order);
+        return NULL;
+    }
+    return order;
+}
+
+static bool has_its_devices(const struct plan *plan, const struct schedule *order, struct error *error)
+{
+    struct placement *placement = placement_read(order, error);
+    uint32_t *devices = placement ? plan_devices(plan, placement, error) : NULL;
+    const bool good = devices != NULL;
+    free(devices);
+    placement_free(placement);
+    return good;
+}
+
+struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, bool lowered, struct error *error)
+{
+    struct schedule *order = generate(plan, micro_batches, error);
+    if (!order)
+        return NULL;
+    bool good = has_its_devices(plan, order, error);
+    order->costs = good ? calloc(order->stages, sizeof order->costs[0]) : NULL;
+    if (good && !order->costs)
+        good = error_no_memory(error, "the costs of a schedule");
+    for (uint32_t s = 0; good && s < order->stages; s++)
+        order->costs[s] = plan->stages[s].costs;
+    if (good && !lowered)
+        return order;
+    struct schedule *result = good ? schedule_lower(order, error) : NULL;
+    schedule_free(order);
+    return result;
+}
+
+struct placement *plan_placement(const struct plan *plan, struct error *error)
+{
+    struct schedule *order = plan_schedule(plan, plan->micro_batches, false, error);
+    struct placement *placement = order ? placement_read(order, error) : NULL;
+    schedule_free(order);
+    return placement;
+}
+
+static bool give_device(uint32_t *devices, uint32_t rank, size_t stage, uint32_t device, struct error *error)
+{
+    if (devices[rank] != UINT32_MAX && devices[rank] != device)
+        return error_set(error, "stages[%zu].devices: device %u, but the schedule has this stage on rank %u, which is"
+                         " device %u", stage, device, rank, devices[rank]);
+    devices[rank] = device;
+    return true;
+}
+
+// Whether each device is in one rank's group only. Of a rank with several stages their groups are the same.
+static bool are_apart(const struct plan *plan, const struct placement *placement, struct error *error)
+{
+    uint32_t last = 0;
+    for (uint32_t s = 0; s < placement->stages; s++)
+        for (uint32_t seat = 0; seat < plan_stage_seats(&plan->stages[s]); seat++)
+            last = plan->stages[s].devices[seat] > last ? plan->stages[s].devices[seat] : last;
+    uint32_t *rank_of = calloc((size_t)last + 1, sizeof rank_of[0]);
+    bool good = rank_of || error_no_memory(error, "the devices of a plan");
+    for (uint32_t s = 0; good && s < placement->stages; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        for (uint32_t seat = 0; good && seat < plan_stage_seats(stage); seat++) {
+            const uint32_t rank = placement_rank(placement, s, seat / plan_stage_group(stage));
+            uint32_t *owner = &rank_of[stage->devices[seat]];  // 1 more than a rank
+            if (*owner > 0 && *owner != rank + 1)
+                good = error_set(error, "ranks %u and %u are both on device %u", *owner - 1 < rank ? *owner - 1 : rank,
+                                 *owner - 1 < rank ? rank : *owner - 1, stage->devices[seat]);
+            *owner = rank + 1;
+        }
+    }
+    free(rank_of);
+    return good;
+}
+
+uint32_t *plan_devices(const struct plan *plan, const struct placement *placement, struct error *error)
+{
+    uint32_t *devices = malloc(((size_t)placement->ranks + 1) * sizeof devices[0]);
+    bool good = devices || error_no_memory(error, "the devices of a plan");
+    for (uint32_t r = 0; good && r < placement->ranks; r++)
+        devices[r] = UINT32_MAX;
+    for (uint32_t s = 0; good && s < placement->stages; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        if (stage->device_count != placement_copies(placement, s))
+            good = error_set(error, "stages[%u].devices: holds %zu, but %s has the stage on %u ranks", s,
+                             stage->device_count, plan->schedule, placement_copies(placement, s));
+        for (uint32_t copy = 0; good && copy < stage->device_count; copy++)
+            good = give_device(devices, placement_rank(placement, s, copy), s,
+                               stage->devices[copy * plan_stage_group(stage)], error);
+    }
+    if (good && are_apart(plan, placement, error))
+        return devices;
+    free(devices);
+    return NULL;
+}
+
+uint64_t plan_rank_bytes(const struct plan *plan, const struct placement *placement, uint32_t rank)
+{
+    uint64_t bytes = 0, workspace = 0;
+    for (uint32_t i = placement->stage_at[rank]; i < placement->stage_at[rank + 1]; i++) {
+        const struct stage_memory *memory = &plan->stages[placement->held[i]].memory;
+        bytes = add_clamped(bytes, memory->peak_bytes - memory->transient_bytes);
+        workspace = memory->transient_bytes > workspace ? memory->transient_bytes : workspace;
+    }
+    return add_clamped(bytes, workspace);
+}
+
+uint64_t plan_host_bytes(const struct plan *plan, size_t machine)
+{
+    uint64_t bytes = 0;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        for (size_t i = 0; i < plan_stage_seats(&plan->stages[s]); i++)
+            if (holding_machine(plan->cluster, plan->stages[s].devices[i]) == machine)
+                bytes = add_clamped(bytes, plan->stages[s].memory.host_bytes);
+    return bytes;
+}

@@ -1,0 +1,149 @@
+// Which layers on which devices, which are recomputed, and what that is predicted
+// to take: the *plan* document.
+#ifndef PARTITIONER_PLAN_PLAN_H
+#define PARTITIONER_PLAN_PLAN_H
+
+#include "common/hash.h"
+#include "partitioner/plan/holding.h"
+#include "partitioner/plan/placement.h"
+#include "profiler/cluster.h"
+#include "profiler/profile.h"
+#include "schedules/schedule.h"
+#include "schedules/simulate.h"
+
+// Layers [first, end) that keep only the input of `first` and are run again
+// before their backward.
+struct segment {
+    uint32_t first, end;
+};
+
+// What a stage takes of its rank. Of a rank's stages only the largest workspace counts.
+struct stage_memory {
+    uint64_t weights_bytes;
+    uint64_t gradients_bytes;
+    uint64_t optimizer_bytes;
+    uint64_t versions_bytes;   // beyond the first
+    uint64_t kept_bytes;       // all slots of what is kept (input, kept, kept_through, held)
+    uint64_t transient_bytes;  // the largest workspace
+    uint64_t buffers_bytes;    // slots of outputs and gradients on their way
+    uint64_t live_peak_bytes;  // simulated; of all stages of its rank
+    uint64_t peak_bytes;       // the sum of the above but live_peak: the slab, where it is the rank's only stage
+    uint64_t capacity_bytes;   // of the device; of several the least
+    uint64_t host_bytes;       // of each copy, on the host of its device
+};
+
+struct plan_stage {
+    uint32_t first, end;  // layers, by their places in the plan's order; may be empty in a plan made by hand
+    char **layers;        // their names, end - first of them
+    uint32_t *devices;    // groups of replicas or copies, in the order of placement.h: [replica * group + i]
+    size_t device_count;  // replicas or copies
+    uint32_t group;       // devices of each; 0 and 1: one
+    char *variant;        // of its layers (variant.h), or NULL
+    struct segment *recompute;
+    size_t recompute_count;
+    struct cost_row costs;
+    struct stage_memory memory;
+};
+
+enum certificate_by { BY_ENUMERATION, BY_DUAL, BY_SOLVER };
+
+// `value_ns` is the best found, `lower_bound_ns` what no plan can beat; `proved`
+// only when nothing was left to try. gap = (value - bound) / value.
+struct certificate {
+    char objective[40];  // "iteration_ns"
+    uint64_t value_ns;
+    uint64_t lower_bound_ns;
+    double gap;
+    bool proved;
+    enum certificate_by by;
+    char stopped[80];  // why the search ended early, or empty
+};
+
+struct plan {
+    char *model;
+    char profile_hash[HASH_SIZE];
+    struct cluster *cluster;
+    char schedule[64];
+    enum weights weights;
+    uint32_t ranks, chunks, micro_batches;
+    struct holding holding;
+    uint32_t *order;  // the profile's layer at each place; NULL: they stand as in the profile
+    struct plan_stage *stages;
+    size_t stage_count;
+    uint64_t iteration_ns;  // asynchronous: of micro_batches more in the steady state, T(3m) - T(2m)
+    struct bubble bubble;   // of the simulated iteration; asynchronous: of the run of 3m
+    uint32_t bottleneck_stage;
+    struct certificate certificate;
+    char *notes;  // or NULL
+};
+
+// A plan of `stage_count` zeroed stages, for searching and by hand.
+struct plan *plan_create(size_t stage_count, struct error *error);
+void plan_free(struct plan *plan);
+
+// Gives a stage its layers [first, end), with their names from the profile (in the
+// plan's order), one device, and what is recomputed.
+bool plan_set_stage(struct plan *plan, size_t stage, const struct profile *profile, struct segment layers,
+                    uint32_t device, const struct segment *recompute, size_t recompute_count, struct error *error);
+
+// The document (docs/formats/plan.md). What a reader can see to be wrong without
+// the profile is refused; the rest is for evaluate.h.
+struct plan *plan_load(const char *path, struct error *error);
+struct plan *plan_read(const char *text, size_t length, const char *name, struct error *error);
+void plan_write(const struct plan *plan, struct text *text);
+
+// The profile with its layers in the plan's order: `profile` itself where the plan has
+// no order of its own, else *made, which the caller frees. NULL where the plan's order
+// is none of this profile's.
+const struct profile *plan_ordered(const struct plan *plan, const struct profile *profile, struct profile **made,
+                                   struct error *error);
+
+// The devices of all copies of a stage instead of one.
+bool plan_set_devices(struct plan *plan, size_t stage, const uint32_t *devices, size_t count, struct error *error);
+
+// A stage that takes a variant (or NULL), and so for each copy a group of devices.
+bool plan_set_variant(struct plan *plan, size_t stage, const char *variant, const uint32_t *devices, size_t copies,
+                      uint32_t group, struct error *error);
+
+// How many devices hold a stage, and each of its copies.
+static inline uint32_t plan_stage_group(const struct plan_stage *stage)
+{
+    return stage->group > 1 ? stage->group : 1;
+}
+
+static inline size_t plan_stage_seats(const struct plan_stage *stage)
+{
+    return stage->device_count * plan_stage_group(stage);
+}
+
+// The plan's schedule for this many micro-batches, generated, placed on its ranks
+// and priced; lowered if asked. Fails where the plan's stages and devices are not
+// those of the schedule.
+struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, bool lowered, struct error *error);
+
+// Which ranks hold which of the plan's stages.
+struct placement *plan_placement(const struct plan *plan, struct error *error);
+
+// The device of each of plan->ranks ranks, of a group the first, which its messages go
+// to and come from; freed by free(). NULL where the stages are not the schedule's.
+uint32_t *plan_devices(const struct plan *plan, const struct placement *placement, struct error *error);
+
+// The slab of a rank: what its stages take, with the largest of their workspaces.
+uint64_t plan_rank_bytes(const struct plan *plan, const struct placement *placement, uint32_t rank);
+
+// What the devices of a machine (holding_machine()) leave with their host.
+uint64_t plan_host_bytes(const struct plan *plan, size_t machine);
+
+// The links between the plan's ranks, from its cluster. Within an innermost group
+// each ordered pair of devices has a link of its own; further out all pairs between
+// two groups share one in each direction.
+struct network *plan_network(const struct plan *plan, struct error *error);
+
+// The same for devices that are named directly.
+struct network *cluster_network(const struct cluster *cluster, const uint32_t *devices, uint32_t ranks,
+                                struct error *error);
+
+// The table a person reads, and a sentence of sense.
+void plan_print(const struct plan *plan, struct text *text);
+
+#endif

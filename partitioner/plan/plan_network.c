@@ -1,0 +1,90 @@
+// The links between the ranks of a plan: each ordered pair of devices of an
+// innermost group has one of its own, further out two groups share one in each
+// direction.
+//
+//     2 nodes x 2 devices        0 --> 1, 1 --> 0, 2 --> 3, 3 --> 2     a link each, level 0
+//                                {0, 1} --> {2, 3}                      one for four pairs, level 1
+//                                {2, 3} --> {0, 1}                      one for four pairs, level 1
+#include <stdlib.h>
+
+#include "partitioner/plan/plan.h"
+
+// A link that several pairs share: the level, and the two groups at its ends.
+struct shared_link {
+    size_t level, from, to;
+    uint32_t link;
+};
+
+// The links of a network while they are found.
+struct links {
+    const struct cluster *cluster;
+    struct network *network;
+    struct shared_link *shared;
+    size_t shared_count;
+};
+
+static uint32_t add_link(struct links *links, size_t level)
+{
+    const struct cluster_level *of = &links->cluster->levels[level];
+    links->network->links[links->network->link_count] = (struct link){ of->latency_ns, of->bytes_per_second };
+    return links->network->link_count++;
+}
+
+static uint32_t link_between(struct links *links, size_t a, size_t b)
+{
+    const struct cluster *cluster = links->cluster;
+    const size_t level = cluster_level_between(cluster, a, b);
+    if (level == 0)
+        return add_link(links, 0);
+    const size_t from = cluster_group(cluster, level - 1, a), to = cluster_group(cluster, level - 1, b);
+    for (size_t i = 0; i < links->shared_count; i++) {
+        const struct shared_link *shared = &links->shared[i];
+        if (shared->level == level && shared->from == from && shared->to == to)
+            return shared->link;
+    }
+    const uint32_t link = add_link(links, level);
+    links->shared[links->shared_count++] = (struct shared_link){ level, from, to, link };
+    return link;
+}
+
+// Whether two devices are of one group, and reach another by the link that it shares.
+static bool shares_link(const struct cluster *cluster, size_t a, size_t b, size_t to)
+{
+    const size_t level = cluster_level_between(cluster, b, to);
+    return level > 0 && cluster_group(cluster, level - 1, a) == cluster_group(cluster, level - 1, b);
+}
+
+struct network *cluster_network(const struct cluster *cluster, const uint32_t *devices, uint32_t ranks,
+                                struct error *error)
+{
+    // A link per ordered pair is the most there can be: room enough to put ours there.
+    struct links links = { .cluster = cluster, .network = network_uniform(ranks, (struct link){ 0 }, error) };
+    links.shared = links.network ? calloc((size_t)ranks * ranks, sizeof links.shared[0]) : NULL;
+    if (!links.shared) {
+        network_free(links.network);
+        error_no_memory(error, "the links of a plan");
+        return NULL;
+    }
+    links.network->link_count = 0;
+    uint32_t *link_of = links.network->link_of;
+    for (uint32_t from = 0; from < ranks; from++) {
+        for (uint32_t to = 0; to < ranks; to++) {
+            // The rank before often has the same link, and looking for one takes longer than that.
+            const bool is_same = from > 0 && shares_link(cluster, devices[from - 1], devices[from], devices[to]);
+            const size_t at = (size_t)from * ranks + to;
+            link_of[at] = from == to ? 0 : is_same ? link_of[at - ranks] : link_between(&links, devices[from], devices[to]);
+        }
+    }
+    free(links.shared);
+    return links.network;
+}
+
+struct network *plan_network(const struct plan *plan, struct error *error)
+{
+    struct placement *placement = plan_placement(plan, error);
+    uint32_t *devices = placement ? plan_devices(plan, placement, error) : NULL;
+    struct network *network = devices ? cluster_network(plan->cluster, devices, plan->ranks, error) : NULL;
+    free(devices);
+    placement_free(placement);
+    return network;
+}

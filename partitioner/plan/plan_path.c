@@ -1,0 +1,96 @@
+#include "partitioner/plan/plan_path.h"
+
+#include <stdlib.h>
+
+#include "schedules/pictures/causes.h"
+
+static int by_ends(const void *a, const void *b)
+{
+    const struct path_link *x = a, *y = b;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return x->to < y->to ? -1 : x->to > y->to;
+}
+
+// Messages between the same ranks become one link.
+static void join_links(struct plan_path *path)
+{
+    size_t count = 0;
+    qsort(path->links, path->link_count, sizeof path->links[0], by_ends);
+    for (size_t i = 0; i < path->link_count; i++) {
+        struct path_link *last = count > 0 ? &path->links[count - 1] : NULL;
+        if (last && by_ends(last, &path->links[i]) == 0) {
+            last->messages++;
+            last->ns += path->links[i].ns;
+        } else {
+            path->links[count++] = path->links[i];
+        }
+    }
+    path->link_count = count;
+}
+
+static bool attribute(const struct timeline *timeline, const struct causes *causes, struct plan_path *path,
+                      struct error *error)
+{
+    path->links = calloc(timeline->message_count + 1, sizeof path->links[0]);
+    if (!path->links)
+        return error_no_memory(error, "the critical path of a plan");
+    for (size_t i = 0; i < timeline->span_count; i++) {
+        const struct span *span = &timeline->spans[i];
+        if (!causes->critical[i])
+            continue;
+        struct path_stage *stage = &path->stages[span->action.stage];
+        stage->actions += span->end_ns > span->start_ns;
+        stage->recompute_ns += span->recompute_ns;
+        stage->compute_ns += span->end_ns - span->start_ns - span->recompute_ns;
+    }
+    for (size_t i = 0; i < timeline->message_count; i++) {
+        const struct message *message = &timeline->messages[i];
+        if (!causes->critical_message[i])
+            continue;
+        path->links[path->link_count++] =
+            (struct path_link){ message->from, message->to, 1, message->end_ns - message->start_ns };
+    }
+    join_links(path);
+    path->waiting_ns = causes->path.order_ns;
+    return true;
+}
+
+static bool follow(const struct plan *plan, struct plan_path *path, struct error *error)
+{
+    struct network *network = plan_network(plan, error);
+    struct schedule *lowered = network ? plan_schedule(plan, path->micro_batches, true, error) : NULL;
+    struct simulation run = { 0 };
+    struct timeline timeline = { 0 };
+    struct causes causes = { 0 };
+    bool good = lowered && schedule_simulate(lowered, NULL, network, &run, &timeline, error)
+             && (causes_create(&causes, &timeline) || error_no_memory(error, "the critical path of a plan"));
+    path->run_ns = run.iteration_ns;
+    good = good && attribute(&timeline, &causes, path, error);
+    causes_clear(&causes);
+    timeline_clear(&timeline);
+    simulation_clear(&run);
+    schedule_free(lowered);
+    network_free(network);
+    return good;
+}
+
+bool plan_path_read(const struct plan *plan, struct plan_path *path, struct error *error)
+{
+    const uint32_t runs = plan->weights == WEIGHTS_FLUSH ? 1 : 3;
+    *path = (struct plan_path){ .micro_batches = runs * plan->micro_batches, .stage_count = plan->stage_count };
+    path->stages = calloc(plan->stage_count + 1, sizeof path->stages[0]);
+    if (!path->stages)
+        error_no_memory(error, "the critical path of a plan");
+    if (path->stages && follow(plan, path, error))
+        return true;
+    plan_path_clear(path);
+    return false;
+}
+
+void plan_path_clear(struct plan_path *path)
+{
+    free(path->stages);
+    free(path->links);
+    *path = (struct plan_path){ 0 };
+}

@@ -1,0 +1,33 @@
+// The chain of actions and messages that ends last, by the stages and links it goes
+// through: what an iteration is long for. What is not on it can take longer, up to a
+// point, and nobody waits.
+#ifndef PARTITIONER_PLAN_PLAN_PATH_H
+#define PARTITIONER_PLAN_PLAN_PATH_H
+
+#include "partitioner/plan/plan.h"
+
+struct path_stage {
+    uint32_t actions;  // of the stage that are on the chain and take time
+    uint64_t compute_ns, recompute_ns;
+};
+
+struct path_link {
+    uint32_t from, to;  // ranks
+    uint32_t messages;
+    uint64_t ns;        // from their start to their arrival
+};
+
+struct plan_path {
+    uint32_t micro_batches;  // of the run: an iteration's; asynchronous, three times as many
+    uint64_t run_ns;         // the sum of all that follows
+    struct path_stage *stages;
+    size_t stage_count;
+    struct path_link *links;  // in order of (from, to)
+    size_t link_count;
+    uint64_t waiting_ns;      // for links behind others, and for copies
+};
+
+bool plan_path_read(const struct plan *plan, struct plan_path *path, struct error *error);
+void plan_path_clear(struct plan_path *path);
+
+#endif

@@ -1,0 +1,419 @@
+// Reads the plan document: docs/formats/plan.md.
+//
+// Refused here is what can be seen to be wrong from the document alone. Whether
+// its numbers are those of a profile is for evaluate.h.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/number.h"
+#include "partitioner/plan/holding_document.h"
+#include "partitioner/plan/plan_words.h"
+#include "profiler/import.h"
+#include "schedules/cost_row.h"
+#include "schedules/generators/generate.h"
+
+#define MOST_RANKS 65536
+#define MOST_LAYERS 1000000
+
+static void read_fields(struct json *object, const char *key, void *to, const struct plan_field *fields)
+{
+    struct json place = json_object(object, key);
+    for (; fields->key; fields++) {
+        const uint64_t value = json_u64(&place, fields->key, 0, JSON_MAX);
+        memcpy((char *)to + fields->offset, &value, sizeof value);
+    }
+    json_end(&place);
+}
+
+static bool read_layers(struct json *object, struct plan_stage *stage, struct error *error)
+{
+    struct json names = json_array(object, "layers"), name;
+    const size_t count = json_count(&names);
+    if (names.node && count != stage->end - stage->first)
+        json_refuse(&names, "holds %zu names, but the stage is layers %u to %u", count, stage->first, stage->end);
+    if (!json_ok(object->document, error)) {
+        stage->end = stage->first;  // what plan_free() walks
+        return false;
+    }
+    stage->layers = calloc(count + 1, sizeof stage->layers[0]);
+    for (size_t i = 0; stage->layers && json_next(&names, &name); i++) {
+        stage->layers[i] = strdup(json_item_string(&name));
+        if (!stage->layers[i])
+            return error_no_memory(error, "a stage of a plan");
+    }
+    return stage->layers || error_no_memory(error, "a stage of a plan");
+}
+
+// The devices of one replica, as many as its stage's others have.
+static bool read_group(struct json *group, unsigned version, const struct plan *plan, struct plan_stage *stage,
+                       struct error *error)
+{
+    struct json device;
+    json_item_array(group);
+    const size_t count = json_count(group), before = plan_stage_seats(stage);
+    if (group->node && count != 1 && version < 3)
+        json_refuse(group, "holds %zu devices; groups are known from version 3 on", count);
+    else if (group->node && (count == 0 || (before > 0 && count != stage->group)))
+        json_refuse(group, "holds %zu devices, but each replica of a stage is on as many as the first", count);
+    if (!json_ok(group->document, error))
+        return false;
+    uint32_t *devices = realloc(stage->devices, (before + count) * sizeof devices[0]);
+    if (!devices)
+        return error_no_memory(error, "a stage of a plan");
+    stage->devices = devices;
+    for (size_t i = before; json_next(group, &device); i++) {
+        const uint64_t number = json_item_u64(&device, 0, JSON_MAX);
+        if (number >= plan->cluster->device_count)
+            json_refuse(&device, "device %llu is not in the cluster (0 to %zu)", (unsigned long long)number,
+                        plan->cluster->device_count - 1);
+        devices[i] = (uint32_t)number;
+    }
+    stage->group = (uint32_t)count;
+    stage->device_count++;
+    return json_ok(group->document, error);
+}
+
+static bool read_devices(struct json *object, unsigned version, const struct plan *plan, struct plan_stage *stage,
+                         struct error *error)
+{
+    struct json replicas = json_array(object, "devices"), group;
+    if (replicas.node && json_count(&replicas) == 0)
+        json_refuse(&replicas, "is empty, but a stage is on some device");
+    while (json_next(&replicas, &group))
+        if (!read_group(&group, version, plan, stage, error))
+            return false;
+    return json_ok(object->document, error);
+}
+
+static bool read_variant(struct json *object, unsigned version, struct plan_stage *stage, struct error *error)
+{
+    if (!json_has(object, "variant") || json_null(object, "variant"))
+        return json_ok(object->document, error);
+    if (version < 3)
+        json_refuse_key(object, "variant", "is not null; variants are known from version 3 on");
+    stage->variant = strdup(json_string(object, "variant"));
+    if (!stage->variant)
+        return error_no_memory(error, "a stage of a plan");
+    return json_ok(object->document, error);
+}
+
+// A segment is named by its layers; they follow each other and the segment before.
+static void read_segment(struct json *names, const struct plan_stage *stage, uint32_t from, struct segment *segment)
+{
+    struct json name;
+    json_item_array(names);
+    *segment = (struct segment){ from, from };
+    if (names->node && json_count(names) == 0)
+        json_refuse(names, "is empty");
+    while (json_next(names, &name)) {
+        const char *wanted = json_item_string(&name);
+        uint32_t at = segment->end;
+        while (segment->first == segment->end && at < stage->end
+               && strcmp(stage->layers[at - stage->first], wanted) != 0)
+            at++;
+        if (at >= stage->end || strcmp(stage->layers[at - stage->first], wanted) != 0) {
+            json_refuse(&name, "layer \"%.60s\" does not follow what is named before it in this stage", wanted);
+            return;
+        }
+        if (segment->first == segment->end)
+            segment->first = at;
+        segment->end = at + 1;
+    }
+}
+
+static bool read_recompute(struct json *object, struct plan_stage *stage, struct error *error)
+{
+    struct json segments = json_array(object, "recompute"), names;
+    stage->recompute = calloc(json_count(&segments) + 1, sizeof stage->recompute[0]);
+    if (!stage->recompute)
+        return error_no_memory(error, "a stage of a plan");
+    uint32_t from = stage->first;
+    while (json_next(&segments, &names)) {
+        read_segment(&names, stage, from, &stage->recompute[stage->recompute_count]);
+        from = stage->recompute[stage->recompute_count++].end;
+        if (!json_ok(object->document, error))
+            return false;
+    }
+    return true;
+}
+
+// The least memory of the stage's devices.
+static uint64_t least_memory(const struct plan *plan, const struct plan_stage *stage)
+{
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < plan_stage_seats(stage); i++) {
+        const uint64_t bytes = plan->cluster->devices[stage->devices[i]].memory_bytes;
+        least = bytes < least ? bytes : least;
+    }
+    return least;
+}
+
+// The bytes of a stage agree with each other and with its devices.
+static void check_memory(struct json *object, const struct plan *plan, const struct plan_stage *stage)
+{
+    const struct stage_memory *memory = &stage->memory;
+    const uint64_t fixed =
+        add_clamped(memory->weights_bytes, add_clamped(memory->gradients_bytes, memory->optimizer_bytes));
+    const uint64_t moving = add_clamped(add_clamped(memory->versions_bytes, memory->kept_bytes),
+                                        add_clamped(memory->transient_bytes, memory->buffers_bytes));
+    const uint64_t device = least_memory(plan, stage);
+    if (stage->costs.fixed_bytes != fixed)
+        json_refuse_key(object, "costs", "fixed_bytes is %llu, but weights, gradients and optimizer take %llu",
+                        (unsigned long long)stage->costs.fixed_bytes, (unsigned long long)fixed);
+    else if (memory->peak_bytes != add_clamped(fixed, moving))
+        json_refuse_key(object, "memory", "peak_bytes is %llu, but its parts add up to %llu",
+                        (unsigned long long)memory->peak_bytes, (unsigned long long)add_clamped(fixed, moving));
+    else if (memory->capacity_bytes != device)
+        json_refuse_key(object, "memory", "capacity_bytes is %llu, but device %u has %llu",
+                        (unsigned long long)memory->capacity_bytes, stage->devices[0], (unsigned long long)device);
+}
+
+static bool read_stage(struct json *object, unsigned version, const struct plan *plan, size_t number,
+                       struct plan_stage *stage, struct error *error)
+{
+    json_item_object(object);
+    const uint64_t said = json_u64(object, "stage", 0, JSON_MAX);
+    if (said != number)
+        json_refuse_key(object, "stage", "is %llu, but stages stand in order, and this is number %zu",
+                        (unsigned long long)said, number);
+    const uint32_t first = number > 0 ? plan->stages[number - 1].end : 0;
+    stage->first = stage->end = (uint32_t)json_u64(object, "first", 0, MOST_LAYERS);
+    if (stage->first != first)
+        json_refuse_key(object, "first", "is %u, but the stage before ends at layer %u", stage->first, first);
+    const uint32_t end = (uint32_t)json_u64(object, "end", 0, MOST_LAYERS);
+    if (end < stage->first)
+        json_refuse_key(object, "end", "is %u, before the first layer, %u", end, stage->first);
+    if (!json_ok(object->document, error))
+        return false;
+    stage->end = end;
+    if (!read_layers(object, stage, error) || !read_devices(object, version, plan, stage, error))
+        return false;
+    if (!read_variant(object, version, stage, error) || !read_recompute(object, stage, error))
+        return false;
+    struct json costs = json_object(object, "costs");
+    cost_row_read(&costs, version, &stage->costs);
+    json_end(&costs);
+    read_fields(object, "memory", &stage->memory, plan_memory_fields(plan));
+    check_memory(object, plan, stage);
+    json_end(object);
+    return json_ok(object->document, error);
+}
+
+static bool read_cluster(struct json *root, struct plan *plan, struct error *error)
+{
+    struct json place = json_object(root, "cluster");
+    if (!json_ok(root->document, error))
+        return false;
+    plan->cluster = cluster_read_part(&place, error);
+    if (!plan->cluster)
+        return false;
+    json_end(&place);
+    return json_ok(root->document, error);
+}
+
+// The name must be a generator's, and the weights those of its schedules.
+static void read_schedule(struct json *root, struct plan *plan)
+{
+    struct json place = json_object(root, "schedule");
+    json_string_into(&place, "name", plan->schedule, sizeof plan->schedule);
+    plan->weights = (enum weights)json_choice(&place, "weights", weights_names);
+    plan->ranks = (uint32_t)json_u64(&place, "ranks", 1, MOST_RANKS);
+    plan->chunks = (uint32_t)json_u64(&place, "chunks", 1, MOST_RANKS);
+    plan->micro_batches = (uint32_t)json_u64(&place, "micro_batches", 1, UINT32_MAX / 4);
+    struct error why = { 0 };
+    const struct generator *generator = json_ok(root->document, &why) ? generator_find(plan->schedule, &why) : NULL;
+    if (!generator)
+        json_refuse_key(&place, "name", "%s", why.text);  // the first refusal wins
+    else if (generator->weights != plan->weights)
+        json_refuse_key(&place, "weights", "is \"%s\", but %s is a schedule of \"%s\"", weights_names[plan->weights],
+                        plan->schedule, weights_names[generator->weights]);
+    json_end(&place);
+}
+
+static bool read_head(struct json *root, unsigned version, struct plan *plan, struct error *error)
+{
+    struct json profile = json_object(root, "profile");
+    plan->model = strdup(json_string(&profile, "model"));
+    if (!plan->model)
+        return error_no_memory(error, "a plan");
+    json_string_into(&profile, "hash", plan->profile_hash, sizeof plan->profile_hash);
+    json_end(&profile);
+    if (!read_cluster(root, plan, error))
+        return false;
+    read_schedule(root, plan);
+    holding_read(root, version, 3, &plan->holding);
+    return json_ok(root->document, error);
+}
+
+static void read_predicted(struct json *root, struct plan *plan)
+{
+    struct json predicted = json_object(root, "predicted");
+    plan->iteration_ns = json_u64(&predicted, "iteration_ns", 0, JSON_MAX);
+    struct json bubble = json_object(&predicted, "bubble");
+    plan->bubble.makespan = json_fraction(&bubble, "makespan");
+    plan->bubble.overhead = json_fraction(&bubble, "overhead");
+    plan->bubble.span = json_fraction(&bubble, "span");
+    plan->bubble.zb_rate = json_fraction(&bubble, "zb_rate");
+    json_end(&bubble);
+    plan->bottleneck_stage = (uint32_t)json_u64(&predicted, "bottleneck_stage", 0, plan->stage_count - 1);
+    json_end(&predicted);
+}
+
+// A certificate claims nothing that its own numbers deny.
+static void check_certificate(struct json *place, const struct certificate *certificate)
+{
+    const uint64_t value = certificate->value_ns, bound = certificate->lower_bound_ns;
+    const double gap = value > bound ? (double)(value - bound) / (double)value : 0;
+    if (bound > value)
+        json_refuse_key(place, "lower_bound_ns", "is %llu, above the value, %llu", (unsigned long long)bound,
+                        (unsigned long long)value);
+    else if (certificate->proved && bound != value)
+        json_refuse_key(place, "proved", "is true, but %llu ns lie between bound and value",
+                        (unsigned long long)(value - bound));
+    else if (!(fabs(certificate->gap - gap) < 1e-6))
+        json_refuse_key(place, "gap", "is %.6f, but value and bound are %.6f of the value apart", certificate->gap, gap);
+}
+
+static void read_certificate(struct json *root, struct certificate *certificate)
+{
+    struct json place = json_object(root, "certificate");
+    json_string_into(&place, "objective", certificate->objective, sizeof certificate->objective);
+    certificate->value_ns = json_u64(&place, "value_ns", 0, JSON_MAX);
+    certificate->lower_bound_ns = json_u64(&place, "lower_bound_ns", 0, JSON_MAX);
+    certificate->gap = json_fraction(&place, "gap");
+    certificate->proved = json_bool(&place, "proved");
+    certificate->by = (enum certificate_by)json_choice(&place, "by", plan_by_names);
+    json_string_into(&place, "stopped", certificate->stopped, sizeof certificate->stopped);
+    check_certificate(&place, certificate);
+    json_end(&place);
+}
+
+// As many as ranks; where ranks are groups, those of all stages, or, where ranks hold several stages, of which
+// all groups are then alike, of all ranks.
+static size_t devices_needed(const struct plan *plan)
+{
+    size_t copies = 0, seats = 0;
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        copies += plan->stages[s].device_count;
+        seats += plan_stage_seats(&plan->stages[s]);
+    }
+    return copies == plan->ranks ? seats : plan->ranks * (size_t)plan_stage_group(&plan->stages[0]);
+}
+
+// As many devices as ranks. Which of them has which stage is the schedule's to say:
+// plan_schedule() holds the two together.
+static bool check_devices(struct json *stages, const struct plan *plan, struct error *error)
+{
+    bool *is_used = calloc(plan->cluster->device_count, sizeof is_used[0]);
+    if (!is_used)
+        return error_no_memory(error, "the devices of a plan");
+    size_t used = 0;
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        for (size_t i = 0; i < plan_stage_seats(&plan->stages[s]); i++) {
+            used += !is_used[plan->stages[s].devices[i]];
+            is_used[plan->stages[s].devices[i]] = true;
+        }
+    }
+    free(is_used);
+    const size_t needed = devices_needed(plan);
+    if (used != needed)
+        json_refuse(stages, "are on %zu devices, but there are %u ranks", used, plan->ranks);
+    return json_ok(stages->document, error);
+}
+
+static bool read_stages(struct json *root, unsigned version, struct plan *plan, struct error *error)
+{
+    struct json stages = json_array(root, "stages"), item;
+    const size_t count = json_count(&stages);
+    // Copies and replicas make fewer stages than ranks times chunks, never more.
+    if (stages.node && (count == 0 || count > (uint64_t)plan->ranks * plan->chunks))
+        json_refuse(&stages, "holds %zu stages, not 1 to ranks times chunks, %llu", count,
+                    (unsigned long long)plan->ranks * plan->chunks);
+    if (!json_ok(root->document, error))
+        return false;
+    plan->stages = calloc(count, sizeof plan->stages[0]);
+    if (!plan->stages)
+        return error_no_memory(error, "the stages of a plan");
+    plan->stage_count = count;
+    for (size_t i = 0; json_next(&stages, &item); i++)
+        if (!read_stage(&item, version, plan, i, &plan->stages[i], error))
+            return false;
+    return check_devices(&stages, plan, error);
+}
+
+// Every layer of the stages once; whether each comes after all it reads from is for evaluate.h.
+static bool read_order(struct json *root, unsigned version, struct plan *plan, struct error *error)
+{
+    if (version < 3 || !json_has(root, "order"))
+        return true;
+    struct json order = json_array(root, "order"), item;
+    const size_t count = json_count(&order), held = plan->stages[plan->stage_count - 1].end;
+    if (order.node && (count == 0 || count != held))
+        json_refuse(&order, "holds %zu layers, but the stages hold %zu", count, held);
+    if (!json_ok(root->document, error))
+        return false;
+    plan->order = calloc(count, sizeof plan->order[0]);
+    bool *seen = calloc(count, sizeof seen[0]);
+    for (size_t i = 0; plan->order && seen && json_next(&order, &item); i++) {
+        plan->order[i] = (uint32_t)json_item_u64(&item, 0, count - 1);
+        if (seen[plan->order[i]])
+            json_refuse(&item, "layer %u is there twice", plan->order[i]);
+        seen[plan->order[i]] = true;
+    }
+    const bool good = plan->order && seen;
+    free(seen);
+    return good ? json_ok(root->document, error) : error_no_memory(error, "the order of a plan");
+}
+
+static bool read_plan(struct json_document *document, struct plan *plan, struct error *error)
+{
+    struct json root = json_root(document);
+    const unsigned version = (unsigned)json_format(&root, "weir.plan", PLAN_NEWEST_VERSION);
+    if (!json_ok(document, error) || !read_head(&root, version, plan, error)
+        || !read_stages(&root, version, plan, error) || !read_order(&root, version, plan, error))
+        return false;
+    read_predicted(&root, plan);
+    read_certificate(&root, &plan->certificate);
+    if (json_has(&root, "notes")) {
+        plan->notes = strdup(json_string(&root, "notes"));
+        if (!plan->notes)
+            return error_no_memory(error, "the notes of a plan");
+    }
+    json_end(&root);
+    return json_ok(document, error);
+}
+
+// Takes the document.
+static struct plan *read_document(struct json_document *document, struct error *error)
+{
+    struct plan *plan = document ? calloc(1, sizeof *plan) : NULL;
+    if (document && !plan)
+        error_no_memory(error, "a plan");
+    if (plan && !read_plan(document, plan, error)) {
+        plan_free(plan);
+        plan = NULL;
+    }
+    json_free(document);
+    return plan;
+}
+
+struct plan *plan_load(const char *path, struct error *error)
+{
+    size_t length;
+    char *text = text_load(path, &length, error);
+    if (!text)
+        return NULL;
+    struct plan *plan = plan_read(text, length, strcmp(path, "-") == 0 ? "standard input" : path, error);
+    free(text);
+    return plan;
+}
+
+struct plan *plan_read(const char *text, size_t length, const char *name, struct error *error)
+{
+    struct plan *plan = read_document(json_parse(text, length, name, error), error);
+    if (!plan)
+        import_hint(text, length, name, error);
+    return plan;
+}

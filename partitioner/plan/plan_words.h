@@ -1,0 +1,33 @@
+// The words of the plan document that its reader and its writer share.
+#ifndef PARTITIONER_PLAN_PLAN_WORDS_H
+#define PARTITIONER_PLAN_PLAN_WORDS_H
+
+#include <stddef.h>
+
+#include "partitioner/plan/plan.h"
+
+#define PLAN_NEWEST_VERSION 3
+
+static const char *const plan_by_names[] = { "enumeration", "dual", "solver", NULL };
+
+// A struct's numbers by their keys, in the order in which they are written.
+struct plan_field {
+    const char *key;
+    size_t offset;
+};
+
+#define PLAN_MEMORY(name) { #name, offsetof(struct stage_memory, name) }
+#define PLAN_ON_DEVICE                                                                                        \
+    PLAN_MEMORY(weights_bytes), PLAN_MEMORY(gradients_bytes), PLAN_MEMORY(optimizer_bytes),                   \
+    PLAN_MEMORY(versions_bytes), PLAN_MEMORY(kept_bytes), PLAN_MEMORY(transient_bytes),                       \
+    PLAN_MEMORY(buffers_bytes), PLAN_MEMORY(live_peak_bytes), PLAN_MEMORY(peak_bytes),                        \
+    PLAN_MEMORY(capacity_bytes)
+static const struct plan_field plan_plain_memory_fields[] = { PLAN_ON_DEVICE, { NULL, 0 } };
+static const struct plan_field plan_held_memory_fields[] = { PLAN_ON_DEVICE, PLAN_MEMORY(host_bytes), { NULL, 0 } };
+
+static inline const struct plan_field *plan_memory_fields(const struct plan *plan)
+{
+    return holding_is_plain(&plan->holding) ? plan_plain_memory_fields : plan_held_memory_fields;
+}
+
+#endif

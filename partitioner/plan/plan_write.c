@@ -1,0 +1,155 @@
+// Writes the plan document: docs/formats/plan.md.
+#include <string.h>
+
+#include "common/json.h"
+#include "common/number.h"
+#include "partitioner/plan/holding_document.h"
+#include "partitioner/plan/plan_words.h"
+#include "schedules/cost_row.h"
+#include "schedules/generators/generate.h"
+
+static void write_fields(struct json_writer *writer, const char *key, const void *from, const struct plan_field *fields)
+{
+    json_begin_object(writer, key, JSON_LINES);
+    for (; fields->key; fields++) {
+        uint64_t value;
+        memcpy(&value, (const char *)from + fields->offset, sizeof value);
+        json_put_u64(writer, fields->key, value);
+    }
+    json_close(writer);
+}
+
+static void write_names(struct json_writer *writer, const char *key, char *const *names, size_t count)
+{
+    json_begin_array(writer, key, JSON_INLINE);
+    for (size_t i = 0; i < count; i++)
+        json_put_string(writer, NULL, names[i]);
+    json_close(writer);
+}
+
+static void write_devices(struct json_writer *writer, const struct plan_stage *stage)
+{
+    json_begin_array(writer, "devices", JSON_INLINE);
+    for (size_t i = 0; i < stage->device_count; i++) {
+        json_begin_array(writer, NULL, JSON_INLINE);
+        for (size_t j = 0; j < plan_stage_group(stage); j++)
+            json_put_u64(writer, NULL, stage->devices[i * plan_stage_group(stage) + j]);
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
+static void write_stage(struct json_writer *writer, const struct plan *plan, size_t number)
+{
+    const struct plan_stage *stage = &plan->stages[number];
+    json_begin_object(writer, NULL, JSON_LINES);
+    json_put_u64(writer, "stage", number);
+    json_put_u64(writer, "first", stage->first);
+    json_put_u64(writer, "end", stage->end);
+    write_names(writer, "layers", stage->layers, stage->end - stage->first);
+    write_devices(writer, stage);
+    if (stage->variant)
+        json_put_string(writer, "variant", stage->variant);
+    else
+        json_put_null(writer, "variant");
+    json_begin_array(writer, "recompute", stage->recompute_count ? JSON_LINES : JSON_INLINE);
+    for (size_t i = 0; i < stage->recompute_count; i++) {
+        const struct segment segment = stage->recompute[i];
+        write_names(writer, NULL, stage->layers + (segment.first - stage->first), segment.end - segment.first);
+    }
+    json_close(writer);
+    cost_row_write(&stage->costs, writer, "costs");
+    write_fields(writer, "memory", &stage->memory, plan_memory_fields(plan));
+    json_close(writer);
+}
+
+static void write_predicted(struct json_writer *writer, const struct plan *plan)
+{
+    json_begin_object(writer, "predicted", JSON_LINES);
+    json_put_u64(writer, "iteration_ns", plan->iteration_ns);
+    json_begin_object(writer, "bubble", JSON_INLINE);
+    json_put_fraction(writer, "makespan", plan->bubble.makespan);
+    json_put_fraction(writer, "overhead", plan->bubble.overhead);
+    json_put_fraction(writer, "span", plan->bubble.span);
+    json_put_fraction(writer, "zb_rate", plan->bubble.zb_rate);
+    json_close(writer);
+    json_put_u64(writer, "bottleneck_stage", plan->bottleneck_stage);
+    json_close(writer);
+}
+
+static void write_certificate(struct json_writer *writer, const struct certificate *certificate)
+{
+    json_begin_object(writer, "certificate", JSON_LINES);
+    json_put_string(writer, "objective", certificate->objective);
+    json_put_u64(writer, "value_ns", certificate->value_ns);
+    json_put_u64(writer, "lower_bound_ns", certificate->lower_bound_ns);
+    json_put_fraction(writer, "gap", certificate->gap);
+    json_put_bool(writer, "proved", certificate->proved);
+    json_put_string(writer, "by", plan_by_names[certificate->by]);
+    json_put_string(writer, "stopped", certificate->stopped);
+    json_close(writer);
+}
+
+// The first version that can hold it, so that older readers read what they can: they
+// know one device per stage, stage s on rank s mod ranks.
+static unsigned version_of(const struct plan *plan)
+{
+    if (plan->order || !holding_is_old(&plan->holding))
+        return 3;
+    for (size_t s = 0; s < plan->stage_count; s++)
+        if (plan->stages[s].variant || plan_stage_group(&plan->stages[s]) > 1)
+            return 3;
+    for (size_t s = 0; s < plan->stage_count; s++) {
+        const struct plan_stage *stage = &plan->stages[s];
+        if (stage->device_count != 1 || stage->devices[0] != plan->stages[s % plan->ranks].devices[0]
+            || cost_row_version(&stage->costs) > 1)
+            return 2;
+    }
+    return plan->stage_count == (size_t)plan->ranks * plan->chunks ? 1 : 2;
+}
+
+static void write_head(struct json_writer *writer, const struct plan *plan)
+{
+    json_put_string(writer, "format", "weir.plan");
+    json_put_u64(writer, "version", version_of(plan));
+    json_begin_object(writer, "profile", JSON_INLINE);
+    json_put_string(writer, "model", plan->model);
+    json_put_string(writer, "hash", plan->profile_hash);
+    json_close(writer);
+    cluster_write_part(plan->cluster, writer, "cluster");
+    json_begin_object(writer, "schedule", JSON_INLINE);
+    json_put_string(writer, "name", plan->schedule);
+    json_put_string(writer, "weights", weights_names[plan->weights]);
+    json_put_u64(writer, "ranks", plan->ranks);
+    json_put_u64(writer, "chunks", plan->chunks);
+    json_put_u64(writer, "micro_batches", plan->micro_batches);
+    json_close(writer);
+    holding_write(&plan->holding, writer);
+}
+
+static void write_order(struct json_writer *writer, const struct plan *plan)
+{
+    if (!plan->order)
+        return;
+    json_begin_array(writer, "order", JSON_INLINE);
+    for (uint32_t i = 0; i < plan->stages[plan->stage_count - 1].end; i++)
+        json_put_u64(writer, NULL, plan->order[i]);
+    json_close(writer);
+}
+
+void plan_write(const struct plan *plan, struct text *text)
+{
+    struct json_writer writer = json_writer(text);
+    json_begin_object(&writer, NULL, JSON_LINES);
+    write_head(&writer, plan);
+    write_order(&writer, plan);
+    json_begin_array(&writer, "stages", JSON_LINES);
+    for (size_t i = 0; i < plan->stage_count; i++)
+        write_stage(&writer, plan, i);
+    json_close(&writer);
+    write_predicted(&writer, plan);
+    write_certificate(&writer, &plan->certificate);
+    if (plan->notes)
+        json_put_string(&writer, "notes", plan->notes);
+    json_close(&writer);
+}
