@@ -86,7 +86,21 @@ static void sum_layers(struct intervals *intervals)
         intervals->saved[l + 1] = intervals->saved[l] + round_to_256(layer->saved_bytes);
         intervals->held[l + 1] = intervals->held[l] + round_to_256(layer->held_for_weight_bytes);
         intervals->output[l] = round_to_256(layer->output_bytes);
-        intervals->cut[l] = stage_cut_bytes(intervals->profile, l);
+    }
+}
+
+// A message over a cut has the outputs of all layers in front of it that one behind it reads.
+static void sum_cuts(struct intervals *intervals)
+{
+    uint64_t *ends = intervals->above;  // room: what no layer behind this one reads any more
+    uint64_t bytes = 0;
+    for (uint32_t l = 0; l < intervals->layers; l++) {
+        intervals->cut[l] = bytes;
+        bytes -= ends[l];
+        if (intervals->reader_at[l + 1] > intervals->reader_at[l]) {
+            bytes += intervals->output[l];
+            ends[intervals->readers[intervals->reader_at[l + 1] - 1]] += intervals->output[l];
+        }
     }
 }
 
@@ -108,6 +122,7 @@ struct intervals *intervals_create(const struct profile *profile, const struct h
     }
     index_edges(intervals, edge_count);
     sum_layers(intervals);
+    sum_cuts(intervals);
     return intervals;
 }
 
