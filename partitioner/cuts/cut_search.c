@@ -201,7 +201,9 @@ static bool search(struct cut_problem *problem, struct cut_state *best, uint64_t
         context->bound_ns = *bound_ns;
     if (best->most_lacking == 0 && best->value_ns <= *bound_ns)
         return true;
-    if (!branch(problem, best, context_until(context, 1, 12), bound_ns, error))
+    // Where activations go to the host, all ways of a single row of cuts may take a third of the budget to list.
+    if (!problem->request->holding.activations_on_host
+        && !branch(problem, best, context_until(context, 1, 12), bound_ns, error))
         return false;
     const uint64_t value = best->most_lacking == 0 ? best->value_ns : NO_TIME;
     // Where nothing fits, what lacks least is still worth knowing.
