@@ -5,6 +5,7 @@
 //     cut_moves.c     moves, by simulated time: a cut, a row of cuts, a stage split and two made one, layers across
 //     cut_nodes.c     branch and bound over the places, with what is left of the budget
 //     cut_bounds.c    what no plan can beat, whatever is tried: work, single stages
+//     cut_reach.c     where hardly anything fits: stages as long as their devices can hold
 //     cut_shortage.c  where nothing was found to fit: what lacks least
 #ifndef PARTITIONER_CUTS_CUT_SEARCH_H
 #define PARTITIONER_CUTS_CUT_SEARCH_H
@@ -25,6 +26,9 @@ bool cut_start(struct cut_problem *problem, struct cut_state *best, struct error
 // Of what stages recompute, the quickest that can be found for the cuts of a decision that fits, where ranks have one
 // stage.
 bool cut_sharpen(struct cut_problem *problem, struct cut_state *best, struct error *error);
+
+// Cuts of which every stage fits, where ranks have one stage and the layers one order; *found: whether there are some.
+bool cut_reach(struct cut_problem *problem, uint32_t *cuts, bool *found, struct error *error);
 
 // The cuts that lack least, where ranks have one stage and the layers one order: betters `best`, until work has reached
 // `until`. *certain: nothing lacks less.

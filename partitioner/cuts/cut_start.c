@@ -339,6 +339,14 @@ static bool start_greedily(struct start *start, struct error *error)
     return true;
 }
 
+static bool try_reach(struct start *start, struct error *error)
+{
+    bool found;
+    if (!start->problem->places->is_chain)
+        return true;
+    return cut_reach(start->problem, start->trial.cuts, &found, error) && (!found || judge(start, error));
+}
+
 static void forget(struct start *start)
 {
     const struct cut_problem *problem = start->problem;
@@ -482,6 +490,8 @@ bool cut_start(struct cut_problem *problem, struct cut_state *best, struct error
         && start_greedily(&start, error);
     if (good && problem->schedule.is_alone)
         good = start_alone(&start, error);
+    if (good && best->most_lacking > 0 && problem->schedule.is_alone)
+        good = try_reach(&start, error);
     // What goes to the host takes time that no floor knows.
     if (good && (!problem->schedule.is_alone || best->most_lacking > 0 || problem->request->holding.activations_on_host))
         good = start_in_company(&start, error);
