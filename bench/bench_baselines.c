@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "bench/baselines.h"
+#include "bench/random_cuts.h"
 #include "bench/real_profiles.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/plan_search.h"
@@ -184,26 +185,13 @@ static bool compete(const struct search_request *request, const uint64_t *times,
     return good;
 }
 
-// The least memory of each device in which a plan is found: from a byte on as much more as is
-// lacking, which is at least so much, or a sixteenth where that is not known.
-static bool find_least_bytes(const struct search_request *given, struct cluster *cluster, uint64_t *bytes,
-                             struct error *error)
+// The least memory of each device in which cuts are found to fit.
+static bool find_least_bytes(const struct search_request *request, uint64_t *bytes, struct error *error)
 {
-    struct search_request request = *given;
-    for (*bytes = 1;;) {
-        struct search_shortage shortage = { 0 };
-        struct error why = { 0 };
-        request.shortage = &shortage;
-        for (size_t i = 0; i < cluster->device_count; i++)
-            cluster->devices[i].memory_bytes = *bytes;
-        struct plan *plan = plan_search(&request, &why);
-        plan_free(plan);
-        if (plan)
-            return true;
-        if (why.kind != ERROR_ANSWER)
-            return error_set_kind(error, why.kind, "%s", why.text);
-        *bytes += shortage.is_known && shortage.lacks_bytes > *bytes / 16 ? shortage.lacks_bytes : *bytes / 16 + 1;
-    }
+    struct random_cuts *random = random_cuts_create(request, error);
+    const bool good = random && random_cuts_least_bytes(random, bytes, error);
+    random_cuts_free(random);
+    return good;
 }
 
 static bool compete_all(const struct profile *profile, bool is_tight, struct tally *tally, struct error *error)
@@ -217,7 +205,7 @@ static bool compete_all(const struct profile *profile, bool is_tight, struct tal
             const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedules[k],
                                                     .ranks = ranks[i], .chunks = 1, .micro_batches = 2 * ranks[i],
                                                     .holding.optimizer = OPTIMIZER_SGD, .budget = BUDGET };
-            good = cluster && (!is_tight || find_least_bytes(&request, cluster, &bytes, error));
+            good = cluster && (!is_tight || find_least_bytes(&request, &bytes, error));
             for (size_t d = 0; good && d < ranks[i]; d++)
                 cluster->devices[d].memory_bytes = is_tight ? bytes + bytes / 2 : bytes;
             good = good && compete(&request, times, tally, error);
