@@ -30,8 +30,8 @@ struct knapsack {
     struct knapsack_room *room;
 };
 
-// With room for questions of so many items and options in all. False without memory.
-bool knapsack_create(struct knapsack *knapsack, size_t most_items, size_t most_options);
+// With room for questions of so many items. False without memory.
+bool knapsack_create(struct knapsack *knapsack, size_t most_items);
 void knapsack_clear(struct knapsack *knapsack);
 
 // KNAPSACK_NONE: no choice fits; what was asked for stays as it was.

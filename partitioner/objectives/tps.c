@@ -120,7 +120,7 @@ static bool chooser_create(struct chooser *chooser, size_t layers, size_t ways)
     chooser->chosen = calloc(layers, sizeof chooser->chosen[0]);
     chooser->choices = calloc(ways, sizeof chooser->choices[0]);
     chooser->options = calloc(ways, sizeof chooser->options[0]);
-    return knapsack_create(&chooser->knapsack, layers, ways) && chooser->layers && chooser->first && chooser->chosen
+    return knapsack_create(&chooser->knapsack, layers) && chooser->layers && chooser->first && chooser->chosen
         && chooser->choices && chooser->options;
 }
 
