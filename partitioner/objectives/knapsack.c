@@ -68,7 +68,7 @@ void knapsack_clear(struct knapsack *knapsack)
     knapsack->room = NULL;
 }
 
-// --- the linear relaxation ---------------------------------------------------------------
+// --- from below -----------------------------------------------------------------------------
 
 // What a choice of all items comes to.
 struct total {
@@ -161,15 +161,6 @@ static bool relax(struct knapsack *knapsack)
     room->bound = (next.cost - room->price * spare) * ROUNDED_DOWN;
     fill_up(knapsack, choose_at(knapsack, fits_at));
     return true;
-}
-
-enum knapsack_answer knapsack_bound(struct knapsack *knapsack, double *least, double *most)
-{
-    if (!relax(knapsack))
-        return KNAPSACK_NONE;
-    *least = knapsack->room->bound;
-    *most = knapsack->room->greedy_cost;
-    return knapsack->room->price > 0 ? KNAPSACK_BOUND : KNAPSACK_EXACT;
 }
 
 // --- exactly --------------------------------------------------------------------------------
@@ -288,13 +279,20 @@ static enum knapsack_answer search_lists(struct knapsack *knapsack, double below
     return KNAPSACK_EXACT;
 }
 
-enum knapsack_answer knapsack_solve(struct knapsack *knapsack, double below, double *cost, uint32_t *chosen)
+enum knapsack_answer knapsack_solve(struct knapsack *knapsack, double below, double *least, double *most,
+                                    uint32_t *chosen)
 {
     if (!relax(knapsack))
         return KNAPSACK_NONE;
     const struct knapsack_room *room = knapsack->room;
-    *cost = room->greedy_cost;
+    *least = room->bound;
+    *most = room->greedy_cost;
     if (chosen)
         memcpy(chosen, room->greedy, knapsack->item_count * sizeof chosen[0]);
-    return room->price > 0 ? search_lists(knapsack, below, cost, chosen) : KNAPSACK_EXACT;
+    if (room->price == 0 || (!chosen && (!(*least < below) || *most < below)))
+        return KNAPSACK_EXACT;
+    const enum knapsack_answer answer = search_lists(knapsack, below, most, chosen);
+    if (answer == KNAPSACK_EXACT)
+        *least = fmin(*most, below);
+    return answer;
 }

@@ -202,19 +202,13 @@ static struct answer *find_answer(const struct prices *prices, const struct tps_
 static const struct answer *ask_for(struct prices *prices, const struct tps_stage *stage, double below)
 {
     struct answer *answer = find_answer(prices, stage);
-    enum knapsack_answer found = KNAPSACK_EXACT;
-    if (!are_same(&answer->stage, stage)) {
-        *answer = (struct answer){ *stage, INFINITY, INFINITY };
-        take_stage(prices, stage);
-        found = knapsack_bound(&prices->chooser.knapsack, &answer->least, &answer->most);
-    }
-    if (answer->least < below && !(answer->most < below)) {
-        take_stage(prices, stage);
-        found = knapsack_solve(&prices->chooser.knapsack, below, &answer->most, NULL);
-        answer->least = answer->most < below ? answer->most : below;
-        prices->gave_up |= found == KNAPSACK_BOUND;
-    }
-    prices->gave_up |= found == KNAPSACK_NO_MEMORY;
+    if (are_same(&answer->stage, stage) && (!(answer->least < below) || answer->most < below))
+        return answer;
+    *answer = (struct answer){ *stage, INFINITY, INFINITY };
+    take_stage(prices, stage);
+    const enum knapsack_answer found =
+        knapsack_solve(&prices->chooser.knapsack, below, &answer->least, &answer->most, NULL);
+    prices->gave_up |= found == KNAPSACK_BOUND || found == KNAPSACK_NO_MEMORY;
     return answer;
 }
 
@@ -369,9 +363,9 @@ static bool choose(void *self, const struct found_stage *stages, struct bottlene
         behind += own->replicas;
         const struct tps_stage stage = { s > 0 ? stages[s - 1].downset : 0, stages[s].downset, degree_of(prices, own),
                                          own->replicas, (behind + own->replicas - 1) / own->replicas };
-        double load;
+        double least, most;
         take_stage(prices, &stage);
-        if (knapsack_solve(&prices->chooser.knapsack, INFINITY, &load, chooser->chosen) == KNAPSACK_NO_MEMORY)
+        if (knapsack_solve(&prices->chooser.knapsack, INFINITY, &least, &most, chooser->chosen) == KNAPSACK_NO_MEMORY)
             return error_no_memory(error, "the choice of ways");
         for (size_t l = 0; l < chooser->layer_count; l++)
             result->variant[chooser->layers[l]] = chooser->choices[chooser->first[l] + chooser->chosen[l]].way->variant;
