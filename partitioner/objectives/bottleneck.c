@@ -144,7 +144,7 @@ static bool learn(struct knowledge *known, const struct objective *objective, vo
                   const struct graph_view *view, struct error *error)
 {
     struct minimax found;
-    struct minimax_problem problem = { .downsets = view->downsets, .may_cut = view->may_cut,
+    struct minimax_problem problem = { .downsets = view->downsets,
                                        .must_end = must_end, .self = prices, .ended_self = known,
                                        .below = known->value, .budget = known->request->budget };
     objective->ask(prices, &problem);

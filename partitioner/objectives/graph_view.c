@@ -59,18 +59,25 @@ static bool fill_nodes(struct graph_view *view, const uint32_t *node_of, struct 
 {
     const uint32_t layers = (uint32_t)view->request->profile->layer_count;
     view->node_of = malloc(layers * sizeof view->node_of[0]);
-    view->layer_of = malloc(layers * sizeof view->layer_of[0]);
+    view->layers = malloc(layers * sizeof view->layers[0]);
+    view->layer_at = calloc(layers + (size_t)2, sizeof view->layer_at[0]);
     view->edges = downsets_edges(view->request->profile, &view->graph.edge_count, error);
     view->graph.edges = view->edges;
-    if (!view->edges || !view->node_of || !view->layer_of)
+    if (!view->edges || !view->node_of || !view->layers || !view->layer_at)
         return error_no_memory(error, "the nodes of a graph");
-    for (uint32_t i = layers; i-- > 0;) {
+    for (uint32_t i = 0; i < layers; i++) {
         const uint32_t node = view->node_of[i] = node_of ? node_of[i] : i;
         if (node == GRAPH_VIEW_LEFT_OUT)
             continue;
-        view->layer_of[node] = i;
+        view->layer_at[node + 2]++;
         view->graph.node_count = node >= view->graph.node_count ? node + 1 : view->graph.node_count;
     }
+    // Counted two places up, so that filling leaves each node's beginning in its own place.
+    for (uint32_t n = 2; n <= view->graph.node_count; n++)
+        view->layer_at[n] += view->layer_at[n - 1];
+    for (uint32_t i = 0; i < layers; i++)
+        if (view->node_of[i] != GRAPH_VIEW_LEFT_OUT)
+            view->layers[view->layer_at[view->node_of[i] + 1]++] = i;
     size_t kept = 0;
     for (size_t e = 0; e < view->graph.edge_count; e++) {
         const struct edge edge = { view->node_of[view->edges[e].from], view->node_of[view->edges[e].to] };
@@ -125,30 +132,6 @@ static bool fill_order(struct graph_view *view, const uint32_t *layers, struct e
     return view->downsets != NULL;
 }
 
-static bool parts(const struct graph_view *view, size_t downset, uint32_t a, uint32_t b)
-{
-    return view->node_of[a] != GRAPH_VIEW_LEFT_OUT && view->node_of[b] != GRAPH_VIEW_LEFT_OUT
-        && graph_view_holds(view, downset, a) != graph_view_holds(view, downset, b);
-}
-
-static bool fill_may_cut(struct graph_view *view, struct error *error)
-{
-    const struct profile *profile = view->request->profile;
-    view->may_cut = calloc(view->downsets->count, sizeof view->may_cut[0]);
-    if (!view->may_cut)
-        return error_no_memory(error, "where a graph may be cut");
-    for (size_t d = 0; d < view->downsets->count; d++) {
-        bool joined = false;
-        for (size_t i = 0; i < profile->tied_count; i++)
-            joined |= parts(view, d, profile->tied[i].from, profile->tied[i].to);
-        for (size_t i = 0; i < profile->no_cut_count; i++)
-            if (profile->no_cut_after[i] + 1 < profile->layer_count)
-                joined |= parts(view, d, profile->no_cut_after[i], profile->no_cut_after[i] + 1);
-        view->may_cut[d] = !joined;
-    }
-    return true;
-}
-
 bool graph_view_create(struct graph_view *view, const struct bottleneck_request *request, const uint32_t *node_of,
                        bool of_order, const uint32_t *order, struct error *error)
 {
@@ -158,7 +141,7 @@ bool graph_view_create(struct graph_view *view, const struct bottleneck_request 
         good = fill_order(view, order, error);
     else if (good)
         good = (view->downsets = downsets_create(&view->graph, request->most_downsets, error)) != NULL;
-    if (good && fill_may_cut(view, error))
+    if (good)
         return true;
     graph_view_clear(view);
     return false;
@@ -167,10 +150,10 @@ bool graph_view_create(struct graph_view *view, const struct bottleneck_request 
 void graph_view_clear(struct graph_view *view)
 {
     free(view->node_of);
-    free(view->layer_of);
+    free(view->layers);
+    free(view->layer_at);
     free(view->edges);
     downsets_free(view->downsets);
-    free(view->may_cut);
     *view = (struct graph_view){ .request = NULL };
 }
 

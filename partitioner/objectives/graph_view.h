@@ -26,12 +26,12 @@ bool is_cpu(const struct cluster_device *device);
 struct graph_view {
     const struct bottleneck_request *request;
     uint32_t *node_of;        // of each layer, or GRAPH_VIEW_LEFT_OUT
-    uint32_t *layer_of;       // of each node: the first of its layers
+    uint32_t *layers;         // by node: those of node n are layers[layer_at[n]] to layers[layer_at[n + 1]]
+    uint32_t *layer_at;
     struct edge *edges;       // between nodes, by (from, to) where each layer is a node; they may repeat
     struct downset_graph graph;
     struct downsets *downsets;
     bool is_whole;            // the graph has no others
-    bool *may_cut;            // at each downset: it parts neither tied layers nor what no_cut_after joins
 };
 
 // `node_of` numbers the nodes in an order in which they can run, or leaves layers out; NULL: each layer is a node. Of
@@ -48,8 +48,9 @@ static inline bool graph_view_holds(const struct graph_view *view, size_t downse
     return downsets_holds(view->downsets, downset, view->node_of[layer]);
 }
 
-// The node of each layer where layers that belong together are one, with all on a cycle that this closes. A layer that
-// is free, in that it costs nothing wherever it stands, and that has one neighbour loses nothing by standing with it.
+// The node of each layer where layers that belong together (tied ones, and what no_cut_after joins) are one, with all on
+// a cycle that this closes. A layer that is free (NULL: none), in that it costs nothing wherever it stands, and that has
+// one neighbour loses nothing by standing with it.
 // That takes inputs and unread outputs out of the ways to cut a graph, of which they make too many. Freed by free().
 uint32_t *graph_view_merge(const struct profile *profile, const bool *is_free, struct error *error);
 

@@ -236,7 +236,7 @@ static bool try_stage(struct search *search, uint32_t inner, uint32_t outer)
     search->spent++;
     if (!(work < search->most_work))
         return false;
-    if ((problem->may_cut && !problem->may_cut[inner]) || !(work < search->below * search->speed[most_taken(search, inner)] * ROUNDED))
+    if (!(work < search->below * search->speed[most_taken(search, inner)] * ROUNDED))
         return true;
     const uint32_t most = (problem->ways.most_cost ? problem->ways.most_steps : search->room[inner]) - search->live[0];
     if (!(problem->loads(problem->self, inner, outer, most, search->below, search->loads) < search->below))
@@ -349,7 +349,7 @@ static struct minimax_stage find_stage(struct search *search, uint32_t inner, ui
     const struct minimax_problem *problem = search->problem;
     const bool is_costly = problem->ways.most_cost > 0;
     const size_t at = inner * search->width + steps;
-    const double below = is_costly ? search->below : search->value[at] * ROUNDED + DBL_MIN;
+    const double below = is_costly ? search->below : search->known * ROUNDED + DBL_MIN;  // loads() may rely upon it
     uint32_t outer;
     downset_walk_up(&search->walk, inner);
     while (downset_walk_next(&search->walk, &outer)) {
@@ -374,22 +374,22 @@ static struct minimax_stage find_stage(struct search *search, uint32_t inner, ui
 static bool take(struct search *search, uint32_t steps, struct minimax *minimax, struct error *error)
 {
     const uint32_t all = (uint32_t)search->problem->downsets->count - 1;
-    double load;
+    double load, largest = 0;
     free(minimax->stages);
     minimax->stages = calloc(search->problem->downsets->size[all] + 1, sizeof minimax->stages[0]);
     if (!minimax->stages)
         return error_no_memory(error, "the stages of a plan");
-    minimax->value = 0;
+    search->known = search->value[steps];
     minimax->stage_count = 0;
     for (uint32_t inner = 0; inner != all;) {
         const struct minimax_stage stage = find_stage(search, inner, steps, &load);
         assert(stage.downset > inner);
         minimax->stages[minimax->stage_count++] = stage;
-        minimax->value = fmax(minimax->value, load);
+        largest = fmax(largest, load);
         inner = stage.downset;
         steps = stage.later;
     }
-    search->known = minimax->value;
+    minimax->value = search->known = largest;
     return true;
 }
 

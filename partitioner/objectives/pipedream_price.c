@@ -120,7 +120,7 @@ static bool fill_out(struct pipedream *prices, struct error *error)
     const bool good =
         company && ((row && output && edge_at && prices->out) || error_no_memory(error, "the outputs of a graph"));
     for (size_t n = 0; good && n < nodes; n++)
-        output[n] = view->request->profile->layers[view->layer_of[n]].output_bytes;
+        output[n] = view->request->profile->layers[view->layers[n]].output_bytes;
     for (size_t e = 0; good && e < view->graph.edge_count; e++)
         edge_at[view->edges[e].from + 1] = (uint32_t)e + 1;
     for (size_t n = 0; good && n < nodes; n++)
@@ -293,7 +293,6 @@ static void ask(void *self, struct minimax_problem *problem)
 {
     const struct pipedream *prices = self;
     const struct bottleneck_request *request = prices->view->request;
-    problem->may_cut = NULL;
     problem->ways.list = prices->ways;
     problem->ways.most_steps = outer_level(prices)->machines;
     problem->ways.count = request->is_straight ? 1 : problem->ways.most_steps;

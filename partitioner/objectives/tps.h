@@ -50,17 +50,14 @@ void tps_ways_clear(struct tps_ways *ways);
 enum { TPS_MOST_PENALTIES = 24 };
 
 // What is summed over downsets for each degree: the least of each layer's ways, layers that have none, the time of all
-// devices; then the least of time and a penalty on what is saved. `into` and `out` are what passes at each cut of a
-// chain, ns for both directions; in other graphs tensors pass by a stage, and a cut does not say whose they are.
+// devices; then the least of time and a penalty on what is saved.
 enum tps_sum { TPS_TIME, TPS_PARAMETERS, TPS_SAVED, TPS_FIXED, TPS_LACKING, TPS_WORK, TPS_PENALIZED };
 struct tps_sums {
     uint64_t *of[TPS_PENALIZED + TPS_MOST_PENALTIES];
-    double *into, *out;
 };
 
 struct tps_floors {
     double reduce_ns;     // of a byte of parameters, for each replica but one
-    double transfer_ns;   // of a byte, there and back
     uint64_t memory_bytes;
     double penalties[TPS_MOST_PENALTIES];
     size_t penalty_count, degree_count;

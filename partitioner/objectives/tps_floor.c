@@ -140,36 +140,12 @@ static uint64_t *sum_least(const struct tps_floors *floors, const struct graph_v
     return sums;
 }
 
-// What each layer of a chain takes from the one before and hands to the one behind, at least.
-static void fill_moved(const struct tps_floors *floors, struct tps_sums *sums, const struct profile *profile,
-                       const struct tps_ways *ways, uint32_t devices)
-{
-    const uint32_t layers = (uint32_t)profile->layer_count;
-    for (uint32_t i = 0; profile->is_chain && i < layers; i++) {
-        double into = INFINITY, out = INFINITY;
-        for (uint32_t w = ways->way_at[i]; w < ways->way_at[i + 1]; w++) {
-            const struct profile_layer *layer = ways->ways[w].layer;
-            if (ways->ways[w].devices != devices)
-                continue;
-            into = i > 0 ? fmin(into, (double)profile_receive_bytes(profile, layer, i - 1)) : 0;
-            out = i + 1 < layers ? fmin(out, (double)profile_send_bytes(layer, i + 1)) : 0;
-        }
-        sums->into[i] = into < INFINITY ? floors->transfer_ns * into : 0;
-        sums->out[i + 1] = out < INFINITY ? floors->transfer_ns * out : 0;
-    }
-}
-
 static bool fill_degree(const struct tps_floors *floors, struct tps_sums *sums, const struct graph_view *view,
                         const struct tps_ways *ways, uint32_t devices, struct error *error)
 {
     for (size_t what = 0; what < TPS_PENALIZED + floors->penalty_count; what++)
         if ((sums->of[what] = sum_least(floors, view, ways, devices, what, error)) == NULL)
             return false;
-    sums->into = calloc(view->downsets->count, sizeof sums->into[0]);
-    sums->out = calloc(view->downsets->count, sizeof sums->out[0]);
-    if (!sums->into || !sums->out)
-        return error_no_memory(error, "the floors of stages");
-    fill_moved(floors, sums, view->request->profile, ways, devices);
     return true;
 }
 
@@ -177,8 +153,7 @@ bool tps_floors_create(struct tps_floors *floors, const struct graph_view *view,
                        const struct machines *machines, uint32_t micro_batches, struct error *error)
 {
     const double rate = (double)machines->bytes_per_second;
-    *floors = (struct tps_floors){ .transfer_ns = rate > 0 ? 2e9 / rate : 0,
-                                   .reduce_ns = rate > 0 ? 4e9 / rate / micro_batches : 0,
+    *floors = (struct tps_floors){ .reduce_ns = rate > 0 ? 4e9 / rate / micro_batches : 0,
                                    .memory_bytes = machines->memory_bytes,
                                    .degree_count = ways->degree_count,
                                    .sums = calloc(ways->degree_count + 1, sizeof floors->sums[0]) };
@@ -196,8 +171,6 @@ void tps_floors_clear(struct tps_floors *floors)
         const struct tps_sums *sums = &floors->sums[t];
         for (size_t what = 0; what < TPS_PENALIZED + floors->penalty_count; what++)
             free(sums->of[what]);
-        free(sums->into);
-        free(sums->out);
     }
     free(floors->sums);
     free(floors->work);
@@ -237,17 +210,16 @@ double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage,
 {
     const struct tps_sums *sums = &floors->sums[stage->degree];
     const double reduced = floors->reduce_ns * (stage->replicas - 1) * between(sums->of[TPS_PARAMETERS], stage);
-    const double rest = sums->into[stage->inner] + sums->out[stage->outer] + reduced;
     const double exact = 1 - 0x1p-30;  // what is rounded here is less by far
     double time = between(sums->of[TPS_TIME], stage);
-    if ((time + rest) / stage->replicas * exact < enough) {
+    if ((time + reduced) / stage->replicas * exact < enough) {
         const double lacks = between(sums->of[TPS_FIXED], stage) - (double)floors->memory_bytes;
         if (lacks + stage->in_flight * between(sums->of[TPS_SAVED], stage) > 0)
             return INFINITY;
-        const double own = penalized(floors, stage, lacks, enough / exact * stage->replicas - rest);
+        const double own = penalized(floors, stage, lacks, enough / exact * stage->replicas - reduced);
         time = own > time ? own : time;
     }
-    return (time + rest) / stage->replicas * exact;
+    return (time + reduced) / stage->replicas * exact;
 }
 
 bool tps_can_fit(const struct tps_floors *floors, struct tps_stage stage)
