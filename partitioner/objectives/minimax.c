@@ -399,7 +399,7 @@ static double next_limit(const struct search *search, const struct minimax *mini
     const double left = search->known - search->bound;
     double limit = search->known;
     if (minimax->stages)
-        limit = (left > NEAR * search->known) ? search->bound + left / 2 : search->known;
+        limit = left > NEAR * search->known ? search->bound + left / 2 : search->known;
     else if (search->known == INFINITY && slack <= 16)
         limit = search->bound * (1 + slack);
     return limit > search->bound ? limit : search->known;  // as near as numbers are
