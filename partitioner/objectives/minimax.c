@@ -350,19 +350,23 @@ static struct minimax_stage find_stage(struct search *search, uint32_t inner, ui
     const bool is_costly = problem->ways.most_cost > 0;
     const size_t at = inner * search->width + steps;
     const double below = is_costly ? search->below : search->known * ROUNDED + DBL_MIN;  // loads() may rely upon it
+    const double most_work = below * search->speed[is_costly ? search->cost[at] : steps] * ROUNDED;
     uint32_t outer;
     downset_walk_up(&search->walk, inner);
     while (downset_walk_next(&search->walk, &outer)) {
-        if (!(problem->loads(problem->self, inner, outer, steps, below, search->loads) < below))
+        if ((double)(problem->work[outer] - problem->work[inner]) > most_work) {
+            downset_walk_prune(&search->walk);
             continue;
+        }
         for (uint32_t w = 0; w < problem->ways.count; w++) {
             const struct minimax_way way = problem->ways.list[w];
             const size_t before = outer * search->width + steps - way.steps;
-            if (way.steps > steps || !(search->value[before] < below) || !(search->loads[w] < below)
-                || (is_costly && search->cost[before] + way.cost != search->cost[at]))
+            if (way.steps > steps || !(search->value[before] < below)
+                || (is_costly && search->cost[before] + way.cost != search->cost[at])
+                || !(problem->loads(problem->self, inner, outer, steps, below, search->loads) < below))
                 continue;
             *load = search->loads[w];
-            if (problem->refine)
+            if (problem->refine && *load < below)
                 *load = problem->refine(problem->self, inner, outer, w, steps - way.steps, *load, below);
             if (is_costly ? *load < below : fmax(search->value[before], *load) <= search->value[at])
                 return (struct minimax_stage){ outer, w, steps - way.steps };

@@ -47,7 +47,7 @@ void tps_ways_clear(struct tps_ways *ways);
 // is no more than the time of ways whose y saved + fixed bytes fit. It is asked for a few
 // nu, spread over those at which some layer would change its way.
 
-enum { TPS_MOST_PENALTIES = 24 };
+enum { TPS_MOST_PENALTIES = 12 };
 
 // What is summed over downsets for each degree: the least of each layer's ways, layers that have none, the time of all
 // devices; then the least of time and a penalty on what is saved.
