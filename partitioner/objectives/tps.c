@@ -184,10 +184,7 @@ static const struct answer *ask_for(struct prices *prices, const struct tps_stag
 static double price(void *self, uint32_t inner, uint32_t outer, uint32_t most, double below, double *loads)
 {
     const struct prices *prices = self;
-    const struct tps_stage smallest = { .inner = inner, .outer = outer, .in_flight = 1 };
     (void)below;
-    if (!tps_can_fit(&prices->floors, smallest))
-        return INFINITY;
     for (size_t w = 0; w < prices->way_count; w++) {
         if (prices->stage_of_way[w].replicas > most)
             continue;

@@ -79,7 +79,4 @@ void tps_floors_clear(struct tps_floors *floors);
 // INFINITY where the stage cannot fit, unless it has been seen before that it loads `enough`: no more is asked then.
 double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage, double enough);
 
-// Whether it could fit by any degree; where not, no larger stage does.
-bool tps_can_fit(const struct tps_floors *floors, struct tps_stage stage);
-
 #endif

@@ -199,14 +199,3 @@ double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage,
     }
     return (time + reduced) / stage->replicas * exact;
 }
-
-bool tps_can_fit(const struct tps_floors *floors, struct tps_stage stage)
-{
-    for (stage.degree = 0; stage.degree < floors->degree_count; stage.degree++) {
-        const struct tps_sums *sums = &floors->sums[stage.degree];
-        if (between(sums->of[TPS_FIXED], &stage) + stage.in_flight * between(sums->of[TPS_SAVED], &stage)
-            <= (double)floors->memory_bytes)
-            return true;
-    }
-    return false;
-}
