@@ -76,8 +76,8 @@ struct bottleneck_result {
 struct bottleneck_result *bottleneck_search(const struct bottleneck_request *request, struct error *error);
 
 // What a plan is worth in the model, whoever made it: fills in the stages' loads and the
-// value, from the layers alone. Reads order, stages (but load_ns) and variants. False
-// where the model does not allow it, naming the stage.
+// value, from the layers alone. Reads order, stages (but load_ns), which hold each layer
+// once, and variants. False where the model does not allow it, naming the stage.
 bool bottleneck_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error);
 
 // What a search of the same request says of a plan that it did not make: its bound, and `proved` where the plan is as

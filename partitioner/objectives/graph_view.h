@@ -54,8 +54,8 @@ static inline bool graph_view_holds(const struct graph_view *view, size_t downse
 // That takes inputs and unread outputs out of the ways to cut a graph, of which they make too many. Freed by free().
 uint32_t *graph_view_merge(const struct profile *profile, const bool *is_free, struct error *error);
 
-// Whether a given plan's stages hold each layer once, read nothing of later ones and, if it is of interest, part
-// nothing that belongs together.
+// Whether a given plan's stages read nothing of later ones and, if it is of interest, part nothing that belongs
+// together.
 bool graph_view_check(const struct profile *profile, const struct bottleneck_result *plan, bool heeds_ties,
                       struct error *error);
 
