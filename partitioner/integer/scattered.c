@@ -87,7 +87,7 @@ bool scattered_search(const struct bottleneck_request *request, struct integer_l
     *scattered = (struct scattered){ 0 };
     struct machines machines;
     struct layout_problem problem;
-    if (!machines_of_any_speed(&machines, request, 1, error) || !make_problem(request, &problem, &machines, error))
+    if (!machines_find(&machines, request, 1, true, error) || !make_problem(request, &problem, &machines, error))
         return false;
     scattered->devices = problem.devices;
     scattered->accelerators = machines.accelerators;

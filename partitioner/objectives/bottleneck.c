@@ -95,7 +95,7 @@ static const char *why_ended(const struct bottleneck_request *request)
     return is_interrupted(request) ? "interrupted" : "the deadline has passed";
 }
 
-// Tells how far the search is; whether somebody, or the clock, ends it. What is known of one order alone bounds nothing.
+// Tells how far the search is; whether somebody, or the clock, ends it. What is known of one order alone is no bound.
 static bool must_end(void *self, double value, double lower_bound)
 {
     const struct knowledge *known = self;

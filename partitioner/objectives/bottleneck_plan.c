@@ -124,8 +124,8 @@ struct plan *bottleneck_plan(const struct bottleneck_request *request, const str
                              const struct holding *holding, struct error *error)
 {
     if (!bottleneck_is_plan(result)) {
-        error_set(error, "a plan document knows no stages on processors of the host, in groups of devices, or in other ways"
-                         " than measured");
+        error_set(error, "a plan document knows no stages on processors of the host, in groups of devices, or in other"
+                         " ways than measured");
         return NULL;
     }
     struct plan *plan = plan_create(result->stage_count, error);

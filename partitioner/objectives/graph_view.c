@@ -9,19 +9,7 @@ bool is_cpu(const struct cluster_device *device)
 }
 
 bool machines_find(struct machines *machines, const struct bottleneck_request *request, size_t most_levels,
-                   struct error *error)
-{
-    for (size_t d = 0; d < request->cluster->device_count; d++) {
-        const struct cluster_device *device = &request->cluster->devices[d];
-        if (!is_cpu(device) && device->speed_permille != 1000)
-            return error_set(error, "%s knows machines of the profile's speed only; device %zu has %llu permille of it",
-                             bottleneck_names[request->model], d, (unsigned long long)device->speed_permille);
-    }
-    return machines_of_any_speed(machines, request, most_levels, error);
-}
-
-bool machines_of_any_speed(struct machines *machines, const struct bottleneck_request *request, size_t most_levels,
-                           struct error *error)
+                   bool of_any_speed, struct error *error)
 {
     const struct cluster *cluster = request->cluster;
     *machines = (struct machines){ .cpus = request->cpus, .memory_bytes = UINT64_MAX };
@@ -31,6 +19,9 @@ bool machines_of_any_speed(struct machines *machines, const struct bottleneck_re
             machines->cpus++;
             continue;
         }
+        if (!of_any_speed && device->speed_permille != 1000)
+            return error_set(error, "%s knows machines of the profile's speed only; device %zu has %llu permille of it",
+                             bottleneck_names[request->model], d, (unsigned long long)device->speed_permille);
         if (request->machines && machines->accelerators == request->machines)
             continue;
         machines->accelerators++;

@@ -20,12 +20,16 @@ struct entry {
     uint32_t option;
 };
 
+// Of an item's options with their bytes at the price of the bound.
+struct option_prices {
+    double least, decisive;  // the least, and how much the second best is over that
+};
+
 struct knapsack_room {
     size_t entries;        // what the list has room for
     uint32_t *order;       // of the items
     uint32_t *greedy;      // the option of each item in a choice that fits
-    double *least_price;   // of each item, with its bytes at the price
-    double *decisive;      // of each item: how much the second best is over the least
+    struct option_prices *prices;  // of each item
     uint64_t *rest_bytes;  // the least the items from here on take, in order
     uint32_t *list_at;     // where each item's list of entries begins
     struct entry *list;
@@ -42,11 +46,10 @@ bool knapsack_create(struct knapsack *knapsack, size_t most_items)
         return false;
     room->order = calloc(most_items + 1, sizeof room->order[0]);
     room->greedy = calloc(most_items + 1, sizeof room->greedy[0]);
-    room->least_price = calloc(most_items + 1, sizeof room->least_price[0]);
-    room->decisive = calloc(most_items + 1, sizeof room->decisive[0]);
+    room->prices = calloc(most_items + 1, sizeof room->prices[0]);
     room->rest_bytes = calloc(most_items + 2, sizeof room->rest_bytes[0]);
     room->list_at = calloc(most_items + 3, sizeof room->list_at[0]);
-    if (room->order && room->greedy && room->least_price && room->decisive && room->rest_bytes && room->list_at)
+    if (room->order && room->greedy && room->prices && room->rest_bytes && room->list_at)
         return true;
     knapsack_clear(knapsack);
     return false;
@@ -59,8 +62,7 @@ void knapsack_clear(struct knapsack *knapsack)
         return;
     free(room->order);
     free(room->greedy);
-    free(room->least_price);
-    free(room->decisive);
+    free(room->prices);
     free(room->rest_bytes);
     free(room->list_at);
     free(room->list);
@@ -182,10 +184,9 @@ static void sort_items(struct knapsack *knapsack)
                 second = price;
             }
         }
-        room->least_price[i] = least;
-        room->decisive[i] = second - least;
+        room->prices[i] = (struct option_prices){ least, second - least };
         uint32_t at = i;
-        for (; at > 0 && room->decisive[i] > room->decisive[room->order[at - 1]]; at--)
+        for (; at > 0 && room->prices[i].decisive > room->prices[room->order[at - 1]].decisive; at--)
             room->order[at] = room->order[at - 1];
         room->order[at] = i;
     }
@@ -238,7 +239,7 @@ static enum knapsack_answer extend(struct knapsack *knapsack, size_t k, double b
             const struct knapsack_option *option = &knapsack->options[o];
             const struct entry *from = &room->list[e];
             const struct entry entry = { from->bytes + option->bytes, from->cost + option->cost,
-                                         from->excess + (priced(room->price, option) - room->least_price[item]), e,
+                                         from->excess + (priced(room->price, option) - room->prices[item].least), e,
                                          o - knapsack->first[item] };
             if (add_clamped(entry.bytes, room->rest_bytes[k + 1]) <= knapsack->capacity_bytes
                 && option->bytes <= knapsack->capacity_bytes && room->bound + entry.excess < best)

@@ -260,7 +260,7 @@ static bool fill(struct prices *prices, const struct bottleneck_result *given, s
 {
     const struct bottleneck_request *request = prices->view->request;
     const size_t layers = request->profile->layer_count;
-    if (!machines_find(&prices->machines, request, 1, error))
+    if (!machines_find(&prices->machines, request, 1, false, error))
         return false;
     if (prices->machines.accelerators == 0)
         return error_set(error, "tps plans for accelerators, of which the cluster has none");
