@@ -29,6 +29,7 @@ struct prices {
     uint64_t *cut_ns;        // of each downset: what leaves it
     uint64_t *work, *host_work, *not_on_host, *bytes;  // of each downset
     double host_speed;       // the most of an accelerator's work that a CPU does in a ns
+    uint64_t largest_ns;     // the least that some layer takes
     struct leaving *leaving;
     size_t leaving_count;
     uint32_t outer;          // what these leave; 0: nothing was listed yet
@@ -157,6 +158,8 @@ static bool fill_sums(struct prices *prices, struct error *error)
         value[3 * layers + i] = way == NULL;
         if (way && work > 0)
             prices->host_speed = fmax(prices->host_speed, host > 0 ? (double)work / (double)host : INFINITY);
+        const uint64_t least = way && host < work ? host : work;
+        prices->largest_ns = least > prices->largest_ns ? least : prices->largest_ns;
     }
     prices->work = graph_view_sum(prices->view, value, error);
     prices->bytes = graph_view_sum(prices->view, value + layers, error);
@@ -273,6 +276,7 @@ static void ask(void *self, struct minimax_problem *problem)
     problem->ways.most_steps = machines->cpus;
     problem->ways.most_cost = machines->accelerators;
     problem->work = prices->work;
+    problem->lower_bound = (double)prices->largest_ns;
     problem->ways.step_speed = prices->host_speed;
     problem->ways.cost_speed = 1;
     problem->loads = price;

@@ -460,8 +460,8 @@ static bool take_single(struct search *search, struct minimax *minimax, struct e
 
 double minimax_least(const struct minimax_problem *problem)
 {
-    return (double)problem->work[problem->downsets->count - 1]
-         / speed_of(problem, problem->ways.most_steps, problem->ways.most_cost);
+    const double speed = speed_of(problem, problem->ways.most_steps, problem->ways.most_cost);
+    return fmax(problem->lower_bound, (double)problem->work[problem->downsets->count - 1] / speed);
 }
 
 bool minimax_search(const struct minimax_problem *problem, struct minimax *minimax, struct error *error)

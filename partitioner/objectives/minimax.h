@@ -51,6 +51,7 @@ struct minimax_problem {
     bool (*must_end)(void *ended_self, double value, double lower_bound);  // asked now and then, with what is known
     void *ended_self;
     double below;        // only plans whose load is below are wanted; INFINITY for any
+    double lower_bound;  // no plan is below; 0: what even spreading takes
     uint64_t budget;     // units of work, a few ns each: pairs of downsets, and more for many machines; 0: no end
 };
 
@@ -68,7 +69,7 @@ struct minimax {
     bool is_complete;    // nothing cut it short: value is the least, or nothing is below what was asked
 };
 
-// What no plan is below: what even spreading takes.
+// What no plan is below for what even spreading takes, and as the problem says.
 double minimax_least(const struct minimax_problem *problem);
 
 // False only for a machine's trouble, or a table too large for this many machines.
