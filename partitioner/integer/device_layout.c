@@ -3,7 +3,42 @@
 #include <stdlib.h>
 
 #include "common/number.h"
+#include "partitioner/downsets.h"
 #include "partitioner/integer/linear_program.h"
+
+bool layout_problem_create(struct layout_problem *problem, const struct profile *profile, uint32_t devices,
+                           size_t most_together, struct error *error)
+{
+    const size_t layers = profile->layer_count;
+    *problem = (struct layout_problem){
+        .layers = (uint32_t)layers,
+        .devices = devices,
+        .time_ns = calloc(layers * devices + 1, sizeof problem->time_ns[0]),
+        .bytes = calloc(layers + 1, sizeof problem->bytes[0]),
+        .capacity = calloc(devices + (size_t)1, sizeof problem->capacity[0]),
+        .transfer_ns = calloc(layers + 1, sizeof problem->transfer_ns[0]),
+        .pays_nothing = calloc(devices + (size_t)1, sizeof problem->pays_nothing[0]),
+        .together = calloc(most_together + 1, sizeof problem->together[0]),
+    };
+    problem->edges = downsets_edges(profile, &problem->edge_count, error);
+    if (problem->time_ns && problem->bytes && problem->capacity && problem->transfer_ns && problem->pays_nothing
+        && problem->together && problem->edges)
+        return true;
+    layout_problem_clear(problem);
+    return error_no_memory(error, "a layout");
+}
+
+void layout_problem_clear(struct layout_problem *problem)
+{
+    free(problem->time_ns);
+    free(problem->bytes);
+    free(problem->capacity);
+    free(problem->transfer_ns);
+    free(problem->pays_nothing);
+    free(problem->together);
+    free(problem->edges);
+    *problem = (struct layout_problem){ 0 };
+}
 
 // --- the value of a layout ------------------------------------------------------------
 
@@ -29,8 +64,7 @@ static uint64_t transfers_of(const struct layout_problem *problem, const uint32_
 
 static bool is_allowed(const struct layout_problem *problem, uint32_t layer, uint32_t device)
 {
-    return problem->time_ns[(size_t)layer * problem->devices + device] != LAYOUT_NEVER
-        && (!problem->pins || problem->pins[layer] == LAYOUT_ANYWHERE || problem->pins[layer] == device);
+    return problem->time_ns[(size_t)layer * problem->devices + device] != LAYOUT_NEVER;
 }
 
 static bool keeps_rules(const struct layout_problem *problem, const uint32_t *device_of, struct error *error)
@@ -38,20 +72,11 @@ static bool keeps_rules(const struct layout_problem *problem, const uint32_t *de
     for (uint32_t v = 0; v < problem->layers; v++)
         if (device_of[v] >= problem->devices || !is_allowed(problem, v, device_of[v]))
             return error_set(error, "layer %u cannot be on device %u", v, device_of[v]);
-    for (size_t e = 0; problem->ordered && e < problem->edge_count; e++)
-        if (device_of[problem->edges[e].from] > device_of[problem->edges[e].to])
-            return error_set(error, "layer %u reads from layer %u, which is on a later device", problem->edges[e].to,
-                             problem->edges[e].from);
     for (size_t i = 0; i < problem->together_count; i++)
         if (device_of[problem->together[i].from] != device_of[problem->together[i].to])
             return error_set(error, "layers %u and %u must be on one device", problem->together[i].from,
                              problem->together[i].to);
     return true;
-}
-
-static bool pays(const struct layout_problem *problem, uint32_t device)
-{
-    return problem->transfer_ns && !(problem->pays_nothing && problem->pays_nothing[device]);
 }
 
 uint64_t layout_load(const struct layout_problem *problem, const uint32_t *device_of, uint32_t device)
@@ -60,7 +85,7 @@ uint64_t layout_load(const struct layout_problem *problem, const uint32_t *devic
     for (uint32_t v = 0; v < problem->layers; v++) {
         if (device_of[v] == device)
             load = add_clamped(load, problem->time_ns[(size_t)v * problem->devices + device]);
-        if (pays(problem, device))
+        if (!problem->pays_nothing[device])
             load = add_clamped(load, transfers_of(problem, device_of, v, device));
     }
     return load;
@@ -74,9 +99,9 @@ uint64_t layout_value(const struct layout_problem *problem, const uint32_t *devi
     for (uint32_t d = 0; d < problem->devices; d++) {
         const uint64_t load = layout_load(problem, device_of, d);
         uint64_t bytes = 0;
-        for (uint32_t v = 0; problem->bytes && v < problem->layers; v++)
+        for (uint32_t v = 0; v < problem->layers; v++)
             bytes = add_clamped(bytes, device_of[v] == d ? problem->bytes[v] : 0);
-        if (problem->bytes && bytes > problem->capacity[d]) {
+        if (bytes > problem->capacity[d]) {
             error_set_kind(error, ERROR_ANSWER, "device %u holds %llu bytes and has %llu", d,
                            (unsigned long long)bytes, (unsigned long long)problem->capacity[d]);
             return LAYOUT_NEVER;
@@ -95,63 +120,33 @@ struct program {
     const struct layout_problem *problem;
     struct linear_model model;
     uint32_t largest;       // the column that is minimised
-    uint32_t *places;       // [layer * devices + device]: x, or y where ordered
-    size_t *load_rows, *memory_rows;  // of each device
-    uint64_t ceiling;       // a value that some layout has, or that none passes
+    uint32_t first;         // that of layer v on device d is first + v * devices + d
+    size_t memory_rows;     // the first of those of the devices
 };
 
-// Adds factor times "layer v is on device d" to the row.
-static void add_on(struct program *program, uint32_t v, uint32_t d, int64_t factor)
+static uint32_t column_of(const struct program *program, uint32_t v, uint32_t d)
 {
-    const uint32_t *places = &program->places[(size_t)v * program->problem->devices];
-    linear_add_term(&program->model, places[d], factor);
-    if (program->problem->ordered && d > 0)
-        linear_add_term(&program->model, places[d - 1], -factor);
+    return program->first + v * program->problem->devices + d;
 }
 
-// y of the last device is 1, and a layer that cannot be on a device is not on it.
+// Each layer is on one device, which is one it can be on.
 static void add_places(struct program *program)
 {
     const struct layout_problem *problem = program->problem;
     struct linear_model *model = &program->model;
     for (uint32_t v = 0; v < problem->layers; v++)
         for (uint32_t d = 0; d < problem->devices; d++)
-            program->places[(size_t)v * problem->devices + d] =
-                linear_add_column(model, (struct linear_column){ 0, 1, true, 1 });
+            linear_add_column(model, (struct linear_column){ 0, is_allowed(problem, v, d), true, 1 });
     for (uint32_t v = 0; v < problem->layers; v++) {
-        const uint32_t *places = &program->places[(size_t)v * problem->devices];
         linear_begin_row(model, LINEAR_EQUAL, 1);
-        for (uint32_t d = problem->ordered ? problem->devices - 1 : 0; d < problem->devices; d++)
-            linear_add_term(model, places[d], 1);
-        for (uint32_t d = 1; problem->ordered && d < problem->devices; d++) {
-            linear_begin_row(model, LINEAR_AT_LEAST, 0);
-            add_on(program, v, d, 1);
-        }
-        for (uint32_t d = 0; d < problem->devices; d++) {
-            if (is_allowed(problem, v, d))
-                continue;
-            linear_begin_row(model, LINEAR_EQUAL, 0);
-            add_on(program, v, d, 1);
-        }
-    }
-}
-
-static void add_rules(struct program *program)
-{
-    const struct layout_problem *problem = program->problem;
-    struct linear_model *model = &program->model;
-    for (size_t e = 0; problem->ordered && e < problem->edge_count; e++) {
-        for (uint32_t d = 0; d + 1 < problem->devices; d++) {
-            linear_begin_row(model, LINEAR_AT_LEAST, 0);
-            linear_add_term(model, program->places[(size_t)problem->edges[e].from * problem->devices + d], 1);
-            linear_add_term(model, program->places[(size_t)problem->edges[e].to * problem->devices + d], -1);
-        }
+        for (uint32_t d = 0; d < problem->devices; d++)
+            linear_add_term(model, column_of(program, v, d), 1);
     }
     for (size_t i = 0; i < problem->together_count; i++) {
         for (uint32_t d = 0; d + 1 < problem->devices; d++) {
             linear_begin_row(model, LINEAR_EQUAL, 0);
-            linear_add_term(model, program->places[(size_t)problem->together[i].from * problem->devices + d], 1);
-            linear_add_term(model, program->places[(size_t)problem->together[i].to * problem->devices + d], -1);
+            linear_add_term(model, column_of(program, problem->together[i].from, d), 1);
+            linear_add_term(model, column_of(program, problem->together[i].to, d), -1);
         }
     }
 }
@@ -166,8 +161,8 @@ static void add_apart(struct program *program, uint32_t crossing, uint32_t here,
 {
     linear_begin_row(&program->model, LINEAR_AT_LEAST, 0);
     linear_add_term(&program->model, crossing, 1);
-    add_on(program, here, d, -1);
-    add_on(program, there, d, 1);
+    linear_add_term(&program->model, column_of(program, here, d), -1);
+    linear_add_term(&program->model, column_of(program, there, d), 1);
 }
 
 // The columns of what device d hands on of layer v, and gets of it.
@@ -200,15 +195,14 @@ static void add_load(struct program *program, uint32_t d)
         return;
     }
     for (uint32_t v = 0; v < problem->layers; v++)
-        crossings[v] = pays(problem, d) && problem->transfer_ns[v]
+        crossings[v] = !problem->pays_nothing[d] && problem->transfer_ns[v]
                          ? add_crossings(program, v, d) : (struct crossings){ NO_COLUMN, NO_COLUMN };
-    program->load_rows[d] = model->row_count;
     linear_begin_row(model, LINEAR_AT_LEAST, 0);
     linear_add_term(model, program->largest, 1);
     for (uint32_t v = 0; v < problem->layers; v++) {
         const uint64_t time = problem->time_ns[(size_t)v * problem->devices + d];
         if (time > 0 && time != LAYOUT_NEVER)
-            add_on(program, v, d, -(int64_t)time);
+            linear_add_term(model, column_of(program, v, d), -(int64_t)time);
         if (crossings[v].out != NO_COLUMN) {
             linear_add_term(model, crossings[v].out, -(int64_t)problem->transfer_ns[v]);
             linear_add_term(model, crossings[v].in, -(int64_t)problem->transfer_ns[v]);
@@ -224,11 +218,10 @@ static void add_memory(struct program *program, uint32_t d)
     for (uint32_t v = 0; v < problem->layers; v++)
         all = add_clamped(all, problem->bytes[v]);
     const uint64_t capacity = problem->capacity[d] < all ? problem->capacity[d] : all;
-    program->memory_rows[d] = program->model.row_count;
     linear_begin_row(&program->model, LINEAR_AT_MOST, (int64_t)capacity);
     for (uint32_t v = 0; v < problem->layers; v++)
         if (problem->bytes[v] > 0)
-            add_on(program, v, d, (int64_t)problem->bytes[v]);
+            linear_add_term(&program->model, column_of(program, v, d), (int64_t)problem->bytes[v]);
 }
 
 // A load that no device passes: all layers where they are slowest, and all transfers twice.
@@ -242,40 +235,25 @@ static uint64_t ceiling_of(const struct layout_problem *problem)
             slowest = time != LAYOUT_NEVER && time > slowest ? time : slowest;
         }
         sum = add_clamped(sum, slowest);
-        sum = add_clamped(sum, problem->transfer_ns ? 2 * problem->transfer_ns[v] : 0);
+        sum = add_clamped(sum, 2 * problem->transfer_ns[v]);
     }
     return sum;
 }
 
-static void program_clear(struct program *program)
+// `ceiling`: a value that some layout has, or that none passes.
+static void program_write(const struct layout_problem *problem, uint64_t ceiling, struct program *program)
 {
-    linear_clear(&program->model);
-    free(program->places);
-    free(program->load_rows);
-    free(program->memory_rows);
-}
-
-static bool program_write(const struct layout_problem *problem, uint64_t ceiling, struct program *program,
-                          struct error *error)
-{
-    *program = (struct program){ .problem = problem, .ceiling = ceiling };
-    program->places = calloc((size_t)problem->layers * problem->devices, sizeof program->places[0]);
-    program->load_rows = calloc(problem->devices, sizeof program->load_rows[0]);
-    program->memory_rows = calloc(problem->devices, sizeof program->memory_rows[0]);
-    if (!program->places || !program->load_rows || !program->memory_rows) {
-        program_clear(program);
-        return error_no_memory(error, "an integer program");
-    }
+    *program = (struct program){ .problem = problem };
     // The largest load in millionths of what it can be.
     const double unit = ceiling > 1000000 ? (double)ceiling / 1e6 : 1;
     program->largest = linear_add_column(&program->model, (struct linear_column){ 1, (int64_t)ceiling, false, unit });
+    program->first = program->largest + 1;
     add_places(program);
-    add_rules(program);
     for (uint32_t d = 0; d < problem->devices; d++)
         add_load(program, d);
-    for (uint32_t d = 0; problem->bytes && d < problem->devices; d++)
+    program->memory_rows = program->model.row_count;
+    for (uint32_t d = 0; d < problem->devices; d++)
         add_memory(program, d);
-    return true;
 }
 
 // --- its answer -------------------------------------------------------------------------
@@ -290,8 +268,7 @@ static double *values_of(const struct program *program, const uint32_t *device_o
     values[program->largest] = (double)value;
     for (uint32_t v = 0; v < problem->layers; v++)
         for (uint32_t d = 0; d < problem->devices; d++)
-            values[program->places[(size_t)v * problem->devices + d]] =
-                problem->ordered ? device_of[v] <= d : device_of[v] == d;
+            values[column_of(program, v, d)] = device_of[v] == d;
     // What is left are the crossings, each in rows of its own: crossing >= the rest.
     for (size_t r = 0; r < program->model.row_count; r++) {
         const struct linear_row *row = &program->model.rows[r];
@@ -317,7 +294,7 @@ static bool read_layout(const struct program *program, const double *values, str
         return error_no_memory(error, "a layout");
     for (uint32_t v = 0; v < problem->layers; v++) {
         uint32_t d = 0;
-        while (d < problem->devices && values[program->places[(size_t)v * problem->devices + d]] <= 0.5)
+        while (d < problem->devices && values[column_of(program, v, d)] <= 0.5)
             d++;
         layout->device_of[v] = d;
     }
@@ -329,27 +306,17 @@ static bool read_layout(const struct program *program, const double *values, str
     return false;
 }
 
-// The relaxation, and what its duals prove and say.
-static bool price(const struct program *program, struct integer_limits limits, struct layout *layout,
-                  struct error *error)
+// What the duals of the relaxation prove and say.
+static bool read_prices(const struct program *program, const double *duals, struct layout *layout, struct error *error)
 {
     const uint32_t devices = program->problem->devices;
-    struct linear_solution relaxed;
-    if (!linear_solve(&program->model, NULL, true, limits, &relaxed, error))
-        return false;
-    layout->status = relaxed.status;
-    layout->load_price = relaxed.duals ? calloc(devices, sizeof layout->load_price[0]) : NULL;
-    layout->memory_price = relaxed.duals ? calloc(devices, sizeof layout->memory_price[0]) : NULL;
-    const bool good = !relaxed.duals || (layout->load_price && layout->memory_price)
-                   || error_no_memory(error, "a layout");
-    for (uint32_t d = 0; good && relaxed.duals && d < devices; d++) {
-        layout->load_price[d] = relaxed.duals[program->load_rows[d]];
-        layout->memory_price[d] = program->problem->bytes ? -relaxed.duals[program->memory_rows[d]] : 0;
-    }
-    if (good && relaxed.duals)
-        layout->bound_ns = (uint64_t)linear_proved_bound(&program->model, relaxed.duals);
-    linear_solution_clear(&relaxed);
-    return good;
+    layout->memory_price = calloc(devices, sizeof layout->memory_price[0]);
+    if (!layout->memory_price)
+        return error_no_memory(error, "a layout");
+    for (uint32_t d = 0; d < devices; d++)
+        layout->memory_price[d] = -duals[program->memory_rows + d];
+    layout->bound_ns = (uint64_t)linear_proved_bound(&program->model, duals);
+    return true;
 }
 
 bool layout_solve(const struct layout_problem *problem, const uint32_t *start, struct integer_limits limits,
@@ -357,17 +324,16 @@ bool layout_solve(const struct layout_problem *problem, const uint32_t *start, s
 {
     *layout = (struct layout){ 0 };
     const uint64_t known = start ? layout_value(problem, start, error) : ceiling_of(problem);
-    struct program program;
-    if (known == LAYOUT_NEVER || !program_write(problem, known, &program, error))
+    if (known == LAYOUT_NEVER)
         return false;
-    double *begin = start ? values_of(&program, start, known) : NULL;
+    struct program program;
+    program_write(problem, known, &program);
+    double *begin = start && !program.model.failed ? values_of(&program, start, known) : NULL;
     struct linear_solution solution = { 0 };
-    bool good = (!start || begin || error_no_memory(error, "a layout")) && price(&program, limits, layout, error);
-    if (good && layout->status != INTEGER_STOPPED) {
-        good = linear_solve(&program.model, begin, false, limits, &solution, error);
-        layout->status = solution.status;
-    }
-    layout->claimed_ns = solution.claimed;
+    bool good = (!start || begin || error_no_memory(error, "a layout"))
+             && linear_solve(&program.model, begin, limits, &solution, error)
+             && (!solution.duals || read_prices(&program, solution.duals, layout, error));
+    layout->status = solution.status;
     const double *found = solution.values ? solution.values : layout->status == INTEGER_STOPPED ? begin : NULL;
     good = good && (!found || read_layout(&program, found, layout, error));
     if (good && layout->device_of && layout->bound_ns > layout->value_ns)
@@ -375,7 +341,7 @@ bool layout_solve(const struct layout_problem *problem, const uint32_t *start, s
                               "the duals claim more than a layout takes, which is a fault of Weir");
     linear_solution_clear(&solution);
     free(begin);
-    program_clear(&program);
+    linear_clear(&program.model);
     if (!good)
         layout_clear(layout);
     return good;
@@ -384,7 +350,6 @@ bool layout_solve(const struct layout_problem *problem, const uint32_t *start, s
 void layout_clear(struct layout *layout)
 {
     free(layout->device_of);
-    free(layout->load_price);
     free(layout->memory_price);
     *layout = (struct layout){ 0 };
 }

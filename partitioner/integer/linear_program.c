@@ -133,25 +133,15 @@ static size_t number_of(const char *name, char letter, size_t count)
     return sscanf(name, "%c%zu", &found, &number) == 2 && found == letter && number < count ? number : count;
 }
 
-static bool read_answer(const struct linear_model *model, const struct integer_answer *answer, bool relaxed,
-                        struct linear_solution *solution, struct error *error)
+static bool read_relaxed(const struct linear_model *model, const struct integer_answer *answer,
+                         struct linear_solution *solution, struct error *error)
 {
     const double scale = cost_scale(model);
-    solution->status = answer->status;
-    solution->claimed = answer->value * scale;
-    solution->bound = answer->bound * scale;
-    if (answer->status != INTEGER_OPTIMAL && answer->status != INTEGER_FEASIBLE)
-        return true;
-    solution->values = calloc(model->column_count + 1, sizeof solution->values[0]);
-    solution->duals = relaxed ? calloc(model->row_count + 1, sizeof solution->duals[0]) : NULL;
-    if (!solution->values || (relaxed && !solution->duals))
+    solution->relaxed = answer->value * scale;
+    solution->duals = calloc(model->row_count + 1, sizeof solution->duals[0]);
+    if (!solution->duals)
         return error_no_memory(error, "the solver's answer");
-    for (size_t i = 0; i < answer->value_count; i++) {
-        const size_t j = number_of(answer->values[i].name, 'x', model->column_count);
-        if (j < model->column_count)
-            solution->values[j] = answer->values[i].value * model->columns[j].unit;
-    }
-    for (size_t i = 0; relaxed && i < answer->dual_count; i++) {
+    for (size_t i = 0; i < answer->dual_count; i++) {
         const size_t r = number_of(answer->duals[i].name, 'r', model->row_count);
         if (r < model->row_count)
             solution->duals[r] = answer->duals[i].value * scale / scale_of(model, &model->rows[r]);
@@ -159,7 +149,25 @@ static bool read_answer(const struct linear_model *model, const struct integer_a
     return true;
 }
 
-bool linear_solve(const struct linear_model *model, const double *start, bool relaxed, struct integer_limits limits,
+static bool read_values(const struct linear_model *model, const struct integer_answer *answer,
+                        struct linear_solution *solution, struct error *error)
+{
+    solution->claimed = answer->value * cost_scale(model);
+    solution->bound = answer->bound * cost_scale(model);
+    if (answer->status != INTEGER_OPTIMAL && answer->status != INTEGER_FEASIBLE)
+        return true;
+    solution->values = calloc(model->column_count + 1, sizeof solution->values[0]);
+    if (!solution->values)
+        return error_no_memory(error, "the solver's answer");
+    for (size_t i = 0; i < answer->value_count; i++) {
+        const size_t j = number_of(answer->values[i].name, 'x', model->column_count);
+        if (j < model->column_count)
+            solution->values[j] = answer->values[i].value * model->columns[j].unit;
+    }
+    return true;
+}
+
+bool linear_solve(const struct linear_model *model, const double *start, struct integer_limits limits,
                   struct linear_solution *solution, struct error *error)
 {
     *solution = (struct linear_solution){ 0 };
@@ -168,15 +176,20 @@ bool linear_solve(const struct linear_model *model, const double *start, bool re
     struct text text = { 0 }, known = { 0 };
     write_model(model, &text);
     write_start(model, start, &known);
-    const struct integer_question question = { &text, start ? &known : NULL, relaxed };
+    struct integer_question question = { .model = &text, .relaxed = true };
     struct integer_answer answer;
-    const bool solved = integer_solve(&question, limits, &answer, error);
+    bool good = integer_solve(&question, limits, &answer, error);
+    solution->status = answer.status;
+    if (good && answer.status == INTEGER_OPTIMAL) {
+        good = read_relaxed(model, &answer, solution, error);
+        integer_answer_clear(&answer);
+        question = (struct integer_question){ .model = &text, .start = start ? &known : NULL };
+        good = good && integer_solve(&question, limits, &answer, error) && read_values(model, &answer, solution, error);
+        solution->status = answer.status;
+    }
+    integer_answer_clear(&answer);
     text_clear(&text);
     text_clear(&known);
-    if (!solved)
-        return false;
-    const bool good = read_answer(model, &answer, relaxed, solution, error);
-    integer_answer_clear(&answer);
     if (!good)
         linear_solution_clear(solution);
     return good;

@@ -13,8 +13,8 @@
 // for every x that the rows admit. linear_proved_bound() rounds the duals to integers and adds
 // up the right side in 128-bit integers: a bound that no solver has to be believed for
 // (Neumaier and Shcherbina, "Safe bounds in linear and mixed-integer programming", 2004).
-#ifndef PARTITIONER_LINEAR_H
-#define PARTITIONER_LINEAR_H
+#ifndef PARTITIONER_INTEGER_LINEAR_PROGRAM_H
+#define PARTITIONER_INTEGER_LINEAR_PROGRAM_H
 
 #include "partitioner/integer/integer.h"
 
@@ -60,11 +60,13 @@ struct linear_solution {
     double claimed;    // what the solver holds the least value to be
     double bound;      // and what it holds unbeatable
     double *values;    // of each column; NULL without an answer
-    double *duals;     // of each row, of a relaxation
+    double relaxed;    // what it holds the least value to be were all columns divisible
+    double *duals;     // then of each row; NULL where that was not solved
 };
 
-// `start`: a known answer to begin with, a value for each column; or NULL.
-bool linear_solve(const struct linear_model *model, const double *start, bool relaxed, struct integer_limits limits,
+// First the relaxation, then the program itself. `start`: a known answer to begin with, a value for each column; or
+// NULL.
+bool linear_solve(const struct linear_model *model, const double *start, struct integer_limits limits,
                   struct linear_solution *solution, struct error *error);
 void linear_solution_clear(struct linear_solution *solution);
 

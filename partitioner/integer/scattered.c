@@ -5,45 +5,6 @@
 #include "common/number.h"
 #include "partitioner/objectives/max_load.h"
 
-// The program's numbers; device_layout.h says what each is.
-struct question {
-    const struct bottleneck_request *request;
-    struct layout_problem problem;
-    uint64_t *time_ns, *bytes, *capacity, *transfer_ns;
-    bool *pays_nothing;
-    struct edge *edges, *together;
-    uint32_t accelerators;
-};
-
-static void question_clear(struct question *question)
-{
-    free(question->time_ns);
-    free(question->bytes);
-    free(question->capacity);
-    free(question->transfer_ns);
-    free(question->pays_nothing);
-    free(question->edges);
-    free(question->together);
-}
-
-static bool allocate(struct question *question, struct error *error)
-{
-    const uint32_t layers = question->problem.layers, devices = question->problem.devices;
-    const struct profile *profile = question->request->profile;
-    question->time_ns = calloc((size_t)layers * devices, sizeof question->time_ns[0]);
-    question->bytes = calloc(layers, sizeof question->bytes[0]);
-    question->transfer_ns = calloc(layers, sizeof question->transfer_ns[0]);
-    question->capacity = calloc(devices, sizeof question->capacity[0]);
-    question->pays_nothing = calloc(devices, sizeof question->pays_nothing[0]);
-    question->together = calloc(profile->tied_count + profile->no_cut_count + 1, sizeof question->together[0]);
-    question->edges = downsets_edges(profile, &question->problem.edge_count, error);
-    if (!question->edges)
-        return false;
-    return (question->time_ns && question->bytes && question->transfer_ns && question->capacity
-            && question->pays_nothing && question->together)
-        || error_no_memory(error, "a layout");
-}
-
 // What a layer takes on an accelerator of this speed, rounded up, or on a CPU (speed 0).
 static uint64_t time_of(const struct profile_layer *layer, uint64_t speed_permille)
 {
@@ -54,71 +15,59 @@ static uint64_t time_of(const struct profile_layer *layer, uint64_t speed_permil
     return speed_permille ? (ns * 1000 + speed_permille - 1) / speed_permille : ns;
 }
 
-static void fill_device(struct question *question, uint32_t d, uint64_t speed_permille, uint64_t memory_bytes)
+static void fill_device(struct layout_problem *problem, const struct profile *profile, uint32_t d,
+                        uint64_t speed_permille, uint64_t memory_bytes)
 {
-    const struct profile *profile = question->request->profile;
-    for (uint32_t v = 0; v < profile->layer_count; v++)
-        question->time_ns[(size_t)v * question->problem.devices + d] = time_of(&profile->layers[v], speed_permille);
-    question->capacity[d] = memory_bytes;
-    question->pays_nothing[d] = speed_permille == 0;
+    for (uint32_t v = 0; v < problem->layers; v++)
+        problem->time_ns[(size_t)v * problem->devices + d] = time_of(&profile->layers[v], speed_permille);
+    problem->capacity[d] = memory_bytes;
+    problem->pays_nothing[d] = speed_permille == 0;
 }
 
-static void fill_layers(struct question *question, const struct machines *machines)
+static void fill_layers(struct layout_problem *problem, const struct profile *profile, const struct machines *machines)
 {
-    const struct profile *profile = question->request->profile;
-    for (uint32_t v = 0; v < profile->layer_count; v++) {
+    for (uint32_t v = 0; v < problem->layers; v++) {
         const struct profile_layer *layer = &profile->layers[v];
-        question->bytes[v] = layer->parameter_bytes + layer->saved_bytes;
-        question->transfer_ns[v] = max_load_crossings(profile)
-                                 * transfer_ns(layer->output_bytes, machines->bytes_per_second, machines->latency_ns);
+        problem->bytes[v] = layer->parameter_bytes + layer->saved_bytes;
+        problem->transfer_ns[v] = max_load_crossings(profile)
+                                * transfer_ns(layer->output_bytes, machines->bytes_per_second, machines->latency_ns);
     }
     for (size_t i = 0; i < profile->tied_count; i++)
-        question->together[question->problem.together_count++] = profile->tied[i];
+        problem->together[problem->together_count++] = profile->tied[i];
     for (size_t i = 0; i < profile->no_cut_count; i++)
-        if (profile->no_cut_after[i] + 1 < profile->layer_count)
-            question->together[question->problem.together_count++] =
+        if (profile->no_cut_after[i] + 1 < problem->layers)
+            problem->together[problem->together_count++] =
                 (struct edge){ profile->no_cut_after[i], profile->no_cut_after[i] + 1 };
 }
 
-static bool ask_for(const struct bottleneck_request *request, struct question *question, struct error *error)
+static bool make_problem(const struct bottleneck_request *request, struct layout_problem *problem,
+                         const struct machines *machines, struct error *error)
 {
-    struct machines machines;
-    *question = (struct question){ .request = request };
-    if (!machines_of_any_speed(&machines, request, 1, error))
-        return false;
-    question->accelerators = machines.accelerators;
-    question->problem.layers = (uint32_t)request->profile->layer_count;
-    question->problem.devices = machines.accelerators + machines.cpus;
-    if (!allocate(question, error))
+    const struct profile *profile = request->profile;
+    if (!layout_problem_create(problem, profile, machines->accelerators + machines->cpus,
+                               profile->tied_count + profile->no_cut_count, error))
         return false;
     uint32_t d = 0;
-    for (size_t i = 0; i < request->cluster->device_count && d < machines.accelerators; i++) {
+    for (size_t i = 0; i < request->cluster->device_count && d < machines->accelerators; i++) {
         const struct cluster_device *device = &request->cluster->devices[i];
         if (!is_cpu(device))
-            fill_device(question, d++, device->speed_permille, device->memory_bytes);
+            fill_device(problem, profile, d++, device->speed_permille, device->memory_bytes);
     }
-    for (; d < question->problem.devices; d++)
-        fill_device(question, d, 0, UINT64_MAX);
-    fill_layers(question, &machines);
-    question->problem.time_ns = question->time_ns;
-    question->problem.bytes = question->bytes;
-    question->problem.capacity = question->capacity;
-    question->problem.transfer_ns = question->transfer_ns;
-    question->problem.pays_nothing = question->pays_nothing;
-    question->problem.edges = question->edges;
-    question->problem.together = question->together;
+    for (; d < problem->devices; d++)
+        fill_device(problem, profile, d, 0, UINT64_MAX);
+    fill_layers(problem, profile, machines);
     return true;
 }
 
 // The best contiguous plan, as devices of layers; NULL where there is none to be had.
-static uint32_t *find_start(const struct question *question, struct scattered *scattered, struct error *error)
+static uint32_t *find_start(const struct bottleneck_request *request, struct scattered *scattered, struct error *error)
 {
     struct error none = { 0 };
-    struct bottleneck_result *plan = bottleneck_search(question->request, &none);
-    uint32_t *device_of = plan ? calloc(question->problem.layers, sizeof device_of[0]) : NULL;
+    struct bottleneck_result *plan = bottleneck_search(request, &none);
+    uint32_t *device_of = plan ? calloc(request->profile->layer_count, sizeof device_of[0]) : NULL;
     if (plan && !device_of)
         error_no_memory(error, "a layout");
-    uint32_t accelerator = 0, cpu = question->accelerators;
+    uint32_t accelerator = 0, cpu = scattered->accelerators;
     for (size_t s = 0; device_of && s < plan->stage_count; s++) {
         const uint32_t device = plan->stages[s].on_cpu ? cpu++ : accelerator++;
         for (uint32_t at = plan->stages[s].first; at < plan->stages[s].end; at++)
@@ -136,25 +85,26 @@ bool scattered_search(const struct bottleneck_request *request, struct integer_l
                       struct scattered *scattered, struct error *error)
 {
     *scattered = (struct scattered){ 0 };
-    struct question question;
-    bool good = ask_for(request, &question, error);
-    uint32_t *start = good ? find_start(&question, scattered, error) : NULL;
-    good =
-        good && error->kind == ERROR_NONE && layout_solve(&question.problem, start, limits, &scattered->layout, error);
+    struct machines machines;
+    struct layout_problem problem;
+    if (!machines_find(&machines, request, 1, true, error) || !make_problem(request, &problem, &machines, error))
+        return false;
+    scattered->devices = problem.devices;
+    scattered->accelerators = machines.accelerators;
+    uint32_t *start = find_start(request, scattered, error);
+    bool good = error->kind == ERROR_NONE && layout_solve(&problem, start, limits, &scattered->layout, error);
     free(start);
-    scattered->devices = question.problem.devices;
-    scattered->accelerators = question.accelerators;
     if (good && scattered->layout.device_of) {
         scattered->load_ns = calloc(scattered->devices, sizeof scattered->load_ns[0]);
         good = scattered->load_ns != NULL || error_no_memory(error, "a layout");
         for (uint32_t d = 0; good && d < scattered->devices; d++)
-            scattered->load_ns[d] = layout_load(&question.problem, scattered->layout.device_of, d);
+            scattered->load_ns[d] = layout_load(&problem, scattered->layout.device_of, d);
     } else if (good) {
         good = error_set_kind(error, ERROR_ANSWER, scattered->layout.status == INTEGER_INFEASIBLE
                               ? "no layout keeps within the devices' memory, as GLPK says"
                               : "GLPK found no layout within its limits");
     }
-    question_clear(&question);
+    layout_problem_clear(&problem);
     if (!good)
         scattered_clear(scattered);
     return good;

@@ -192,7 +192,6 @@ static bool judge(const struct program *program, const struct linear_solution *s
 {
     const struct cutting *problem = program->problem;
     opinion->status = solution->status;
-    opinion->claimed_ns = solution->claimed;
     if (!solution->values)
         return true;
     uint32_t *cuts = calloc((size_t)problem->ranks + 1, sizeof cuts[0]);
@@ -233,22 +232,19 @@ static double *values_of(const struct program *program, const struct plan *plan)
     return values;
 }
 
-// The rows of the stages' times are the program's first.
-static bool price(const struct program *program, struct integer_limits limits, struct second_opinion *opinion,
-                  struct error *error)
+// What the duals prove and say. The rows of the stages' times are the program's first.
+static bool read_prices(const struct program *program, const struct linear_solution *solution,
+                        struct second_opinion *opinion, struct error *error)
 {
-    struct linear_solution relaxed;
-    if (!linear_solve(&program->model, NULL, true, limits, &relaxed, error))
-        return false;
     opinion->prices = calloc(program->problem->ranks, sizeof opinion->prices[0]);
-    const bool good = opinion->prices || error_no_memory(error, "a second opinion");
-    opinion->stages = good && relaxed.duals ? program->problem->ranks : 0;
+    if (!opinion->prices)
+        return error_no_memory(error, "a second opinion");
+    opinion->stages = solution->duals ? program->problem->ranks : 0;
     for (uint32_t s = 0; s < opinion->stages; s++)
-        opinion->prices[s] = relaxed.duals[s];
+        opinion->prices[s] = solution->duals[s];
     if (opinion->stages > 0)
-        opinion->relaxed_ns = (uint64_t)linear_proved_bound(&program->model, relaxed.duals);
-    linear_solution_clear(&relaxed);
-    return good;
+        opinion->relaxed_ns = (uint64_t)linear_proved_bound(&program->model, solution->duals);
+    return true;
 }
 
 static bool ask(const struct cutting *problem, const struct plan *plan, struct integer_limits limits,
@@ -261,9 +257,9 @@ static bool ask(const struct cutting *problem, const struct plan *plan, struct i
     const bool begins = plan && !plan->order && plan->stage_count == problem->ranks && !program.model.failed;
     double *start = begins ? values_of(&program, plan) : NULL;
     bool good = !begins || start || error_no_memory(error, "a second opinion");
-    good = good && linear_solve(&program.model, start, false, limits, &solution, error);
+    good = good && linear_solve(&program.model, start, limits, &solution, error);
     if (good) {
-        good = judge(&program, &solution, opinion, error) && price(&program, limits, opinion, error);
+        good = judge(&program, &solution, opinion, error) && read_prices(&program, &solution, opinion, error);
         linear_solution_clear(&solution);
     }
     free(start);

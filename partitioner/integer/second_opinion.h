@@ -25,7 +25,6 @@
 struct second_opinion {
     uint64_t ours_ns;    // the least by dynamic programming
     uint64_t solver_ns;  // of the solver's cuts, valued anew; 0 where it gave none
-    double claimed_ns;   // what the solver said of them
     enum integer_status status;
     bool agrees;         // whether the two are the same, but for rounding
     uint64_t relaxed_ns;  // what the duals of the relaxation prove by themselves, in whole numbers (linear_program.h)

@@ -85,11 +85,24 @@ struct knowledge {
     struct error refusal;              // why there is no plan
 };
 
-// What is known of one order alone bounds nothing.
+static bool is_interrupted(const struct bottleneck_request *request)
+{
+    return request->interrupted && *request->interrupted;
+}
+
+static const char *why_ended(const struct bottleneck_request *request)
+{
+    return is_interrupted(request) ? "interrupted" : "the deadline has passed";
+}
+
+// Tells how far the search is; whether somebody, or the clock, ends it. What is known of one order alone is no bound.
 static bool must_end(void *self, double value, double lower_bound)
 {
     const struct knowledge *known = self;
-    return bottleneck_must_end(known->request, value, known->is_whole ? lower_bound : known->lower_bound);
+    const struct bottleneck_request *request = known->request;
+    if (request->listener.hear)
+        request->listener.hear(request->listener.self, value, known->is_whole ? lower_bound : known->lower_bound);
+    return is_interrupted(request) || (request->until_ns > 0 && clock_now_ns() >= request->until_ns);
 }
 
 // What a model leaves out stays with the layers it feeds, or else with those it reads.
@@ -144,7 +157,7 @@ static bool learn(struct knowledge *known, const struct objective *objective, vo
                   const struct graph_view *view, struct error *error)
 {
     struct minimax found;
-    struct minimax_problem problem = { .downsets = view->downsets, .may_cut = view->may_cut,
+    struct minimax_problem problem = { .downsets = view->downsets,
                                        .must_end = must_end, .self = prices, .ended_self = known,
                                        .below = known->value, .budget = known->request->budget };
     objective->ask(prices, &problem);
@@ -203,7 +216,7 @@ static void certify(struct knowledge *known)
     result->downset_count = known->downset_count;
     result->proved = known->is_exhausted;
     result->lower_bound_ns = known->is_exhausted ? result->value_ns : fmin(known->lower_bound, result->value_ns);
-    const char *why = known->is_ended           ? bottleneck_why_ended(known->request)
+    const char *why = known->is_ended           ? why_ended(known->request)
                     : known->doubt              ? known->doubt
                     : known->downset_count == 0 ? "too many ways to cut the graph; its own order was cut"
                     : !known->is_exhausted      ? "the budget was spent" : "";
@@ -219,7 +232,8 @@ struct bottleneck_result *bottleneck_search(const struct bottleneck_request *req
     if (good && known.result)
         certify(&known);
     else if (good && known.is_ended)
-        bottleneck_end_without(request, known.lower_bound, error);
+        error_set_kind(error, ERROR_ANSWER, "%s before any plan was found; %.9g s is a bound of all",
+                       why_ended(request), known.lower_bound * 1e-9);
     else if (good && known.is_stopped)
         error_set_kind(error, ERROR_ANSWER, "the search was ended before any plan was found");
     else if (good)
@@ -308,31 +322,6 @@ bool bottleneck_certificate(const struct bottleneck_result *result, struct certi
     snprintf(certificate->objective, sizeof certificate->objective, "%s", bottleneck_objectives[result->model]);
     snprintf(certificate->stopped, sizeof certificate->stopped, "%s", result->stopped);
     return true;
-}
-
-// --- an end before the end ---------------------------------------------------------
-
-static bool is_interrupted(const struct bottleneck_request *request)
-{
-    return request->interrupted && *request->interrupted;
-}
-
-bool bottleneck_must_end(const struct bottleneck_request *request, double best_ns, double bound_ns)
-{
-    if (request->listener.hear)
-        request->listener.hear(request->listener.self, best_ns, bound_ns);
-    return is_interrupted(request) || (request->until_ns > 0 && clock_now_ns() >= request->until_ns);
-}
-
-const char *bottleneck_why_ended(const struct bottleneck_request *request)
-{
-    return is_interrupted(request) ? "interrupted" : "the deadline has passed";
-}
-
-void bottleneck_end_without(const struct bottleneck_request *request, double bound_ns, struct error *error)
-{
-    error_set_kind(error, ERROR_ANSWER, "%s before any plan was found; %.9g s is a bound of all",
-                   bottleneck_why_ended(request), bound_ns * 1e-9);
 }
 
 // --- the table -------------------------------------------------------------------

@@ -76,16 +76,9 @@ struct bottleneck_result {
 struct bottleneck_result *bottleneck_search(const struct bottleneck_request *request, struct error *error);
 
 // What a plan is worth in the model, whoever made it: fills in the stages' loads and the
-// value, from the layers alone. Reads order, stages (but load_ns) and variants. False
-// where the model does not allow it, naming the stage.
+// value, from the layers alone. Reads order, stages (but load_ns), which hold each layer
+// once, and variants. False where the model does not allow it, naming the stage.
 bool bottleneck_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error);
-
-// Tells how far the search is; whether somebody, or the clock, ends it; and which it was, as a sentence's part.
-bool bottleneck_must_end(const struct bottleneck_request *request, double best_ns, double bound_ns);
-const char *bottleneck_why_ended(const struct bottleneck_request *request);
-
-// The error of a search that was ended before it found any plan, none being below `bound_ns`.
-void bottleneck_end_without(const struct bottleneck_request *request, double bound_ns, struct error *error);
 
 // What a search of the same request says of a plan that it did not make: its bound, and `proved` where the plan is as
 // good. Where the plan is better than all the search may choose from (fewer machines, say), or nothing was found

@@ -9,26 +9,15 @@
 
 // --- an answer as a plan ------------------------------------------------------------
 
-static bool can_be_a_plan(const struct bottleneck_result *result, struct error *error)
-{
-    for (size_t s = 0; s < result->stage_count; s++) {
-        if (result->stages[s].on_cpu)
-            return error_set(error, "stage %zu is on a processor of the host, which a plan document cannot say", s);
-        if (result->stages[s].group != 1)
-            return error_set(error, "stage %zu is split over groups of %u devices, which this model's plans cannot say",
-                             s, result->stages[s].group);
-    }
-    for (size_t i = 0; result->variant && i < result->layer_count; i++)
-        if (result->variant[i])
-            return error_set(error,
-                             "layers run in other ways than the profile's first, which this model's plans cannot say");
-    return true;
-}
-
 bool bottleneck_is_plan(const struct bottleneck_result *result)
 {
-    struct error error = { 0 };
-    return can_be_a_plan(result, &error);
+    for (size_t s = 0; s < result->stage_count; s++)
+        if (result->stages[s].on_cpu || result->stages[s].group != 1)
+            return false;
+    for (size_t i = 0; result->variant && i < result->layer_count; i++)
+        if (result->variant[i])
+            return false;
+    return true;
 }
 
 static bool has_own_order(const struct bottleneck_result *result)
@@ -134,7 +123,12 @@ static bool fill(struct plan *plan, const struct bottleneck_request *request, co
 struct plan *bottleneck_plan(const struct bottleneck_request *request, const struct bottleneck_result *result,
                              const struct holding *holding, struct error *error)
 {
-    struct plan *plan = can_be_a_plan(result, error) ? plan_create(result->stage_count, error) : NULL;
+    if (!bottleneck_is_plan(result)) {
+        error_set(error, "a plan document knows no stages on processors of the host, in groups of devices, or in other"
+                         " ways than measured");
+        return NULL;
+    }
+    struct plan *plan = plan_create(result->stage_count, error);
     if (plan && fill(plan, request, result, holding, error))
         return plan;
     plan_free(plan);

@@ -146,7 +146,7 @@ uint32_t *graph_view_merge(const struct profile *profile, const bool *is_free, s
     for (uint32_t i = 0; good && i < layers; i++) {
         merge.root[i] = i;
         merge.size[i] = 1;
-        merge.is_free[i] = is_free[i];
+        merge.is_free[i] = is_free && is_free[i];
     }
     for (size_t i = 0; good && i < profile->tied_count; i++)
         join(&merge, profile->tied[i].from, profile->tied[i].to);

@@ -9,19 +9,7 @@ bool is_cpu(const struct cluster_device *device)
 }
 
 bool machines_find(struct machines *machines, const struct bottleneck_request *request, size_t most_levels,
-                   struct error *error)
-{
-    for (size_t d = 0; d < request->cluster->device_count; d++) {
-        const struct cluster_device *device = &request->cluster->devices[d];
-        if (!is_cpu(device) && device->speed_permille != 1000)
-            return error_set(error, "%s knows machines of the profile's speed only; device %zu has %llu permille of it",
-                             bottleneck_names[request->model], d, (unsigned long long)device->speed_permille);
-    }
-    return machines_of_any_speed(machines, request, most_levels, error);
-}
-
-bool machines_of_any_speed(struct machines *machines, const struct bottleneck_request *request, size_t most_levels,
-                           struct error *error)
+                   bool of_any_speed, struct error *error)
 {
     const struct cluster *cluster = request->cluster;
     *machines = (struct machines){ .cpus = request->cpus, .memory_bytes = UINT64_MAX };
@@ -31,6 +19,9 @@ bool machines_of_any_speed(struct machines *machines, const struct bottleneck_re
             machines->cpus++;
             continue;
         }
+        if (!of_any_speed && device->speed_permille != 1000)
+            return error_set(error, "%s knows machines of the profile's speed only; device %zu has %llu permille of it",
+                             bottleneck_names[request->model], d, (unsigned long long)device->speed_permille);
         if (request->machines && machines->accelerators == request->machines)
             continue;
         machines->accelerators++;
@@ -59,18 +50,25 @@ static bool fill_nodes(struct graph_view *view, const uint32_t *node_of, struct 
 {
     const uint32_t layers = (uint32_t)view->request->profile->layer_count;
     view->node_of = malloc(layers * sizeof view->node_of[0]);
-    view->layer_of = malloc(layers * sizeof view->layer_of[0]);
+    view->layers = malloc(layers * sizeof view->layers[0]);
+    view->layer_at = calloc(layers + (size_t)2, sizeof view->layer_at[0]);
     view->edges = downsets_edges(view->request->profile, &view->graph.edge_count, error);
     view->graph.edges = view->edges;
-    if (!view->edges || !view->node_of || !view->layer_of)
+    if (!view->edges || !view->node_of || !view->layers || !view->layer_at)
         return error_no_memory(error, "the nodes of a graph");
-    for (uint32_t i = layers; i-- > 0;) {
+    for (uint32_t i = 0; i < layers; i++) {
         const uint32_t node = view->node_of[i] = node_of ? node_of[i] : i;
         if (node == GRAPH_VIEW_LEFT_OUT)
             continue;
-        view->layer_of[node] = i;
+        view->layer_at[node + 2]++;
         view->graph.node_count = node >= view->graph.node_count ? node + 1 : view->graph.node_count;
     }
+    // Counted two places up, so that filling leaves each node's beginning in its own place.
+    for (uint32_t n = 2; n <= view->graph.node_count; n++)
+        view->layer_at[n] += view->layer_at[n - 1];
+    for (uint32_t i = 0; i < layers; i++)
+        if (view->node_of[i] != GRAPH_VIEW_LEFT_OUT)
+            view->layers[view->layer_at[view->node_of[i] + 1]++] = i;
     size_t kept = 0;
     for (size_t e = 0; e < view->graph.edge_count; e++) {
         const struct edge edge = { view->node_of[view->edges[e].from], view->node_of[view->edges[e].to] };
@@ -125,30 +123,6 @@ static bool fill_order(struct graph_view *view, const uint32_t *layers, struct e
     return view->downsets != NULL;
 }
 
-static bool parts(const struct graph_view *view, size_t downset, uint32_t a, uint32_t b)
-{
-    return view->node_of[a] != GRAPH_VIEW_LEFT_OUT && view->node_of[b] != GRAPH_VIEW_LEFT_OUT
-        && graph_view_holds(view, downset, a) != graph_view_holds(view, downset, b);
-}
-
-static bool fill_may_cut(struct graph_view *view, struct error *error)
-{
-    const struct profile *profile = view->request->profile;
-    view->may_cut = calloc(view->downsets->count, sizeof view->may_cut[0]);
-    if (!view->may_cut)
-        return error_no_memory(error, "where a graph may be cut");
-    for (size_t d = 0; d < view->downsets->count; d++) {
-        bool joined = false;
-        for (size_t i = 0; i < profile->tied_count; i++)
-            joined |= parts(view, d, profile->tied[i].from, profile->tied[i].to);
-        for (size_t i = 0; i < profile->no_cut_count; i++)
-            if (profile->no_cut_after[i] + 1 < profile->layer_count)
-                joined |= parts(view, d, profile->no_cut_after[i], profile->no_cut_after[i] + 1);
-        view->may_cut[d] = !joined;
-    }
-    return true;
-}
-
 bool graph_view_create(struct graph_view *view, const struct bottleneck_request *request, const uint32_t *node_of,
                        bool of_order, const uint32_t *order, struct error *error)
 {
@@ -158,7 +132,7 @@ bool graph_view_create(struct graph_view *view, const struct bottleneck_request 
         good = fill_order(view, order, error);
     else if (good)
         good = (view->downsets = downsets_create(&view->graph, request->most_downsets, error)) != NULL;
-    if (good && fill_may_cut(view, error))
+    if (good)
         return true;
     graph_view_clear(view);
     return false;
@@ -167,33 +141,14 @@ bool graph_view_create(struct graph_view *view, const struct bottleneck_request 
 void graph_view_clear(struct graph_view *view)
 {
     free(view->node_of);
-    free(view->layer_of);
+    free(view->layers);
+    free(view->layer_at);
     free(view->edges);
     downsets_free(view->downsets);
-    free(view->may_cut);
     *view = (struct graph_view){ .request = NULL };
 }
 
 // --- what a plan must be ----------------------------------------------------------------
-
-static bool list_stages(const struct bottleneck_result *plan, uint32_t *stage_of, struct error *error)
-{
-    uint32_t at = 0;
-    for (size_t i = 0; i < plan->layer_count; i++)
-        stage_of[i] = UINT32_MAX;
-    for (uint32_t s = 0; s < plan->stage_count; s++) {
-        const struct bottleneck_stage *stage = &plan->stages[s];
-        if (stage->first != at || stage->end < at || stage->end > plan->layer_count || stage->replicas == 0)
-            return error_set(error, "stage %u does not begin where the stage before it ends, or is on no machine", s);
-        for (; at < stage->end; at++) {
-            if (plan->order[at] >= plan->layer_count || stage_of[plan->order[at]] != UINT32_MAX)
-                return error_set(error, "stage %u holds layer %u, which is not there or in a stage already", s,
-                                 plan->order[at]);
-            stage_of[plan->order[at]] = s;
-        }
-    }
-    return at == plan->layer_count || error_set(error, "the stages do not hold all %zu layers", plan->layer_count);
-}
 
 static bool are_together(const struct profile *profile, const uint32_t *stage_of, uint32_t a, uint32_t b,
                          struct error *error)
@@ -225,8 +180,12 @@ bool graph_view_check(const struct profile *profile, const struct bottleneck_res
                       struct error *error)
 {
     uint32_t *stage_of = calloc(plan->layer_count + 1, sizeof stage_of[0]);
-    bool good = stage_of || error_no_memory(error, "the stages of a plan");
-    good = good && list_stages(plan, stage_of, error) && check_stages(profile, stage_of, heeds_ties, error);
+    if (!stage_of)
+        return error_no_memory(error, "the stages of a plan");
+    for (uint32_t s = 0; s < plan->stage_count; s++)
+        for (uint32_t at = plan->stages[s].first; at < plan->stages[s].end; at++)
+            stage_of[plan->order[at]] = s;
+    const bool good = check_stages(profile, stage_of, heeds_ties, error);
     free(stage_of);
     return good;
 }

@@ -13,12 +13,10 @@ struct machines {
     uint64_t bytes_per_second, latency_ns;  // of the innermost level; a rate of 0: bytes cost nothing
 };
 
-// Refuses devices of several kinds, and more than so many levels of links, in the name of the model.
+// Refuses more than so many levels of links and, unless the model knows speeds, devices of another one than the
+// profile's, in the name of the model.
 bool machines_find(struct machines *machines, const struct bottleneck_request *request, size_t most_levels,
-                   struct error *error);
-// The same of one level for who knows speeds.
-bool machines_of_any_speed(struct machines *machines, const struct bottleneck_request *request, size_t most_levels,
-                           struct error *error);
+                   bool of_any_speed, struct error *error);
 bool is_cpu(const struct cluster_device *device);
 
 #define GRAPH_VIEW_LEFT_OUT UINT32_MAX
@@ -26,12 +24,12 @@ bool is_cpu(const struct cluster_device *device);
 struct graph_view {
     const struct bottleneck_request *request;
     uint32_t *node_of;        // of each layer, or GRAPH_VIEW_LEFT_OUT
-    uint32_t *layer_of;       // of each node: the first of its layers
+    uint32_t *layers;         // by node: those of node n are layers[layer_at[n]] to layers[layer_at[n + 1]]
+    uint32_t *layer_at;
     struct edge *edges;       // between nodes, by (from, to) where each layer is a node; they may repeat
     struct downset_graph graph;
     struct downsets *downsets;
     bool is_whole;            // the graph has no others
-    bool *may_cut;            // at each downset: it parts neither tied layers nor what no_cut_after joins
 };
 
 // `node_of` numbers the nodes in an order in which they can run, or leaves layers out; NULL: each layer is a node. Of
@@ -48,13 +46,14 @@ static inline bool graph_view_holds(const struct graph_view *view, size_t downse
     return downsets_holds(view->downsets, downset, view->node_of[layer]);
 }
 
-// The node of each layer where layers that belong together are one, with all on a cycle that this closes. A layer that
-// is free, in that it costs nothing wherever it stands, and that has one neighbour loses nothing by standing with it.
-// That takes inputs and unread outputs out of the ways to cut a graph, of which they make too many. Freed by free().
+// The node of each layer where layers that belong together (tied ones, and what no_cut_after joins) are one, with all
+// on a cycle that this closes. A layer that is free (NULL: none), in that it costs nothing wherever it stands, and that
+// has one neighbour loses nothing by standing with it. That takes inputs and unread outputs out of the ways to cut a
+// graph, of which they make too many. Freed by free().
 uint32_t *graph_view_merge(const struct profile *profile, const bool *is_free, struct error *error);
 
-// Whether a given plan's stages hold each layer once, read nothing of later ones and, if it is of interest, part
-// nothing that belongs together.
+// Whether a given plan's stages read nothing of later ones and, if it is of interest, part nothing that belongs
+// together.
 bool graph_view_check(const struct profile *profile, const struct bottleneck_result *plan, bool heeds_ties,
                       struct error *error);
 

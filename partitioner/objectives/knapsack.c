@@ -8,15 +8,8 @@
 
 enum { MOST_ENTRIES = 1 << 21 };
 
-// From one option of an item to its next larger one on the lower convex hull.
-struct step {
-    uint32_t item;
-    uint32_t from, to;  // options of the item
-    uint32_t place;     // as listed: an item's steps follow one another
-    uint64_t bytes;     // more
-    double saved;       // less cost
-    double ratio;       // saved per byte
-};
+// The bound is a difference of rounded sums.
+#define ROUNDED_DOWN (1 - 0x1p-40)
 
 // A choice for the items so far: undominated by bytes and cost.
 struct entry {
@@ -27,14 +20,16 @@ struct entry {
     uint32_t option;
 };
 
+// Of an item's options with their bytes at the price of the bound.
+struct option_prices {
+    double least, decisive;  // the least, and how much the second best is over that
+};
+
 struct knapsack_room {
     size_t entries;        // what the list has room for
-    struct step *steps;
-    size_t step_count;
-    uint32_t *order;       // of an item's options, then of the items
-    uint32_t *greedy;      // the option of each item
-    double *least_price;   // of each item, with its bytes at the price
-    double *decisive;      // of each item: how much the second best is over the least
+    uint32_t *order;       // of the items
+    uint32_t *greedy;      // the option of each item in a choice that fits
+    struct option_prices *prices;  // of each item
     uint64_t *rest_bytes;  // the least the items from here on take, in order
     uint32_t *list_at;     // where each item's list of entries begins
     struct entry *list;
@@ -43,21 +38,18 @@ struct knapsack_room {
     double greedy_cost;
 };
 
-bool knapsack_create(struct knapsack *knapsack, size_t most_items, size_t most_options)
+bool knapsack_create(struct knapsack *knapsack, size_t most_items)
 {
     struct knapsack_room *room = calloc(1, sizeof *room);
     *knapsack = (struct knapsack){ .room = room };
     if (!room)
         return false;
-    room->steps = calloc(most_options + 1, sizeof room->steps[0]);
-    room->order = calloc(most_options + most_items + 1, sizeof room->order[0]);
+    room->order = calloc(most_items + 1, sizeof room->order[0]);
     room->greedy = calloc(most_items + 1, sizeof room->greedy[0]);
-    room->least_price = calloc(most_items + 1, sizeof room->least_price[0]);
-    room->decisive = calloc(most_items + 1, sizeof room->decisive[0]);
+    room->prices = calloc(most_items + 1, sizeof room->prices[0]);
     room->rest_bytes = calloc(most_items + 2, sizeof room->rest_bytes[0]);
     room->list_at = calloc(most_items + 3, sizeof room->list_at[0]);
-    if (room->steps && room->order && room->greedy && room->least_price && room->decisive && room->rest_bytes
-        && room->list_at)
+    if (room->order && room->greedy && room->prices && room->rest_bytes && room->list_at)
         return true;
     knapsack_clear(knapsack);
     return false;
@@ -68,11 +60,9 @@ void knapsack_clear(struct knapsack *knapsack)
     struct knapsack_room *room = knapsack->room;
     if (!room)
         return;
-    free(room->steps);
     free(room->order);
     free(room->greedy);
-    free(room->least_price);
-    free(room->decisive);
+    free(room->prices);
     free(room->rest_bytes);
     free(room->list_at);
     free(room->list);
@@ -80,184 +70,102 @@ void knapsack_clear(struct knapsack *knapsack)
     knapsack->room = NULL;
 }
 
-// --- the linear relaxation ---------------------------------------------------------------
+// --- from below -----------------------------------------------------------------------------
 
-static bool is_before(const struct knapsack_option *a, const struct knapsack_option *b)
-{
-    return a->bytes != b->bytes ? a->bytes < b->bytes : a->cost < b->cost;
-}
-
-// The steps of an item's hull, from its fewest bytes on; returns that first option.
-//
-//     cost  x                  each step saves less per byte than the one before
-//              x     (x)       options above the hull, or that cost more, are no steps
-//                  x
-//     ------------------ bytes
-static uint32_t list_steps(const struct knapsack *knapsack, uint32_t item)
-{
-    struct knapsack_room *room = knapsack->room;
-    const struct knapsack_option *options = knapsack->options + knapsack->first[item];
-    const uint32_t count = knapsack->first[item + 1] - knapsack->first[item];
-    uint32_t *order = room->order, kept = 0;
-    for (uint32_t o = 0; o < count; o++) {
-        uint32_t at = o;
-        for (; at > 0 && is_before(&options[o], &options[order[at - 1]]); at--)
-            order[at] = order[at - 1];
-        order[at] = o;
-    }
-    for (uint32_t o = 0; o < count; o++) {
-        const struct knapsack_option *next = &options[order[o]];
-        if (kept > 0 && next->cost >= options[order[kept - 1]].cost)
-            continue;
-        for (; kept > 1; kept--) {
-            const struct knapsack_option *a = &options[order[kept - 2]], *b = &options[order[kept - 1]];
-            if ((a->cost - b->cost) * (double)(next->bytes - b->bytes)
-                > (b->cost - next->cost) * (double)(b->bytes - a->bytes))
-                break;
-        }
-        order[kept++] = order[o];
-    }
-    for (uint32_t k = 1; k < kept; k++) {
-        const struct knapsack_option *a = &options[order[k - 1]], *b = &options[order[k]];
-        const uint64_t bytes = b->bytes - a->bytes;
-        const double saved = a->cost - b->cost;
-        room->steps[room->step_count] = (struct step){ item, order[k - 1], order[k], (uint32_t)room->step_count,
-                                                       bytes, saved, saved / (double)bytes };
-        room->step_count++;
-    }
-    return order[0];
-}
-
-// What saves most per byte first; of equal ones as they were listed, which is an item's own order.
-static bool is_sooner(const struct step *a, const struct step *b)
-{
-    return a->ratio != b->ratio ? a->ratio > b->ratio : a->place < b->place;
-}
-
-// Puts the steps of [first, end) that are sooner than the middle one in front of it; where that stands then.
-static size_t part_steps(struct step *steps, size_t first, size_t end)
-{
-    const struct step middle = steps[first + (end - first) / 2];
-    steps[first + (end - first) / 2] = steps[end - 1];
-    size_t at = first;
-    for (size_t s = first; s + 1 < end; s++) {
-        if (!is_sooner(&steps[s], &middle))
-            continue;
-        const struct step sooner = steps[s];
-        steps[s] = steps[at];
-        steps[at++] = sooner;
-    }
-    steps[end - 1] = steps[at];
-    steps[at] = middle;
-    return at;
-}
-
-// Of an item's steps the last one counts, in whatever order they are taken.
-static void take_step(const struct knapsack *knapsack, const struct step *step, uint64_t *left)
-{
-    struct knapsack_room *room = knapsack->room;
-    const struct knapsack_option *options = knapsack->options + knapsack->first[step->item];
-    *left -= step->bytes;
-    room->greedy_cost -= step->saved;
-    if (options[step->to].cost < options[room->greedy[step->item]].cost)
-        room->greedy[step->item] = step->to;
-}
-
-// Takes the steps that save most per byte, as many as fit one after the other: which these are can be told by halves,
-// without sorting them all. The next is taken in part, for the bound; whole smaller ones behind it still go into the
-// choice that fits.
-static void take_steps(struct knapsack *knapsack, uint64_t bytes, double cost)
-{
-    struct knapsack_room *room = knapsack->room;
-    struct step *steps = room->steps;
-    uint64_t left = knapsack->capacity_bytes - bytes;
-    size_t first = 0, end = room->step_count;
-    room->greedy_cost = cost;
-    room->price = 0;
-    while (first < end && room->price == 0) {
-        const size_t middle = part_steps(steps, first, end);
-        uint64_t sum = 0;
-        for (size_t s = first; s < middle; s++)
-            sum = add_clamped(sum, steps[s].bytes);
-        if (sum > left) {
-            end = middle;
-            continue;
-        }
-        for (; first < middle; first++)
-            take_step(knapsack, &steps[first], &left);
-        if (steps[middle].bytes > left)
-            room->price = steps[middle].ratio;
-        else
-            take_step(knapsack, &steps[first++], &left);
-    }
-    room->bound = room->greedy_cost - room->price * (double)left;
-    for (; first < room->step_count; first++)
-        if (steps[first].bytes <= left && room->greedy[steps[first].item] == steps[first].from)
-            take_step(knapsack, &steps[first], &left);
-}
-
-// Every item in its option of fewest bytes, and the steps from there. False where that does not fit.
-static bool begin_small(struct knapsack *knapsack, uint64_t *bytes, double *cost)
-{
-    struct knapsack_room *room = knapsack->room;
-    *bytes = room->step_count = 0;
-    *cost = 0;
-    for (uint32_t i = 0; i < knapsack->item_count; i++) {
-        room->greedy[i] = list_steps(knapsack, i);
-        const struct knapsack_option *option = &knapsack->options[knapsack->first[i] + room->greedy[i]];
-        *bytes = add_clamped(*bytes, option->bytes);
-        *cost += option->cost;
-    }
-    return *bytes <= knapsack->capacity_bytes;
-}
-
-// Every item in its cheapest option, of equal ones that of fewest bytes. False where that does not fit.
-static bool take_cheapest(struct knapsack *knapsack)
-{
-    struct knapsack_room *room = knapsack->room;
-    uint64_t bytes = 0;
-    room->bound = room->price = 0;
-    for (size_t i = 0; i < knapsack->item_count; i++) {
-        const struct knapsack_option *options = knapsack->options + knapsack->first[i], *best = options;
-        for (const struct knapsack_option *o = options; o < knapsack->options + knapsack->first[i + 1]; o++)
-            if (o->cost < best->cost || (o->cost == best->cost && o->bytes < best->bytes))
-                best = o;
-        room->greedy[i] = (uint32_t)(best - options);
-        room->bound += best->cost;
-        bytes = add_clamped(bytes, best->bytes);
-    }
-    room->greedy_cost = room->bound;
-    return bytes <= knapsack->capacity_bytes;
-}
-
-// False where nothing fits.
-static bool relax(struct knapsack *knapsack)
-{
+// What a choice of all items comes to.
+struct total {
     uint64_t bytes;
     double cost;
-    if (take_cheapest(knapsack))
+};
+
+static double priced(double price, const struct knapsack_option *option)
+{
+    return option->cost + price * (double)option->bytes;
+}
+
+// Whether an option is better than another where a byte has a price; of equal ones that of fewer bytes.
+static bool is_better(const struct knapsack_option *a, const struct knapsack_option *b, double price)
+{
+    if (price == INFINITY)
+        return a->bytes != b->bytes ? a->bytes < b->bytes : a->cost < b->cost;
+    const double first = priced(price, a), second = priced(price, b);
+    return first != second ? first < second : a->bytes < b->bytes;
+}
+
+// Every item in its best option at the price.
+static struct total choose_at(struct knapsack *knapsack, double price)
+{
+    struct total total = { 0, 0 };
+    for (size_t i = 0; i < knapsack->item_count; i++) {
+        const struct knapsack_option *options = knapsack->options + knapsack->first[i], *best = options;
+        for (const struct knapsack_option *o = options + 1; o < knapsack->options + knapsack->first[i + 1]; o++)
+            best = is_better(o, best, price) ? o : best;
+        knapsack->room->greedy[i] = (uint32_t)(best - options);
+        total.bytes = add_clamped(total.bytes, best->bytes);
+        total.cost += best->cost;
+    }
+    return total;
+}
+
+// What the choice leaves free goes to items one by one.
+static void fill_up(struct knapsack *knapsack, struct total total)
+{
+    struct knapsack_room *room = knapsack->room;
+    for (size_t i = 0; i < knapsack->item_count; i++) {
+        const struct knapsack_option *options = knapsack->options + knapsack->first[i];
+        const uint64_t others = total.bytes - options[room->greedy[i]].bytes;
+        for (uint32_t o = 0; o < knapsack->first[i + 1] - knapsack->first[i]; o++) {
+            const struct knapsack_option *held = &options[room->greedy[i]];
+            if (!(options[o].cost < held->cost) || add_clamped(others, options[o].bytes) > knapsack->capacity_bytes)
+                continue;
+            total.cost -= held->cost - options[o].cost;
+            total.bytes = others + options[o].bytes;
+            room->greedy[i] = o;
+        }
+    }
+    room->greedy_cost = total.cost;
+}
+
+// The price of a byte at which a choice that fits and one that does not are both best: what the line between two such
+// says, until none is below the line. False where nothing fits.
+//
+//     cost  fits
+//              .
+//                 x      a choice below the line takes the place of one of the two
+//                       over
+//     --------------|------------ bytes
+static bool relax(struct knapsack *knapsack)
+{
+    struct knapsack_room *room = knapsack->room;
+    struct total over = choose_at(knapsack, 0);
+    double fits_at = INFINITY;
+    room->price = 0;
+    room->bound = room->greedy_cost = over.cost;
+    if (over.bytes <= knapsack->capacity_bytes)
         return true;
-    if (!begin_small(knapsack, &bytes, &cost))
+    struct total fits = choose_at(knapsack, INFINITY), next = fits;
+    if (fits.bytes > knapsack->capacity_bytes)
         return false;
-    take_steps(knapsack, bytes, cost);
+    for (;;) {
+        room->price = (fits.cost - over.cost) / (double)(over.bytes - fits.bytes);
+        next = choose_at(knapsack, room->price);
+        const bool is_over = next.bytes > knapsack->capacity_bytes;
+        if (next.bytes == (is_over ? over : fits).bytes || !(room->price > 0))
+            break;
+        if (is_over) {
+            over = next;
+        } else {
+            fits = next;
+            fits_at = room->price;
+        }
+    }
+    const double spare = (double)knapsack->capacity_bytes - (double)next.bytes;
+    room->bound = (next.cost - room->price * spare) * ROUNDED_DOWN;
+    fill_up(knapsack, choose_at(knapsack, fits_at));
     return true;
 }
 
-enum knapsack_answer knapsack_bound(struct knapsack *knapsack, double *least, double *most)
-{
-    if (!relax(knapsack))
-        return KNAPSACK_NONE;
-    *least = knapsack->room->bound;
-    *most = knapsack->room->greedy_cost;
-    return knapsack->room->price > 0 ? KNAPSACK_BOUND : KNAPSACK_EXACT;
-}
-
 // --- exactly --------------------------------------------------------------------------------
-
-static double priced(const struct knapsack_room *room, const struct knapsack_option *option)
-{
-    return option->cost + room->price * (double)option->bytes;
-}
 
 // Items in the order in which their choice matters: those that nearly decide themselves
 // first, while the list is short.
@@ -268,7 +176,7 @@ static void sort_items(struct knapsack *knapsack)
     for (uint32_t i = 0; i < items; i++) {
         double least = INFINITY, second = INFINITY;
         for (uint32_t o = knapsack->first[i]; o < knapsack->first[i + 1]; o++) {
-            const double price = priced(room, &knapsack->options[o]);
+            const double price = priced(room->price, &knapsack->options[o]);
             if (price < least) {
                 second = least;
                 least = price;
@@ -276,10 +184,9 @@ static void sort_items(struct knapsack *knapsack)
                 second = price;
             }
         }
-        room->least_price[i] = least;
-        room->decisive[i] = second - least;
+        room->prices[i] = (struct option_prices){ least, second - least };
         uint32_t at = i;
-        for (; at > 0 && room->decisive[i] > room->decisive[room->order[at - 1]]; at--)
+        for (; at > 0 && room->prices[i].decisive > room->prices[room->order[at - 1]].decisive; at--)
             room->order[at] = room->order[at - 1];
         room->order[at] = i;
     }
@@ -332,7 +239,7 @@ static enum knapsack_answer extend(struct knapsack *knapsack, size_t k, double b
             const struct knapsack_option *option = &knapsack->options[o];
             const struct entry *from = &room->list[e];
             const struct entry entry = { from->bytes + option->bytes, from->cost + option->cost,
-                                         from->excess + (priced(room, option) - room->least_price[item]), e,
+                                         from->excess + (priced(room->price, option) - room->prices[item].least), e,
                                          o - knapsack->first[item] };
             if (add_clamped(entry.bytes, room->rest_bytes[k + 1]) <= knapsack->capacity_bytes
                 && option->bytes <= knapsack->capacity_bytes && room->bound + entry.excess < best)
@@ -373,13 +280,20 @@ static enum knapsack_answer search_lists(struct knapsack *knapsack, double below
     return KNAPSACK_EXACT;
 }
 
-enum knapsack_answer knapsack_solve(struct knapsack *knapsack, double below, double *cost, uint32_t *chosen)
+enum knapsack_answer knapsack_solve(struct knapsack *knapsack, double below, double *least, double *most,
+                                    uint32_t *chosen)
 {
     if (!relax(knapsack))
         return KNAPSACK_NONE;
     const struct knapsack_room *room = knapsack->room;
-    *cost = room->greedy_cost;
+    *least = room->bound;
+    *most = room->greedy_cost;
     if (chosen)
         memcpy(chosen, room->greedy, knapsack->item_count * sizeof chosen[0]);
-    return room->price > 0 ? search_lists(knapsack, below, cost, chosen) : KNAPSACK_EXACT;
+    if (room->price == 0 || (!chosen && (!(*least < below) || *most < below)))
+        return KNAPSACK_EXACT;
+    const enum knapsack_answer answer = search_lists(knapsack, below, most, chosen);
+    if (answer == KNAPSACK_EXACT)
+        *least = fmin(*most, below);
+    return answer;
 }

@@ -1,5 +1,4 @@
-// One option for each item, so that the bytes fit and the cost is least: exactly, and
-// from below.
+// One option for each item, so that the bytes fit and the cost is least.
 //
 //     item 0    (cost 10, 900 bytes)  (cost 14, 50 bytes)        recompute or keep
 //     item 1    (cost  3, 100 bytes)  (cost  4, 80 bytes) ...    one of several ways to run
@@ -30,20 +29,17 @@ struct knapsack {
     struct knapsack_room *room;
 };
 
-// With room for questions of so many items and options in all. False without memory.
-bool knapsack_create(struct knapsack *knapsack, size_t most_items, size_t most_options);
+// With room for questions of so many items. False without memory.
+bool knapsack_create(struct knapsack *knapsack, size_t most_items);
 void knapsack_clear(struct knapsack *knapsack);
 
-// KNAPSACK_NONE: no choice fits; what was asked for stays as it was.
+// KNAPSACK_NONE: no choice fits; KNAPSACK_BOUND: the list would have become too long.
 enum knapsack_answer { KNAPSACK_NO_MEMORY, KNAPSACK_NONE, KNAPSACK_BOUND, KNAPSACK_EXACT };
 
-// What no choice that fits costs less than, and what one that fits costs; the same (KNAPSACK_EXACT) where the cheapest
-// options all fit.
-enum knapsack_answer knapsack_bound(struct knapsack *knapsack, double *least, double *most);
-
-// The least cost, and the option of each item (an index within the item's) in `chosen`
-// unless it is NULL. Where nothing is below `below` it is the cost of some choice that fits.
-// KNAPSACK_BOUND where the list would have become too long: then it is that, too.
-enum knapsack_answer knapsack_solve(struct knapsack *knapsack, double below, double *cost, uint32_t *chosen);
+// On which side of `below` the least cost lies: what no choice that fits costs less than, and what one that fits costs,
+// both below or both not, but for KNAPSACK_BOUND. With room for the option of each item (an index within the item's) in
+// `chosen` that is the cheapest one of those below. Where nothing fits what was asked for stays as it was.
+enum knapsack_answer knapsack_solve(struct knapsack *knapsack, double below, double *least, double *most,
+                                    uint32_t *chosen);
 
 #endif

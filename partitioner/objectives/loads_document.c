@@ -6,10 +6,9 @@
 #include "common/json.h"
 #include "partitioner/evaluate/handmade.h"
 #include "partitioner/objectives/bottleneck_plan.h"
+#include "partitioner/plan/plan_words.h"
 
 enum { LOADS_VERSION = 1, MOST_DEVICES = 1 << 16 };
-
-static const char *const by_words[] = { "enumeration", "dual", "solver", NULL };
 
 // --- writing ----------------------------------------------------------------------------
 
@@ -44,25 +43,12 @@ static void write_stage(struct json_writer *writer, const struct bottleneck_requ
     json_close(writer);
 }
 
-static void write_certificate(struct json_writer *writer, const struct bottleneck_result *result)
-{
-    struct certificate certificate = { 0 };
-    struct error too_large = { 0 };
-    bottleneck_certificate(result, &certificate, &too_large);
-    json_begin_object(writer, "certificate", JSON_LINES);
-    json_put_string(writer, "objective", bottleneck_objectives[result->model]);
-    json_put_u64(writer, "value_ns", certificate.value_ns);
-    json_put_u64(writer, "lower_bound_ns", certificate.lower_bound_ns);
-    json_put_fraction(writer, "gap", certificate.gap);
-    json_put_bool(writer, "proved", result->proved);
-    json_put_string(writer, "by", by_words[result->by]);
-    json_put_string(writer, "stopped", result->stopped);
-    json_close(writer);
-}
-
 void loads_write(const struct bottleneck_request *request, const struct bottleneck_result *result, struct text *text)
 {
     struct json_writer writer = json_writer(text);
+    struct certificate certificate = { 0 };
+    struct error too_large = { 0 };
+    bottleneck_certificate(result, &certificate, &too_large);
     json_begin_object(&writer, NULL, JSON_LINES);
     json_put_string(&writer, "format", "weir.loads");
     json_put_u64(&writer, "version", LOADS_VERSION);
@@ -75,7 +61,7 @@ void loads_write(const struct bottleneck_request *request, const struct bottlene
     for (size_t s = 0; s < result->stage_count; s++)
         write_stage(&writer, request, result, &result->stages[s]);
     json_close(&writer);
-    write_certificate(&writer, result);
+    certificate_write(&writer, &certificate);
     json_close(&writer);
 }
 
@@ -156,18 +142,13 @@ static void read_rest(struct bottleneck_request *request, struct json *root)
     const uint64_t micro_batches = json_u64(root, "micro_batches", 0, UINT32_MAX);
     if (!request->micro_batches)
         request->micro_batches = (uint32_t)micro_batches;
-    struct json certificate = json_object(root, "certificate");
-    const size_t objective = json_choice(&certificate, "objective", bottleneck_objectives);
+    struct json place = json_object(root, "certificate");
+    const size_t objective = json_choice(&place, "objective", bottleneck_objectives);
     if (objective != (size_t)request->model)
-        json_refuse_key(&certificate, "objective", "is of model %s, and %s was asked for", bottleneck_names[objective],
+        json_refuse_key(&place, "objective", "is of model %s, and %s was asked for", bottleneck_names[objective],
                         bottleneck_names[request->model]);
-    json_u64(&certificate, "value_ns", 0, JSON_MAX);
-    json_u64(&certificate, "lower_bound_ns", 0, JSON_MAX);
-    json_fraction(&certificate, "gap");
-    json_bool(&certificate, "proved");
-    json_choice(&certificate, "by", by_words);
-    json_string(&certificate, "stopped");
-    json_end(&certificate);
+    struct certificate certificate;
+    certificate_read(root, &certificate);
     json_end(root);
 }
 

@@ -82,7 +82,7 @@ static bool list_nodes(const struct bottleneck_request *request, bool is_given, 
     struct machines machines;
     if (is_given)
         return true;
-    if (!machines_find(&machines, request, 1, error))
+    if (!machines_find(&machines, request, 1, false, error))
         return false;
     bool *is_free = calloc(request->profile->layer_count, sizeof is_free[0]);
     if (!is_free)
@@ -194,7 +194,7 @@ static void *create_prices(const struct graph_view *view, const struct bottlenec
         return NULL;
     }
     prices->view = view;
-    if (machines_find(&prices->machines, view->request, 1, error) && fill_cuts(prices, error)
+    if (machines_find(&prices->machines, view->request, 1, false, error) && fill_cuts(prices, error)
         && fill_sums(prices, error))
         return prices;
     free_prices(prices);
@@ -276,9 +276,9 @@ static void ask(void *self, struct minimax_problem *problem)
     problem->ways.most_steps = machines->cpus;
     problem->ways.most_cost = machines->accelerators;
     problem->work = prices->work;
+    problem->lower_bound = (double)prices->largest_ns;
     problem->ways.step_speed = prices->host_speed;
     problem->ways.cost_speed = 1;
-    problem->lower_bound = (double)prices->largest_ns;
     problem->loads = price;
 }
 

@@ -21,8 +21,6 @@ struct search {
     uint32_t most;           // the most cost, or steps where none costs
     double *value;           // of [downset][steps]: the largest load of the stages behind; INFINITY: not reached
     uint32_t *cost;          // where there are costs: the state's
-    uint64_t *from;          // and how it was reached: downset << 32 | way
-    bool *is_open;           // of each downset: there may be a cut here
     uint32_t *room;          // of each downset: the cost, or steps where none costs, that may be taken behind it
     struct minimax_way *fewest;  // of each downset: the least cost of a state, with the steps of that
     uint32_t *live;          // steps of the states of the downset in hand that no other is as good as
@@ -35,7 +33,6 @@ struct search {
     double steps_per_cost;   // that any way takes at least
     double below;            // what a plan of this run loads less than
     double known, bound;     // the best load, and what none is below
-    uint32_t plan_cost;      // of the plan with that load
     uint64_t spent;          // of the budget
     bool is_stopped;
 };
@@ -76,29 +73,24 @@ static bool search_create(struct search *search, const struct minimax_problem *p
     const size_t count = problem->downsets->count, width = (size_t)problem->ways.most_steps + 1;
     *search = (struct search){ .problem = problem, .width = width, .known = problem->below };
     const size_t costly = problem->ways.most_cost ? count * width : 1;
-    const size_t each = sizeof search->value[0] + (costly > 1 ? sizeof search->from[0] + sizeof search->cost[0] : 0);
-    if (count * width > MOST_TABLE_BYTES / each)
+    if (count * width > MOST_TABLE_BYTES / (sizeof search->value[0] + sizeof search->cost[0]))
         return error_set(error, "%zu ways to cut the graph for each of %u machines take more than 2 GiB", count,
                          problem->ways.most_steps);
     search->value = malloc(count * width * sizeof search->value[0]);
-    search->from = malloc(costly * sizeof search->from[0]);
     search->cost = calloc(costly, sizeof search->cost[0]);
     search->by_work = malloc(count * sizeof search->by_work[0]);
-    search->is_open = malloc(count * sizeof search->is_open[0]);
     search->room = malloc(count * sizeof search->room[0]);
     search->fewest = malloc(count * sizeof search->fewest[0]);
     search->live = malloc(width * sizeof search->live[0]);
     search->loads = calloc(problem->ways.count + 1, sizeof search->loads[0]);
     search->most = problem->ways.most_cost ? problem->ways.most_cost : problem->ways.most_steps;
     search->speed = calloc((size_t)search->most + 1, sizeof search->speed[0]);
-    if (!search->value || !search->from || !search->cost || !search->by_work || !search->is_open || !search->room
-        || !search->fewest || !search->live || !search->loads || !search->speed)
+    if (!search->value || !search->cost || !search->by_work || !search->room || !search->fewest || !search->live
+        || !search->loads || !search->speed)
         return error_no_memory(error, "a table of stages");
     fill_speeds(search);
-    for (uint32_t d = 0; d < count; d++) {
-        search->is_open[d] = !problem->may_cut || problem->may_cut[d];
+    for (uint32_t d = 0; d < count; d++)
         search->by_work[d] = d;
-    }
     qsort_r(search->by_work, count, sizeof search->by_work[0], compare_work, (void *)problem->work);
     return downset_walk_create(&search->walk, problem->downsets, error);
 }
@@ -107,10 +99,8 @@ static void search_clear(struct search *search)
 {
     downset_walk_clear(&search->walk);
     free(search->value);
-    free(search->from);
     free(search->cost);
     free(search->by_work);
-    free(search->is_open);
     free(search->room);
     free(search->fewest);
     free(search->live);
@@ -161,17 +151,6 @@ static void begin(struct search *search, double below)
     }
 }
 
-// After a run that found a plan: what it needed behind a cut is needed below that plan's load, too; where that leaves
-// too little for what is in front, there is no cut any more.
-static void close_cuts(struct search *search)
-{
-    const uint32_t most = search->problem->ways.most_cost;
-    search->below = search->known;
-    for (uint32_t d = 0; most > 0 && d + 1 < search->problem->downsets->count; d++)
-        if (search->fewest[d].cost > most || !is_hopeful(search, d, 0, search->fewest[d].cost))
-            search->is_open[d] = false;
-}
-
 // --- stages ----------------------------------------------------------------------
 
 // held[i] becomes the least of itself and the larger of later[i] and the load.
@@ -191,37 +170,31 @@ static bool is_dominated(const struct search *search, uint32_t inner, uint32_t s
         || (search->value[at] < INFINITY && search->cost[at] <= cost);
 }
 
+// Where there are costs a state keeps the least, else the least largest load.
 static void hold_state(struct search *search, uint32_t inner, uint32_t outer, uint32_t way, uint32_t later)
 {
     const struct minimax_problem *problem = search->problem;
+    const bool is_costly = problem->ways.most_cost > 0;
     const size_t before = outer * search->width + later;
     const uint32_t steps = later + problem->ways.list[way].steps;
-    const uint32_t cost = search->cost[before] + problem->ways.list[way].cost;
-    if (steps > problem->ways.most_steps || cost > problem->ways.most_cost || is_dominated(search, inner, steps, cost)
-        || !is_hopeful(search, inner, steps, cost))
-        return;
+    const uint32_t cost = is_costly ? search->cost[before] + problem->ways.list[way].cost : 0;
+    const size_t at = inner * search->width + steps;
     double load = search->loads[way];
+    if (is_costly ? cost > problem->ways.most_cost || is_dominated(search, inner, steps, cost)
+                        || !is_hopeful(search, inner, steps, cost)
+                  : !(fmax(search->value[before], load) < search->value[at]))
+        return;
     if (problem->refine)
         load = problem->refine(problem->self, inner, outer, way, later, load, search->below);
-    if (!(load < search->below))
+    const double value = fmax(search->value[before], load);
+    if (!(value < (is_costly ? search->below : search->value[at])))
         return;
-    const size_t at = inner * search->width + steps;
+    search->value[at] = value;
+    if (!is_costly)
+        return;
     search->cost[at] = cost;
-    search->value[at] = fmax(search->value[before], load);
-    search->from[at] = (uint64_t)outer << 32 | way;
     if (cost < search->fewest[inner].cost)
         search->fewest[inner] = (struct minimax_way){ steps, cost };
-}
-
-static void hold_refined(struct search *search, uint32_t inner, uint32_t outer, uint32_t way, uint32_t later)
-{
-    const struct minimax_problem *problem = search->problem;
-    const double before = search->value[outer * search->width + later];
-    const size_t at = inner * search->width + later + problem->ways.list[way].steps;
-    if (!(before < search->value[at]) || !(search->loads[way] < search->value[at]))
-        return;
-    const double load = problem->refine(problem->self, inner, outer, way, later, search->loads[way], search->below);
-    search->value[at] = fmin(search->value[at], fmax(before, load));
 }
 
 // The stage in one of its ways, before each of the states behind it.
@@ -239,7 +212,7 @@ static void try_way(struct search *search, uint32_t inner, uint32_t outer, uint3
              end - first, search->loads[way]);
     else
         for (size_t l = 0; l < search->live_count && search->live[l] < room; l++)
-            (problem->ways.most_cost ? hold_state : hold_refined)(search, inner, outer, way, search->live[l]);
+            hold_state(search, inner, outer, way, search->live[l]);
 }
 
 // What a stage may take at most, in cost or steps: what leaves enough for what is in front and, where more cost means
@@ -263,7 +236,7 @@ static bool try_stage(struct search *search, uint32_t inner, uint32_t outer)
     search->spent++;
     if (!(work < search->most_work))
         return false;
-    if (!search->is_open[inner] || !(work < search->below * search->speed[most_taken(search, inner)] * ROUNDED))
+    if (!(work < search->below * search->speed[most_taken(search, inner)] * ROUNDED))
         return true;
     const uint32_t most = (problem->ways.most_cost ? problem->ways.most_steps : search->room[inner]) - search->live[0];
     if (!(problem->loads(problem->self, inner, outer, most, search->below, search->loads) < search->below))
@@ -339,7 +312,7 @@ static void try_stages(struct search *search, uint32_t outer)
     if (from >= end || end - from < 64 + downsets->count / 32) {
         for (size_t at = from; at < end && !search->is_stopped; at++) {
             inner = search->by_work[at];
-            if (inner < outer && search->is_open[inner]
+            if (inner < outer
                 && downsets_within(downsets_set(downsets, inner), downsets_set(downsets, outer), downsets->words))
                 try_stage(search, inner, outer);
         }
@@ -370,98 +343,88 @@ static void run(struct search *search, double below)
 
 // --- the plan --------------------------------------------------------------------
 
-// How a state was reached: that is found again where states keep no more than their value.
-static uint64_t find_from(struct search *search, uint32_t inner, uint32_t steps)
+// How a state was reached is found again: by its cost where there are costs, else by its largest load.
+static struct minimax_stage find_stage(struct search *search, uint32_t inner, uint32_t steps, double *load)
 {
     const struct minimax_problem *problem = search->problem;
-    const double value = search->value[inner * search->width + steps];
-    const double enough = search->known * ROUNDED + DBL_MIN;  // the whole plan's, which loads() may rely upon
+    const bool is_costly = problem->ways.most_cost > 0;
+    const size_t at = inner * search->width + steps;
+    const double below = is_costly ? search->below : search->known * ROUNDED + DBL_MIN;  // loads() may rely upon it
+    const double most_work = below * search->speed[is_costly ? search->cost[at] : steps] * ROUNDED;
     uint32_t outer;
-    if (problem->ways.most_cost)
-        return search->from[inner * search->width + steps];
     downset_walk_up(&search->walk, inner);
     while (downset_walk_next(&search->walk, &outer)) {
-        if (!(problem->loads(problem->self, inner, outer, steps, enough, search->loads) < enough))
+        if ((double)(problem->work[outer] - problem->work[inner]) > most_work) {
+            downset_walk_prune(&search->walk);
             continue;
-        for (uint32_t w = 0; w < problem->ways.count && problem->ways.list[w].steps <= steps; w++) {
-            const uint32_t later = steps - problem->ways.list[w].steps;
-            const double before = search->value[outer * search->width + later];
-            double load = search->loads[w];
-            if (before > value || load > value)
+        }
+        for (uint32_t w = 0; w < problem->ways.count; w++) {
+            const struct minimax_way way = problem->ways.list[w];
+            const size_t before = outer * search->width + steps - way.steps;
+            if (way.steps > steps || !(search->value[before] < below)
+                || (is_costly && search->cost[before] + way.cost != search->cost[at])
+                || !(problem->loads(problem->self, inner, outer, steps, below, search->loads) < below))
                 continue;
-            if (problem->refine)
-                load = problem->refine(problem->self, inner, outer, w, later, load, INFINITY);
-            if (fmax(before, load) == value)
-                return (uint64_t)outer << 32 | w;
+            *load = search->loads[w];
+            if (problem->refine && *load < below)
+                *load = problem->refine(problem->self, inner, outer, w, steps - way.steps, *load, below);
+            if (is_costly ? *load < below : fmax(search->value[before], *load) <= search->value[at])
+                return (struct minimax_stage){ outer, w, steps - way.steps };
         }
     }
-    return 0;  // unreachable: the value was made of one of these
+    return (struct minimax_stage){ 0 };  // unreachable: the state was made of one of these
 }
 
 static bool take(struct search *search, uint32_t steps, struct minimax *minimax, struct error *error)
 {
     const uint32_t all = (uint32_t)search->problem->downsets->count - 1;
+    double load, largest = 0;
     free(minimax->stages);
     minimax->stages = calloc(search->problem->downsets->size[all] + 1, sizeof minimax->stages[0]);
     if (!minimax->stages)
         return error_no_memory(error, "the stages of a plan");
-    minimax->value = search->known = search->value[steps];
-    search->plan_cost = search->problem->ways.most_cost ? search->cost[steps] : 0;
+    search->known = search->value[steps];
     minimax->stage_count = 0;
     for (uint32_t inner = 0; inner != all;) {
-        const uint64_t from = find_from(search, inner, steps);
-        const uint32_t way = (uint32_t)from;
-        assert(from >> 32 > inner);
-        inner = (uint32_t)(from >> 32);
-        steps -= search->problem->ways.list[way].steps;
-        minimax->stages[minimax->stage_count++] = (struct minimax_stage){ inner, way, steps };
+        const struct minimax_stage stage = find_stage(search, inner, steps, &load);
+        assert(stage.downset > inner);
+        minimax->stages[minimax->stage_count++] = stage;
+        largest = fmax(largest, load);
+        inner = stage.downset;
+        steps = stage.later;
     }
+    minimax->value = search->known = largest;
     return true;
 }
 
-// The next slack after one below which there was nothing: more, but not where that already takes much longer each
-// time; how far the next one goes beyond what is needed would then be felt.
-static double next_slack(double slack, uint64_t before, uint64_t spent)
+// The limit of the next run: rising until there is a plan, unless one was known before; then what is left is halved.
+static double next_limit(const struct search *search, const struct minimax *minimax, double slack)
 {
-    if (slack < 0x1p-6)
-        return 8 * slack;
-    return slack < 0x1p-3 || spent < 2 * before ? 2 * slack : slack;
-}
-
-// The limit of the next run: rising until there is a plan, unless one was known before. After that what is left is
-// halved; but after a run that found a plan, and every other time of several such, it is guessed: what that plan would
-// load if it took all there is.
-static double next_limit(const struct search *search, const struct minimax *minimax, double slack, uint32_t in_a_row)
-{
-    const double limit = search->bound * (1 + slack), left = search->known - search->bound;
-    if (!minimax->stages)
-        return search->known == INFINITY && slack <= 16 && search->bound > 0 ? limit : search->known;
-    const double guess = search->known * search->plan_cost / search->problem->ways.most_cost;
-    if (in_a_row % 2 == 1)
-        return fmax(guess, search->bound + left / 16);
-    return left > NEAR * search->known || in_a_row > 0 ? search->bound + left / 2 : search->known;
+    const double left = search->known - search->bound;
+    double limit = search->known;
+    if (minimax->stages)
+        limit = left > NEAR * search->known ? search->bound + left / 2 : search->known;
+    else if (search->known == INFINITY && slack <= 16)
+        limit = search->bound * (1 + slack);
+    return limit > search->bound ? limit : search->known;  // as near as numbers are
 }
 
 static bool search_limits(struct search *search, struct minimax *minimax, struct error *error)
 {
     double slack = 0x1p-12;
-    uint64_t before = 0;
-    uint32_t in_a_row = 0;  // runs that found a plan
+    uint64_t before = 0;  // what the run before took
     while (search->bound < search->known && !search->is_stopped) {
+        const double limit = next_limit(search, minimax, slack);
         const uint64_t since = search->spent;
-        double limit = next_limit(search, minimax, slack, in_a_row);
-        if (!(limit > search->bound))
-            limit = search->known;  // as near as numbers are
         run(search, limit);
         const uint32_t plan = find_plan(search);
-        if (plan < search->width && !take(search, plan, minimax, error))
+        const bool is_found = plan < search->width;
+        if (is_found && !take(search, plan, minimax, error))
             return false;
-        if (plan < search->width)
-            close_cuts(search);
-        if (!search->is_stopped && (plan == search->width || !search->problem->ways.most_cost))
-            search->bound = plan < search->width ? search->known : limit;
-        in_a_row = plan < search->width ? in_a_row + 1 : 0;
-        slack = next_slack(slack, before, search->spent - since);
+        if (!search->is_stopped && (!is_found || !search->problem->ways.most_cost))
+            search->bound = is_found ? search->known : limit;
+        // Less where that already takes much longer each time.
+        slack *= slack < 0x1p-6 ? 8 : slack < 0x1p-3 || search->spent - since < 2 * before ? 2 : 1;
         before = search->spent - since;
     }
     return true;

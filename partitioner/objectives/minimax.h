@@ -38,7 +38,6 @@ struct minimax_ways {
 
 struct minimax_problem {
     const struct downsets *downsets;
-    const bool *may_cut;   // at each downset; NULL: everywhere
     const uint64_t *work;  // of each downset: a stage loads at least its work over the speed of its way
     struct minimax_ways ways;
     // Fills in what the stage `outer` less `inner` loads at least in each way of up to `most` steps; INFINITY where

@@ -60,7 +60,9 @@ static bool list_nodes(const struct bottleneck_request *request, bool is_given, 
 
 // --- what is sent ----------------------------------------------------------------
 
-uint64_t *pipedream_company(const struct downset_graph *graph, struct error *error)
+// For each node, as rows of bits: itself, and what counts as its output's company, the layers
+// below it that are read by somebody who is not. Freed by free().
+static uint64_t *list_company(const struct downset_graph *graph, struct error *error)
 {
     const size_t nodes = graph->node_count, words = (nodes + 63) / 64;
     uint64_t *below = calloc(nodes * words + 1, sizeof below[0]), *company = calloc(nodes * words + 1, sizeof below[0]);
@@ -113,14 +115,14 @@ static bool fill_out(struct pipedream *prices, struct error *error)
     const struct graph_view *view = prices->view;
     const struct downsets *downsets = view->downsets;
     const size_t words = downsets->words, nodes = view->graph.node_count;
-    uint64_t *company = pipedream_company(&view->graph, error), *row = calloc(words + 1, sizeof row[0]);
+    uint64_t *company = list_company(&view->graph, error), *row = calloc(words + 1, sizeof row[0]);
     uint64_t *output = calloc(nodes + 1, sizeof output[0]);
     uint32_t *edge_at = calloc(nodes + 2, sizeof edge_at[0]);
     prices->out = calloc(downsets->count, sizeof prices->out[0]);
     const bool good =
         company && ((row && output && edge_at && prices->out) || error_no_memory(error, "the outputs of a graph"));
     for (size_t n = 0; good && n < nodes; n++)
-        output[n] = view->request->profile->layers[view->layer_of[n]].output_bytes;
+        output[n] = view->request->profile->layers[view->layers[n]].output_bytes;
     for (size_t e = 0; good && e < view->graph.edge_count; e++)
         edge_at[view->edges[e].from + 1] = (uint32_t)e + 1;
     for (size_t n = 0; good && n < nodes; n++)
@@ -149,7 +151,7 @@ static bool find_levels(struct pipedream *prices, struct error *error)
     const struct bottleneck_request *request = prices->view->request;
     const struct cluster *cluster = request->cluster;
     struct machines machines;
-    if (!machines_find(&machines, request, 2, error))
+    if (!machines_find(&machines, request, 2, false, error))
         return false;
     const uint32_t all = machines.accelerators;
     const uint32_t server = cluster->level_count ? (uint32_t)cluster->levels[0].size : all;
@@ -293,7 +295,6 @@ static void ask(void *self, struct minimax_problem *problem)
 {
     const struct pipedream *prices = self;
     const struct bottleneck_request *request = prices->view->request;
-    problem->may_cut = NULL;
     problem->ways.list = prices->ways;
     problem->ways.most_steps = outer_level(prices)->machines;
     problem->ways.count = request->is_straight ? 1 : problem->ways.most_steps;

@@ -74,10 +74,6 @@ static inline bool pipedream_fits(const struct pipedream *prices, uint32_t inner
     return bytes <= prices->memory_bytes / ((later + replicas - 1) / replicas);
 }
 
-// For each node, as rows of bits: itself, and what counts as its output's company, the layers
-// below it that are read by somebody who is not. Freed by free().
-uint64_t *pipedream_company(const struct downset_graph *graph, struct error *error);
-
 // --- two levels ------------------------------------------------------------------
 
 // What a part of the graph loads at least on one server, and the stages that do it.

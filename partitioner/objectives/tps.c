@@ -17,6 +17,8 @@ struct answer {
     double least, most;  // it loads at least and at most this
 };
 
+#define NO_PLACE UINT32_MAX
+
 // A layer of the stage in hand in one of its ways, but for the replicas.
 struct choice {
     const struct tps_way *way;
@@ -26,19 +28,13 @@ struct choice {
 // The stage in hand as a knapsack: what its layers can choose from.
 struct chooser {
     struct tps_stage stage;  // 0 replicas: none yet
-    uint32_t *layers;
+    uint32_t *layers, *place;  // its layers, and the place of each layer among them; NO_PLACE: in another stage
     size_t layer_count;
     struct choice *choices;
     uint32_t *first;         // of each of its layers; layer_count + 1
     struct knapsack_option *options;
     uint32_t *chosen;
     struct knapsack knapsack;
-};
-
-// Edges by (to, from), and where those of each layer begin, among these and among the view's.
-struct edge_index {
-    struct edge *incoming;
-    uint32_t *incoming_at, *outgoing_at;
 };
 
 struct prices {
@@ -48,7 +44,8 @@ struct prices {
     double ns_per_byte;
     struct tps_ways ways;
     struct tps_floors floors;
-    struct edge_index edges;
+    struct edge *edges;  // between layers
+    size_t edge_count;
     struct chooser chooser;
     struct minimax_way *minimax_ways;  // replicas, a divisor of the micro-batches, as steps; machines as the cost
     struct tps_stage *stage_of_way;    // degree and replicas of each
@@ -57,76 +54,26 @@ struct prices {
     bool gave_up;                      // a choice was too large to be decided
 };
 
-// --- edges ----------------------------------------------------------------------------------
-
-static int compare_incoming(const void *a, const void *b)
-{
-    const struct edge *left = a, *right = b;
-    if (left->to != right->to)
-        return left->to < right->to ? -1 : 1;
-    return (left->from > right->from) - (left->from < right->from);
-}
-
-// The view's edges stand by (from, to), as the profile's do.
-static bool index_edges(struct prices *prices)
-{
-    const struct graph_view *view = prices->view;
-    const size_t layers = view->request->profile->layer_count, edges = view->graph.edge_count;
-    struct edge_index *index = &prices->edges;
-    index->incoming = calloc(edges + 1, sizeof index->incoming[0]);
-    index->incoming_at = calloc(layers + 2, sizeof index->incoming_at[0]);
-    index->outgoing_at = calloc(layers + 2, sizeof index->outgoing_at[0]);
-    if (!index->incoming || !index->incoming_at || !index->outgoing_at)
-        return false;
-    for (size_t e = 0; e < edges; e++) {
-        index->incoming[e] = view->edges[e];
-        index->incoming_at[view->edges[e].to + 1]++;
-        index->outgoing_at[view->edges[e].from + 1]++;
-    }
-    qsort(index->incoming, edges, sizeof index->incoming[0], compare_incoming);
-    for (size_t i = 0; i < layers; i++) {
-        index->incoming_at[i + 1] += index->incoming_at[i];
-        index->outgoing_at[i + 1] += index->outgoing_at[i];
-    }
-    return true;
-}
-
-static bool is_inside(const struct prices *prices, uint32_t layer)
-{
-    return graph_view_holds(prices->view, prices->chooser.stage.outer, layer)
-        && !graph_view_holds(prices->view, prices->chooser.stage.inner, layer);
-}
-
-static double moved_bytes(const struct prices *prices, uint32_t layer, const struct tps_way *way)
-{
-    const struct profile *profile = prices->view->request->profile;
-    const struct edge_index *index = &prices->edges;
-    double bytes = 0;
-    for (uint32_t e = index->incoming_at[layer]; e < index->incoming_at[layer + 1]; e++)
-        if (!is_inside(prices, index->incoming[e].from))
-            bytes += (double)profile_receive_bytes(profile, way->layer, index->incoming[e].from);
-    for (uint32_t e = index->outgoing_at[layer]; e < index->outgoing_at[layer + 1]; e++)
-        if (!is_inside(prices, prices->view->edges[e].to))
-            bytes += (double)profile_send_bytes(way->layer, prices->view->edges[e].to);
-    return bytes;
-}
-
 // --- the stage in hand ------------------------------------------------------------------------
 
 static bool chooser_create(struct chooser *chooser, size_t layers, size_t ways)
 {
     chooser->layers = calloc(layers, sizeof chooser->layers[0]);
+    chooser->place = malloc(layers * sizeof chooser->place[0]);
+    for (size_t i = 0; chooser->place && i < layers; i++)
+        chooser->place[i] = NO_PLACE;
     chooser->first = calloc(layers + 1, sizeof chooser->first[0]);
     chooser->chosen = calloc(layers, sizeof chooser->chosen[0]);
     chooser->choices = calloc(ways, sizeof chooser->choices[0]);
     chooser->options = calloc(ways, sizeof chooser->options[0]);
-    return knapsack_create(&chooser->knapsack, layers, ways) && chooser->layers && chooser->first && chooser->chosen
-        && chooser->choices && chooser->options;
+    return knapsack_create(&chooser->knapsack, layers) && chooser->layers && chooser->place && chooser->first
+        && chooser->chosen && chooser->choices && chooser->options;
 }
 
 static void chooser_clear(struct chooser *chooser)
 {
     free(chooser->layers);
+    free(chooser->place);
     free(chooser->first);
     free(chooser->chosen);
     free(chooser->choices);
@@ -134,28 +81,50 @@ static void chooser_clear(struct chooser *chooser)
     knapsack_clear(&chooser->knapsack);
 }
 
+// What the ways of a layer of the stage receive from another stage along an edge, or send there.
+static void add_moved(struct prices *prices, struct edge edge)
+{
+    struct chooser *chooser = &prices->chooser;
+    const bool sends = chooser->place[edge.from] != NO_PLACE;
+    const uint32_t place = chooser->place[sends ? edge.from : edge.to];
+    for (uint32_t c = chooser->first[place]; c < chooser->first[place + 1]; c++) {
+        const struct profile_layer *way = chooser->choices[c].way->layer;
+        const uint64_t bytes = sends ? profile_send_bytes(way, edge.to)
+                                     : profile_receive_bytes(prices->view->request->profile, way, edge.from);
+        chooser->choices[c].moved_ns += 2 * (double)bytes * prices->ns_per_byte;
+    }
+}
+
+static void take_layer(struct prices *prices, uint32_t layer, uint32_t devices)
+{
+    struct chooser *chooser = &prices->chooser;
+    uint32_t count = chooser->first[chooser->layer_count];
+    for (uint32_t v = prices->ways.way_at[layer]; v < prices->ways.way_at[layer + 1]; v++)
+        if (prices->ways.ways[v].devices == devices)
+            chooser->choices[count++] = (struct choice){ &prices->ways.ways[v], 0 };
+    chooser->place[layer] = (uint32_t)chooser->layer_count;
+    chooser->layers[chooser->layer_count++] = layer;
+    chooser->first[chooser->layer_count] = count;
+}
+
 // Its layers with their ways, which do not depend on replicas and what is in flight.
 static void take_layers(struct prices *prices, const struct tps_stage *stage)
 {
     struct chooser *chooser = &prices->chooser;
-    const struct downsets *downsets = prices->view->downsets;
-    const uint64_t *inner = downsets_set(downsets, stage->inner), *outer = downsets_set(downsets, stage->outer);
-    const uint32_t devices = prices->ways.degrees[stage->degree];
-    uint32_t count = 0;
-    chooser->layer_count = 0;
-    for (uint32_t w = 0; w < downsets->words; w++)  // nodes are layers: this model leaves none to others
+    const struct graph_view *view = prices->view;
+    const uint64_t *inner = downsets_set(view->downsets, stage->inner);
+    const uint64_t *outer = downsets_set(view->downsets, stage->outer);
+    while (chooser->layer_count > 0)
+        chooser->place[chooser->layers[--chooser->layer_count]] = NO_PLACE;
+    for (uint32_t w = 0; w < view->downsets->words; w++)
         for (uint64_t rest = outer[w] & ~inner[w]; rest; rest &= rest - 1) {
-            const uint32_t layer = 64 * w + (uint32_t)__builtin_ctzll(rest);
-            chooser->first[chooser->layer_count] = count;
-            chooser->layers[chooser->layer_count++] = layer;
-            for (uint32_t v = prices->ways.way_at[layer]; v < prices->ways.way_at[layer + 1]; v++) {
-                const struct tps_way *way = &prices->ways.ways[v];
-                if (way->devices == devices)
-                    chooser->choices[count++] =
-                        (struct choice){ way, 2 * moved_bytes(prices, layer, way) * prices->ns_per_byte };
-            }
+            const uint32_t node = 64 * w + (uint32_t)__builtin_ctzll(rest);
+            for (uint32_t at = view->layer_at[node]; at < view->layer_at[node + 1]; at++)
+                take_layer(prices, view->layers[at], prices->ways.degrees[stage->degree]);
         }
-    chooser->first[chooser->layer_count] = count;
+    for (size_t e = 0; e < prices->edge_count; e++)
+        if ((chooser->place[prices->edges[e].from] == NO_PLACE) != (chooser->place[prices->edges[e].to] == NO_PLACE))
+            add_moved(prices, prices->edges[e]);
 }
 
 static void take_stage(struct prices *prices, const struct tps_stage *stage)
@@ -202,29 +171,20 @@ static struct answer *find_answer(const struct prices *prices, const struct tps_
 static const struct answer *ask_for(struct prices *prices, const struct tps_stage *stage, double below)
 {
     struct answer *answer = find_answer(prices, stage);
-    enum knapsack_answer found = KNAPSACK_EXACT;
-    if (!are_same(&answer->stage, stage)) {
-        *answer = (struct answer){ *stage, INFINITY, INFINITY };
-        take_stage(prices, stage);
-        found = knapsack_bound(&prices->chooser.knapsack, &answer->least, &answer->most);
-    }
-    if (answer->least < below && !(answer->most < below)) {
-        take_stage(prices, stage);
-        found = knapsack_solve(&prices->chooser.knapsack, below, &answer->most, NULL);
-        answer->least = answer->most < below ? answer->most : below;
-        prices->gave_up |= found == KNAPSACK_BOUND;
-    }
-    prices->gave_up |= found == KNAPSACK_NO_MEMORY;
+    if (are_same(&answer->stage, stage) && (!(answer->least < below) || answer->most < below))
+        return answer;
+    *answer = (struct answer){ *stage, INFINITY, INFINITY };
+    take_stage(prices, stage);
+    const enum knapsack_answer found =
+        knapsack_solve(&prices->chooser.knapsack, below, &answer->least, &answer->most, NULL);
+    prices->gave_up |= found == KNAPSACK_BOUND || found == KNAPSACK_NO_MEMORY;
     return answer;
 }
 
 static double price(void *self, uint32_t inner, uint32_t outer, uint32_t most, double below, double *loads)
 {
     const struct prices *prices = self;
-    const struct tps_stage smallest = { .inner = inner, .outer = outer, .in_flight = 1 };
     (void)below;
-    if (!tps_can_fit(&prices->floors, smallest))
-        return INFINITY;
     for (size_t w = 0; w < prices->way_count; w++) {
         if (prices->stage_of_way[w].replicas > most)
             continue;
@@ -271,9 +231,7 @@ static void free_prices(void *self)
         return;
     tps_ways_clear(&prices->ways);
     tps_floors_clear(&prices->floors);
-    free(prices->edges.incoming);
-    free(prices->edges.incoming_at);
-    free(prices->edges.outgoing_at);
+    free(prices->edges);
     chooser_clear(&prices->chooser);
     free(prices->minimax_ways);
     free(prices->stage_of_way);
@@ -302,18 +260,19 @@ static bool fill(struct prices *prices, const struct bottleneck_result *given, s
 {
     const struct bottleneck_request *request = prices->view->request;
     const size_t layers = request->profile->layer_count;
-    if (!machines_find(&prices->machines, request, 1, error))
+    if (!machines_find(&prices->machines, request, 1, false, error))
         return false;
     if (prices->machines.accelerators == 0)
         return error_set(error, "tps plans for accelerators, of which the cluster has none");
     prices->micro_batches = request->micro_batches ? request->micro_batches : prices->machines.accelerators;
     prices->ns_per_byte = prices->machines.bytes_per_second ? 1e9 / (double)prices->machines.bytes_per_second : 0;
     prices->answers = calloc(ANSWERS, sizeof prices->answers[0]);
-    if (!tps_ways_create(&prices->ways, request->profile, given, prices->machines.accelerators, error)
+    prices->edges = downsets_edges(request->profile, &prices->edge_count, error);
+    if (!prices->edges || !tps_ways_create(&prices->ways, request->profile, given, prices->machines.accelerators, error)
         || !tps_floors_create(&prices->floors, prices->view, &prices->ways, &prices->machines, prices->micro_batches,
                               error))
         return false;
-    return (prices->answers && index_edges(prices) && list_ways(prices)
+    return (prices->answers && list_ways(prices)
             && chooser_create(&prices->chooser, layers, prices->ways.way_at[layers]))
         || error_no_memory(error, "the prices of stages");
 }
@@ -369,9 +328,9 @@ static bool choose(void *self, const struct found_stage *stages, struct bottlene
         behind += own->replicas;
         const struct tps_stage stage = { s > 0 ? stages[s - 1].downset : 0, stages[s].downset, degree_of(prices, own),
                                          own->replicas, (behind + own->replicas - 1) / own->replicas };
-        double load;
+        double least, most;
         take_stage(prices, &stage);
-        if (knapsack_solve(&prices->chooser.knapsack, INFINITY, &load, chooser->chosen) == KNAPSACK_NO_MEMORY)
+        if (knapsack_solve(&prices->chooser.knapsack, INFINITY, &least, &most, chooser->chosen) == KNAPSACK_NO_MEMORY)
             return error_no_memory(error, "the choice of ways");
         for (size_t l = 0; l < chooser->layer_count; l++)
             result->variant[chooser->layers[l]] = chooser->choices[chooser->first[l] + chooser->chosen[l]].way->variant;
@@ -459,6 +418,12 @@ static bool value(void *self, struct bottleneck_result *plan, const uint32_t *en
     return true;
 }
 
-const struct objective tps_objective = { .create = create_prices, .free = free_prices, .ask = ask,
+// A given plan's layers stand each for itself: whether it parts what belongs together was checked.
+static bool list_nodes(const struct bottleneck_request *request, bool is_given, uint32_t **node_of, struct error *error)
+{
+    return is_given || (*node_of = graph_view_merge(request->profile, NULL, error)) != NULL;
+}
+
+const struct objective tps_objective = { .nodes = list_nodes, .create = create_prices, .free = free_prices, .ask = ask,
                                          .stages = list_stages, .choose = choose, .refuse = refuse, .doubt = doubt,
                                          .value = value };

@@ -47,20 +47,17 @@ void tps_ways_clear(struct tps_ways *ways);
 // is no more than the time of ways whose y saved + fixed bytes fit. It is asked for a few
 // nu, spread over those at which some layer would change its way.
 
-enum { TPS_MOST_PENALTIES = 24 };
+enum { TPS_MOST_PENALTIES = 12 };
 
 // What is summed over downsets for each degree: the least of each layer's ways, layers that have none, the time of all
-// devices; then the least of time and a penalty on what is saved. `into` and `out` are what passes at each cut of a
-// chain, ns for both directions; in other graphs tensors pass by a stage, and a cut does not say whose they are.
+// devices; then the least of time and a penalty on what is saved.
 enum tps_sum { TPS_TIME, TPS_PARAMETERS, TPS_SAVED, TPS_FIXED, TPS_LACKING, TPS_WORK, TPS_PENALIZED };
 struct tps_sums {
     uint64_t *of[TPS_PENALIZED + TPS_MOST_PENALTIES];
-    double *into, *out;
 };
 
 struct tps_floors {
     double reduce_ns;     // of a byte of parameters, for each replica but one
-    double transfer_ns;   // of a byte, there and back
     uint64_t memory_bytes;
     double penalties[TPS_MOST_PENALTIES];
     size_t penalty_count, degree_count;
@@ -81,8 +78,5 @@ void tps_floors_clear(struct tps_floors *floors);
 
 // INFINITY where the stage cannot fit, unless it has been seen before that it loads `enough`: no more is asked then.
 double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage, double enough);
-
-// Whether it could fit by any degree; where not, no larger stage does.
-bool tps_can_fit(const struct tps_floors *floors, struct tps_stage stage);
 
 #endif

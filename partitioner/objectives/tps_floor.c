@@ -76,34 +76,24 @@ void tps_ways_clear(struct tps_ways *ways)
 
 // --- penalties ------------------------------------------------------------------------------
 
-static int compare_doubles(const void *a, const void *b)
+// Between the least and the largest ratio of the time that a layer's other ways take to the bytes they save, at which
+// some layer changes its way: each so many times the one before.
+static void choose_penalties(struct tps_floors *floors, const struct tps_ways *ways, size_t layers)
 {
-    const double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-// At the ratios of the time that a layer's other ways take to the bytes they save, some layer changes its way.
-static bool choose_penalties(struct tps_floors *floors, const struct tps_ways *ways, size_t layers,
-                             struct error *error)
-{
-    double *ratios = calloc(ways->way_at[layers] + 1, sizeof ratios[0]);
-    if (!ratios)
-        return error_no_memory(error, "the floors of stages");
-    size_t count = 0;
+    double least = INFINITY, most = 0;
     for (size_t i = 0; i < layers; i++)
         for (uint32_t w = ways->way_at[i] + 1; w < ways->way_at[i + 1]; w++) {
             const struct tps_way *own = &ways->ways[ways->way_at[i]], *other = &ways->ways[w];
             const double time = (double)other->time_ns - (double)own->time_ns;
             const double bytes = (double)own->in_flight_bytes - (double)other->in_flight_bytes;
-            if (time > 0 && bytes > 0)
-                ratios[count++] = time / bytes;
+            if (!(time > 0 && bytes > 0))
+                continue;
+            least = fmin(least, time / bytes);
+            most = fmax(most, time / bytes);
         }
-    qsort(ratios, count, sizeof ratios[0], compare_doubles);
-    floors->penalty_count = count < TPS_MOST_PENALTIES ? count : TPS_MOST_PENALTIES;
+    floors->penalty_count = most > 0 ? TPS_MOST_PENALTIES : 0;
     for (size_t p = 0; p < floors->penalty_count; p++)
-        floors->penalties[p] = ratios[(2 * p + 1) * count / (2 * floors->penalty_count)];
-    free(ratios);
-    return true;
+        floors->penalties[p] = least * pow(most / least, (double)p / (TPS_MOST_PENALTIES - 1));
 }
 
 // --- sums -----------------------------------------------------------------------------------
@@ -140,36 +130,12 @@ static uint64_t *sum_least(const struct tps_floors *floors, const struct graph_v
     return sums;
 }
 
-// What each layer of a chain takes from the one before and hands to the one behind, at least.
-static void fill_moved(const struct tps_floors *floors, struct tps_sums *sums, const struct profile *profile,
-                       const struct tps_ways *ways, uint32_t devices)
-{
-    const uint32_t layers = (uint32_t)profile->layer_count;
-    for (uint32_t i = 0; profile->is_chain && i < layers; i++) {
-        double into = INFINITY, out = INFINITY;
-        for (uint32_t w = ways->way_at[i]; w < ways->way_at[i + 1]; w++) {
-            const struct profile_layer *layer = ways->ways[w].layer;
-            if (ways->ways[w].devices != devices)
-                continue;
-            into = i > 0 ? fmin(into, (double)profile_receive_bytes(profile, layer, i - 1)) : 0;
-            out = i + 1 < layers ? fmin(out, (double)profile_send_bytes(layer, i + 1)) : 0;
-        }
-        sums->into[i] = into < INFINITY ? floors->transfer_ns * into : 0;
-        sums->out[i + 1] = out < INFINITY ? floors->transfer_ns * out : 0;
-    }
-}
-
 static bool fill_degree(const struct tps_floors *floors, struct tps_sums *sums, const struct graph_view *view,
                         const struct tps_ways *ways, uint32_t devices, struct error *error)
 {
     for (size_t what = 0; what < TPS_PENALIZED + floors->penalty_count; what++)
         if ((sums->of[what] = sum_least(floors, view, ways, devices, what, error)) == NULL)
             return false;
-    sums->into = calloc(view->downsets->count, sizeof sums->into[0]);
-    sums->out = calloc(view->downsets->count, sizeof sums->out[0]);
-    if (!sums->into || !sums->out)
-        return error_no_memory(error, "the floors of stages");
-    fill_moved(floors, sums, view->request->profile, ways, devices);
     return true;
 }
 
@@ -177,14 +143,13 @@ bool tps_floors_create(struct tps_floors *floors, const struct graph_view *view,
                        const struct machines *machines, uint32_t micro_batches, struct error *error)
 {
     const double rate = (double)machines->bytes_per_second;
-    *floors = (struct tps_floors){ .transfer_ns = rate > 0 ? 2e9 / rate : 0,
-                                   .reduce_ns = rate > 0 ? 4e9 / rate / micro_batches : 0,
+    *floors = (struct tps_floors){ .reduce_ns = rate > 0 ? 4e9 / rate / micro_batches : 0,
                                    .memory_bytes = machines->memory_bytes,
                                    .degree_count = ways->degree_count,
                                    .sums = calloc(ways->degree_count + 1, sizeof floors->sums[0]) };
     bool good = floors->sums || error_no_memory(error, "the floors of stages");
-    good = good && choose_penalties(floors, ways, view->request->profile->layer_count, error)
-        && (floors->work = sum_least(floors, view, ways, 0, TPS_WORK, error)) != NULL;
+    choose_penalties(floors, ways, view->request->profile->layer_count);
+    good = good && (floors->work = sum_least(floors, view, ways, 0, TPS_WORK, error)) != NULL;
     for (size_t t = 0; good && t < ways->degree_count; t++)
         good = fill_degree(floors, &floors->sums[t], view, ways, ways->degrees[t], error);
     return good;
@@ -196,8 +161,6 @@ void tps_floors_clear(struct tps_floors *floors)
         const struct tps_sums *sums = &floors->sums[t];
         for (size_t what = 0; what < TPS_PENALIZED + floors->penalty_count; what++)
             free(sums->of[what]);
-        free(sums->into);
-        free(sums->out);
     }
     free(floors->sums);
     free(floors->work);
@@ -210,26 +173,14 @@ static double between(const uint64_t *sums, const struct tps_stage *stage)
     return (double)(sums[stage->outer] - sums[stage->inner]);
 }
 
-// The most that any penalty says the ways take, or the first `enough` that is met. By the penalty the sums are concave
-// (but for what is cut off), so that half of those left are always the wrong ones.
+// The most that any penalty says the ways take, or the first `enough` that is met.
 static double penalized(const struct tps_floors *floors, const struct tps_stage *stage, double lacks, double enough)
 {
     uint64_t *const *sums = floors->sums[stage->degree].of + TPS_PENALIZED;
     const double share = lacks / stage->in_flight;
     double most = 0;
-    for (size_t first = 0, end = floors->penalty_count; first < end && most < enough;) {
-        const size_t at = first + (end - first) / 2;
-        const double own = between(sums[at], stage) + floors->penalties[at] * share;
-        most = own > most ? own : most;
-        if (at == first || own >= enough)
-            break;
-        const double before = between(sums[at - 1], stage) + floors->penalties[at - 1] * share;
-        most = before > most ? before : most;
-        if (before > own)
-            end = at;
-        else
-            first = at;
-    }
+    for (size_t p = 0; p < floors->penalty_count && most < enough; p++)
+        most = fmax(most, between(sums[p], stage) + floors->penalties[p] * share);
     return most;
 }
 
@@ -237,26 +188,14 @@ double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage,
 {
     const struct tps_sums *sums = &floors->sums[stage->degree];
     const double reduced = floors->reduce_ns * (stage->replicas - 1) * between(sums->of[TPS_PARAMETERS], stage);
-    const double rest = sums->into[stage->inner] + sums->out[stage->outer] + reduced;
     const double exact = 1 - 0x1p-30;  // what is rounded here is less by far
     double time = between(sums->of[TPS_TIME], stage);
-    if ((time + rest) / stage->replicas * exact < enough) {
+    if ((time + reduced) / stage->replicas * exact < enough) {
         const double lacks = between(sums->of[TPS_FIXED], stage) - (double)floors->memory_bytes;
         if (lacks + stage->in_flight * between(sums->of[TPS_SAVED], stage) > 0)
             return INFINITY;
-        const double own = penalized(floors, stage, lacks, enough / exact * stage->replicas - rest);
+        const double own = penalized(floors, stage, lacks, enough / exact * stage->replicas - reduced);
         time = own > time ? own : time;
     }
-    return (time + rest) / stage->replicas * exact;
-}
-
-bool tps_can_fit(const struct tps_floors *floors, struct tps_stage stage)
-{
-    for (stage.degree = 0; stage.degree < floors->degree_count; stage.degree++) {
-        const struct tps_sums *sums = &floors->sums[stage.degree];
-        if (between(sums->of[TPS_FIXED], &stage) + stage.in_flight * between(sums->of[TPS_SAVED], &stage)
-            <= (double)floors->memory_bytes)
-            return true;
-    }
-    return false;
+    return (time + reduced) / stage->replicas * exact;
 }

@@ -276,7 +276,7 @@ static void check_certificate(struct json *place, const struct certificate *cert
         json_refuse_key(place, "gap", "is %.6f, but value and bound are %.6f of the value apart", certificate->gap, gap);
 }
 
-static void read_certificate(struct json *root, struct certificate *certificate)
+void certificate_read(struct json *root, struct certificate *certificate)
 {
     struct json place = json_object(root, "certificate");
     json_string_into(&place, "objective", certificate->objective, sizeof certificate->objective);
@@ -375,7 +375,7 @@ static bool read_plan(struct json_document *document, struct plan *plan, struct 
         || !read_stages(&root, version, plan, error) || !read_order(&root, version, plan, error))
         return false;
     read_predicted(&root, plan);
-    read_certificate(&root, &plan->certificate);
+    certificate_read(&root, &plan->certificate);
     if (json_has(&root, "notes")) {
         plan->notes = strdup(json_string(&root, "notes"));
         if (!plan->notes)

@@ -4,11 +4,16 @@
 
 #include <stddef.h>
 
+#include "common/json.h"
 #include "partitioner/plan/plan.h"
 
 #define PLAN_NEWEST_VERSION 3
 
 static const char *const plan_by_names[] = { "enumeration", "dual", "solver", NULL };
+
+// Under the key "certificate"; one that claims what its own numbers deny is refused.
+void certificate_write(struct json_writer *writer, const struct certificate *certificate);
+void certificate_read(struct json *root, struct certificate *certificate);
 
 // A struct's numbers by their keys, in the order in which they are written.
 struct plan_field {

@@ -77,7 +77,7 @@ static void write_predicted(struct json_writer *writer, const struct plan *plan)
     json_close(writer);
 }
 
-static void write_certificate(struct json_writer *writer, const struct certificate *certificate)
+void certificate_write(struct json_writer *writer, const struct certificate *certificate)
 {
     json_begin_object(writer, "certificate", JSON_LINES);
     json_put_string(writer, "objective", certificate->objective);
@@ -148,7 +148,7 @@ void plan_write(const struct plan *plan, struct text *text)
         write_stage(&writer, plan, i);
     json_close(&writer);
     write_predicted(&writer, plan);
-    write_certificate(&writer, &plan->certificate);
+    certificate_write(&writer, &plan->certificate);
     if (plan->notes)
         json_put_string(&writer, "notes", plan->notes);
     json_close(&writer);

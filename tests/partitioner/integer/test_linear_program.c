@@ -93,21 +93,19 @@ static void the_solver_and_all_answers_agree(void **state)
         struct linear_model model = random_model(&seed);
         const int64_t least = least_of_all(&model);
         struct error error = { 0 };
-        struct linear_solution solution, relaxed;
-        assert_good(linear_solve(&model, NULL, false, limits, &solution, &error), error);
-        assert_good(linear_solve(&model, NULL, true, limits, &relaxed, &error), error);
+        struct linear_solution solution;
+        assert_good(linear_solve(&model, NULL, limits, &solution, &error), error);
         if ((solution.status == INTEGER_OPTIMAL) != (least >= 0)
             || (least >= 0 && llround(solution.claimed) != least))
             fail_msg("trial %d: %s %.3f, not %lld", (int)trial, integer_status_names[solution.status], solution.claimed,
                      (long long)least);
         if (least >= 0) {
-            const int64_t bound = linear_proved_bound(&model, relaxed.duals);
-            const double slack = 1e-5 * relaxed.claimed + 1;
-            if (bound > least || (double)bound < relaxed.claimed - slack)
-                fail_msg("trial %d: its duals prove %lld of %.3f", (int)trial, (long long)bound, relaxed.claimed);
+            const int64_t bound = linear_proved_bound(&model, solution.duals);
+            const double slack = 1e-5 * solution.relaxed + 1;
+            if (bound > least || (double)bound < solution.relaxed - slack)
+                fail_msg("trial %d: its duals prove %lld of %.3f", (int)trial, (long long)bound, solution.relaxed);
         }
         linear_solution_clear(&solution);
-        linear_solution_clear(&relaxed);
         linear_clear(&model);
     }
 }
@@ -137,8 +135,8 @@ static void a_limit_on_time_leaves_what_was_known_to_begin_with(void **state)
         all[j] = 1;
     struct error error = { 0 };
     struct linear_solution solution;
-    assert_good(linear_solve(&model, all, false, (struct integer_limits){ .seconds = 1, .memory_bytes = (uint64_t)2 << 30 }, &solution, &error),
-                error);
+    const struct integer_limits second = { .seconds = 1, .memory_bytes = (uint64_t)2 << 30 };
+    assert_good(linear_solve(&model, all, second, &solution, &error), error);
     assert_int_equal(solution.status, INTEGER_FEASIBLE);
     assert_true(solution.values && solution.bound > 0 && solution.bound <= solution.claimed);
     linear_solution_clear(&solution);
@@ -177,7 +175,7 @@ static void a_solver_that_is_killed_or_lies_is_told_in_a_sentence(void **state)
         setenv("WEIR_LIBEXEC", folder, 1);
         struct error error = { 0 };
         struct linear_solution solution;
-        assert_false(linear_solve(&model, NULL, false, limits, &solution, &error));
+        assert_false(linear_solve(&model, NULL, limits, &solution, &error));
         assert_error(error, cases[i].sentence);
         assert_null(solution.values);
     }

@@ -15,7 +15,6 @@ struct world {
     struct downsets *downsets;
     uint64_t *work, *bytes;
     uint64_t toll[1 << MOST_NODES];
-    bool may_cut[1 << MOST_NODES];
     struct minimax_way ways[MOST_WAYS];
     size_t way_count;
     uint32_t most_steps, most_cost;
@@ -82,7 +81,7 @@ static double try_all(const struct world *world)
     best[(count - 1) * width] = 0;
     for (uint32_t outer = count; outer-- > 1;)
         for (uint32_t inner = 0; inner < outer; inner++)
-            for (size_t w = 0; is_within(downsets, inner, outer) && world->may_cut[inner] && w < world->way_count; w++)
+            for (size_t w = 0; is_within(downsets, inner, outer) && w < world->way_count; w++)
                 for (uint32_t later = 0; later + world->ways[w].steps <= world->most_steps; later++)
                     for (uint32_t cost = 0; cost + world->ways[w].cost < costs; cost++)
                         if (fits(world, inner, outer, w, later)) {
@@ -115,7 +114,7 @@ static double value_of(const struct world *world, const struct minimax *minimax)
         const struct minimax_stage stage = minimax->stages[s];
         steps -= world->ways[stage.way].steps;
         is_plan &= stage.downset != inner && is_within(world->downsets, inner, stage.downset) && stage.later == steps
-                && world->may_cut[inner] && fits(world, inner, stage.downset, stage.way, steps);
+                && fits(world, inner, stage.downset, stage.way, steps);
         value = fmax(value, load_of(world, inner, stage.downset, stage.way));
         inner = stage.downset;
     }
@@ -166,11 +165,9 @@ static void make_world(struct world *world, uint64_t *seed)
     world->work = downsets_sum(world->downsets, work, &error);
     world->bytes = downsets_sum(world->downsets, bytes, &error);
     assert_true(world->work && world->bytes);
-    const uint64_t most_toll = random_below(seed, 2) * 500 + 1, closed = random_below(seed, 2) * 20;
-    for (size_t d = 0; d < world->downsets->count; d++) {
+    const uint64_t most_toll = random_below(seed, 2) * 500 + 1;
+    for (size_t d = 0; d < world->downsets->count; d++)
         world->toll[d] = random_below(seed, most_toll);
-        world->may_cut[d] = d == 0 || d + 1 == world->downsets->count || random_below(seed, 100) >= closed;
-    }
     make_ways(world, seed);
     world->memory_bytes = random_below(seed, 3) == 0 ? 500 + random_below(seed, 5000) : 0;
 }
@@ -178,7 +175,6 @@ static void make_world(struct world *world, uint64_t *seed)
 static struct minimax_problem problem_of(struct world *world)
 {
     return (struct minimax_problem){ .downsets = world->downsets,
-                                     .may_cut = world->may_cut,
                                      .work = world->work,
                                      .ways = { world->ways, world->way_count, world->most_steps, world->most_cost,
                                                world->takes_all_steps, world->step_speed, world->cost_speed },

@@ -174,6 +174,9 @@ static bool is_last_of(const struct twin *twin, uint32_t set, uint32_t rest)
     for (size_t i = 0; i < twin->profile->no_cut_count; i++)
         if ((set >> twin->profile->no_cut_after[i] & 1) != (set >> (twin->profile->no_cut_after[i] + 1) & 1))
             return false;
+    for (size_t i = 0; i < twin->profile->tied_count; i++)
+        if ((set >> twin->profile->tied[i].from & 1) != (set >> twin->profile->tied[i].to & 1))
+            return false;
     return true;
 }
 
@@ -243,6 +246,9 @@ static struct profile *random_profile(uint64_t *seed, uint32_t layers, uint32_t 
     profile->no_cut_after = calloc(1, sizeof profile->no_cut_after[0]);
     if (layers > 2 && random_below(seed, 4) == 0)
         profile->no_cut_after[profile->no_cut_count++] = (uint32_t)random_below(seed, layers - 1);
+    profile->tied = calloc(1, sizeof profile->tied[0]);
+    if (layers > 2 && random_below(seed, 4) == 0)
+        profile->tied[profile->tied_count++] = (struct edge){ (uint32_t)random_below(seed, layers - 1), layers - 1 };
     return profile;
 }
 
