@@ -208,13 +208,11 @@ static struct explanation *begin(const struct explain_request *request, struct e
 {
     const struct plan *plan = request->plan;
     struct explanation *explanation = calloc(1, sizeof *explanation);
-    if (explanation)
-        explanation->model = strdup(plan->model);
-    if (!explanation || !explanation->model) {
-        explanation_free(explanation);
+    if (!explanation) {
         error_no_memory(error, "an explanation");
         return NULL;
     }
+    explanation->model = plan->model;
     snprintf(explanation->profile_hash, sizeof explanation->profile_hash, "%s", plan->profile_hash);
     snprintf(explanation->schedule, sizeof explanation->schedule, "%s", plan->schedule);
     explanation->ranks = plan->ranks;
@@ -290,8 +288,6 @@ void explanation_free(struct explanation *explanation)
 {
     if (!explanation)
         return;
-    free(explanation->model);
-    free(explanation->notes);
     plan_path_clear(&explanation->path);
     free(explanation->neighbours);
     free(explanation->changes);

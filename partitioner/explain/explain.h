@@ -44,7 +44,7 @@ struct largest_layer {
 };
 
 struct explanation {
-    char *model;
+    const char *model;             // the plan's
     char profile_hash[HASH_SIZE];
     char schedule[64];
     uint32_t ranks, chunks, micro_batches;
@@ -69,7 +69,6 @@ struct explanation {
     struct what_if *changes;       // by gain; what cannot be is left out
     size_t change_count;
     char stopped[80];              // why it ended early, or empty
-    char *notes;                   // or NULL
 };
 
 // NULL where the plan is not what its profile says (ERROR_ANSWER), or for a machine's trouble.
@@ -77,7 +76,6 @@ struct explanation *explain_plan(const struct explain_request *request, struct e
 void explanation_free(struct explanation *explanation);
 
 // The document (docs/formats/explanation.md), and what a person reads.
-struct explanation *explanation_read(const char *text, size_t length, const char *name, struct error *error);
 void explanation_write(const struct explanation *explanation, struct text *text);
 void explanation_print(const struct explanation *explanation, struct text *text);
 

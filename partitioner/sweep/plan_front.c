@@ -35,9 +35,6 @@ void front_free(struct plan_front *front)
     for (size_t i = 0; i < front->count; i++)
         clear_point(&front->points[i]);
     free(front->points);
-    cluster_free(front->cluster);
-    free(front->model);
-    free(front->notes);
     free(front);
 }
 
@@ -261,14 +258,9 @@ static struct plan_front *begin(const struct front_request *request, struct erro
     front->resolution_ppm = request->resolution_ppm;
     snprintf(front->schedule, sizeof front->schedule, "%s", generator->name);
     snprintf(front->profile_hash, sizeof front->profile_hash, "%s", search->profile->hash);
-    front->model = strdup(search->profile->model);
-    front->cluster = front->model ? copy_cluster(search->cluster, error) : NULL;
-    if (front->cluster)
-        return front;
-    if (!front->model)
-        error_no_memory(error, "a front");
-    front_free(front);
-    return NULL;
+    front->model = search->profile->model;
+    front->cluster = search->cluster;
+    return front;
 }
 
 static bool find_points(struct finding *finding, struct error *error)

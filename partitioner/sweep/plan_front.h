@@ -47,9 +47,9 @@ struct front_point {
 };
 
 struct plan_front {
-    char *model;
+    const char *model;               // this and the cluster are the request's
     char profile_hash[HASH_SIZE];
-    struct cluster *cluster;
+    const struct cluster *cluster;
     char schedule[64];
     uint32_t chunks, micro_batches;  // chunks 0: the schedule's usual number
     struct holding holding;
@@ -58,7 +58,6 @@ struct plan_front {
     struct front_point *points;  // by ranks, ascending; then by memory, descending
     size_t count;
     char stopped[80];            // why it ended early, or empty
-    char *notes;                 // or NULL
 };
 
 // NULL with the search's reason where nothing fits on any number of devices.
@@ -66,7 +65,6 @@ struct plan_front *front_find(const struct front_request *request, struct error 
 void front_free(struct plan_front *front);
 
 // The document (docs/formats/front.md).
-struct plan_front *front_read(const char *text, size_t length, const char *name, struct error *error);
 void front_write(const struct plan_front *front, struct text *text);
 
 // The table a person reads, and the picture (a self-contained SVG).

@@ -213,23 +213,16 @@ static bool run_rows(const struct sweep_request *request, struct sweep *sweep, s
 static struct sweep *begin(const struct sweep_request *request, struct error *error)
 {
     struct sweep *sweep = calloc(1, sizeof *sweep);
-    struct text text = { 0 };
-    cluster_write(request->cluster, &text);
-    if (sweep) {
-        sweep->holding = request->holding;
-        sweep->budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET;
-        snprintf(sweep->profile_hash, sizeof sweep->profile_hash, "%s", request->profile->hash);
-        sweep->model = strdup(request->profile->model);
-    }
-    if (!sweep || !sweep->model || text.failed)
+    if (!sweep) {
         error_no_memory(error, "a sweep");
-    else
-        sweep->cluster = cluster_read(text.data, text.length, "the cluster", error);
-    text_clear(&text);
-    if (sweep && sweep->cluster)
-        return sweep;
-    sweep_free(sweep);
-    return NULL;
+        return NULL;
+    }
+    sweep->model = request->profile->model;
+    sweep->cluster = request->cluster;
+    sweep->holding = request->holding;
+    sweep->budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET;
+    snprintf(sweep->profile_hash, sizeof sweep->profile_hash, "%s", request->profile->hash);
+    return sweep;
 }
 
 struct sweep *sweep_run(const struct sweep_request *request, struct error *error)
@@ -255,8 +248,5 @@ void sweep_free(struct sweep *sweep)
     for (size_t i = 0; i < sweep->count; i++)
         plan_free(sweep->rows[i].plan);
     free(sweep->rows);
-    cluster_free(sweep->cluster);
-    free(sweep->model);
-    free(sweep->notes);
     free(sweep);
 }

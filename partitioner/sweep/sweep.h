@@ -75,19 +75,18 @@ struct sweep_row {
     bool is_best;              // the quickest of its class, per micro-batch
     bool is_best_of_m;         // the same of those with as many micro-batches: per iteration
     char reason[320];          // why not, in a few words
-    struct plan *plan;         // where one was made here; NULL in a sweep that was read, and of `search`
+    struct plan *plan;         // NULL where there is none, and of `search`
 };
 
 struct sweep {
-    char *model;
+    const char *model;  // this and the cluster are the request's
     char profile_hash[HASH_SIZE];
-    struct cluster *cluster;
+    const struct cluster *cluster;
     struct holding holding;
     uint64_t budget;
     struct sweep_row *rows;
     size_t count;
     char stopped[80];  // why it ended early, or empty
-    char *notes;       // or NULL
 };
 
 // NULL where the request cannot be, or a machine's trouble ends it. A sweep in which
@@ -121,7 +120,6 @@ const struct sweep_row *sweep_best_plan(const struct sweep *sweep);
 bool sweep_only_simulates(const char *schedule);
 
 // The document (docs/formats/sweep.md), without the plans.
-struct sweep *sweep_read(const char *text, size_t length, const char *name, struct error *error);
 void sweep_write(const struct sweep *sweep, struct text *text);
 
 // The table a person reads; and a line per row for other programs.
