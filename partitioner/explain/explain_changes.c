@@ -103,7 +103,7 @@ static bool try_memory(struct changing *changing, struct what_if *change, uint64
                        uint64_t more_bytes)
 {
     struct search_request search = changing->unchanged;
-    struct cluster *cluster = what_if_cluster(changing->best->cluster, changing->error);
+    struct cluster *cluster = cluster_copy(changing->best->cluster, changing->error);
     if (!cluster)
         return false;
     for (size_t i = 0; i < cluster->device_count; i++) {
@@ -201,31 +201,21 @@ static bool try_steps(struct changing *changing, const struct balance *balance)
     return good;
 }
 
-static bool try_holding(struct changing *changing, const struct holding *holding, const char *words, const char *option)
-{
-    struct search_request search = changing->unchanged;
-    struct what_if change = { .kind = WHAT_IF_HOLDING };
-    search.holding = *holding;
-    snprintf(change.change, sizeof change.change, "%s", words);
-    snprintf(change.option, sizeof change.option, "%s", option);
-    return try_and_add(changing, &search, &change);
-}
-
 // States that replicas share, or that wait on the host, make room as well.
 static bool change_holding(struct changing *changing)
 {
-    const struct holding own = changing->unchanged.holding;
-    struct holding shared = own, optimizer = own, activations = own;
-    shared.shard = SHARD_OPTIMIZER;
-    optimizer.optimizer_on_host = activations.activations_on_host = true;
-    if (changing->unchanged.replicas && own.shard == SHARD_NONE
-        && !try_holding(changing, &shared, "the optimizer's state shared by replicas", "--shard optimizer"))
+    const struct search_request *own = &changing->unchanged;
+    struct search_request shared = *own, optimizer = *own, activations = *own;
+    struct what_if change = what_if_shard(&shared, SHARD_OPTIMIZER);
+    if (own->replicas && own->holding.shard == SHARD_NONE && !try_and_add(changing, &shared, &change))
         return false;
     if (!changing->best->cluster->has_host)
         return true;
-    return (own.optimizer_on_host || try_holding(changing, &optimizer, "the optimizer on the host", "--host optimizer"))
-        && (own.activations_on_host
-            || try_holding(changing, &activations, "activations on the host", "--host activations"));
+    change = what_if_host(&optimizer, true, false);
+    if (!own->holding.optimizer_on_host && !try_and_add(changing, &optimizer, &change))
+        return false;
+    change = what_if_host(&activations, false, true);
+    return own->holding.activations_on_host || try_and_add(changing, &activations, &change);
 }
 
 // Where memory without limits gains nothing, no part of it does.
@@ -251,7 +241,7 @@ static bool try_links(struct changing *changing, enum what_if_kind kind, size_t 
 {
     struct what_if change = { .kind = kind, .at = (uint32_t)level };
     struct search_request search = changing->unchanged;
-    struct cluster *cluster = what_if_cluster(changing->best->cluster, changing->error);
+    struct cluster *cluster = cluster_copy(changing->best->cluster, changing->error);
     if (!cluster)
         return false;
     char before[NUMBER_SIZE], after[NUMBER_SIZE];
@@ -298,34 +288,20 @@ static bool change_links(struct changing *changing)
 static bool change_micro_batches(struct changing *changing)
 {
     struct search_request search = changing->unchanged;
-    struct what_if change = { .kind = WHAT_IF_MICRO_BATCHES };
     if (search.micro_batches > UINT32_MAX / 2)
         return true;
-    search.micro_batches *= 2;
-    snprintf(change.change, sizeof change.change, "%u micro-batches an iteration", search.micro_batches);
-    snprintf(change.option, sizeof change.option, "--micro-batches %u", search.micro_batches);
+    struct what_if change = what_if_micro_batches(&search, 2 * search.micro_batches);
     return try_and_add(changing, &search, &change);
 }
 
 static bool try_ranks(struct changing *changing, uint32_t ranks)
 {
     struct search_request search = changing->unchanged;
-    struct what_if change = { .kind = WHAT_IF_RANKS };
-    struct cluster *larger = NULL;
-    search.ranks = ranks;
-    what_if_arrange_anew(&search);
-    const bool is_more = ranks > search.cluster->device_count;
-    if (is_more) {
-        if (!what_if_larger_cluster(search.cluster, ranks, &larger, changing->error))
-            return false;
-        if (!larger)
-            return true;
-        search.cluster = larger;
-    }
-    snprintf(change.change, sizeof change.change, is_more ? "one more device, like the last: %u ranks" : "%u rank%s",
-             ranks, ranks == 1 ? "" : "s");
-    snprintf(change.option, sizeof change.option, "--ranks %u", ranks);
-    const bool good = try_and_add(changing, &search, &change);
+    struct what_if change;
+    struct cluster *larger;
+    if (!what_if_ranks(&search, ranks, &change, &larger, changing->error))
+        return false;
+    const bool good = search.ranks != ranks || try_and_add(changing, &search, &change);
     cluster_free(larger);
     return good;
 }
@@ -349,15 +325,8 @@ static bool change_schedule(struct changing *changing)
     const char *const *names = changing->best->weights == WEIGHTS_FLUSH ? flushing : stashing;
     for (; !forward_only && *names; names++) {
         struct search_request search = changing->unchanged;
-        struct what_if change = { .kind = WHAT_IF_SCHEDULE };
-        if (strcmp(*names, search.schedule) == 0)
-            continue;
-        search.schedule = *names;
-        search.chunks = 0;
-        what_if_arrange_anew(&search);
-        snprintf(change.change, sizeof change.change, "schedule %s", *names);
-        snprintf(change.option, sizeof change.option, "--schedule %s", *names);
-        if (!try_and_add(changing, &search, &change))
+        struct what_if change = what_if_schedule(&search, *names);
+        if (strcmp(*names, changing->unchanged.schedule) != 0 && !try_and_add(changing, &search, &change))
             return false;
     }
     return true;

@@ -251,6 +251,20 @@ uint64_t plan_rank_bytes(const struct plan *plan, const struct placement *placem
     return add_clamped(bytes, workspace);
 }
 
+uint64_t plan_peak_bytes(const struct plan *plan, uint32_t *rank, struct error *error)
+{
+    struct placement *placement = plan_placement(plan, error);
+    uint64_t peak = 0;
+    *rank = 0;
+    for (uint32_t r = 0; placement && r < placement->ranks; r++) {
+        const uint64_t bytes = plan_rank_bytes(plan, placement, r);
+        *rank = bytes > peak ? r : *rank;
+        peak = max_u64(peak, bytes);
+    }
+    placement_free(placement);
+    return peak;
+}
+
 uint64_t plan_host_bytes(const struct plan *plan, size_t machine)
 {
     uint64_t bytes = 0;

@@ -131,6 +131,9 @@ uint32_t *plan_devices(const struct plan *plan, const struct placement *placemen
 // The slab of a rank: what its stages take, with the largest of their workspaces.
 uint64_t plan_rank_bytes(const struct plan *plan, const struct placement *placement, uint32_t rank);
 
+// The largest slab of a rank, and the first that has it. 0 with an error where the stages are not the schedule's.
+uint64_t plan_peak_bytes(const struct plan *plan, uint32_t *rank, struct error *error);
+
 // What the devices of a machine (holding_machine()) leave with their host.
 uint64_t plan_host_bytes(const struct plan *plan, size_t machine);
 

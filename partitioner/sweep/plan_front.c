@@ -63,25 +63,14 @@ static bool set_stages(struct front_point *point, const struct plan *plan, struc
     return true;
 }
 
-static uint64_t peak_of(const struct plan *plan, struct error *error)
-{
-    struct placement *placement = plan_placement(plan, error);
-    uint64_t peak = 0;
-    for (uint32_t r = 0; placement && r < placement->ranks; r++) {
-        const uint64_t own = plan_rank_bytes(plan, placement, r);
-        peak = own > peak ? own : peak;
-    }
-    placement_free(placement);
-    return peak;
-}
-
 static bool add_point(struct finding *finding, const struct plan *plan, uint64_t limit_bytes, uint64_t *peak_bytes,
                       struct error *error)
 {
     struct front_point point = { .ranks = plan->ranks, .limit_bytes = limit_bytes, .iteration_ns = plan->iteration_ns,
                                  .lower_bound_ns = plan->certificate.lower_bound_ns,
                                  .proved = plan->certificate.proved };
-    *peak_bytes = point.peak_bytes = peak_of(plan, error);
+    uint32_t rank;
+    *peak_bytes = point.peak_bytes = plan_peak_bytes(plan, &rank, error);
     if (error->kind != ERROR_NONE || !grow(finding, error) || !set_stages(&point, plan, error))
         return false;
     finding->front->points[finding->front->count++] = point;
@@ -227,19 +216,6 @@ static bool descend(struct finding *finding, uint32_t ranks, struct error *error
 
 // --- the whole --------------------------------------------------------------------------------
 
-static struct cluster *copy_cluster(const struct cluster *cluster, struct error *error)
-{
-    struct text text = { 0 };
-    cluster_write(cluster, &text);
-    struct cluster *copy = NULL;
-    if (text.failed)
-        error_no_memory(error, "a front");
-    else
-        copy = cluster_read(text.data, text.length, "the cluster", error);
-    text_clear(&text);
-    return copy;
-}
-
 static struct plan_front *begin(const struct front_request *request, struct error *error)
 {
     const struct search_request *search = request->search;
@@ -303,7 +279,7 @@ struct plan_front *front_find(const struct front_request *request, struct error 
         return NULL;
     const uint64_t deadline_ns = request->search->deadline_ns;
     finding.until_ns = deadline_ns ? add_clamped(clock_now_ns(), deadline_ns) : 0;
-    finding.cluster = copy_cluster(request->search->cluster, error);
+    finding.cluster = cluster_copy(request->search->cluster, error);
     bool good = finding.cluster && find_points(&finding, error);
     good = good && (finding.front->count > 0 || say_why(&finding, error));
     cluster_free(finding.cluster);

@@ -103,6 +103,10 @@ typedef struct plan *sweep_planner(const struct search_request *request, struct 
 bool sweep_plan_row(const struct search_request *request, sweep_planner *planner, struct sweep_row *row,
                     struct error *error);
 
+// Says of a row why a search has found no plan; false for a machine's trouble.
+bool sweep_note_none(struct sweep_row *row, const struct search_shortage *shortage, const struct error *why,
+                     struct error *error);
+
 // Finds the front, the best and the reasons of the planned rows (sweep_judge.c);
 // sweep_run() does.
 void sweep_judge(struct sweep *sweep);

@@ -27,14 +27,8 @@ static struct plan *find_cuts(const struct sweep_request *request, struct sweep_
         struct plan *plan = plan_search(&search, &why);
         if (plan)
             return plan;
-        if (why.kind == ERROR_MACHINE) {
-            error_set_kind(error, why.kind, "%s", why.text);
+        if (!sweep_note_none(row, &shortage, &why, error))
             return NULL;
-        }
-        row->outcome = shortage.is_known ? SWEEP_DOES_NOT_FIT : SWEEP_REFUSED;
-        row->rank = shortage.rank;
-        row->lacks_bytes = shortage.lacks_bytes;
-        snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why.text);
     }
     return NULL;
 }
@@ -42,7 +36,7 @@ static struct plan *find_cuts(const struct sweep_request *request, struct sweep_
 // An order for a plan's cuts, and what it takes.
 struct ordered {
     const struct sweep_request *request;
-    const struct plan *plan;
+    struct plan *plan;  // its stages' memory becomes that of the order
     struct placement *placement;
     struct network *network;
     struct cost_row *costs;
@@ -108,39 +102,31 @@ static bool find_order(struct ordered *ordered, uint64_t memory_bytes, struct er
     return ordered->lowered != NULL;
 }
 
-static uint64_t over(uint64_t bytes, uint64_t capacity)
-{
-    return bytes > capacity ? bytes - capacity : 0;
-}
-
 // The largest slab of a rank with the order's own slots, and what any rank lacks.
 static bool measure_slabs(const struct ordered *ordered, struct sweep_row *row, struct error *error)
 {
-    const struct plan *plan = ordered->plan;
+    struct plan *plan = ordered->plan;
     struct slots *slots = calloc(plan->stage_count, sizeof slots[0]);
     if (!slots)
         return error_no_memory(error, "a sweep");
     const bool good = slots_count(ordered->lowered, slots, error);
-    row->peak_bytes = row->lacks_bytes = 0;
-    for (uint32_t r = 0; good && r < plan->ranks; r++) {
-        uint64_t bytes = 0, workspace = 0;
-        for (uint32_t at = ordered->placement->stage_at[r]; at < ordered->placement->stage_at[r + 1]; at++) {
-            const uint32_t s = ordered->placement->held[at];
-            const struct plan_stage *stage = &plan->stages[s];
-            const struct stage_bytes sizes = stage_bytes_at(ordered->request->profile, stage->first, stage->end,
-                                                            stage->recompute, stage->recompute_count, &plan->holding,
-                                                            placement_copies(ordered->placement, s));
-            bytes = add_clamped(bytes, stage_memory_of(&sizes, &slots[s]).peak_bytes - sizes.transient);
-            workspace = sizes.transient > workspace ? sizes.transient : workspace;
-        }
-        bytes = add_clamped(bytes, workspace);
-        const uint64_t lacks = over(bytes, plan->cluster->devices[r].memory_bytes);
-        if (lacks > row->lacks_bytes || (row->lacks_bytes == 0 && bytes > row->peak_bytes))
-            row->rank = r;
-        row->lacks_bytes = lacks > row->lacks_bytes ? lacks : row->lacks_bytes;
-        row->peak_bytes = bytes > row->peak_bytes ? bytes : row->peak_bytes;
+    for (uint32_t s = 0; good && s < plan->stage_count; s++) {
+        struct plan_stage *stage = &plan->stages[s];
+        const struct stage_bytes sizes = stage_bytes_at(ordered->request->profile, stage->first, stage->end,
+                                                        stage->recompute, stage->recompute_count, &plan->holding,
+                                                        placement_copies(ordered->placement, s));
+        stage->memory = stage_memory_of(&sizes, &slots[s]);
     }
     free(slots);
+    row->peak_bytes = row->lacks_bytes = 0;
+    for (uint32_t r = 0; good && r < plan->ranks; r++) {
+        const uint64_t bytes = plan_rank_bytes(plan, ordered->placement, r);
+        const uint64_t has = plan->cluster->devices[r].memory_bytes, lacks = bytes > has ? bytes - has : 0;
+        if (lacks > row->lacks_bytes || (row->lacks_bytes == 0 && bytes > row->peak_bytes))
+            row->rank = r;
+        row->lacks_bytes = max_u64(row->lacks_bytes, lacks);
+        row->peak_bytes = max_u64(row->peak_bytes, bytes);
+    }
     return good;
 }
 
@@ -148,8 +134,7 @@ static uint64_t least_memory(const struct plan *plan)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t r = 0; r < plan->ranks; r++)
-        if (plan->cluster->devices[r].memory_bytes < least)
-            least = plan->cluster->devices[r].memory_bytes;
+        least = min_u64(least, plan->cluster->devices[r].memory_bytes);
     return least;
 }
 

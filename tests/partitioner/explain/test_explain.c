@@ -51,7 +51,7 @@ static void check_change(const struct what_if *change, const struct instance *in
 {
     struct error error = { 0 };
     struct instance changed = *instance;
-    changed.cluster = what_if_cluster(instance->cluster, &error);
+    changed.cluster = cluster_copy(instance->cluster, &error);
     assert_good(changed.cluster, error);
     changed.request.cluster = changed.cluster;
     if (change_again(change, &changed)) {
@@ -171,7 +171,7 @@ static void memory_that_binds_is_priced(void **state)
            "    13.5 %     76.3 us    42.0 KiB  schedule 1f1b\n"
            "    2.84 %     85.6 us    82.0 KiB  13.6 KiB more on device0\n"
            "    2.84 %     85.6 us    82.3 KiB  13.9 KiB more on device1\n"
-           "    2.12 %     86.3 us    52.3 KiB  one more device, like the last: 3 ranks\n"
+           "    2.12 %     86.3 us    52.3 KiB  3 ranks, on devices like the last\n"
            "    0.71 %     87.5 us    53.0 KiB  links that cost nothing\n"
            "    0.28 %     87.9 us    53.0 KiB  half the latency of level 0 (500 ns, from 1.00 us)\n"
            "    0.07 %     88.1 us    53.0 KiB  twice the rate of level 0 (1.00 GB/s)\n"
@@ -212,7 +212,7 @@ static void a_layer_that_binds_is_named(void **state)
            "    0.22 %      285 us    10.0 KiB  links that cost nothing\n"
            "    0.09 %      285 us    10.0 KiB  half the latency of level 0 (500 ns, from 1.00 us)\n"
            "    0.02 %      286 us    10.0 KiB  twice the rate of level 0 (1.00 GB/s)\n"
-           "   -0.22 %      286 us    6.00 KiB  one more device, like the last: 3 ranks\n"
+           "   -0.22 %      286 us    6.00 KiB  3 ranks, on devices like the last\n"
            "   -15.5 %      330 us    14.0 KiB  1 rank\n"
            "  Nothing is gained by: no limit of memory; schedule 1f1b\n"
            "A gain is of the time per micro-batch; the peak is of the rank that takes most.\n");
