@@ -440,7 +440,8 @@ static bool nearest_optimizer(struct finding *finding)
     const struct search_request *own = finding->request->search;
     uint64_t below = state_bytes(own, own->holding.optimizer);
     bool found = false;
-    for (enum optimizer_kind kind = own->holding.optimizer; !found && next_optimizer(own, below, &kind); below = state_bytes(own, kind)) {
+    enum optimizer_kind kind = own->holding.optimizer;
+    for (; !found && next_optimizer(own, below, &kind); below = state_bytes(own, kind)) {
         struct search_request search = *own;
         struct what_if change = { .kind = WHAT_IF_HOLDING };
         search.holding.optimizer = kind;

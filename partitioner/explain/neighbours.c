@@ -83,7 +83,8 @@ static bool set_layers(struct sight *sight, uint32_t s, struct segment layers, c
 {
     const struct plan_stage *own = &sight->plan->stages[s];
     return plan_set_stage(sight->copy, s, sight->ordered, layers, 0, again, count, error)
-        && plan_set_variant(sight->copy, s, own->variant, own->devices, own->device_count, plan_stage_group(own), error);
+        && plan_set_variant(sight->copy, s, own->variant, own->devices, own->device_count, plan_stage_group(own),
+                            error);
 }
 
 static bool set_segments(struct plan_stage *stage, const struct segment *segments, size_t count, struct error *error)

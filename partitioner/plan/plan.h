@@ -92,6 +92,10 @@ struct plan *plan_load(const char *path, struct error *error);
 struct plan *plan_read(const char *text, size_t length, const char *name, struct error *error);
 void plan_write(const struct plan *plan, struct text *text);
 
+// The segments of a stage whose layers are set: a list of lists of their names.
+struct json;
+bool plan_read_segments(struct json *segments, struct plan_stage *stage, struct error *error);
+
 // The profile with its layers in the plan's order: `profile` itself where the plan has
 // no order of its own, else *made, which the caller frees. NULL where the plan's order
 // is none of this profile's.

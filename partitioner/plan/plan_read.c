@@ -123,17 +123,19 @@ static void read_segment(struct json *names, const struct plan_stage *stage, uin
     }
 }
 
-static bool read_recompute(struct json *object, struct plan_stage *stage, struct error *error)
+bool plan_read_segments(struct json *segments, struct plan_stage *stage, struct error *error)
 {
-    struct json segments = json_array(object, "recompute"), names;
-    stage->recompute = calloc(json_count(&segments) + 1, sizeof stage->recompute[0]);
+    struct json names;
+    free(stage->recompute);
+    stage->recompute = calloc(json_count(segments) + 1, sizeof stage->recompute[0]);
+    stage->recompute_count = 0;
     if (!stage->recompute)
         return error_no_memory(error, "a stage of a plan");
     uint32_t from = stage->first;
-    while (json_next(&segments, &names)) {
+    while (json_next(segments, &names)) {
         read_segment(&names, stage, from, &stage->recompute[stage->recompute_count]);
         from = stage->recompute[stage->recompute_count++].end;
-        if (!json_ok(object->document, error))
+        if (!json_ok(segments->document, error))
             return false;
     }
     return true;
@@ -190,7 +192,10 @@ static bool read_stage(struct json *object, unsigned version, const struct plan 
     stage->end = end;
     if (!read_layers(object, stage, error) || !read_devices(object, version, plan, stage, error))
         return false;
-    if (!read_variant(object, version, stage, error) || !read_recompute(object, stage, error))
+    if (!read_variant(object, version, stage, error))
+        return false;
+    struct json segments = json_array(object, "recompute");
+    if (!plan_read_segments(&segments, stage, error))
         return false;
     struct json costs = json_object(object, "costs");
     cost_row_read(&costs, version, &stage->costs);
