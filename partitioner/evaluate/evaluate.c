@@ -263,17 +263,6 @@ static bool check_cuts(const struct plan *plan, const struct profile *profile, s
         || error_set_kind(error, ERROR_ANSWER, "the stages hold %u layers, the profile %zu", next, profile->layer_count);
 }
 
-static bool simulate(const struct plan *plan, uint32_t micro_batches, struct simulation *simulation,
-                     struct error *error)
-{
-    struct schedule *lowered = plan_schedule(plan, micro_batches, true, error);
-    struct network *network = lowered ? plan_network(plan, error) : NULL;
-    const bool good = network && schedule_simulate(lowered, NULL, network, simulation, NULL, error);
-    network_free(network);
-    schedule_free(lowered);
-    return good;
-}
-
 static bool check_prediction(const struct evaluation *evaluation, const struct simulation *run, uint64_t iteration_ns,
                              struct error *error)
 {
@@ -331,8 +320,8 @@ static bool check_all(const struct evaluation *evaluation, struct error *error)
     struct simulation run = { 0 }, shorter = { 0 };
     const bool flushes = plan->weights == WEIGHTS_FLUSH;
     const uint32_t m = plan->micro_batches;
-    const bool good = simulate(plan, flushes ? m : 3 * m, &run, error)
-        && (flushes || simulate(plan, 2 * m, &shorter, error))
+    const bool good = plan_simulate(plan, flushes ? m : 3 * m, &run, NULL, error)
+        && (flushes || plan_simulate(plan, 2 * m, &shorter, NULL, error))
         && check_prediction(evaluation, &run, run.iteration_ns - shorter.iteration_ns, error)
         && check_certificate(plan, error);
     simulation_clear(&run);

@@ -44,24 +44,14 @@ struct largest_layer {
 };
 
 struct explanation {
-    const char *model;             // the plan's
-    char profile_hash[HASH_SIZE];
-    char schedule[64];
-    uint32_t ranks, chunks, micro_batches;
-    uint64_t iteration_ns, lower_bound_ns;  // of the plan, as its certificate has them
+    const struct plan *plan;    // the request's
     uint64_t budget;
     struct sweep_row unchanged; // its request planned anew; the better of both is what changes are held against
     bool is_beaten;             // whether planning it anew found a better one
     enum binding binding;
     char binding_name[80];      // "stage 3", "layer fc6", "memory of device1"
     double lead;                // stage: more work than on the next rank; else more gain than the next constraint
-    struct rank_load busiest;
-    uint32_t busiest_rank;
-    char busiest_name[80];
-    uint64_t mean_busy_ns, next_busy_ns;
-    struct rank_load tightest;
-    uint32_t tightest_rank;
-    char tightest_name[80];
+    struct balance balance;
     struct plan_path path;
     struct largest_layer layer;
     struct neighbour *neighbours;  // of the busiest rank's stages

@@ -4,12 +4,16 @@
 
 #define EXPLANATION_VERSION 1
 
-static void write_load(struct json_writer *writer, const char *key, uint32_t rank, const char *name,
-                       const struct rank_load *load)
+static void write_load(struct json_writer *writer, const char *key, const struct balance *balance, uint32_t rank)
 {
+    const struct rank_load *load = &balance->of[rank];
+    struct text name = { 0 };
+    balance_name_rank(balance, rank, &name);
+    writer->text->failed |= name.failed;
     json_begin_object(writer, key, JSON_LINES);
     json_put_u64(writer, "rank", rank);
-    json_put_string(writer, "name", name);
+    json_put_string(writer, "name", name.failed ? "" : name.data);
+    text_clear(&name);
     json_put_u64(writer, "busy_ns", load->busy_ns);
     json_put_u64(writer, "recompute_ns", load->recompute_ns);
     json_put_u64(writer, "first_ns", load->first_ns);
@@ -94,20 +98,21 @@ static void write_change(struct json_writer *writer, const struct what_if *chang
 
 static void write_head(struct json_writer *writer, const struct explanation *explanation)
 {
+    const struct plan *plan = explanation->plan;
     json_put_string(writer, "format", "weir.explanation");
     json_put_u64(writer, "version", EXPLANATION_VERSION);
     json_begin_object(writer, "profile", JSON_INLINE);
-    json_put_string(writer, "model", explanation->model);
-    json_put_string(writer, "hash", explanation->profile_hash);
+    json_put_string(writer, "model", plan->model);
+    json_put_string(writer, "hash", plan->profile_hash);
     json_close(writer);
     json_begin_object(writer, "schedule", JSON_INLINE);
-    json_put_string(writer, "name", explanation->schedule);
-    json_put_u64(writer, "ranks", explanation->ranks);
-    json_put_u64(writer, "chunks", explanation->chunks);
-    json_put_u64(writer, "micro_batches", explanation->micro_batches);
+    json_put_string(writer, "name", plan->schedule);
+    json_put_u64(writer, "ranks", plan->ranks);
+    json_put_u64(writer, "chunks", plan->chunks);
+    json_put_u64(writer, "micro_batches", plan->micro_batches);
     json_close(writer);
-    json_put_u64(writer, "iteration_ns", explanation->iteration_ns);
-    json_put_u64(writer, "lower_bound_ns", explanation->lower_bound_ns);
+    json_put_u64(writer, "iteration_ns", plan->iteration_ns);
+    json_put_u64(writer, "lower_bound_ns", plan->certificate.lower_bound_ns);
     json_put_u64(writer, "budget", explanation->budget);
     json_begin_object(writer, "unchanged", JSON_LINES);
     put_row(writer, &explanation->unchanged);
@@ -117,15 +122,16 @@ static void write_head(struct json_writer *writer, const struct explanation *exp
 
 static void write_facts(struct json_writer *writer, const struct explanation *explanation)
 {
+    const struct balance *balance = &explanation->balance;
     json_begin_object(writer, "binding", JSON_INLINE);
     json_put_string(writer, "kind", binding_names[explanation->binding]);
     json_put_string(writer, "name", explanation->binding_name);
     json_put_fraction(writer, "lead", explanation->lead);
     json_close(writer);
-    write_load(writer, "busiest", explanation->busiest_rank, explanation->busiest_name, &explanation->busiest);
-    json_put_u64(writer, "mean_busy_ns", explanation->mean_busy_ns);
-    json_put_u64(writer, "next_busy_ns", explanation->next_busy_ns);
-    write_load(writer, "tightest", explanation->tightest_rank, explanation->tightest_name, &explanation->tightest);
+    write_load(writer, "busiest", balance, balance->busiest);
+    json_put_u64(writer, "mean_busy_ns", balance_mean_busy_ns(balance));
+    json_put_u64(writer, "next_busy_ns", balance_next_busy_ns(balance));
+    write_load(writer, "tightest", balance, balance->tightest);
     write_path(writer, &explanation->path);
     json_begin_object(writer, "largest_layer", JSON_INLINE);
     json_put_string(writer, "name", explanation->layer.name);

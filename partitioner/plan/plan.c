@@ -178,6 +178,17 @@ struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, 
     return result;
 }
 
+bool plan_simulate(const struct plan *plan, uint32_t micro_batches, struct simulation *run, struct timeline *timeline,
+                   struct error *error)
+{
+    struct network *network = plan_network(plan, error);
+    struct schedule *lowered = network ? plan_schedule(plan, micro_batches, true, error) : NULL;
+    const bool good = lowered && schedule_simulate(lowered, NULL, network, run, timeline, error);
+    schedule_free(lowered);
+    network_free(network);
+    return good;
+}
+
 struct placement *plan_placement(const struct plan *plan, struct error *error)
 {
     struct schedule *order = plan_schedule(plan, plan->micro_batches, false, error);

@@ -125,6 +125,11 @@ static inline size_t plan_stage_seats(const struct plan_stage *stage)
 // those of the schedule.
 struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, bool lowered, struct error *error);
 
+// Runs the plan's schedule for this many micro-batches on its own network. `timeline` may be NULL.
+struct timeline;
+bool plan_simulate(const struct plan *plan, uint32_t micro_batches, struct simulation *run, struct timeline *timeline,
+                   struct error *error);
+
 // Which ranks hold which of the plan's stages.
 struct placement *plan_placement(const struct plan *plan, struct error *error);
 
