@@ -147,7 +147,7 @@ static void find_everything(struct everything *all, const struct search_request 
 static bool has(const struct everything *all, const struct front_point *point)
 {
     for (size_t i = 0; i < all->count; i++)
-        if (all->best[i].peak == point->peak_bytes && all->best[i].time == point->iteration_ns)
+        if (all->best[i].peak == point->peak_bytes && all->best[i].time == point->plan->iteration_ns)
             return true;
     return false;
 }
@@ -156,7 +156,7 @@ static size_t count_of(const struct plan_front *front, uint32_t ranks)
 {
     size_t count = 0;
     for (size_t i = 0; i < front->count; i++)
-        count += front->points[i].ranks == ranks;
+        count += front->points[i].plan->ranks == ranks;
     return count;
 }
 
@@ -165,8 +165,8 @@ static bool should_be_on_front(const struct plan_front *front, const struct fron
 {
     for (size_t i = 0; i < front->count; i++) {
         const struct front_point *other = &front->points[i];
-        if (other->ranks < point->ranks && other->peak_bytes <= point->peak_bytes
-            && other->iteration_ns <= point->iteration_ns)
+        if (other->plan->ranks < point->plan->ranks && other->peak_bytes <= point->peak_bytes
+            && other->plan->iteration_ns <= point->plan->iteration_ns)
             return false;
     }
     return true;
@@ -183,12 +183,12 @@ static void check_front(const struct instance *instance, const struct plan_front
                      (int)ranks, (int)all.count);
         for (size_t i = 0; i < front->count; i++) {
             const struct front_point *point = &front->points[i];
-            if (point->ranks != ranks)
+            if (point->plan->ranks != ranks)
                 continue;
-            if (!point->proved || !has(&all, point) || point->is_on_front != should_be_on_front(front, point))
+            if (!point->plan->certificate.proved || !has(&all, point) || point->is_on_front != should_be_on_front(front, point))
                 fail_msg("trial %d (%s, %d layers): on %d ranks %d ns in %d bytes, proved %d, front %d", trial,
                          instance->request.schedule, (int)instance->profile->layer_count, (int)ranks,
-                         (int)point->iteration_ns, (int)point->peak_bytes, point->proved, point->is_on_front);
+                         (int)point->plan->iteration_ns, (int)point->peak_bytes, point->plan->certificate.proved, point->is_on_front);
         }
     }
 }
@@ -247,14 +247,14 @@ static void a_coarser_front_is_a_part_of_it(void **state)
         assert_good(some, error);
         assert_true(some->count <= all->count);
         for (size_t i = 0, at = 0; i < some->count; i++) {
-            while (at < all->count && all->points[at].iteration_ns != some->points[i].iteration_ns)
+            while (at < all->count && all->points[at].plan->iteration_ns != some->points[i].plan->iteration_ns)
                 at++;
             assert_true(at < all->count);
             assert_true(some->points[i].peak_bytes >= all->points[at].peak_bytes);
             assert_true(some->points[i].peak_bytes <= some->points[i].limit_bytes);
             assert_true(some->points[i].peak_bytes * 9 / 10 <= all->points[at].peak_bytes);
         }
-        assert_int_equal(some->points[0].iteration_ns, all->points[0].iteration_ns);
+        assert_int_equal(some->points[0].plan->iteration_ns, all->points[0].plan->iteration_ns);
         assert_int_equal(some->points[some->count - 1].peak_bytes, all->points[all->count - 1].peak_bytes);
         front_free(some);
         front_free(all);
