@@ -300,15 +300,6 @@ static bool nearest_ranks(struct finding *finding)
     return true;
 }
 
-static bool is_inference(const struct generator *generator, uint32_t ranks)
-{
-    struct error ignored = { 0 };
-    struct schedule *order = schedule_generate(generator->name, ranks, 0, 8, &ignored);
-    const bool forward_only = order && schedule_is_forward_only(order);
-    schedule_free(order);
-    return forward_only;
-}
-
 // Into the quickest so far, in order of their times; of equals the first stays first.
 static void keep_quickest(struct what_if *quickest, size_t *count, const struct what_if *found)
 {
@@ -323,10 +314,10 @@ static void keep_quickest(struct what_if *quickest, size_t *count, const struct 
 }
 
 // Whether a schedule can take the place of the request's own: as its weights go, and of training.
-static bool is_instead(const struct search_request *search, const struct generator *own, const struct generator *other)
+static bool is_instead(const struct generator *own, const struct generator *other)
 {
     return other != own && other->weights == own->weights && (generator_is_run(other) || !generator_is_run(own))
-        && !is_inference(other, search->ranks);
+        && !sweep_is_inference(other);
 }
 
 // What fits with this schedule, planned as well as is `wanted`.
@@ -341,7 +332,7 @@ static bool find_quickest(struct finding *finding, const struct generator *own, 
 {
     for (const struct generator *other = generators; other->name && !is_over(finding); other++) {
         struct probe result = { .fits = false };
-        if (!is_instead(finding->request->search, own, other))
+        if (!is_instead(own, other))
             continue;
         finding->wanted = FITS;
         if (!probe_schedule(finding, other->name, &result))
@@ -360,7 +351,7 @@ static bool nearest_schedules(struct finding *finding)
     const struct generator *own = generator_find(finding->request->search->schedule, finding->error);
     struct what_if quickest[MOST_SCHEDULES], shown[MOST_SCHEDULES];
     size_t count = 0, shown_count = 0;
-    if (!own || is_inference(own, finding->request->search->ranks))
+    if (!own || sweep_is_inference(own))
         return own != NULL;
     bool good = find_quickest(finding, own, quickest, &count);
     finding->wanted = SHOWN;

@@ -94,7 +94,7 @@ static bool add_schedule(struct listing *listing, const struct generator *genera
     return wanted->count || add_chunks(listing, generator, (uint32_t)listing->request->cluster->device_count);
 }
 
-static bool is_inference(const struct generator *generator)
+bool sweep_is_inference(const struct generator *generator)
 {
     struct error ignored = { 0 };
     struct schedule *order = schedule_generate(generator->name, 2, 0, 8, &ignored);
@@ -117,7 +117,7 @@ static bool list_rows(struct listing *listing)
         if (!add_named(listing, request->schedules[i]))
             return false;
     for (const struct generator *generator = generators; !request->schedule_count && generator->name; generator++)
-        if (!is_inference(generator) && !add_schedule(listing, generator))
+        if (!sweep_is_inference(generator) && !add_schedule(listing, generator))
             return false;
     if (!request->schedule_count && !add_schedule(listing, &searched))
         return false;
@@ -125,7 +125,7 @@ static bool list_rows(struct listing *listing)
         struct sweep_row *row = &listing->sweep->rows[i];
         const struct generator *generator =
             strcmp(row->schedule, SWEEP_ORDER_NAME) == 0 ? &searched : generator_find(row->schedule, listing->error);
-        row->class = generator != &searched && is_inference(generator) ? SWEEP_INFERENCE
+        row->class = generator != &searched && sweep_is_inference(generator) ? SWEEP_INFERENCE
                    : row->weights == WEIGHTS_FLUSH ? SWEEP_FLUSHING : SWEEP_ASYNCHRONOUS;
     }
     return true;

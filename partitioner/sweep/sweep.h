@@ -123,6 +123,10 @@ const struct sweep_row *sweep_best_plan(const struct sweep *sweep);
 // Whether rows of a schedule of this name are `only_simulated`.
 bool sweep_only_simulates(const char *schedule);
 
+// Whether a generator's schedules have forwards alone.
+struct generator;
+bool sweep_is_inference(const struct generator *generator);
+
 // The document (docs/formats/sweep.md), without the plans.
 void sweep_write(const struct sweep *sweep, struct text *text);
 

@@ -31,13 +31,15 @@ static bool dominates(const struct sweep_row *a, const struct sweep_row *b)
     return time < 0 || a->peak_bytes < b->peak_bytes || a < b;
 }
 
-// The quickest of those with which it can be compared, at the same m if asked; ties: fewer bytes, then the first.
-static const struct sweep_row *quickest(const struct sweep *sweep, const struct sweep_row *row, bool same_m)
+typedef bool accepts(const struct sweep_row *other, const struct sweep_row *row);
+
+// The quickest of those with which it can be compared and that are accepted; ties: fewer bytes, then the first.
+static const struct sweep_row *quickest(const struct sweep *sweep, const struct sweep_row *row, accepts *is_accepted)
 {
     const struct sweep_row *best = NULL;
     for (size_t i = 0; i < sweep->count; i++) {
         const struct sweep_row *other = &sweep->rows[i];
-        if (!can_be_compared(other, row) || (same_m && other->micro_batches != row->micro_batches))
+        if (!can_be_compared(other, row) || !is_accepted(other, row))
             continue;
         const int time = best ? compare_time(other, best) : -1;
         if (time < 0 || (time == 0 && other->peak_bytes < best->peak_bytes))
@@ -46,22 +48,21 @@ static const struct sweep_row *quickest(const struct sweep *sweep, const struct 
     return best;
 }
 
-// The quickest that dominates the row, of those with as many micro-batches if there is one.
-static const struct sweep_row *quickest_dominator(const struct sweep *sweep, const struct sweep_row *row)
+static bool any(const struct sweep_row *other, const struct sweep_row *row)
 {
-    const struct sweep_row *best = NULL;
-    bool best_same = false;
-    for (size_t i = 0; i < sweep->count; i++) {
-        const struct sweep_row *other = &sweep->rows[i];
-        const bool same = other->micro_batches == row->micro_batches;
-        if (!dominates(other, row) || (best && best_same && !same))
-            continue;
-        if (!best || (same && !best_same) || compare_time(other, best) < 0) {
-            best = other;
-            best_same = same;
-        }
-    }
-    return best;
+    (void)other;
+    (void)row;
+    return true;
+}
+
+static bool has_as_many(const struct sweep_row *other, const struct sweep_row *row)
+{
+    return other->micro_batches == row->micro_batches;
+}
+
+static bool dominates_with_as_many(const struct sweep_row *other, const struct sweep_row *row)
+{
+    return has_as_many(other, row) && dominates(other, row);
 }
 
 // "zb-v, m 16", with stages per rank and ranks where they differ from those of `than`.
@@ -86,7 +87,7 @@ static double slower(const struct sweep_row *b, const struct sweep_row *a)
 
 static void say_of_front(const struct sweep *sweep, struct sweep_row *row)
 {
-    const struct sweep_row *best = quickest(sweep, row, false);
+    const struct sweep_row *best = quickest(sweep, row, any);
     char label[LABEL_SIZE], bytes[NUMBER_SIZE];
     snprintf(row->reason, sizeof row->reason, "%.1f %% slower than %s, in %s less", slower(row, best),
              format_label(best, row, label), bytes_format(best->peak_bytes - row->peak_bytes, bytes));
@@ -94,7 +95,8 @@ static void say_of_front(const struct sweep *sweep, struct sweep_row *row)
 
 static void say_of_dominated(const struct sweep *sweep, struct sweep_row *row)
 {
-    const struct sweep_row *by = quickest_dominator(sweep, row);
+    const struct sweep_row *as_many = quickest(sweep, row, dominates_with_as_many);
+    const struct sweep_row *by = as_many ? as_many : quickest(sweep, row, dominates);
     char label[LABEL_SIZE], time[48] = "as quick", memory[NUMBER_SIZE + 16] = "the same memory", bytes[NUMBER_SIZE];
     const double percent = slower(row, by);
     if (compare_time(by, row) < 0)
@@ -127,8 +129,8 @@ void sweep_judge(struct sweep *sweep)
 {
     for (size_t i = 0; i < sweep->count; i++) {
         struct sweep_row *row = &sweep->rows[i];
-        row->is_best = row->outcome == SWEEP_PLANNED && quickest(sweep, row, false) == row;
-        row->is_best_of_m = row->outcome == SWEEP_PLANNED && quickest(sweep, row, true) == row;
+        row->is_best = row->outcome == SWEEP_PLANNED && quickest(sweep, row, any) == row;
+        row->is_best_of_m = row->outcome == SWEEP_PLANNED && quickest(sweep, row, has_as_many) == row;
         row->is_on_front = row->outcome == SWEEP_PLANNED;
         for (size_t k = 0; k < sweep->count && row->is_on_front; k++)
             row->is_on_front = !dominates(&sweep->rows[k], row);
@@ -146,40 +148,28 @@ const struct sweep_row *sweep_best(const struct sweep *sweep)
     return NULL;
 }
 
-// Of the class of the best; ties: fewer bytes, then the first.
-static const struct sweep_row *quickest_that(const struct sweep *sweep, bool (*has)(const struct sweep_row *row))
+static bool is_run(const struct sweep_row *other, const struct sweep_row *row)
 {
-    const struct sweep_row *best = sweep_best(sweep), *found = NULL;
-    for (size_t i = 0; best && i < sweep->count; i++) {
-        const struct sweep_row *row = &sweep->rows[i];
-        if (!can_be_compared(row, best) || !has(row))
-            continue;
-        const int time = found ? compare_time(row, found) : -1;
-        if (time < 0 || (time == 0 && row->peak_bytes < found->peak_bytes))
-            found = row;
-    }
-    return found;
+    (void)row;
+    return !other->only_simulated;
 }
 
-static bool is_run(const struct sweep_row *row)
+static bool has_plan(const struct sweep_row *other, const struct sweep_row *row)
 {
-    return !row->only_simulated;
-}
-
-static bool has_plan(const struct sweep_row *row)
-{
-    return row->plan != NULL;
+    (void)row;
+    return other->plan != NULL;
 }
 
 const struct sweep_row *sweep_best_run(const struct sweep *sweep)
 {
-    return quickest_that(sweep, is_run);
+    const struct sweep_row *best = sweep_best(sweep);
+    return best ? quickest(sweep, best, is_run) : NULL;
 }
 
 const struct sweep_row *sweep_best_plan(const struct sweep *sweep)
 {
-    const struct sweep_row *run = sweep_best_run(sweep);
-    return run && run->plan ? run : quickest_that(sweep, has_plan);
+    const struct sweep_row *best = sweep_best(sweep), *run = sweep_best_run(sweep);
+    return run && run->plan ? run : best ? quickest(sweep, best, has_plan) : NULL;
 }
 
 bool sweep_only_simulates(const char *schedule)
