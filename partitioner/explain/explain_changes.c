@@ -237,6 +237,24 @@ static bool change_memory(struct changing *changing)
 
 // --- links ------------------------------------------------------------------------------
 
+static void change_link(struct cluster_level *link, size_t level, struct what_if *change)
+{
+    char before[NUMBER_SIZE], after[NUMBER_SIZE];
+    if (change->kind == WHAT_IF_NO_LINK_COST) {
+        *link = (struct cluster_level){ .size = link->size, .bytes_per_second = JSON_MAX };
+        snprintf(change->change, sizeof change->change, "links that cost nothing");
+    } else if (change->kind == WHAT_IF_RATE) {
+        rate_format(link->bytes_per_second, before);
+        link->bytes_per_second = min_u64(multiply_clamped(2, link->bytes_per_second), JSON_MAX);
+        snprintf(change->change, sizeof change->change, "twice the rate of level %zu (%s)", level, before);
+    } else {
+        time_format(link->latency_ns, before);
+        link->latency_ns /= 2;
+        snprintf(change->change, sizeof change->change, "half the latency of level %zu (%s, from %s)", level,
+                 time_format(link->latency_ns, after), before);
+    }
+}
+
 static bool try_links(struct changing *changing, enum what_if_kind kind, size_t level)
 {
     struct what_if change = { .kind = kind, .at = (uint32_t)level };
@@ -244,24 +262,9 @@ static bool try_links(struct changing *changing, enum what_if_kind kind, size_t 
     struct cluster *cluster = cluster_copy(changing->best->cluster, changing->error);
     if (!cluster)
         return false;
-    char before[NUMBER_SIZE], after[NUMBER_SIZE];
-    for (size_t l = 0; l < cluster->level_count; l++) {
-        struct cluster_level *at = &cluster->levels[l];
-        if (kind == WHAT_IF_NO_LINK_COST) {
-            at->latency_ns = 0;
-            at->bytes_per_second = JSON_MAX;
-            snprintf(change.change, sizeof change.change, "links that cost nothing");
-        } else if (l == level && kind == WHAT_IF_RATE) {
-            rate_format(at->bytes_per_second, before);
-            at->bytes_per_second = at->bytes_per_second < JSON_MAX / 2 ? 2 * at->bytes_per_second : JSON_MAX;
-            snprintf(change.change, sizeof change.change, "twice the rate of level %zu (%s)", level, before);
-        } else if (l == level) {
-            time_format(at->latency_ns, before);
-            at->latency_ns /= 2;
-            snprintf(change.change, sizeof change.change, "half the latency of level %zu (%s, from %s)", level,
-                     time_format(at->latency_ns, after), before);
-        }
-    }
+    for (size_t l = 0; l < cluster->level_count; l++)
+        if (l == level || kind == WHAT_IF_NO_LINK_COST)
+            change_link(&cluster->levels[l], l, &change);
     search.cluster = cluster;
     const bool good = try_and_add(changing, &search, &change);
     cluster_free(cluster);

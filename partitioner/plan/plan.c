@@ -1,6 +1,8 @@
 #include "partitioner/plan/plan.h"
 
 #include <assert.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +24,26 @@ struct plan *plan_create(size_t stage_count, struct error *error)
         return NULL;
     }
     return plan;
+}
+
+const char *certificate_denied(const struct certificate *certificate, char why[160])
+{
+    enum { SIZE = 160 };
+    const unsigned long long value = certificate->value_ns, bound = certificate->lower_bound_ns;
+    const double gap = value > bound ? (double)(value - bound) / (double)value : 0;
+    if (bound > value) {
+        snprintf(why, SIZE, "is %llu, above the value, %llu", bound, value);
+        return "lower_bound_ns";
+    }
+    if (certificate->proved && bound != value) {
+        snprintf(why, SIZE, "is true, but %llu ns lie between bound and value", value - bound);
+        return "proved";
+    }
+    if (!(fabs(certificate->gap - gap) < 1.1e-6)) {
+        snprintf(why, SIZE, "is %.6f, but value and bound are %.6f of the value apart", certificate->gap, gap);
+        return "gap";
+    }
+    return NULL;
 }
 
 static void clear_stage(struct plan_stage *stage)

@@ -59,6 +59,10 @@ struct certificate {
     char stopped[80];  // why the search ended early, or empty
 };
 
+// The first of its numbers that the others deny, by its key, and how; NULL where they agree. Fractions are documents',
+// with six decimals.
+const char *certificate_denied(const struct certificate *certificate, char why[160]);
+
 struct plan {
     char *model;
     char profile_hash[HASH_SIZE];

@@ -2,7 +2,6 @@
 //
 // Refused here is what can be seen to be wrong from the document alone. Whether
 // its numbers are those of a profile is for evaluate.h.
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -266,21 +265,6 @@ static void read_predicted(struct json *root, struct plan *plan)
     json_end(&predicted);
 }
 
-// A certificate claims nothing that its own numbers deny.
-static void check_certificate(struct json *place, const struct certificate *certificate)
-{
-    const uint64_t value = certificate->value_ns, bound = certificate->lower_bound_ns;
-    const double gap = value > bound ? (double)(value - bound) / (double)value : 0;
-    if (bound > value)
-        json_refuse_key(place, "lower_bound_ns", "is %llu, above the value, %llu", (unsigned long long)bound,
-                        (unsigned long long)value);
-    else if (certificate->proved && bound != value)
-        json_refuse_key(place, "proved", "is true, but %llu ns lie between bound and value",
-                        (unsigned long long)(value - bound));
-    else if (!(fabs(certificate->gap - gap) < 1e-6))
-        json_refuse_key(place, "gap", "is %.6f, but value and bound are %.6f of the value apart", certificate->gap, gap);
-}
-
 static void read_certificate(struct json *root, struct certificate *certificate)
 {
     struct json place = json_object(root, "certificate");
@@ -291,7 +275,10 @@ static void read_certificate(struct json *root, struct certificate *certificate)
     certificate->proved = json_bool(&place, "proved");
     certificate->by = (enum certificate_by)json_choice(&place, "by", plan_by_names);
     json_string_into(&place, "stopped", certificate->stopped, sizeof certificate->stopped);
-    check_certificate(&place, certificate);
+    char why[160];
+    const char *denied = certificate_denied(certificate, why);
+    if (denied)
+        json_refuse_key(&place, denied, "%s", why);
     json_end(&place);
 }
 

@@ -27,72 +27,8 @@ struct listing {
     struct error *error;
 };
 
-static bool add_row(struct listing *listing, const struct generator *generator, uint32_t ranks, uint32_t chunks,
-                    uint32_t micro_batches)
-{
-    struct sweep *sweep = listing->sweep;
-    if (sweep->count == MOST_ROWS)
-        return error_set(listing->error, "a sweep of more than %d plans is too large", MOST_ROWS);
-    if (!array_reserve(&sweep->rows, &listing->capacity, sweep->count + 1, sizeof sweep->rows[0]))
-        return error_no_memory(listing->error, "a sweep");
-    struct sweep_row *row = &sweep->rows[sweep->count++];
-    *row = (struct sweep_row){ .weights = generator->weights, .ranks = ranks, .chunks = chunks,
-                               .micro_batches = micro_batches, .outcome = SWEEP_NOT_TRIED };
-    snprintf(row->schedule, sizeof row->schedule, "%s", generator->name);
-    row->only_simulated = sweep_only_simulates(row->schedule);
-    return true;
-}
-
-// Where nobody says how many stages per rank, only numbers that the schedule takes.
-static bool takes(const struct generator *generator, uint32_t ranks, uint32_t chunks, uint32_t micro_batches)
-{
-    struct error ignored = { 0 };
-    struct schedule *order = schedule_generate(generator->name, ranks, chunks, micro_batches, &ignored);
-    const bool good = order != NULL;
-    schedule_free(order);
-    return good;
-}
-
-static bool add_micro_batches(struct listing *listing, const struct generator *generator, uint32_t ranks,
-                              uint32_t chunks, bool is_usual)
-{
-    const struct sweep_list *wanted = &listing->request->micro_batches;
-    const uint32_t usual[] = { ranks, 2 * ranks, 4 * ranks, 8 * ranks };
-    const uint32_t *at = wanted->count ? wanted->at : usual;
-    const size_t count = wanted->count ? wanted->count : sizeof usual / sizeof usual[0];
-    for (size_t i = 0; i < count; i++)
-        if ((is_usual || takes(generator, ranks, chunks, at[i])) && !add_row(listing, generator, ranks, chunks, at[i]))
-            return false;
-    return true;
-}
-
 // An order that is searched for is a schedule without a generator, on one way and on a V.
 static const struct generator searched = { .name = SWEEP_ORDER_NAME, .weights = WEIGHTS_FLUSH, .usual_chunks = 1 };
-
-static bool add_chunks(struct listing *listing, const struct generator *generator, uint32_t ranks)
-{
-    const struct sweep_list *wanted = &listing->request->chunks;
-    for (size_t i = 0; i < wanted->count; i++)
-        if (!add_micro_batches(listing, generator, ranks, wanted->at[i], true))
-            return false;
-    if (wanted->count)
-        return true;
-    const uint32_t usual = generator->usual_chunks;
-    if (generator == &searched)
-        return add_micro_batches(listing, generator, ranks, 1, true)
-            && add_micro_batches(listing, generator, ranks, 2, true);
-    return add_micro_batches(listing, generator, ranks, usual, true)
-        && (usual < 2 || add_micro_batches(listing, generator, ranks, 2 * usual, false));
-}
-
-static bool add_schedule(struct listing *listing, const struct generator *generator)
-{
-    const struct sweep_list *wanted = &listing->request->ranks;
-    for (size_t i = 0; i < wanted->count; i++)
-        if (!add_chunks(listing, generator, wanted->at[i]))
-            return false;
-    return wanted->count || add_chunks(listing, generator, (uint32_t)listing->request->cluster->device_count);
-}
 
 bool sweep_is_inference(const struct generator *generator)
 {
@@ -103,32 +39,87 @@ bool sweep_is_inference(const struct generator *generator)
     return forward_only;
 }
 
-static bool add_named(struct listing *listing, const char *name)
+static enum sweep_class class_of(const struct generator *generator)
 {
-    const struct generator *generator =
-        strcmp(name, SWEEP_ORDER_NAME) == 0 ? &searched : generator_find(name, listing->error);
-    return generator && add_schedule(listing, generator);
+    if (generator != &searched && sweep_is_inference(generator))
+        return SWEEP_INFERENCE;
+    return generator->weights == WEIGHTS_FLUSH ? SWEEP_FLUSHING : SWEEP_ASYNCHRONOUS;
+}
+
+static bool add_row(struct listing *listing, const struct generator *generator, uint32_t ranks, uint32_t chunks,
+                    uint32_t micro_batches)
+{
+    struct sweep *sweep = listing->sweep;
+    if (sweep->count == MOST_ROWS)
+        return error_set(listing->error, "a sweep of more than %d plans is too large", MOST_ROWS);
+    if (!array_reserve(&sweep->rows, &listing->capacity, sweep->count + 1, sizeof sweep->rows[0]))
+        return error_no_memory(listing->error, "a sweep");
+    struct sweep_row *row = &sweep->rows[sweep->count++];
+    *row = (struct sweep_row){ .weights = generator->weights, .class = class_of(generator), .ranks = ranks,
+                               .chunks = chunks, .micro_batches = micro_batches, .outcome = SWEEP_NOT_TRIED };
+    snprintf(row->schedule, sizeof row->schedule, "%s", generator->name);
+    row->only_simulated = sweep_only_simulates(row->schedule);
+    return true;
+}
+
+static bool takes(const struct generator *generator, uint32_t ranks, uint32_t chunks, uint32_t micro_batches)
+{
+    struct error ignored = { 0 };
+    struct schedule *order = schedule_generate(generator->name, ranks, chunks, micro_batches, &ignored);
+    const bool good = order != NULL;
+    schedule_free(order);
+    return good;
+}
+
+static struct sweep_list or_usual(struct sweep_list wanted, const uint32_t *usual, size_t count)
+{
+    return wanted.count ? wanted : (struct sweep_list){ usual, count };
+}
+
+// Where nobody says how many stages per rank, twice the usual number only where the schedule takes that.
+static bool add_on_ranks(struct listing *listing, const struct generator *generator, uint32_t ranks)
+{
+    const struct sweep_request *request = listing->request;
+    const uint32_t v = generator->usual_chunks, usual_chunks[] = { v, 2 * v };
+    const uint32_t usual_micro_batches[] = { ranks, 2 * ranks, 4 * ranks, 8 * ranks };
+    const struct sweep_list chunks = or_usual(request->chunks, usual_chunks, v > 1 || generator == &searched ? 2 : 1);
+    const struct sweep_list micro_batches = or_usual(request->micro_batches, usual_micro_batches, 4);
+    for (size_t c = 0; c < chunks.count; c++) {
+        const bool must_ask = c > 0 && !request->chunks.count && generator != &searched;
+        for (size_t i = 0; i < micro_batches.count; i++)
+            if ((!must_ask || takes(generator, ranks, chunks.at[c], micro_batches.at[i]))
+                && !add_row(listing, generator, ranks, chunks.at[c], micro_batches.at[i]))
+                return false;
+    }
+    return true;
+}
+
+static bool add_schedule(struct listing *listing, const struct generator *generator)
+{
+    const uint32_t devices = (uint32_t)listing->request->cluster->device_count;
+    const struct sweep_list ranks = or_usual(listing->request->ranks, &devices, 1);
+    bool good = true;
+    for (size_t i = 0; good && i < ranks.count; i++)
+        good = add_on_ranks(listing, generator, ranks.at[i]);
+    return good;
 }
 
 static bool list_rows(struct listing *listing)
 {
     const struct sweep_request *request = listing->request;
-    for (size_t i = 0; i < request->schedule_count; i++)
-        if (!add_named(listing, request->schedules[i]))
+    for (size_t i = 0; i < request->schedule_count; i++) {
+        const bool is_searched = strcmp(request->schedules[i], SWEEP_ORDER_NAME) == 0;
+        const struct generator *generator =
+            is_searched ? &searched : generator_find(request->schedules[i], listing->error);
+        if (!generator || !add_schedule(listing, generator))
             return false;
-    for (const struct generator *generator = generators; !request->schedule_count && generator->name; generator++)
+    }
+    if (request->schedule_count)
+        return true;
+    for (const struct generator *generator = generators; generator->name; generator++)
         if (!sweep_is_inference(generator) && !add_schedule(listing, generator))
             return false;
-    if (!request->schedule_count && !add_schedule(listing, &searched))
-        return false;
-    for (size_t i = 0; i < listing->sweep->count; i++) {
-        struct sweep_row *row = &listing->sweep->rows[i];
-        const struct generator *generator =
-            strcmp(row->schedule, SWEEP_ORDER_NAME) == 0 ? &searched : generator_find(row->schedule, listing->error);
-        row->class = generator != &searched && sweep_is_inference(generator) ? SWEEP_INFERENCE
-                   : row->weights == WEIGHTS_FLUSH ? SWEEP_FLUSHING : SWEEP_ASYNCHRONOUS;
-    }
-    return true;
+    return add_schedule(listing, &searched);
 }
 
 // --- all rows, by several threads ---------------------------------------------------------
