@@ -14,8 +14,8 @@ struct plan_command {
     struct argp_child own[PLAN_COMMAND_OWN];
     void *inputs[PLAN_COMMAND_OWN];
     bool replaces;  // whether they stand in front of the plan's, and take what both have
-    // What --help leaves out of the plan's options (NULL: nothing) and of the devices' (NULL: all of them), and where the
-    // rest of the latter stands; States are left out.
+    // What --help leaves out of the plan's options (NULL: nothing) and of the devices' (NULL: all of them), and where
+    // the rest of the latter stands; States are left out.
     const char *const *without, *const *without_devices;
     const char *devices_heading;
     // Refuses what does not go together, once all options are there.

@@ -203,14 +203,15 @@ static bool plan_unchanged(const struct explain_request *request, struct explana
     question_clear(&question);
     if (!good)
         return false;
-    explanation->is_beaten = row->outcome == SWEEP_PLANNED && row->iteration_ns < request->plan->iteration_ns;
+    explanation->is_beaten =
+        row->found.outcome == SWEEP_PLANNED && row->found.iteration_ns < request->plan->iteration_ns;
     *best = explanation->is_beaten ? row->plan : what_if_copy(request->plan, error);
     if (!explanation->is_beaten) {
         const struct balance *balance = &explanation->balance;
-        const struct sweep_row peak = { .peak_bytes = balance->of[balance->tightest].peak_bytes,
-                                        .rank = balance->tightest };
+        const struct sweep_row peak = { .found.peak_bytes = balance->of[balance->tightest].peak_bytes,
+                                        .found.rank = balance->tightest };
         plan_free(row->plan);
-        row->outcome = SWEEP_NOT_TRIED;
+        row->found.outcome = SWEEP_NOT_TRIED;
         what_if_keep(row, request->plan, &peak);
     }
     row->plan = NULL;

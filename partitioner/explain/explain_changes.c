@@ -33,7 +33,8 @@ const struct what_if *explain_find(const struct explanation *explanation, enum w
     const struct what_if *found = NULL;
     for (size_t i = 0; i < explanation->change_count; i++) {
         const struct what_if *change = &explanation->changes[i];
-        if (change->kind == kind && change->row.outcome == SWEEP_PLANNED && (!found || change->gain > found->gain))
+        if (change->kind == kind && change->row.found.outcome == SWEEP_PLANNED
+            && (!found || change->gain > found->gain))
             found = change;
     }
     return found;
@@ -73,7 +74,7 @@ static bool hold_against_best(struct changing *changing, const struct search_req
 static bool try_change(struct changing *changing, struct search_request *search, struct what_if *change)
 {
     const struct explain_request *request = changing->request;
-    change->row.outcome = SWEEP_NOT_TRIED;
+    change->row.found.outcome = SWEEP_NOT_TRIED;
     if (is_interrupted(changing))
         return true;
     if (request->progress)
@@ -92,7 +93,7 @@ static bool try_and_add(struct changing *changing, struct search_request *search
 {
     if (!try_change(changing, search, change))
         return false;
-    const enum sweep_outcome outcome = change->row.outcome;
+    const enum sweep_outcome outcome = change->row.found.outcome;
     return outcome == SWEEP_REFUSED || outcome == SWEEP_NOT_TRIED || add(changing, change) != NULL;
 }
 
@@ -120,7 +121,7 @@ static bool try_memory(struct changing *changing, struct what_if *change, uint64
     cluster_free(cluster);
     // More room takes nothing away: with it the best cannot be slower.
     change->least_gain =
-        good && change->row.outcome == SWEEP_PLANNED && change->least_gain < 0 ? 0 : change->least_gain;
+        good && change->row.found.outcome == SWEEP_PLANNED && change->least_gain < 0 ? 0 : change->least_gain;
     return good;
 }
 
@@ -129,7 +130,7 @@ static bool try_all_memory(struct changing *changing, enum what_if_kind kind, ui
     struct what_if change = { .kind = kind };
     snprintf(change.change, sizeof change.change, "%s", words);
     return try_memory(changing, &change, permille, UINT32_MAX, 0)
-        && (change.row.outcome != SWEEP_PLANNED || add(changing, &change));
+        && (change.row.found.outcome != SWEEP_PLANNED || add(changing, &change));
 }
 
 // A step that some neighbour of the plan would take if its rank had so much more.
@@ -179,7 +180,7 @@ static bool try_steps_of_rank(struct changing *changing, const uint32_t *devices
                  changing->best->cluster->devices[device].name);
         if (!try_memory(changing, &change, 0, device, steps[i].bytes))
             return false;
-        if (change.row.outcome == SWEEP_PLANNED && change.gain > 0)
+        if (change.row.found.outcome == SWEEP_PLANNED && change.gain > 0)
             return add(changing, &change) != NULL;
     }
     return true;
@@ -341,12 +342,12 @@ static bool change_schedule(struct changing *changing)
 static int by_gain(const void *a, const void *b)
 {
     const struct what_if *x = a, *y = b;
-    if (x->row.outcome != y->row.outcome)
-        return x->row.outcome < y->row.outcome ? -1 : 1;
+    if (x->row.found.outcome != y->row.found.outcome)
+        return x->row.found.outcome < y->row.found.outcome ? -1 : 1;
     if (x->gain != y->gain)
         return x->gain > y->gain ? -1 : 1;
-    if (x->row.lacks_bytes != y->row.lacks_bytes)
-        return x->row.lacks_bytes < y->row.lacks_bytes ? -1 : 1;
+    if (x->row.found.lacks_bytes != y->row.found.lacks_bytes)
+        return x->row.found.lacks_bytes < y->row.found.lacks_bytes ? -1 : 1;
     return x->kind != y->kind ? (x->kind < y->kind ? -1 : 1) : strcmp(x->change, y->change);
 }
 

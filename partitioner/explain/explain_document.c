@@ -67,18 +67,18 @@ static void write_neighbour(struct json_writer *writer, const struct neighbour *
 
 static void put_row(struct json_writer *writer, const struct sweep_row *row)
 {
-    json_put_string(writer, "outcome", sweep_outcome_names[row->outcome]);
+    json_put_string(writer, "outcome", sweep_outcome_names[row->found.outcome]);
     json_put_string(writer, "schedule", row->schedule);
     json_put_u64(writer, "ranks", row->ranks);
     json_put_u64(writer, "chunks", row->chunks);
     json_put_u64(writer, "micro_batches", row->micro_batches);
-    json_put_u64(writer, "iteration_ns", row->iteration_ns);
-    json_put_u64(writer, "micro_batch_ns", row->micro_batch_ns);
-    json_put_u64(writer, "lower_bound_ns", row->lower_bound_ns);
-    json_put_bool(writer, "proved", row->proved);
-    json_put_u64(writer, "peak_bytes", row->peak_bytes);
-    json_put_u64(writer, "rank", row->rank);
-    json_put_u64(writer, "lacks_bytes", row->lacks_bytes);
+    json_put_u64(writer, "iteration_ns", row->found.iteration_ns);
+    json_put_u64(writer, "micro_batch_ns", row->found.micro_batch_ns);
+    json_put_u64(writer, "lower_bound_ns", row->found.lower_bound_ns);
+    json_put_bool(writer, "proved", row->found.proved);
+    json_put_u64(writer, "peak_bytes", row->found.peak_bytes);
+    json_put_u64(writer, "rank", row->found.rank);
+    json_put_u64(writer, "lacks_bytes", row->found.lacks_bytes);
 }
 
 static void write_change(struct json_writer *writer, const struct what_if *change)

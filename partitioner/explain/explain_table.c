@@ -30,8 +30,8 @@ static void print_head(const struct explanation *explanation, struct text *text)
     text_add_count(text, plan->micro_batches, "micro-batch", "micro-batches");
     text_add(text, ": %s an iteration", time_format(plan->iteration_ns, time));
     if (explanation->is_beaten) {
-        text_add(text, ".\nPlanned anew the same request takes %s, ", time_format(unchanged->iteration_ns, time));
-        add_percent(text, 1 - part_of(unchanged->iteration_ns, plan->iteration_ns));
+        text_add(text, ".\nPlanned anew the same request takes %s, ", time_format(unchanged->found.iteration_ns, time));
+        add_percent(text, 1 - part_of(unchanged->found.iteration_ns, plan->iteration_ns));
         text_add(text, " less: take that plan. Gains below are against it, all else is of the plan given.\n");
     } else if (bound_ns == plan->iteration_ns) {
         text_add(text, ", proved optimal.\n");
@@ -56,7 +56,8 @@ static void print_memory_binding(const struct explanation *explanation, struct t
     char peak[NUMBER_SIZE];
     text_add(text, "What binds is %s: without limits an iteration would take ", explanation->binding_name);
     add_percent(text, limitless->gain);
-    text_add(text, " less, with %s on rank %u.", bytes_format(limitless->row.peak_bytes, peak), limitless->row.rank);
+    text_add(text, " less, with %s on rank %u.", bytes_format(limitless->row.found.peak_bytes, peak),
+             limitless->row.found.rank);
 }
 
 static void print_link_binding(const struct explanation *explanation, struct text *text)
@@ -250,21 +251,21 @@ static void print_neighbours(const struct explanation *explanation, struct text 
 // Gains that round to nothing are said in one line.
 static bool is_nothing(const struct what_if *change)
 {
-    return change->row.outcome == SWEEP_PLANNED && change->gain < 0.00005 && change->gain > -0.00005;
+    return change->row.found.outcome == SWEEP_PLANNED && change->gain < 0.00005 && change->gain > -0.00005;
 }
 
 static void print_change(const struct what_if *change, struct text *text)
 {
     char each[NUMBER_SIZE], peak[NUMBER_SIZE], lacks[NUMBER_SIZE], gain[24];
     const struct sweep_row *row = &change->row;
-    if (row->outcome != SWEEP_PLANNED) {
+    if (row->found.outcome != SWEEP_PLANNED) {
         text_add(text, "  %8s  %10s  %10s  %s: does not fit, rank %u lacks %s\n", "-", "-", "-", change->change,
-                 row->rank, bytes_format(row->lacks_bytes, lacks));
+                 row->found.rank, bytes_format(row->found.lacks_bytes, lacks));
         return;
     }
     snprintf(gain, sizeof gain, "%.*f %%", change->gain > -0.0995 && change->gain < 0.0995 ? 2 : 1, 100 * change->gain);
-    text_add(text, "  %8s  %10s  %10s  %s", gain, time_format(row->micro_batch_ns, each),
-             bytes_format(row->peak_bytes, peak), change->change);
+    text_add(text, "  %8s  %10s  %10s  %s", gain, time_format(row->found.micro_batch_ns, each),
+             bytes_format(row->found.peak_bytes, peak), change->change);
     if (!what_if_is_certain(change)) {
         text_add(text, " (uncertain)");
     } else if (change->gain > 0 && change->least_gain < change->gain - 0.00005) {
@@ -286,7 +287,7 @@ static void print_changes(const struct explanation *explanation, struct text *te
         if (is_nothing(change))
             continue;
         print_change(change, text);
-        uncertain |= change->row.outcome == SWEEP_PLANNED && !what_if_is_certain(change);
+        uncertain |= change->row.found.outcome == SWEEP_PLANNED && !what_if_is_certain(change);
     }
     for (size_t i = 0; i < explanation->change_count; i++)
         if (is_nothing(&explanation->changes[i]))

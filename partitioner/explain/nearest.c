@@ -71,7 +71,7 @@ static bool probe(struct finding *finding, const struct search_request *changed,
     struct search_request search = *changed;
     uint64_t least_ns = 0;
     result->fits = result->certainly_not = false;
-    result->change.row.outcome = SWEEP_NOT_TRIED;
+    result->change.row.found.outcome = SWEEP_NOT_TRIED;
     if (is_over(finding))
         return true;
     if (finding->request->progress)
@@ -87,10 +87,10 @@ static bool probe(struct finding *finding, const struct search_request *changed,
     if (!what_if_plan(&search, &result->change, finding->error))
         return false;
     struct sweep_row *row = &result->change.row;
-    result->fits = row->outcome == SWEEP_PLANNED;
-    result->certainly_not = row->outcome == SWEEP_DOES_NOT_FIT && least_ns == UINT64_MAX
+    result->fits = row->found.outcome == SWEEP_PLANNED;
+    result->certainly_not = row->found.outcome == SWEEP_DOES_NOT_FIT && least_ns == UINT64_MAX
                          && profile_has_one_order(search.profile);
-    finding->nearest->failed[result->change.kind] |= !result->fits && row->outcome == SWEEP_DOES_NOT_FIT;
+    finding->nearest->failed[result->change.kind] |= !result->fits && row->found.outcome == SWEEP_DOES_NOT_FIT;
     const bool good = !row->plan || find_excess(finding, row->plan, &result->excess_bytes);
     plan_free(row->plan);
     row->plan = NULL;
@@ -206,11 +206,11 @@ static bool nearest_memory(struct finding *finding, const struct probe *own)
 {
     const struct cluster *cluster = finding->request->search->cluster;
     struct probe found = { .change.kind = WHAT_IF_MEMORY };
-    if (!find_enough(finding, own->change.row.lacks_bytes, &found))
+    if (!find_enough(finding, own->change.row.found.lacks_bytes, &found))
         return false;
     if (!found.fits)
         return true;
-    if (!find_least(finding, own->change.row.lacks_bytes, &found, own->certainly_not))
+    if (!find_least(finding, own->change.row.found.lacks_bytes, &found, own->certainly_not))
         return false;
     struct what_if *change = &found.change;
     const uint64_t each = add_clamped(cluster->devices[0].memory_bytes, found.excess_bytes);
@@ -304,7 +304,7 @@ static bool nearest_ranks(struct finding *finding)
 static void keep_quickest(struct what_if *quickest, size_t *count, const struct what_if *found)
 {
     size_t at = *count;
-    while (at > 0 && found->row.iteration_ns < quickest[at - 1].row.iteration_ns)
+    while (at > 0 && found->row.found.iteration_ns < quickest[at - 1].row.found.iteration_ns)
         at--;
     if (at == MOST_SCHEDULES)
         return;

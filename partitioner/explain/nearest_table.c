@@ -26,8 +26,8 @@ void nearest_print(const struct nearest *nearest, struct text *text)
     for (size_t i = 0; i < nearest->count; i++) {
         const struct what_if *change = &nearest->at[i];
         char each[NUMBER_SIZE], peak[NUMBER_SIZE];
-        text_add(text, "  %10s  %10s  %s", time_format(change->row.micro_batch_ns, each),
-                 bytes_format(change->row.peak_bytes, peak), change->change);
+        text_add(text, "  %10s  %10s  %s", time_format(change->row.found.micro_batch_ns, each),
+                 bytes_format(change->row.found.peak_bytes, peak), change->change);
         if (change->is_least)
             text_add(text, change->kind == WHAT_IF_MICRO_BATCHES ? ", no more" : ", no less");
         if (change->option[0])

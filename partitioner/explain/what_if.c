@@ -110,26 +110,27 @@ bool what_if_plan(const struct search_request *request, struct what_if *change, 
         return false;
     change->row = (struct sweep_row){ .weights = generator->weights, .ranks = request->ranks,
                                       .chunks = request->chunks ? request->chunks : generator->usual_chunks,
-                                      .micro_batches = request->micro_batches, .outcome = SWEEP_NOT_TRIED };
+                                      .micro_batches = request->micro_batches, .found.outcome = SWEEP_NOT_TRIED };
     snprintf(change->row.schedule, sizeof change->row.schedule, "%s", generator->name);
     return sweep_plan_row(request, request->any ? plan_search : plan_search_orders, &change->row, error);
 }
 
 void what_if_keep(struct sweep_row *row, const struct plan *plan, const struct sweep_row *peak)
 {
-    if (row->outcome == SWEEP_PLANNED && row->iteration_ns <= plan->iteration_ns)
+    if (row->found.outcome == SWEEP_PLANNED && row->found.iteration_ns <= plan->iteration_ns)
         return;
-    row->outcome = SWEEP_PLANNED;
-    row->iteration_ns = plan->iteration_ns;
-    row->micro_batch_ns = row->iteration_ns / row->micro_batches + (row->iteration_ns % row->micro_batches > 0);
+    row->found.outcome = SWEEP_PLANNED;
+    row->found.iteration_ns = plan->iteration_ns;
+    row->found.micro_batch_ns =
+        row->found.iteration_ns / row->micro_batches + (row->found.iteration_ns % row->micro_batches > 0);
     // The plan may be one that the search does not look at.
-    if (row->lower_bound_ns > row->iteration_ns)
-        row->lower_bound_ns = row->iteration_ns;
-    row->proved = row->lower_bound_ns == row->iteration_ns;
-    row->peak_bytes = peak->peak_bytes;
-    row->rank = peak->rank;
-    row->lacks_bytes = 0;
-    row->bubble = plan->bubble.makespan;
+    if (row->found.lower_bound_ns > row->found.iteration_ns)
+        row->found.lower_bound_ns = row->found.iteration_ns;
+    row->found.proved = row->found.lower_bound_ns == row->found.iteration_ns;
+    row->found.peak_bytes = peak->found.peak_bytes;
+    row->found.rank = peak->found.rank;
+    row->found.lacks_bytes = 0;
+    row->found.bubble = plan->bubble.makespan;
 }
 
 static double gain_of(uint64_t after_ns, uint32_t after_m, uint64_t before_ns, uint32_t before_m)
@@ -142,14 +143,14 @@ void what_if_compare(struct what_if *change, const struct sweep_row *unchanged)
 {
     const struct sweep_row *row = &change->row;
     change->gain = change->least_gain = change->most_gain = 0;
-    if (row->outcome != SWEEP_PLANNED || unchanged->outcome != SWEEP_PLANNED)
+    if (row->found.outcome != SWEEP_PLANNED || unchanged->found.outcome != SWEEP_PLANNED)
         return;
     const uint32_t m = row->micro_batches, before_m = unchanged->micro_batches;
-    change->gain = gain_of(row->iteration_ns, m, unchanged->iteration_ns, before_m);
-    change->most_gain = gain_of(row->lower_bound_ns, m, unchanged->iteration_ns, before_m);
+    change->gain = gain_of(row->found.iteration_ns, m, unchanged->found.iteration_ns, before_m);
+    change->most_gain = gain_of(row->found.lower_bound_ns, m, unchanged->found.iteration_ns, before_m);
     // Of a bound of 0 nothing follows.
-    if (unchanged->lower_bound_ns > 0)
-        change->least_gain = gain_of(row->iteration_ns, m, unchanged->lower_bound_ns, before_m);
+    if (unchanged->found.lower_bound_ns > 0)
+        change->least_gain = gain_of(row->found.iteration_ns, m, unchanged->found.lower_bound_ns, before_m);
     else
         change->least_gain = change->gain < -1 ? change->gain : -1;
 }

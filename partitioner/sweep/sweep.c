@@ -56,7 +56,7 @@ static bool add_row(struct listing *listing, const struct generator *generator, 
         return error_no_memory(listing->error, "a sweep");
     struct sweep_row *row = &sweep->rows[sweep->count++];
     *row = (struct sweep_row){ .weights = generator->weights, .class = class_of(generator), .ranks = ranks,
-                               .chunks = chunks, .micro_batches = micro_batches, .outcome = SWEEP_NOT_TRIED };
+                               .chunks = chunks, .micro_batches = micro_batches, .found.outcome = SWEEP_NOT_TRIED };
     snprintf(row->schedule, sizeof row->schedule, "%s", generator->name);
     row->only_simulated = sweep_only_simulates(row->schedule);
     return true;

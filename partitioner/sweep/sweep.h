@@ -56,11 +56,8 @@ struct sweep_request {
     void *self;
 };
 
-struct sweep_row {
-    char schedule[64];
-    enum weights weights;
-    enum sweep_class class;
-    uint32_t ranks, chunks, micro_batches;
+// What planning a request gave.
+struct sweep_found {
     enum sweep_outcome outcome;
     uint64_t iteration_ns;     // as plans state it
     uint64_t micro_batch_ns;   // of it per micro-batch, rounded up
@@ -70,6 +67,14 @@ struct sweep_row {
     uint64_t lacks_bytes;
     double bubble;             // makespan
     bool proved;
+};
+
+struct sweep_row {
+    char schedule[64];
+    enum weights weights;
+    enum sweep_class class;
+    uint32_t ranks, chunks, micro_batches;
+    struct sweep_found found;
     bool only_simulated;       // nothing runs such a plan: generator_is_run(), and an order that was searched for
     bool is_on_front;          // no row of its class is at least as good in time and bytes, and better in one
     bool is_best;              // the quickest of its class, per micro-batch

@@ -118,14 +118,14 @@ static bool measure_slabs(const struct ordered *ordered, struct sweep_row *row, 
         stage->memory = stage_memory_of(&sizes, &slots[s]);
     }
     free(slots);
-    row->peak_bytes = row->lacks_bytes = 0;
+    row->found.peak_bytes = row->found.lacks_bytes = 0;
     for (uint32_t r = 0; good && r < plan->ranks; r++) {
         const uint64_t bytes = plan_rank_bytes(plan, ordered->placement, r);
         const uint64_t has = plan->cluster->devices[r].memory_bytes, lacks = bytes > has ? bytes - has : 0;
-        if (lacks > row->lacks_bytes || (row->lacks_bytes == 0 && bytes > row->peak_bytes))
-            row->rank = r;
-        row->lacks_bytes = max_u64(row->lacks_bytes, lacks);
-        row->peak_bytes = max_u64(row->peak_bytes, bytes);
+        if (lacks > row->found.lacks_bytes || (row->found.lacks_bytes == 0 && bytes > row->found.peak_bytes))
+            row->found.rank = r;
+        row->found.lacks_bytes = max_u64(row->found.lacks_bytes, lacks);
+        row->found.peak_bytes = max_u64(row->found.peak_bytes, bytes);
     }
     return good;
 }
@@ -145,16 +145,16 @@ static bool fit_order(struct ordered *ordered, struct sweep_row *row, struct err
     for (int trial = 0; trial < MOST_TRIALS; trial++) {
         struct error why = { 0 };
         if (!find_order(ordered, memory, &why)) {
-            row->outcome = SWEEP_REFUSED;
+            row->found.outcome = SWEEP_REFUSED;
             snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why.text);
             return why.kind != ERROR_MACHINE || error_set_kind(error, why.kind, "%s", why.text);
         }
         if (!measure_slabs(ordered, row, error))
             return false;
-        row->outcome = row->lacks_bytes ? SWEEP_DOES_NOT_FIT : SWEEP_PLANNED;
-        if (row->lacks_bytes == 0 || row->lacks_bytes >= memory)
+        row->found.outcome = row->found.lacks_bytes ? SWEEP_DOES_NOT_FIT : SWEEP_PLANNED;
+        if (row->found.lacks_bytes == 0 || row->found.lacks_bytes >= memory)
             return true;
-        memory -= row->lacks_bytes;
+        memory -= row->found.lacks_bytes;
     }
     return true;
 }
@@ -164,10 +164,10 @@ static bool note_time(const struct ordered *ordered, struct sweep_row *row, stru
     struct simulation simulation;
     if (!schedule_simulate(ordered->lowered, ordered->costs, ordered->network, &simulation, NULL, error))
         return false;
-    row->iteration_ns = simulation.iteration_ns;
-    row->micro_batch_ns =
+    row->found.iteration_ns = simulation.iteration_ns;
+    row->found.micro_batch_ns =
         simulation.iteration_ns / row->micro_batches + (simulation.iteration_ns % row->micro_batches > 0);
-    row->bubble = simulation.bubble.makespan;
+    row->found.bubble = simulation.bubble.makespan;
     simulation_clear(&simulation);
     return true;
 }
@@ -175,7 +175,7 @@ static bool note_time(const struct ordered *ordered, struct sweep_row *row, stru
 bool sweep_order_row(const struct sweep_request *request, struct sweep_row *row, struct error *error)
 {
     if (row->chunks > 2) {
-        row->outcome = SWEEP_REFUSED;
+        row->found.outcome = SWEEP_REFUSED;
         snprintf(row->reason, sizeof row->reason, "an order is searched for 1 or 2 stages per rank, not %u", row->chunks);
         return true;
     }
@@ -184,10 +184,10 @@ bool sweep_order_row(const struct sweep_request *request, struct sweep_row *row,
         return error->kind == ERROR_NONE;
     struct ordered ordered = { .request = request, .plan = plan };
     bool good = begin(&ordered, error) && fit_order(&ordered, row, error);
-    if (good && row->outcome == SWEEP_PLANNED)
+    if (good && row->found.outcome == SWEEP_PLANNED)
         good = note_time(&ordered, row, error);
     else
-        row->peak_bytes = 0;
+        row->found.peak_bytes = 0;
     clear(&ordered);
     plan_free(plan);
     return good;

@@ -21,14 +21,14 @@ struct search_request sweep_search_of(const struct sweep_request *request, const
 static bool note_plan(struct sweep_row *row, struct error *error)
 {
     const struct plan *plan = row->plan;
-    row->outcome = SWEEP_PLANNED;
+    row->found.outcome = SWEEP_PLANNED;
     row->chunks = plan->chunks;
-    row->iteration_ns = plan->iteration_ns;
-    row->micro_batch_ns = plan->iteration_ns / row->micro_batches + (plan->iteration_ns % row->micro_batches > 0);
-    row->lower_bound_ns = plan->certificate.lower_bound_ns;
-    row->proved = plan->certificate.proved;
-    row->bubble = plan->bubble.makespan;
-    row->peak_bytes = plan_peak_bytes(plan, &row->rank, error);
+    row->found.iteration_ns = plan->iteration_ns;
+    row->found.micro_batch_ns = plan->iteration_ns / row->micro_batches + (plan->iteration_ns % row->micro_batches > 0);
+    row->found.lower_bound_ns = plan->certificate.lower_bound_ns;
+    row->found.proved = plan->certificate.proved;
+    row->found.bubble = plan->bubble.makespan;
+    row->found.peak_bytes = plan_peak_bytes(plan, &row->found.rank, error);
     return error->kind == ERROR_NONE;
 }
 
@@ -39,10 +39,10 @@ bool sweep_note_none(struct sweep_row *row, const struct search_shortage *shorta
         error_set_kind(error, why->kind, "%s", why->text);
         return error_at(error, "%s with %u micro-batches on %u ranks", row->schedule, row->micro_batches, row->ranks);
     }
-    row->outcome = shortage->is_known ? SWEEP_DOES_NOT_FIT : SWEEP_REFUSED;
-    row->rank = shortage->rank;
-    row->lacks_bytes = shortage->lacks_bytes;
-    if (row->outcome == SWEEP_REFUSED)
+    row->found.outcome = shortage->is_known ? SWEEP_DOES_NOT_FIT : SWEEP_REFUSED;
+    row->found.rank = shortage->rank;
+    row->found.lacks_bytes = shortage->lacks_bytes;
+    if (row->found.outcome == SWEEP_REFUSED)
         snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why->text);
     return true;
 }

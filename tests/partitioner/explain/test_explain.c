@@ -57,18 +57,19 @@ static void check_change(const struct what_if *change, const struct instance *in
     if (change_again(change, &changed)) {
         uint64_t plans = 0;
         struct plan *plan = plan_search_orders(&changed.request, &(struct error){ 0 });
-        const bool is_planned = change->row.outcome == SWEEP_PLANNED;
-        if ((plan != NULL) != is_planned || (plan && plan->iteration_ns != change->row.iteration_ns))
+        const bool is_planned = change->row.found.outcome == SWEEP_PLANNED;
+        if ((plan != NULL) != is_planned || (plan && plan->iteration_ns != change->row.found.iteration_ns))
             fail_msg("trial %d: \"%s\" is said to give %d, but planned here it gives %d", trial, change->change,
-                     (int)change->row.iteration_ns, plan ? (int)plan->iteration_ns : -1);
+                     (int)change->row.found.iteration_ns, plan ? (int)plan->iteration_ns : -1);
         const bool is_brute = strcmp(changed.request.schedule, "gpipe") == 0
                            || strcmp(changed.request.schedule, "1f1b") == 0
                            || strcmp(changed.request.schedule, "pipedream") == 0;
         if (is_brute && profile_has_one_order(changed.profile)) {
             const uint64_t best = brute_force(&changed, BRUTE_EVERY, &plans);
-            if (change->row.proved ? best != change->row.iteration_ns : best < change->row.lower_bound_ns)
+            if (change->row.found.proved ? best != change->row.found.iteration_ns
+                                         : best < change->row.found.lower_bound_ns)
                 fail_msg("trial %d: \"%s\" is said to give %d%s, but the best of all is %d", trial, change->change,
-                         (int)change->row.iteration_ns, change->row.proved ? ", proved" : "", (int)best);
+                         (int)change->row.found.iteration_ns, change->row.found.proved ? ", proved" : "", (int)best);
         }
         plan_free(plan);
     }
@@ -92,8 +93,9 @@ static void gains_are_those_of_planning_anew(void **state)
             check_change(change, &instance, (int)trial);
             memory_steps += change->kind == WHAT_IF_DEVICE_MEMORY;
             assert_true(change->least_gain <= change->gain && change->gain <= change->most_gain);
-            assert_true(i == 0 || change->row.outcome > change[-1].row.outcome || change->gain <= change[-1].gain);
-            if (change->row.proved && explanation->unchanged.proved)
+            assert_true(i == 0 || change->row.found.outcome > change[-1].row.found.outcome
+                        || change->gain <= change[-1].gain);
+            if (change->row.found.proved && explanation->unchanged.found.proved)
                 assert_true(change->least_gain == change->gain && change->most_gain == change->gain);
         }
         if (explanation)
@@ -249,7 +251,7 @@ static void a_plan_that_can_be_beaten_is_told_so(void **state)
     plan->certificate = (struct certificate){ .objective = "iteration_ns", .value_ns = plan->iteration_ns, .gap = 1 };
     struct explanation *explanation = explain(plan, profile);
     assert_true(explanation->is_beaten);
-    assert_true(explanation->unchanged.iteration_ns < plan->iteration_ns);
+    assert_true(explanation->unchanged.found.iteration_ns < plan->iteration_ns);
     struct text text = { 0 };
     explanation_print(explanation, &text);
     assert_non_null(strstr(text.data,
@@ -274,7 +276,7 @@ static void an_interrupt_leaves_what_is_known(void **state)
     assert_good(explanation, error);
     assert_string_equal(explanation->stopped, "interrupted");
     assert_int_equal(explanation->change_count, 0);
-    assert_int_equal(explanation->unchanged.iteration_ns, plan->iteration_ns);
+    assert_int_equal(explanation->unchanged.found.iteration_ns, plan->iteration_ns);
     explanation_free(explanation);
     plan_free(plan);
     profile_free(profile);

@@ -185,10 +185,12 @@ static void check_front(const struct instance *instance, const struct plan_front
             const struct front_point *point = &front->points[i];
             if (point->plan->ranks != ranks)
                 continue;
-            if (!point->plan->certificate.proved || !has(&all, point) || point->is_on_front != should_be_on_front(front, point))
+            if (!point->plan->certificate.proved || !has(&all, point)
+                || point->is_on_front != should_be_on_front(front, point))
                 fail_msg("trial %d (%s, %d layers): on %d ranks %d ns in %d bytes, proved %d, front %d", trial,
                          instance->request.schedule, (int)instance->profile->layer_count, (int)ranks,
-                         (int)point->plan->iteration_ns, (int)point->peak_bytes, point->plan->certificate.proved, point->is_on_front);
+                         (int)point->plan->iteration_ns, (int)point->peak_bytes, point->plan->certificate.proved,
+                         point->is_on_front);
         }
     }
 }
