@@ -13,26 +13,6 @@ const char *const what_if_kind_names[] = {
     "no link cost", "micro-batches", "ranks", "schedule", "holding", NULL,
 };
 
-static bool has_replicas(const struct plan *plan, const struct generator *generator)
-{
-    for (size_t s = 0; s < plan->stage_count; s++)
-        if (generator->takes_replicas && plan->stages[s].device_count > 1)
-            return true;
-    return false;
-}
-
-static bool set_replicas(const struct plan *plan, struct question *question, struct error *error)
-{
-    question->replicas = calloc(plan->stage_count + 1, sizeof question->replicas[0]);
-    if (!question->replicas)
-        return error_no_memory(error, "the replicas of a plan");
-    for (size_t s = 0; s < plan->stage_count; s++)
-        question->replicas[s] = (uint32_t)plan->stages[s].device_count;
-    question->request.replicas = question->replicas;
-    question->request.stages = (uint32_t)plan->stage_count;
-    return true;
-}
-
 // Of each rank the devices of its copy of a stage, one or a group.
 static void list_devices(const struct plan *plan, const struct placement *placement, struct question *question)
 {
@@ -87,10 +67,13 @@ bool question_of(const struct plan *plan, const struct profile *profile, struct 
                                                 .schedule = plan->schedule, .ranks = plan->ranks,
                                                 .chunks = plan->chunks, .micro_batches = plan->micro_batches,
                                                 .holding = plan->holding } };
-    const struct generator *generator = generator_find(plan->schedule, error);
-    if (generator && (!has_replicas(plan, generator) || set_replicas(plan, question, error))
-        && set_devices(plan, question, error) && set_variants(plan, question, error))
+    if (plan_replicas(plan, &question->replicas, error) && set_devices(plan, question, error)
+        && set_variants(plan, question, error)) {
+        question->request.replicas = question->replicas;
+        if (question->replicas)
+            question->request.stages = (uint32_t)plan->stage_count;
         return true;
+    }
     question_clear(question);
     return false;
 }

@@ -139,28 +139,33 @@ bool plan_set_variant(struct plan *plan, size_t stage, const char *variant, cons
     return !variant || to->variant || error_no_memory(error, "a stage of a plan");
 }
 
-// The compute order. Where the schedule knows replicas, a stage has as many as it has devices.
-static struct schedule *generate(const struct plan *plan, uint32_t micro_batches, struct error *error)
+bool plan_replicas(const struct plan *plan, uint32_t **replicas, struct error *error)
 {
     const struct generator *generator = generator_find(plan->schedule, error);
+    bool has_some = false;
+    *replicas = NULL;
     if (!generator)
-        return NULL;
-    struct generate_request request = { .ranks = plan->ranks, .chunks = plan->chunks, .micro_batches = micro_batches };
-    uint32_t *replicas = NULL;
-    bool has_replicas = false;
+        return false;
     for (size_t s = 0; s < plan->stage_count; s++)
-        has_replicas |= generator->takes_replicas && plan->stages[s].device_count > 1;
-    if (has_replicas) {
-        replicas = calloc(plan->stage_count, sizeof replicas[0]);
-        if (!replicas) {
-            error_no_memory(error, "the replicas of a plan");
-            return NULL;
-        }
-        for (size_t s = 0; s < plan->stage_count; s++)
-            replicas[s] = (uint32_t)plan->stages[s].device_count;
-        request.replicas = replicas;
-        request.stages = (uint32_t)plan->stage_count;
-    }
+        has_some |= generator->takes_replicas && plan->stages[s].device_count > 1;
+    if (!has_some)
+        return true;
+    *replicas = calloc(plan->stage_count, sizeof (*replicas)[0]);
+    for (size_t s = 0; *replicas && s < plan->stage_count; s++)
+        (*replicas)[s] = (uint32_t)plan->stages[s].device_count;
+    return *replicas || error_no_memory(error, "the replicas of a plan");
+}
+
+// The compute order.
+static struct schedule *generate(const struct plan *plan, uint32_t micro_batches, struct error *error)
+{
+    uint32_t *replicas;
+    if (!plan_replicas(plan, &replicas, error))
+        return NULL;
+    const struct generate_request request = {
+        .ranks = plan->ranks, .chunks = plan->chunks, .micro_batches = micro_batches, .replicas = replicas,
+        .stages = replicas ? (uint32_t)plan->stage_count : 0,
+    };
     struct schedule *order = schedule_generate_as(plan->schedule, &request, error);
     free(replicas);
     if (order && order->stages != plan->stage_count) {

@@ -124,6 +124,10 @@ static inline size_t plan_stage_seats(const struct plan_stage *stage)
     return stage->device_count * plan_stage_group(stage);
 }
 
+// How many replicas each stage has, where the schedule knows replicas and some stage has several; else *replicas is
+// NULL. The caller frees it.
+bool plan_replicas(const struct plan *plan, uint32_t **replicas, struct error *error);
+
 // The plan's schedule for this many micro-batches, generated, placed on its ranks
 // and priced; lowered if asked. Fails where the plan's stages and devices are not
 // those of the schedule.
