@@ -8,6 +8,7 @@
 #define CLI_COMMAND_H
 
 #include <argp.h>
+#include <signal.h>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -42,6 +43,9 @@ void command_parse(const struct argp *argp, int count, char **arguments, void *i
 
 // Prints "weir: sentence" on stderr; returns the exit code of the error's kind.
 int command_fail(const struct error *error);
+
+// From now on Ctrl-C makes this 1, and a second one ends the program.
+const volatile sig_atomic_t *command_interrupted(void);
 
 // Writes a result to a file or "-" (NULL: stdout), frees the text, and returns
 // `code`, or the code of what went wrong in writing.

@@ -1,7 +1,5 @@
 // weir explain PLAN: why a plan is not faster, and what would make it so.
 
-#include <signal.h>
-
 #include "cli/command.h"
 #include "cli/options.h"
 #include "common/json.h"
@@ -58,14 +56,6 @@ static const struct argp argp = {
            "  weir explain plan.json --profile profile.json\n",
 };
 
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int signal_number)
-{
-    (void)signal_number;
-    interrupted = 1;
-}
-
 static void show(void *self, size_t done)
 {
     progress_show(self, "%zu changes planned anew", done);
@@ -74,11 +64,9 @@ static void show(void *self, size_t done)
 static int explain(const struct given *given, const struct plan *plan, const struct profile *profile,
                    struct error *error)
 {
-    const struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND };  // a second one kills
-    sigaction(SIGINT, &action, NULL);
     struct progress progress = { 0 };
     const struct explain_request request = { .plan = plan, .profile = profile, .budget = given->budget,
-                                             .interrupted = &interrupted, .progress = show, .self = &progress };
+                                             .interrupted = command_interrupted(), .progress = show, .self = &progress };
     struct explanation *explanation = explain_plan(&request, error);
     progress_end(&progress);
     if (!explanation) {

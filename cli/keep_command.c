@@ -1,54 +1,33 @@
 // weir keep PROFILE --plan FILE: whether to stay with a plan, and what plans lose when times vary.
 
-#include "cli/command.h"
+#include "cli/plan_command.h"
 #include "cli/plan_find.h"
 
 struct given {
     struct plan_options plan;
     struct stability_options stability;
-    struct shared_options output;  // --json, -o
+    struct shared_options output;
 };
 
-static const struct argp_option options[] = {
-    OPTION_JSON_IN(5),
-    OPTION_OUTPUT,
-    { 0 },
-};
-
-static error_t take(int key, char *argument, struct argp_state *state)
+static void check(void *self, struct argp_state *state)
 {
-    struct given *given = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        plan_child_inputs(&given->plan, state->child_inputs);
-        state->child_inputs[PLAN_CHILDREN] = &given->stability;
-        return 0;
-    case ARGP_KEY_END:
-        if (!given->stability.keep && !given->stability.has_noise)
-            argp_error(state, "--plan FILE is missing, the plan to keep; or --noise, for what a new one loses");
-        if (!given->stability.keep)
-            plan_require_all(&given->plan, state);
-        return 0;
-    default:
-        return shared_option(key, argument, &given->output, state);
-    }
+    const struct given *given = self;
+    if (!given->stability.keep && !given->stability.has_noise)
+        argp_error(state, "--plan FILE is missing, the plan to keep; or --noise, for what a new one loses");
+    if (!given->stability.keep)
+        plan_require_all(&given->plan, state);
 }
 
-static void parse(int count, char **arguments, struct given *given)
+static int run(int count, char **arguments)
 {
-    struct hiding holding, arrangement;
-    const struct argp_child children[] = {
-        { &plan_argp, 0, NULL, 0 },
-        { options_hide(&holding_argp, NULL, &holding), 0, NULL, 0 },
-        { options_hide(&arrangement_argp, NULL, &arrangement), 0, NULL, 0 },
-        { &stability_argp, 0, NULL, 0 },
-        { 0 },
-    };
-    const struct argp argp = {
-        .options = options,
-        .parser = take,
-        .children = children,
-        .args_doc = "PROFILE",
+    struct given given = { .plan.is_partial = true };  // until it is known that there is no plan to keep
+    const struct plan_command command = {
+        .plan = &given.plan,
+        .output = &given.output,
+        .own = { { &stability_argp, 0, NULL, 0 } },
+        .inputs = { &given.stability },
+        .check = check,
+        .given = &given,
         .doc = "Plans anew, and stays with the plan one has unless the new one gains enough; prints the one that is"
                " decided for, and why. What the options leave out is as the plan's file has it. --noise says what the"
                " plan loses when times vary, also without --plan."
@@ -58,13 +37,7 @@ static void parse(int count, char **arguments, struct given *given)
                "  weir keep profile.json --cluster \"4 devices, 16GiB, 12GB/s 5us\" \\\n"
                "      --schedule 1f1b --micro-batches 16 --noise 3% --robust -o plan.json\n",
     };
-    command_parse(&argp, count, arguments, given);
-}
-
-static int run(int count, char **arguments)
-{
-    struct given given = { .plan.is_partial = true };  // until it is known that there is no plan to keep
-    parse(count, arguments, &given);
+    plan_command_parse(&command, count, arguments);
     return plan_find_run(&(struct plan_finding){ .plan = &given.plan, .stability = &given.stability,
                                                  .takes_kept_request = true, .output = &given.output });
 }

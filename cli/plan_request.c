@@ -1,6 +1,5 @@
 #include "cli/plan_request.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,14 +90,6 @@ void plan_child_inputs(struct plan_options *given, void **inputs)
     inputs[2] = &given->arrangement;
 }
 
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int signal_number)
-{
-    (void)signal_number;
-    interrupted = 1;
-}
-
 // The ranks of a document are those of its own cluster.
 static void fill(const struct plan_options *given, const struct plan_defaults *defaults, struct plan_request *request)
 {
@@ -117,7 +108,7 @@ static void fill(const struct plan_options *given, const struct plan_defaults *d
         .holding = defaults->holding,
         .budget = given->budget,
         .deadline_ns = given->deadline_ns,
-        .interrupted = &interrupted,
+        .interrupted = command_interrupted(),
     };
     if (!defaults->has_holding)
         request->request.holding = (struct holding){ .optimizer = OPTIMIZER_ADAMW };
@@ -189,8 +180,6 @@ bool plan_request_load(const struct plan_options *given, const struct plan_defau
         plan_request_clear(request);
         return false;
     }
-    const struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND };  // a second one kills
-    sigaction(SIGINT, &action, NULL);
     return true;
 }
 

@@ -1,7 +1,6 @@
 // weir schedule search: the best order for stages that cost what they cost, and how
 // far from the best possible it is.
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,14 +104,6 @@ static const struct argp argp = {
 
 // --- what is searched -------------------------------------------------------------
 
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int signal_number)
-{
-    (void)signal_number;
-    interrupted = 1;
-}
-
 struct meter {
     struct progress progress;
     uint64_t work, budget;
@@ -145,7 +136,7 @@ static struct order_request request_of(const struct given *given, const struct c
         .memory_bytes = shared->memory_bytes,
         .objective = given->objective,
         .budget = given->budget,
-        .interrupted = &interrupted,
+        .interrupted = command_interrupted(),
     };
 }
 
@@ -212,8 +203,6 @@ int command_run_search(int count, char **arguments)
     char name[] = "weir schedule search";
     arguments[0] = name;
     command_parse(&argp, count, arguments, &given);
-    const struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND };  // a second one kills
-    sigaction(SIGINT, &action, NULL);
 
     struct error error = { 0 };
     struct order_found found;

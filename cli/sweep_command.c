@@ -1,6 +1,5 @@
 // weir sweep PROFILE: a plan for every schedule, and which are worth it.
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,14 +143,6 @@ static const struct argp argp = {
            "      --micro-batches 8,16,32 --plan plan.json\n",
 };
 
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int signal_number)
-{
-    (void)signal_number;
-    interrupted = 1;
-}
-
 static void show(void *self, size_t done, size_t all)
 {
     progress_show(self, "%zu of %zu plans", done, all);
@@ -198,8 +189,6 @@ static int sweep(struct given *given, const struct profile *profile, struct clus
         cluster->devices[i].memory_bytes = given->shared.memory_bytes;
     if (!divide_batch(given, profile, error))
         return command_fail(error);
-    const struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND };  // a second one kills
-    sigaction(SIGINT, &action, NULL);
     struct progress progress = { 0 };
     struct holding holding = { .optimizer = OPTIMIZER_ADAMW };
     holding_options_apply(&given->holding, &holding);
@@ -216,7 +205,7 @@ static int sweep(struct given *given, const struct profile *profile, struct clus
         .micro_batches = { given->micro_batches.at, given->micro_batches.count },
         .budget = given->budget,
         .threads = (unsigned)given->jobs,
-        .interrupted = &interrupted,
+        .interrupted = command_interrupted(),
         .progress = show,
         .self = &progress,
     };

@@ -56,6 +56,21 @@ int command_fail(const struct error *error)
     return error->kind == ERROR_NONE ? ERROR_MACHINE : (int)error->kind;
 }
 
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+const volatile sig_atomic_t *command_interrupted(void)
+{
+    const struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND };
+    sigaction(SIGINT, &action, NULL);
+    return &interrupted;
+}
+
 int command_write(struct text *text, const char *path, int code)
 {
     struct error error = { 0 };

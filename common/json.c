@@ -265,6 +265,14 @@ bool json_has(struct json *object, const char *key)
     return look_up(object, key) != NULL;
 }
 
+bool json_find(const struct json *object, const char *key, struct json *value)
+{
+    const cJSON *node = look_up(object, key);
+    if (node)
+        *value = child_of(object, node, 0);
+    return node != NULL;
+}
+
 // The place of a required key; its node is NULL, and that an error, when it is missing.
 static struct json member(const struct json *object, const char *key)
 {

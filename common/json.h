@@ -61,6 +61,9 @@ struct json json_root(struct json_document *document);
 // Whether an optional key is there. Counts as asking for it.
 bool json_has(struct json *object, const char *key);
 
+// The same, and where its value stands.
+bool json_find(const struct json *object, const char *key, struct json *value);
+
 // Required keys. Numbers out of [least, most], or not whole, are errors.
 uint64_t json_u64(struct json *object, const char *key, uint64_t least, uint64_t most);
 const char *json_string(struct json *object, const char *key);  // "" after an error

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 void cluster_free(struct cluster *cluster)
 {
@@ -29,6 +30,28 @@ struct cluster *cluster_create(size_t device_count, size_t level_count)
     cluster->device_count = device_count;
     cluster->level_count = level_count;
     return cluster;
+}
+
+struct cluster *cluster_copy(const struct cluster *cluster, struct error *error)
+{
+    struct cluster *copy = cluster_create(cluster->device_count, cluster->level_count);
+    bool good = copy != NULL;
+    for (size_t i = 0; good && i < cluster->device_count; i++) {
+        copy->devices[i] = cluster->devices[i];
+        copy->devices[i].name = strdup(cluster->devices[i].name);
+        good = copy->devices[i].name != NULL;
+    }
+    for (size_t l = 0; good && l < cluster->level_count; l++)
+        copy->levels[l] = cluster->levels[l];
+    if (!good) {
+        cluster_free(copy);
+        error_no_memory(error, "a cluster");
+        return NULL;
+    }
+    copy->has_host = cluster->has_host;
+    copy->host_memory_bytes = cluster->host_memory_bytes;
+    copy->host_bytes_per_second = cluster->host_bytes_per_second;
+    return copy;
 }
 
 bool cluster_name_devices(struct cluster *cluster, const char *const *nouns, struct error *error)

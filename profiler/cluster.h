@@ -58,6 +58,9 @@ bool cluster_name_devices(struct cluster *cluster, const char *const *nouns, str
 
 void cluster_free(struct cluster *cluster);
 
+// The same cluster once more, without its notes.
+struct cluster *cluster_copy(const struct cluster *cluster, struct error *error);
+
 // One level; all devices alike and as fast as the profile's.
 struct cluster *cluster_uniform(size_t devices, uint64_t memory_bytes, uint64_t latency_ns,
                                 uint64_t bytes_per_second, struct error *error);

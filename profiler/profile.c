@@ -93,6 +93,14 @@ size_t profile_overflow_at(const struct profile *profile, const char **of_what)
     return profile->layer_count;
 }
 
+uint32_t profile_find_layer(const struct profile *profile, const char *name)
+{
+    uint32_t at = 0;
+    while (at < profile->layer_count && strcmp(profile->layers[at].name, name) != 0)
+        at++;
+    return at;
+}
+
 bool profile_can_cut_after(const struct profile *profile, size_t layer)
 {
     for (size_t i = 0; i < profile->no_cut_count; i++)

@@ -138,6 +138,9 @@ static inline uint64_t profile_recompute_ns(const struct profile_layer *layer)
     return layer->has_recompute ? layer->recompute_ns : layer->forward_ns;
 }
 
+// The first layer of that name; layer_count where there is none.
+uint32_t profile_find_layer(const struct profile *profile, const char *name);
+
 bool profile_can_cut_after(const struct profile *profile, size_t layer);
 
 // What a layer, run this way, takes from layer `from`, and hands to layer `to`, when

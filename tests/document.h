@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/text.h"
+#include "common/json.h"
 #include "tests/test.h"
 
 static inline char *test_block(const char *page, const char *language)
@@ -48,6 +48,38 @@ static inline char *test_document_with(const char *page, const char *from, const
     char *taken = text_take(&changed, &error);
     assert_good(taken, error);
     return taken;
+}
+
+static inline void test_same_place(struct json *example, struct json *written)
+{
+    struct json a, b;
+    assert_int_equal(json_kind(example), json_kind(written));
+    if (json_kind(example) == JSON_ARRAY && json_next(example, &a) && json_next(written, &b))
+        test_same_place(&a, &b);
+    if (json_kind(example) != JSON_OBJECT)
+        return;
+    assert_int_equal(json_count(example), json_count(written));
+    while (json_next_key(example, &a) && json_next_key(written, &b)) {
+        assert_string_equal(a.key, b.key);
+        test_same_place(&a, &b);
+    }
+}
+
+// Of documents that are only written: the page's example has the keys of one that was, in the same order and of the
+// same kinds. Of lists the first items are compared.
+static inline void assert_shown_as_written(const char *page, const char *written)
+{
+    struct error error = { 0 };
+    char *text = test_document(page);
+    struct json_document *example = json_parse(text, strlen(text), page, &error);
+    assert_good(example, error);
+    struct json_document *other = json_parse(written, strlen(written), "what was written", &error);
+    assert_good(other, error);
+    struct json a = json_root(example), b = json_root(other);
+    test_same_place(&a, &b);
+    json_free(example);
+    json_free(other);
+    free(text);
 }
 
 #endif

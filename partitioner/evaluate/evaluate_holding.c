@@ -156,7 +156,7 @@ static uint64_t most_in_a_row(const struct scope *scope, uint32_t layers)
         uint64_t sum = 0;
         for (uint32_t l = from; l < scope->end && l < from + layers; l++)
             sum += evaluate_weights(scope, l);
-        most = sum > most ? sum : most;
+        most = max_u64(most, sum);
     }
     return most;
 }
@@ -205,8 +205,8 @@ static uint64_t link_time(const struct scope *scope, uint64_t bytes)
         for (size_t b = 0; b < a; b++) {
             const size_t level = cluster_level_between(cluster, first_of(scope->stage, a), first_of(scope->stage, b));
             const struct cluster_level *link = &cluster->levels[level];
-            latency = link->latency_ns > latency ? link->latency_ns : latency;
-            rate = link->bytes_per_second < rate ? link->bytes_per_second : rate;
+            latency = max_u64(latency, link->latency_ns);
+            rate = min_u64(rate, link->bytes_per_second);
         }
     }
     return transfer_ns(bytes, rate, latency);
@@ -253,11 +253,6 @@ static void add_step(const struct scope *scope, struct added_times *times)
         times->step_ns += host_time(scope, gradients) + host_time(scope, weights);
 }
 
-static bool holds(const struct plan_stage *stage, uint32_t layer)
-{
-    return stage->first <= layer && layer < stage->end;
-}
-
 static uint64_t way_between(const struct cluster *cluster, uint32_t a, uint32_t b, uint64_t bytes)
 {
     const struct cluster_level *link = &cluster->levels[cluster_level_between(cluster, a, b)];
@@ -282,55 +277,49 @@ static uint64_t slowest_way(const struct scope *scope, const struct plan_stage *
             const uint32_t here = first_of(scope->stage, a), there = first_of(other, b);
             if (is_on(other, here) && is_on(scope->stage, there))
                 continue;
-            const uint64_t way = way_between(scope->plan->cluster, here, there, gradients_for(scope, weights));
-            slowest = way > slowest ? way : slowest;
+            slowest = max_u64(slowest, way_between(scope->plan->cluster, here, there, gradients_for(scope, weights)));
         }
     }
     return slowest;
 }
 
-// Whether the stage holds who lends, or somebody who reads it.
-static bool is_tied_by(const struct scope *scope, const struct plan_stage *stage, uint32_t lender)
+// Layers whose gradients must be the same: two that are tied, or one that lends with all that read it.
+struct tie {
+    uint32_t one, other;
+    bool is_lent;
+};
+
+static bool has_of(const struct scope *scope, const struct plan_stage *stage, struct tie tie)
 {
     for (uint32_t l = stage->first; l < stage->end; l++)
-        if (l == lender || lends(scope->profile, lender, l))
+        if (l == tie.one || (tie.is_lent ? lends(scope->profile, tie.one, l) : l == tie.other))
             return true;
     return false;
 }
 
-// What all others that have what a layer lends send here.
-static uint64_t lent_time(const struct scope *scope, uint32_t lender)
+// What all other stages that have some of these layers send here, if this one has some.
+static uint64_t time_of_tie(const struct scope *scope, struct tie tie, uint64_t weights)
 {
     const struct plan *plan = scope->plan;
-    bool is_read = false;
     uint64_t time = 0;
-    for (uint32_t l = 0; l < scope->profile->layer_count; l++)
-        is_read |= lends(scope->profile, lender, l);
-    for (size_t s = 0; s < plan->stage_count && is_read && is_tied_by(scope, scope->stage, lender); s++)
-        if (&plan->stages[s] != scope->stage && is_tied_by(scope, &plan->stages[s], lender))
-            time += slowest_way(scope, &plan->stages[s], weights_of(scope, lender));
+    for (size_t s = 0; s < plan->stage_count && has_of(scope, scope->stage, tie); s++)
+        if (&plan->stages[s] != scope->stage && has_of(scope, &plan->stages[s], tie))
+            time += slowest_way(scope, &plan->stages[s], weights);
     return time;
 }
 
-// Each layer that is tied to one of another stage sends its gradients there, and the other's come here.
 static uint64_t tied_time(const struct scope *scope)
 {
-    const struct plan *plan = scope->plan;
+    const struct profile *profile = scope->profile;
     uint64_t time = 0;
-    for (size_t i = 0; i < scope->profile->tied_count; i++) {
-        const struct edge pair = scope->profile->tied[i];
-        const bool is_lent = lends(scope->profile, pair.from, pair.to) || lends(scope->profile, pair.to, pair.from);
-        for (size_t s = 0; s < plan->stage_count && !is_lent; s++) {
-            const struct plan_stage *other = &plan->stages[s];
-            const bool apart = other != scope->stage
-                && ((holds(scope->stage, pair.from) && holds(other, pair.to))
-                    || (holds(scope->stage, pair.to) && holds(other, pair.from)));
-            const uint64_t from = weights_of(scope, pair.from), to = weights_of(scope, pair.to);
-            time += apart ? slowest_way(scope, other, from > to ? from : to) : 0;
-        }
+    for (size_t i = 0; i < profile->tied_count; i++) {
+        const struct edge pair = profile->tied[i];
+        const uint64_t weights = max_u64(weights_of(scope, pair.from), weights_of(scope, pair.to));
+        if (!lends(profile, pair.from, pair.to) && !lends(profile, pair.to, pair.from))
+            time += time_of_tie(scope, (struct tie){ pair.from, pair.to, false }, weights);
     }
-    for (uint32_t lender = 0; scope->profile->lent_count && lender < scope->profile->layer_count; lender++)
-        time += lent_time(scope, lender);
+    for (uint32_t l = 0; profile->lent_count && l < profile->layer_count; l++)
+        time += time_of_tie(scope, (struct tie){ l, l, true }, weights_of(scope, l));
     return time;
 }
 
@@ -364,21 +353,14 @@ struct added_times evaluate_added_times(const struct scope *scope, const struct 
 // on by then.
 uint64_t evaluate_reduce_time(const struct scope *scope)
 {
-    const struct cluster *cluster = scope->plan->cluster;
-    const uint64_t weights = all_weights(scope);
-    const uint64_t bytes = rest_of(scope, gradients_for(scope, weights));
+    const uint64_t weights = all_weights(scope), bytes = rest_of(scope, gradients_for(scope, weights));
     const bool moves = weights && !has_shard(scope, SHARD_GRADIENTS);
     uint64_t slowest = 0;
-    for (size_t a = 0; moves && a < replicas_of(scope); a++) {
-        for (size_t b = 0; b < replicas_of(scope); b++) {
-            const size_t level = cluster_level_between(cluster, first_of(scope->stage, a), first_of(scope->stage, b));
-            const struct cluster_level *link = &cluster->levels[level];
-            const uint64_t shares = transfer_ns(bytes, link->bytes_per_second, link->latency_ns);
-            const uint64_t sums = has_shard(scope, SHARD_OPTIMIZER) ? 0 : shares;
-            slowest = a != b && shares + sums > slowest ? shares + sums : slowest;
-        }
-    }
-    return slowest;
+    for (size_t a = 0; moves && a < replicas_of(scope); a++)
+        for (size_t b = 0; b < a; b++)
+            slowest = max_u64(slowest, way_between(scope->plan->cluster, first_of(scope->stage, a),
+                                                   first_of(scope->stage, b), bytes));
+    return has_shard(scope, SHARD_OPTIMIZER) ? slowest : 2 * slowest;
 }
 
 // --- the host -----------------------------------------------------------------------------

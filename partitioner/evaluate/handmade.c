@@ -1,6 +1,5 @@
 #include "partitioner/evaluate/handmade.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,18 +11,13 @@
 
 #define NEWEST_VERSION 3
 #define MOST_COUNT (1 << 20)
-#define MOST_LINES 20
 
 // --- the head ---------------------------------------------------------------------------
 
 static void read_schedule(struct json *root, struct handmade *handmade)
 {
     struct json place = json_object(root, "schedule");
-    const char *name = json_string(&place, "name");
-    if (strlen(name) >= sizeof handmade->schedule)
-        json_refuse_key(&place, "name", "is longer than %zu bytes", sizeof handmade->schedule - 1);
-    else
-        memcpy(handmade->schedule, name, strlen(name) + 1);
+    json_string_into(&place, "name", handmade->schedule, sizeof handmade->schedule);
     if (json_has(&place, "weights"))
         json_string(&place, "weights");
     if (json_has(&place, "ranks"))
@@ -125,19 +119,11 @@ struct making {
     bool has_devices;   // whether stage 0 says its own
 };
 
-static uint32_t find_layer(const struct profile *profile, const char *name)
-{
-    uint32_t at = 0;
-    while (at < profile->layer_count && strcmp(profile->layers[at].name, name) != 0)
-        at++;
-    return at;
-}
-
 // The stages before `stage` and [first, next) of it hold the layers up to `next`: what is wrong with this one.
 static void refuse_layer(const struct making *making, size_t stage, uint32_t first, struct json *item, const char *name)
 {
     const struct profile *profile = making->profile;
-    const uint32_t at = find_layer(profile, name);
+    const uint32_t at = profile_find_layer(profile, name);
     if (at == profile->layer_count)
         json_refuse(item, "the profile has no layer \"%.60s\"", name);
     else if (at >= first && at < making->next)
@@ -177,79 +163,38 @@ static void take_count(struct making *making, struct json *place)
         making->next += (uint32_t)count;
 }
 
-// The names of a stage's layers, or how many there are.
-static void read_layers(struct making *making, size_t stage, struct json *object)
-{
-    struct json key;
-    while (json_next_key(object, &key)) {
-        if (strcmp(key.key, "layers") != 0)
-            continue;
-        if (json_kind(&key) == JSON_ARRAY)
-            read_names(making, stage, &key);
-        else
-            take_count(making, &key);
-        return;
-    }
-    json_refuse_key(object, "layers", "is missing: the names of the stage's layers, or how many there are");
-}
-
 // --- recomputation ----------------------------------------------------------------------
 
-// Layers by their names that follow each other, behind `from`.
-static void read_segment(const struct making *making, struct json *names, uint32_t from, uint32_t end,
-                         struct segment *segment)
-{
-    struct json item;
-    *segment = (struct segment){ from, from };
-    if (json_count(names) == 0)
-        json_refuse(names, "is empty");
-    for (bool begun = false; json_next(names, &item); begun = true) {
-        const char *name = json_item_string(&item);
-        const uint32_t at = find_layer(making->profile, name);
-        if (at < segment->end || at >= end || (begun && at != segment->end))
-            json_refuse(&item, "layer \"%.60s\" does not follow what is named before it in this stage", name);
-        if (!begun)
-            segment->first = at;
-        segment->end = at + 1;
-    }
-}
-
-static size_t each_alone(struct segment *segments, uint32_t first, uint64_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        segments[i] = (struct segment){ first + i, first + i + 1 };
-    return count;
-}
-
 // Segments, each the names of its layers; or how many layers at the front of the stage are run
-// again, each alone. There is room for one segment more than layers, which is refused.
-static size_t read_segments(const struct making *making, struct json *place, uint32_t first, struct segment *segments)
+// again, each alone.
+static bool read_recompute(struct json *place, struct plan_stage *stage, struct error *error)
 {
-    if (json_kind(place) != JSON_ARRAY) {
-        const uint64_t layers = making->next - first, count = json_item_u64(place, 0, MOST_COUNT);
-        if (count > layers)
-            json_refuse(place, "%llu layers are to be run again, but the stage has %llu", (unsigned long long)count,
-                        (unsigned long long)layers);
-        return count > layers ? 0 : each_alone(segments, first, count);
-    }
-    struct json item;
-    size_t count = 0;
-    uint32_t from = first;
-    while (count <= making->next - first && json_next(place, &item)) {
-        read_segment(making, &item, from, making->next, &segments[count]);
-        from = segments[count++].end;
-    }
-    return count;
+    if (json_kind(place) == JSON_ARRAY)
+        return plan_read_segments(place, stage, error);
+    const uint32_t layers = stage->end - stage->first, count = (uint32_t)json_item_u64(place, 0, MOST_COUNT);
+    if (count > layers)
+        json_refuse(place, "%u layers are to be run again, but the stage has %u", count, layers);
+    if (!json_ok(place->document, error))
+        return false;
+    free(stage->recompute);
+    stage->recompute = calloc(count + 1, sizeof stage->recompute[0]);
+    stage->recompute_count = stage->recompute ? count : 0;
+    for (uint32_t i = 0; i < stage->recompute_count; i++)
+        stage->recompute[i] = (struct segment){ stage->first + i, stage->first + i + 1 };
+    return stage->recompute || error_no_memory(error, "a stage of a plan");
 }
 
 // --- devices ----------------------------------------------------------------------------
 
 // [0, 1], or [[0], [1]] as plans are written.
-static size_t read_devices(const struct making *making, struct json *place, uint32_t *devices)
+static bool read_devices(struct making *making, size_t stage, struct json *place, struct error *error)
 {
     const size_t most = making->request->cluster->device_count;
+    uint32_t *devices = calloc(most + 1, sizeof devices[0]);
     struct json item, inner;
     size_t count = 0;
+    if (!devices)
+        return error_no_memory(error, "a plan");
     if (json_kind(place) == JSON_ARRAY && json_count(place) == 0)
         json_refuse(place, "is empty, but a stage is on some device");
     while (json_next(place, &item)) {
@@ -267,55 +212,31 @@ static size_t read_devices(const struct making *making, struct json *place, uint
         else
             json_refuse(place, "holds more devices than the cluster");
     }
-    return count;
-}
-
-// The request's devices in a row, for each stage as many as it has replicas.
-static bool deal_devices(struct making *making, uint32_t *devices, struct error *error)
-{
-    const struct search_request *request = making->request;
-    if (request->stages != making->plan->stage_count)
-        return error_set(error, "--replicas: has %u numbers, but there are %zu stages", request->stages,
-                         making->plan->stage_count);
-    bool good = true;
-    for (uint32_t s = 0, rank = 0; good && s < request->stages; rank += request->replicas[s++])
-        good = plan_set_devices(making->plan, s, &devices[rank], request->replicas[s], error);
+    const bool good = json_ok(place->document, error) && plan_set_devices(making->plan, stage, devices, count, error);
+    free(devices);
     return good;
 }
 
-// The schedule says which ranks hold which stages.
-static bool place_devices(struct making *making, const uint32_t *devices, struct error *error)
+// The schedule says which ranks hold which stages; rank r is device r, or the one that the request names for it.
+static bool give_devices(struct making *making, struct error *error)
 {
     const struct search_request *request = making->request;
-    struct schedule *order =
-        schedule_generate(request->schedule, request->ranks, making->plan->chunks, request->micro_batches, error);
-    if (order && order->stages != making->plan->stage_count)
-        error_set(error, "there are %zu stages, but %s has %u on %u ranks", making->plan->stage_count,
-                  request->schedule, order->stages, request->ranks);
-    struct placement *placement =
-        order && order->stages == making->plan->stage_count ? placement_read(order, error) : NULL;
+    const size_t stages = making->plan->stage_count;
+    if (request->replicas && request->stages != stages)
+        return error_set(error, "--replicas: has %u numbers, but there are %zu stages", request->stages, stages);
+    struct schedule *order = search_order(request, request->micro_batches, error);
+    if (order && order->stages != stages)
+        error_set(error, "there are %zu stages, but %s has %u on %u ranks", stages, request->schedule, order->stages,
+                  request->ranks);
+    struct placement *placement = order && order->stages == stages ? placement_read(order, error) : NULL;
     bool good = placement != NULL;
-    for (uint32_t c = 0; good && c < placement->copy_at[placement->stages]; c++)
-        placement->copies[c] = devices[placement->copies[c]];
+    for (uint32_t c = 0; good && request->devices && c < placement->copy_at[placement->stages]; c++)
+        placement->copies[c] = request->devices[placement->copies[c]];
     for (uint32_t s = 0; good && s < placement->stages; s++)
         good = plan_set_devices(making->plan, s, &placement->copies[placement->copy_at[s]],
                                 placement_copies(placement, s), error);
     placement_free(placement);
     schedule_free(order);
-    return good;
-}
-
-// Rank r is device r, or the one that the request names for it.
-static bool give_devices(struct making *making, struct error *error)
-{
-    const struct search_request *request = making->request;
-    uint32_t *devices = calloc(request->ranks + 1, sizeof devices[0]);
-    if (!devices)
-        return error_no_memory(error, "the devices of a plan");
-    for (uint32_t r = 0; r < request->ranks; r++)
-        devices[r] = request->devices ? request->devices[r] : r;
-    const bool good = request->replicas ? deal_devices(making, devices, error) : place_devices(making, devices, error);
-    free(devices);
     return good;
 }
 
@@ -375,55 +296,59 @@ static struct plan *end(struct making *making, bool good, struct error *error)
     return NULL;
 }
 
-// Keys that hold what is compared, and the place in the order of stages.
-static void pass_over(struct json *object)
+// The names of the stage's layers, or how many there are; and what of them is run again, or NULL.
+static bool read_decision(struct making *making, size_t s, struct json *layers, struct json *recompute,
+                          struct error *error)
 {
-    static const char *const others[] = {
-        "stage", "first", "end", "layers", "costs", "memory", "recompute", "devices"
-    };
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        json_has(object, others[i]);
-    if (json_has(object, "variant") && !json_null(object, "variant"))
-        json_refuse_key(object, "variant", "is not null; a plan made by hand has no variants");
-    json_end(object);
+    const uint32_t first = making->next;
+    if (json_kind(layers) == JSON_ARRAY)
+        read_names(making, s, layers);
+    else
+        take_count(making, layers);
+    return json_ok(layers->document, error)
+        && plan_set_stage(making->plan, s, making->profile, (struct segment){ first, making->next }, 0, NULL, 0, error)
+        && (!recompute || read_recompute(recompute, &making->plan->stages[s], error));
 }
 
-static bool read_stage(struct making *making, size_t s, struct json *object, struct segment *segments,
-                       uint32_t *devices, struct error *error)
+// Numbers are compared later.
+static bool read_stage(struct making *making, size_t s, const struct json *object, struct error *error)
 {
-    json_item_object(object);
-    pass_over(object);
-    const uint32_t first = making->next;
-    struct json walk = *object, key;
-    read_layers(making, s, &walk);
-    size_t count = 0, device_count = 0;
-    for (walk = *object; json_next_key(&walk, &key);) {
-        if (strcmp(key.key, "recompute") == 0)
-            count = read_segments(making, &key, first, segments);
-        if (strcmp(key.key, "devices") == 0)
-            device_count = read_devices(making, &key, devices);
-    }
+    static const char *const known[] = { "stage", "first", "end", "layers", "costs", "memory", "recompute", "devices" };
+    struct json place = *object, layers, recompute, devices;
+    json_item_object(&place);
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        json_has(&place, known[i]);
+    if (json_has(&place, "variant") && !json_null(&place, "variant"))
+        json_refuse_key(&place, "variant", "is not null; a plan made by hand has no variants");
+    json_end(&place);
+    if (!json_find(object, "layers", &layers))
+        json_refuse_key(object, "layers", "is missing: the names of the stage's layers, or how many there are");
+    const bool has_devices = json_find(object, "devices", &devices);
     if (s == 0)
-        making->has_devices = device_count > 0;
-    else if (making->has_devices != (device_count > 0))
-        json_refuse(object, "%s devices of its own, unlike stage 0", device_count > 0 ? "has" : "has no");
+        making->has_devices = has_devices;
+    else if (making->has_devices != has_devices)
+        json_refuse(object, "%s devices of its own, unlike stage 0", has_devices ? "has" : "has no");
     return json_ok(object->document, error)
-        && plan_set_stage(making->plan, s, making->profile, (struct segment){ first, making->next }, 0, segments,
-                          count, error)
-        && (device_count == 0 || plan_set_devices(making->plan, s, devices, device_count, error));
+        && read_decision(making, s, &layers, json_find(object, "recompute", &recompute) ? &recompute : NULL, error)
+        && (!has_devices || read_devices(making, s, &devices, error));
 }
 
 static bool read_stages(struct making *making, struct json *stages, struct error *error)
 {
-    struct segment *segments = calloc(making->profile->layer_count + 1, sizeof segments[0]);
-    uint32_t *devices = calloc(making->request->cluster->device_count + 1, sizeof devices[0]);
-    bool good = (segments && devices) || error_no_memory(error, "a plan");
     struct json item;
-    for (size_t s = 0; good && json_next(stages, &item); s++)
-        good = read_stage(making, s, &item, segments, devices, error);
-    free(segments);
-    free(devices);
-    return good;
+    for (size_t s = 0; json_next(stages, &item); s++)
+        if (!read_stage(making, s, &item, error))
+            return false;
+    return all_layers_are_placed(making, "stages", error);
+}
+
+// How many stages the document has; 0 with an error.
+static size_t count_stages(struct json *stages, struct error *error)
+{
+    const size_t count = json_count(stages);
+    if (stages->node && (count == 0 || count > MOST_COUNT))
+        json_refuse(stages, "holds %zu stages", count);
+    return json_ok(stages->document, error) ? count : 0;
 }
 
 struct plan *handmade_plan(struct handmade *handmade, const struct search_request *request, struct error *error)
@@ -431,14 +356,11 @@ struct plan *handmade_plan(struct handmade *handmade, const struct search_reques
     if (handmade->whole)
         return plan_reprice(handmade->whole, request, error);
     struct json root = json_root(handmade->document), stages = json_array(&root, "stages");
-    const size_t count = json_count(&stages);
-    if (stages.node && (count == 0 || count > MOST_COUNT))
-        json_refuse(&stages, "holds %zu stages", count);
+    const size_t count = count_stages(&stages, error);
     struct making making;
-    if (!json_ok(handmade->document, error) || !begin(&making, count, request, error))
+    if (count == 0 || !begin(&making, count, request, error))
         return NULL;
-    const bool good = read_stages(&making, &stages, error) && all_layers_are_placed(&making, "stages", error);
-    return end(&making, good, error);
+    return end(&making, read_stages(&making, &stages, error), error);
 }
 
 struct plan *handmade_stages(struct handmade *handmade, const struct profile *profile, const struct cluster *cluster,
@@ -446,12 +368,10 @@ struct plan *handmade_stages(struct handmade *handmade, const struct profile *pr
 {
     const struct search_request request = { .profile = profile, .cluster = cluster };
     struct json root = json_root(handmade->document), stages = json_array(&root, "stages");
-    const size_t count = json_count(&stages);
-    if (stages.node && (count == 0 || count > MOST_COUNT))
-        json_refuse(&stages, "holds %zu stages", count);
+    const size_t count = count_stages(&stages, error);
     struct making making = { .request = &request, .profile = profile };
-    making.plan = json_ok(handmade->document, error) ? plan_create(count, error) : NULL;
-    if (making.plan && read_stages(&making, &stages, error) && all_layers_are_placed(&making, "stages", error))
+    making.plan = count > 0 ? plan_create(count, error) : NULL;
+    if (making.plan && read_stages(&making, &stages, error))
         return making.plan;
     plan_free(making.plan);
     return NULL;
@@ -474,23 +394,11 @@ struct json_document *handmade_counts(const char *text, const char *name, struct
 
 static bool read_counts(struct making *making, struct json *cuts, struct json *recompute, struct error *error)
 {
-    struct segment *segments = calloc(making->profile->layer_count + 1, sizeof segments[0]);
-    bool good = segments || error_no_memory(error, "a plan");
-    struct json item;
-    for (size_t s = 0; good && json_next(cuts, &item); s++) {
-        const uint32_t first = making->next;
-        take_count(making, &item);
-        good = json_ok(cuts->document, error);
-        size_t count = 0;
-        if (good && recompute && json_next(recompute, &item)) {
-            count = read_segments(making, &item, first, segments);
-            good = json_ok(recompute->document, error);
-        }
-        good = good && plan_set_stage(making->plan, s, making->profile, (struct segment){ first, making->next }, 0,
-                                      segments, count, error);
-    }
-    free(segments);
-    return good;
+    struct json layers, again;
+    for (size_t s = 0; json_next(cuts, &layers); s++)
+        if (!read_decision(making, s, &layers, recompute && json_next(recompute, &again) ? &again : NULL, error))
+            return false;
+    return all_layers_are_placed(making, "--cuts", error);
 }
 
 static struct plan *make_counted(struct json_document *cuts, struct json_document *recompute,
@@ -510,9 +418,7 @@ static struct plan *make_counted(struct json_document *cuts, struct json_documen
     struct making making;
     if (!json_ok(cuts, error) || (recompute && !json_ok(recompute, error)) || !begin(&making, count, request, error))
         return NULL;
-    const bool good = read_counts(&making, &stages, recompute ? &again : NULL, error)
-                   && all_layers_are_placed(&making, "--cuts", error);
-    return end(&making, good, error);
+    return end(&making, read_counts(&making, &stages, recompute ? &again : NULL, error), error);
 }
 
 struct plan *handmade_count(const char *cuts, const char *recompute, const struct search_request *request,
@@ -525,89 +431,4 @@ struct plan *handmade_count(const char *cuts, const char *recompute, const struc
     json_free(again);
     json_free(stages);
     return plan;
-}
-
-// --- what the document says besides -------------------------------------------------------
-
-struct differences {
-    struct text *text;
-    size_t count;
-};
-
-static void compare(struct differences *differences, struct json *said, struct json *found, const char *path);
-
-static void compare_numbers(struct differences *differences, struct json *said, struct json *found, const char *path)
-{
-    const double a = json_item_fraction(said), b = json_item_fraction(found);
-    const bool is_whole = a == floor(a) && b == floor(b);
-    if (a == b || (!is_whole && fabs(a - b) <= 0.0000011))
-        return;
-    if (differences->count++ < MOST_LINES)
-        text_add(differences->text, is_whole ? "%s: the document says %.0f, it is %.0f\n"
-                                             : "%s: the document says %.6f, it is %.6f\n", path, a, b);
-}
-
-// Keys that only one of them has say nothing.
-static void compare_objects(struct differences *differences, struct json *said, struct json *found, const char *path)
-{
-    struct json key, other;
-    while (json_next_key(said, &key)) {
-        struct json walk = *found;
-        while (json_next_key(&walk, &other)) {
-            if (strcmp(key.key, other.key) != 0)
-                continue;
-            char longer[200];
-            snprintf(longer, sizeof longer, "%s%s%s", path, *path ? "." : "", key.key);
-            compare(differences, &key, &other, longer);
-        }
-    }
-}
-
-static void compare(struct differences *differences, struct json *said, struct json *found, const char *path)
-{
-    const enum json_kind kind = json_kind(said);
-    if (kind != json_kind(found))
-        return;
-    if (kind == JSON_NUMBER)
-        compare_numbers(differences, said, found, path);
-    if (kind == JSON_OBJECT)
-        compare_objects(differences, said, found, path);
-    struct json a, b;
-    for (size_t i = 0; kind == JSON_ARRAY && json_next(said, &a) && json_next(found, &b); i++) {
-        char longer[200];
-        snprintf(longer, sizeof longer, "%s[%zu]", path, i);
-        compare(differences, &a, &b, longer);
-    }
-}
-
-// Stages and what is predicted; the certificate is about another search.
-static void compare_documents(struct differences *differences, struct json_document *said,
-                              struct json_document *found)
-{
-    struct json a = json_root(said), key, other;
-    while (json_next_key(&a, &key)) {
-        if (strcmp(key.key, "stages") != 0 && strcmp(key.key, "predicted") != 0)
-            continue;
-        struct json b = json_root(found);
-        while (json_next_key(&b, &other))
-            if (strcmp(key.key, other.key) == 0)
-                compare(differences, &key, &other, key.key);
-    }
-    if (differences->count > MOST_LINES)
-        text_add(differences->text, "and %zu more\n", differences->count - MOST_LINES);
-}
-
-bool handmade_compare(struct handmade *handmade, const struct plan *plan, struct text *text, struct error *error)
-{
-    struct text written = { 0 };
-    plan_write(plan, &written);
-    struct json_document *found =
-        written.failed ? NULL : json_parse(written.data, written.length, "the plan", error);
-    const bool good = found || error_no_memory(error, "a plan");
-    struct differences differences = { .text = text };
-    if (good)
-        compare_documents(&differences, handmade->document, found);
-    json_free(found);
-    text_clear(&written);
-    return good;
 }

@@ -26,14 +26,6 @@ bool plan_price(struct plan *plan, const struct profile *profile, struct error *
     return true;
 }
 
-static uint32_t find_layer(const struct profile *profile, const char *name)
-{
-    uint32_t at = 0;
-    while (at < profile->layer_count && strcmp(profile->layers[at].name, name) != 0)
-        at++;
-    return at;
-}
-
 // The profile's layer at each place of the plan, by its name. `seen` has room for all, and
 // is false.
 static bool fill_order(const struct plan *plan, const struct profile *profile, uint32_t *order, bool *seen,
@@ -43,7 +35,7 @@ static bool fill_order(const struct plan *plan, const struct profile *profile, u
     for (size_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
         for (uint32_t i = 0; i < stage->end - stage->first; i++, at++) {
-            const uint32_t layer = find_layer(profile, stage->layers[i]);
+            const uint32_t layer = profile_find_layer(profile, stage->layers[i]);
             if (layer == profile->layer_count)
                 return error_set(error, "the profile has no layer \"%.60s\", which the plan has on stage %zu",
                                  stage->layers[i], s);

@@ -17,27 +17,6 @@ const char *const binding_names[] = { "stage", "largest layer", "memory", "link"
 
 // --- where the time goes -----------------------------------------------------------------
 
-static void copy_text(char *to, size_t size, struct text *from)
-{
-    snprintf(to, size, "%s", from->failed || !from->data ? "" : from->data);
-    text_clear(from);
-}
-
-static void note_balance(const struct balance *balance, struct explanation *explanation)
-{
-    struct text busiest = { 0 }, tightest = { 0 };
-    balance_name_rank(balance, balance->busiest, &busiest);
-    balance_name_rank(balance, balance->tightest, &tightest);
-    copy_text(explanation->busiest_name, sizeof explanation->busiest_name, &busiest);
-    copy_text(explanation->tightest_name, sizeof explanation->tightest_name, &tightest);
-    explanation->busiest_rank = balance->busiest;
-    explanation->busiest = balance->of[balance->busiest];
-    explanation->tightest_rank = balance->tightest;
-    explanation->tightest = balance->of[balance->tightest];
-    explanation->mean_busy_ns = balance_mean_busy_ns(balance);
-    explanation->next_busy_ns = balance->ranks > 1 ? balance->of[balance->next].busy_ns : 0;
-}
-
 // Of the devices that the plan uses.
 static uint64_t fastest_speed(const struct plan *plan)
 {
@@ -79,8 +58,7 @@ static bool find_layer_of(const struct plan *plan, const struct profile *profile
     return good;
 }
 
-static bool find_layer(const struct explain_request *request, const struct balance *balance,
-                       struct explanation *explanation, struct error *error)
+static bool find_layer(const struct explain_request *request, struct explanation *explanation, struct error *error)
 {
     const struct plan *plan = request->plan;
     struct profile *made;
@@ -88,8 +66,8 @@ static bool find_layer(const struct explain_request *request, const struct balan
     struct schedule *order = profile ? plan_schedule(plan, plan->micro_batches, false, error) : NULL;
     bool good = order != NULL;
     for (uint32_t s = 0; good && s < plan->stage_count; s++)
-        good = find_layer_of(plan, profile, s, placement_copies(balance->placement, s), schedule_is_forward_only(order),
-                             &explanation->layer, error);
+        good = find_layer_of(plan, profile, s, placement_copies(explanation->balance.placement, s),
+                             schedule_is_forward_only(order), &explanation->layer, error);
     explanation->layer.share = (double)explanation->layer.ns / (double)plan->iteration_ns;
     schedule_free(order);
     profile_free(made);
@@ -113,9 +91,9 @@ static bool add_neighbours(const struct explain_request *request, uint32_t stage
     return true;
 }
 
-static bool look_around(const struct explain_request *request, const struct balance *balance,
-                        struct explanation *explanation, struct error *error)
+static bool look_around(const struct explain_request *request, struct explanation *explanation, struct error *error)
 {
+    const struct balance *balance = &explanation->balance;
     const struct placement *placement = balance->placement;
     bool good = true;
     for (uint32_t at = placement->stage_at[balance->busiest];
@@ -126,15 +104,9 @@ static bool look_around(const struct explain_request *request, const struct bala
 
 static bool describe(const struct explain_request *request, struct explanation *explanation, struct error *error)
 {
-    struct balance balance;
-    if (!balance_read(request->plan, &balance, error))
-        return false;
-    note_balance(&balance, explanation);
-    const bool good = plan_path_read(request->plan, &explanation->path, error)
-                   && find_layer(request, &balance, explanation, error)
-                   && look_around(request, &balance, explanation, error);
-    balance_clear(&balance);
-    return good;
+    return balance_read(request->plan, &explanation->balance, error)
+        && plan_path_read(request->plan, &explanation->path, error) && find_layer(request, explanation, error)
+        && look_around(request, explanation, error);
 }
 
 // --- what binds ----------------------------------------------------------------------------
@@ -145,16 +117,16 @@ static double gain_without(const struct explanation *explanation, enum what_if_k
     return change && change->gain > 0 ? change->gain : 0;
 }
 
-static void name_slowest_link(const struct explanation *explanation, char *name, size_t size)
+static void name_slowest_link(const struct explanation *explanation, struct text *name)
 {
     const struct path_link *most = NULL;
     for (size_t i = 0; i < explanation->path.link_count; i++)
         if (!most || explanation->path.links[i].ns > most->ns)
             most = &explanation->path.links[i];
     if (most)
-        snprintf(name, size, "the link from rank %u to %u", most->from, most->to);
+        text_add(name, "the link from rank %u to %u", most->from, most->to);
     else
-        snprintf(name, size, "the links");
+        text_add(name, "the links");
 }
 
 // What an iteration would take less if the layer that is the busiest rank's work could be
@@ -162,10 +134,30 @@ static void name_slowest_link(const struct explanation *explanation, char *name,
 // hand that on.
 static double gain_of_dividing(const struct explanation *explanation)
 {
-    const struct largest_layer *layer = &explanation->layer;
-    if ((double)layer->ns < 0.9 * (double)explanation->busiest.busy_ns || layer->ns <= explanation->mean_busy_ns)
+    const struct balance *balance = &explanation->balance;
+    const uint64_t ns = explanation->layer.ns, mean_ns = balance_mean_busy_ns(balance);
+    if ((double)ns < 0.9 * (double)balance->of[balance->busiest].busy_ns || ns <= mean_ns)
         return 0;
-    return (double)(layer->ns - explanation->mean_busy_ns) / (double)explanation->iteration_ns;
+    return (double)(ns - mean_ns) / (double)explanation->plan->iteration_ns;
+}
+
+static void name_binding(struct explanation *explanation)
+{
+    const struct balance *balance = &explanation->balance;
+    struct text name = { 0 };
+    if (explanation->binding == BINDING_MEMORY) {
+        text_add(&name, "memory, tightest on ");
+        balance_name_rank(balance, balance->tightest, &name);
+    } else if (explanation->binding == BINDING_LINK) {
+        name_slowest_link(explanation, &name);
+    } else if (explanation->binding == BINDING_LAYER) {
+        text_add(&name, "layer %s", explanation->layer.name);
+    } else {
+        text_add(&name, "the work of ");
+        balance_name_rank(balance, balance->busiest, &name);
+    }
+    snprintf(explanation->binding_name, sizeof explanation->binding_name, "%s", name.failed ? "" : name.data);
+    text_clear(&name);
 }
 
 // What binds is the constraint with the largest gain; it leads by what it has more than the next.
@@ -177,8 +169,6 @@ static void find_binding(struct explanation *explanation)
         [BINDING_MEMORY] = gain_without(explanation, WHAT_IF_NO_MEMORY_LIMIT),
         [BINDING_LINK] = gain_without(explanation, WHAT_IF_NO_LINK_COST),
     };
-    char *name = explanation->binding_name;
-    const size_t size = sizeof explanation->binding_name;
     unsigned most = BINDING_STAGE;
     double next = 0;
     for (unsigned i = BINDING_LAYER; i <= BINDING_LINK; i++)
@@ -189,42 +179,15 @@ static void find_binding(struct explanation *explanation)
             next = gains[i];
     explanation->binding = (enum binding)most;
     explanation->lead = gains[most] - next;
-    if (most == BINDING_MEMORY) {
-        snprintf(name, size, "memory, tightest on %.50s", explanation->tightest_name);
-    } else if (most == BINDING_LINK) {
-        name_slowest_link(explanation, name, size);
-    } else if (most == BINDING_LAYER) {
-        snprintf(name, size, "layer %s", explanation->layer.name);
-    } else {
-        const uint64_t behind = explanation->next_busy_ns;
-        snprintf(name, size, "the work of %.60s", explanation->busiest_name);
-        explanation->lead = behind > 0 ? (double)(explanation->busiest.busy_ns - behind) / (double)behind : 0;
+    if (most == BINDING_STAGE) {
+        const struct balance *balance = &explanation->balance;
+        const uint64_t behind = balance_next_busy_ns(balance), busy = balance->of[balance->busiest].busy_ns;
+        explanation->lead = behind > 0 ? (double)(busy - behind) / (double)behind : 0;
     }
+    name_binding(explanation);
 }
 
 // --- the whole -----------------------------------------------------------------------------
-
-static struct explanation *begin(const struct explain_request *request, struct error *error)
-{
-    const struct plan *plan = request->plan;
-    struct explanation *explanation = calloc(1, sizeof *explanation);
-    if (explanation)
-        explanation->model = strdup(plan->model);
-    if (!explanation || !explanation->model) {
-        explanation_free(explanation);
-        error_no_memory(error, "an explanation");
-        return NULL;
-    }
-    snprintf(explanation->profile_hash, sizeof explanation->profile_hash, "%s", plan->profile_hash);
-    snprintf(explanation->schedule, sizeof explanation->schedule, "%s", plan->schedule);
-    explanation->ranks = plan->ranks;
-    explanation->chunks = plan->chunks;
-    explanation->micro_batches = plan->micro_batches;
-    explanation->iteration_ns = plan->iteration_ns;
-    explanation->lower_bound_ns = plan->certificate.lower_bound_ns;
-    explanation->budget = request->budget ? request->budget : EXPLAIN_DEFAULT_BUDGET;
-    return explanation;
-}
 
 static bool plan_unchanged(const struct explain_request *request, struct explanation *explanation, struct plan **best,
                            struct error *error)
@@ -240,13 +203,15 @@ static bool plan_unchanged(const struct explain_request *request, struct explana
     question_clear(&question);
     if (!good)
         return false;
-    explanation->is_beaten = row->outcome == SWEEP_PLANNED && row->iteration_ns < request->plan->iteration_ns;
+    explanation->is_beaten =
+        row->found.outcome == SWEEP_PLANNED && row->found.iteration_ns < request->plan->iteration_ns;
     *best = explanation->is_beaten ? row->plan : what_if_copy(request->plan, error);
     if (!explanation->is_beaten) {
-        const struct sweep_row peak = { .peak_bytes = explanation->tightest.peak_bytes,
-                                        .rank = explanation->tightest_rank };
+        const struct balance *balance = &explanation->balance;
+        const struct sweep_row peak = { .found.peak_bytes = balance->of[balance->tightest].peak_bytes,
+                                        .found.rank = balance->tightest };
         plan_free(row->plan);
-        row->outcome = SWEEP_NOT_TRIED;
+        row->found.outcome = SWEEP_NOT_TRIED;
         what_if_keep(row, request->plan, &peak);
     }
     row->plan = NULL;
@@ -279,8 +244,14 @@ struct explanation *explain_plan(const struct explain_request *request, struct e
     }
     if (!plan_evaluate(request->plan, request->profile, error))
         return NULL;
-    struct explanation *explanation = begin(request, error);
-    if (explanation && fill(request, explanation, error))
+    struct explanation *explanation = calloc(1, sizeof *explanation);
+    if (!explanation) {
+        error_no_memory(error, "an explanation");
+        return NULL;
+    }
+    explanation->plan = request->plan;
+    explanation->budget = request->budget ? request->budget : EXPLAIN_DEFAULT_BUDGET;
+    if (fill(request, explanation, error))
         return explanation;
     explanation_free(explanation);
     return NULL;
@@ -290,8 +261,7 @@ void explanation_free(struct explanation *explanation)
 {
     if (!explanation)
         return;
-    free(explanation->model);
-    free(explanation->notes);
+    balance_clear(&explanation->balance);
     plan_path_clear(&explanation->path);
     free(explanation->neighbours);
     free(explanation->changes);

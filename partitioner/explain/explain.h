@@ -44,24 +44,14 @@ struct largest_layer {
 };
 
 struct explanation {
-    char *model;
-    char profile_hash[HASH_SIZE];
-    char schedule[64];
-    uint32_t ranks, chunks, micro_batches;
-    uint64_t iteration_ns, lower_bound_ns;  // of the plan, as its certificate has them
+    const struct plan *plan;    // the request's
     uint64_t budget;
     struct sweep_row unchanged; // its request planned anew; the better of both is what changes are held against
     bool is_beaten;             // whether planning it anew found a better one
     enum binding binding;
     char binding_name[80];      // "stage 3", "layer fc6", "memory of device1"
     double lead;                // stage: more work than on the next rank; else more gain than the next constraint
-    struct rank_load busiest;
-    uint32_t busiest_rank;
-    char busiest_name[80];
-    uint64_t mean_busy_ns, next_busy_ns;
-    struct rank_load tightest;
-    uint32_t tightest_rank;
-    char tightest_name[80];
+    struct balance balance;
     struct plan_path path;
     struct largest_layer layer;
     struct neighbour *neighbours;  // of the busiest rank's stages
@@ -69,7 +59,6 @@ struct explanation {
     struct what_if *changes;       // by gain; what cannot be is left out
     size_t change_count;
     char stopped[80];              // why it ended early, or empty
-    char *notes;                   // or NULL
 };
 
 // NULL where the plan is not what its profile says (ERROR_ANSWER), or for a machine's trouble.
@@ -77,7 +66,6 @@ struct explanation *explain_plan(const struct explain_request *request, struct e
 void explanation_free(struct explanation *explanation);
 
 // The document (docs/formats/explanation.md), and what a person reads.
-struct explanation *explanation_read(const char *text, size_t length, const char *name, struct error *error);
 void explanation_write(const struct explanation *explanation, struct text *text);
 void explanation_print(const struct explanation *explanation, struct text *text);
 

@@ -33,7 +33,8 @@ const struct what_if *explain_find(const struct explanation *explanation, enum w
     const struct what_if *found = NULL;
     for (size_t i = 0; i < explanation->change_count; i++) {
         const struct what_if *change = &explanation->changes[i];
-        if (change->kind == kind && change->row.outcome == SWEEP_PLANNED && (!found || change->gain > found->gain))
+        if (change->kind == kind && change->row.found.outcome == SWEEP_PLANNED
+            && (!found || change->gain > found->gain))
             found = change;
     }
     return found;
@@ -73,7 +74,7 @@ static bool hold_against_best(struct changing *changing, const struct search_req
 static bool try_change(struct changing *changing, struct search_request *search, struct what_if *change)
 {
     const struct explain_request *request = changing->request;
-    change->row.outcome = SWEEP_NOT_TRIED;
+    change->row.found.outcome = SWEEP_NOT_TRIED;
     if (is_interrupted(changing))
         return true;
     if (request->progress)
@@ -92,7 +93,7 @@ static bool try_and_add(struct changing *changing, struct search_request *search
 {
     if (!try_change(changing, search, change))
         return false;
-    const enum sweep_outcome outcome = change->row.outcome;
+    const enum sweep_outcome outcome = change->row.found.outcome;
     return outcome == SWEEP_REFUSED || outcome == SWEEP_NOT_TRIED || add(changing, change) != NULL;
 }
 
@@ -103,7 +104,7 @@ static bool try_memory(struct changing *changing, struct what_if *change, uint64
                        uint64_t more_bytes)
 {
     struct search_request search = changing->unchanged;
-    struct cluster *cluster = what_if_cluster(changing->best->cluster, changing->error);
+    struct cluster *cluster = cluster_copy(changing->best->cluster, changing->error);
     if (!cluster)
         return false;
     for (size_t i = 0; i < cluster->device_count; i++) {
@@ -120,7 +121,7 @@ static bool try_memory(struct changing *changing, struct what_if *change, uint64
     cluster_free(cluster);
     // More room takes nothing away: with it the best cannot be slower.
     change->least_gain =
-        good && change->row.outcome == SWEEP_PLANNED && change->least_gain < 0 ? 0 : change->least_gain;
+        good && change->row.found.outcome == SWEEP_PLANNED && change->least_gain < 0 ? 0 : change->least_gain;
     return good;
 }
 
@@ -129,7 +130,7 @@ static bool try_all_memory(struct changing *changing, enum what_if_kind kind, ui
     struct what_if change = { .kind = kind };
     snprintf(change.change, sizeof change.change, "%s", words);
     return try_memory(changing, &change, permille, UINT32_MAX, 0)
-        && (change.row.outcome != SWEEP_PLANNED || add(changing, &change));
+        && (change.row.found.outcome != SWEEP_PLANNED || add(changing, &change));
 }
 
 // A step that some neighbour of the plan would take if its rank had so much more.
@@ -179,7 +180,7 @@ static bool try_steps_of_rank(struct changing *changing, const uint32_t *devices
                  changing->best->cluster->devices[device].name);
         if (!try_memory(changing, &change, 0, device, steps[i].bytes))
             return false;
-        if (change.row.outcome == SWEEP_PLANNED && change.gain > 0)
+        if (change.row.found.outcome == SWEEP_PLANNED && change.gain > 0)
             return add(changing, &change) != NULL;
     }
     return true;
@@ -201,31 +202,21 @@ static bool try_steps(struct changing *changing, const struct balance *balance)
     return good;
 }
 
-static bool try_holding(struct changing *changing, const struct holding *holding, const char *words, const char *option)
-{
-    struct search_request search = changing->unchanged;
-    struct what_if change = { .kind = WHAT_IF_HOLDING };
-    search.holding = *holding;
-    snprintf(change.change, sizeof change.change, "%s", words);
-    snprintf(change.option, sizeof change.option, "%s", option);
-    return try_and_add(changing, &search, &change);
-}
-
 // States that replicas share, or that wait on the host, make room as well.
 static bool change_holding(struct changing *changing)
 {
-    const struct holding own = changing->unchanged.holding;
-    struct holding shared = own, optimizer = own, activations = own;
-    shared.shard = SHARD_OPTIMIZER;
-    optimizer.optimizer_on_host = activations.activations_on_host = true;
-    if (changing->unchanged.replicas && own.shard == SHARD_NONE
-        && !try_holding(changing, &shared, "the optimizer's state shared by replicas", "--shard optimizer"))
+    const struct search_request *own = &changing->unchanged;
+    struct search_request shared = *own, optimizer = *own, activations = *own;
+    struct what_if change = what_if_shard(&shared, SHARD_OPTIMIZER);
+    if (own->replicas && own->holding.shard == SHARD_NONE && !try_and_add(changing, &shared, &change))
         return false;
     if (!changing->best->cluster->has_host)
         return true;
-    return (own.optimizer_on_host || try_holding(changing, &optimizer, "the optimizer on the host", "--host optimizer"))
-        && (own.activations_on_host
-            || try_holding(changing, &activations, "activations on the host", "--host activations"));
+    change = what_if_host(&optimizer, true, false);
+    if (!own->holding.optimizer_on_host && !try_and_add(changing, &optimizer, &change))
+        return false;
+    change = what_if_host(&activations, false, true);
+    return own->holding.activations_on_host || try_and_add(changing, &activations, &change);
 }
 
 // Where memory without limits gains nothing, no part of it does.
@@ -247,31 +238,34 @@ static bool change_memory(struct changing *changing)
 
 // --- links ------------------------------------------------------------------------------
 
+static void change_link(struct cluster_level *link, size_t level, struct what_if *change)
+{
+    char before[NUMBER_SIZE], after[NUMBER_SIZE];
+    if (change->kind == WHAT_IF_NO_LINK_COST) {
+        *link = (struct cluster_level){ .size = link->size, .bytes_per_second = JSON_MAX };
+        snprintf(change->change, sizeof change->change, "links that cost nothing");
+    } else if (change->kind == WHAT_IF_RATE) {
+        rate_format(link->bytes_per_second, before);
+        link->bytes_per_second = min_u64(multiply_clamped(2, link->bytes_per_second), JSON_MAX);
+        snprintf(change->change, sizeof change->change, "twice the rate of level %zu (%s)", level, before);
+    } else {
+        time_format(link->latency_ns, before);
+        link->latency_ns /= 2;
+        snprintf(change->change, sizeof change->change, "half the latency of level %zu (%s, from %s)", level,
+                 time_format(link->latency_ns, after), before);
+    }
+}
+
 static bool try_links(struct changing *changing, enum what_if_kind kind, size_t level)
 {
     struct what_if change = { .kind = kind, .at = (uint32_t)level };
     struct search_request search = changing->unchanged;
-    struct cluster *cluster = what_if_cluster(changing->best->cluster, changing->error);
+    struct cluster *cluster = cluster_copy(changing->best->cluster, changing->error);
     if (!cluster)
         return false;
-    char before[NUMBER_SIZE], after[NUMBER_SIZE];
-    for (size_t l = 0; l < cluster->level_count; l++) {
-        struct cluster_level *at = &cluster->levels[l];
-        if (kind == WHAT_IF_NO_LINK_COST) {
-            at->latency_ns = 0;
-            at->bytes_per_second = JSON_MAX;
-            snprintf(change.change, sizeof change.change, "links that cost nothing");
-        } else if (l == level && kind == WHAT_IF_RATE) {
-            rate_format(at->bytes_per_second, before);
-            at->bytes_per_second = at->bytes_per_second < JSON_MAX / 2 ? 2 * at->bytes_per_second : JSON_MAX;
-            snprintf(change.change, sizeof change.change, "twice the rate of level %zu (%s)", level, before);
-        } else if (l == level) {
-            time_format(at->latency_ns, before);
-            at->latency_ns /= 2;
-            snprintf(change.change, sizeof change.change, "half the latency of level %zu (%s, from %s)", level,
-                     time_format(at->latency_ns, after), before);
-        }
-    }
+    for (size_t l = 0; l < cluster->level_count; l++)
+        if (l == level || kind == WHAT_IF_NO_LINK_COST)
+            change_link(&cluster->levels[l], l, &change);
     search.cluster = cluster;
     const bool good = try_and_add(changing, &search, &change);
     cluster_free(cluster);
@@ -298,34 +292,20 @@ static bool change_links(struct changing *changing)
 static bool change_micro_batches(struct changing *changing)
 {
     struct search_request search = changing->unchanged;
-    struct what_if change = { .kind = WHAT_IF_MICRO_BATCHES };
     if (search.micro_batches > UINT32_MAX / 2)
         return true;
-    search.micro_batches *= 2;
-    snprintf(change.change, sizeof change.change, "%u micro-batches an iteration", search.micro_batches);
-    snprintf(change.option, sizeof change.option, "--micro-batches %u", search.micro_batches);
+    struct what_if change = what_if_micro_batches(&search, 2 * search.micro_batches);
     return try_and_add(changing, &search, &change);
 }
 
 static bool try_ranks(struct changing *changing, uint32_t ranks)
 {
     struct search_request search = changing->unchanged;
-    struct what_if change = { .kind = WHAT_IF_RANKS };
-    struct cluster *larger = NULL;
-    search.ranks = ranks;
-    what_if_arrange_anew(&search);
-    const bool is_more = ranks > search.cluster->device_count;
-    if (is_more) {
-        if (!what_if_larger_cluster(search.cluster, ranks, &larger, changing->error))
-            return false;
-        if (!larger)
-            return true;
-        search.cluster = larger;
-    }
-    snprintf(change.change, sizeof change.change, is_more ? "one more device, like the last: %u ranks" : "%u rank%s",
-             ranks, ranks == 1 ? "" : "s");
-    snprintf(change.option, sizeof change.option, "--ranks %u", ranks);
-    const bool good = try_and_add(changing, &search, &change);
+    struct what_if change;
+    struct cluster *larger;
+    if (!what_if_ranks(&search, ranks, &change, &larger, changing->error))
+        return false;
+    const bool good = search.ranks != ranks || try_and_add(changing, &search, &change);
     cluster_free(larger);
     return good;
 }
@@ -349,15 +329,8 @@ static bool change_schedule(struct changing *changing)
     const char *const *names = changing->best->weights == WEIGHTS_FLUSH ? flushing : stashing;
     for (; !forward_only && *names; names++) {
         struct search_request search = changing->unchanged;
-        struct what_if change = { .kind = WHAT_IF_SCHEDULE };
-        if (strcmp(*names, search.schedule) == 0)
-            continue;
-        search.schedule = *names;
-        search.chunks = 0;
-        what_if_arrange_anew(&search);
-        snprintf(change.change, sizeof change.change, "schedule %s", *names);
-        snprintf(change.option, sizeof change.option, "--schedule %s", *names);
-        if (!try_and_add(changing, &search, &change))
+        struct what_if change = what_if_schedule(&search, *names);
+        if (strcmp(*names, changing->unchanged.schedule) != 0 && !try_and_add(changing, &search, &change))
             return false;
     }
     return true;
@@ -369,12 +342,12 @@ static bool change_schedule(struct changing *changing)
 static int by_gain(const void *a, const void *b)
 {
     const struct what_if *x = a, *y = b;
-    if (x->row.outcome != y->row.outcome)
-        return x->row.outcome < y->row.outcome ? -1 : 1;
+    if (x->row.found.outcome != y->row.found.outcome)
+        return x->row.found.outcome < y->row.found.outcome ? -1 : 1;
     if (x->gain != y->gain)
         return x->gain > y->gain ? -1 : 1;
-    if (x->row.lacks_bytes != y->row.lacks_bytes)
-        return x->row.lacks_bytes < y->row.lacks_bytes ? -1 : 1;
+    if (x->row.found.lacks_bytes != y->row.found.lacks_bytes)
+        return x->row.found.lacks_bytes < y->row.found.lacks_bytes ? -1 : 1;
     return x->kind != y->kind ? (x->kind < y->kind ? -1 : 1) : strcmp(x->change, y->change);
 }
 

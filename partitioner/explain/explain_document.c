@@ -1,22 +1,19 @@
-// The explanation document: docs/formats/explanation.md.
-#include <stdlib.h>
-#include <string.h>
-
+// Writes the explanation document: docs/formats/explanation.md.
 #include "common/json.h"
 #include "partitioner/explain/explain.h"
 
 #define EXPLANATION_VERSION 1
-#define MOST_RANKS 65536
-#define MOST_ROWS 100000
 
-// --- writing -------------------------------------------------------------------------
-
-static void write_load(struct json_writer *writer, const char *key, uint32_t rank, const char *name,
-                       const struct rank_load *load)
+static void write_load(struct json_writer *writer, const char *key, const struct balance *balance, uint32_t rank)
 {
+    const struct rank_load *load = &balance->of[rank];
+    struct text name = { 0 };
+    balance_name_rank(balance, rank, &name);
+    writer->text->failed |= name.failed;
     json_begin_object(writer, key, JSON_LINES);
     json_put_u64(writer, "rank", rank);
-    json_put_string(writer, "name", name);
+    json_put_string(writer, "name", name.failed ? "" : name.data);
+    text_clear(&name);
     json_put_u64(writer, "busy_ns", load->busy_ns);
     json_put_u64(writer, "recompute_ns", load->recompute_ns);
     json_put_u64(writer, "first_ns", load->first_ns);
@@ -70,18 +67,18 @@ static void write_neighbour(struct json_writer *writer, const struct neighbour *
 
 static void put_row(struct json_writer *writer, const struct sweep_row *row)
 {
-    json_put_string(writer, "outcome", sweep_outcome_names[row->outcome]);
+    json_put_string(writer, "outcome", sweep_outcome_names[row->found.outcome]);
     json_put_string(writer, "schedule", row->schedule);
     json_put_u64(writer, "ranks", row->ranks);
     json_put_u64(writer, "chunks", row->chunks);
     json_put_u64(writer, "micro_batches", row->micro_batches);
-    json_put_u64(writer, "iteration_ns", row->iteration_ns);
-    json_put_u64(writer, "micro_batch_ns", row->micro_batch_ns);
-    json_put_u64(writer, "lower_bound_ns", row->lower_bound_ns);
-    json_put_bool(writer, "proved", row->proved);
-    json_put_u64(writer, "peak_bytes", row->peak_bytes);
-    json_put_u64(writer, "rank", row->rank);
-    json_put_u64(writer, "lacks_bytes", row->lacks_bytes);
+    json_put_u64(writer, "iteration_ns", row->found.iteration_ns);
+    json_put_u64(writer, "micro_batch_ns", row->found.micro_batch_ns);
+    json_put_u64(writer, "lower_bound_ns", row->found.lower_bound_ns);
+    json_put_bool(writer, "proved", row->found.proved);
+    json_put_u64(writer, "peak_bytes", row->found.peak_bytes);
+    json_put_u64(writer, "rank", row->found.rank);
+    json_put_u64(writer, "lacks_bytes", row->found.lacks_bytes);
 }
 
 static void write_change(struct json_writer *writer, const struct what_if *change)
@@ -101,20 +98,21 @@ static void write_change(struct json_writer *writer, const struct what_if *chang
 
 static void write_head(struct json_writer *writer, const struct explanation *explanation)
 {
+    const struct plan *plan = explanation->plan;
     json_put_string(writer, "format", "weir.explanation");
     json_put_u64(writer, "version", EXPLANATION_VERSION);
     json_begin_object(writer, "profile", JSON_INLINE);
-    json_put_string(writer, "model", explanation->model);
-    json_put_string(writer, "hash", explanation->profile_hash);
+    json_put_string(writer, "model", plan->model);
+    json_put_string(writer, "hash", plan->profile_hash);
     json_close(writer);
     json_begin_object(writer, "schedule", JSON_INLINE);
-    json_put_string(writer, "name", explanation->schedule);
-    json_put_u64(writer, "ranks", explanation->ranks);
-    json_put_u64(writer, "chunks", explanation->chunks);
-    json_put_u64(writer, "micro_batches", explanation->micro_batches);
+    json_put_string(writer, "name", plan->schedule);
+    json_put_u64(writer, "ranks", plan->ranks);
+    json_put_u64(writer, "chunks", plan->chunks);
+    json_put_u64(writer, "micro_batches", plan->micro_batches);
     json_close(writer);
-    json_put_u64(writer, "iteration_ns", explanation->iteration_ns);
-    json_put_u64(writer, "lower_bound_ns", explanation->lower_bound_ns);
+    json_put_u64(writer, "iteration_ns", plan->iteration_ns);
+    json_put_u64(writer, "lower_bound_ns", plan->certificate.lower_bound_ns);
     json_put_u64(writer, "budget", explanation->budget);
     json_begin_object(writer, "unchanged", JSON_LINES);
     put_row(writer, &explanation->unchanged);
@@ -124,15 +122,16 @@ static void write_head(struct json_writer *writer, const struct explanation *exp
 
 static void write_facts(struct json_writer *writer, const struct explanation *explanation)
 {
+    const struct balance *balance = &explanation->balance;
     json_begin_object(writer, "binding", JSON_INLINE);
     json_put_string(writer, "kind", binding_names[explanation->binding]);
     json_put_string(writer, "name", explanation->binding_name);
     json_put_fraction(writer, "lead", explanation->lead);
     json_close(writer);
-    write_load(writer, "busiest", explanation->busiest_rank, explanation->busiest_name, &explanation->busiest);
-    json_put_u64(writer, "mean_busy_ns", explanation->mean_busy_ns);
-    json_put_u64(writer, "next_busy_ns", explanation->next_busy_ns);
-    write_load(writer, "tightest", explanation->tightest_rank, explanation->tightest_name, &explanation->tightest);
+    write_load(writer, "busiest", balance, balance->busiest);
+    json_put_u64(writer, "mean_busy_ns", balance_mean_busy_ns(balance));
+    json_put_u64(writer, "next_busy_ns", balance_next_busy_ns(balance));
+    write_load(writer, "tightest", balance, balance->tightest);
     write_path(writer, &explanation->path);
     json_begin_object(writer, "largest_layer", JSON_INLINE);
     json_put_string(writer, "name", explanation->layer.name);
@@ -157,219 +156,5 @@ void explanation_write(const struct explanation *explanation, struct text *text)
         write_change(&writer, &explanation->changes[i]);
     json_close(&writer);
     json_put_string(&writer, "stopped", explanation->stopped);
-    if (explanation->notes)
-        json_put_string(&writer, "notes", explanation->notes);
     json_close(&writer);
-}
-
-// --- reading -------------------------------------------------------------------------
-
-static uint32_t read_count(struct json *object, const char *key, uint64_t least, uint64_t most)
-{
-    return (uint32_t)json_u64(object, key, least, most);
-}
-
-static uint64_t read_number(struct json *object, const char *key)
-{
-    return json_u64(object, key, 0, JSON_MAX);
-}
-
-static void read_load(struct json *parent, const char *key, uint32_t *rank, char name[80], struct rank_load *load)
-{
-    struct json object = json_object(parent, key);
-    *rank = read_count(&object, "rank", 0, MOST_RANKS);
-    json_string_into(&object, "name", name, 80);
-    load->busy_ns = read_number(&object, "busy_ns");
-    load->recompute_ns = read_number(&object, "recompute_ns");
-    load->first_ns = read_number(&object, "first_ns");
-    load->last_ns = read_number(&object, "last_ns");
-    load->peak_bytes = read_number(&object, "peak_bytes");
-    load->capacity_bytes = read_number(&object, "capacity_bytes");
-    json_end(&object);
-}
-
-// Room for the items of an array; `*items` is freed with the explanation.
-static bool read_array(struct json *object, const char *key, struct json *array, size_t size, void **items,
-                       struct error *error)
-{
-    *array = json_array(object, key);
-    if (array->node && json_count(array) > MOST_ROWS)
-        json_refuse(array, "holds %zu rows, more than %d", json_count(array), MOST_ROWS);
-    if (!json_ok(object->document, error))
-        return false;
-    *items = calloc(json_count(array) + 1, size);
-    return *items || error_no_memory(error, "an explanation");
-}
-
-static bool read_path(struct json *root, struct plan_path *path, struct error *error)
-{
-    struct json object = json_object(root, "critical_path"), array, item;
-    path->micro_batches = read_count(&object, "micro_batches", 1, UINT32_MAX);
-    path->run_ns = read_number(&object, "run_ns");
-    if (!read_array(&object, "stages", &array, sizeof path->stages[0], (void **)&path->stages, error))
-        return false;
-    while (json_next(&array, &item)) {
-        json_item_object(&item);
-        struct path_stage *stage = &path->stages[path->stage_count];
-        if (json_u64(&item, "stage", 0, MOST_ROWS) != path->stage_count)
-            json_refuse_key(&item, "stage", "is not %zu, the next", path->stage_count);
-        path->stage_count++;
-        stage->actions = read_count(&item, "actions", 0, UINT32_MAX);
-        stage->compute_ns = read_number(&item, "compute_ns");
-        stage->recompute_ns = read_number(&item, "recompute_ns");
-        json_end(&item);
-    }
-    if (!read_array(&object, "links", &array, sizeof path->links[0], (void **)&path->links, error))
-        return false;
-    while (json_next(&array, &item)) {
-        json_item_object(&item);
-        struct path_link *link = &path->links[path->link_count++];
-        link->from = read_count(&item, "from", 0, MOST_RANKS);
-        link->to = read_count(&item, "to", 0, MOST_RANKS);
-        link->messages = read_count(&item, "messages", 0, UINT32_MAX);
-        link->ns = read_number(&item, "ns");
-        json_end(&item);
-    }
-    path->waiting_ns = read_number(&object, "waiting_ns");
-    json_end(&object);
-    return json_ok(root->document, error);
-}
-
-static void read_row(struct json *object, struct sweep_row *row)
-{
-    row->outcome = (enum sweep_outcome)json_choice(object, "outcome", sweep_outcome_names);
-    json_string_into(object, "schedule", row->schedule, sizeof row->schedule);
-    row->ranks = read_count(object, "ranks", 1, MOST_RANKS);
-    row->chunks = read_count(object, "chunks", 1, MOST_RANKS);
-    row->micro_batches = read_count(object, "micro_batches", 1, UINT32_MAX);
-    row->iteration_ns = read_number(object, "iteration_ns");
-    row->micro_batch_ns = read_number(object, "micro_batch_ns");
-    row->lower_bound_ns = read_number(object, "lower_bound_ns");
-    row->proved = json_bool(object, "proved");
-    row->peak_bytes = read_number(object, "peak_bytes");
-    row->rank = read_count(object, "rank", 0, MOST_RANKS);
-    row->lacks_bytes = read_number(object, "lacks_bytes");
-    if (row->lower_bound_ns > row->iteration_ns)
-        json_refuse_key(object, "lower_bound_ns", "is %llu, above the iteration, %llu",
-                        (unsigned long long)row->lower_bound_ns, (unsigned long long)row->iteration_ns);
-}
-
-static bool read_neighbours(struct json *root, struct explanation *explanation, struct error *error)
-{
-    struct json array, item;
-    if (!read_array(root, "neighbours", &array, sizeof explanation->neighbours[0], (void **)&explanation->neighbours,
-                    error))
-        return false;
-    while (json_next(&array, &item)) {
-        json_item_object(&item);
-        struct neighbour *neighbour = &explanation->neighbours[explanation->neighbour_count++];
-        neighbour->kind = (enum neighbour_kind)json_choice(&item, "kind", neighbour_kind_names);
-        neighbour->stage = read_count(&item, "stage", 0, MOST_ROWS);
-        json_string_into(&item, "layer", neighbour->layer, sizeof neighbour->layer);
-        neighbour->outcome = (enum neighbour_outcome)json_choice(&item, "outcome", neighbour_outcome_names);
-        neighbour->iteration_ns = read_number(&item, "iteration_ns");
-        neighbour->rank = read_count(&item, "rank", 0, MOST_RANKS);
-        neighbour->lacks_bytes = read_number(&item, "lacks_bytes");
-        json_end(&item);
-    }
-    return json_ok(root->document, error);
-}
-
-static bool read_changes(struct json *root, struct explanation *explanation, struct error *error)
-{
-    struct json array, item;
-    if (!read_array(root, "changes", &array, sizeof explanation->changes[0], (void **)&explanation->changes, error))
-        return false;
-    while (json_next(&array, &item)) {
-        json_item_object(&item);
-        struct what_if *change = &explanation->changes[explanation->change_count++];
-        change->kind = (enum what_if_kind)json_choice(&item, "kind", what_if_kind_names);
-        change->at = read_count(&item, "at", 0, MOST_RANKS);
-        change->more_bytes = read_number(&item, "more_bytes");
-        json_string_into(&item, "change", change->change, sizeof change->change);
-        json_string_into(&item, "option", change->option, sizeof change->option);
-        read_row(&item, &change->row);
-        change->gain = json_fraction(&item, "gain");
-        change->least_gain = json_fraction(&item, "least_gain");
-        change->most_gain = json_fraction(&item, "most_gain");
-        json_end(&item);
-    }
-    return json_ok(root->document, error);
-}
-
-static bool read_head(struct json *root, struct explanation *explanation, struct error *error)
-{
-    json_format(root, "weir.explanation", EXPLANATION_VERSION);
-    struct json profile = json_object(root, "profile"), schedule, unchanged;
-    explanation->model = strdup(json_string(&profile, "model"));
-    if (!explanation->model)
-        return error_no_memory(error, "an explanation");
-    json_string_into(&profile, "hash", explanation->profile_hash, sizeof explanation->profile_hash);
-    json_end(&profile);
-    schedule = json_object(root, "schedule");
-    json_string_into(&schedule, "name", explanation->schedule, sizeof explanation->schedule);
-    explanation->ranks = read_count(&schedule, "ranks", 1, MOST_RANKS);
-    explanation->chunks = read_count(&schedule, "chunks", 1, MOST_RANKS);
-    explanation->micro_batches = read_count(&schedule, "micro_batches", 1, UINT32_MAX);
-    json_end(&schedule);
-    explanation->iteration_ns = read_number(root, "iteration_ns");
-    explanation->lower_bound_ns = read_number(root, "lower_bound_ns");
-    explanation->budget = json_u64(root, "budget", 1, JSON_MAX);
-    unchanged = json_object(root, "unchanged");
-    read_row(&unchanged, &explanation->unchanged);
-    json_end(&unchanged);
-    explanation->is_beaten = json_bool(root, "is_beaten");
-    return json_ok(root->document, error);
-}
-
-static bool read_facts(struct json *root, struct explanation *explanation, struct error *error)
-{
-    struct json binding = json_object(root, "binding");
-    explanation->binding = (enum binding)json_choice(&binding, "kind", binding_names);
-    json_string_into(&binding, "name", explanation->binding_name, sizeof explanation->binding_name);
-    explanation->lead = json_fraction(&binding, "lead");
-    json_end(&binding);
-    read_load(root, "busiest", &explanation->busiest_rank, explanation->busiest_name, &explanation->busiest);
-    explanation->mean_busy_ns = read_number(root, "mean_busy_ns");
-    explanation->next_busy_ns = read_number(root, "next_busy_ns");
-    read_load(root, "tightest", &explanation->tightest_rank, explanation->tightest_name, &explanation->tightest);
-    if (!read_path(root, &explanation->path, error))
-        return false;
-    struct json layer = json_object(root, "largest_layer");
-    json_string_into(&layer, "name", explanation->layer.name, sizeof explanation->layer.name);
-    explanation->layer.stage = read_count(&layer, "stage", 0, MOST_ROWS);
-    explanation->layer.ns = read_number(&layer, "ns");
-    explanation->layer.share = json_fraction(&layer, "share");
-    json_end(&layer);
-    return json_ok(root->document, error);
-}
-
-static bool read_explanation(struct json_document *document, struct explanation *explanation, struct error *error)
-{
-    struct json root = json_root(document);
-    if (!read_head(&root, explanation, error) || !read_facts(&root, explanation, error)
-        || !read_neighbours(&root, explanation, error) || !read_changes(&root, explanation, error))
-        return false;
-    json_string_into(&root, "stopped", explanation->stopped, sizeof explanation->stopped);
-    if (json_has(&root, "notes")) {
-        explanation->notes = strdup(json_string(&root, "notes"));
-        if (!explanation->notes)
-            return error_no_memory(error, "the notes of an explanation");
-    }
-    json_end(&root);
-    return json_ok(document, error);
-}
-
-struct explanation *explanation_read(const char *text, size_t length, const char *name, struct error *error)
-{
-    struct json_document *document = json_parse(text, length, name, error);
-    struct explanation *explanation = document ? calloc(1, sizeof *explanation) : NULL;
-    if (document && !explanation)
-        error_no_memory(error, "an explanation");
-    if (explanation && !read_explanation(document, explanation, error)) {
-        explanation_free(explanation);
-        explanation = NULL;
-    }
-    json_free(document);
-    return explanation;
 }

@@ -20,24 +20,26 @@ static double part_of(uint64_t part, uint64_t whole)
 
 static void print_head(const struct explanation *explanation, struct text *text)
 {
+    const struct plan *plan = explanation->plan;
     const struct sweep_row *unchanged = &explanation->unchanged;
+    const uint64_t bound_ns = plan->certificate.lower_bound_ns;
     char time[NUMBER_SIZE];
-    text_add(text, "%s by %s, ", explanation->model, explanation->schedule);
-    text_add_count(text, explanation->ranks, "rank", "ranks");
+    text_add(text, "%s by %s, ", plan->model, plan->schedule);
+    text_add_count(text, plan->ranks, "rank", "ranks");
     text_add(text, ", ");
-    text_add_count(text, explanation->micro_batches, "micro-batch", "micro-batches");
-    text_add(text, ": %s an iteration", time_format(explanation->iteration_ns, time));
+    text_add_count(text, plan->micro_batches, "micro-batch", "micro-batches");
+    text_add(text, ": %s an iteration", time_format(plan->iteration_ns, time));
     if (explanation->is_beaten) {
-        text_add(text, ".\nPlanned anew the same request takes %s, ", time_format(unchanged->iteration_ns, time));
-        add_percent(text, 1 - part_of(unchanged->iteration_ns, explanation->iteration_ns));
+        text_add(text, ".\nPlanned anew the same request takes %s, ", time_format(unchanged->found.iteration_ns, time));
+        add_percent(text, 1 - part_of(unchanged->found.iteration_ns, plan->iteration_ns));
         text_add(text, " less: take that plan. Gains below are against it, all else is of the plan given.\n");
-    } else if (explanation->lower_bound_ns == explanation->iteration_ns) {
+    } else if (bound_ns == plan->iteration_ns) {
         text_add(text, ", proved optimal.\n");
-    } else if (explanation->lower_bound_ns == 0) {
+    } else if (bound_ns == 0) {
         text_add(text, "; no bound is known.\n");
     } else {
         text_add(text, ", at most ");
-        add_percent(text, 1 - part_of(explanation->lower_bound_ns, explanation->iteration_ns));
+        add_percent(text, 1 - part_of(bound_ns, plan->iteration_ns));
         text_add(text, " from optimal.\n");
     }
 }
@@ -54,7 +56,8 @@ static void print_memory_binding(const struct explanation *explanation, struct t
     char peak[NUMBER_SIZE];
     text_add(text, "What binds is %s: without limits an iteration would take ", explanation->binding_name);
     add_percent(text, limitless->gain);
-    text_add(text, " less, with %s on rank %u.", bytes_format(limitless->row.peak_bytes, peak), limitless->row.rank);
+    text_add(text, " less, with %s on rank %u.", bytes_format(limitless->row.found.peak_bytes, peak),
+             limitless->row.found.rank);
 }
 
 static void print_link_binding(const struct explanation *explanation, struct text *text)
@@ -67,17 +70,19 @@ static void print_link_binding(const struct explanation *explanation, struct tex
 
 static void print_layer_binding(const struct explanation *explanation, struct text *text)
 {
+    const uint64_t mean = balance_mean_busy_ns(&explanation->balance);
     text_add(text, "What binds is %s, which no cut divides: alone it is ", explanation->binding_name);
     add_percent(text, explanation->layer.share);
     text_add(text, " of an iteration, and ");
-    add_percent(text, part_of(explanation->layer.ns - explanation->mean_busy_ns, explanation->mean_busy_ns));
+    add_percent(text, part_of(explanation->layer.ns - mean, mean));
     text_add(text, " more than a rank's average work.");
 }
 
 static void print_work_binding(const struct explanation *explanation, struct text *text)
 {
-    const uint64_t most = explanation->busiest.busy_ns, mean = explanation->mean_busy_ns;
-    if (explanation->ranks == 1) {
+    const struct balance *balance = &explanation->balance;
+    const uint64_t most = balance->of[balance->busiest].busy_ns, mean = balance_mean_busy_ns(balance);
+    if (balance->ranks == 1) {
         text_add(text, "What binds is the work itself.");
     } else if ((most - mean) * 100 < mean) {
         text_add(text, "What binds is the work itself, which is even: no rank has 1 %% more than the average.");
@@ -98,12 +103,12 @@ static void print_others(const struct explanation *explanation, struct text *tex
         text_add(text, " Memory without limits would gain ");
         add_percent(text, memory);
     }
-    if (explanation->binding != BINDING_LINK && explanation->ranks > 1) {
+    if (explanation->binding != BINDING_LINK && explanation->plan->ranks > 1) {
         text_add(text, explanation->binding == BINDING_MEMORY ? " Links that cost nothing would gain "
                                                               : ", links that cost nothing ");
         add_percent(text, links);
     }
-    text_add(text, explanation->ranks > 1 || explanation->binding != BINDING_MEMORY ? ".\n" : "\n");
+    text_add(text, explanation->plan->ranks > 1 || explanation->binding != BINDING_MEMORY ? ".\n" : "\n");
 }
 
 static void print_binding(const struct explanation *explanation, struct text *text)
@@ -126,19 +131,23 @@ static void print_binding(const struct explanation *explanation, struct text *te
 
 static void print_busiest(const struct explanation *explanation, struct text *text)
 {
-    const struct rank_load *busiest = &explanation->busiest;
-    const bool is_one_iteration = explanation->path.micro_batches == explanation->micro_batches;
+    const struct balance *balance = &explanation->balance;
+    const struct rank_load *busiest = &balance->of[balance->busiest];
+    const uint64_t mean = balance_mean_busy_ns(balance);
+    const bool is_one_iteration = explanation->path.micro_batches == explanation->plan->micro_batches;
     char busy[NUMBER_SIZE], before[NUMBER_SIZE], idle[NUMBER_SIZE], after[NUMBER_SIZE], recompute[NUMBER_SIZE];
-    text_add(text, "  busiest        %s: %s of work", explanation->busiest_name, time_format(busiest->busy_ns, busy));
+    text_add(text, "  busiest        ");
+    balance_name_rank(balance, balance->busiest, text);
+    text_add(text, ": %s of work", time_format(busiest->busy_ns, busy));
     if (busiest->recompute_ns > 0)
         text_add(text, " (%s of it recomputation)", time_format(busiest->recompute_ns, recompute));
-    if (explanation->ranks > 1) {
+    if (explanation->plan->ranks > 1) {
         text_add(text, ", ");
-        add_percent(text, part_of(busiest->busy_ns - explanation->mean_busy_ns, explanation->mean_busy_ns));
+        add_percent(text, part_of(busiest->busy_ns - mean, mean));
         text_add(text, " above the average");
     }
     text_add(text, "\n");
-    if (explanation->ranks > 1 && is_one_iteration)
+    if (explanation->plan->ranks > 1 && is_one_iteration)
         text_add(text, "                 idle %s before it, %s within, %s behind\n",
                  time_format(busiest->first_ns, before),
                  time_format(busiest->last_ns - busiest->first_ns - busiest->busy_ns, idle),
@@ -151,7 +160,7 @@ static void print_path(const struct explanation *explanation, struct text *text)
     const struct plan_path *path = &explanation->path;
     uint64_t links = 0, recompute = 0;
     text_add(text, "  critical path ");
-    if (path->micro_batches != explanation->micro_batches)
+    if (path->micro_batches != explanation->plan->micro_batches)
         text_add(text, " (of %u micro-batches)", path->micro_batches);
     for (size_t s = 0, printed = 0; s < path->stage_count; s++) {
         const struct path_stage *stage = &path->stages[s];
@@ -180,13 +189,16 @@ static void print_path(const struct explanation *explanation, struct text *text)
 
 static void print_layer_and_memory(const struct explanation *explanation, struct text *text)
 {
-    const struct rank_load *tightest = &explanation->tightest;
+    const struct balance *balance = &explanation->balance;
+    const struct rank_load *tightest = &balance->of[balance->tightest];
     char time[NUMBER_SIZE], margin[NUMBER_SIZE], capacity[NUMBER_SIZE];
     text_add(text, "  largest layer  %s, on stage %u: %s of every iteration, ", explanation->layer.name,
              explanation->layer.stage, time_format(explanation->layer.ns, time));
     add_percent(text, explanation->layer.share);
     text_add(text, ", wherever the model is cut\n");
-    text_add(text, "  memory         %s has least to spare: %s of %s\n", explanation->tightest_name,
+    text_add(text, "  memory         ");
+    balance_name_rank(balance, balance->tightest, text);
+    text_add(text, " has least to spare: %s of %s\n",
              bytes_format(tightest->capacity_bytes - tightest->peak_bytes, margin),
              bytes_format(tightest->capacity_bytes, capacity));
 }
@@ -196,7 +208,7 @@ static void print_layer_and_memory(const struct explanation *explanation, struct
 static void print_neighbour(const struct explanation *explanation, const struct neighbour *neighbour, struct text *text)
 {
     char lacks[NUMBER_SIZE];
-    const uint64_t own = explanation->iteration_ns;
+    const uint64_t own = explanation->plan->iteration_ns;
     if (neighbour->kind == NEIGHBOUR_SPARES)
         text_add(text, "  stage %u runs less again: ", neighbour->stage);
     else
@@ -239,21 +251,21 @@ static void print_neighbours(const struct explanation *explanation, struct text 
 // Gains that round to nothing are said in one line.
 static bool is_nothing(const struct what_if *change)
 {
-    return change->row.outcome == SWEEP_PLANNED && change->gain < 0.00005 && change->gain > -0.00005;
+    return change->row.found.outcome == SWEEP_PLANNED && change->gain < 0.00005 && change->gain > -0.00005;
 }
 
 static void print_change(const struct what_if *change, struct text *text)
 {
     char each[NUMBER_SIZE], peak[NUMBER_SIZE], lacks[NUMBER_SIZE], gain[24];
     const struct sweep_row *row = &change->row;
-    if (row->outcome != SWEEP_PLANNED) {
+    if (row->found.outcome != SWEEP_PLANNED) {
         text_add(text, "  %8s  %10s  %10s  %s: does not fit, rank %u lacks %s\n", "-", "-", "-", change->change,
-                 row->rank, bytes_format(row->lacks_bytes, lacks));
+                 row->found.rank, bytes_format(row->found.lacks_bytes, lacks));
         return;
     }
     snprintf(gain, sizeof gain, "%.*f %%", change->gain > -0.0995 && change->gain < 0.0995 ? 2 : 1, 100 * change->gain);
-    text_add(text, "  %8s  %10s  %10s  %s", gain, time_format(row->micro_batch_ns, each),
-             bytes_format(row->peak_bytes, peak), change->change);
+    text_add(text, "  %8s  %10s  %10s  %s", gain, time_format(row->found.micro_batch_ns, each),
+             bytes_format(row->found.peak_bytes, peak), change->change);
     if (!what_if_is_certain(change)) {
         text_add(text, " (uncertain)");
     } else if (change->gain > 0 && change->least_gain < change->gain - 0.00005) {
@@ -275,7 +287,7 @@ static void print_changes(const struct explanation *explanation, struct text *te
         if (is_nothing(change))
             continue;
         print_change(change, text);
-        uncertain |= change->row.outcome == SWEEP_PLANNED && !what_if_is_certain(change);
+        uncertain |= change->row.found.outcome == SWEEP_PLANNED && !what_if_is_certain(change);
     }
     for (size_t i = 0; i < explanation->change_count; i++)
         if (is_nothing(&explanation->changes[i]))

@@ -71,7 +71,7 @@ static bool probe(struct finding *finding, const struct search_request *changed,
     struct search_request search = *changed;
     uint64_t least_ns = 0;
     result->fits = result->certainly_not = false;
-    result->change.row.outcome = SWEEP_NOT_TRIED;
+    result->change.row.found.outcome = SWEEP_NOT_TRIED;
     if (is_over(finding))
         return true;
     if (finding->request->progress)
@@ -87,10 +87,10 @@ static bool probe(struct finding *finding, const struct search_request *changed,
     if (!what_if_plan(&search, &result->change, finding->error))
         return false;
     struct sweep_row *row = &result->change.row;
-    result->fits = row->outcome == SWEEP_PLANNED;
-    result->certainly_not = row->outcome == SWEEP_DOES_NOT_FIT && least_ns == UINT64_MAX
+    result->fits = row->found.outcome == SWEEP_PLANNED;
+    result->certainly_not = row->found.outcome == SWEEP_DOES_NOT_FIT && least_ns == UINT64_MAX
                          && profile_has_one_order(search.profile);
-    finding->nearest->failed[result->change.kind] |= !result->fits && row->outcome == SWEEP_DOES_NOT_FIT;
+    finding->nearest->failed[result->change.kind] |= !result->fits && row->found.outcome == SWEEP_DOES_NOT_FIT;
     const bool good = !row->plan || find_excess(finding, row->plan, &result->excess_bytes);
     plan_free(row->plan);
     row->plan = NULL;
@@ -108,29 +108,44 @@ static bool add(struct finding *finding, const struct what_if *change)
     return true;
 }
 
-// Adds what was found, as `shown` has planned it anew: where that found nothing, the first plan stands.
-static bool add_shown(struct finding *finding, bool planned, struct probe *found, const struct probe *shown)
+// Adds what was found, planned as well as there is work left for; where that finds nothing, the first plan stands.
+static bool show(struct finding *finding, const struct search_request *search, const struct probe *found)
 {
+    struct probe shown = *found;
+    finding->wanted = SHOWN;
+    const bool good = probe(finding, search, &shown);
     finding->wanted = FITS;
-    if (shown->fits)
-        found->change.row = shown->change.row;
-    return planned && add(finding, &found->change);
+    return good && add(finding, shown.fits ? &shown.change : &found->change);
+}
+
+// Adds a change if something fits then.
+static bool try_change(struct finding *finding, const struct search_request *search, const struct what_if *change,
+                       bool *fits)
+{
+    struct probe found = { .change = *change };
+    const bool good = probe(finding, search, &found) && (!found.fits || show(finding, search, &found));
+    *fits = found.fits;
+    return good;
 }
 
 // --- memory ---------------------------------------------------------------------------
 
+// The request with so much more memory on each device; its cluster is the caller's.
+static struct cluster *with_memory(struct finding *finding, uint64_t more_bytes, struct search_request *search)
+{
+    *search = *finding->request->search;
+    struct cluster *cluster = cluster_copy(search->cluster, finding->error);
+    for (size_t i = 0; cluster && i < cluster->device_count; i++)
+        cluster->devices[i].memory_bytes = min_u64(add_clamped(cluster->devices[i].memory_bytes, more_bytes), JSON_MAX);
+    search->cluster = cluster;
+    return cluster;
+}
+
 static bool probe_memory(struct finding *finding, uint64_t more_bytes, struct probe *result)
 {
-    struct search_request search = *finding->request->search;
-    struct cluster *cluster = what_if_cluster(search.cluster, finding->error);
-    if (!cluster)
-        return false;
-    for (size_t i = 0; i < cluster->device_count; i++) {
-        const uint64_t more = add_clamped(cluster->devices[i].memory_bytes, more_bytes);
-        cluster->devices[i].memory_bytes = more < JSON_MAX ? more : JSON_MAX;
-    }
-    search.cluster = cluster;
-    const bool good = probe(finding, &search, result);
+    struct search_request search;
+    struct cluster *cluster = with_memory(finding, more_bytes, &search);
+    const bool good = cluster && probe(finding, &search, result);
     cluster_free(cluster);
     return good;
 }
@@ -139,7 +154,7 @@ static uint64_t most_memory(const struct cluster *cluster)
 {
     uint64_t most = 0;
     for (size_t i = 0; i < cluster->device_count; i++)
-        most = cluster->devices[i].memory_bytes > most ? cluster->devices[i].memory_bytes : most;
+        most = max_u64(most, cluster->devices[i].memory_bytes);
     return most;
 }
 
@@ -191,11 +206,11 @@ static bool nearest_memory(struct finding *finding, const struct probe *own)
 {
     const struct cluster *cluster = finding->request->search->cluster;
     struct probe found = { .change.kind = WHAT_IF_MEMORY };
-    if (!find_enough(finding, own->change.row.lacks_bytes, &found))
+    if (!find_enough(finding, own->change.row.found.lacks_bytes, &found))
         return false;
     if (!found.fits)
         return true;
-    if (!find_least(finding, own->change.row.lacks_bytes, &found, own->certainly_not))
+    if (!find_least(finding, own->change.row.found.lacks_bytes, &found, own->certainly_not))
         return false;
     struct what_if *change = &found.change;
     const uint64_t each = add_clamped(cluster->devices[0].memory_bytes, found.excess_bytes);
@@ -208,9 +223,11 @@ static bool nearest_memory(struct finding *finding, const struct probe *own)
         snprintf(change->change, sizeof change->change, "%s more on each device",
                  bytes_format(found.excess_bytes, bytes));
     }
-    struct probe shown = found;
-    finding->wanted = SHOWN;
-    return add_shown(finding, probe_memory(finding, found.excess_bytes, &shown), &found, &shown);
+    struct search_request search;
+    struct cluster *enough = with_memory(finding, found.excess_bytes, &search);
+    const bool good = enough && show(finding, &search, &found);
+    cluster_free(enough);
+    return good;
 }
 
 // --- micro-batches, ranks, schedules, optimizers -----------------------------------------
@@ -218,11 +235,7 @@ static bool nearest_memory(struct finding *finding, const struct probe *own)
 static bool probe_micro_batches(struct finding *finding, uint32_t micro_batches, struct probe *result)
 {
     struct search_request search = *finding->request->search;
-    search.micro_batches = micro_batches;
-    result->change.kind = WHAT_IF_MICRO_BATCHES;
-    snprintf(result->change.change, sizeof result->change.change, "%u micro-batch%s an iteration", micro_batches,
-             micro_batches == 1 ? "" : "es");
-    snprintf(result->change.option, sizeof result->change.option, "--micro-batches %u", micro_batches);
+    *result = (struct probe){ .change = what_if_micro_batches(&search, micro_batches) };
     return probe(finding, &search, result);
 }
 
@@ -248,31 +261,24 @@ static bool nearest_micro_batches(struct finding *finding, bool high_is_certain)
         }
     }
     found.change.is_least = high_is_certain && high - low == 1;
-    if (!found.fits)
-        return true;
-    finding->wanted = SHOWN;
-    return add_shown(finding, probe_micro_batches(finding, low, &other), &found, &other);
+    struct search_request search = *finding->request->search;
+    search.micro_batches = low;
+    return !found.fits || show(finding, &search, &found);
 }
 
-static bool probe_ranks(struct finding *finding, uint32_t ranks, struct probe *result)
+// Adds so many ranks if something fits on them, as the least where it is certain that nothing does on fewer.
+static bool try_ranks(struct finding *finding, uint32_t ranks, uint32_t *certain, bool *fits)
 {
     struct search_request search = *finding->request->search;
-    struct cluster *larger = NULL;
-    const bool is_more = ranks > search.cluster->device_count;
-    search.ranks = ranks;
-    what_if_arrange_anew(&search);
-    if (is_more) {
-        if (!what_if_larger_cluster(search.cluster, ranks, &larger, finding->error))
-            return false;
-        if (!larger)
-            return true;
-        search.cluster = larger;
-    }
-    result->change.kind = WHAT_IF_RANKS;
-    snprintf(result->change.change, sizeof result->change.change,
-             is_more ? "%u ranks, on devices like the last" : "%u ranks", ranks);
-    snprintf(result->change.option, sizeof result->change.option, "--ranks %u", ranks);
-    const bool good = probe(finding, &search, result);
+    struct probe found = { .fits = false };
+    struct cluster *larger;
+    if (!what_if_ranks(&search, ranks, &found.change, &larger, finding->error))
+        return false;
+    bool good = search.ranks != ranks || probe(finding, &search, &found);
+    found.change.is_least = *certain + 1 == ranks;
+    *certain = found.certainly_not && *certain + 1 == ranks ? ranks : *certain;
+    *fits = found.fits;
+    good = good && (!found.fits || show(finding, &search, &found));
     cluster_free(larger);
     return good;
 }
@@ -282,50 +288,23 @@ static bool nearest_ranks(struct finding *finding)
 {
     const uint32_t own = finding->request->search->ranks;
     const uint32_t numbers[] = { own + 1, own + 2, own + 3, own + 4, 2 * own, 4 * own };
-    struct probe found = { .fits = false }, shown = { .fits = false };
-    uint32_t before = own;  // up to which it is certain that none fits
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !found.fits && !is_over(finding); i++) {
+    uint32_t certain = own;  // up to which it is certain that none fits
+    bool fits = false;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !fits && !is_over(finding); i++) {
         const bool is_next = i > 0 && i <= 3;
-        if ((i > 3 && numbers[i] <= numbers[3]) || (is_next && before + 1 != numbers[i]))
+        if ((i > 3 && numbers[i] <= numbers[3]) || (is_next && certain + 1 != numbers[i]))
             continue;
-        found = (struct probe){ .fits = false };
-        if (!probe_ranks(finding, numbers[i], &found))
+        if (!try_ranks(finding, numbers[i], &certain, &fits))
             return false;
-        found.change.is_least = found.fits && before + 1 == numbers[i];
-        before = found.certainly_not && before + 1 == numbers[i] ? numbers[i] : before;
     }
-    if (!found.fits)
-        return true;
-    finding->wanted = SHOWN;
-    return add_shown(finding, probe_ranks(finding, found.change.row.ranks, &shown), &found, &shown);
-}
-
-static bool is_inference(const struct generator *generator, uint32_t ranks)
-{
-    struct error ignored = { 0 };
-    struct schedule *order = schedule_generate(generator->name, ranks, 0, 8, &ignored);
-    const bool forward_only = order && schedule_is_forward_only(order);
-    schedule_free(order);
-    return forward_only;
-}
-
-static bool probe_schedule(struct finding *finding, const struct generator *generator, struct probe *result)
-{
-    struct search_request search = *finding->request->search;
-    search.schedule = generator->name;
-    search.chunks = 0;
-    what_if_arrange_anew(&search);
-    result->change.kind = WHAT_IF_SCHEDULE;
-    snprintf(result->change.change, sizeof result->change.change, "schedule %s", generator->name);
-    snprintf(result->change.option, sizeof result->change.option, "--schedule %s", generator->name);
-    return probe(finding, &search, result);
+    return true;
 }
 
 // Into the quickest so far, in order of their times; of equals the first stays first.
-static void keep_quickest(struct probe *quickest, size_t *count, const struct probe *found)
+static void keep_quickest(struct what_if *quickest, size_t *count, const struct what_if *found)
 {
     size_t at = *count;
-    while (at > 0 && found->change.row.iteration_ns < quickest[at - 1].change.row.iteration_ns)
+    while (at > 0 && found->row.found.iteration_ns < quickest[at - 1].row.found.iteration_ns)
         at--;
     if (at == MOST_SCHEDULES)
         return;
@@ -335,84 +314,69 @@ static void keep_quickest(struct probe *quickest, size_t *count, const struct pr
 }
 
 // Whether a schedule can take the place of the request's own: as its weights go, and of training.
-static bool is_instead(const struct search_request *search, const struct generator *own, const struct generator *other)
+static bool is_instead(const struct generator *own, const struct generator *other)
 {
     return other != own && other->weights == own->weights && (generator_is_run(other) || !generator_is_run(own))
-        && !is_inference(other, search->ranks);
+        && !sweep_is_inference(other);
+}
+
+// What fits with this schedule, planned as well as is `wanted`.
+static bool probe_schedule(struct finding *finding, const char *schedule, struct probe *result)
+{
+    struct search_request search = *finding->request->search;
+    result->change = what_if_schedule(&search, schedule);
+    return probe(finding, &search, result);
+}
+
+static bool find_quickest(struct finding *finding, const struct generator *own, struct what_if *quickest, size_t *count)
+{
+    for (const struct generator *other = generators; other->name && !is_over(finding); other++) {
+        struct probe result = { .fits = false };
+        if (!is_instead(own, other))
+            continue;
+        finding->wanted = FITS;
+        if (!probe_schedule(finding, other->name, &result))
+            return false;
+        finding->wanted = COMPARED;
+        if (result.fits && !probe_schedule(finding, other->name, &result))
+            return false;
+        if (result.fits)
+            keep_quickest(quickest, count, &result.change);
+    }
+    return true;
 }
 
 static bool nearest_schedules(struct finding *finding)
 {
-    const struct search_request *search = finding->request->search;
-    const struct generator *own = generator_find(search->schedule, finding->error);
-    struct probe quickest[MOST_SCHEDULES], shown[MOST_SCHEDULES];
+    const struct generator *own = generator_find(finding->request->search->schedule, finding->error);
+    struct what_if quickest[MOST_SCHEDULES], shown[MOST_SCHEDULES];
     size_t count = 0, shown_count = 0;
-    if (!own || is_inference(own, search->ranks))
+    if (!own || sweep_is_inference(own))
         return own != NULL;
-    for (const struct generator *other = generators; other->name && !is_over(finding); other++) {
-        struct probe result = { .fits = false };
-        finding->wanted = FITS;
-        if (is_instead(search, own, other) && !probe_schedule(finding, other, &result))
-            return false;
-        finding->wanted = COMPARED;
-        if (result.fits && !probe_schedule(finding, other, &result))
-            return false;
-        if (result.fits)
-            keep_quickest(quickest, &count, &result);
-    }
+    bool good = find_quickest(finding, own, quickest, &count);
     finding->wanted = SHOWN;
-    for (size_t i = 0; i < count; i++) {
-        struct probe again = quickest[i];
-        if (!probe_schedule(finding, generator_find(again.change.row.schedule, finding->error), &again))
-            return false;
-        keep_quickest(shown, &shown_count, again.fits ? &again : &quickest[i]);
+    for (size_t i = 0; good && i < count; i++) {
+        struct probe again = { .fits = false };
+        good = probe_schedule(finding, quickest[i].row.schedule, &again);
+        keep_quickest(shown, &shown_count, again.fits ? &again.change : &quickest[i]);
     }
     finding->wanted = FITS;
-    for (size_t i = 0; i < count; i++)
-        if (!add(finding, &shown[i].change))
-            return false;
-    return true;
-}
-
-static bool probe_holding(struct finding *finding, const struct holding *holding, const char *words, const char *option,
-                          struct probe *result)
-{
-    struct search_request search = *finding->request->search;
-    search.holding = *holding;
-    *result = (struct probe){ .change.kind = WHAT_IF_HOLDING };
-    snprintf(result->change.change, sizeof result->change.change, "%s", words);
-    snprintf(result->change.option, sizeof result->change.option, "%s", option);
-    return probe(finding, &search, result);
-}
-
-// Adds it if it fits, planned well.
-static bool try_holding(struct finding *finding, const struct holding *holding, const char *words, const char *option,
-                        bool *found)
-{
-    struct probe result, shown;
-    if (!probe_holding(finding, holding, words, option, &result))
-        return false;
-    *found = result.fits;
-    if (!result.fits)
-        return true;
-    finding->wanted = SHOWN;
-    return add_shown(finding, probe_holding(finding, holding, words, option, &shown), &result, &shown);
+    for (size_t i = 0; good && i < count; i++)
+        good = add(finding, &shown[i]);
+    return good;
 }
 
 // What replicas hold once between them: the first step that is enough.
 static bool nearest_shard(struct finding *finding)
 {
-    const struct search_request *search = finding->request->search;
+    const struct search_request *own = finding->request->search;
     bool found = false;
-    if (!search->replicas && !search->free.replicas)
+    if (!own->replicas && !own->free.replicas)
         return true;
-    for (int shard = (int)search->holding.shard + 1; shard_names[shard] && !found; shard++) {
-        struct holding holding = search->holding;
-        char words[80], option[80];
-        holding.shard = (enum shard)shard;
-        snprintf(words, sizeof words, "%s shared by the replicas", shard_names[shard]);
-        snprintf(option, sizeof option, "--shard %s", shard_names[shard]);
-        if (!try_holding(finding, &holding, words, option, &found))
+    for (int shard = (int)own->holding.shard + 1; shard_names[shard] && !found; shard++) {
+        struct search_request search = *own;
+        const struct what_if change = what_if_shard(&search, (enum shard)shard);
+        if (!try_change(finding, &search, &change, &found))
             return false;
     }
     return true;
@@ -423,20 +387,15 @@ static bool nearest_host(struct finding *finding)
 {
     static const struct {
         bool optimizer, activations;
-        const char *words, *option;
-    } steps[] = { { true, false, "the optimizer on the host", "--host optimizer" },
-                  { false, true, "activations on the host", "--host activations" },
-                  { true, true, "the optimizer and activations on the host", "--host optimizer,activations" } };
-    const struct search_request *search = finding->request->search;
+    } steps[] = { { true, false }, { false, true }, { true, true } };
+    const struct search_request *own = finding->request->search;
     bool found = false;
-    for (size_t i = 0; search->cluster->has_host && i < sizeof steps / sizeof steps[0] && !found; i++) {
-        struct holding holding = search->holding;
-        holding.optimizer_on_host |= steps[i].optimizer;
-        holding.activations_on_host |= steps[i].activations;
-        if (holding.optimizer_on_host == search->holding.optimizer_on_host
-            && holding.activations_on_host == search->holding.activations_on_host)
-            continue;
-        if (!try_holding(finding, &holding, steps[i].words, steps[i].option, &found))
+    for (size_t i = 0; own->cluster->has_host && i < sizeof steps / sizeof steps[0] && !found; i++) {
+        struct search_request search = *own;
+        const struct what_if change = what_if_host(&search, steps[i].optimizer, steps[i].activations);
+        const bool is_new = search.holding.optimizer_on_host != own->holding.optimizer_on_host
+                         || search.holding.activations_on_host != own->holding.activations_on_host;
+        if (is_new && !try_change(finding, &search, &change, &found))
             return false;
     }
     return true;
@@ -466,36 +425,22 @@ static bool next_optimizer(const struct search_request *search, uint64_t below, 
     return found;
 }
 
-static bool try_optimizer(struct finding *finding, enum optimizer_kind kind, bool is_shown, bool *found)
-{
-    struct holding holding = finding->request->search->holding;
-    struct probe result = { .fits = false };
-    char words[80], option[80];
-    holding.optimizer = kind;
-    snprintf(words, sizeof words, "optimizer %s", optimizer_names[kind]);
-    snprintf(option, sizeof option, "--optimizer %s", optimizer_names[kind]);
-    if (is_shown)
-        return try_holding(finding, &holding, words, option, found);
-    const bool good = probe_holding(finding, &holding, words, option, &result);
-    *found = result.fits;
-    return good;
-}
-
-// Others in order of less state, until one is enough: if the last of them is.
+// Others in order of less state, until one is enough.
 static bool nearest_optimizer(struct finding *finding)
 {
-    const struct search_request *search = finding->request->search;
-    const uint64_t own = state_bytes(search, search->holding.optimizer);
-    enum optimizer_kind kind = search->holding.optimizer, least = kind;
-    while (next_optimizer(search, state_bytes(search, least), &least))
-        continue;
-    bool is_enough = false, found = false;
-    if (least != kind && !try_optimizer(finding, least, false, &is_enough))
-        return false;
-    for (uint64_t below = own; is_enough && !found && next_optimizer(search, below, &kind);
-         below = state_bytes(search, kind))
-        if (!try_optimizer(finding, kind, true, &found))
+    const struct search_request *own = finding->request->search;
+    uint64_t below = state_bytes(own, own->holding.optimizer);
+    bool found = false;
+    enum optimizer_kind kind = own->holding.optimizer;
+    for (; !found && next_optimizer(own, below, &kind); below = state_bytes(own, kind)) {
+        struct search_request search = *own;
+        struct what_if change = { .kind = WHAT_IF_HOLDING };
+        search.holding.optimizer = kind;
+        snprintf(change.change, sizeof change.change, "optimizer %s", optimizer_names[kind]);
+        snprintf(change.option, sizeof change.option, "--optimizer %s", optimizer_names[kind]);
+        if (!try_change(finding, &search, &change, &found))
             return false;
+    }
     return true;
 }
 
@@ -523,40 +468,4 @@ void nearest_clear(struct nearest *nearest)
 {
     free(nearest->at);
     *nearest = (struct nearest){ .count = 0 };
-}
-
-static void print_failed(const struct nearest *nearest, struct text *text)
-{
-    static const struct {
-        enum what_if_kind kind;
-        const char *words;
-    } kinds[] = { { WHAT_IF_MICRO_BATCHES, "fewer micro-batches" },
-                  { WHAT_IF_RANKS, "more ranks" },
-                  { WHAT_IF_SCHEDULE, "other schedules" },
-                  { WHAT_IF_HOLDING, "other ways to hold states" } };
-    size_t printed = 0;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (nearest->failed[kinds[i].kind])
-            text_add(text, "%s%s", printed++ ? ", " : "Not enough by itself: ", kinds[i].words);
-    text_add(text, printed ? ".\n" : "");
-}
-
-void nearest_print(const struct nearest *nearest, struct text *text)
-{
-    if (nearest->count == 0)
-        return;
-    text_add(text, "What does fit, each planned:\n   per m.-b.        peak  change\n");
-    for (size_t i = 0; i < nearest->count; i++) {
-        const struct what_if *change = &nearest->at[i];
-        char each[NUMBER_SIZE], peak[NUMBER_SIZE];
-        text_add(text, "  %10s  %10s  %s", time_format(change->row.micro_batch_ns, each),
-                 bytes_format(change->row.peak_bytes, peak), change->change);
-        if (change->is_least)
-            text_add(text, change->kind == WHAT_IF_MICRO_BATCHES ? ", no more" : ", no less");
-        if (change->option[0])
-            text_add(text, ": %s", change->option);
-        text_add(text, "\n");
-    }
-    print_failed(nearest, text);
-    text_add(text, "Smaller micro-batches need less, too; they need a profile of their own.\n");
 }

@@ -77,29 +77,14 @@ static void end(struct sight *sight)
 
 // --- a stage's layers and what it runs again -------------------------------------------
 
-// Layers, keeping what else the stage is.
-static bool set_layers(struct sight *sight, uint32_t s, uint32_t first, uint32_t end, struct error *error)
+// Layers, and what is run again of them, keeping what else the stage is.
+static bool set_layers(struct sight *sight, uint32_t s, struct segment layers, const struct segment *again,
+                       size_t count, struct error *error)
 {
-    struct plan_stage *stage = &sight->copy->stages[s];
-    char **layers = calloc(end - first + 1, sizeof layers[0]);
-    bool good = layers != NULL;
-    for (uint32_t l = first; good && l < end; l++)
-        good = (layers[l - first] = strdup(sight->ordered->layers[l].name)) != NULL;
-    if (layers)
-        for (uint32_t i = 0; i < stage->end - stage->first; i++)
-            free(stage->layers[i]);
-    if (!good) {
-        for (uint32_t l = first; layers && l < end; l++)
-            free(layers[l - first]);
-        free(layers);
-        return error_no_memory(error, "a stage of a plan");
-    }
-    free(stage->layers);
-    stage->layers = layers;
-    stage->first = first;
-    stage->end = end;
-    stage->recompute_count = 0;
-    return true;
+    const struct plan_stage *own = &sight->plan->stages[s];
+    return plan_set_stage(sight->copy, s, sight->ordered, layers, 0, again, count, error)
+        && plan_set_variant(sight->copy, s, own->variant, own->devices, own->device_count, plan_stage_group(own),
+                            error);
 }
 
 static bool set_segments(struct plan_stage *stage, const struct segment *segments, size_t count, struct error *error)
@@ -119,8 +104,7 @@ static bool set_segments(struct plan_stage *stage, const struct segment *segment
 static bool restore(struct sight *sight, uint32_t s, struct error *error)
 {
     const struct plan_stage *own = &sight->plan->stages[s];
-    return set_layers(sight, s, own->first, own->end, error)
-        && set_segments(&sight->copy->stages[s], own->recompute, own->recompute_count, error);
+    return set_layers(sight, s, (struct segment){ own->first, own->end }, own->recompute, own->recompute_count, error);
 }
 
 static bool price_of(struct sight *sight, uint32_t s, struct price *price, struct error *error)
@@ -194,9 +178,20 @@ static bool price_choice(struct sight *sight, uint32_t s, const struct recompute
         && price_of(sight, s, price, error);
 }
 
-// The first choice of [from, count) that fits; `count` where none does.
-static bool first_that_fits(struct sight *sight, uint32_t s, const struct recompute_list *front, size_t *found,
-                            struct error *error)
+static bool fits(const struct sight *sight, const struct price *price)
+{
+    (void)sight;
+    return price->lacks_bytes == 0;
+}
+
+static bool gains_nothing(const struct sight *sight, const struct price *price)
+{
+    return price->iteration_ns >= sight->plan->iteration_ns;
+}
+
+// The first choice that is so, as all behind it are; `count` where none is.
+static bool first_that(bool (*is_so)(const struct sight *, const struct price *), struct sight *sight, uint32_t s,
+                       const struct recompute_list *front, size_t *found, struct error *error)
 {
     size_t from = 0, end = front->count;
     while (from < end) {
@@ -204,31 +199,12 @@ static bool first_that_fits(struct sight *sight, uint32_t s, const struct recomp
         struct price price;
         if (!price_choice(sight, s, front, middle, &price, error))
             return false;
-        if (price.lacks_bytes == 0)
+        if (is_so(sight, &price))
             end = middle;
         else
             from = middle + 1;
     }
     *found = from;
-    return true;
-}
-
-// The last choice of [0, end) with which an iteration takes less than the plan's; `end` where none does.
-static bool last_that_gains(struct sight *sight, uint32_t s, const struct recompute_list *front, size_t end,
-                            size_t *found, struct error *error)
-{
-    size_t from = 0, to = end;  // choices before `from` gain, those from `to` on do not
-    while (from < to) {
-        const size_t middle = from + (to - from) / 2;
-        struct price price;
-        if (!price_choice(sight, s, front, middle, &price, error))
-            return false;
-        if (price.iteration_ns < sight->plan->iteration_ns)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    *found = from > 0 ? from - 1 : end;
     return true;
 }
 
@@ -256,12 +232,12 @@ static bool settle(struct sight *sight, uint32_t s, struct price *price, struct 
     struct recompute_list front;
     if (!front_of(sight, s, &front, error))
         return false;
-    size_t choice = 0, gaining;
+    size_t choice = 0, slow = 0;
     bool good = front.count > 0 || error_set(error, "a stage has no way to be run");
-    good = good && first_that_fits(sight, s, &front, &choice, error);
+    good = good && first_that(fits, sight, s, &front, &choice, error);
     if (good && choice == front.count) {
-        good = last_that_gains(sight, s, &front, front.count, &gaining, error);
-        choice = gaining < front.count ? gaining : front.count - 1;
+        good = first_that(gains_nothing, sight, s, &front, &slow, error);
+        choice = slow > 0 ? slow - 1 : front.count - 1;
     }
     good = good && price_choice(sight, s, &front, choice, price, error);
     recompute_list_clear(&front);
@@ -293,8 +269,8 @@ static bool move_cut(struct sight *sight, uint32_t s, uint32_t cut, uint32_t giv
     const struct plan_stage *stages = sight->plan->stages;
     const uint32_t taker = giver == s ? s + 1 : s;
     struct price own, price;
-    const bool good = set_layers(sight, s, stages[s].first, cut, error)
-                   && set_layers(sight, s + 1, cut, stages[s + 1].end, error)
+    const bool good = set_layers(sight, s, (struct segment){ stages[s].first, cut }, NULL, 0, error)
+                   && set_layers(sight, s + 1, (struct segment){ cut, stages[s + 1].end }, NULL, 0, error)
                    && make_smallest(sight, taker, error) && settle(sight, giver, &own, error)
                    && settle(sight, taker, &price, error)
                    && note(sight, neighbour, own.lacks_bytes > price.lacks_bytes ? worse(&own, &price) : &price)
@@ -324,11 +300,11 @@ static bool spare(struct sight *sight, uint32_t s, struct neighbour *neighbour, 
     struct recompute_list front;
     if (!front_of(sight, s, &front, error))
         return false;
-    size_t choice = front.count;
+    size_t slow = 0;
     struct price price;
-    bool good = last_that_gains(sight, s, &front, front.count, &choice, error);
-    if (good && choice < front.count)
-        good = price_choice(sight, s, &front, choice, &price, error) && note(sight, neighbour, &price);
+    bool good = first_that(gains_nothing, sight, s, &front, &slow, error);
+    if (good && slow > 0)
+        good = price_choice(sight, s, &front, slow - 1, &price, error) && note(sight, neighbour, &price);
     recompute_list_clear(&front);
     return good && restore(sight, s, error);
 }

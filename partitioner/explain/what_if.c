@@ -13,26 +13,6 @@ const char *const what_if_kind_names[] = {
     "no link cost", "micro-batches", "ranks", "schedule", "holding", NULL,
 };
 
-static bool has_replicas(const struct plan *plan, const struct generator *generator)
-{
-    for (size_t s = 0; s < plan->stage_count; s++)
-        if (generator->takes_replicas && plan->stages[s].device_count > 1)
-            return true;
-    return false;
-}
-
-static bool set_replicas(const struct plan *plan, struct question *question, struct error *error)
-{
-    question->replicas = calloc(plan->stage_count + 1, sizeof question->replicas[0]);
-    if (!question->replicas)
-        return error_no_memory(error, "the replicas of a plan");
-    for (size_t s = 0; s < plan->stage_count; s++)
-        question->replicas[s] = (uint32_t)plan->stages[s].device_count;
-    question->request.replicas = question->replicas;
-    question->request.stages = (uint32_t)plan->stage_count;
-    return true;
-}
-
 // Of each rank the devices of its copy of a stage, one or a group.
 static void list_devices(const struct plan *plan, const struct placement *placement, struct question *question)
 {
@@ -87,10 +67,13 @@ bool question_of(const struct plan *plan, const struct profile *profile, struct 
                                                 .schedule = plan->schedule, .ranks = plan->ranks,
                                                 .chunks = plan->chunks, .micro_batches = plan->micro_batches,
                                                 .holding = plan->holding } };
-    const struct generator *generator = generator_find(plan->schedule, error);
-    if (generator && (!has_replicas(plan, generator) || set_replicas(plan, question, error))
-        && set_devices(plan, question, error) && set_variants(plan, question, error))
+    if (plan_replicas(plan, &question->replicas, error) && set_devices(plan, question, error)
+        && set_variants(plan, question, error)) {
+        question->request.replicas = question->replicas;
+        if (question->replicas)
+            question->request.stages = (uint32_t)plan->stage_count;
         return true;
+    }
     question_clear(question);
     return false;
 }
@@ -110,26 +93,27 @@ bool what_if_plan(const struct search_request *request, struct what_if *change, 
         return false;
     change->row = (struct sweep_row){ .weights = generator->weights, .ranks = request->ranks,
                                       .chunks = request->chunks ? request->chunks : generator->usual_chunks,
-                                      .micro_batches = request->micro_batches, .outcome = SWEEP_NOT_TRIED };
+                                      .micro_batches = request->micro_batches, .found.outcome = SWEEP_NOT_TRIED };
     snprintf(change->row.schedule, sizeof change->row.schedule, "%s", generator->name);
     return sweep_plan_row(request, request->any ? plan_search : plan_search_orders, &change->row, error);
 }
 
 void what_if_keep(struct sweep_row *row, const struct plan *plan, const struct sweep_row *peak)
 {
-    if (row->outcome == SWEEP_PLANNED && row->iteration_ns <= plan->iteration_ns)
+    if (row->found.outcome == SWEEP_PLANNED && row->found.iteration_ns <= plan->iteration_ns)
         return;
-    row->outcome = SWEEP_PLANNED;
-    row->iteration_ns = plan->iteration_ns;
-    row->micro_batch_ns = row->iteration_ns / row->micro_batches + (row->iteration_ns % row->micro_batches > 0);
+    row->found.outcome = SWEEP_PLANNED;
+    row->found.iteration_ns = plan->iteration_ns;
+    row->found.micro_batch_ns =
+        row->found.iteration_ns / row->micro_batches + (row->found.iteration_ns % row->micro_batches > 0);
     // The plan may be one that the search does not look at.
-    if (row->lower_bound_ns > row->iteration_ns)
-        row->lower_bound_ns = row->iteration_ns;
-    row->proved = row->lower_bound_ns == row->iteration_ns;
-    row->peak_bytes = peak->peak_bytes;
-    row->rank = peak->rank;
-    row->lacks_bytes = 0;
-    row->bubble = plan->bubble.makespan;
+    if (row->found.lower_bound_ns > row->found.iteration_ns)
+        row->found.lower_bound_ns = row->found.iteration_ns;
+    row->found.proved = row->found.lower_bound_ns == row->found.iteration_ns;
+    row->found.peak_bytes = peak->found.peak_bytes;
+    row->found.rank = peak->found.rank;
+    row->found.lacks_bytes = 0;
+    row->found.bubble = plan->bubble.makespan;
 }
 
 static double gain_of(uint64_t after_ns, uint32_t after_m, uint64_t before_ns, uint32_t before_m)
@@ -142,25 +126,16 @@ void what_if_compare(struct what_if *change, const struct sweep_row *unchanged)
 {
     const struct sweep_row *row = &change->row;
     change->gain = change->least_gain = change->most_gain = 0;
-    if (row->outcome != SWEEP_PLANNED || unchanged->outcome != SWEEP_PLANNED)
+    if (row->found.outcome != SWEEP_PLANNED || unchanged->found.outcome != SWEEP_PLANNED)
         return;
     const uint32_t m = row->micro_batches, before_m = unchanged->micro_batches;
-    change->gain = gain_of(row->iteration_ns, m, unchanged->iteration_ns, before_m);
-    change->most_gain = gain_of(row->lower_bound_ns, m, unchanged->iteration_ns, before_m);
+    change->gain = gain_of(row->found.iteration_ns, m, unchanged->found.iteration_ns, before_m);
+    change->most_gain = gain_of(row->found.lower_bound_ns, m, unchanged->found.iteration_ns, before_m);
     // Of a bound of 0 nothing follows.
-    if (unchanged->lower_bound_ns > 0)
-        change->least_gain = gain_of(row->iteration_ns, m, unchanged->lower_bound_ns, before_m);
+    if (unchanged->found.lower_bound_ns > 0)
+        change->least_gain = gain_of(row->found.iteration_ns, m, unchanged->found.lower_bound_ns, before_m);
     else
         change->least_gain = change->gain < -1 ? change->gain : -1;
-}
-
-void what_if_arrange_anew(struct search_request *request)
-{
-    request->free.replicas |= request->replicas != NULL;
-    request->free.devices |= request->devices != NULL;
-    request->free.variants |= request->variants != NULL;
-    request->replicas = request->devices = NULL;
-    request->variants = NULL;
 }
 
 bool what_if_is_certain(const struct what_if *change)
@@ -168,32 +143,70 @@ bool what_if_is_certain(const struct what_if *change)
     return change->least_gain > 0 || change->most_gain <= 0 || change->least_gain == change->most_gain;
 }
 
-// --- copies ---------------------------------------------------------------------------
+// --- changes --------------------------------------------------------------------------
 
-struct cluster *what_if_cluster(const struct cluster *cluster, struct error *error)
+static struct what_if called(enum what_if_kind kind, const char *words, const char *option)
 {
-    struct text text = { 0 };
-    struct cluster *copy = NULL;
-    cluster_write(cluster, &text);
-    if (text.failed)
-        error_no_memory(error, "a cluster");
-    else
-        copy = cluster_read(text.data, text.length, "the cluster", error);
-    text_clear(&text);
-    return copy;
+    struct what_if change = { .kind = kind };
+    snprintf(change.change, sizeof change.change, "%s", words);
+    snprintf(change.option, sizeof change.option, "%s", option);
+    return change;
 }
 
-struct plan *what_if_copy(const struct plan *plan, struct error *error)
+struct what_if what_if_micro_batches(struct search_request *search, uint32_t micro_batches)
 {
-    struct text text = { 0 };
-    struct plan *copy = NULL;
-    plan_write(plan, &text);
-    if (text.failed)
-        error_no_memory(error, "a plan");
-    else
-        copy = plan_read(text.data, text.length, "the plan", error);
-    text_clear(&text);
-    return copy;
+    struct what_if change = { .kind = WHAT_IF_MICRO_BATCHES };
+    search->micro_batches = micro_batches;
+    snprintf(change.change, sizeof change.change, "%u micro-batch%s an iteration", micro_batches,
+             micro_batches == 1 ? "" : "es");
+    snprintf(change.option, sizeof change.option, "--micro-batches %u", micro_batches);
+    return change;
+}
+
+// Other ranks, and other schedules, have other replicas, devices and variants: where the request had any, the search is
+// to choose them.
+static void arrange_anew(struct search_request *search)
+{
+    search->free.replicas |= search->replicas != NULL;
+    search->free.devices |= search->devices != NULL;
+    search->free.variants |= search->variants != NULL;
+    search->replicas = search->devices = NULL;
+    search->variants = NULL;
+}
+
+struct what_if what_if_schedule(struct search_request *search, const char *schedule)
+{
+    struct what_if change = { .kind = WHAT_IF_SCHEDULE };
+    search->schedule = schedule;
+    search->chunks = 0;
+    arrange_anew(search);
+    snprintf(change.change, sizeof change.change, "schedule %s", schedule);
+    snprintf(change.option, sizeof change.option, "--schedule %s", schedule);
+    return change;
+}
+
+struct what_if what_if_shard(struct search_request *search, enum shard shard)
+{
+    static const char *const words[] = {
+        [SHARD_NONE] = "states that each replica has",
+        [SHARD_OPTIMIZER] = "the optimizer's state shared by replicas",
+        [SHARD_GRADIENTS] = "the optimizer's state and gradients shared by replicas",
+        [SHARD_WEIGHTS] = "the optimizer's state, gradients and weights shared by replicas",
+    };
+    struct what_if change = called(WHAT_IF_HOLDING, words[shard], "");
+    search->holding.shard = shard;
+    snprintf(change.option, sizeof change.option, "--shard %s", shard_names[shard]);
+    return change;
+}
+
+struct what_if what_if_host(struct search_request *search, bool optimizer, bool activations)
+{
+    search->holding.optimizer_on_host |= optimizer;
+    search->holding.activations_on_host |= activations;
+    if (optimizer && activations)
+        return called(WHAT_IF_HOLDING, "the optimizer and activations on the host", "--host optimizer,activations");
+    return optimizer ? called(WHAT_IF_HOLDING, "the optimizer on the host", "--host optimizer")
+                     : called(WHAT_IF_HOLDING, "activations on the host", "--host activations");
 }
 
 static bool add_devices(struct cluster *cluster, size_t count, struct error *error)
@@ -215,12 +228,11 @@ static bool add_devices(struct cluster *cluster, size_t count, struct error *err
     return true;
 }
 
-bool what_if_larger_cluster(const struct cluster *cluster, size_t devices, struct cluster **larger, struct error *error)
+static bool enlarge(const struct cluster *cluster, size_t devices, struct cluster **larger, struct error *error)
 {
-    *larger = NULL;
     if (cluster->level_count == 0 || devices > CLUSTER_MOST_DEVICES)
         return true;
-    struct cluster *grown = what_if_cluster(cluster, error);
+    struct cluster *grown = cluster_copy(cluster, error);
     bool good = grown != NULL;
     while (good && grown->device_count < devices) {
         struct cluster_level *outer = &grown->levels[grown->level_count - 1];
@@ -232,4 +244,36 @@ bool what_if_larger_cluster(const struct cluster *cluster, size_t devices, struc
     else
         cluster_free(grown);
     return good;
+}
+
+bool what_if_ranks(struct search_request *search, uint32_t ranks, struct what_if *change, struct cluster **larger,
+                   struct error *error)
+{
+    const bool is_more = ranks > search->cluster->device_count;
+    *larger = NULL;
+    if (is_more && !enlarge(search->cluster, ranks, larger, error))
+        return false;
+    if (is_more && !*larger)
+        return true;
+    search->cluster = *larger ? *larger : search->cluster;
+    search->ranks = ranks;
+    arrange_anew(search);
+    *change = (struct what_if){ .kind = WHAT_IF_RANKS };
+    snprintf(change->change, sizeof change->change, "%u rank%s%s", ranks, ranks == 1 ? "" : "s",
+             is_more ? ", on devices like the last" : "");
+    snprintf(change->option, sizeof change->option, "--ranks %u", ranks);
+    return true;
+}
+
+struct plan *what_if_copy(const struct plan *plan, struct error *error)
+{
+    struct text text = { 0 };
+    struct plan *copy = NULL;
+    plan_write(plan, &text);
+    if (text.failed)
+        error_no_memory(error, "a plan");
+    else
+        copy = plan_read(text.data, text.length, "the plan", error);
+    text_clear(&text);
+    return copy;
 }

@@ -66,17 +66,22 @@ void what_if_compare(struct what_if *change, const struct sweep_row *unchanged);
 // Whether a change is known to gain, or known not to.
 bool what_if_is_certain(const struct what_if *change);
 
-// Another number of ranks has other replicas, devices and variants: where the request had any,
-// the search is to choose them.
-void what_if_arrange_anew(struct search_request *request);
+// --- changes that are asked about more than once ------------------------------------------
+//
+// Each changes the request and says what that is called; nothing is planned yet.
 
-// Copies to change; freed by cluster_free(), plan_free().
-struct cluster *what_if_cluster(const struct cluster *cluster, struct error *error);
+struct what_if what_if_micro_batches(struct search_request *search, uint32_t micro_batches);
+struct what_if what_if_schedule(struct search_request *search, const char *schedule);  // with its usual chunks
+struct what_if what_if_shard(struct search_request *search, enum shard shard);
+struct what_if what_if_host(struct search_request *search, bool optimizer, bool activations);
+
+// Where the cluster has too few devices, on *larger, which the caller frees: its outermost level gets more groups like
+// its last. Where there is no such cluster *larger is NULL and the request's ranks stay. False only for a machine's
+// trouble.
+bool what_if_ranks(struct search_request *search, uint32_t ranks, struct what_if *change, struct cluster **larger,
+                   struct error *error);
+
+// A copy; freed by plan_free().
 struct plan *what_if_copy(const struct plan *plan, struct error *error);
-
-// A cluster with so many devices at least: the outermost level gets more groups like its
-// last. NULL where there is no such cluster; false only for a machine's trouble.
-bool what_if_larger_cluster(const struct cluster *cluster, size_t devices, struct cluster **larger,
-                            struct error *error);
 
 #endif

@@ -6,10 +6,8 @@
 
 static bool simulate(const struct plan *plan, struct balance *balance, struct error *error)
 {
-    struct network *network = plan_network(plan, error);
-    struct schedule *lowered = network ? plan_schedule(plan, plan->micro_batches, true, error) : NULL;
     struct simulation run = { 0 };
-    const bool good = lowered && schedule_simulate(lowered, NULL, network, &run, NULL, error);
+    const bool good = plan_simulate(plan, plan->micro_batches, &run, NULL, error);
     for (uint32_t rank = 0; good && rank < balance->ranks; rank++) {
         balance->of[rank].busy_ns = run.per_rank[rank].busy_ns;
         balance->of[rank].recompute_ns = run.per_rank[rank].recompute_ns;
@@ -18,8 +16,6 @@ static bool simulate(const struct plan *plan, struct balance *balance, struct er
     }
     balance->run_ns = run.iteration_ns;
     simulation_clear(&run);
-    schedule_free(lowered);
-    network_free(network);
     return good;
 }
 
@@ -86,6 +82,11 @@ uint64_t balance_mean_busy_ns(const struct balance *balance)
     for (uint32_t rank = 0; rank < balance->ranks; rank++)
         sum = add_clamped(sum, balance->of[rank].busy_ns);
     return sum / balance->ranks;
+}
+
+uint64_t balance_next_busy_ns(const struct balance *balance)
+{
+    return balance->ranks > 1 ? balance->of[balance->next].busy_ns : 0;
 }
 
 uint64_t balance_recompute_ns(const struct balance *balance)

@@ -26,6 +26,7 @@ bool balance_read(const struct plan *plan, struct balance *balance, struct error
 void balance_clear(struct balance *balance);
 
 uint64_t balance_mean_busy_ns(const struct balance *balance);
+uint64_t balance_next_busy_ns(const struct balance *balance);  // of the rank behind the busiest; 0 without one
 uint64_t balance_recompute_ns(const struct balance *balance);  // of all ranks
 
 // "stage 3", "rank 1 (stages 1, 6)", "rank 2 (a copy of stage 0)".

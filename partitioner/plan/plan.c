@@ -1,6 +1,8 @@
 #include "partitioner/plan/plan.h"
 
 #include <assert.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +24,26 @@ struct plan *plan_create(size_t stage_count, struct error *error)
         return NULL;
     }
     return plan;
+}
+
+const char *certificate_denied(const struct certificate *certificate, char why[160])
+{
+    enum { SIZE = 160 };
+    const unsigned long long value = certificate->value_ns, bound = certificate->lower_bound_ns;
+    const double gap = value > bound ? (double)(value - bound) / (double)value : 0;
+    if (bound > value) {
+        snprintf(why, SIZE, "is %llu, above the value, %llu", bound, value);
+        return "lower_bound_ns";
+    }
+    if (certificate->proved && bound != value) {
+        snprintf(why, SIZE, "is true, but %llu ns lie between bound and value", value - bound);
+        return "proved";
+    }
+    if (!(fabs(certificate->gap - gap) < 1.1e-6)) {
+        snprintf(why, SIZE, "is %.6f, but value and bound are %.6f of the value apart", certificate->gap, gap);
+        return "gap";
+    }
+    return NULL;
 }
 
 static void clear_stage(struct plan_stage *stage)
@@ -117,28 +139,33 @@ bool plan_set_variant(struct plan *plan, size_t stage, const char *variant, cons
     return !variant || to->variant || error_no_memory(error, "a stage of a plan");
 }
 
-// The compute order. Where the schedule knows replicas, a stage has as many as it has devices.
-static struct schedule *generate(const struct plan *plan, uint32_t micro_batches, struct error *error)
+bool plan_replicas(const struct plan *plan, uint32_t **replicas, struct error *error)
 {
     const struct generator *generator = generator_find(plan->schedule, error);
+    bool has_some = false;
+    *replicas = NULL;
     if (!generator)
-        return NULL;
-    struct generate_request request = { .ranks = plan->ranks, .chunks = plan->chunks, .micro_batches = micro_batches };
-    uint32_t *replicas = NULL;
-    bool has_replicas = false;
+        return false;
     for (size_t s = 0; s < plan->stage_count; s++)
-        has_replicas |= generator->takes_replicas && plan->stages[s].device_count > 1;
-    if (has_replicas) {
-        replicas = calloc(plan->stage_count, sizeof replicas[0]);
-        if (!replicas) {
-            error_no_memory(error, "the replicas of a plan");
-            return NULL;
-        }
-        for (size_t s = 0; s < plan->stage_count; s++)
-            replicas[s] = (uint32_t)plan->stages[s].device_count;
-        request.replicas = replicas;
-        request.stages = (uint32_t)plan->stage_count;
-    }
+        has_some |= generator->takes_replicas && plan->stages[s].device_count > 1;
+    if (!has_some)
+        return true;
+    *replicas = calloc(plan->stage_count, sizeof (*replicas)[0]);
+    for (size_t s = 0; *replicas && s < plan->stage_count; s++)
+        (*replicas)[s] = (uint32_t)plan->stages[s].device_count;
+    return *replicas || error_no_memory(error, "the replicas of a plan");
+}
+
+// The compute order.
+static struct schedule *generate(const struct plan *plan, uint32_t micro_batches, struct error *error)
+{
+    uint32_t *replicas;
+    if (!plan_replicas(plan, &replicas, error))
+        return NULL;
+    const struct generate_request request = {
+        .ranks = plan->ranks, .chunks = plan->chunks, .micro_batches = micro_batches, .replicas = replicas,
+        .stages = replicas ? (uint32_t)plan->stage_count : 0,
+    };
     struct schedule *order = schedule_generate_as(plan->schedule, &request, error);
     free(replicas);
     if (order && order->stages != plan->stage_count) {
@@ -176,6 +203,17 @@ struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, 
     struct schedule *result = good ? schedule_lower(order, error) : NULL;
     schedule_free(order);
     return result;
+}
+
+bool plan_simulate(const struct plan *plan, uint32_t micro_batches, struct simulation *run, struct timeline *timeline,
+                   struct error *error)
+{
+    struct network *network = plan_network(plan, error);
+    struct schedule *lowered = network ? plan_schedule(plan, micro_batches, true, error) : NULL;
+    const bool good = lowered && schedule_simulate(lowered, NULL, network, run, timeline, error);
+    schedule_free(lowered);
+    network_free(network);
+    return good;
 }
 
 struct placement *plan_placement(const struct plan *plan, struct error *error)
@@ -249,6 +287,20 @@ uint64_t plan_rank_bytes(const struct plan *plan, const struct placement *placem
         workspace = memory->transient_bytes > workspace ? memory->transient_bytes : workspace;
     }
     return add_clamped(bytes, workspace);
+}
+
+uint64_t plan_peak_bytes(const struct plan *plan, uint32_t *rank, struct error *error)
+{
+    struct placement *placement = plan_placement(plan, error);
+    uint64_t peak = 0;
+    *rank = 0;
+    for (uint32_t r = 0; placement && r < placement->ranks; r++) {
+        const uint64_t bytes = plan_rank_bytes(plan, placement, r);
+        *rank = bytes > peak ? r : *rank;
+        peak = max_u64(peak, bytes);
+    }
+    placement_free(placement);
+    return peak;
 }
 
 uint64_t plan_host_bytes(const struct plan *plan, size_t machine)

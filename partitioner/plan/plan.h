@@ -59,6 +59,10 @@ struct certificate {
     char stopped[80];  // why the search ended early, or empty
 };
 
+// The first of its numbers that the others deny, by its key, and how; NULL where they agree. Fractions are documents',
+// with six decimals.
+const char *certificate_denied(const struct certificate *certificate, char why[160]);
+
 struct plan {
     char *model;
     char profile_hash[HASH_SIZE];
@@ -92,6 +96,10 @@ struct plan *plan_load(const char *path, struct error *error);
 struct plan *plan_read(const char *text, size_t length, const char *name, struct error *error);
 void plan_write(const struct plan *plan, struct text *text);
 
+// The segments of a stage whose layers are set: a list of lists of their names.
+struct json;
+bool plan_read_segments(struct json *segments, struct plan_stage *stage, struct error *error);
+
 // The profile with its layers in the plan's order: `profile` itself where the plan has
 // no order of its own, else *made, which the caller frees. NULL where the plan's order
 // is none of this profile's.
@@ -116,10 +124,19 @@ static inline size_t plan_stage_seats(const struct plan_stage *stage)
     return stage->device_count * plan_stage_group(stage);
 }
 
+// How many replicas each stage has, where the schedule knows replicas and some stage has several; else *replicas is
+// NULL. The caller frees it.
+bool plan_replicas(const struct plan *plan, uint32_t **replicas, struct error *error);
+
 // The plan's schedule for this many micro-batches, generated, placed on its ranks
 // and priced; lowered if asked. Fails where the plan's stages and devices are not
 // those of the schedule.
 struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, bool lowered, struct error *error);
+
+// Runs the plan's schedule for this many micro-batches on its own network. `timeline` may be NULL.
+struct timeline;
+bool plan_simulate(const struct plan *plan, uint32_t micro_batches, struct simulation *run, struct timeline *timeline,
+                   struct error *error);
 
 // Which ranks hold which of the plan's stages.
 struct placement *plan_placement(const struct plan *plan, struct error *error);
@@ -130,6 +147,9 @@ uint32_t *plan_devices(const struct plan *plan, const struct placement *placemen
 
 // The slab of a rank: what its stages take, with the largest of their workspaces.
 uint64_t plan_rank_bytes(const struct plan *plan, const struct placement *placement, uint32_t rank);
+
+// The largest slab of a rank, and the first that has it. 0 with an error where the stages are not the schedule's.
+uint64_t plan_peak_bytes(const struct plan *plan, uint32_t *rank, struct error *error);
 
 // What the devices of a machine (holding_machine()) leave with their host.
 uint64_t plan_host_bytes(const struct plan *plan, size_t machine);

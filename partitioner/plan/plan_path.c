@@ -58,20 +58,16 @@ static bool attribute(const struct timeline *timeline, const struct causes *caus
 
 static bool follow(const struct plan *plan, struct plan_path *path, struct error *error)
 {
-    struct network *network = plan_network(plan, error);
-    struct schedule *lowered = network ? plan_schedule(plan, path->micro_batches, true, error) : NULL;
     struct simulation run = { 0 };
     struct timeline timeline = { 0 };
     struct causes causes = { 0 };
-    bool good = lowered && schedule_simulate(lowered, NULL, network, &run, &timeline, error)
+    bool good = plan_simulate(plan, path->micro_batches, &run, &timeline, error)
              && (causes_create(&causes, &timeline) || error_no_memory(error, "the critical path of a plan"));
     path->run_ns = run.iteration_ns;
     good = good && attribute(&timeline, &causes, path, error);
     causes_clear(&causes);
     timeline_clear(&timeline);
     simulation_clear(&run);
-    schedule_free(lowered);
-    network_free(network);
     return good;
 }
 

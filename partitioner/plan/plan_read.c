@@ -2,7 +2,6 @@
 //
 // Refused here is what can be seen to be wrong from the document alone. Whether
 // its numbers are those of a profile is for evaluate.h.
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,17 +122,19 @@ static void read_segment(struct json *names, const struct plan_stage *stage, uin
     }
 }
 
-static bool read_recompute(struct json *object, struct plan_stage *stage, struct error *error)
+bool plan_read_segments(struct json *segments, struct plan_stage *stage, struct error *error)
 {
-    struct json segments = json_array(object, "recompute"), names;
-    stage->recompute = calloc(json_count(&segments) + 1, sizeof stage->recompute[0]);
+    struct json names;
+    free(stage->recompute);
+    stage->recompute = calloc(json_count(segments) + 1, sizeof stage->recompute[0]);
+    stage->recompute_count = 0;
     if (!stage->recompute)
         return error_no_memory(error, "a stage of a plan");
     uint32_t from = stage->first;
-    while (json_next(&segments, &names)) {
+    while (json_next(segments, &names)) {
         read_segment(&names, stage, from, &stage->recompute[stage->recompute_count]);
         from = stage->recompute[stage->recompute_count++].end;
-        if (!json_ok(object->document, error))
+        if (!json_ok(segments->document, error))
             return false;
     }
     return true;
@@ -190,7 +191,10 @@ static bool read_stage(struct json *object, unsigned version, const struct plan 
     stage->end = end;
     if (!read_layers(object, stage, error) || !read_devices(object, version, plan, stage, error))
         return false;
-    if (!read_variant(object, version, stage, error) || !read_recompute(object, stage, error))
+    if (!read_variant(object, version, stage, error))
+        return false;
+    struct json segments = json_array(object, "recompute");
+    if (!plan_read_segments(&segments, stage, error))
         return false;
     struct json costs = json_object(object, "costs");
     cost_row_read(&costs, version, &stage->costs);
@@ -261,21 +265,6 @@ static void read_predicted(struct json *root, struct plan *plan)
     json_end(&predicted);
 }
 
-// A certificate claims nothing that its own numbers deny.
-static void check_certificate(struct json *place, const struct certificate *certificate)
-{
-    const uint64_t value = certificate->value_ns, bound = certificate->lower_bound_ns;
-    const double gap = value > bound ? (double)(value - bound) / (double)value : 0;
-    if (bound > value)
-        json_refuse_key(place, "lower_bound_ns", "is %llu, above the value, %llu", (unsigned long long)bound,
-                        (unsigned long long)value);
-    else if (certificate->proved && bound != value)
-        json_refuse_key(place, "proved", "is true, but %llu ns lie between bound and value",
-                        (unsigned long long)(value - bound));
-    else if (!(fabs(certificate->gap - gap) < 1e-6))
-        json_refuse_key(place, "gap", "is %.6f, but value and bound are %.6f of the value apart", certificate->gap, gap);
-}
-
 void certificate_read(struct json *root, struct certificate *certificate)
 {
     struct json place = json_object(root, "certificate");
@@ -286,7 +275,10 @@ void certificate_read(struct json *root, struct certificate *certificate)
     certificate->proved = json_bool(&place, "proved");
     certificate->by = (enum certificate_by)json_choice(&place, "by", plan_by_names);
     json_string_into(&place, "stopped", certificate->stopped, sizeof certificate->stopped);
-    check_certificate(&place, certificate);
+    char why[160];
+    const char *denied = certificate_denied(certificate, why);
+    if (denied)
+        json_refuse_key(&place, denied, "%s", why);
     json_end(&place);
 }
 

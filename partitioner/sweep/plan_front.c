@@ -22,72 +22,40 @@ struct finding {
 
 // --- points -------------------------------------------------------------------------------
 
-static void clear_point(struct front_point *point)
-{
-    free(point->layers);
-    free(point->recomputed);
-}
-
 void front_free(struct plan_front *front)
 {
     if (!front)
         return;
     for (size_t i = 0; i < front->count; i++)
-        clear_point(&front->points[i]);
+        plan_free(front->points[i].plan);
     free(front->points);
-    cluster_free(front->cluster);
-    free(front->model);
-    free(front->notes);
     free(front);
 }
 
-static bool grow(struct finding *finding, struct error *error)
+uint32_t front_recomputed(const struct plan_stage *stage)
 {
-    struct plan_front *front = finding->front;
-    return array_reserve(&front->points, &finding->capacity, front->count + 1, sizeof front->points[0])
-        || error_no_memory(error, "a front");
+    uint32_t layers = 0;
+    for (size_t i = 0; i < stage->recompute_count; i++)
+        layers += stage->recompute[i].end - stage->recompute[i].first;
+    return layers;
 }
 
-static bool set_stages(struct front_point *point, const struct plan *plan, struct error *error)
-{
-    point->layers = calloc(plan->stage_count, sizeof point->layers[0]);
-    point->recomputed = calloc(plan->stage_count, sizeof point->recomputed[0]);
-    if (!point->layers || !point->recomputed) {
-        clear_point(point);
-        return error_no_memory(error, "a front");
-    }
-    point->stages = (uint32_t)plan->stage_count;
-    for (size_t s = 0; s < plan->stage_count; s++) {
-        const struct plan_stage *stage = &plan->stages[s];
-        point->layers[s] = stage->end - stage->first;
-        for (size_t i = 0; i < stage->recompute_count; i++)
-            point->recomputed[s] += stage->recompute[i].end - stage->recompute[i].first;
-    }
-    return true;
-}
-
-static uint64_t peak_of(const struct plan *plan, struct error *error)
-{
-    struct placement *placement = plan_placement(plan, error);
-    uint64_t peak = 0;
-    for (uint32_t r = 0; placement && r < placement->ranks; r++) {
-        const uint64_t own = plan_rank_bytes(plan, placement, r);
-        peak = own > peak ? own : peak;
-    }
-    placement_free(placement);
-    return peak;
-}
-
-static bool add_point(struct finding *finding, const struct plan *plan, uint64_t limit_bytes, uint64_t *peak_bytes,
+// Takes the plan.
+static bool add_point(struct finding *finding, struct plan *plan, uint64_t limit_bytes, uint64_t *peak_bytes,
                       struct error *error)
 {
-    struct front_point point = { .ranks = plan->ranks, .limit_bytes = limit_bytes, .iteration_ns = plan->iteration_ns,
-                                 .lower_bound_ns = plan->certificate.lower_bound_ns,
-                                 .proved = plan->certificate.proved };
-    *peak_bytes = point.peak_bytes = peak_of(plan, error);
-    if (error->kind != ERROR_NONE || !grow(finding, error) || !set_stages(&point, plan, error))
+    struct plan_front *front = finding->front;
+    uint32_t rank;
+    *peak_bytes = plan_peak_bytes(plan, &rank, error);
+    const bool has_room =
+        array_reserve(&front->points, &finding->capacity, front->count + 1, sizeof front->points[0]);
+    if (!has_room)
+        error_no_memory(error, "a front");
+    if (error->kind != ERROR_NONE) {
+        plan_free(plan);
         return false;
-    finding->front->points[finding->front->count++] = point;
+    }
+    front->points[front->count++] = (struct front_point){ plan, limit_bytes, *peak_bytes, false };
     return true;
 }
 
@@ -96,15 +64,16 @@ static bool add_point(struct finding *finding, const struct plan *plan, uint64_t
 // At least as good in everything, of equals the one that stands first.
 static bool beats(const struct front_point *a, const struct front_point *b)
 {
-    if (a == b || a->ranks > b->ranks || a->peak_bytes > b->peak_bytes || a->iteration_ns > b->iteration_ns)
+    const struct plan *x = a->plan, *y = b->plan;
+    if (a == b || x->ranks > y->ranks || a->peak_bytes > b->peak_bytes || x->iteration_ns > y->iteration_ns)
         return false;
-    return a->ranks < b->ranks || a->peak_bytes < b->peak_bytes || a->iteration_ns < b->iteration_ns || a < b;
+    return x->ranks < y->ranks || a->peak_bytes < b->peak_bytes || x->iteration_ns < y->iteration_ns || a < b;
 }
 
 static bool is_beaten(const struct plan_front *front, size_t i, bool by_as_many)
 {
     for (size_t k = 0; k < front->count; k++)
-        if ((!by_as_many || front->points[k].ranks == front->points[i].ranks)
+        if ((!by_as_many || front->points[k].plan->ranks == front->points[i].plan->ranks)
             && beats(&front->points[k], &front->points[i]))
             return true;
     return false;
@@ -113,8 +82,8 @@ static bool is_beaten(const struct plan_front *front, size_t i, bool by_as_many)
 static int by_ranks_and_memory(const void *a, const void *b)
 {
     const struct front_point *x = a, *y = b;
-    if (x->ranks != y->ranks)
-        return x->ranks < y->ranks ? -1 : 1;
+    if (x->plan->ranks != y->plan->ranks)
+        return x->plan->ranks < y->plan->ranks ? -1 : 1;
     return (x->peak_bytes < y->peak_bytes) - (x->peak_bytes > y->peak_bytes);
 }
 
@@ -129,7 +98,7 @@ static void judge(struct plan_front *front)
         if (front->points[i].is_on_front)
             front->points[kept++] = front->points[i];
         else
-            clear_point(&front->points[i]);
+            plan_free(front->points[i].plan);
     }
     front->count = kept;
     if (kept > 0)
@@ -201,10 +170,7 @@ static bool find_least(struct finding *finding, uint32_t ranks, uint64_t limit_b
     uint64_t peak_bytes;
     const uint64_t least_bytes = limit_bytes + lacks_bytes;
     struct plan *plan = plan_under(finding, ranks, least_bytes, &lacks_bytes, error);
-    const bool good = plan ? add_point(finding, plan, least_bytes, &peak_bytes, error)
-                           : error->kind == ERROR_NONE;
-    plan_free(plan);
-    return good;
+    return plan ? add_point(finding, plan, least_bytes, &peak_bytes, error) : error->kind == ERROR_NONE;
 }
 
 static bool descend(struct finding *finding, uint32_t ranks, struct error *error)
@@ -219,9 +185,7 @@ static bool descend(struct finding *finding, uint32_t ranks, struct error *error
         if (!plan)
             return error->kind == ERROR_NONE
                 && (peak_bytes == 0 || find_least(finding, ranks, limit_bytes, lacks_bytes, peak_bytes, error));
-        const bool good = add_point(finding, plan, limit_bytes, &peak_bytes, error);
-        plan_free(plan);
-        if (!good)
+        if (!add_point(finding, plan, limit_bytes, &peak_bytes, error))
             return false;
         limit_bytes = next_limit(finding, peak_bytes);
     }
@@ -230,45 +194,18 @@ static bool descend(struct finding *finding, uint32_t ranks, struct error *error
 
 // --- the whole --------------------------------------------------------------------------------
 
-static struct cluster *copy_cluster(const struct cluster *cluster, struct error *error)
-{
-    struct text text = { 0 };
-    cluster_write(cluster, &text);
-    struct cluster *copy = NULL;
-    if (text.failed)
-        error_no_memory(error, "a front");
-    else
-        copy = cluster_read(text.data, text.length, "the cluster", error);
-    text_clear(&text);
-    return copy;
-}
-
 static struct plan_front *begin(const struct front_request *request, struct error *error)
 {
-    const struct search_request *search = request->search;
-    const struct generator *generator = generator_find(search->schedule, error);
-    if (!generator)
+    if (!generator_find(request->search->schedule, error))
         return NULL;
     struct plan_front *front = calloc(1, sizeof *front);
     if (!front) {
         error_no_memory(error, "a front");
         return NULL;
     }
-    front->chunks = search->chunks;
-    front->micro_batches = search->micro_batches;
-    front->holding = search->holding;
-    front->budget = search->budget ? search->budget : FRONT_DEFAULT_BUDGET;
-    front->resolution_ppm = request->resolution_ppm;
-    snprintf(front->schedule, sizeof front->schedule, "%s", generator->name);
-    snprintf(front->profile_hash, sizeof front->profile_hash, "%s", search->profile->hash);
-    front->model = strdup(search->profile->model);
-    front->cluster = front->model ? copy_cluster(search->cluster, error) : NULL;
-    if (front->cluster)
-        return front;
-    if (!front->model)
-        error_no_memory(error, "a front");
-    front_free(front);
-    return NULL;
+    front->request = request;
+    front->budget = request->search->budget ? request->search->budget : FRONT_DEFAULT_BUDGET;
+    return front;
 }
 
 static bool find_points(struct finding *finding, struct error *error)
@@ -311,7 +248,7 @@ struct plan_front *front_find(const struct front_request *request, struct error 
         return NULL;
     const uint64_t deadline_ns = request->search->deadline_ns;
     finding.until_ns = deadline_ns ? add_clamped(clock_now_ns(), deadline_ns) : 0;
-    finding.cluster = copy_cluster(request->search->cluster, error);
+    finding.cluster = cluster_copy(request->search->cluster, error);
     bool good = finding.cluster && find_points(&finding, error);
     good = good && (finding.front->count > 0 || say_why(&finding, error));
     cluster_free(finding.cluster);

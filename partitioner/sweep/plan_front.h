@@ -34,39 +34,28 @@ struct front_request {
 };
 
 struct front_point {
-    uint32_t ranks;
+    struct plan *plan;
     uint64_t limit_bytes;     // memory of each device in the search that found it
     uint64_t peak_bytes;      // the largest slab of a rank
-    uint64_t iteration_ns;
-    uint64_t lower_bound_ns;  // of all plans under that limit
-    bool proved;
     bool is_on_front;         // with as few devices and bytes no other point is as quick
-    uint32_t stages;
-    uint32_t *layers;         // of each stage
-    uint32_t *recomputed;     // layers of each stage that are run again
 };
 
 struct plan_front {
-    char *model;
-    char profile_hash[HASH_SIZE];
-    struct cluster *cluster;
-    char schedule[64];
-    uint32_t chunks, micro_batches;  // chunks 0: the schedule's usual number
-    struct holding holding;
+    const struct front_request *request;
     uint64_t budget;
-    uint32_t resolution_ppm;
     struct front_point *points;  // by ranks, ascending; then by memory, descending
     size_t count;
     char stopped[80];            // why it ended early, or empty
-    char *notes;                 // or NULL
 };
 
-// NULL with the search's reason where nothing fits on any number of devices.
+// Borrows the request. NULL with the search's reason where nothing fits on any number of devices.
 struct plan_front *front_find(const struct front_request *request, struct error *error);
 void front_free(struct plan_front *front);
 
+// How many layers of a stage are run again.
+uint32_t front_recomputed(const struct plan_stage *stage);
+
 // The document (docs/formats/front.md).
-struct plan_front *front_read(const char *text, size_t length, const char *name, struct error *error);
 void front_write(const struct plan_front *front, struct text *text);
 
 // The table a person reads, and the picture (a self-contained SVG).

@@ -63,8 +63,8 @@ static struct canvas lay_out(const struct plan_front *front)
     for (size_t i = 0; i < front->count; i++) {
         const struct front_point *point = &front->points[i];
         stretch(&canvas.bytes, (double)point->peak_bytes);
-        stretch(&canvas.time, (double)point->iteration_ns);
-        canvas.most_ranks = point->ranks > canvas.most_ranks ? point->ranks : canvas.most_ranks;
+        stretch(&canvas.time, (double)point->plan->iteration_ns);
+        canvas.most_ranks = point->plan->ranks > canvas.most_ranks ? point->plan->ranks : canvas.most_ranks;
     }
     pad(&canvas.bytes);
     pad(&canvas.time);
@@ -89,6 +89,7 @@ static void add_colour(const struct canvas *canvas, uint32_t ranks, struct text 
 static void draw_head(const struct canvas *canvas, struct text *text)
 {
     const struct plan_front *front = canvas->front;
+    const struct search_request *search = front->request->search;
     const int width = LEFT + WIDTH + RIGHT, height = TOP + HEIGHT + BOTTOM;
     text_add(text, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
                    "font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\" font-size=\"12\">\n"
@@ -96,16 +97,16 @@ static void draw_head(const struct canvas *canvas, struct text *text)
                    "stroke-linejoin:round}.whisker{stroke-width:1;opacity:.45}.name{font-weight:bold}</style>\n"
                    "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", width, height, width, height);
     text_add(text, "<text x=\"%d\" y=\"34\" font-size=\"18\" fill=\"#111\">", LEFT);
-    drawing_escape(front->model, text);
+    drawing_escape(search->profile->model, text);
     text_add(text, " by ");
-    drawing_escape(front->schedule, text);
+    drawing_escape(search->schedule, text);
     text_add(text, ": time against memory</text>\n<text x=\"%d\" y=\"56\" class=\"mark\">An iteration of ", LEFT);
-    text_add_count(text, front->micro_batches, "micro-batch", "micro-batches");
+    text_add_count(text, search->micro_batches, "micro-batch", "micro-batches");
     text_add(text, ", %s. A dot is the quickest plan in its memory; hollow where fewer devices do as well.</text>\n",
-             optimizer_names[front->holding.optimizer]);
+             optimizer_names[search->holding.optimizer]);
     size_t open = 0;
     for (size_t i = 0; i < front->count; i++)
-        open += !front->points[i].proved;
+        open += !front->points[i].plan->certificate.proved;
     text_add(text, "<text x=\"%d\" y=\"73\" class=\"mark\">", LEFT);
     if (open > 0)
         text_add(text, "%zu of %zu are proved the best; a whisker goes down to what is not ruled out.</text>\n",
@@ -177,7 +178,7 @@ static void draw_time_marks(const struct canvas *canvas, struct text *text)
 static size_t run_end(const struct plan_front *front, size_t first)
 {
     size_t end = first;
-    while (end < front->count && front->points[end].ranks == front->points[first].ranks)
+    while (end < front->count && front->points[end].plan->ranks == front->points[first].plan->ranks)
         end++;
     return end;
 }
@@ -187,22 +188,22 @@ static void draw_stair(const struct canvas *canvas, size_t first, size_t end, st
 {
     const struct front_point *points = canvas->front->points;
     text_add(text, "<path class=\"stair\" stroke=\"");
-    add_colour(canvas, points[first].ranks, text);
-    text_add(text, "\" d=\"M%d,%.1f", LEFT + WIDTH, y_of(canvas, (double)points[first].iteration_ns));
+    add_colour(canvas, points[first].plan->ranks, text);
+    text_add(text, "\" d=\"M%d,%.1f", LEFT + WIDTH, y_of(canvas, (double)points[first].plan->iteration_ns));
     for (size_t i = first; i < end; i++) {
         text_add(text, "H%.1f", x_of(canvas, (double)points[i].peak_bytes));
         if (i + 1 < end)
-            text_add(text, "V%.1f", y_of(canvas, (double)points[i + 1].iteration_ns));
+            text_add(text, "V%.1f", y_of(canvas, (double)points[i + 1].plan->iteration_ns));
     }
     text_add(text, "\"/>\n");
 }
 
 static void draw_whisker(const struct canvas *canvas, const struct front_point *point, struct text *text)
 {
-    const double x = x_of(canvas, (double)point->peak_bytes), y = y_of(canvas, (double)point->iteration_ns);
-    const double low = y_of(canvas, (double)point->lower_bound_ns);
+    const double x = x_of(canvas, (double)point->peak_bytes), y = y_of(canvas, (double)point->plan->iteration_ns);
+    const double low = y_of(canvas, (double)point->plan->certificate.lower_bound_ns);
     text_add(text, "<line class=\"whisker\" stroke=\"");
-    add_colour(canvas, point->ranks, text);
+    add_colour(canvas, point->plan->ranks, text);
     text_add(text, "\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", x, y, x,
              low < TOP + HEIGHT ? low : TOP + HEIGHT);
 }
@@ -211,14 +212,15 @@ static void draw_title(const struct front_point *point, struct text *text)
 {
     char peak[NUMBER_SIZE], time[NUMBER_SIZE], bound[NUMBER_SIZE];
     text_add(text, "<title>");
-    text_add_count(text, point->ranks, "device", "devices");
-    text_add(text, ": %s in %s%s%s; layers", time_format(point->iteration_ns, time),
-             bytes_format(point->peak_bytes, peak), point->proved ? ", proved" : ", at least ",
-             point->proved ? "" : time_format(point->lower_bound_ns, bound));
-    for (uint32_t s = 0; s < point->stages; s++) {
-        text_add(text, " %u", point->layers[s]);
-        if (point->recomputed[s] > 0)
-            text_add(text, "+%u", point->recomputed[s]);
+    text_add_count(text, point->plan->ranks, "device", "devices");
+    text_add(text, ": %s in %s%s%s; layers", time_format(point->plan->iteration_ns, time),
+             bytes_format(point->peak_bytes, peak), point->plan->certificate.proved ? ", proved" : ", at least ",
+             point->plan->certificate.proved ? "" : time_format(point->plan->certificate.lower_bound_ns, bound));
+    for (size_t s = 0; s < point->plan->stage_count; s++) {
+        const struct plan_stage *stage = &point->plan->stages[s];
+        text_add(text, " %u", stage->end - stage->first);
+        if (front_recomputed(stage) > 0)
+            text_add(text, "+%u", front_recomputed(stage));
     }
     text_add(text, "</title>");
 }
@@ -230,14 +232,14 @@ static void draw_dot(const struct canvas *canvas, const struct front_point *poin
     if (point->is_on_front)
         text_add(text, "#fff");
     else
-        add_colour(canvas, point->ranks, text);
+        add_colour(canvas, point->plan->ranks, text);
     text_add(text, "\" fill=\"");
     if (point->is_on_front)
-        add_colour(canvas, point->ranks, text);
+        add_colour(canvas, point->plan->ranks, text);
     else
         text_add(text, "#fff");
     text_add(text, "\" cx=\"%.1f\" cy=\"%.1f\">", x_of(canvas, (double)point->peak_bytes),
-             y_of(canvas, (double)point->iteration_ns));
+             y_of(canvas, (double)point->plan->iteration_ns));
     draw_title(point, text);
     text_add(text, "</circle>\n");
 }
@@ -249,13 +251,13 @@ static void draw_names(const struct canvas *canvas, struct text *text)
     double above = -INFINITY;
     for (size_t i = 0; i < canvas->front->count; i = run_end(canvas->front, i)) {
         const struct front_point *point = &canvas->front->points[i];
-        double y = y_of(canvas, (double)point->iteration_ns);
+        double y = y_of(canvas, (double)point->plan->iteration_ns);
         y = y < above + LABEL_GAP ? above + LABEL_GAP : y;
         above = y;
         text_add(text, "<text class=\"name\" fill=\"");
-        add_colour(canvas, point->ranks, text);
+        add_colour(canvas, point->plan->ranks, text);
         text_add(text, "\" x=\"%d\" y=\"%.1f\">", LEFT + WIDTH + 10, y + 4);
-        text_add_count(text, point->ranks, "device", "devices");
+        text_add_count(text, point->plan->ranks, "device", "devices");
         text_add(text, "</text>\n");
     }
 }
@@ -267,7 +269,7 @@ void front_draw(const struct plan_front *front, struct text *text)
     draw_byte_marks(&canvas, text);
     draw_time_marks(&canvas, text);
     for (size_t i = 0; i < front->count; i++)
-        if (!front->points[i].proved)
+        if (!front->points[i].plan->certificate.proved)
             draw_whisker(&canvas, &front->points[i], text);
     for (size_t i = 0; i < front->count; i = run_end(front, i))
         draw_stair(&canvas, i, run_end(front, i), text);

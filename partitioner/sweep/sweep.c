@@ -27,6 +27,25 @@ struct listing {
     struct error *error;
 };
 
+// An order that is searched for is a schedule without a generator, on one way and on a V.
+static const struct generator searched = { .name = SWEEP_ORDER_NAME, .weights = WEIGHTS_FLUSH, .usual_chunks = 1 };
+
+bool sweep_is_inference(const struct generator *generator)
+{
+    struct error ignored = { 0 };
+    struct schedule *order = schedule_generate(generator->name, 2, 0, 8, &ignored);
+    const bool forward_only = order && schedule_is_forward_only(order);
+    schedule_free(order);
+    return forward_only;
+}
+
+static enum sweep_class class_of(const struct generator *generator)
+{
+    if (generator != &searched && sweep_is_inference(generator))
+        return SWEEP_INFERENCE;
+    return generator->weights == WEIGHTS_FLUSH ? SWEEP_FLUSHING : SWEEP_ASYNCHRONOUS;
+}
+
 static bool add_row(struct listing *listing, const struct generator *generator, uint32_t ranks, uint32_t chunks,
                     uint32_t micro_batches)
 {
@@ -36,14 +55,13 @@ static bool add_row(struct listing *listing, const struct generator *generator, 
     if (!array_reserve(&sweep->rows, &listing->capacity, sweep->count + 1, sizeof sweep->rows[0]))
         return error_no_memory(listing->error, "a sweep");
     struct sweep_row *row = &sweep->rows[sweep->count++];
-    *row = (struct sweep_row){ .weights = generator->weights, .ranks = ranks, .chunks = chunks,
-                               .micro_batches = micro_batches, .outcome = SWEEP_NOT_TRIED };
+    *row = (struct sweep_row){ .weights = generator->weights, .class = class_of(generator), .ranks = ranks,
+                               .chunks = chunks, .micro_batches = micro_batches, .found.outcome = SWEEP_NOT_TRIED };
     snprintf(row->schedule, sizeof row->schedule, "%s", generator->name);
     row->only_simulated = sweep_only_simulates(row->schedule);
     return true;
 }
 
-// Where nobody says how many stages per rank, only numbers that the schedule takes.
 static bool takes(const struct generator *generator, uint32_t ranks, uint32_t chunks, uint32_t micro_batches)
 {
     struct error ignored = { 0 };
@@ -53,82 +71,55 @@ static bool takes(const struct generator *generator, uint32_t ranks, uint32_t ch
     return good;
 }
 
-static bool add_micro_batches(struct listing *listing, const struct generator *generator, uint32_t ranks,
-                              uint32_t chunks, bool is_usual)
+static struct sweep_list or_usual(struct sweep_list wanted, const uint32_t *usual, size_t count)
 {
-    const struct sweep_list *wanted = &listing->request->micro_batches;
-    const uint32_t usual[] = { ranks, 2 * ranks, 4 * ranks, 8 * ranks };
-    const uint32_t *at = wanted->count ? wanted->at : usual;
-    const size_t count = wanted->count ? wanted->count : sizeof usual / sizeof usual[0];
-    for (size_t i = 0; i < count; i++)
-        if ((is_usual || takes(generator, ranks, chunks, at[i])) && !add_row(listing, generator, ranks, chunks, at[i]))
-            return false;
-    return true;
+    return wanted.count ? wanted : (struct sweep_list){ usual, count };
 }
 
-// An order that is searched for is a schedule without a generator, on one way and on a V.
-static const struct generator searched = { .name = SWEEP_ORDER_NAME, .weights = WEIGHTS_FLUSH, .usual_chunks = 1 };
-
-static bool add_chunks(struct listing *listing, const struct generator *generator, uint32_t ranks)
+// Where nobody says how many stages per rank, twice the usual number only where the schedule takes that.
+static bool add_on_ranks(struct listing *listing, const struct generator *generator, uint32_t ranks)
 {
-    const struct sweep_list *wanted = &listing->request->chunks;
-    for (size_t i = 0; i < wanted->count; i++)
-        if (!add_micro_batches(listing, generator, ranks, wanted->at[i], true))
-            return false;
-    if (wanted->count)
-        return true;
-    const uint32_t usual = generator->usual_chunks;
-    if (generator == &searched)
-        return add_micro_batches(listing, generator, ranks, 1, true)
-            && add_micro_batches(listing, generator, ranks, 2, true);
-    return add_micro_batches(listing, generator, ranks, usual, true)
-        && (usual < 2 || add_micro_batches(listing, generator, ranks, 2 * usual, false));
+    const struct sweep_request *request = listing->request;
+    const uint32_t v = generator->usual_chunks, usual_chunks[] = { v, 2 * v };
+    const uint32_t usual_micro_batches[] = { ranks, 2 * ranks, 4 * ranks, 8 * ranks };
+    const struct sweep_list chunks = or_usual(request->chunks, usual_chunks, v > 1 || generator == &searched ? 2 : 1);
+    const struct sweep_list micro_batches = or_usual(request->micro_batches, usual_micro_batches, 4);
+    for (size_t c = 0; c < chunks.count; c++) {
+        const bool must_ask = c > 0 && !request->chunks.count && generator != &searched;
+        for (size_t i = 0; i < micro_batches.count; i++)
+            if ((!must_ask || takes(generator, ranks, chunks.at[c], micro_batches.at[i]))
+                && !add_row(listing, generator, ranks, chunks.at[c], micro_batches.at[i]))
+                return false;
+    }
+    return true;
 }
 
 static bool add_schedule(struct listing *listing, const struct generator *generator)
 {
-    const struct sweep_list *wanted = &listing->request->ranks;
-    for (size_t i = 0; i < wanted->count; i++)
-        if (!add_chunks(listing, generator, wanted->at[i]))
-            return false;
-    return wanted->count || add_chunks(listing, generator, (uint32_t)listing->request->cluster->device_count);
-}
-
-static bool is_inference(const struct generator *generator)
-{
-    struct error ignored = { 0 };
-    struct schedule *order = schedule_generate(generator->name, 2, 0, 8, &ignored);
-    const bool forward_only = order && schedule_is_forward_only(order);
-    schedule_free(order);
-    return forward_only;
-}
-
-static bool add_named(struct listing *listing, const char *name)
-{
-    const struct generator *generator =
-        strcmp(name, SWEEP_ORDER_NAME) == 0 ? &searched : generator_find(name, listing->error);
-    return generator && add_schedule(listing, generator);
+    const uint32_t devices = (uint32_t)listing->request->cluster->device_count;
+    const struct sweep_list ranks = or_usual(listing->request->ranks, &devices, 1);
+    bool good = true;
+    for (size_t i = 0; good && i < ranks.count; i++)
+        good = add_on_ranks(listing, generator, ranks.at[i]);
+    return good;
 }
 
 static bool list_rows(struct listing *listing)
 {
     const struct sweep_request *request = listing->request;
-    for (size_t i = 0; i < request->schedule_count; i++)
-        if (!add_named(listing, request->schedules[i]))
-            return false;
-    for (const struct generator *generator = generators; !request->schedule_count && generator->name; generator++)
-        if (!is_inference(generator) && !add_schedule(listing, generator))
-            return false;
-    if (!request->schedule_count && !add_schedule(listing, &searched))
-        return false;
-    for (size_t i = 0; i < listing->sweep->count; i++) {
-        struct sweep_row *row = &listing->sweep->rows[i];
+    for (size_t i = 0; i < request->schedule_count; i++) {
+        const bool is_searched = strcmp(request->schedules[i], SWEEP_ORDER_NAME) == 0;
         const struct generator *generator =
-            strcmp(row->schedule, SWEEP_ORDER_NAME) == 0 ? &searched : generator_find(row->schedule, listing->error);
-        row->class = generator != &searched && is_inference(generator) ? SWEEP_INFERENCE
-                   : row->weights == WEIGHTS_FLUSH ? SWEEP_FLUSHING : SWEEP_ASYNCHRONOUS;
+            is_searched ? &searched : generator_find(request->schedules[i], listing->error);
+        if (!generator || !add_schedule(listing, generator))
+            return false;
     }
-    return true;
+    if (request->schedule_count)
+        return true;
+    for (const struct generator *generator = generators; generator->name; generator++)
+        if (!sweep_is_inference(generator) && !add_schedule(listing, generator))
+            return false;
+    return add_schedule(listing, &searched);
 }
 
 // --- all rows, by several threads ---------------------------------------------------------
@@ -213,23 +204,16 @@ static bool run_rows(const struct sweep_request *request, struct sweep *sweep, s
 static struct sweep *begin(const struct sweep_request *request, struct error *error)
 {
     struct sweep *sweep = calloc(1, sizeof *sweep);
-    struct text text = { 0 };
-    cluster_write(request->cluster, &text);
-    if (sweep) {
-        sweep->holding = request->holding;
-        sweep->budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET;
-        snprintf(sweep->profile_hash, sizeof sweep->profile_hash, "%s", request->profile->hash);
-        sweep->model = strdup(request->profile->model);
-    }
-    if (!sweep || !sweep->model || text.failed)
+    if (!sweep) {
         error_no_memory(error, "a sweep");
-    else
-        sweep->cluster = cluster_read(text.data, text.length, "the cluster", error);
-    text_clear(&text);
-    if (sweep && sweep->cluster)
-        return sweep;
-    sweep_free(sweep);
-    return NULL;
+        return NULL;
+    }
+    sweep->model = request->profile->model;
+    sweep->cluster = request->cluster;
+    sweep->holding = request->holding;
+    sweep->budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET;
+    snprintf(sweep->profile_hash, sizeof sweep->profile_hash, "%s", request->profile->hash);
+    return sweep;
 }
 
 struct sweep *sweep_run(const struct sweep_request *request, struct error *error)
@@ -255,8 +239,5 @@ void sweep_free(struct sweep *sweep)
     for (size_t i = 0; i < sweep->count; i++)
         plan_free(sweep->rows[i].plan);
     free(sweep->rows);
-    cluster_free(sweep->cluster);
-    free(sweep->model);
-    free(sweep->notes);
     free(sweep);
 }

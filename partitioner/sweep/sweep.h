@@ -56,11 +56,8 @@ struct sweep_request {
     void *self;
 };
 
-struct sweep_row {
-    char schedule[64];
-    enum weights weights;
-    enum sweep_class class;
-    uint32_t ranks, chunks, micro_batches;
+// What planning a request gave.
+struct sweep_found {
     enum sweep_outcome outcome;
     uint64_t iteration_ns;     // as plans state it
     uint64_t micro_batch_ns;   // of it per micro-batch, rounded up
@@ -70,24 +67,31 @@ struct sweep_row {
     uint64_t lacks_bytes;
     double bubble;             // makespan
     bool proved;
+};
+
+struct sweep_row {
+    char schedule[64];
+    enum weights weights;
+    enum sweep_class class;
+    uint32_t ranks, chunks, micro_batches;
+    struct sweep_found found;
     bool only_simulated;       // nothing runs such a plan: generator_is_run(), and an order that was searched for
     bool is_on_front;          // no row of its class is at least as good in time and bytes, and better in one
     bool is_best;              // the quickest of its class, per micro-batch
     bool is_best_of_m;         // the same of those with as many micro-batches: per iteration
     char reason[320];          // why not, in a few words
-    struct plan *plan;         // where one was made here; NULL in a sweep that was read, and of `search`
+    struct plan *plan;         // NULL where there is none, and of `search`
 };
 
 struct sweep {
-    char *model;
+    const char *model;  // this and the cluster are the request's
     char profile_hash[HASH_SIZE];
-    struct cluster *cluster;
+    const struct cluster *cluster;
     struct holding holding;
     uint64_t budget;
     struct sweep_row *rows;
     size_t count;
     char stopped[80];  // why it ended early, or empty
-    char *notes;       // or NULL
 };
 
 // NULL where the request cannot be, or a machine's trouble ends it. A sweep in which
@@ -103,6 +107,10 @@ struct search_request sweep_search_of(const struct sweep_request *request, const
 typedef struct plan *sweep_planner(const struct search_request *request, struct error *error);
 bool sweep_plan_row(const struct search_request *request, sweep_planner *planner, struct sweep_row *row,
                     struct error *error);
+
+// Says of a row why a search has found no plan; false for a machine's trouble.
+bool sweep_note_none(struct sweep_row *row, const struct search_shortage *shortage, const struct error *why,
+                     struct error *error);
 
 // Finds the front, the best and the reasons of the planned rows (sweep_judge.c);
 // sweep_run() does.
@@ -120,8 +128,11 @@ const struct sweep_row *sweep_best_plan(const struct sweep *sweep);
 // Whether rows of a schedule of this name are `only_simulated`.
 bool sweep_only_simulates(const char *schedule);
 
+// Whether a generator's schedules have forwards alone.
+struct generator;
+bool sweep_is_inference(const struct generator *generator);
+
 // The document (docs/formats/sweep.md), without the plans.
-struct sweep *sweep_read(const char *text, size_t length, const char *name, struct error *error);
 void sweep_write(const struct sweep *sweep, struct text *text);
 
 // The table a person reads; and a line per row for other programs.

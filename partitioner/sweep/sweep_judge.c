@@ -12,56 +12,57 @@ enum { LABEL_SIZE = 128 };
 // Time per micro-batch, exactly: a/m against b/n as a n against b m.
 static int compare_time(const struct sweep_row *a, const struct sweep_row *b)
 {
-    const unsigned __int128 left = (unsigned __int128)a->iteration_ns * b->micro_batches;
-    const unsigned __int128 right = (unsigned __int128)b->iteration_ns * a->micro_batches;
+    const unsigned __int128 left = (unsigned __int128)a->found.iteration_ns * b->micro_batches;
+    const unsigned __int128 right = (unsigned __int128)b->found.iteration_ns * a->micro_batches;
     return (left > right) - (left < right);
 }
 
 static bool can_be_compared(const struct sweep_row *a, const struct sweep_row *b)
 {
-    return a->outcome == SWEEP_PLANNED && b->outcome == SWEEP_PLANNED && a->class == b->class;
+    return a->found.outcome == SWEEP_PLANNED && b->found.outcome == SWEEP_PLANNED && a->class == b->class;
 }
 
 // Of rows as good in both the first one counts.
 static bool dominates(const struct sweep_row *a, const struct sweep_row *b)
 {
     const int time = compare_time(a, b);
-    if (a == b || !can_be_compared(a, b) || time > 0 || a->peak_bytes > b->peak_bytes)
+    if (a == b || !can_be_compared(a, b) || time > 0 || a->found.peak_bytes > b->found.peak_bytes)
         return false;
-    return time < 0 || a->peak_bytes < b->peak_bytes || a < b;
+    return time < 0 || a->found.peak_bytes < b->found.peak_bytes || a < b;
 }
 
-// The quickest of those with which it can be compared, at the same m if asked; ties: fewer bytes, then the first.
-static const struct sweep_row *quickest(const struct sweep *sweep, const struct sweep_row *row, bool same_m)
+typedef bool accepts(const struct sweep_row *other, const struct sweep_row *row);
+
+// The quickest of those with which it can be compared and that are accepted; ties: fewer bytes, then the first.
+static const struct sweep_row *quickest(const struct sweep *sweep, const struct sweep_row *row, accepts *is_accepted)
 {
     const struct sweep_row *best = NULL;
     for (size_t i = 0; i < sweep->count; i++) {
         const struct sweep_row *other = &sweep->rows[i];
-        if (!can_be_compared(other, row) || (same_m && other->micro_batches != row->micro_batches))
+        if (!can_be_compared(other, row) || !is_accepted(other, row))
             continue;
         const int time = best ? compare_time(other, best) : -1;
-        if (time < 0 || (time == 0 && other->peak_bytes < best->peak_bytes))
+        if (time < 0 || (time == 0 && other->found.peak_bytes < best->found.peak_bytes))
             best = other;
     }
     return best;
 }
 
-// The quickest that dominates the row, of those with as many micro-batches if there is one.
-static const struct sweep_row *quickest_dominator(const struct sweep *sweep, const struct sweep_row *row)
+static bool any(const struct sweep_row *other, const struct sweep_row *row)
 {
-    const struct sweep_row *best = NULL;
-    bool best_same = false;
-    for (size_t i = 0; i < sweep->count; i++) {
-        const struct sweep_row *other = &sweep->rows[i];
-        const bool same = other->micro_batches == row->micro_batches;
-        if (!dominates(other, row) || (best && best_same && !same))
-            continue;
-        if (!best || (same && !best_same) || compare_time(other, best) < 0) {
-            best = other;
-            best_same = same;
-        }
-    }
-    return best;
+    (void)other;
+    (void)row;
+    return true;
+}
+
+static bool has_as_many(const struct sweep_row *other, const struct sweep_row *row)
+{
+    return other->micro_batches == row->micro_batches;
+}
+
+static bool dominates_with_as_many(const struct sweep_row *other, const struct sweep_row *row)
+{
+    return has_as_many(other, row) && dominates(other, row);
 }
 
 // "zb-v, m 16", with stages per rank and ranks where they differ from those of `than`.
@@ -80,40 +81,42 @@ static const char *format_label(const struct sweep_row *row, const struct sweep_
 // By how much per micro-batch b takes longer than a, in per cent of a.
 static double slower(const struct sweep_row *b, const struct sweep_row *a)
 {
-    const double fast = (double)a->iteration_ns / a->micro_batches, slow = (double)b->iteration_ns / b->micro_batches;
+    const double fast = (double)a->found.iteration_ns / a->micro_batches,
+                 slow = (double)b->found.iteration_ns / b->micro_batches;
     return fast > 0 ? 100 * (slow / fast - 1) : 0;
 }
 
 static void say_of_front(const struct sweep *sweep, struct sweep_row *row)
 {
-    const struct sweep_row *best = quickest(sweep, row, false);
+    const struct sweep_row *best = quickest(sweep, row, any);
     char label[LABEL_SIZE], bytes[NUMBER_SIZE];
     snprintf(row->reason, sizeof row->reason, "%.1f %% slower than %s, in %s less", slower(row, best),
-             format_label(best, row, label), bytes_format(best->peak_bytes - row->peak_bytes, bytes));
+             format_label(best, row, label), bytes_format(best->found.peak_bytes - row->found.peak_bytes, bytes));
 }
 
 static void say_of_dominated(const struct sweep *sweep, struct sweep_row *row)
 {
-    const struct sweep_row *by = quickest_dominator(sweep, row);
+    const struct sweep_row *as_many = quickest(sweep, row, dominates_with_as_many);
+    const struct sweep_row *by = as_many ? as_many : quickest(sweep, row, dominates);
     char label[LABEL_SIZE], time[48] = "as quick", memory[NUMBER_SIZE + 16] = "the same memory", bytes[NUMBER_SIZE];
     const double percent = slower(row, by);
     if (compare_time(by, row) < 0)
         snprintf(time, sizeof time, "%.1f %% less time", 100 * percent / (100 + percent));
-    if (row->peak_bytes > by->peak_bytes)
-        snprintf(memory, sizeof memory, "%s less", bytes_format(row->peak_bytes - by->peak_bytes, bytes));
-    snprintf(row->reason, sizeof row->reason, "bubble %.1f %%; %s: %s in %s", 100 * row->bubble,
+    if (row->found.peak_bytes > by->found.peak_bytes)
+        snprintf(memory, sizeof memory, "%s less", bytes_format(row->found.peak_bytes - by->found.peak_bytes, bytes));
+    snprintf(row->reason, sizeof row->reason, "bubble %.1f %%; %s: %s in %s", 100 * row->found.bubble,
              format_label(by, row, label), time, memory);
 }
 
 static void say(const struct sweep *sweep, struct sweep_row *row)
 {
     char bytes[NUMBER_SIZE];
-    if (row->outcome == SWEEP_DOES_NOT_FIT)
-        snprintf(row->reason, sizeof row->reason, "does not fit: rank %u lacks %s", row->rank,
-                 bytes_format(row->lacks_bytes, bytes));
-    if (row->outcome == SWEEP_NOT_TRIED)
+    if (row->found.outcome == SWEEP_DOES_NOT_FIT)
+        snprintf(row->reason, sizeof row->reason, "does not fit: rank %u lacks %s", row->found.rank,
+                 bytes_format(row->found.lacks_bytes, bytes));
+    if (row->found.outcome == SWEEP_NOT_TRIED)
         snprintf(row->reason, sizeof row->reason, "not tried: %.79s", sweep->stopped);
-    if (row->outcome != SWEEP_PLANNED)
+    if (row->found.outcome != SWEEP_PLANNED)
         return;
     if (row->is_best)
         snprintf(row->reason, sizeof row->reason, "the least time per micro-batch");
@@ -127,9 +130,9 @@ void sweep_judge(struct sweep *sweep)
 {
     for (size_t i = 0; i < sweep->count; i++) {
         struct sweep_row *row = &sweep->rows[i];
-        row->is_best = row->outcome == SWEEP_PLANNED && quickest(sweep, row, false) == row;
-        row->is_best_of_m = row->outcome == SWEEP_PLANNED && quickest(sweep, row, true) == row;
-        row->is_on_front = row->outcome == SWEEP_PLANNED;
+        row->is_best = row->found.outcome == SWEEP_PLANNED && quickest(sweep, row, any) == row;
+        row->is_best_of_m = row->found.outcome == SWEEP_PLANNED && quickest(sweep, row, has_as_many) == row;
+        row->is_on_front = row->found.outcome == SWEEP_PLANNED;
         for (size_t k = 0; k < sweep->count && row->is_on_front; k++)
             row->is_on_front = !dominates(&sweep->rows[k], row);
     }
@@ -146,40 +149,28 @@ const struct sweep_row *sweep_best(const struct sweep *sweep)
     return NULL;
 }
 
-// Of the class of the best; ties: fewer bytes, then the first.
-static const struct sweep_row *quickest_that(const struct sweep *sweep, bool (*has)(const struct sweep_row *row))
+static bool is_run(const struct sweep_row *other, const struct sweep_row *row)
 {
-    const struct sweep_row *best = sweep_best(sweep), *found = NULL;
-    for (size_t i = 0; best && i < sweep->count; i++) {
-        const struct sweep_row *row = &sweep->rows[i];
-        if (!can_be_compared(row, best) || !has(row))
-            continue;
-        const int time = found ? compare_time(row, found) : -1;
-        if (time < 0 || (time == 0 && row->peak_bytes < found->peak_bytes))
-            found = row;
-    }
-    return found;
+    (void)row;
+    return !other->only_simulated;
 }
 
-static bool is_run(const struct sweep_row *row)
+static bool has_plan(const struct sweep_row *other, const struct sweep_row *row)
 {
-    return !row->only_simulated;
-}
-
-static bool has_plan(const struct sweep_row *row)
-{
-    return row->plan != NULL;
+    (void)row;
+    return other->plan != NULL;
 }
 
 const struct sweep_row *sweep_best_run(const struct sweep *sweep)
 {
-    return quickest_that(sweep, is_run);
+    const struct sweep_row *best = sweep_best(sweep);
+    return best ? quickest(sweep, best, is_run) : NULL;
 }
 
 const struct sweep_row *sweep_best_plan(const struct sweep *sweep)
 {
-    const struct sweep_row *run = sweep_best_run(sweep);
-    return run && run->plan ? run : quickest_that(sweep, has_plan);
+    const struct sweep_row *best = sweep_best(sweep), *run = sweep_best_run(sweep);
+    return run && run->plan ? run : best ? quickest(sweep, best, has_plan) : NULL;
 }
 
 bool sweep_only_simulates(const char *schedule)

@@ -27,14 +27,8 @@ static struct plan *find_cuts(const struct sweep_request *request, struct sweep_
         struct plan *plan = plan_search(&search, &why);
         if (plan)
             return plan;
-        if (why.kind == ERROR_MACHINE) {
-            error_set_kind(error, why.kind, "%s", why.text);
+        if (!sweep_note_none(row, &shortage, &why, error))
             return NULL;
-        }
-        row->outcome = shortage.is_known ? SWEEP_DOES_NOT_FIT : SWEEP_REFUSED;
-        row->rank = shortage.rank;
-        row->lacks_bytes = shortage.lacks_bytes;
-        snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why.text);
     }
     return NULL;
 }
@@ -42,7 +36,7 @@ static struct plan *find_cuts(const struct sweep_request *request, struct sweep_
 // An order for a plan's cuts, and what it takes.
 struct ordered {
     const struct sweep_request *request;
-    const struct plan *plan;
+    struct plan *plan;  // its stages' memory becomes that of the order
     struct placement *placement;
     struct network *network;
     struct cost_row *costs;
@@ -108,39 +102,31 @@ static bool find_order(struct ordered *ordered, uint64_t memory_bytes, struct er
     return ordered->lowered != NULL;
 }
 
-static uint64_t over(uint64_t bytes, uint64_t capacity)
-{
-    return bytes > capacity ? bytes - capacity : 0;
-}
-
 // The largest slab of a rank with the order's own slots, and what any rank lacks.
 static bool measure_slabs(const struct ordered *ordered, struct sweep_row *row, struct error *error)
 {
-    const struct plan *plan = ordered->plan;
+    struct plan *plan = ordered->plan;
     struct slots *slots = calloc(plan->stage_count, sizeof slots[0]);
     if (!slots)
         return error_no_memory(error, "a sweep");
     const bool good = slots_count(ordered->lowered, slots, error);
-    row->peak_bytes = row->lacks_bytes = 0;
-    for (uint32_t r = 0; good && r < plan->ranks; r++) {
-        uint64_t bytes = 0, workspace = 0;
-        for (uint32_t at = ordered->placement->stage_at[r]; at < ordered->placement->stage_at[r + 1]; at++) {
-            const uint32_t s = ordered->placement->held[at];
-            const struct plan_stage *stage = &plan->stages[s];
-            const struct stage_bytes sizes = stage_bytes_at(ordered->request->profile, stage->first, stage->end,
-                                                            stage->recompute, stage->recompute_count, &plan->holding,
-                                                            placement_copies(ordered->placement, s));
-            bytes = add_clamped(bytes, stage_memory_of(&sizes, &slots[s]).peak_bytes - sizes.transient);
-            workspace = sizes.transient > workspace ? sizes.transient : workspace;
-        }
-        bytes = add_clamped(bytes, workspace);
-        const uint64_t lacks = over(bytes, plan->cluster->devices[r].memory_bytes);
-        if (lacks > row->lacks_bytes || (row->lacks_bytes == 0 && bytes > row->peak_bytes))
-            row->rank = r;
-        row->lacks_bytes = lacks > row->lacks_bytes ? lacks : row->lacks_bytes;
-        row->peak_bytes = bytes > row->peak_bytes ? bytes : row->peak_bytes;
+    for (uint32_t s = 0; good && s < plan->stage_count; s++) {
+        struct plan_stage *stage = &plan->stages[s];
+        const struct stage_bytes sizes = stage_bytes_at(ordered->request->profile, stage->first, stage->end,
+                                                        stage->recompute, stage->recompute_count, &plan->holding,
+                                                        placement_copies(ordered->placement, s));
+        stage->memory = stage_memory_of(&sizes, &slots[s]);
     }
     free(slots);
+    row->found.peak_bytes = row->found.lacks_bytes = 0;
+    for (uint32_t r = 0; good && r < plan->ranks; r++) {
+        const uint64_t bytes = plan_rank_bytes(plan, ordered->placement, r);
+        const uint64_t has = plan->cluster->devices[r].memory_bytes, lacks = bytes > has ? bytes - has : 0;
+        if (lacks > row->found.lacks_bytes || (row->found.lacks_bytes == 0 && bytes > row->found.peak_bytes))
+            row->found.rank = r;
+        row->found.lacks_bytes = max_u64(row->found.lacks_bytes, lacks);
+        row->found.peak_bytes = max_u64(row->found.peak_bytes, bytes);
+    }
     return good;
 }
 
@@ -148,8 +134,7 @@ static uint64_t least_memory(const struct plan *plan)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t r = 0; r < plan->ranks; r++)
-        if (plan->cluster->devices[r].memory_bytes < least)
-            least = plan->cluster->devices[r].memory_bytes;
+        least = min_u64(least, plan->cluster->devices[r].memory_bytes);
     return least;
 }
 
@@ -160,16 +145,16 @@ static bool fit_order(struct ordered *ordered, struct sweep_row *row, struct err
     for (int trial = 0; trial < MOST_TRIALS; trial++) {
         struct error why = { 0 };
         if (!find_order(ordered, memory, &why)) {
-            row->outcome = SWEEP_REFUSED;
+            row->found.outcome = SWEEP_REFUSED;
             snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why.text);
             return why.kind != ERROR_MACHINE || error_set_kind(error, why.kind, "%s", why.text);
         }
         if (!measure_slabs(ordered, row, error))
             return false;
-        row->outcome = row->lacks_bytes ? SWEEP_DOES_NOT_FIT : SWEEP_PLANNED;
-        if (row->lacks_bytes == 0 || row->lacks_bytes >= memory)
+        row->found.outcome = row->found.lacks_bytes ? SWEEP_DOES_NOT_FIT : SWEEP_PLANNED;
+        if (row->found.lacks_bytes == 0 || row->found.lacks_bytes >= memory)
             return true;
-        memory -= row->lacks_bytes;
+        memory -= row->found.lacks_bytes;
     }
     return true;
 }
@@ -179,10 +164,10 @@ static bool note_time(const struct ordered *ordered, struct sweep_row *row, stru
     struct simulation simulation;
     if (!schedule_simulate(ordered->lowered, ordered->costs, ordered->network, &simulation, NULL, error))
         return false;
-    row->iteration_ns = simulation.iteration_ns;
-    row->micro_batch_ns =
+    row->found.iteration_ns = simulation.iteration_ns;
+    row->found.micro_batch_ns =
         simulation.iteration_ns / row->micro_batches + (simulation.iteration_ns % row->micro_batches > 0);
-    row->bubble = simulation.bubble.makespan;
+    row->found.bubble = simulation.bubble.makespan;
     simulation_clear(&simulation);
     return true;
 }
@@ -190,7 +175,7 @@ static bool note_time(const struct ordered *ordered, struct sweep_row *row, stru
 bool sweep_order_row(const struct sweep_request *request, struct sweep_row *row, struct error *error)
 {
     if (row->chunks > 2) {
-        row->outcome = SWEEP_REFUSED;
+        row->found.outcome = SWEEP_REFUSED;
         snprintf(row->reason, sizeof row->reason, "an order is searched for 1 or 2 stages per rank, not %u", row->chunks);
         return true;
     }
@@ -199,10 +184,10 @@ bool sweep_order_row(const struct sweep_request *request, struct sweep_row *row,
         return error->kind == ERROR_NONE;
     struct ordered ordered = { .request = request, .plan = plan };
     bool good = begin(&ordered, error) && fit_order(&ordered, row, error);
-    if (good && row->outcome == SWEEP_PLANNED)
+    if (good && row->found.outcome == SWEEP_PLANNED)
         good = note_time(&ordered, row, error);
     else
-        row->peak_bytes = 0;
+        row->found.peak_bytes = 0;
     clear(&ordered);
     plan_free(plan);
     return good;

@@ -21,24 +21,29 @@ struct search_request sweep_search_of(const struct sweep_request *request, const
 static bool note_plan(struct sweep_row *row, struct error *error)
 {
     const struct plan *plan = row->plan;
-    struct placement *placement = plan_placement(plan, error);
-    if (!placement)
-        return false;
-    row->outcome = SWEEP_PLANNED;
+    row->found.outcome = SWEEP_PLANNED;
     row->chunks = plan->chunks;
-    row->iteration_ns = plan->iteration_ns;
-    row->micro_batch_ns = plan->iteration_ns / row->micro_batches + (plan->iteration_ns % row->micro_batches > 0);
-    row->lower_bound_ns = plan->certificate.lower_bound_ns;
-    row->proved = plan->certificate.proved;
-    row->bubble = plan->bubble.makespan;
-    for (uint32_t r = 0; r < plan->ranks; r++) {
-        const uint64_t bytes = plan_rank_bytes(plan, placement, r);
-        if (bytes > row->peak_bytes) {
-            row->peak_bytes = bytes;
-            row->rank = r;
-        }
+    row->found.iteration_ns = plan->iteration_ns;
+    row->found.micro_batch_ns = plan->iteration_ns / row->micro_batches + (plan->iteration_ns % row->micro_batches > 0);
+    row->found.lower_bound_ns = plan->certificate.lower_bound_ns;
+    row->found.proved = plan->certificate.proved;
+    row->found.bubble = plan->bubble.makespan;
+    row->found.peak_bytes = plan_peak_bytes(plan, &row->found.rank, error);
+    return error->kind == ERROR_NONE;
+}
+
+bool sweep_note_none(struct sweep_row *row, const struct search_shortage *shortage, const struct error *why,
+                     struct error *error)
+{
+    if (why->kind == ERROR_MACHINE) {
+        error_set_kind(error, why->kind, "%s", why->text);
+        return error_at(error, "%s with %u micro-batches on %u ranks", row->schedule, row->micro_batches, row->ranks);
     }
-    placement_free(placement);
+    row->found.outcome = shortage->is_known ? SWEEP_DOES_NOT_FIT : SWEEP_REFUSED;
+    row->found.rank = shortage->rank;
+    row->found.lacks_bytes = shortage->lacks_bytes;
+    if (row->found.outcome == SWEEP_REFUSED)
+        snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why->text);
     return true;
 }
 
@@ -52,16 +57,6 @@ bool sweep_plan_row(const struct search_request *given, sweep_planner *planner, 
     row->plan = planner(&search, &why);
     if (row->plan)
         return note_plan(row, error);
-    if (why.kind == ERROR_MACHINE) {
-        error_set_kind(error, why.kind, "%s", why.text);
-        return error_at(error, "%s with %u micro-batches on %u ranks", row->schedule, row->micro_batches, row->ranks);
-    }
-    if (search.interrupted && *search.interrupted)
-        return true;
-    row->outcome = shortage.is_known ? SWEEP_DOES_NOT_FIT : SWEEP_REFUSED;
-    row->rank = shortage.rank;
-    row->lacks_bytes = shortage.lacks_bytes;
-    if (row->outcome == SWEEP_REFUSED)
-        snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why.text);
-    return true;
+    return (why.kind != ERROR_MACHINE && search.interrupted && *search.interrupted)
+        || sweep_note_none(row, &shortage, &why, error);
 }

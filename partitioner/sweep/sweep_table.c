@@ -16,37 +16,37 @@ static const char *const headings[] = {
 static int by_worth(const void *a, const void *b)
 {
     const struct sweep_row *x = *(const struct sweep_row *const *)a, *y = *(const struct sweep_row *const *)b;
-    if (x->outcome != y->outcome)
-        return x->outcome < y->outcome ? -1 : 1;
-    const unsigned __int128 left = (unsigned __int128)x->iteration_ns * y->micro_batches;
-    const unsigned __int128 right = (unsigned __int128)y->iteration_ns * x->micro_batches;
+    if (x->found.outcome != y->found.outcome)
+        return x->found.outcome < y->found.outcome ? -1 : 1;
+    const unsigned __int128 left = (unsigned __int128)x->found.iteration_ns * y->micro_batches;
+    const unsigned __int128 right = (unsigned __int128)y->found.iteration_ns * x->micro_batches;
     if (left != right)
         return left < right ? -1 : 1;
-    if (x->peak_bytes != y->peak_bytes)
-        return x->peak_bytes < y->peak_bytes ? -1 : 1;
-    if (x->lacks_bytes != y->lacks_bytes)
-        return x->lacks_bytes < y->lacks_bytes ? -1 : 1;
+    if (x->found.peak_bytes != y->found.peak_bytes)
+        return x->found.peak_bytes < y->found.peak_bytes ? -1 : 1;
+    if (x->found.lacks_bytes != y->found.lacks_bytes)
+        return x->found.lacks_bytes < y->found.lacks_bytes ? -1 : 1;
     return x < y ? -1 : x > y;
 }
 
 static void print_row(const struct sweep_row *row, struct text *text)
 {
     char iteration[NUMBER_SIZE] = "-", each[NUMBER_SIZE] = "-", peak[NUMBER_SIZE] = "-", gap[16] = "-", bubble[16] = "-";
-    if (row->outcome == SWEEP_PLANNED) {
-        time_format(row->iteration_ns, iteration);
-        time_format(row->micro_batch_ns, each);
-        bytes_format(row->peak_bytes, peak);
-        snprintf(bubble, sizeof bubble, "%.1f %%", 100 * row->bubble);
-        const uint64_t over = row->iteration_ns - row->lower_bound_ns;
-        if (row->proved)
+    if (row->found.outcome == SWEEP_PLANNED) {
+        time_format(row->found.iteration_ns, iteration);
+        time_format(row->found.micro_batch_ns, each);
+        bytes_format(row->found.peak_bytes, peak);
+        snprintf(bubble, sizeof bubble, "%.1f %%", 100 * row->found.bubble);
+        const uint64_t over = row->found.iteration_ns - row->found.lower_bound_ns;
+        if (row->found.proved)
             snprintf(gap, sizeof gap, "proved");
-        else if (row->lower_bound_ns > 0)
-            snprintf(gap, sizeof gap, "%.1f %%", 100 * (double)over / (double)row->iteration_ns);
+        else if (row->found.lower_bound_ns > 0)
+            snprintf(gap, sizeof gap, "%.1f %%", 100 * (double)over / (double)row->found.iteration_ns);
     }
-    text_add(text, "%c%c%c %-14s %3u %3u %5u  %10s  %10s  %7s  %10s  %7s  %s\n",
-             row->is_best ? '*' : row->is_on_front ? '+' : ' ', row->is_best_of_m ? 'm' : ' ',
-             row->outcome == SWEEP_PLANNED && row->only_simulated ? 'x' : ' ', row->schedule, row->ranks, row->chunks,
-             row->micro_batches, iteration, each, bubble, peak, gap, row->reason);
+    const char mark = row->is_best ? '*' : row->is_on_front ? '+' : ' ', best_of_m = row->is_best_of_m ? 'm' : ' ';
+    const char simulated = row->found.outcome == SWEEP_PLANNED && row->only_simulated ? 'x' : ' ';
+    text_add(text, "%c%c%c %-14s %3u %3u %5u  %10s  %10s  %7s  %10s  %7s  %s\n", mark, best_of_m, simulated, row->schedule,
+             row->ranks, row->chunks, row->micro_batches, iteration, each, bubble, peak, gap, row->reason);
 }
 
 static void print_class(const struct sweep *sweep, const struct sweep_row **rows, enum sweep_class class,
@@ -76,7 +76,7 @@ static void explain_only_simulated(const struct sweep *sweep, struct text *text)
     bool is_any_searched = false;
     for (size_t i = 0; i < sweep->count; i++) {
         const struct sweep_row *row = &sweep->rows[i];
-        if (row->outcome != SWEEP_PLANNED || !row->only_simulated)
+        if (row->found.outcome != SWEEP_PLANNED || !row->only_simulated)
             continue;
         if (is_searched(row))
             is_any_searched = true;
@@ -105,8 +105,8 @@ static void print_suggestion(const struct sweep_row *row, const char *what, stru
     char each[NUMBER_SIZE], bytes[NUMBER_SIZE];
     text_add(text, "%s: ", what);
     name_row(row, text);
-    text_add(text, ", %s per micro-batch in %s.\n", time_format(row->micro_batch_ns, each),
-             bytes_format(row->peak_bytes, bytes));
+    text_add(text, ", %s per micro-batch in %s.\n", time_format(row->found.micro_batch_ns, each),
+             bytes_format(row->found.peak_bytes, bytes));
 }
 
 // What is suggested can be run, if anything can.
@@ -129,7 +129,7 @@ void sweep_print(const struct sweep *sweep, struct text *text)
 {
     size_t counts[4] = { 0 };
     for (size_t i = 0; i < sweep->count; i++)
-        counts[sweep->rows[i].outcome]++;
+        counts[sweep->rows[i].found.outcome]++;
     text_add(text, "%s on up to %zu devices, ", sweep->model, sweep->cluster->device_count);
     holding_say(&sweep->holding, text);
     text_add(text, ": of %zu requests %zu fit, %zu do not fit, %zu cannot be", sweep->count, counts[SWEEP_PLANNED],
@@ -168,10 +168,11 @@ void sweep_write_csv(const struct sweep *sweep, struct text *text)
         const struct sweep_row *row = &sweep->rows[i];
         text_add(text, "%s,%s,%s,%u,%u,%u,%s,%llu,%llu,%llu,%llu,%u,%llu,%.6f,%d,%d,%d,%d,%d,", row->schedule,
                  weights_names[row->weights], sweep_class_names[row->class], row->ranks, row->chunks,
-                 row->micro_batches, sweep_outcome_names[row->outcome], (unsigned long long)row->iteration_ns,
-                 (unsigned long long)row->micro_batch_ns, (unsigned long long)row->lower_bound_ns,
-                 (unsigned long long)row->peak_bytes, row->rank, (unsigned long long)row->lacks_bytes, row->bubble,
-                 row->proved, row->is_on_front, row->is_best, row->is_best_of_m, row->only_simulated);
+                 row->micro_batches, sweep_outcome_names[row->found.outcome],
+                 (unsigned long long)row->found.iteration_ns, (unsigned long long)row->found.micro_batch_ns,
+                 (unsigned long long)row->found.lower_bound_ns, (unsigned long long)row->found.peak_bytes,
+                 row->found.rank, (unsigned long long)row->found.lacks_bytes, row->found.bubble, row->found.proved,
+                 row->is_on_front, row->is_best, row->is_best_of_m, row->only_simulated);
         write_quoted(row->reason, text);
         text_add(text, "\n");
     }

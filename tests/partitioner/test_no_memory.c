@@ -164,15 +164,12 @@ static bool make_steady(const struct search_request *request, struct text *text,
 static bool make_front(const struct search_request *request, struct text *text, struct error *error)
 {
     const struct front_request asked = { .search = request, .resolution_ppm = 100000 };
-    struct plan_front *front = front_find(&asked, error), *again = NULL;
-    if (front)
+    struct plan_front *front = front_find(&asked, error);
+    if (front) {
         front_write(front, text);
-    if (front && !text->failed)
-        again = front_read(text->data, text->length, "front.json", error);
-    if (again)
-        front_draw(again, text);
-    const bool good = again && !text->failed;
-    front_free(again);
+        front_draw(front, text);
+    }
+    const bool good = front && !text->failed;
     front_free(front);
     return good || (text->failed && error_no_memory(error, "a document"));
 }

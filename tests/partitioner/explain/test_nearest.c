@@ -58,9 +58,10 @@ static uint64_t brute_on(const struct instance *instance, uint32_t ranks)
 
 static void check_value(const struct what_if *row, uint64_t best, int trial)
 {
-    if (best == UINT64_MAX || best > row->row.iteration_ns || (row->row.proved && best != row->row.iteration_ns))
+    if (best == UINT64_MAX || best > row->row.found.iteration_ns
+        || (row->row.found.proved && best != row->row.found.iteration_ns))
         fail_msg("trial %d: \"%s\" is said to take %d, trying everything finds %d", trial, row->change,
-                 (int)row->row.iteration_ns, (int)best);
+                 (int)row->row.found.iteration_ns, (int)best);
 }
 
 static void check_memory(const struct nearest *nearest, const struct instance *instance, int trial)
@@ -275,7 +276,7 @@ static void states_on_the_host_are_offered_where_there_is_one(void **state)
         request.holding.optimizer = has_host ? OPTIMIZER_ADAMW : OPTIMIZER_MOMENTUM;
         struct plan *plan = plan_search(&request, &error);
         assert_good(plan, error);
-        assert_int_equal(plan->iteration_ns, row->row.iteration_ns);
+        assert_int_equal(plan->iteration_ns, row->row.found.iteration_ns);
         assert_false(nearest.failed[WHAT_IF_HOLDING]);
         struct text text = { 0 };
         plan_print(plan, &text);

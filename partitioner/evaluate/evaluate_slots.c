@@ -1,0 +1,167 @@
+#include "partitioner/evaluate/evaluate_slots.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "schedules/board.h"
+
+static size_t parts(const struct replay *replay)
+{
+    return (size_t)replay->lowered->micro_batches * replay->lowered->splits;
+}
+
+bool replay_begin(struct replay *replay, struct schedule *lowered, struct error *error)
+{
+    *replay = (struct replay){ .lowered = lowered };
+    replay->placement = lowered ? placement_read(lowered, error) : NULL;
+    if (!replay->placement)
+        return false;
+    replay->alive = calloc(parts(replay) + 1, sizeof replay->alive[0]);
+    replay->versions = calloc(parts(replay) + 1, sizeof replay->versions[0]);
+    return (replay->alive && replay->versions) || error_no_memory(error, "the evaluation of a plan");
+}
+
+void replay_clear(struct replay *replay)
+{
+    free(replay->alive);
+    free(replay->versions);
+    placement_free(replay->placement);
+    schedule_free(replay->lowered);
+}
+
+static size_t part_of(const struct replay *replay, struct action action)
+{
+    return (size_t)action.micro_batch * replay->lowered->splits + action.split;
+}
+
+static bool is_of(struct action action, uint32_t stage, unsigned kinds)
+{
+    return action.stage == stage && action.micro_batch != NO_MICRO_BATCH && action.kind <= ACTION_RECV_B
+        && kinds >> action.kind & 1;
+}
+
+// --- slots -------------------------------------------------------------------------------
+
+// What lives on a rank from an action of `stage` to one of `end_stage`, whose kinds are in these sets; only what has
+// the stage `next` on the same rank (beside: on another). What nothing ends is a message.
+struct lifetime {
+    uint32_t stage, end_stage;
+    unsigned from, to;
+    uint32_t next;
+    bool beside;
+};
+
+static bool begins(const struct replay *replay, uint32_t rank, const struct lifetime *lifetime, struct action action)
+{
+    return is_of(action, lifetime->stage, lifetime->from)
+        && (schedule_rank(replay->lowered, lifetime->next, action.micro_batch) == rank) != lifetime->beside;
+}
+
+// Joined actions run together: what begins in a group is there with what ends in it.
+static uint64_t slots_of_rank(const struct replay *replay, uint32_t rank, const struct lifetime *lifetime)
+{
+    const struct action_list *list = &replay->lowered->lists[rank];
+    const bool by_forward = lifetime->to && schedule_is_forward_only(replay->lowered);
+    const unsigned to = by_forward ? lifetime->to | KIND(ACTION_F) : lifetime->to;
+    uint64_t now = 0, most = 0;
+    memset(replay->alive, 0, parts(replay) * sizeof replay->alive[0]);
+    for (size_t first = 0, end = 0; first < list->count; first = end) {
+        for (end = first + 1; list->at[end - 1].joined; end++)
+            continue;
+        for (size_t i = first; i < end; i++) {
+            if (begins(replay, rank, lifetime, list->at[i])) {
+                now += !replay->alive[part_of(replay, list->at[i])];
+                replay->alive[part_of(replay, list->at[i])] = true;
+            }
+        }
+        most = max_u64(most, now);
+        for (size_t i = first; i < end; i++) {
+            if (is_of(list->at[i], lifetime->end_stage, to)) {
+                now -= replay->alive[part_of(replay, list->at[i])];
+                replay->alive[part_of(replay, list->at[i])] = false;
+            }
+        }
+    }
+    return most;
+}
+
+// The most that any rank of the stage needs.
+static uint64_t slots_between(const struct replay *replay, struct lifetime lifetime)
+{
+    uint64_t most = 0;
+    for (uint32_t copy = 0; copy < placement_copies(replay->placement, lifetime.stage); copy++)
+        most = max_u64(most, slots_of_rank(replay, placement_rank(replay->placement, lifetime.stage, copy), &lifetime));
+    return most;
+}
+
+uint64_t replay_within(const struct replay *replay, uint32_t stage, unsigned from, unsigned to)
+{
+    return slots_between(replay, (struct lifetime){ stage, stage, from, to, stage, false });
+}
+
+uint64_t replay_handed(const struct replay *replay, uint32_t stage, uint32_t next, unsigned from, unsigned to)
+{
+    const uint64_t messages = slots_between(replay, (struct lifetime){ stage, next, from, 0, next, true });
+    return slots_between(replay, (struct lifetime){ stage, next, from, to, next, false }) + min_u64(messages, 2);
+}
+
+// --- versions ----------------------------------------------------------------------------
+
+// How many updates stage `stage` on `rank` has seen before the first action on the list
+// that is one of these kinds, for each micro-batch.
+static void note_updates(const struct replay *replay, uint32_t rank, uint32_t stage, unsigned kinds)
+{
+    const struct action_list *list = &replay->lowered->lists[rank];
+    uint64_t updates = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct action action = list->at[i];
+        updates += action.stage == stage && action.kind == ACTION_STEP;
+        if (is_of(action, stage, kinds) && action.split == 0)
+            replay->versions[part_of(replay, action)] = updates;
+    }
+}
+
+// The version each micro-batch meets on this rank: the newest when it goes forward
+// (stash), when it enters at stage 0 (vertical), or the one before the newest that its
+// update is made from (2bw).
+static void note_versions(const struct replay *replay, uint32_t rank, uint32_t stage)
+{
+    const enum weights weights = replay->lowered->weights;
+    memset(replay->versions, 0, parts(replay) * sizeof replay->versions[0]);
+    if (weights != WEIGHTS_VERTICAL)
+        note_updates(replay, rank, stage, weights == WEIGHTS_2BW ? LAST_BACKWARDS : KIND(ACTION_F));
+    for (uint32_t r = 0; weights == WEIGHTS_VERTICAL && r < replay->lowered->ranks; r++)
+        note_updates(replay, r, 0, KIND(ACTION_F));
+    for (size_t i = 0; weights == WEIGHTS_2BW && i < parts(replay); i++)
+        replay->versions[i] -= replay->versions[i] > 0;
+}
+
+static uint64_t versions_of_rank(const struct replay *replay, uint32_t rank, uint32_t stage)
+{
+    const struct action_list *list = &replay->lowered->lists[rank];
+    uint64_t newest = 0, most = 1;
+    note_versions(replay, rank, stage);
+    for (size_t i = 0; i < list->count; i++)
+        newest += list->at[i].stage == stage && list->at[i].kind == ACTION_STEP;
+    // From the end: the oldest that is used behind this position, and the newest at it.
+    uint64_t oldest = newest;
+    for (size_t i = list->count; i-- > 0;) {
+        const struct action action = list->at[i];
+        most = max_u64(most, newest >= oldest ? newest - oldest + 1 : 1);
+        newest -= action.stage == stage && action.kind == ACTION_STEP;
+        if (is_of(action, stage, LAST_BACKWARDS))
+            oldest = min_u64(oldest, replay->versions[part_of(replay, action)]);
+    }
+    return most;
+}
+
+uint64_t replay_versions(const struct replay *replay, uint32_t stage)
+{
+    uint64_t most = 1;
+    if (replay->lowered->weights == WEIGHTS_FLUSH)
+        return most;
+    for (uint32_t copy = 0; copy < placement_copies(replay->placement, stage); copy++)
+        most = max_u64(most, versions_of_rank(replay, placement_rank(replay->placement, stage, copy), stage));
+    return most;
+}

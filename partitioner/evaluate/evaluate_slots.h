@@ -1,0 +1,34 @@
+// How many buffers of each kind a stage needs at once, for the evaluator: the lists of a
+// lowered schedule are replayed, action by action, and what is alive is counted.
+#ifndef PARTITIONER_EVALUATE_EVALUATE_SLOTS_H
+#define PARTITIONER_EVALUATE_EVALUATE_SLOTS_H
+
+#include "partitioner/plan/placement.h"
+
+#define KIND(kind) (1u << (kind))
+#define BACKWARDS (KIND(ACTION_B) | KIND(ACTION_I))
+#define LAST_BACKWARDS (KIND(ACTION_B) | KIND(ACTION_W))
+
+struct replay {
+    struct schedule *lowered;
+    struct placement *placement;
+    bool *alive;         // per part of a micro-batch
+    uint64_t *versions;  // of the weights that it meets; per part, too
+};
+
+// Takes the schedule, also where that fails. Cleared by replay_clear().
+bool replay_begin(struct replay *replay, struct schedule *lowered, struct error *error);
+void replay_clear(struct replay *replay);
+
+// What lives from an action of a stage to another of its own, whose kinds are in these sets: the most that any rank of
+// the stage needs. What nothing goes back for is needed by its F alone.
+uint64_t replay_within(const struct replay *replay, uint32_t stage, unsigned from, unsigned to);
+
+// What a stage hands to stage `next`: two slots for messages, and on the same rank what the other stage has not used
+// yet.
+uint64_t replay_handed(const struct replay *replay, uint32_t stage, uint32_t next, unsigned from, unsigned to);
+
+// Versions of a stage's weights, from the oldest that is still to be used to the newest.
+uint64_t replay_versions(const struct replay *replay, uint32_t stage);
+
+#endif
