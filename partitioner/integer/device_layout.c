@@ -308,7 +308,7 @@ static double *values_of(const struct program *program, const uint32_t *device_o
     return values;
 }
 
-static bool read_layout(const struct program *program, const double *values, struct layout *layout,
+static bool read_layout(const struct program *program, const double *values, struct device_layout *layout,
                         struct error *error)
 {
     const struct layout_problem *problem = program->problem;
@@ -330,7 +330,7 @@ static bool read_layout(const struct program *program, const double *values, str
 }
 
 // The relaxation, and what its duals prove and say.
-static bool price(const struct program *program, struct integer_limits limits, struct layout *layout,
+static bool price(const struct program *program, struct integer_limits limits, struct device_layout *layout,
                   struct error *error)
 {
     const uint32_t devices = program->problem->devices;
@@ -353,9 +353,9 @@ static bool price(const struct program *program, struct integer_limits limits, s
 }
 
 bool layout_solve(const struct layout_problem *problem, const uint32_t *start, struct integer_limits limits,
-                  struct layout *layout, struct error *error)
+                  struct device_layout *layout, struct error *error)
 {
-    *layout = (struct layout){ 0 };
+    *layout = (struct device_layout){ 0 };
     const uint64_t known = start ? layout_value(problem, start, error) : ceiling_of(problem);
     struct program program;
     if (known == LAYOUT_NEVER || !program_write(problem, known, &program, error))
@@ -377,14 +377,14 @@ bool layout_solve(const struct layout_problem *problem, const uint32_t *start, s
     free(begin);
     program_clear(&program);
     if (!good)
-        layout_clear(layout);
+        device_layout_clear(layout);
     return good;
 }
 
-void layout_clear(struct layout *layout)
+void device_layout_clear(struct device_layout *layout)
 {
     free(layout->device_of);
     free(layout->load_price);
     free(layout->memory_price);
-    *layout = (struct layout){ 0 };
+    *layout = (struct device_layout){ 0 };
 }

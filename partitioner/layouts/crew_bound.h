@@ -20,7 +20,7 @@
 // down to a stage b, or with the next B of s, up to it; stays there for all that the rank
 // has left, or goes from there down and back up as often as it can; and returns to stage 0.
 // Sizes that are not decided yet are the least they can be: by dynamic programming over
-// the cuts the least of the largest such path, as in arrangement_bound.c.
+// the cuts the least of the largest such path, as in layout_bound.c.
 //
 // No lower duration makes a longer path, so every number may be less than it will be:
 // nothing is recomputed here, no holding adds anything.
@@ -69,7 +69,7 @@ struct link crew_better_link(struct link a, struct link b);
 
 bool crew_bound(const struct crews *crews, uint64_t *bound_ns, struct error *error);
 
-// --- its parts, for bounds on many arrangements at once ---------------------------------
+// --- its parts, for bounds on many layouts at once ---------------------------------
 
 // A stage of `copies` ranks; it and all behind it are `ranks`.
 struct crew_run {

@@ -103,7 +103,7 @@ static void the_solver_finds_the_best_of_all_layouts(void **state)
         make(&seed, &random);
         uint32_t best[MOST_LAYERS];
         const uint64_t least = least_of_all(&random.problem, best);
-        struct layout layout;
+        struct device_layout layout;
         struct error error = { 0 };
         assert_good(layout_solve(&random.problem, NULL, limits, &layout, &error), error);
         if ((layout.device_of != NULL) != (least != LAYOUT_NEVER)
@@ -113,12 +113,12 @@ static void the_solver_finds_the_best_of_all_layouts(void **state)
                      (unsigned long long)least);
         possible += least != LAYOUT_NEVER;
         bounded += layout.bound_ns > 0;
-        layout_clear(&layout);
+        device_layout_clear(&layout);
         if (least == LAYOUT_NEVER)
             continue;
         assert_good(layout_solve(&random.problem, best, limits, &layout, &error), error);
         assert_int_equal(layout.value_ns, least);
-        layout_clear(&layout);
+        device_layout_clear(&layout);
     }
     assert_true(possible > 50 && bounded > 50);
 }
@@ -168,7 +168,7 @@ static void ask_real(const char *path, uint32_t devices, uint64_t expected_ns)
     const struct layout_problem problem = { .layers = layers, .devices = devices, .time_ns = time_ns,
                                             .edges = profile->edges, .edge_count = profile->edge_count,
                                             .ordered = true };
-    struct layout layout;
+    struct device_layout layout;
     assert_good(layout_solve(&problem, NULL, limits, &layout, &error), error);
     assert_int_equal(layout.status, INTEGER_OPTIMAL);
     assert_int_equal(layout.value_ns, expected_ns);
@@ -183,7 +183,7 @@ static void ask_real(const char *path, uint32_t devices, uint64_t expected_ns)
     for (uint32_t d = 0; d < devices; d++)
         sum += layout.load_price[d];
     assert_true(fabs(sum - 1) < 1e-3);
-    layout_clear(&layout);
+    device_layout_clear(&layout);
     free(time_ns);
     profile_free(profile);
 }

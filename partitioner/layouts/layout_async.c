@@ -1,4 +1,4 @@
-#include "partitioner/layouts/arrangement_async.h"
+#include "partitioner/layouts/layout_async.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,20 +10,20 @@
 #include "partitioner/cost/variant.h"
 #include "schedules/generators/generate.h"
 
-struct arrangement_async {
+struct layout_async {
     const struct search_request *request;
-    const struct arrangement_names *names;
-    struct profile *views[ARRANGEMENT_MOST_VARIANTS + 1];  // as `names`
-    struct intervals *of[ARRANGEMENT_MOST_VARIANTS + 1];
+    const struct layout_names *names;
+    struct profile *views[LAYOUT_MOST_VARIANTS + 1];  // as `names`
+    struct intervals *of[LAYOUT_MOST_VARIANTS + 1];
     bool *can_cut;
     bool is_dealt;  // the order is that of crews
 };
 
-struct arrangement_async *arrangement_async_create(const struct search_request *request,
-                                                   const struct arrangement_names *names, struct error *error)
+struct layout_async *layout_async_create(const struct search_request *request,
+                                                   const struct layout_names *names, struct error *error)
 {
     const struct generator *generator = generator_find(request->schedule, error);
-    struct arrangement_async *async = generator ? calloc(1, sizeof *async) : NULL;
+    struct layout_async *async = generator ? calloc(1, sizeof *async) : NULL;
     if (!async) {
         if (generator)
             error_no_memory(error, "the bounds of a plan");
@@ -43,11 +43,11 @@ struct arrangement_async *arrangement_async_create(const struct search_request *
     }
     if (good)
         return async;
-    arrangement_async_free(async);
+    layout_async_free(async);
     return NULL;
 }
 
-void arrangement_async_free(struct arrangement_async *async)
+void layout_async_free(struct layout_async *async)
 {
     if (!async)
         return;
@@ -67,7 +67,7 @@ struct crew_seats {
 
 // --- stages --------------------------------------------------------------------------
 
-static const struct intervals *intervals_of(const struct arrangement_async *async, const char *variant)
+static const struct intervals *intervals_of(const struct layout_async *async, const char *variant)
 {
     for (size_t i = 0; i < async->names->count; i++) {
         const char *name = async->names->names[i];
@@ -86,24 +86,24 @@ static uint64_t slowest(const struct cluster *cluster, const struct crew_seats *
     return speed;
 }
 
-static void sit(const struct arrangement_async *async, const struct arrangement *arrangement, struct crew_seats *seats)
+static void sit(const struct layout_async *async, const struct layout *layout, struct crew_seats *seats)
 {
     uint32_t at = 0;
-    for (uint32_t s = 0; s < arrangement->stages; s++) {
-        const char *variant = arrangement->variants ? arrangement->variants[s] : NULL;
-        seats[s] = (struct crew_seats){ arrangement->devices + at, arrangement->replicas ? arrangement->replicas[s] : 1,
+    for (uint32_t s = 0; s < layout->stages; s++) {
+        const char *variant = layout->variants ? layout->variants[s] : NULL;
+        seats[s] = (struct crew_seats){ layout->devices + at, layout->replicas ? layout->replicas[s] : 1,
                                         variant_devices(async->request->profile, variant) };
         at += seats[s].copies * seats[s].group;
     }
 }
 
 // Whether all is known of every stage.
-static bool fill_stages(const struct arrangement_async *async, const struct arrangement *arrangement,
+static bool fill_stages(const struct layout_async *async, const struct layout *layout,
                         const struct crew_seats *seats, struct crewed_stage *stages)
 {
     const struct cluster *cluster = async->request->cluster;
-    for (uint32_t s = 0; s < arrangement->stages; s++) {
-        const struct intervals *of = intervals_of(async, arrangement->variants ? arrangement->variants[s] : NULL);
+    for (uint32_t s = 0; s < layout->stages; s++) {
+        const struct intervals *of = intervals_of(async, layout->variants ? layout->variants[s] : NULL);
         if (!of)
             return false;
         stages[s] = (struct crewed_stage){
@@ -115,12 +115,12 @@ static bool fill_stages(const struct arrangement_async *async, const struct arra
 }
 
 // Between the ranks, by the devices that talk for them.
-static struct network *network_of(const struct arrangement_async *async, const struct arrangement *arrangement,
+static struct network *network_of(const struct layout_async *async, const struct layout *layout,
                                   const struct crew_seats *seats, struct error *error)
 {
-    uint32_t *devices = calloc((size_t)arrangement->ranks + 1, sizeof devices[0]), rank = 0;
+    uint32_t *devices = calloc((size_t)layout->ranks + 1, sizeof devices[0]), rank = 0;
     struct network *network = NULL;
-    for (uint32_t s = 0; devices && s < arrangement->stages; s++)
+    for (uint32_t s = 0; devices && s < layout->stages; s++)
         for (uint32_t i = 0; i < seats[s].copies; i++)
             devices[rank++] = seats[s].devices[i * seats[s].group];
     if (devices)
@@ -131,21 +131,21 @@ static struct network *network_of(const struct arrangement_async *async, const s
     return network;
 }
 
-bool arrangement_async_bound(const struct arrangement_async *async, const struct arrangement *arrangement,
+bool layout_async_bound(const struct layout_async *async, const struct layout *layout,
                              uint64_t *bound_ns, struct error *error)
 {
     *bound_ns = 0;
     if (!async->is_dealt)
         return true;
-    struct crew_seats *seats = calloc((size_t)arrangement->stages + 1, sizeof seats[0]);
-    struct crewed_stage *stages = calloc((size_t)arrangement->stages + 1, sizeof stages[0]);
+    struct crew_seats *seats = calloc((size_t)layout->stages + 1, sizeof seats[0]);
+    struct crewed_stage *stages = calloc((size_t)layout->stages + 1, sizeof stages[0]);
     bool good = (seats && stages) || error_no_memory(error, "the bounds of a plan");
     if (good)
-        sit(async, arrangement, seats);
-    if (good && fill_stages(async, arrangement, seats, stages)) {
-        const struct crews crews = { stages, arrangement->stages, async->of[0]->layers, async->request->micro_batches,
+        sit(async, layout, seats);
+    if (good && fill_stages(async, layout, seats, stages)) {
+        const struct crews crews = { stages, layout->stages, async->of[0]->layers, async->request->micro_batches,
                                      async->of[0]->cut, async->can_cut, &async->request->holding };
-        struct network *network = network_of(async, arrangement, seats, error);
+        struct network *network = network_of(async, layout, seats, error);
         good = network && crew_see_links(&crews, stages, network, error) && crew_bound(&crews, bound_ns, error);
         network_free(network);
     }

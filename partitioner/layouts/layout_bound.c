@@ -1,4 +1,4 @@
-// What no plan of an arrangement can beat: by dynamic programming over the cuts, the
+// What no plan of a layout can beat: by dynamic programming over the cuts, the
 // least of the largest, over the stages, of paths that every plan has. Stage s holds
 // layers [first, end), a rank of it does `own` micro-batches and is w ahead (schedules/generators/replicas.c):
 //
@@ -7,20 +7,20 @@
 //     before + k round + (own - 1 - (k - 1) w) (F + B)        so do the last, and others; work between
 //
 // or, of each, the way in, and adding up instead of the way out; with B and what must be run again at least so that it
-// fits (arrangement_memory.h). round: F + after + B. before, after: the least that one micro-batch takes in the stages
+// fits (layout_memory.h). round: F + after + B. before, after: the least that one micro-batch takes in the stages
 // on either side, with the fastest of the links between them. Times are on the slowest of a stage's devices.
-// The least of the largest is no bound where the schedule never flushes (arrangement_async.h
+// The least of the largest is no bound where the schedule never flushes (layout_async.h
 // has one); there it only says where to look first.
 //
-// Of all arrangements at once only the average of the work is known.
+// Of all layouts at once only the average of the work is known.
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "common/number.h"
-#include "partitioner/layouts/arrangement_async.h"
-#include "partitioner/layouts/arrangement_memory.h"
-#include "partitioner/layouts/arrangement_totals.h"
+#include "partitioner/layouts/layout_async.h"
+#include "partitioner/layouts/layout_memory.h"
+#include "partitioner/layouts/layout_totals.h"
 #include "partitioner/layouts/path_around.h"
 #include "partitioner/search/interval.h"
 #include "partitioner/search/search_request.h"
@@ -29,13 +29,13 @@
 
 typedef unsigned __int128 wide;
 
-struct arrangement_bounds {
+struct layout_bounds {
     const struct search_request *request;
-    const struct arrangement_names *names;
+    const struct layout_names *names;
     const struct generator *generator;
-    struct arrangement_async *async;    // where the schedule never flushes
-    struct arrangement_memory *memory;  // where not all surely fits
-    struct totals of[ARRANGEMENT_MOST_VARIANTS + 1];  // as `names`, then those of the request
+    struct layout_async *async;    // where the schedule never flushes
+    struct layout_memory *memory;  // where not all surely fits
+    struct totals of[LAYOUT_MOST_VARIANTS + 1];  // as `names`, then those of the request
     size_t of_count;
     struct totals least;   // of all of them, layer by layer
     bool *can_cut;         // layers + 1
@@ -45,7 +45,7 @@ struct arrangement_bounds {
     bool has_backward;
 };
 
-// A stage of the arrangement that is looked at.
+// A stage of the layout that is looked at.
 struct seat {
     const struct totals *of;
     uint64_t speed;        // of its slowest device
@@ -59,7 +59,7 @@ struct seat {
 // --- what is known beforehand -----------------------------------------------------------
 
 // Of a variant by name, also into the least of all.
-static bool total_of(struct arrangement_bounds *bounds, const char *name, bool is_first, struct totals *of,
+static bool total_of(struct layout_bounds *bounds, const char *name, bool is_first, struct totals *of,
                      struct error *error)
 {
     struct profile *view = variant_of(bounds->request->profile, name, error);
@@ -76,7 +76,7 @@ static bool total_of(struct arrangement_bounds *bounds, const char *name, bool i
 }
 
 // The names that may be chosen, and those that are given, which may be quicker than any of these.
-static bool total_all(struct arrangement_bounds *bounds, struct error *error)
+static bool total_all(struct layout_bounds *bounds, struct error *error)
 {
     const struct search_request *request = bounds->request;
     for (size_t i = 0; i < bounds->names->count; i++)
@@ -92,7 +92,7 @@ static bool total_all(struct arrangement_bounds *bounds, struct error *error)
     return true;
 }
 
-static bool price_ways(struct arrangement_bounds *bounds, struct error *error)
+static bool price_ways(struct layout_bounds *bounds, struct error *error)
 {
     const struct cluster *cluster = bounds->request->cluster;
     const size_t row = (size_t)bounds->layers + 1;
@@ -106,7 +106,7 @@ static bool price_ways(struct arrangement_bounds *bounds, struct error *error)
     return error->kind == ERROR_NONE && (bounds->way || error_no_memory(error, "the bounds of a plan"));
 }
 
-static bool fill(struct arrangement_bounds *bounds, struct error *error)
+static bool fill(struct layout_bounds *bounds, struct error *error)
 {
     const struct search_request *request = bounds->request;
     const size_t row = (size_t)bounds->layers + 1;
@@ -126,16 +126,16 @@ static bool fill(struct arrangement_bounds *bounds, struct error *error)
         || !bounds->least.through)
         return error_no_memory(error, "the bounds of a plan");
     if (bounds->generator->takes_replicas && bounds->has_backward)
-        bounds->memory = arrangement_memory_create(request, error);
+        bounds->memory = layout_memory_create(request, error);
     if (error->kind != ERROR_NONE || !total_all(bounds, error))
         return false;
     return price_ways(bounds, error);
 }
 
-struct arrangement_bounds *arrangement_bounds_create(const struct search_request *request,
-                                                     const struct arrangement_names *names, struct error *error)
+struct layout_bounds *layout_bounds_create(const struct search_request *request,
+                                                     const struct layout_names *names, struct error *error)
 {
-    struct arrangement_bounds *bounds = calloc(1, sizeof *bounds);
+    struct layout_bounds *bounds = calloc(1, sizeof *bounds);
     if (!bounds) {
         error_no_memory(error, "the bounds of a plan");
         return NULL;
@@ -147,22 +147,22 @@ struct arrangement_bounds *arrangement_bounds_create(const struct search_request
     bounds->has_backward = strcmp(request->schedule, "forward-only") != 0;
     const bool flushes = bounds->generator && bounds->generator->weights == WEIGHTS_FLUSH;
     if (bounds->generator && !flushes)
-        bounds->async = arrangement_async_create(request, names, error);
+        bounds->async = layout_async_create(request, names, error);
     if (bounds->generator && (flushes || bounds->async) && fill(bounds, error))
         return bounds;
-    arrangement_bounds_free(bounds);
+    layout_bounds_free(bounds);
     return NULL;
 }
 
-void arrangement_bounds_free(struct arrangement_bounds *bounds)
+void layout_bounds_free(struct layout_bounds *bounds)
 {
     if (!bounds)
         return;
     for (size_t i = 0; i < sizeof bounds->of / sizeof bounds->of[0]; i++)
         totals_clear(&bounds->of[i]);
     totals_clear(&bounds->least);
-    arrangement_async_free(bounds->async);
-    arrangement_memory_free(bounds->memory);
+    layout_async_free(bounds->async);
+    layout_memory_free(bounds->memory);
     for (size_t i = 0; i < sizeof bounds->cell / sizeof bounds->cell[0]; i++)
         free(bounds->cell[i]);
     free(bounds->can_cut);
@@ -170,7 +170,7 @@ void arrangement_bounds_free(struct arrangement_bounds *bounds)
     free(bounds);
 }
 
-// --- one arrangement ----------------------------------------------------------------------
+// --- one layout ----------------------------------------------------------------------
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -195,7 +195,7 @@ static uint64_t smallest_of(const struct cluster *cluster, const uint32_t *devic
     return memory;
 }
 
-static const struct totals *totals_of(const struct arrangement_bounds *bounds, const char *name)
+static const struct totals *totals_of(const struct layout_bounds *bounds, const char *name)
 {
     for (size_t i = 0; i < bounds->names->count; i++) {
         const char *own = bounds->names->names[i];
@@ -217,18 +217,18 @@ static unsigned levels_between(const struct cluster *cluster, const uint32_t *a,
     return levels;
 }
 
-static struct seat *sit(const struct arrangement_bounds *bounds, const struct arrangement *arrangement)
+static struct seat *sit(const struct layout_bounds *bounds, const struct layout *layout)
 {
     const struct search_request *request = bounds->request;
-    struct seat *seats = calloc((size_t)arrangement->stages + 1, sizeof seats[0]);
-    const uint32_t *devices = arrangement->devices, *before = NULL;
-    uint32_t group_before = 1, left = arrangement->ranks;
-    for (uint32_t s = 0; seats && s < arrangement->stages; s++) {
-        const uint32_t copies = arrangement->replicas[s];
-        const uint32_t group = variant_devices(request->profile, arrangement->variants[s]);
+    struct seat *seats = calloc((size_t)layout->stages + 1, sizeof seats[0]);
+    const uint32_t *devices = layout->devices, *before = NULL;
+    uint32_t group_before = 1, left = layout->ranks;
+    for (uint32_t s = 0; seats && s < layout->stages; s++) {
+        const uint32_t copies = layout->replicas[s];
+        const uint32_t group = variant_devices(request->profile, layout->variants[s]);
         const uint32_t own = (request->micro_batches + copies - 1) / copies, ahead = (left + copies - 1) / copies;
         seats[s] = (struct seat){
-            .of = totals_of(bounds, arrangement->variants[s]),
+            .of = totals_of(bounds, layout->variants[s]),
             .speed = slowest_of(request->cluster, devices, copies * group),
             .memory = smallest_of(request->cluster, devices, copies * group),
             .own = own,
@@ -238,7 +238,7 @@ static struct seat *sit(const struct arrangement_bounds *bounds, const struct ar
             .levels_among = levels_between(request->cluster, devices, copies, group, devices, copies, group),
         };
         if (s > 0)
-            seats[s - 1].levels_on = levels_between(request->cluster, before, arrangement->replicas[s - 1],
+            seats[s - 1].levels_on = levels_between(request->cluster, before, layout->replicas[s - 1],
                                                     group_before, devices, copies, group);
         before = devices;
         group_before = group;
@@ -264,7 +264,7 @@ static uint64_t backward_of(const struct seat *seat, uint32_t first, uint32_t en
 }
 
 // The way of a message over a cut, on the fastest of these levels.
-static uint64_t way_of(const struct arrangement_bounds *bounds, unsigned levels, uint32_t cut)
+static uint64_t way_of(const struct layout_bounds *bounds, unsigned levels, uint32_t cut)
 {
     uint64_t least = UINT64_MAX;
     for (unsigned level = 0; levels >> level; level++) {
@@ -276,7 +276,7 @@ static uint64_t way_of(const struct arrangement_bounds *bounds, unsigned levels,
 }
 
 // As predict_reduce_ns(): over the slowest link among the copies.
-static uint64_t reduce_of(const struct arrangement_bounds *bounds, const struct seat *seat, uint32_t first,
+static uint64_t reduce_of(const struct layout_bounds *bounds, const struct seat *seat, uint32_t first,
                           uint32_t end)
 {
     const uint64_t weights = seat->of->weights[end] - seat->of->weights[first];
@@ -291,13 +291,13 @@ static uint64_t reduce_of(const struct arrangement_bounds *bounds, const struct 
 }
 
 // What a micro-batch takes there and back over a cut behind the stage.
-static uint64_t round_over(const struct arrangement_bounds *bounds, const struct seat *seat, uint32_t cut)
+static uint64_t round_over(const struct layout_bounds *bounds, const struct seat *seat, uint32_t cut)
 {
     return (bounds->has_backward ? 2 : 1) * way_of(bounds, seat->levels_on, cut);
 }
 
 // F of the first s stages, layers up to b, with the ways there.
-static void fill_in(struct arrangement_bounds *bounds, const struct seat *seats, uint32_t stages)
+static void fill_in(struct layout_bounds *bounds, const struct seat *seats, uint32_t stages)
 {
     const size_t row = (size_t)bounds->layers + 1;
     uint64_t *in = bounds->cell[3];
@@ -318,7 +318,7 @@ static void fill_in(struct arrangement_bounds *bounds, const struct seat *seats,
 }
 
 // before: of the first s stages, layers up to b; after: of stages from s on, layers from b.
-static void fill_sides(struct arrangement_bounds *bounds, const struct seat *seats, uint32_t stages)
+static void fill_sides(struct layout_bounds *bounds, const struct seat *seats, uint32_t stages)
 {
     const size_t row = (size_t)bounds->layers + 1;
     uint64_t *before = bounds->cell[0], *after = bounds->cell[1];
@@ -351,7 +351,7 @@ static void fill_sides(struct arrangement_bounds *bounds, const struct seat *sea
 }
 
 // The largest path of stage s from these layers; UINT64_MAX where no plan has them.
-static uint64_t stage_bound(const struct arrangement_bounds *bounds, const struct seat *seats, uint32_t s,
+static uint64_t stage_bound(const struct layout_bounds *bounds, const struct seat *seats, uint32_t s,
                             uint32_t first, uint32_t end)
 {
     const size_t row = (size_t)bounds->layers + 1;
@@ -362,7 +362,7 @@ static uint64_t stage_bound(const struct arrangement_bounds *bounds, const struc
     // With an update for each micro-batch of a copy, it adds up that often.
     const uint64_t reduces = bounds->generator->weights == WEIGHTS_FLUSH ? 1 : seat->own;
     const uint64_t again =
-        arrangement_memory_least(bounds->memory, first, end, seat->copies, seat->ahead, seat->memory);
+        layout_memory_least(bounds->memory, first, end, seat->copies, seat->ahead, seat->memory);
     if (again == UINT64_MAX)
         return UINT64_MAX;
     const uint64_t f = forward_of(seat, first, end), b = backward_of(seat, first, end) + scaled(again, seat->speed);
@@ -374,7 +374,7 @@ static uint64_t stage_bound(const struct arrangement_bounds *bounds, const struc
     return inner + larger(before, bounds->cell[3][s * row + first] + reduce);
 }
 
-static uint64_t least_of_largest(struct arrangement_bounds *bounds, const struct seat *seats, uint32_t stages)
+static uint64_t least_of_largest(struct layout_bounds *bounds, const struct seat *seats, uint32_t stages)
 {
     const size_t row = (size_t)bounds->layers + 1;
     uint64_t *largest = bounds->cell[2];
@@ -398,7 +398,7 @@ static uint64_t least_of_largest(struct arrangement_bounds *bounds, const struct
 }
 
 // All work, evenly on all devices, and the way of one micro-batch: what is known of any schedule.
-static uint64_t work_bound(const struct arrangement_bounds *bounds, uint64_t speeds, uint64_t fastest)
+static uint64_t work_bound(const struct layout_bounds *bounds, uint64_t speeds, uint64_t fastest)
 {
     const uint64_t round = bounds->least.forward[bounds->layers] + bounds->least.backward[bounds->layers];
     const wide work = (wide)round * bounds->request->micro_batches * 1000 / speeds;
@@ -406,32 +406,32 @@ static uint64_t work_bound(const struct arrangement_bounds *bounds, uint64_t spe
     return work > way ? (uint64_t)work : (uint64_t)way;
 }
 
-static uint64_t work_of(const struct arrangement_bounds *bounds, const struct arrangement *arrangement)
+static uint64_t work_of(const struct layout_bounds *bounds, const struct layout *layout)
 {
     uint64_t speeds = 0, fastest = 0;
-    for (uint32_t i = 0; i < arrangement->device_count; i++) {
-        const uint64_t speed = bounds->request->cluster->devices[arrangement->devices[i]].speed_permille;
+    for (uint32_t i = 0; i < layout->device_count; i++) {
+        const uint64_t speed = bounds->request->cluster->devices[layout->devices[i]].speed_permille;
         speeds += speed;
         fastest = larger(fastest, speed);
     }
     return work_bound(bounds, speeds, fastest);
 }
 
-bool arrangement_bound(struct arrangement_bounds *bounds, struct arrangement *arrangement, struct error *error)
+bool layout_bound(struct layout_bounds *bounds, struct layout *layout, struct error *error)
 {
-    arrangement->estimate_ns = work_of(bounds, arrangement);
-    if (arrangement->replicas) {
-        struct seat *seats = sit(bounds, arrangement);
+    layout->estimate_ns = work_of(bounds, layout);
+    if (layout->replicas) {
+        struct seat *seats = sit(bounds, layout);
         if (!seats)
             return error_no_memory(error, "the bounds of a plan");
-        arrangement->estimate_ns = least_of_largest(bounds, seats, arrangement->stages);
+        layout->estimate_ns = least_of_largest(bounds, seats, layout->stages);
         free(seats);
     }
-    arrangement->bound_ns = arrangement->estimate_ns;
-    return !bounds->async || arrangement_async_bound(bounds->async, arrangement, &arrangement->bound_ns, error);
+    layout->bound_ns = layout->estimate_ns;
+    return !bounds->async || layout_async_bound(bounds->async, layout, &layout->bound_ns, error);
 }
 
-// --- all arrangements -----------------------------------------------------------------------
+// --- all layouts -----------------------------------------------------------------------
 
 // How many devices of the cluster are faster, or as fast and before it.
 static uint32_t count_faster(const struct cluster *cluster, uint32_t device)
@@ -444,7 +444,7 @@ static uint32_t count_faster(const struct cluster *cluster, uint32_t device)
 }
 
 // Of the devices that are given, or of the fastest there are.
-static uint64_t work_of_all(const struct arrangement_bounds *bounds)
+static uint64_t work_of_all(const struct layout_bounds *bounds)
 {
     const struct search_request *request = bounds->request;
     const struct cluster *cluster = request->cluster;
@@ -459,7 +459,7 @@ static uint64_t work_of_all(const struct arrangement_bounds *bounds)
     return work_bound(bounds, speeds, fastest);
 }
 
-uint64_t arrangement_bound_of_all(const struct arrangement_bounds *bounds)
+uint64_t layout_bound_of_all(const struct layout_bounds *bounds)
 {
     return bounds->async ? 0 : work_of_all(bounds);
 }
