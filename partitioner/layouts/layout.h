@@ -7,16 +7,15 @@
 //     variants    which variant each stage takes, and so how many devices its ranks are
 //
 //     a cluster of 4, one device slower       stage 0       stage 1
-//     a layout                          ranks 0 1     rank 2         replicas 2, 1; device 3 is not used
+//     a layout                                ranks 0 1     rank 2         replicas 2, 1; device 3 is not used
 //                                             devices 0 1   device 2
 //
 // Devices that are alike in speed, memory and links are interchangeable: of layouts
-// that differ only by them one is looked at. Each has a bound, the least over its cuts of
-// paths that every plan of it has; where there are few, all are listed, and searched
-// (plan_search() with the layout given) in the order of their bounds until none is
-// left whose bound is below the best plan. Where there are many, they are made by a
-// dynamic program over cuts and numbers of ranks, and bettered by small moves; then the
-// bound is that of all layouts at once.
+// that differ only by them one is looked at. Good ones are found by annealing, with their
+// cuts. Each has a bound, the least over its cuts of paths that every plan of it has; where
+// there are few, all are listed, and searched (plan_search() with the layout given) in the
+// order of their bounds until none is left whose bound is below the best plan. Where there
+// are many, the bound is that of all layouts at once, by the work.
 //
 //     layout_search.c  the whole, and what is claimed
 //     layout_list.c    all layouts, where they are few

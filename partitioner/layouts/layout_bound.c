@@ -9,8 +9,20 @@
 // or, of each, the way in, and adding up instead of the way out; with B and what must be run again at least so that it
 // fits (layout_memory.h). round: F + after + B. before, after: the least that one micro-batch takes in the stages
 // on either side, with the fastest of the links between them. Times are on the slowest of a stage's devices.
-// The least of the largest is no bound where the schedule never flushes (layout_async.h
-// has one); there it only says where to look first.
+//
+// Where the schedule never flushes that only says where to look first. What is timed there is a run of 3 m
+// micro-batches less one of 2 m. Take the longest path of the shorter run, and its last action, of stage s. In the
+// longer run all its actions are there, in the same order on each rank: so the path is one of the longer run as well,
+// and goes on there with whatever follows its end:
+//
+//     run of 2 m   F0 ............................ B REDUCE STEP
+//     run of 3 m   F0 ............................ B REDUCE STEP F B REDUCE STEP F B ......
+//                  |<----------- T(2 m) ----------------------->|<-- any path of the rest -->|
+//
+// down to a stage behind it with its next F, or back to one in front of it with its next B; and there all that the rank
+// has left. A run ends with stage 0, or, only if that has several ranks or a STEP takes time, with another: of all
+// these the least counts. Where channels share links, messages of the shorter run may wait for others that do not hold them
+// up in the longer one: nothing is known then.
 //
 // Of all layouts at once only the average of the work is known.
 #include <stdlib.h>
@@ -18,7 +30,7 @@
 
 #include "common/clock.h"
 #include "common/number.h"
-#include "partitioner/layouts/layout_async.h"
+#include "partitioner/layouts/layout.h"
 #include "partitioner/layouts/layout_memory.h"
 #include "partitioner/layouts/layout_totals.h"
 #include "partitioner/layouts/path_around.h"
@@ -33,7 +45,7 @@ struct layout_bounds {
     const struct search_request *request;
     const struct layout_names *names;
     const struct generator *generator;
-    struct layout_async *async;    // where the schedule never flushes
+    bool flushes;
     struct layout_memory *memory;  // where not all surely fits
     struct totals of[LAYOUT_MOST_VARIANTS + 1];  // as `names`, then those of the request
     size_t of_count;
@@ -52,6 +64,7 @@ struct seat {
     uint64_t memory;       // of its smallest
     uint32_t own, ahead;   // micro-batches of its first rank
     uint32_t copies, left; // left: ranks of it and all behind it
+    uint64_t forwards, backwards;  // without a flush: what one of its ranks still does behind a run of 2 m
     unsigned levels_on;    // bits: levels of links to the next stage
     unsigned levels_among; // and among its copies
 };
@@ -145,10 +158,8 @@ struct layout_bounds *layout_bounds_create(const struct search_request *request,
     bounds->generator = generator_find(request->schedule, error);
     bounds->layers = (uint32_t)request->profile->layer_count;
     bounds->has_backward = strcmp(request->schedule, "forward-only") != 0;
-    const bool flushes = bounds->generator && bounds->generator->weights == WEIGHTS_FLUSH;
-    if (bounds->generator && !flushes)
-        bounds->async = layout_async_create(request, names, error);
-    if (bounds->generator && (flushes || bounds->async) && fill(bounds, error))
+    bounds->flushes = bounds->generator && bounds->generator->weights == WEIGHTS_FLUSH;
+    if (bounds->generator && fill(bounds, error))
         return bounds;
     layout_bounds_free(bounds);
     return NULL;
@@ -161,7 +172,6 @@ void layout_bounds_free(struct layout_bounds *bounds)
     for (size_t i = 0; i < sizeof bounds->of / sizeof bounds->of[0]; i++)
         totals_clear(&bounds->of[i]);
     totals_clear(&bounds->least);
-    layout_async_free(bounds->async);
     layout_memory_free(bounds->memory);
     for (size_t i = 0; i < sizeof bounds->cell / sizeof bounds->cell[0]; i++)
         free(bounds->cell[i]);
@@ -246,6 +256,46 @@ static struct seat *sit(const struct layout_bounds *bounds, const struct layout 
         left -= copies;
     }
     return seats;
+}
+
+static uint64_t up(uint64_t count, uint32_t copies)
+{
+    return (count + copies - 1) / copies;
+}
+
+// What the rank of micro-batch i has left from its F or B of that one on, in a run of so many.
+static void see_rest(struct seat *seat, uint64_t all, uint64_t i, bool is_forward)
+{
+    uint64_t forwards = 0, backwards = 0;
+    if (i < all) {
+        const uint64_t own = all / seat->copies + (i % seat->copies < all % seat->copies);
+        const uint64_t most = up(seat->left, seat->copies), ahead = most < own ? most : own;
+        const uint64_t left = own - i / seat->copies;
+        forwards = is_forward ? left : left > ahead ? left - ahead : 0;
+        backwards = !is_forward ? left : left + ahead - 1 < own ? left + ahead - 1 : own;
+    }
+    seat->forwards = forwards < seat->forwards ? forwards : seat->forwards;
+    seat->backwards = backwards < seat->backwards ? backwards : seat->backwards;
+}
+
+// The least that is left of each stage, wherever the run of 2 m may end.
+static void see_rests(const struct layout_bounds *bounds, struct seat *seats, uint32_t stages)
+{
+    const uint64_t m = bounds->request->micro_batches;
+    for (uint32_t s = 0; s < stages; s++)
+        seats[s].forwards = seats[s].backwards = UINT64_MAX;
+    for (uint32_t from = 0; from < stages; from++) {
+        const struct seat *begun = &seats[from];
+        if (from > 0 && begun->copies == 1 && holding_is_plain(&bounds->request->holding))
+            continue;
+        const uint64_t updates = up(2 * m, begun->copies), own = up(3 * m, begun->copies);
+        const uint64_t most = up(begun->left, begun->copies);
+        const uint64_t forward = begun->copies * (updates - 1 + (most < own ? most : own));
+        for (uint32_t s = 0; s < stages; s++) {
+            const bool is_back = s < from || (s == from && forward >= 3 * m);
+            see_rest(&seats[s], 3 * m, is_back ? begun->copies * updates : forward, !is_back);
+        }
+    }
 }
 
 static uint64_t scaled(uint64_t ns, uint64_t speed)
@@ -351,7 +401,7 @@ static void fill_sides(struct layout_bounds *bounds, const struct seat *seats, u
 }
 
 // The largest path of stage s from these layers; UINT64_MAX where no plan has them.
-static uint64_t stage_bound(const struct layout_bounds *bounds, const struct seat *seats, uint32_t s,
+static uint64_t path_bound(const struct layout_bounds *bounds, const struct seat *seats, uint32_t s,
                             uint32_t first, uint32_t end)
 {
     const size_t row = (size_t)bounds->layers + 1;
@@ -374,15 +424,29 @@ static uint64_t stage_bound(const struct layout_bounds *bounds, const struct sea
     return inner + larger(before, bounds->cell[3][s * row + first] + reduce);
 }
 
-static uint64_t least_of_largest(struct layout_bounds *bounds, const struct seat *seats, uint32_t stages)
+// Without a flush: all that a rank of stage s does behind the run of 2 m.
+static uint64_t rest_bound(const struct layout_bounds *bounds, const struct seat *seats, uint32_t s, uint32_t first,
+                           uint32_t end)
+{
+    const struct seat *seat = &seats[s];
+    const uint64_t reduce = seat->copies > 1 ? reduce_of(bounds, seat, first, end) : 0;
+    if (!bounds->can_cut[first] || !bounds->can_cut[end])
+        return UINT64_MAX;
+    return add_clamped(multiply_clamped(seat->forwards, forward_of(seat, first, end)),
+                       multiply_clamped(seat->backwards, backward_of(seat, first, end) + reduce));
+}
+
+typedef uint64_t (*bound_of_stage)(const struct layout_bounds *bounds, const struct seat *seats, uint32_t s,
+                                   uint32_t first, uint32_t end);
+
+static uint64_t least_of_largest(struct layout_bounds *bounds, const struct seat *seats, uint32_t stages,
+                                 uint64_t at_least, bound_of_stage stage_bound)
 {
     const size_t row = (size_t)bounds->layers + 1;
     uint64_t *largest = bounds->cell[2];
-    fill_sides(bounds, seats, stages);
-    fill_in(bounds, seats, stages);
     for (size_t i = 0; i < (stages + 1) * row; i++)
         largest[i] = UINT64_MAX;
-    largest[0] = bounds->cell[1][0];
+    largest[0] = at_least;
     for (uint32_t s = 0; s < stages; s++) {
         for (uint32_t end = s + 1; end <= bounds->layers; end++) {
             uint64_t *best = &largest[(s + 1) * row + end];
@@ -419,16 +483,23 @@ static uint64_t work_of(const struct layout_bounds *bounds, const struct layout 
 
 bool layout_bound(struct layout_bounds *bounds, struct layout *layout, struct error *error)
 {
+    uint64_t rest_ns = 0;
     layout->estimate_ns = work_of(bounds, layout);
     if (layout->replicas) {
         struct seat *seats = sit(bounds, layout);
         if (!seats)
             return error_no_memory(error, "the bounds of a plan");
-        layout->estimate_ns = least_of_largest(bounds, seats, layout->stages);
+        fill_sides(bounds, seats, layout->stages);
+        fill_in(bounds, seats, layout->stages);
+        layout->estimate_ns = least_of_largest(bounds, seats, layout->stages, bounds->cell[1][0], path_bound);
+        if (!bounds->flushes && bounds->request->cluster->level_count < 2) {
+            see_rests(bounds, seats, layout->stages);
+            rest_ns = least_of_largest(bounds, seats, layout->stages, 0, rest_bound);
+        }
         free(seats);
     }
-    layout->bound_ns = layout->estimate_ns;
-    return !bounds->async || layout_async_bound(bounds->async, layout, &layout->bound_ns, error);
+    layout->bound_ns = bounds->flushes ? layout->estimate_ns : rest_ns;
+    return true;
 }
 
 // --- all layouts -----------------------------------------------------------------------
@@ -461,5 +532,5 @@ static uint64_t work_of_all(const struct layout_bounds *bounds)
 
 uint64_t layout_bound_of_all(const struct layout_bounds *bounds)
 {
-    return bounds->async ? 0 : work_of_all(bounds);
+    return bounds->flushes ? work_of_all(bounds) : 0;
 }

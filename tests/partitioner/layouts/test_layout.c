@@ -14,7 +14,23 @@ struct every {
     const char *variants[TWIN_STAGES];
     uint32_t devices[MOST_DEVICES], device_count, ranks;
     uint64_t best, plans, layouts;
+    struct layout_bounds *bounds;
 };
+
+// No plan of a layout beats the bound of that layout.
+static void hold_bound_against(const struct every *every, uint64_t best)
+{
+    struct error error = { 0 };
+    struct layout layout = { .ranks = every->ranks, .stages = every->stages, .device_count = every->device_count,
+                             .replicas = (uint32_t *)every->replicas, .variants = (const char **)every->variants,
+                             .devices = (uint32_t *)every->devices };
+    if (every->stages == 0)
+        return;
+    assert_good(layout_bound(every->bounds, &layout, &error), error);
+    if (layout.bound_ns > best)
+        fail_msg("%s: the bound of a layout of %u stages on %u ranks is %d, but the best of its plans %d",
+                 every->asked->schedule, layout.stages, layout.ranks, (int)layout.bound_ns, (int)best);
+}
 
 static void try_plans(struct every *every)
 {
@@ -30,6 +46,7 @@ static void try_plans(struct every *every)
     if (order && order->stages <= request.profile->layer_count && order->stages <= TWIN_STAGES) {
         const uint64_t best = twin_solve(&request, order, &every->plans);
         every->best = best < every->best ? best : every->best;
+        hold_bound_against(every, best);
         every->layouts++;
     }
     schedule_free(order);
@@ -100,12 +117,17 @@ static uint64_t solve(const struct search_request *asked, uint64_t *plans, uint6
 {
     struct error error = { 0 };
     struct every every = { .asked = asked, .best = UINT64_MAX };
+    struct layout_names names;
+    assert_good(layout_names_read(asked, &names, &error), error);
+    every.bounds = layout_bounds_create(asked, &names, &error);
+    assert_good(every.bounds, error);
     if (generator_find(asked->schedule, &error)->takes_replicas)
         try_stages(&every);
     else
         try_ranks(&every);
     *plans += every.plans;
     *layouts += every.layouts;
+    layout_bounds_free(every.bounds);
     return every.best;
 }
 
