@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "partitioner/layouts/arrangement.h"
+#include "partitioner/layouts/layout.h"
 #include "partitioner/cuts/cut_search.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/evaluate/reprice.h"
@@ -29,7 +29,7 @@ struct plan *plan_search(const struct search_request *given, struct error *error
         error_set(error, "layers can be pinned to stages that are given, not to ones that the search may choose");
         return NULL;
     }
-    struct plan *plan = search_is_free(&request) ? arrangement_search(&request, error)
+    struct plan *plan = search_is_free(&request) ? layout_search(&request, error)
                                                  : cut_search(&request, CUT_OWN_ORDER, error);
     if (!plan)
         return NULL;
@@ -172,7 +172,7 @@ static struct plan *search_both(const struct search_request *given, uint64_t *bo
     uint64_t least = 0;
     request.all_orders = true;
     request.least_ns = &least;
-    struct plan *plan = arrangement_search(&request, why);
+    struct plan *plan = layout_search(&request, why);
     *bound_ns = least > *bound_ns ? least : *bound_ns;
     return plan;
 }

@@ -285,7 +285,7 @@ static double *values_of(const struct program *program, const uint32_t *device_o
     return values;
 }
 
-static bool read_layout(const struct program *program, const double *values, struct layout *layout,
+static bool read_layout(const struct program *program, const double *values, struct device_layout *layout,
                         struct error *error)
 {
     const struct layout_problem *problem = program->problem;
@@ -307,7 +307,8 @@ static bool read_layout(const struct program *program, const double *values, str
 }
 
 // What the duals of the relaxation prove and say.
-static bool read_prices(const struct program *program, const double *duals, struct layout *layout, struct error *error)
+static bool read_prices(const struct program *program, const double *duals, struct device_layout *layout,
+                        struct error *error)
 {
     const uint32_t devices = program->problem->devices;
     layout->memory_price = calloc(devices, sizeof layout->memory_price[0]);
@@ -320,9 +321,9 @@ static bool read_prices(const struct program *program, const double *duals, stru
 }
 
 bool layout_solve(const struct layout_problem *problem, const uint32_t *start, struct integer_limits limits,
-                  struct layout *layout, struct error *error)
+                  struct device_layout *layout, struct error *error)
 {
-    *layout = (struct layout){ 0 };
+    *layout = (struct device_layout){ 0 };
     const uint64_t known = start ? layout_value(problem, start, error) : ceiling_of(problem);
     if (known == LAYOUT_NEVER)
         return false;
@@ -343,13 +344,13 @@ bool layout_solve(const struct layout_problem *problem, const uint32_t *start, s
     free(begin);
     linear_clear(&program.model);
     if (!good)
-        layout_clear(layout);
+        device_layout_clear(layout);
     return good;
 }
 
-void layout_clear(struct layout *layout)
+void device_layout_clear(struct device_layout *layout)
 {
     free(layout->device_of);
     free(layout->memory_price);
-    *layout = (struct layout){ 0 };
+    *layout = (struct device_layout){ 0 };
 }

@@ -40,7 +40,7 @@ uint64_t layout_value(const struct layout_problem *problem, const uint32_t *devi
 // That of one device.
 uint64_t layout_load(const struct layout_problem *problem, const uint32_t *device_of, uint32_t device);
 
-struct layout {
+struct device_layout {
     enum integer_status status;  // in the solver's words
     uint32_t *device_of;         // of each layer; NULL without an answer
     uint64_t value_ns;           // of it, valued anew
@@ -51,7 +51,7 @@ struct layout {
 // `start`: a layout to begin with, or NULL; the answer where the solver is stopped before it finds another. False when
 // weir-glpk is missing or failed, or its answer is no layout; the error says which.
 bool layout_solve(const struct layout_problem *problem, const uint32_t *start, struct integer_limits limits,
-                  struct layout *layout, struct error *error);
-void layout_clear(struct layout *layout);
+                  struct device_layout *layout, struct error *error);
+void device_layout_clear(struct device_layout *layout);
 
 #endif

@@ -112,7 +112,7 @@ bool scattered_search(const struct bottleneck_request *request, struct integer_l
 
 void scattered_clear(struct scattered *scattered)
 {
-    layout_clear(&scattered->layout);
+    device_layout_clear(&scattered->layout);
     free(scattered->load_ns);
     *scattered = (struct scattered){ 0 };
 }
@@ -158,7 +158,7 @@ static void print_memory_prices(const struct scattered *scattered, struct text *
 void scattered_print(const struct bottleneck_request *request, const struct scattered *scattered, struct text *text)
 {
     const struct profile *profile = request->profile;
-    const struct layout *layout = &scattered->layout;
+    const struct device_layout *layout = &scattered->layout;
     char buffer[NUMBER_SIZE];
     text_add(text, "%s by max-load, layers scattered over ", profile->model);
     text_add_count(text, scattered->devices, "device", "devices");

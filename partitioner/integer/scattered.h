@@ -14,7 +14,7 @@
 #include "partitioner/integer/device_layout.h"
 
 struct scattered {
-    struct layout layout;     // accelerators in the cluster's order, then CPUs
+    struct device_layout layout;     // accelerators in the cluster's order, then CPUs
     uint32_t devices, accelerators;
     uint64_t *load_ns;        // of each device
     uint64_t contiguous_ns;   // the best plan of contiguous stages; 0 where that was not searched for

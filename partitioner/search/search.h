@@ -19,7 +19,7 @@
 // any other order (coupled.h) small cases are exhausted, and larger ones searched by
 // small moves from balanced stages: their bound knows of the work, the fill and the
 // drain, and the gap is what it is. What `free` leaves open (replicas, devices, variants)
-// is chosen around both (arrangement.h).
+// is chosen around both (layout.h).
 #ifndef PARTITIONER_SEARCH_SEARCH_H
 #define PARTITIONER_SEARCH_SEARCH_H
 
@@ -37,7 +37,7 @@ struct search_shortage {
     uint64_t lacks_bytes;
 };
 
-// What a search may choose beyond cuts and recomputation (arrangement.h). `ranks` is
+// What a search may choose beyond cuts and recomputation (layout.h). `ranks` is
 // then how many devices it uses, or may use.
 struct search_freedom {
     bool replicas, devices, fewer, variants;
@@ -61,7 +61,7 @@ struct search_request {
     const struct network *network;  // between the ranks; NULL: the cluster's
     const char *schedule;
     uint32_t ranks, chunks, micro_batches;  // chunks 0: the schedule's usual number
-    // Who holds what (arrangement.h); NULL: the schedule's own way, rank r on device r, no variants.
+    // Who holds what (layout.h); NULL: the schedule's own way, rank r on device r, no variants.
     const uint32_t *replicas;     // ranks of each stage, `stages` of them; they sum to `ranks`
     uint32_t stages;
     const uint32_t *devices;      // of each rank; the groups of ranks whose variant takes several, one after the other
@@ -87,7 +87,7 @@ struct search_request {
     struct search_shortage *shortage;
 };
 
-// Whether it leaves an arrangement to choose.
+// Whether it leaves a layout to choose.
 static inline bool search_is_free(const struct search_request *request)
 {
     const struct search_freedom free = request->free;

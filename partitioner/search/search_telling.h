@@ -1,4 +1,4 @@
-// How far a search is that is made of others, of orders or arrangements: each of them
+// How far a search is that is made of others, of orders or layouts: each of them
 // tells of itself, and what no plan of one can beat another may.
 #ifndef PARTITIONER_SEARCH_SEARCH_TELLING_H
 #define PARTITIONER_SEARCH_SEARCH_TELLING_H

@@ -1,4 +1,4 @@
-// The twin of a search whose arrangement is given: all cuts, and for each stage every way
+// The twin of a search whose layout is given: all cuts, and for each stage every way
 // to recompute its layers, whatever the order of the schedule.
 #ifndef TESTS_PARTITIONER_ARRANGED_TWIN_H
 #define TESTS_PARTITIONER_ARRANGED_TWIN_H

@@ -1,4 +1,4 @@
-// The twin of a search that is asked for everything at once: every order, arrangement, cut and segment. It
+// The twin of a search that is asked for everything at once: every order, layout, cut and segment. It
 // simulates every plan there is, but for those that take as long as another and no less memory; each that would be
 // the best, and some of the others, it prices as a plan of its own, by plan_predict(), and asks the evaluator about it.
 #ifndef TESTS_PARTITIONER_CROSSED_TWIN_H
@@ -36,7 +36,7 @@ struct twin {
     uint32_t order[MOST_LAYERS];
     bool is_own_order;
     uint32_t replicas[MOST_LAYERS], stages, devices[MOST_DEVICES], ranks;
-    struct search_request request;  // with this arrangement
+    struct search_request request;  // with this layout
     struct placement *placement;
     struct slots *slots;
     struct network *network;
@@ -221,7 +221,7 @@ static inline void note_ways(struct twin *twin, uint32_t s, uint32_t from, struc
     }
 }
 
-// --- all plans of an arrangement
+// --- all plans of a layout
 
 static inline void try_stage(struct twin *twin, uint32_t s);
 
@@ -305,7 +305,7 @@ static inline struct simulator *simulator_of(const struct twin *twin, uint32_t m
     return simulator;
 }
 
-static inline void begin_arrangement(struct twin *twin, const struct schedule *order)
+static inline void begin_layout(struct twin *twin, const struct schedule *order)
 {
     struct error error = { 0 };
     const uint32_t m = twin->asked->micro_batches;
@@ -318,7 +318,7 @@ static inline void begin_arrangement(struct twin *twin, const struct schedule *o
     twin->splits = order->splits;
 }
 
-static inline void end_arrangement(struct twin *twin)
+static inline void end_layout(struct twin *twin)
 {
     simulator_free(twin->simulators[0]);
     simulator_free(twin->simulators[1]);
@@ -331,7 +331,7 @@ static inline void end_arrangement(struct twin *twin)
     memset(twin->ways, 0, sizeof twin->ways);
 }
 
-static inline void try_arrangement(struct twin *twin)
+static inline void try_layout(struct twin *twin)
 {
     struct error error = { 0 };
     twin->request = *twin->asked;
@@ -345,10 +345,10 @@ static inline void try_arrangement(struct twin *twin)
         twin->placement = placement_read(order, &error);
         assert_good(twin->placement, error);
         if (!twin->only_count)
-            begin_arrangement(twin, order);
+            begin_layout(twin, order);
         try_stage(twin, 0);
         if (!twin->only_count)
-            end_arrangement(twin);
+            end_layout(twin);
         placement_free(twin->placement);
     }
     schedule_free(order);
@@ -358,7 +358,7 @@ static inline void try_devices(struct twin *twin, uint32_t rank)
 {
     const struct search_request *asked = twin->asked;
     if (rank == twin->ranks) {
-        try_arrangement(twin);
+        try_layout(twin);
         return;
     }
     for (uint32_t d = 0; d < asked->cluster->device_count; d++) {
@@ -390,7 +390,7 @@ static inline void try_replicas(struct twin *twin)
     twin->ranks = ranks;
 }
 
-static inline void try_arrangements(struct twin *twin)
+static inline void try_layouts(struct twin *twin)
 {
     const struct search_request *asked = twin->asked;
     twin->ranks = twin->stages = 0;
@@ -419,7 +419,7 @@ static inline void try_orders(struct twin *twin, uint32_t count)
         for (uint32_t i = 0; i < count; i++)
             twin->is_own_order &= twin->order[i] == i;
         if (twin->is_own_order || twin->asked->pin_count == 0)  // pins are for the profile's own order
-            try_arrangements(twin);
+            try_layouts(twin);
         profile_free(ordered);
         return;
     }

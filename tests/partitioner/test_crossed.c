@@ -1,7 +1,7 @@
 // Requests that cross what each other test has alone: orders of a graph, replicas, unlike
 // devices, fewer of them, tied and pinned layers, holdings, tight memory, every kind of
 // schedule.
-#include "partitioner/layouts/arrangement.h"
+#include "partitioner/layouts/layout.h"
 #include "partitioner/plan_search.h"
 #include "tests/partitioner/crossed_twin.h"
 
@@ -126,7 +126,7 @@ static void give_replicas(uint64_t *seed, struct drawn *drawn)
         drawn->replicas[request->stages] = 1 + (uint32_t)random_below(seed, left);
 }
 
-static void draw_arrangement(uint64_t *seed, const struct generator *generator, struct drawn *drawn)
+static void draw_layout(uint64_t *seed, const struct generator *generator, struct drawn *drawn)
 {
     struct search_request *request = &drawn->request;
     const uint64_t kind = random_below(seed, 4);
@@ -156,7 +156,7 @@ static void draw(uint64_t *seed, struct drawn *drawn)
         .chunks = kind->chunks, .micro_batches = 1 + (uint32_t)random_below(seed, 5),
         .holding = draw_holding(seed, generator->weights == WEIGHTS_FLUSH),
     };
-    draw_arrangement(seed, generator, drawn);
+    draw_layout(seed, generator, drawn);
     if (!search_is_free(&drawn->request) && random_below(seed, 5) == 0) {
         drawn->pin = (struct search_pin){ (uint32_t)random_below(seed, drawn->profile->layer_count),
                                           (uint32_t)random_below(seed, ranks) };

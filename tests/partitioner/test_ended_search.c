@@ -17,7 +17,7 @@ static struct kind kinds[] = {
     { "one rank per stage", "1f1b", 6, { .replicas = false } },
     { "without a flush", "pipedream", 6, { .replicas = false } },
     { "two stages per rank", "zb-v", 4, { .replicas = false } },
-    { "arrangements that are all listed", "1f1b", 4, { .replicas = true } },
+    { "layouts that are all listed", "1f1b", 4, { .replicas = true } },
     { "more of them than can be", "1f1b", 16, { .replicas = true } },
     { "the same without a flush", "pipedream", 16, { .replicas = true } },
     { "on devices that are chosen", "gpipe", 16, { .replicas = true, .devices = true, .fewer = true } },

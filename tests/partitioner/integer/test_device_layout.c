@@ -93,7 +93,7 @@ static void the_solver_finds_the_best_of_all_layouts(void **state)
         make(&seed, &random);
         uint32_t best[MOST_LAYERS];
         const uint64_t least = least_of_all(&random.problem, best);
-        struct layout layout;
+        struct device_layout layout;
         struct error error = { 0 };
         assert_good(layout_solve(&random.problem, NULL, limits, &layout, &error), error);
         if ((layout.device_of != NULL) != (least != LAYOUT_NEVER)
@@ -103,12 +103,12 @@ static void the_solver_finds_the_best_of_all_layouts(void **state)
                      (unsigned long long)least);
         possible += least != LAYOUT_NEVER;
         bounded += layout.bound_ns > 0;
-        layout_clear(&layout);
+        device_layout_clear(&layout);
         if (least == LAYOUT_NEVER)
             continue;
         assert_good(layout_solve(&random.problem, best, limits, &layout, &error), error);
         assert_int_equal(layout.value_ns, least);
-        layout_clear(&layout);
+        device_layout_clear(&layout);
     }
     assert_true(possible > 50 && bounded > 50);
 }

@@ -1,6 +1,6 @@
 // Running totals of layers, of which the difference of two is what a stage takes.
-#ifndef PARTITIONER_LAYOUTS_ARRANGEMENT_TOTALS_H
-#define PARTITIONER_LAYOUTS_ARRANGEMENT_TOTALS_H
+#ifndef PARTITIONER_LAYOUTS_LAYOUT_TOTALS_H
+#define PARTITIONER_LAYOUTS_LAYOUT_TOTALS_H
 
 #include "profiler/profile.h"
 

@@ -1,4 +1,4 @@
-#include "partitioner/layouts/arrangement_memory.h"
+#include "partitioner/layouts/layout_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "common/number.h"
 #include "partitioner/search/recompute_prices.h"
 
-struct arrangement_memory {
+struct layout_memory {
     struct intervals *intervals;
     struct recompute_prices *prices;
     uint64_t *outputs;  // running totals; layers + 1
@@ -28,7 +28,7 @@ static uint64_t largest_memory(const struct cluster *cluster)
 }
 
 // What the layers have without an input, or a workspace, or a layer that is brought whole.
-static uint64_t fixed_bytes(const struct arrangement_memory *memory, uint32_t first, uint32_t end, uint32_t ranks)
+static uint64_t fixed_bytes(const struct layout_memory *memory, uint32_t first, uint32_t end, uint32_t ranks)
 {
     const struct intervals *of = memory->intervals;
     const struct stage_states states = { .layers = end - first, .weights = of->weights[end] - of->weights[first],
@@ -38,13 +38,13 @@ static uint64_t fixed_bytes(const struct arrangement_memory *memory, uint32_t fi
 }
 
 // At most what a micro-batch keeps in them if nothing is run again.
-static uint64_t kept_bytes(const struct arrangement_memory *memory, uint32_t first, uint32_t end)
+static uint64_t kept_bytes(const struct layout_memory *memory, uint32_t first, uint32_t end)
 {
     const uint64_t *saved = memory->intervals->saved, *outputs = memory->outputs;
     return add_clamped(saved[end] - saved[first], outputs[end] - outputs[first]);
 }
 
-static bool surely_fits(const struct arrangement_memory *memory, const struct search_request *request, uint64_t capacity)
+static bool surely_fits(const struct layout_memory *memory, const struct search_request *request, uint64_t capacity)
 {
     const uint32_t layers = memory->intervals->layers, m = request->micro_batches;
     const uint64_t slots = strcmp(request->schedule, "gpipe") == 0 || m < request->ranks ? m : request->ranks;
@@ -52,7 +52,7 @@ static bool surely_fits(const struct arrangement_memory *memory, const struct se
         <= capacity;
 }
 
-static bool fill(struct arrangement_memory *memory, const struct search_request *request, struct error *error)
+static bool fill(struct layout_memory *memory, const struct search_request *request, struct error *error)
 {
     const uint32_t layers = (uint32_t)request->profile->layer_count;
     memory->intervals = intervals_create(request->profile, &request->holding, error);
@@ -66,10 +66,10 @@ static bool fill(struct arrangement_memory *memory, const struct search_request 
     return true;
 }
 
-struct arrangement_memory *arrangement_memory_create(const struct search_request *request, struct error *error)
+struct layout_memory *layout_memory_create(const struct search_request *request, struct error *error)
 {
     const uint64_t capacity = largest_memory(request->cluster);
-    struct arrangement_memory *memory = is_known(request) ? calloc(1, sizeof *memory) : NULL;
+    struct layout_memory *memory = is_known(request) ? calloc(1, sizeof *memory) : NULL;
     if (!memory) {
         if (is_known(request))
             error_no_memory(error, "the bounds of a plan");
@@ -83,11 +83,11 @@ struct arrangement_memory *arrangement_memory_create(const struct search_request
             return memory;
         }
     }
-    arrangement_memory_free(memory);
+    layout_memory_free(memory);
     return NULL;
 }
 
-void arrangement_memory_free(struct arrangement_memory *memory)
+void layout_memory_free(struct layout_memory *memory)
 {
     if (!memory)
         return;
@@ -106,7 +106,7 @@ static uint64_t may_lack(const struct intervals *of, uint32_t first)
     return at < of->source_at[first + 1] && interval_needs_input(of, first) ? 0 : of->cut[first];
 }
 
-uint64_t arrangement_memory_least(const struct arrangement_memory *memory, uint32_t first, uint32_t end, uint32_t ranks,
+uint64_t layout_memory_least(const struct layout_memory *memory, uint32_t first, uint32_t end, uint32_t ranks,
                                   uint64_t ahead, uint64_t capacity)
 {
     if (!memory || end <= first)

@@ -1,4 +1,4 @@
-#include "partitioner/layouts/arrangement.h"
+#include "partitioner/layouts/layout.h"
 
 #include "partitioner/plan_search.h"
 #include "schedules/generators/generate.h"
@@ -13,8 +13,24 @@ struct every {
     uint32_t replicas[TWIN_STAGES], stages;
     const char *variants[TWIN_STAGES];
     uint32_t devices[MOST_DEVICES], device_count, ranks;
-    uint64_t best, plans, arrangements;
+    uint64_t best, plans, layouts;
+    struct layout_bounds *bounds;
 };
+
+// No plan of a layout beats the bound of that layout.
+static void hold_bound_against(const struct every *every, uint64_t best)
+{
+    struct error error = { 0 };
+    struct layout layout = { .ranks = every->ranks, .stages = every->stages, .device_count = every->device_count,
+                             .replicas = (uint32_t *)every->replicas, .variants = (const char **)every->variants,
+                             .devices = (uint32_t *)every->devices };
+    if (every->stages == 0)
+        return;
+    assert_good(layout_bound(every->bounds, &layout, &error), error);
+    if (layout.bound_ns > best)
+        fail_msg("%s: the bound of a layout of %u stages on %u ranks is %d, but the best of its plans %d",
+                 every->asked->schedule, layout.stages, layout.ranks, (int)layout.bound_ns, (int)best);
+}
 
 static void try_plans(struct every *every)
 {
@@ -30,7 +46,8 @@ static void try_plans(struct every *every)
     if (order && order->stages <= request.profile->layer_count && order->stages <= TWIN_STAGES) {
         const uint64_t best = twin_solve(&request, order, &every->plans);
         every->best = best < every->best ? best : every->best;
-        every->arrangements++;
+        hold_bound_against(every, best);
+        every->layouts++;
     }
     schedule_free(order);
 }
@@ -96,16 +113,21 @@ static void try_ranks(struct every *every)
     }
 }
 
-static uint64_t solve(const struct search_request *asked, uint64_t *plans, uint64_t *arrangements)
+static uint64_t solve(const struct search_request *asked, uint64_t *plans, uint64_t *layouts)
 {
     struct error error = { 0 };
     struct every every = { .asked = asked, .best = UINT64_MAX };
+    struct layout_names names;
+    assert_good(layout_names_read(asked, &names, &error), error);
+    every.bounds = layout_bounds_create(asked, &names, &error);
+    assert_good(every.bounds, error);
     if (generator_find(asked->schedule, &error)->takes_replicas)
         try_stages(&every);
     else
         try_ranks(&every);
     *plans += every.plans;
-    *arrangements += every.arrangements;
+    *layouts += every.layouts;
+    layout_bounds_free(every.bounds);
     return every.best;
 }
 
@@ -180,23 +202,23 @@ static void add_variants(uint64_t *seed, struct profile *profile)
     assert_good(profile_rehash(profile, &error), error);
 }
 
-// What no arrangement can beat, known before any is looked at.
+// What no layout can beat, known before any is looked at.
 static uint64_t bound_of_all(const struct search_request *request)
 {
     struct error error = { 0 };
-    struct arrangement_names names;
-    assert_good(arrangement_names_read(request, &names, &error), error);
-    struct arrangement_bounds *bounds = arrangement_bounds_create(request, &names, &error);
+    struct layout_names names;
+    assert_good(layout_names_read(request, &names, &error), error);
+    struct layout_bounds *bounds = layout_bounds_create(request, &names, &error);
     assert_good(bounds, error);
-    const uint64_t bound = arrangement_bound_of_all(bounds);
-    arrangement_bounds_free(bounds);
+    const uint64_t bound = layout_bound_of_all(bounds);
+    layout_bounds_free(bounds);
     return bound;
 }
 
-static void chosen_arrangements_are_the_best_there_are(void **state)
+static void chosen_layouts_are_the_best_there_are(void **state)
 {
     (void)state;
-    uint64_t seed = 77, plans = 0, arrangements = 0, feasible = 0, proved = 0;
+    uint64_t seed = 77, plans = 0, layouts = 0, feasible = 0, proved = 0;
     const uint64_t trials = test_trials(1000, 20000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         struct error error = { 0 };
@@ -218,12 +240,12 @@ static void chosen_arrangements_are_the_best_there_are(void **state)
             add_variants(&seed, profile);
             request.free.variants = true;
         }
-        const uint64_t best = solve(&request, &plans, &arrangements);
+        const uint64_t best = solve(&request, &plans, &layouts);
         const uint64_t floor = bound_of_all(&request);
         struct plan *plan = plan_search(&request, &error);
         if (floor > best)
-            fail_msg("trial %d (%s, %u devices, %u micro-batches, %u layers): the bound is %d, but the best %d", (int)trial,
-                     request.schedule, request.ranks, request.micro_batches, layers, (int)floor, (int)best);
+            fail_msg("trial %d (%s, %u devices, %u micro-batches, %u layers): the bound is %d, but the best %d",
+                     (int)trial, request.schedule, request.ranks, request.micro_batches, layers, (int)floor, (int)best);
         if (!plan && (best != UINT64_MAX || error.kind != ERROR_ANSWER))
             fail_msg("trial %d (%s, %u devices, %u micro-batches, %u layers): no plan, but the twin has %d: %s",
                      (int)trial, request.schedule, request.ranks, request.micro_batches, layers, (int)best, error.text);
@@ -241,8 +263,8 @@ static void chosen_arrangements_are_the_best_there_are(void **state)
         profile_free(profile);
         cluster_free(cluster);
     }
-    print_message("# %d requests, %d with a plan, %d proved; the twin tried %d arrangements with %d plans\n",
-                  (int)trials, (int)feasible, (int)proved, (int)arrangements, (int)plans);
+    print_message("# %d requests, %d with a plan, %d proved; the twin tried %d layouts with %d plans\n",
+                  (int)trials, (int)feasible, (int)proved, (int)layouts, (int)plans);
     assert_true(feasible > trials / 2 && proved >= feasible * 9 / 10);
 }
 
@@ -250,7 +272,7 @@ static void chosen_arrangements_are_the_best_there_are(void **state)
 static void longer_chains_are_arranged_as_well(void **state)
 {
     (void)state;
-    uint64_t seed = 5, plans = 0, arrangements = 0, proved = 0;
+    uint64_t seed = 5, plans = 0, layouts = 0, proved = 0;
     const uint64_t trials = test_trials(60, 2000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         struct error error = { 0 };
@@ -265,7 +287,7 @@ static void longer_chains_are_arranged_as_well(void **state)
                                                 .micro_batches = 1 + (uint32_t)random_below(&seed, 8),
                                                 .free = { .replicas = true, .devices = random_below(&seed, 2),
                                                           .fewer = random_below(&seed, 2) } };
-        const uint64_t best = solve(&request, &plans, &arrangements);
+        const uint64_t best = solve(&request, &plans, &layouts);
         const uint64_t floor = bound_of_all(&request);
         struct plan *plan = plan_search(&request, &error);
         assert_good(plan, error);
@@ -279,8 +301,8 @@ static void longer_chains_are_arranged_as_well(void **state)
         profile_free(profile);
         cluster_free(cluster);
     }
-    print_message("# %d requests, %d proved; the twin tried %d arrangements with %d plans\n", (int)trials, (int)proved,
-                  (int)arrangements, (int)plans);
+    print_message("# %d requests, %d proved; the twin tried %d layouts with %d plans\n", (int)trials, (int)proved,
+                  (int)layouts, (int)plans);
     assert_true(proved >= trials * 9 / 10);
 }
 
@@ -311,9 +333,9 @@ static void why_there_is_no_bound_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chosen_arrangements_are_the_best_there_are),
+        cmocka_unit_test(chosen_layouts_are_the_best_there_are),
         cmocka_unit_test(longer_chains_are_arranged_as_well),
         cmocka_unit_test(why_there_is_no_bound_is_said),
     };
-    return cmocka_run_group_tests_name("arrangement", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("layout", tests, NULL, NULL);
 }

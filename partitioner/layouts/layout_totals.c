@@ -1,4 +1,4 @@
-#include "partitioner/layouts/arrangement_totals.h"
+#include "partitioner/layouts/layout_totals.h"
 
 #include <stdlib.h>
 

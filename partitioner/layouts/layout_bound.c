@@ -1,4 +1,4 @@
-// What no plan of an arrangement can beat: by dynamic programming over the cuts, the
+// What no plan of a layout can beat: by dynamic programming over the cuts, the
 // least of the largest, over the stages, of paths that every plan has. Stage s holds
 // layers [first, end), a rank of it does `own` micro-batches and is w ahead (schedules/generators/replicas.c):
 //
@@ -7,20 +7,32 @@
 //     before + k round + (own - 1 - (k - 1) w) (F + B)        so do the last, and others; work between
 //
 // or, of each, the way in, and adding up instead of the way out; with B and what must be run again at least so that it
-// fits (arrangement_memory.h). round: F + after + B. before, after: the least that one micro-batch takes in the stages
+// fits (layout_memory.h). round: F + after + B. before, after: the least that one micro-batch takes in the stages
 // on either side, with the fastest of the links between them. Times are on the slowest of a stage's devices.
-// The least of the largest is no bound where the schedule never flushes (arrangement_async.h
-// has one); there it only says where to look first.
 //
-// Of all arrangements at once only the average of the work is known.
+// Where the schedule never flushes that only says where to look first. What is timed there is a run of 3 m
+// micro-batches less one of 2 m. Take the longest path of the shorter run, and its last action, of stage s. In the
+// longer run all its actions are there, in the same order on each rank: so the path is one of the longer run as well,
+// and goes on there with whatever follows its end:
+//
+//     run of 2 m   F0 ............................ B REDUCE STEP
+//     run of 3 m   F0 ............................ B REDUCE STEP F B REDUCE STEP F B ......
+//                  |<----------- T(2 m) ----------------------->|<-- any path of the rest -->|
+//
+// down to a stage behind it with its next F, or back to one in front of it with its next B; and there all that the rank
+// has left. A run ends with stage 0, or, only if that has several ranks or a STEP takes time, with another: of all
+// these the least counts. Where channels share links, messages of the shorter run may wait for others that do not hold them
+// up in the longer one: nothing is known then.
+//
+// Of all layouts at once only the average of the work is known.
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "common/number.h"
-#include "partitioner/layouts/arrangement_async.h"
-#include "partitioner/layouts/arrangement_memory.h"
-#include "partitioner/layouts/arrangement_totals.h"
+#include "partitioner/layouts/layout.h"
+#include "partitioner/layouts/layout_memory.h"
+#include "partitioner/layouts/layout_totals.h"
 #include "partitioner/layouts/path_around.h"
 #include "partitioner/search/interval.h"
 #include "partitioner/search/search_request.h"
@@ -29,13 +41,13 @@
 
 typedef unsigned __int128 wide;
 
-struct arrangement_bounds {
+struct layout_bounds {
     const struct search_request *request;
-    const struct arrangement_names *names;
+    const struct layout_names *names;
     const struct generator *generator;
-    struct arrangement_async *async;    // where the schedule never flushes
-    struct arrangement_memory *memory;  // where not all surely fits
-    struct totals of[ARRANGEMENT_MOST_VARIANTS + 1];  // as `names`, then those of the request
+    bool flushes;
+    struct layout_memory *memory;  // where not all surely fits
+    struct totals of[LAYOUT_MOST_VARIANTS + 1];  // as `names`, then those of the request
     size_t of_count;
     struct totals least;   // of all of them, layer by layer
     bool *can_cut;         // layers + 1
@@ -45,13 +57,14 @@ struct arrangement_bounds {
     bool has_backward;
 };
 
-// A stage of the arrangement that is looked at.
+// A stage of the layout that is looked at.
 struct seat {
     const struct totals *of;
     uint64_t speed;        // of its slowest device
     uint64_t memory;       // of its smallest
     uint32_t own, ahead;   // micro-batches of its first rank
     uint32_t copies, left; // left: ranks of it and all behind it
+    uint64_t forwards, backwards;  // without a flush: what one of its ranks still does behind a run of 2 m
     unsigned levels_on;    // bits: levels of links to the next stage
     unsigned levels_among; // and among its copies
 };
@@ -59,7 +72,7 @@ struct seat {
 // --- what is known beforehand -----------------------------------------------------------
 
 // Of a variant by name, also into the least of all.
-static bool total_of(struct arrangement_bounds *bounds, const char *name, bool is_first, struct totals *of,
+static bool total_of(struct layout_bounds *bounds, const char *name, bool is_first, struct totals *of,
                      struct error *error)
 {
     struct profile *view = variant_of(bounds->request->profile, name, error);
@@ -76,7 +89,7 @@ static bool total_of(struct arrangement_bounds *bounds, const char *name, bool i
 }
 
 // The names that may be chosen, and those that are given, which may be quicker than any of these.
-static bool total_all(struct arrangement_bounds *bounds, struct error *error)
+static bool total_all(struct layout_bounds *bounds, struct error *error)
 {
     const struct search_request *request = bounds->request;
     for (size_t i = 0; i < bounds->names->count; i++)
@@ -92,7 +105,7 @@ static bool total_all(struct arrangement_bounds *bounds, struct error *error)
     return true;
 }
 
-static bool price_ways(struct arrangement_bounds *bounds, struct error *error)
+static bool price_ways(struct layout_bounds *bounds, struct error *error)
 {
     const struct cluster *cluster = bounds->request->cluster;
     const size_t row = (size_t)bounds->layers + 1;
@@ -106,7 +119,7 @@ static bool price_ways(struct arrangement_bounds *bounds, struct error *error)
     return error->kind == ERROR_NONE && (bounds->way || error_no_memory(error, "the bounds of a plan"));
 }
 
-static bool fill(struct arrangement_bounds *bounds, struct error *error)
+static bool fill(struct layout_bounds *bounds, struct error *error)
 {
     const struct search_request *request = bounds->request;
     const size_t row = (size_t)bounds->layers + 1;
@@ -126,16 +139,16 @@ static bool fill(struct arrangement_bounds *bounds, struct error *error)
         || !bounds->least.through)
         return error_no_memory(error, "the bounds of a plan");
     if (bounds->generator->takes_replicas && bounds->has_backward)
-        bounds->memory = arrangement_memory_create(request, error);
+        bounds->memory = layout_memory_create(request, error);
     if (error->kind != ERROR_NONE || !total_all(bounds, error))
         return false;
     return price_ways(bounds, error);
 }
 
-struct arrangement_bounds *arrangement_bounds_create(const struct search_request *request,
-                                                     const struct arrangement_names *names, struct error *error)
+struct layout_bounds *layout_bounds_create(const struct search_request *request,
+                                                     const struct layout_names *names, struct error *error)
 {
-    struct arrangement_bounds *bounds = calloc(1, sizeof *bounds);
+    struct layout_bounds *bounds = calloc(1, sizeof *bounds);
     if (!bounds) {
         error_no_memory(error, "the bounds of a plan");
         return NULL;
@@ -145,24 +158,21 @@ struct arrangement_bounds *arrangement_bounds_create(const struct search_request
     bounds->generator = generator_find(request->schedule, error);
     bounds->layers = (uint32_t)request->profile->layer_count;
     bounds->has_backward = strcmp(request->schedule, "forward-only") != 0;
-    const bool flushes = bounds->generator && bounds->generator->weights == WEIGHTS_FLUSH;
-    if (bounds->generator && !flushes)
-        bounds->async = arrangement_async_create(request, names, error);
-    if (bounds->generator && (flushes || bounds->async) && fill(bounds, error))
+    bounds->flushes = bounds->generator && bounds->generator->weights == WEIGHTS_FLUSH;
+    if (bounds->generator && fill(bounds, error))
         return bounds;
-    arrangement_bounds_free(bounds);
+    layout_bounds_free(bounds);
     return NULL;
 }
 
-void arrangement_bounds_free(struct arrangement_bounds *bounds)
+void layout_bounds_free(struct layout_bounds *bounds)
 {
     if (!bounds)
         return;
     for (size_t i = 0; i < sizeof bounds->of / sizeof bounds->of[0]; i++)
         totals_clear(&bounds->of[i]);
     totals_clear(&bounds->least);
-    arrangement_async_free(bounds->async);
-    arrangement_memory_free(bounds->memory);
+    layout_memory_free(bounds->memory);
     for (size_t i = 0; i < sizeof bounds->cell / sizeof bounds->cell[0]; i++)
         free(bounds->cell[i]);
     free(bounds->can_cut);
@@ -170,7 +180,7 @@ void arrangement_bounds_free(struct arrangement_bounds *bounds)
     free(bounds);
 }
 
-// --- one arrangement ----------------------------------------------------------------------
+// --- one layout ----------------------------------------------------------------------
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -195,7 +205,7 @@ static uint64_t smallest_of(const struct cluster *cluster, const uint32_t *devic
     return memory;
 }
 
-static const struct totals *totals_of(const struct arrangement_bounds *bounds, const char *name)
+static const struct totals *totals_of(const struct layout_bounds *bounds, const char *name)
 {
     for (size_t i = 0; i < bounds->names->count; i++) {
         const char *own = bounds->names->names[i];
@@ -217,18 +227,18 @@ static unsigned levels_between(const struct cluster *cluster, const uint32_t *a,
     return levels;
 }
 
-static struct seat *sit(const struct arrangement_bounds *bounds, const struct arrangement *arrangement)
+static struct seat *sit(const struct layout_bounds *bounds, const struct layout *layout)
 {
     const struct search_request *request = bounds->request;
-    struct seat *seats = calloc((size_t)arrangement->stages + 1, sizeof seats[0]);
-    const uint32_t *devices = arrangement->devices, *before = NULL;
-    uint32_t group_before = 1, left = arrangement->ranks;
-    for (uint32_t s = 0; seats && s < arrangement->stages; s++) {
-        const uint32_t copies = arrangement->replicas[s];
-        const uint32_t group = variant_devices(request->profile, arrangement->variants[s]);
+    struct seat *seats = calloc((size_t)layout->stages + 1, sizeof seats[0]);
+    const uint32_t *devices = layout->devices, *before = NULL;
+    uint32_t group_before = 1, left = layout->ranks;
+    for (uint32_t s = 0; seats && s < layout->stages; s++) {
+        const uint32_t copies = layout->replicas[s];
+        const uint32_t group = variant_devices(request->profile, layout->variants[s]);
         const uint32_t own = (request->micro_batches + copies - 1) / copies, ahead = (left + copies - 1) / copies;
         seats[s] = (struct seat){
-            .of = totals_of(bounds, arrangement->variants[s]),
+            .of = totals_of(bounds, layout->variants[s]),
             .speed = slowest_of(request->cluster, devices, copies * group),
             .memory = smallest_of(request->cluster, devices, copies * group),
             .own = own,
@@ -238,7 +248,7 @@ static struct seat *sit(const struct arrangement_bounds *bounds, const struct ar
             .levels_among = levels_between(request->cluster, devices, copies, group, devices, copies, group),
         };
         if (s > 0)
-            seats[s - 1].levels_on = levels_between(request->cluster, before, arrangement->replicas[s - 1],
+            seats[s - 1].levels_on = levels_between(request->cluster, before, layout->replicas[s - 1],
                                                     group_before, devices, copies, group);
         before = devices;
         group_before = group;
@@ -246,6 +256,46 @@ static struct seat *sit(const struct arrangement_bounds *bounds, const struct ar
         left -= copies;
     }
     return seats;
+}
+
+static uint64_t up(uint64_t count, uint32_t copies)
+{
+    return (count + copies - 1) / copies;
+}
+
+// What the rank of micro-batch i has left from its F or B of that one on, in a run of so many.
+static void see_rest(struct seat *seat, uint64_t all, uint64_t i, bool is_forward)
+{
+    uint64_t forwards = 0, backwards = 0;
+    if (i < all) {
+        const uint64_t own = all / seat->copies + (i % seat->copies < all % seat->copies);
+        const uint64_t most = up(seat->left, seat->copies), ahead = most < own ? most : own;
+        const uint64_t left = own - i / seat->copies;
+        forwards = is_forward ? left : left > ahead ? left - ahead : 0;
+        backwards = !is_forward ? left : left + ahead - 1 < own ? left + ahead - 1 : own;
+    }
+    seat->forwards = forwards < seat->forwards ? forwards : seat->forwards;
+    seat->backwards = backwards < seat->backwards ? backwards : seat->backwards;
+}
+
+// The least that is left of each stage, wherever the run of 2 m may end.
+static void see_rests(const struct layout_bounds *bounds, struct seat *seats, uint32_t stages)
+{
+    const uint64_t m = bounds->request->micro_batches;
+    for (uint32_t s = 0; s < stages; s++)
+        seats[s].forwards = seats[s].backwards = UINT64_MAX;
+    for (uint32_t from = 0; from < stages; from++) {
+        const struct seat *begun = &seats[from];
+        if (from > 0 && begun->copies == 1 && holding_is_plain(&bounds->request->holding))
+            continue;
+        const uint64_t updates = up(2 * m, begun->copies), own = up(3 * m, begun->copies);
+        const uint64_t most = up(begun->left, begun->copies);
+        const uint64_t forward = begun->copies * (updates - 1 + (most < own ? most : own));
+        for (uint32_t s = 0; s < stages; s++) {
+            const bool is_back = s < from || (s == from && forward >= 3 * m);
+            see_rest(&seats[s], 3 * m, is_back ? begun->copies * updates : forward, !is_back);
+        }
+    }
 }
 
 static uint64_t scaled(uint64_t ns, uint64_t speed)
@@ -264,7 +314,7 @@ static uint64_t backward_of(const struct seat *seat, uint32_t first, uint32_t en
 }
 
 // The way of a message over a cut, on the fastest of these levels.
-static uint64_t way_of(const struct arrangement_bounds *bounds, unsigned levels, uint32_t cut)
+static uint64_t way_of(const struct layout_bounds *bounds, unsigned levels, uint32_t cut)
 {
     uint64_t least = UINT64_MAX;
     for (unsigned level = 0; levels >> level; level++) {
@@ -276,7 +326,7 @@ static uint64_t way_of(const struct arrangement_bounds *bounds, unsigned levels,
 }
 
 // As predict_reduce_ns(): over the slowest link among the copies.
-static uint64_t reduce_of(const struct arrangement_bounds *bounds, const struct seat *seat, uint32_t first,
+static uint64_t reduce_of(const struct layout_bounds *bounds, const struct seat *seat, uint32_t first,
                           uint32_t end)
 {
     const uint64_t weights = seat->of->weights[end] - seat->of->weights[first];
@@ -291,13 +341,13 @@ static uint64_t reduce_of(const struct arrangement_bounds *bounds, const struct 
 }
 
 // What a micro-batch takes there and back over a cut behind the stage.
-static uint64_t round_over(const struct arrangement_bounds *bounds, const struct seat *seat, uint32_t cut)
+static uint64_t round_over(const struct layout_bounds *bounds, const struct seat *seat, uint32_t cut)
 {
     return (bounds->has_backward ? 2 : 1) * way_of(bounds, seat->levels_on, cut);
 }
 
 // F of the first s stages, layers up to b, with the ways there.
-static void fill_in(struct arrangement_bounds *bounds, const struct seat *seats, uint32_t stages)
+static void fill_in(struct layout_bounds *bounds, const struct seat *seats, uint32_t stages)
 {
     const size_t row = (size_t)bounds->layers + 1;
     uint64_t *in = bounds->cell[3];
@@ -318,7 +368,7 @@ static void fill_in(struct arrangement_bounds *bounds, const struct seat *seats,
 }
 
 // before: of the first s stages, layers up to b; after: of stages from s on, layers from b.
-static void fill_sides(struct arrangement_bounds *bounds, const struct seat *seats, uint32_t stages)
+static void fill_sides(struct layout_bounds *bounds, const struct seat *seats, uint32_t stages)
 {
     const size_t row = (size_t)bounds->layers + 1;
     uint64_t *before = bounds->cell[0], *after = bounds->cell[1];
@@ -351,7 +401,7 @@ static void fill_sides(struct arrangement_bounds *bounds, const struct seat *sea
 }
 
 // The largest path of stage s from these layers; UINT64_MAX where no plan has them.
-static uint64_t stage_bound(const struct arrangement_bounds *bounds, const struct seat *seats, uint32_t s,
+static uint64_t path_bound(const struct layout_bounds *bounds, const struct seat *seats, uint32_t s,
                             uint32_t first, uint32_t end)
 {
     const size_t row = (size_t)bounds->layers + 1;
@@ -362,7 +412,7 @@ static uint64_t stage_bound(const struct arrangement_bounds *bounds, const struc
     // With an update for each micro-batch of a copy, it adds up that often.
     const uint64_t reduces = bounds->generator->weights == WEIGHTS_FLUSH ? 1 : seat->own;
     const uint64_t again =
-        arrangement_memory_least(bounds->memory, first, end, seat->copies, seat->ahead, seat->memory);
+        layout_memory_least(bounds->memory, first, end, seat->copies, seat->ahead, seat->memory);
     if (again == UINT64_MAX)
         return UINT64_MAX;
     const uint64_t f = forward_of(seat, first, end), b = backward_of(seat, first, end) + scaled(again, seat->speed);
@@ -374,15 +424,29 @@ static uint64_t stage_bound(const struct arrangement_bounds *bounds, const struc
     return inner + larger(before, bounds->cell[3][s * row + first] + reduce);
 }
 
-static uint64_t least_of_largest(struct arrangement_bounds *bounds, const struct seat *seats, uint32_t stages)
+// Without a flush: all that a rank of stage s does behind the run of 2 m.
+static uint64_t rest_bound(const struct layout_bounds *bounds, const struct seat *seats, uint32_t s, uint32_t first,
+                           uint32_t end)
+{
+    const struct seat *seat = &seats[s];
+    const uint64_t reduce = seat->copies > 1 ? reduce_of(bounds, seat, first, end) : 0;
+    if (!bounds->can_cut[first] || !bounds->can_cut[end])
+        return UINT64_MAX;
+    return add_clamped(multiply_clamped(seat->forwards, forward_of(seat, first, end)),
+                       multiply_clamped(seat->backwards, backward_of(seat, first, end) + reduce));
+}
+
+typedef uint64_t (*bound_of_stage)(const struct layout_bounds *bounds, const struct seat *seats, uint32_t s,
+                                   uint32_t first, uint32_t end);
+
+static uint64_t least_of_largest(struct layout_bounds *bounds, const struct seat *seats, uint32_t stages,
+                                 uint64_t at_least, bound_of_stage stage_bound)
 {
     const size_t row = (size_t)bounds->layers + 1;
     uint64_t *largest = bounds->cell[2];
-    fill_sides(bounds, seats, stages);
-    fill_in(bounds, seats, stages);
     for (size_t i = 0; i < (stages + 1) * row; i++)
         largest[i] = UINT64_MAX;
-    largest[0] = bounds->cell[1][0];
+    largest[0] = at_least;
     for (uint32_t s = 0; s < stages; s++) {
         for (uint32_t end = s + 1; end <= bounds->layers; end++) {
             uint64_t *best = &largest[(s + 1) * row + end];
@@ -398,7 +462,7 @@ static uint64_t least_of_largest(struct arrangement_bounds *bounds, const struct
 }
 
 // All work, evenly on all devices, and the way of one micro-batch: what is known of any schedule.
-static uint64_t work_bound(const struct arrangement_bounds *bounds, uint64_t speeds, uint64_t fastest)
+static uint64_t work_bound(const struct layout_bounds *bounds, uint64_t speeds, uint64_t fastest)
 {
     const uint64_t round = bounds->least.forward[bounds->layers] + bounds->least.backward[bounds->layers];
     const wide work = (wide)round * bounds->request->micro_batches * 1000 / speeds;
@@ -406,32 +470,39 @@ static uint64_t work_bound(const struct arrangement_bounds *bounds, uint64_t spe
     return work > way ? (uint64_t)work : (uint64_t)way;
 }
 
-static uint64_t work_of(const struct arrangement_bounds *bounds, const struct arrangement *arrangement)
+static uint64_t work_of(const struct layout_bounds *bounds, const struct layout *layout)
 {
     uint64_t speeds = 0, fastest = 0;
-    for (uint32_t i = 0; i < arrangement->device_count; i++) {
-        const uint64_t speed = bounds->request->cluster->devices[arrangement->devices[i]].speed_permille;
+    for (uint32_t i = 0; i < layout->device_count; i++) {
+        const uint64_t speed = bounds->request->cluster->devices[layout->devices[i]].speed_permille;
         speeds += speed;
         fastest = larger(fastest, speed);
     }
     return work_bound(bounds, speeds, fastest);
 }
 
-bool arrangement_bound(struct arrangement_bounds *bounds, struct arrangement *arrangement, struct error *error)
+bool layout_bound(struct layout_bounds *bounds, struct layout *layout, struct error *error)
 {
-    arrangement->estimate_ns = work_of(bounds, arrangement);
-    if (arrangement->replicas) {
-        struct seat *seats = sit(bounds, arrangement);
+    uint64_t rest_ns = 0;
+    layout->estimate_ns = work_of(bounds, layout);
+    if (layout->replicas) {
+        struct seat *seats = sit(bounds, layout);
         if (!seats)
             return error_no_memory(error, "the bounds of a plan");
-        arrangement->estimate_ns = least_of_largest(bounds, seats, arrangement->stages);
+        fill_sides(bounds, seats, layout->stages);
+        fill_in(bounds, seats, layout->stages);
+        layout->estimate_ns = least_of_largest(bounds, seats, layout->stages, bounds->cell[1][0], path_bound);
+        if (!bounds->flushes && bounds->request->cluster->level_count < 2) {
+            see_rests(bounds, seats, layout->stages);
+            rest_ns = least_of_largest(bounds, seats, layout->stages, 0, rest_bound);
+        }
         free(seats);
     }
-    arrangement->bound_ns = arrangement->estimate_ns;
-    return !bounds->async || arrangement_async_bound(bounds->async, arrangement, &arrangement->bound_ns, error);
+    layout->bound_ns = bounds->flushes ? layout->estimate_ns : rest_ns;
+    return true;
 }
 
-// --- all arrangements -----------------------------------------------------------------------
+// --- all layouts -----------------------------------------------------------------------
 
 // How many devices of the cluster are faster, or as fast and before it.
 static uint32_t count_faster(const struct cluster *cluster, uint32_t device)
@@ -444,7 +515,7 @@ static uint32_t count_faster(const struct cluster *cluster, uint32_t device)
 }
 
 // Of the devices that are given, or of the fastest there are.
-static uint64_t work_of_all(const struct arrangement_bounds *bounds)
+static uint64_t work_of_all(const struct layout_bounds *bounds)
 {
     const struct search_request *request = bounds->request;
     const struct cluster *cluster = request->cluster;
@@ -459,7 +530,7 @@ static uint64_t work_of_all(const struct arrangement_bounds *bounds)
     return work_bound(bounds, speeds, fastest);
 }
 
-uint64_t arrangement_bound_of_all(const struct arrangement_bounds *bounds)
+uint64_t layout_bound_of_all(const struct layout_bounds *bounds)
 {
-    return bounds->async ? 0 : work_of_all(bounds);
+    return bounds->flushes ? work_of_all(bounds) : 0;
 }

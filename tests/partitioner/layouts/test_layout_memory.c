@@ -1,6 +1,6 @@
 // What stages on several ranks must run again at least, against the least that fits, found exactly with the slots that
 // their schedule has.
-#include "partitioner/layouts/arrangement_memory.h"
+#include "partitioner/layouts/layout_memory.h"
 
 #include "partitioner/plan_search.h"
 #include "partitioner/search/recompute.h"
@@ -78,7 +78,7 @@ static void ask(struct tally *tally, const struct search_request *request, const
                 uint64_t trial)
 {
     struct error error = { 0 };
-    struct arrangement_memory *memory = arrangement_memory_create(request, &error);
+    struct layout_memory *memory = layout_memory_create(request, &error);
     assert_int_equal(error.kind, ERROR_NONE);
     if (!memory)
         return;
@@ -89,7 +89,7 @@ static void ask(struct tally *tally, const struct search_request *request, const
     const uint32_t first = s == 0 ? 0 : 1 + (uint32_t)random_below(seed, layers - 1);
     uint64_t before = 0;
     for (uint32_t end = first; end <= layers; end++) {
-        const uint64_t said = arrangement_memory_least(memory, first, end, crews->replicas[s], ahead, capacity);
+        const uint64_t said = layout_memory_least(memory, first, end, crews->replicas[s], ahead, capacity);
         if (said < before)
             fail_msg("trial %d: layers %u to %u need less than one layer less", (int)trial, first, end);
         before = said;
@@ -97,7 +97,7 @@ static void ask(struct tally *tally, const struct search_request *request, const
             hold_against(tally, said, exactly(request, &slots[s], crews->replicas[s], first, end, capacity), trial);
     }
     free(slots);
-    arrangement_memory_free(memory);
+    layout_memory_free(memory);
 }
 
 static void no_stage_needs_less_than_is_said(void **state)
@@ -154,19 +154,19 @@ static void of_a_long_chain_most_is_said(void **state)
         const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b",
                                                 .ranks = RANKS, .stages = 2, .replicas = replicas, .chunks = 1,
                                                 .micro_batches = 20 };
-        struct arrangement_memory *memory = arrangement_memory_create(&request, &error);
+        struct layout_memory *memory = layout_memory_create(&request, &error);
         assert_good(memory, error);
         struct slots *slots = search_slots(&request, &error);
         assert_good(slots, error);
         for (uint32_t end = LAYERS / 2; end < LAYERS; end += 5) {
             const uint64_t exact = exactly(&request, &slots[0], 1, 0, end, capacity);
-            const uint64_t known = arrangement_memory_least(memory, 0, end, 1, RANKS, capacity);
+            const uint64_t known = layout_memory_least(memory, 0, end, 1, RANKS, capacity);
             assert_true(known <= exact);
             said += known;
             least += exact;
         }
         free(slots);
-        arrangement_memory_free(memory);
+        layout_memory_free(memory);
         cluster_free(cluster);
     }
     print_message("# of %d ns that must be run again, %d are said\n", (int)least, (int)said);
@@ -257,14 +257,14 @@ static void of_ample_memory_nothing_is_said(void **state)
     struct cluster *cluster = cluster_uniform(3, (uint64_t)1 << 40, 5, 1000000000, &error);
     struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 3,
                                       .stages = 2, .replicas = replicas, .chunks = 1, .micro_batches = 8 };
-    assert_null(arrangement_memory_create(&request, &error));
+    assert_null(layout_memory_create(&request, &error));
     for (size_t i = 0; i < cluster->device_count; i++)
         cluster->devices[i].memory_bytes = 256;
-    struct arrangement_memory *memory = arrangement_memory_create(&request, &error);
+    struct layout_memory *memory = layout_memory_create(&request, &error);
     assert_good(memory, error);
-    arrangement_memory_free(memory);
+    layout_memory_free(memory);
     request.holding.window = 2;  // of which prices know nothing
-    assert_null(arrangement_memory_create(&request, &error));
+    assert_null(layout_memory_create(&request, &error));
     assert_int_equal(error.kind, ERROR_NONE);
     profile_free(profile);
     cluster_free(cluster);
@@ -279,5 +279,5 @@ int main(void)
         cmocka_unit_test(who_may_have_replicas_is_no_slower),
         cmocka_unit_test(of_ample_memory_nothing_is_said),
     };
-    return cmocka_run_group_tests_name("arrangement_memory", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("layout_memory", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// All arrangements, one after the other: stage by stage a variant and a number of ranks,
+// All layouts, one after the other: stage by stage a variant and a number of ranks,
 // then rank by rank a device.
 //
 // Devices that can be exchanged without changing anything are one class, and the first
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/layouts/arrangement.h"
+#include "partitioner/layouts/layout.h"
 #include "partitioner/search/search_request.h"
 #include "partitioner/cost/variant.h"
 #include "schedules/generators/generate.h"
@@ -20,108 +20,15 @@ enum { MOST_DEVICES = 64 };  // whose classes are worked out
 struct listing {
     const struct search_request *request;
     const struct generator *generator;
-    const struct arrangement_names *names;
+    const struct layout_names *names;
     size_t most;
-    struct arrangements *to;
-    struct arrangement now;
+    struct layouts *to;
+    struct layout now;
     uint32_t most_stages;
     bool used[MOST_DEVICES];
     size_t levels;
     struct error *error;
 };
-
-// --- arrangements ---------------------------------------------------------------------
-
-void arrangement_clear(struct arrangement *arrangement)
-{
-    free(arrangement->cuts);
-    free(arrangement->replicas);
-    free(arrangement->variants);
-    free(arrangement->devices);
-    *arrangement = (struct arrangement){ 0 };
-}
-
-void arrangements_clear(struct arrangements *arrangements)
-{
-    for (size_t i = 0; i < arrangements->count; i++)
-        arrangement_clear(&arrangements->at[i]);
-    free(arrangements->at);
-    *arrangements = (struct arrangements){ 0 };
-}
-
-static void *copy_of(const void *from, size_t count, size_t size)
-{
-    void *copy = malloc(count * size + 1);
-    if (copy)
-        memcpy(copy, from, count * size);
-    return copy;
-}
-
-static bool grow(struct arrangements *arrangements)
-{
-    if (arrangements->count < arrangements->capacity)
-        return true;
-    const size_t capacity = arrangements->capacity ? 2 * arrangements->capacity : 16;
-    struct arrangement *at = realloc(arrangements->at, capacity * sizeof at[0]);
-    if (!at)
-        return false;
-    arrangements->at = at;
-    arrangements->capacity = capacity;
-    return true;
-}
-
-bool arrangement_add(struct arrangements *arrangements, const struct arrangement *arrangement, struct error *error)
-{
-    struct arrangement copy = *arrangement;
-    copy.devices = copy_of(arrangement->devices, arrangement->device_count, sizeof copy.devices[0]);
-    if (arrangement->replicas)
-        copy.replicas = copy_of(arrangement->replicas, arrangement->stages, sizeof copy.replicas[0]);
-    if (arrangement->variants)
-        copy.variants = copy_of(arrangement->variants, arrangement->stages, sizeof copy.variants[0]);
-    if (arrangement->cuts)
-        copy.cuts = copy_of(arrangement->cuts, (size_t)arrangement->stages + 1, sizeof copy.cuts[0]);
-    if (!copy.devices || (arrangement->cuts && !copy.cuts) || (arrangement->replicas && !copy.replicas)
-        || (arrangement->variants && !copy.variants)
-        || !grow(arrangements)) {
-        arrangement_clear(&copy);
-        return error_no_memory(error, "the arrangements of a plan");
-    }
-    arrangements->at[arrangements->count++] = copy;
-    return true;
-}
-
-struct search_request arrangement_request(const struct search_request *request, const struct arrangement *arrangement)
-{
-    struct search_request of = *request;
-    bool has_replicas = false, has_variants = false;
-    for (uint32_t s = 0; arrangement->replicas && s < arrangement->stages; s++)
-        has_replicas |= arrangement->replicas[s] > 1;
-    for (uint32_t s = 0; arrangement->variants && s < arrangement->stages; s++)
-        has_variants |= arrangement->variants[s] != NULL;
-    of.free = (struct search_freedom){ 0 };
-    of.ranks = arrangement->ranks;
-    of.replicas = has_replicas ? arrangement->replicas : NULL;
-    of.stages = has_replicas || has_variants ? arrangement->stages : 0;
-    of.variants = has_variants ? arrangement->variants : NULL;
-    of.devices = arrangement->devices;
-    of.begin = has_replicas || has_variants ? arrangement->cuts : NULL;
-    return of;
-}
-
-bool arrangement_names_read(const struct search_request *request, struct arrangement_names *names, struct error *error)
-{
-    *names = (struct arrangement_names){ .count = 1, .devices = { 1 } };
-    if (request->free.variants)
-        names->count += variant_names(request->profile, names->names + 1, ARRANGEMENT_MOST_VARIANTS);
-    for (size_t i = 1; i < names->count; i++) {
-        struct profile *of = variant_of(request->profile, names->names[i], error);
-        if (!of)
-            return false;
-        variant_free(of);
-        names->devices[i] = variant_devices(request->profile, names->names[i]);
-    }
-    return true;
-}
 
 // --- devices that are alike -------------------------------------------------------------
 
@@ -209,7 +116,7 @@ static bool is_full(struct listing *listing)
 static void note(struct listing *listing)
 {
     if (!is_full(listing))
-        arrangement_add(listing->to, &listing->now, listing->error);
+        layout_add(listing->to, &listing->now, listing->error);
 }
 
 // Seats of one stage are filled with ascending devices where links cannot tell them apart.
@@ -239,7 +146,7 @@ static void choose_devices(struct listing *listing, uint32_t seat, const uint32_
 
 static void list_devices(struct listing *listing)
 {
-    struct arrangement *now = &listing->now;
+    struct layout *now = &listing->now;
     if (!listing->request->free.devices) {
         for (uint32_t i = 0; i < now->device_count; i++)
             now->devices[i] = listing->request->devices ? listing->request->devices[i] : i;
@@ -265,7 +172,7 @@ static bool is_enough(const struct listing *listing, uint32_t devices)
 
 static void choose_stages(struct listing *listing)
 {
-    struct arrangement *now = &listing->now;
+    struct layout *now = &listing->now;
     const struct search_request *request = listing->request;
     const bool is_given = (request->replicas && !request->free.replicas) || request->variants;
     if (is_enough(listing, now->device_count) && (!is_given || now->stages == request->stages))
@@ -294,7 +201,7 @@ static void choose_stages(struct listing *listing)
 // A schedule with its own way to lay stages on ranks: all stages take the same variant.
 static void choose_ranks(struct listing *listing)
 {
-    struct arrangement *now = &listing->now;
+    struct layout *now = &listing->now;
     uint32_t *replicas = now->replicas;
     now->replicas = NULL;
     for (uint32_t ranks = 1; ranks <= listing->request->ranks; ranks++) {
@@ -304,7 +211,7 @@ static void choose_ranks(struct listing *listing)
             now->device_count = ranks * listing->names->devices[v];
             if (now->device_count > listing->request->ranks || !is_enough(listing, now->device_count))
                 continue;
-            const struct search_request request = arrangement_request(listing->request, now);
+            const struct search_request request = layout_request(listing->request, now);
             struct schedule *order = search_order(&request, request.micro_batches, &why_not);
             const uint32_t stages = order ? order->stages : 0;
             schedule_free(order);
@@ -328,10 +235,10 @@ static uint32_t count_stages(const struct search_request *request)
     return count;
 }
 
-bool arrangements_list(const struct search_request *request, const struct arrangement_names *names, size_t most,
-                       struct arrangements *arrangements, struct error *error)
+bool layouts_list(const struct search_request *request, const struct layout_names *names, size_t most,
+                       struct layouts *layouts, struct error *error)
 {
-    struct listing listing = { .request = request, .names = names, .most = most, .to = arrangements,
+    struct listing listing = { .request = request, .names = names, .most = most, .to = layouts,
                                .generator = generator_find(request->schedule, error),
                                .levels = request->cluster->level_count, .most_stages = count_stages(request),
                                .error = error };
@@ -339,13 +246,13 @@ bool arrangements_list(const struct search_request *request, const struct arrang
     listing.now.replicas = calloc(room, sizeof listing.now.replicas[0]);
     listing.now.variants = calloc(room, sizeof listing.now.variants[0]);
     listing.now.devices = calloc((size_t)request->ranks + 1, sizeof listing.now.devices[0]);
-    arrangements->complete = true;
+    layouts->complete = true;
     if (!listing.now.replicas || !listing.now.variants || !listing.now.devices)
-        error_no_memory(error, "the arrangements of a plan");
+        error_no_memory(error, "the layouts of a plan");
     else if (listing.generator && listing.generator->takes_replicas)
         choose_stages(&listing);
     else if (listing.generator)
         choose_ranks(&listing);
-    arrangement_clear(&listing.now);
+    layout_clear(&listing.now);
     return error->kind == ERROR_NONE;
 }

@@ -1,0 +1,464 @@
+#include "partitioner/layouts/layout_moves.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/random.h"
+#include "partitioner/cost/variant.h"
+
+struct annealing {
+    struct layout_search *search;
+    const struct search_request *request;
+    struct layout_model *model;
+    struct layout now, trial, best;  // each with room for `room` stages, and all devices there are to use
+    uint32_t layers, room, devices;
+    bool has_unlike;                 // devices that it makes a difference to exchange
+    uint64_t most;                   // work that a way may take where layouts are few
+    uint64_t seed;
+};
+
+// --- layouts with room ------------------------------------------------------------------
+
+static bool make_room(const struct annealing *annealing, struct layout *layout)
+{
+    const size_t room = annealing->room;
+    layout->replicas = calloc(room + 1, sizeof layout->replicas[0]);
+    layout->variants = calloc(room + 1, sizeof layout->variants[0]);
+    layout->cuts = calloc(room + 2, sizeof layout->cuts[0]);
+    layout->devices = calloc((size_t)annealing->devices + 1, sizeof layout->devices[0]);
+    return layout->replicas && layout->variants && layout->cuts && layout->devices;
+}
+
+static void copy(const struct annealing *annealing, struct layout *to, const struct layout *from)
+{
+    to->stages = from->stages;
+    to->ranks = from->ranks;
+    to->device_count = from->device_count;
+    to->spare_count = from->spare_count;
+    to->estimate_ns = from->estimate_ns;
+    memcpy(to->replicas, from->replicas, from->stages * sizeof to->replicas[0]);
+    memcpy(to->variants, from->variants, from->stages * sizeof to->variants[0]);
+    memcpy(to->cuts, from->cuts, ((size_t)from->stages + 1) * sizeof to->cuts[0]);
+    memcpy(to->devices, from->devices, annealing->devices * sizeof to->devices[0]);
+}
+
+// A stage in front of stage s, with layers from where that begins until `cut`.
+static void insert(struct layout *layout, uint32_t s, uint32_t ranks, uint32_t cut)
+{
+    const uint32_t behind = layout->stages - s;
+    memmove(&layout->replicas[s + 1], &layout->replicas[s], behind * sizeof layout->replicas[0]);
+    memmove(&layout->variants[s + 1], &layout->variants[s], behind * sizeof layout->variants[0]);
+    memmove(&layout->cuts[s + 2], &layout->cuts[s + 1], behind * sizeof layout->cuts[0]);
+    layout->replicas[s] = ranks;
+    layout->cuts[s + 1] = cut;
+    layout->stages++;
+}
+
+// Its layers are then those of the stage behind it, or, of the last one, of the stage before.
+static void take_out(struct layout *layout, uint32_t s)
+{
+    const uint32_t behind = --layout->stages - s, cut = behind > 0 ? s + 1 : s;
+    memmove(&layout->replicas[s], &layout->replicas[s + 1], behind * sizeof layout->replicas[0]);
+    memmove(&layout->variants[s], &layout->variants[s + 1], behind * sizeof layout->variants[0]);
+    memmove(&layout->cuts[cut], &layout->cuts[cut + 1], (layout->stages + 1 - cut) * sizeof layout->cuts[0]);
+}
+
+static uint32_t group_of(const struct annealing *annealing, const char *variant)
+{
+    return variant_devices(annealing->request->profile, variant);
+}
+
+static uint32_t any_of(struct annealing *annealing, uint32_t count)
+{
+    return (uint32_t)random_below(&annealing->seed, count);
+}
+
+// --- moves ------------------------------------------------------------------------------
+
+// The next place to cut, so many places away; 0 where there is none.
+static uint32_t moved(const struct annealing *annealing, uint32_t cut, int places)
+{
+    const bool *can_cut = layout_can_cut(annealing->model);
+    const int step = places < 0 ? -1 : 1;
+    int64_t at = cut;
+    for (int left = places * step; left > 0; left--) {
+        do
+            at += step;
+        while (at > 0 && at < annealing->layers && !can_cut[at]);
+        if (at <= 0 || at >= annealing->layers)
+            return 0;
+    }
+    return (uint32_t)at;
+}
+
+static bool has_cuts(const struct annealing *annealing, const struct layout *layout)
+{
+    bool has = true;
+    for (uint32_t s = 0; s < layout->stages; s++)
+        has &= layout->cuts[s] < layout->cuts[s + 1] && layout_can_cut(annealing->model)[layout->cuts[s]];
+    return has;
+}
+
+static bool move_cuts(struct annealing *annealing, struct layout *trial)
+{
+    if (trial->stages < 2)
+        return false;
+    const uint32_t from = 1 + any_of(annealing, trial->stages - 1);
+    uint32_t to = from + 1;
+    int places = any_of(annealing, 3) == 0 ? 2 : 1;
+    if (any_of(annealing, 2))
+        to = from + 1 + any_of(annealing, trial->stages - from);
+    if (any_of(annealing, 2))
+        places = -places;
+    for (uint32_t c = from; c < to; c++) {
+        trial->cuts[c] = moved(annealing, trial->cuts[c], places);
+        if (trial->cuts[c] == 0)
+            return false;
+    }
+    return trial->cuts[from] > trial->cuts[from - 1] && trial->cuts[to - 1] < trial->cuts[to];
+}
+
+// Devices stay where they are, so that those of stages between two change a little, too.
+static bool move_ranks(struct annealing *annealing, struct layout *trial)
+{
+    const uint32_t s = any_of(annealing, trial->stages), t = any_of(annealing, trial->stages);
+    const uint32_t m = annealing->request->micro_batches;
+    uint32_t *replicas = trial->replicas;
+    const bool is_alike = group_of(annealing, trial->variants[s]) == group_of(annealing, trial->variants[t]);
+    switch (any_of(annealing, 4)) {
+    case 0:
+        if (s == t || !is_alike || replicas[t] >= m)
+            return false;
+        replicas[t]++;
+        if (--replicas[s] == 0)
+            take_out(trial, s);
+        return true;
+    case 1:
+        if (replicas[s] < 2 || trial->stages >= annealing->room)
+            return false;
+        insert(trial, s, 1 + any_of(annealing, replicas[s] - 1),
+               trial->cuts[s] + any_of(annealing, trial->cuts[s + 1] - trial->cuts[s]));
+        replicas[s + 1] -= replicas[s];
+        return true;
+    case 2:
+        if (s + 1 >= trial->stages || trial->variants[s] != trial->variants[s + 1] || replicas[s] + replicas[s + 1] > m)
+            return false;
+        replicas[s + 1] += replicas[s];
+        take_out(trial, s);
+        return true;
+    default:
+        if (replicas[s] == replicas[t] || !is_alike)
+            return false;
+        const uint32_t ranks = replicas[s];
+        replicas[s] = replicas[t];
+        replicas[t] = ranks;
+        return true;
+    }
+}
+
+// Another variant on the same devices.
+static bool change_variant(struct annealing *annealing, struct layout *trial)
+{
+    const struct layout_names *names = annealing->search->names;
+    const uint32_t s = any_of(annealing, trial->stages), v = any_of(annealing, (uint32_t)names->count);
+    const uint32_t devices = trial->replicas[s] * group_of(annealing, trial->variants[s]);
+    const uint32_t ranks = devices / names->devices[v];
+    if (names->names[v] == trial->variants[s] || devices % names->devices[v] != 0
+        || ranks > annealing->request->micro_batches
+        || (ranks != trial->replicas[s] && !annealing->request->free.replicas))
+        return false;
+    trial->variants[s] = names->names[v];
+    trial->ranks += ranks - trial->replicas[s];
+    trial->replicas[s] = ranks;
+    return true;
+}
+
+static bool exchange_devices(struct annealing *annealing, struct layout *trial)
+{
+    const struct cluster *cluster = annealing->request->cluster;
+    const uint32_t i = any_of(annealing, trial->device_count), j = any_of(annealing, annealing->devices);
+    const uint32_t a = trial->devices[i], b = trial->devices[j];
+    if (a == b || (cluster->devices[a].speed_permille == cluster->devices[b].speed_permille
+                   && cluster->devices[a].memory_bytes == cluster->devices[b].memory_bytes
+                   && (cluster->level_count < 2 || cluster_level_between(cluster, a, b) == 0)))
+        return false;
+    trial->devices[i] = b;
+    trial->devices[j] = a;
+    return true;
+}
+
+// Of `count` devices from a place on the first few go behind the others.
+static void rotate(uint32_t *devices, uint32_t first, uint32_t count)
+{
+    for (uint32_t done = 0; done < first; done++) {
+        const uint32_t device = devices[0];
+        memmove(devices, devices + 1, (count - 1) * sizeof devices[0]);
+        devices[count - 1] = device;
+    }
+}
+
+// A rank of some stage is left out, or a device that was left out is used by one.
+static bool leave_out(struct annealing *annealing, struct layout *trial)
+{
+    const uint32_t s = any_of(annealing, trial->stages), group = group_of(annealing, trial->variants[s]);
+    uint32_t end = 0;
+    for (uint32_t t = 0; t <= s; t++)
+        end += trial->replicas[t] * group_of(annealing, trial->variants[t]);
+    if (any_of(annealing, 2)) {
+        if (trial->device_count + group > annealing->request->ranks || !annealing->request->free.replicas
+            || trial->replicas[s] >= annealing->request->micro_batches)
+            return false;
+        if (annealing->request->free.devices)
+            rotate(trial->devices + end, trial->device_count - end, trial->device_count - end + group);
+        trial->replicas[s]++;
+        trial->ranks++;
+        trial->device_count += group;
+        trial->spare_count -= group;
+        return true;
+    }
+    if (trial->ranks < 2)
+        return false;
+    if (annealing->request->free.devices)
+        rotate(trial->devices + end - group, group, annealing->devices - (end - group));
+    trial->ranks--;
+    trial->device_count -= group;
+    trial->spare_count += group;
+    if (--trial->replicas[s] == 0)
+        take_out(trial, s);
+    return true;
+}
+
+// All but cuts; false where it came to nothing.
+static bool move_layout(struct annealing *annealing, struct layout *trial)
+{
+    const struct search_freedom may = annealing->request->free;
+    switch (any_of(annealing, 4)) {
+    case 0:
+        if (may.devices && annealing->has_unlike)
+            return exchange_devices(annealing, trial);
+        break;
+    case 1:
+        if (may.fewer)
+            return leave_out(annealing, trial);
+        break;
+    case 2:
+        if (may.variants)
+            return change_variant(annealing, trial);
+        break;
+    }
+    return may.replicas && move_ranks(annealing, trial);
+}
+
+// Up to so much work; at first a move may be worse by that part.
+static void anneal(struct annealing *annealing, double heat, uint64_t work)
+{
+    struct search_context *context = &annealing->search->context;
+    const uint64_t since = context->work;
+    struct layout *now = &annealing->now, *trial = &annealing->trial;
+    copy(annealing, now, &annealing->best);
+    while (context->work - since < work && !layout_search_is_over(annealing->search)) {
+        const double left = 1 - (double)(context->work - since) / (double)work;
+        const uint64_t worse = (uint64_t)((double)now->estimate_ns * heat * left * left) + 1;
+        context->work++;
+        copy(annealing, trial, now);
+        const bool moves_cuts = any_of(annealing, 2), stays = moves_cuts || any_of(annealing, 2);
+        if (!(moves_cuts ? move_cuts(annealing, trial) : move_layout(annealing, trial)))
+            continue;
+        if (stays && has_cuts(annealing, trial))
+            layout_time(annealing->model, trial, &context->work);
+        else if (stays || !layout_cut(annealing->model, trial, now->estimate_ns + worse, &context->work))
+            continue;
+        if (trial->estimate_ns <= now->estimate_ns
+            || trial->estimate_ns - now->estimate_ns < random_below(&annealing->seed, worse)) {
+            copy(annealing, now, trial);
+            if (now->estimate_ns < annealing->best.estimate_ns)
+                copy(annealing, &annealing->best, now);
+        }
+    }
+}
+
+// --- beginnings ---------------------------------------------------------------------------
+
+// Devices by speed, fastest or slowest first, or by memory, largest first; otherwise as they are given.
+enum sequence { AS_GIVEN, FASTEST_FIRST, SLOWEST_FIRST, LARGEST_FIRST };
+
+static bool is_before(const struct cluster_device *a, const struct cluster_device *b, enum sequence sequence)
+{
+    switch (sequence) {
+    case FASTEST_FIRST:
+        return a->speed_permille > b->speed_permille;
+    case SLOWEST_FIRST:
+        return a->speed_permille < b->speed_permille;
+    case LARGEST_FIRST:
+        return a->memory_bytes > b->memory_bytes;
+    default:
+        return false;
+    }
+}
+
+void layout_order_devices(const struct search_request *request, unsigned sequence, uint32_t *devices)
+{
+    const bool is_free = request->free.devices;
+    const uint32_t count = is_free ? (uint32_t)request->cluster->device_count : request->ranks;
+    const struct cluster_device *of = request->cluster->devices;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t device = request->devices && !is_free ? request->devices[i] : i;
+        uint32_t at = i;
+        for (; at > 0 && is_before(&of[device], &of[devices[at - 1]], (enum sequence)sequence); at--)
+            devices[at] = devices[at - 1];
+        devices[at] = device;
+    }
+}
+
+// Adds it, or its cuts where the layout is known with worse ones.
+static bool note(struct annealing *annealing, struct layouts *found, struct error *error)
+{
+    const struct layout *best = &annealing->best;
+    for (size_t i = 0; i < found->count; i++) {
+        struct layout *other = &found->at[i];
+        if (!layout_is_same(other, best))
+            continue;
+        if (best->estimate_ns < other->estimate_ns) {
+            memcpy(other->cuts, best->cuts, ((size_t)best->stages + 1) * sizeof best->cuts[0]);
+            other->estimate_ns = best->estimate_ns;
+        }
+        return true;
+    }
+    return layout_add(found, best, error);
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct layout *a = left, *b = right;
+    return a->estimate_ns < b->estimate_ns ? -1 : a->estimate_ns > b->estimate_ns;
+}
+
+// As many ranks for each of so many stages, as far as that goes; or those that are given.
+static bool lay_even(const struct annealing *annealing, uint32_t stages, size_t v, struct layout *to)
+{
+    const struct search_request *request = annealing->request;
+    const struct layout_names *names = annealing->search->names;
+    const uint32_t ranks = request->ranks / names->devices[v];
+    const bool is_given = request->replicas && !request->free.replicas;
+    to->stages = is_given || request->variants ? request->stages : stages;
+    to->ranks = to->device_count = 0;
+    if (to->stages > annealing->room)
+        return false;
+    for (uint32_t s = 0; s < to->stages; s++) {
+        to->replicas[s] = is_given ? request->replicas[s] : request->variants ? 1
+            : ranks / stages + (s < ranks % stages);
+        to->variants[s] = request->variants ? request->variants[s] : names->names[v];
+        to->ranks += to->replicas[s];
+        to->device_count += to->replicas[s] * group_of(annealing, to->variants[s]);
+        if (to->replicas[s] == 0 || to->replicas[s] > request->micro_batches)
+            return false;
+    }
+    to->spare_count = annealing->devices - to->device_count;
+    return to->device_count == request->ranks || request->free.fewer;
+}
+
+// Cuts, with no more than a limit that is far enough from the bound.
+static bool begin_with(struct annealing *annealing)
+{
+    uint64_t limit_ns = 2 * annealing->search->bound_ns + 1000;
+    for (int tries = 0; tries < 40; tries++, limit_ns *= 2)
+        if (layout_cut(annealing->model, &annealing->best, limit_ns, &annealing->search->context.work))
+            return true;
+    return false;
+}
+
+// Even layouts of every number of stages, in growing steps.
+static bool note_even(struct annealing *annealing, size_t v, struct layouts *found, struct error *error)
+{
+    const struct search_request *request = annealing->request;
+    uint32_t stages = request->free.replicas ? 1 : request->ranks / annealing->search->names->devices[v];
+    for (; stages > 0 && stages <= annealing->room; stages += 1 + stages / 16) {
+        if (lay_even(annealing, stages, v, &annealing->best) && begin_with(annealing)
+            && !note(annealing, found, error))
+            return false;
+        if (found->count > 0 && layout_search_is_over(annealing->search))
+            return true;
+    }
+    return true;
+}
+
+// On devices in several orders.
+static bool note_beginnings(struct annealing *annealing, struct layouts *found, struct error *error)
+{
+    const struct search_request *request = annealing->request;
+    const unsigned sequences = request->free.devices && annealing->has_unlike ? LAYOUT_SEQUENCES : 1;
+    for (size_t v = 0; v < annealing->search->names->count; v++) {
+        for (unsigned sequence = 0; sequence < sequences; sequence++) {
+            layout_order_devices(request, sequence, annealing->best.devices);
+            if (!note_even(annealing, v, found, error))
+                return false;
+        }
+    }
+    return true;
+}
+
+static void sort(struct layouts *found)
+{
+    if (found->count > 0)
+        qsort(found->at, found->count, sizeof found->at[0], compare);
+}
+
+static bool go_from(struct annealing *annealing, struct layouts *found, size_t from, double heat, uint64_t part,
+                    struct error *error)
+{
+    if (from >= found->count)
+        return true;
+    const uint64_t work = annealing->search->context.budget / part;
+    copy(annealing, &annealing->best, &found->at[from]);
+    anneal(annealing, heat, work < annealing->most ? work : annealing->most);
+    return note(annealing, found, error);
+}
+
+// Short ways from the best beginnings, then long ones from the best of all.
+static bool better(struct annealing *annealing, struct layouts *found, struct error *error)
+{
+    enum { SHORT_WAYS = 8, SHORT_PART = 80, LONG_PART = 6 };
+    static const struct { size_t from; double heat; } long_ways[] = { { 0, 0.1 }, { 1, 0.05 }, { 0, 0.02 } };
+    bool good = true;
+    sort(found);
+    for (size_t i = 0; good && i < SHORT_WAYS; i++)
+        good = go_from(annealing, found, i, 0.2, SHORT_PART, error);
+    for (size_t i = 0; good && i < sizeof long_ways / sizeof long_ways[0]; i++) {
+        sort(found);
+        good = go_from(annealing, found, long_ways[i].from, long_ways[i].heat, LONG_PART, error);
+    }
+    sort(found);
+    return good;
+}
+
+static void see_devices(struct annealing *annealing)
+{
+    const struct cluster *cluster = annealing->request->cluster;
+    annealing->has_unlike = cluster->level_count > 1;
+    for (size_t i = 1; i < cluster->device_count; i++)
+        annealing->has_unlike |= cluster->devices[i].speed_permille != cluster->devices[0].speed_permille
+                              || cluster->devices[i].memory_bytes != cluster->devices[0].memory_bytes;
+}
+
+bool layouts_find(struct layout_search *search, size_t count, struct layouts *found, struct error *error)
+{
+    enum { WORK = 20 };  // for a cut of a layout
+    const struct search_request *request = search->request;
+    struct annealing annealing = { .search = search, .request = request, .seed = 1,
+                                   .layers = (uint32_t)request->profile->layer_count };
+    annealing.devices = request->free.devices ? (uint32_t)request->cluster->device_count : request->ranks;
+    annealing.room = request->ranks < annealing.layers ? request->ranks : annealing.layers;
+    annealing.most = WORK * count * annealing.layers;
+    see_devices(&annealing);
+    annealing.model = layout_model_create(request, search->names, error);
+    bool good = annealing.model != NULL;
+    if (good && !(make_room(&annealing, &annealing.now) && make_room(&annealing, &annealing.trial)
+                  && make_room(&annealing, &annealing.best)))
+        good = error_no_memory(error, "the layouts of a plan");
+    good = good && note_beginnings(&annealing, found, error) && better(&annealing, found, error);
+    layout_clear(&annealing.now);
+    layout_clear(&annealing.trial);
+    layout_clear(&annealing.best);
+    layout_model_free(annealing.model);
+    return good;
+}

@@ -1,0 +1,248 @@
+// Of stage s with r ranks, each a micro-batches ahead, in units of micro-batches:
+//
+//     F(i) waits for      F(i) of stage s - 1, and its rank: F(i - r) if i < a r, else B(i - a r)
+//     B(i) waits for      B(i) of stage s + 1, and its rank: F(i + (a - 1) r), or its last F or B(i - r)
+//
+// Micro-batches go forwards through all stages, as many at a time as the stage of fewest ranks takes at once: none of
+// these waits for a backward that waits for another of them, since a r of a stage is more than a r - r of the stages
+// behind it. Backwards are caught up with as far as forwards want them.
+//
+// Without a flush a rank is free behind B(i) once its stage has added up the gradients of that turn, r micro-batches.
+// Then one micro-batch goes at a time, so that there are whole turns of backwards when a forward wants one of them.
+//
+// Messages of a rank are as far apart as what it does for each: only where a link takes longer do they wait for it.
+#include "partitioner/layouts/replica_time.h"
+
+#include <stdlib.h>
+
+struct stage_times {
+    uint32_t ranks;
+    uint32_t room;      // a r, micro-batches
+    uint32_t turns;     // after so many micro-batches the link to the next stage is the same again
+    uint32_t backwards; // done
+    uint64_t *forward, *backward;  // when each is done
+    uint64_t *free;                // when its rank can go on after its backward; `backward` where that is at once
+    uint64_t *there, *back;        // when each message over the cut behind the stage has left its link, if those wait
+    bool there_waits, back_waits;
+};
+
+struct replica_clock {
+    enum replica_order order;
+    uint32_t micro_batches;  // of an iteration
+    uint32_t run;            // of the run that is followed
+    struct stage_times *stages;
+    uint64_t *times;
+    uint64_t *none;  // zeros: of what waits for nothing
+};
+
+struct replica_clock *replica_clock_create(enum replica_order order, uint32_t stages, uint32_t micro_batches,
+                                           struct error *error)
+{
+    enum { TIMES = 5 };
+    struct replica_clock *clock = calloc(1, sizeof *clock);
+    const size_t most = (size_t)micro_batches * (order == REPLICA_PIPEDREAM ? 3 : 1);
+    if (clock) {
+        clock->order = order;
+        clock->micro_batches = micro_batches;
+        clock->stages = calloc(stages, sizeof clock->stages[0]);
+        clock->times = calloc(((size_t)TIMES * stages + 1) * most, sizeof clock->times[0]);
+    }
+    if (!clock || !clock->stages || !clock->times) {
+        replica_clock_free(clock);
+        error_no_memory(error, "the times of a plan");
+        return NULL;
+    }
+    for (uint32_t s = 0; s < stages; s++) {
+        uint64_t *at = clock->times + TIMES * s * most;
+        clock->stages[s] = (struct stage_times){ .forward = at, .backward = at + most, .there = at + 2 * most,
+                                                 .back = at + 3 * most, .free = at + 4 * most };
+        if (order != REPLICA_PIPEDREAM)
+            clock->stages[s].free = clock->stages[s].backward;
+    }
+    clock->none = clock->times + TIMES * stages * most;
+    return clock;
+}
+
+void replica_clock_free(struct replica_clock *clock)
+{
+    if (!clock)
+        return;
+    free(clock->stages);
+    free(clock->times);
+    free(clock);
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint32_t fewer(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t divisor_of(uint32_t a, uint32_t b)
+{
+    return b == 0 ? a : divisor_of(b, a % b);
+}
+
+// Returns how many micro-batches go at a time.
+static uint32_t begin(struct replica_clock *clock, const struct replica_stage *stages, uint32_t count)
+{
+    const bool goes_back_soon = clock->order == REPLICA_1F1B || clock->order == REPLICA_PIPEDREAM;
+    uint32_t left = 0, at_a_time = clock->order == REPLICA_PIPEDREAM ? 1 : clock->run;
+    for (uint32_t s = count; s-- > 0;) {
+        struct stage_times *times = &clock->stages[s];
+        const uint32_t ranks = stages[s].ranks, own = (clock->run + ranks - 1) / ranks;
+        left += ranks;
+        const uint32_t ahead = (left + ranks - 1) / ranks;
+        times->ranks = ranks;
+        times->room = (goes_back_soon && ahead < own ? ahead : own) * ranks;
+        times->backwards = 0;
+        times->turns = s + 1 < count ? ranks / divisor_of(ranks, stages[s + 1].ranks) * stages[s + 1].ranks : 1;
+        times->there_waits = s + 1 < count && stages[s].busy_ns > stages[s].forward_ns;
+        times->back_waits = s + 1 < count && stages[s].busy_ns > stages[s + 1].backward_ns;
+        at_a_time = fewer(at_a_time, ranks);
+    }
+    return at_a_time;
+}
+
+// Of so many micro-batches each begins so long after it was ready, and when its rank is free.
+static void follow(uint64_t *done, const uint64_t *ready, uint64_t way_ns, const uint64_t *rank, uint64_t ns,
+                   uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        done[i] = later(ready[i] + way_ns, rank[i]) + ns;
+}
+
+// When messages [from, until) have left links on which each waits for the one before it.
+static const uint64_t *send(const struct replica_clock *clock, const struct stage_times *times, uint64_t *left,
+                            const uint64_t *ready, uint64_t busy_ns, uint32_t from, uint32_t until)
+{
+    const uint32_t first = from < times->turns ? fewer(until, times->turns) : from;
+    follow(left + from, ready + from, 0, clock->none, busy_ns, first - from);
+    if (first < until)
+        follow(left + first, ready + first, 0, left + (first - times->turns), busy_ns, until - first);
+    return left;
+}
+
+// When ranks can go on behind their backwards, turn by turn: until here whole turns are done.
+static void update(struct stage_times *times, uint64_t reduce_ns, uint32_t from, uint32_t until)
+{
+    for (uint32_t end; from < until; from = end) {
+        uint64_t last = 0;
+        end = fewer(until, from + times->ranks);
+        for (uint32_t i = from; i < end; i++)
+            last = later(last, times->backward[i]);
+        for (uint32_t i = from; i < end; i++)
+            times->free[i] = last + reduce_ns;
+    }
+}
+
+// B of micro-batches [from, until) of stage s, of which the stages behind have done them.
+static void go_back(struct replica_clock *clock, const struct replica_stage *stages, uint32_t count, uint32_t s,
+                    uint32_t from, uint32_t until)
+{
+    struct stage_times *times = &clock->stages[s];
+    const uint32_t m = clock->run, r = times->ranks, ahead = times->room - r;
+    const uint64_t *ready = clock->none, b = stages[s].backward_ns;
+    const bool is_free_at_once = times->free == times->backward;
+    uint64_t way_ns = 0;
+    if (s + 1 < count) {
+        ready = clock->stages[s + 1].backward;
+        way_ns = times->back_waits ? stages[s].latency_ns : stages[s].busy_ns + stages[s].latency_ns;
+        if (times->back_waits)
+            ready = send(clock, times, times->back, ready, stages[s].busy_ns, from, until);
+    }
+    times->backwards = until;
+    for (uint32_t end; from < until; from = end) {
+        // Where the rank of a micro-batch waits for an update, it must have been worked out before.
+        end = is_free_at_once ? until : fewer(until, from / r * r + r);
+        const uint32_t steady = fewer(end, m - ahead);
+        uint32_t i = from;
+        if (i < steady) {
+            follow(times->backward + i, ready + i, way_ns, times->forward + i + ahead, b, steady - i);
+            i = steady;
+        }
+        for (; i < end && i < r; i++)
+            follow(times->backward + i, ready + i, way_ns, times->forward + i + (m - 1 - i) / r * r, b, 1);
+        if (i < end)
+            follow(times->backward + i, ready + i, way_ns, times->free + (i - r), b, end - i);
+        if (!is_free_at_once && (end % r == 0 || end == m))
+            update(times, stages[s].reduce_ns, (end - 1) / r * r, end);
+    }
+}
+
+// All backwards of stage s of so many micro-batches.
+static void catch_up(struct replica_clock *clock, const struct replica_stage *stages, uint32_t count, uint32_t s,
+                     uint32_t until)
+{
+    uint32_t last = s;
+    if (clock->stages[s].backwards >= until)
+        return;
+    while (last + 1 < count && clock->stages[last + 1].backwards < until)
+        last++;
+    for (uint32_t t = last + 1; t-- > s;)
+        go_back(clock, stages, count, t, clock->stages[t].backwards, until);
+}
+
+// F of micro-batches [from, until).
+static void go_forward(struct replica_clock *clock, const struct replica_stage *stages, uint32_t count, uint32_t s,
+                       uint32_t from, uint32_t until)
+{
+    struct stage_times *times = &clock->stages[s];
+    const uint64_t *ready = clock->none, f = stages[s].forward_ns;
+    uint64_t way_ns = 0;
+    if (s > 0) {
+        struct stage_times *before = times - 1;
+        ready = before->forward;
+        way_ns = before->there_waits ? stages[s - 1].latency_ns : stages[s - 1].busy_ns + stages[s - 1].latency_ns;
+        if (before->there_waits)
+            ready = send(clock, before, before->there, ready, stages[s - 1].busy_ns, from, until);
+    }
+    if (until > times->room) {
+        const uint32_t wanted = until - times->room, r = times->ranks;
+        const uint32_t turns = fewer(clock->run, (wanted + r - 1) / r * r);
+        catch_up(clock, stages, count, s, times->free == times->backward ? wanted : turns);
+    }
+    const uint32_t first = from < times->ranks ? fewer(until, times->ranks) : from;
+    const uint32_t filled = first < times->room ? fewer(until, times->room) : first;
+    follow(times->forward + from, ready + from, way_ns, clock->none, f, first - from);
+    if (first < filled)
+        follow(times->forward + first, ready + first, way_ns, times->forward + (first - times->ranks), f,
+               filled - first);
+    if (filled < until)
+        follow(times->forward + filled, ready + filled, way_ns, times->free + (filled - times->room), f,
+               until - filled);
+}
+
+static uint64_t run_of(struct replica_clock *clock, const struct replica_stage *stages, uint32_t count, uint32_t m)
+{
+    uint64_t end = 0;
+    clock->run = m;
+    const uint32_t at_a_time = begin(clock, stages, count);
+    for (uint32_t i = 0; i < m; i += at_a_time)
+        for (uint32_t s = 0; s < count; s++)
+            go_forward(clock, stages, count, s, i, fewer(m, i + at_a_time));
+    if (clock->order != REPLICA_FORWARD_ONLY)
+        catch_up(clock, stages, count, 0, m);
+    for (uint32_t s = 0; s < count; s++) {
+        const struct stage_times *times = &clock->stages[s];
+        const uint64_t *done = clock->order == REPLICA_FORWARD_ONLY ? times->forward : times->free;
+        uint64_t last = 0;
+        for (uint32_t i = m - fewer(stages[s].ranks, m); i < m; i++)
+            last = later(last, done[i]);
+        end = later(end, last + (clock->order == REPLICA_PIPEDREAM ? 0 : stages[s].reduce_ns));
+    }
+    return end;
+}
+
+uint64_t replica_time(struct replica_clock *clock, const struct replica_stage *stages, uint32_t count)
+{
+    const uint32_t m = clock->micro_batches;
+    if (clock->order != REPLICA_PIPEDREAM)
+        return run_of(clock, stages, count, m);
+    const uint64_t longer = run_of(clock, stages, count, 3 * m);
+    return longer - run_of(clock, stages, count, 2 * m);
+}
