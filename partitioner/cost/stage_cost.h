@@ -127,4 +127,7 @@ struct slots stage_slots_here(const struct slots *slots);
 // sum; live_peak_bytes and capacity_bytes are left 0.
 struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struct slots *slots);
 
+// Of its peak_bytes what no choice of segments changes, if the input is there for so many slots.
+uint64_t stage_fixed_bytes(struct stage_bytes bytes, const struct slots *slots, uint32_t input_slots);
+
 #endif

@@ -74,7 +74,7 @@ static bool check_times(const struct cut_problem *problem, struct error *error)
     for (uint32_t s = 0; s < problem->stages; s++)
         slowest = problem->devices.speed[s] < slowest ? problem->devices.speed[s] : slowest;
     for (uint32_t l = 0; l < problem->places->layers; l++)
-        bytes = add_clamped(bytes, problem->views[0].intervals->output[l]);
+        bytes = add_clamped(bytes, problem->views[0].intervals->memory[l].output);
     for (uint32_t link = 0; link < network->link_count; link++) {
         const uint64_t way = transfer_ns(bytes, network->links[link].bytes_per_second, network->links[link].latency_ns);
         most = way > most ? way : most;

@@ -43,7 +43,7 @@ static uint64_t load_of(const struct many *many, size_t v, uint32_t first, uint3
     const uint64_t fixed = add_clamped(held.weights, add_clamped(held.gradients, held.optimizer));
     uint64_t ahead = (left + ranks - 1) / ranks;
     ahead = ahead < own && !many->is_gpipe ? ahead : own;
-    const uint64_t kept = multiply_clamped(ahead, of->saved[end] - of->saved[first] + of->cut[first]);
+    const uint64_t kept = multiply_clamped(ahead, of->kept[end] - of->kept[first] + of->cut[first]);
     uint64_t again = 0;
     if (fixed > many->memory)
         return 0;

@@ -51,7 +51,7 @@ static void sum_layers(struct recompute_bounds *bounds)
 {
     struct intervals *intervals = bounds->intervals;
     for (uint32_t l = 0; l < bounds->layers; l++)
-        bounds->outputs[l + 1] = add_clamped(bounds->outputs[l], intervals->output[l]);
+        bounds->outputs[l + 1] = add_clamped(bounds->outputs[l], intervals->memory[l].output);
     bounds->most = interval_bytes(intervals, 0, bounds->layers);
     bounds->most.input_life = INPUT_UNTIL_W;
     for (uint32_t l = 0; l <= bounds->layers; l++)
@@ -119,7 +119,7 @@ static struct stage_bytes estimate(const struct recompute_bounds *bounds, uint32
     bytes.weights = bytes.version = intervals->weights[end] - intervals->weights[first];
     bytes.gradients = holding_gradient_bytes(&intervals->holding, bytes.weights);
     bytes.optimizer = intervals->optimizer[end] - intervals->optimizer[first];
-    bytes.kept = intervals->saved[end] - intervals->saved[first];
+    bytes.kept = intervals->kept[end] - intervals->kept[first];
     bytes.kept_through = bounds->outputs[end] - bounds->outputs[first];
     bytes.held = intervals->held[end] - intervals->held[first];
     return bytes;
@@ -211,14 +211,10 @@ static uint32_t least_of(const uint32_t *counts, size_t count)
 static uint64_t ask_with(struct recompute_bounds *bounds, const struct recompute_prices *prices,
                          const struct bounds_stage *stage, uint32_t first, uint32_t end, uint32_t input)
 {
-    struct stage_bytes bytes = bytes_of(bounds, first, end);
-    struct slots slots = *stage->slots;
-    const uint64_t transient = bytes.transient;
-    slots.input[INPUT_UNTIL_F] = input;
-    bytes.input_life = INPUT_UNTIL_F;
-    bytes.kept = bytes.kept_through = bytes.held = bytes.transient = 0;
-    const uint64_t fixed = stage_memory_of(&bytes, &slots).peak_bytes;
-    const uint32_t kept[] = { slots.kept, slots.kept_through }, count = least_of(kept, 2);
+    const struct stage_bytes bytes = bytes_of(bounds, first, end);
+    const struct slots *slots = stage->slots;
+    const uint64_t transient = bytes.transient, fixed = stage_fixed_bytes(bytes, slots, input);
+    const uint32_t kept[] = { slots->kept, slots->kept_through }, count = least_of(kept, 2);
     if (add_clamped(fixed, transient) > stage->capacity)
         return UINT64_MAX;
     return count == 0 ? 0 : recompute_prices_least(prices, end, count, stage->capacity - fixed, transient, 0);
@@ -270,8 +266,8 @@ static bool has_prices(struct recompute_bounds *bounds)
     for (uint32_t s = 0; s < bounds->stages; s++)
         most = bounds->by_stage[s].capacity > most ? bounds->by_stage[s].capacity : most;
     bounds->prices =
-        recompute_prices_create(bounds->intervals, 0, bounds->layers, 0, most, RECOMPUTE_SHARP, &ignored);
-    bounds->dry = recompute_prices_create(bounds->intervals, 0, bounds->layers, 0, most, RECOMPUTE_SHARP, &ignored);
+        recompute_prices_create(bounds->intervals, 0, bounds->layers, most, RECOMPUTE_SHARP, &ignored);
+    bounds->dry = recompute_prices_create(bounds->intervals, 0, bounds->layers, most, RECOMPUTE_SHARP, &ignored);
     bounds->is_asked = true;
     if (bounds->dry)
         recompute_prices_leave_input(bounds->dry);

@@ -105,20 +105,19 @@ static uint64_t layer_time(const struct recompute_walk *walk, uint32_t l)
 static struct recompute_saving weigh_layer(const struct recompute_walk *walk, uint32_t l, uint64_t *surely)
 {
     const struct intervals *intervals = walk->intervals;
-    const uint64_t saved = intervals->saved[l + 1] - intervals->saved[l];
-    const uint64_t held = intervals->held[l + 1] - intervals->held[l];
+    const struct layer_memory *memory = &intervals->memory[l];
     const uint32_t splits = intervals->splits;
-    struct recompute_saving saving = { .bytes = class_share_up(walk->slots, splits, CLASS_KEPT, saved),
+    const bool keeps = interval_reads_until(intervals, l) > INPUT_UNTIL_F;
+    struct recompute_saving saving = { .bytes = class_share_up(walk->slots, splits, CLASS_KEPT, memory->kept),
                                        .time = layer_time(walk, l), .layer = l };
-    *surely = add_clamped(class_share_down(walk->slots, splits, CLASS_KEPT, saved),
-                          class_share_down(walk->slots, splits, CLASS_HELD, held));
-    for (uint32_t i = intervals->source_at[l]; interval_needs_input(intervals, l) && i < intervals->source_at[l + 1];
-         i++) {
+    *surely = add_clamped(class_share_down(walk->slots, splits, CLASS_KEPT, memory->kept),
+                          class_share_down(walk->slots, splits, CLASS_HELD, memory->held));
+    for (uint32_t i = intervals->source_at[l]; keeps && i < intervals->source_at[l + 1]; i++) {
         const uint32_t q = intervals->sources[i];
         uint32_t last;
         if (q < walk->first)
             continue;
-        const uint64_t output = intervals->output[q];
+        const uint64_t output = intervals->memory[q].output;
         saving.bytes = add_clamped(saving.bytes, class_share_up(walk->slots, splits, CLASS_THROUGH, output));
         if (readers_inside(intervals, q, walk->end, &last) == 1)
             *surely = add_clamped(*surely, class_share_down(walk->slots, splits, CLASS_THROUGH, output));
@@ -228,7 +227,7 @@ static bool set_prices(struct recompute_walk *walk)
     if (!may_ask_prices(walk))
         return true;
     walk->prices =
-        recompute_prices_create(walk->intervals, walk->first, walk->end, 0, walk->budget, RECOMPUTE_QUICK, &error);
+        recompute_prices_create(walk->intervals, walk->first, walk->end, walk->budget, RECOMPUTE_QUICK, &error);
     if (!walk->prices)
         return error.kind == ERROR_NONE;
     walk->parts = calloc(((size_t)walk->end - walk->first + 1) * 64, sizeof walk->parts[0]);
@@ -338,21 +337,23 @@ static void keep_tensor(const struct recompute_walk *walk, struct recompute_labe
             return;
         label->kept_set |= (uint64_t)1 << bit;
     }
-    take(walk, label, CLASS_THROUGH, walk->intervals->output[q]);
-    move(walk, label, walk->intervals->output[q]);
+    take(walk, label, CLASS_THROUGH, walk->intervals->memory[q].output);
+    move(walk, label, walk->intervals->memory[q].output);
 }
 
-// What a layer reads, made before `made_before`, is kept, or lives on as input.
+// What a layer reads, made before `made_before`, is kept, or lives on as input, if it is needed beyond F.
 static void keep_sources(const struct recompute_walk *walk, struct recompute_label *label, uint32_t layer,
-                         uint32_t made_before)
+                         uint32_t made_before, bool in_segment)
 {
     const struct intervals *intervals = walk->intervals;
+    const uint8_t life = (uint8_t)layer_reads_until(&intervals->profile->layers[layer], in_segment);
+    if (life == INPUT_UNTIL_F)
+        return;
     for (uint32_t i = intervals->source_at[layer]; i < intervals->source_at[layer + 1]; i++) {
         const uint32_t q = intervals->sources[i];
         if (q >= walk->first && q < made_before) {
             keep_tensor(walk, label, q);
         } else if (q < walk->first) {
-            const uint8_t life = interval_needs_input(intervals, layer) ? INPUT_UNTIL_W : INPUT_UNTIL_I;
             label->life = life > label->life ? life : label->life;
         }
     }
@@ -361,16 +362,15 @@ static void keep_sources(const struct recompute_walk *walk, struct recompute_lab
 static bool keep_layer(struct recompute_walk *walk, uint32_t layer, const struct recompute_label *label,
                        uint32_t parent)
 {
-    const struct intervals *intervals = walk->intervals;
+    const struct layer_memory *memory = &walk->intervals->memory[layer];
     struct recompute_label next = *label;
     next.from = layer;
     next.parent = parent;
     next.is_segment = false;
-    take(walk, &next, CLASS_KEPT, intervals->saved[layer + 1] - intervals->saved[layer]);
-    move(walk, &next, intervals->saved[layer + 1] - intervals->saved[layer]);
-    take(walk, &next, CLASS_HELD, intervals->held[layer + 1] - intervals->held[layer]);
-    if (interval_needs_input(intervals, layer))
-        keep_sources(walk, &next, layer, layer);
+    take(walk, &next, CLASS_KEPT, memory->kept);
+    move(walk, &next, memory->kept);
+    take(walk, &next, CLASS_HELD, memory->held);
+    keep_sources(walk, &next, layer, layer, false);
     return add_label(walk, layer + 1, next);
 }
 
@@ -378,23 +378,18 @@ static bool keep_layer(struct recompute_walk *walk, uint32_t layer, const struct
 static uint64_t held_sources(const struct recompute_walk *walk, uint32_t layer, uint32_t segment_first)
 {
     const struct intervals *intervals = walk->intervals;
+    const struct profile_layer *layers = intervals->profile->layers;
+    const bool holds = layer_holds_input(&layers[layer]);
     uint64_t bytes = 0;
-    for (uint32_t i = intervals->source_at[layer];
-         interval_needs_input(intervals, layer) && i < intervals->source_at[layer + 1]; i++) {
+    for (uint32_t i = intervals->source_at[layer]; holds && i < intervals->source_at[layer + 1]; i++) {
         const uint32_t q = intervals->sources[i];
         uint32_t k = intervals->reader_at[q];
-        while (intervals->readers[k] != layer && !interval_needs_input(intervals, intervals->readers[k]))
+        while (intervals->readers[k] != layer && !layer_holds_input(&layers[intervals->readers[k]]))
             k++;
         if (q >= segment_first && intervals->readers[k] == layer)
-            bytes = add_clamped(bytes, intervals->output[q]);
+            bytes = add_clamped(bytes, intervals->memory[q].output);
     }
     return bytes;
-}
-
-static void raise_to(uint64_t *largest, uint64_t value)
-{
-    if (value > *largest)
-        *largest = value;
 }
 
 static bool wants_every(const struct recompute_walk *walk)
@@ -416,15 +411,11 @@ static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struc
     next.from = first;
     next.parent = parent;
     next.is_segment = true;
-    uint64_t data = 0, backward = 0, forward = 0;
+    struct segment_memory segment = { 0 };
     for (uint32_t l = first; l < walk->end; l++) {
-        const struct profile_layer *layer = &intervals->profile->layers[l];
-        data = add_clamped(data, add_clamped(intervals->saved[l + 1] - intervals->saved[l], intervals->output[l]));
-        if (walk->gathers)
-            data = add_clamped(data, intervals->weights[l + 1] - intervals->weights[l]);
-        raise_to(&forward, round_to_256(layer->workspace_bytes));
-        raise_to(&backward, add_clamped(round_to_256(layer->backward_workspace_bytes), intervals->alive[l]));
-        if (add_clamped(label->bytes, data) > walk->budget || next.time > walk->most_time)
+        const struct layer_memory *memory = &intervals->memory[l];
+        segment_add(&segment, memory, intervals->alive[l], walk->gathers ? memory->weights : 0);
+        if (add_clamped(label->bytes, segment.data) > walk->budget || next.time > walk->most_time)
             return true;  // longer ones only need more, and take longer
         if (walk->wanted == RECOMPUTE_LEAST && !walk->takes_no_time && walk->most_labels <= NARROW
             && l - first == NARROW_SEGMENT) {
@@ -437,14 +428,12 @@ static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struc
         }
         next.time += layer_time(walk, l);
         next.layers += !walk->takes_no_time;
-        take(walk, &next, CLASS_HELD,
-             add_clamped(intervals->held[l + 1] - intervals->held[l], held_sources(walk, l, first)));
-        keep_sources(walk, &next, l, first);
+        take(walk, &next, CLASS_HELD, add_clamped(memory->held, held_sources(walk, l, first)));
+        keep_sources(walk, &next, l, first, true);
         next.kept_set &= walk->live[l + 1 - walk->first];
         struct recompute_label ended = next;
         const uint64_t above = l + 1 < walk->end ? intervals->above[l + 1] : 0;
-        raise_to(&ended.transient, add_clamped(data, backward));
-        raise_to(&ended.transient, add_clamped(data, add_clamped(forward, above)));
+        ended.transient = max_u64(ended.transient, segment_workspace(&segment, above));
         if (!add_label(walk, l + 1, ended))
             return false;
     }
