@@ -134,11 +134,11 @@ static bool find_alike(struct cut_problem *problem, struct error *error)
     return true;
 }
 
-// Prices on memory over intervals of one order, of stages that have their ranks to themselves.
+// Prices on memory over intervals of one order, of stages that have their ranks to themselves and keep whole tensors.
 static bool make_floors(struct cut_problem *problem, struct error *error)
 {
     if (!problem->places->is_chain || !problem->schedule.is_alone || problem->view_count > 1
-        || problem->request->holding.activations_on_host)
+        || problem->schedule.order->splits > 1 || problem->request->holding.activations_on_host)
         return true;
     uint64_t *capacities = malloc(problem->stages * sizeof capacities[0]);
     if (!capacities)

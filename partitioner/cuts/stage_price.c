@@ -355,6 +355,8 @@ uint64_t stage_price_floor(const struct cut_problem *problem, uint32_t stage, ui
     const uint32_t slots = problem->schedule.slots[stage].kept;
     if (fixed > capacity)
         return NO_TIME;
+    if (problem->floors && stage_price_surely_fits(problem, stage, from, to))
+        return 0;
     if (problem->floors)
         return recompute_bound(problem->floors, problem->alike[stage], places_size(problem->places, from),
                                places_size(problem->places, to));
