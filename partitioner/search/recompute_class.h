@@ -4,8 +4,7 @@
 //     three tensors of 256 in two parts     all together     768 / 2 = 384  ->  512
 //                                           each by itself   128  ->  256, three times
 //
-// So what one more tensor takes depends on the others. While not all are known there are shares, which are rounded
-// to a byte at most, and in sum are never above what the class takes.
+// So what one more tensor takes depends on the others.
 #ifndef PARTITIONER_SEARCH_RECOMPUTE_CLASS_H
 #define PARTITIONER_SEARCH_RECOMPUTE_CLASS_H
 
@@ -17,18 +16,6 @@ enum recompute_class { CLASS_KEPT, CLASS_THROUGH, CLASS_HELD, CLASSES };
 static inline uint32_t class_slots(const struct slots *slots, enum recompute_class class)
 {
     return class == CLASS_KEPT ? slots->kept : class == CLASS_THROUGH ? slots->kept_through : slots->held;
-}
-
-static inline uint64_t class_share_down(const struct slots *slots, uint32_t splits, enum recompute_class class,
-                                        uint64_t bytes)
-{
-    return multiply_clamped(class_slots(slots, class), bytes / splits);
-}
-
-static inline uint64_t class_share_up(const struct slots *slots, uint32_t splits, enum recompute_class class,
-                                      uint64_t bytes)
-{
-    return multiply_clamped(class_slots(slots, class), bytes / splits + (bytes % splits > 0));
 }
 
 // What a class takes that has so many bytes of a whole micro-batch.

@@ -24,15 +24,6 @@ static bool allocate(struct recompute_walk *walk)
     return walk->positions && walk->bits && walk->live;
 }
 
-static bool allocate_savings(struct recompute_walk *walk)
-{
-    const size_t count = (size_t)walk->end - walk->first + 1;
-    walk->rest_bytes = calloc(count, sizeof walk->rest_bytes[0]);
-    walk->savings = calloc(count, sizeof walk->savings[0]);
-    walk->sums = calloc(count * count, sizeof walk->sums[0]);
-    return walk->rest_bytes && walk->savings && walk->sums;
-}
-
 void recompute_walk_clear(struct recompute_walk *walk)
 {
     for (uint32_t i = 0; walk->positions && i <= walk->end - walk->first; i++)
@@ -40,9 +31,6 @@ void recompute_walk_clear(struct recompute_walk *walk)
     free(walk->positions);
     free(walk->bits);
     free(walk->live);
-    free(walk->rest_bytes);
-    free(walk->savings);
-    free(walk->sums);
     free(walk->parts);
     recompute_prices_free(walk->prices);
 }
@@ -99,90 +87,6 @@ static void give_bits(struct recompute_walk *walk)
 static uint64_t layer_time(const struct recompute_walk *walk, uint32_t l)
 {
     return walk->takes_no_time ? 0 : interval_recompute_ns(walk->intervals, l, l + 1);
-}
-
-// What keeping the layer takes at least, and recomputing it saves at most.
-static struct recompute_saving weigh_layer(const struct recompute_walk *walk, uint32_t l, uint64_t *surely)
-{
-    const struct intervals *intervals = walk->intervals;
-    const struct layer_memory *memory = &intervals->memory[l];
-    const uint32_t splits = intervals->splits;
-    const bool keeps = interval_reads_until(intervals, l) > INPUT_UNTIL_F;
-    struct recompute_saving saving = { .bytes = class_share_up(walk->slots, splits, CLASS_KEPT, memory->kept),
-                                       .time = layer_time(walk, l), .layer = l };
-    *surely = add_clamped(class_share_down(walk->slots, splits, CLASS_KEPT, memory->kept),
-                          class_share_down(walk->slots, splits, CLASS_HELD, memory->held));
-    for (uint32_t i = intervals->source_at[l]; keeps && i < intervals->source_at[l + 1]; i++) {
-        const uint32_t q = intervals->sources[i];
-        uint32_t last;
-        if (q < walk->first)
-            continue;
-        const uint64_t output = intervals->memory[q].output;
-        saving.bytes = add_clamped(saving.bytes, class_share_up(walk->slots, splits, CLASS_THROUGH, output));
-        if (readers_inside(intervals, q, walk->end, &last) == 1)
-            *surely = add_clamped(*surely, class_share_down(walk->slots, splits, CLASS_THROUGH, output));
-    }
-    return saving;
-}
-
-// Most bytes per time first.
-static int by_density(const void *a, const void *b)
-{
-    const struct recompute_saving *x = a, *y = b;
-    const unsigned __int128 left = (unsigned __int128)x->bytes * y->time, right = (unsigned __int128)y->bytes * x->time;
-    if (left != right)
-        return left > right ? -1 : 1;
-    return (x->layer > y->layer) - (x->layer < y->layer);
-}
-
-static struct recompute_saving *sums_from(const struct recompute_walk *walk, uint32_t position)
-{
-    return &walk->sums[(size_t)(position - walk->first) * (walk->end - walk->first + 1)];
-}
-
-// For each layer: what keeping it and all behind it takes at least, and how much
-// saving these costs how much time at least. That is a knapsack whose items may be
-// taken in part, best first; layers that take no time are the best of all.
-static void sum_rests(struct recompute_walk *walk)
-{
-    const uint32_t count = walk->end - walk->first;
-    for (uint32_t l = walk->end; l-- > walk->first;) {
-        uint64_t surely;
-        walk->savings[l - walk->first] = weigh_layer(walk, l, &surely);
-        walk->rest_bytes[l - walk->first] = add_clamped(walk->rest_bytes[l + 1 - walk->first], surely);
-    }
-    qsort(walk->savings, count, sizeof walk->savings[0], by_density);
-    for (uint32_t l = walk->first; l <= walk->end; l++) {
-        struct recompute_saving *sums = sums_from(walk, l), sum = { .layer = l };
-        uint32_t next = 0;
-        for (uint32_t i = 0; i < count; i++) {
-            if (walk->savings[i].layer < l)
-                continue;
-            sum.bytes = add_clamped(sum.bytes, walk->savings[i].bytes);
-            sum.time += walk->savings[i].time;
-            sums[next++] = sum;
-        }
-    }
-}
-
-// The least time in which layers from `position` on save so many bytes; UINT64_MAX
-// if they cannot.
-static uint64_t time_to_save(const struct recompute_walk *walk, uint32_t position, uint64_t bytes)
-{
-    const struct recompute_saving *sums = sums_from(walk, position);
-    uint32_t low = 0, high = walk->end - position;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (sums[middle].bytes < bytes)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == walk->end - position)
-        return UINT64_MAX;
-    const struct recompute_saving before = low > 0 ? sums[low - 1] : (struct recompute_saving){ 0 };
-    const uint64_t item = sums[low].bytes - before.bytes, time = sums[low].time - before.time;
-    return before.time + (uint64_t)((unsigned __int128)(bytes - before.bytes) * time / item);
 }
 
 // --- prices -----------------------------------------------------------------------
@@ -250,18 +154,6 @@ static uint64_t paid(const struct recompute_walk *walk, const struct recompute_l
 
 // --- labels ---------------------------------------------------------------------
 
-// What its classes take of whatever they come to.
-static uint64_t share(const struct recompute_walk *walk, const struct recompute_label *label)
-{
-    const uint32_t splits = walk->intervals->splits;
-    if (splits == 1)
-        return label->bytes;
-    uint64_t sum = 0;
-    for (unsigned class = 0; class < CLASSES; class++)
-        sum = add_clamped(sum, class_share_down(walk->slots, splits, class, label->whole[class]));
-    return sum;
-}
-
 // The least time any completion of the label takes; UINT64_MAX if none fits.
 static uint64_t least_time(const struct recompute_walk *walk, const struct recompute_label *label, uint32_t position)
 {
@@ -269,17 +161,11 @@ static uint64_t least_time(const struct recompute_walk *walk, const struct recom
     const uint64_t used = add_clamped(kept, label->transient);
     if (used > walk->budget)
         return UINT64_MAX;
-    if (walk->prices) {
-        const uint64_t rest = recompute_prices_least(walk->prices, position, price_slots(walk), walk->budget - kept,
-                                                     label->transient, paid(walk, label, position));
-        return rest == UINT64_MAX ? rest : label->time + (walk->takes_no_time ? 0 : rest);
-    }
-    const uint64_t surely = add_clamped(share(walk, label), walk->rest_bytes[position - walk->first]);
-    const uint64_t all = add_clamped(surely, add_clamped(walk->input_cost[label->life], label->transient));
-    if (all <= walk->budget)
+    if (!walk->prices)
         return label->time;
-    const uint64_t more = time_to_save(walk, position, all - walk->budget);
-    return more == UINT64_MAX ? UINT64_MAX : label->time + more;
+    const uint64_t rest = recompute_prices_least(walk->prices, position, price_slots(walk), walk->budget - kept,
+                                                 label->transient, paid(walk, label, position));
+    return rest == UINT64_MAX ? rest : label->time + (walk->takes_no_time ? 0 : rest);
 }
 
 static bool add_label(struct recompute_walk *walk, uint32_t position, struct recompute_label label)
@@ -570,12 +456,5 @@ bool recompute_walk(struct recompute_walk *walk)
     if (!allocate(walk))
         return false;
     give_bits(walk);
-    if (!set_prices(walk))
-        return false;
-    if (!walk->prices) {
-        if (!allocate_savings(walk))
-            return false;
-        sum_rests(walk);
-    }
-    return walk_layers(walk);
+    return set_prices(walk) && walk_layers(walk);
 }

@@ -23,12 +23,6 @@ struct recompute_label {
     uint64_t whole[CLASSES];  // of splits: by class, not split; 0 at the end, where only bytes count
 };
 
-// What recomputing a layer, or several, saves at most, and the time it takes.
-struct recompute_saving {
-    uint64_t bytes, time;
-    uint32_t layer;
-};
-
 struct recompute_labels {
     struct recompute_label *at;
     size_t count, capacity;
@@ -58,11 +52,8 @@ struct recompute_walk {
     // Per layer of the interval, at [layer - first]:
     uint8_t *bits;            // the bit of a tensor with several readers inside, or NO_BIT
     uint64_t *live;           // which bits are alive at this position
-    uint64_t *rest_bytes;     // what keeping this layer and all after it takes at least
-    struct recompute_saving *savings;   // what recomputing each of them saves at most, best first
-    struct recompute_saving *sums;      // running sums of those from this layer on, a row per layer
-    // Instead of what is saved, where layers are many: prices, and for each position and bit what the
-    // readers from there on are taken to pay for a tensor.
+    // Of the quickest way alone, where layers are many: prices, and for each position and bit what the readers from
+    // there on are taken to pay for a tensor.
     struct recompute_prices *prices;
     uint64_t *parts;
 };
