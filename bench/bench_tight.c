@@ -25,11 +25,11 @@ static bool find_least_bytes(const struct search_request *given, struct cluster 
                              struct error *error)
 {
     struct search_request request = *given;
-    request.budget = 1000;
+    request.limits.budget = 1000;
     for (*bytes = 1;;) {
         struct search_shortage shortage = { 0 };
         struct error why = { 0 };
-        request.shortage = &shortage;
+        request.found.shortage = &shortage;
         set_memory(cluster, *bytes);
         struct plan *plan = plan_search(&request, &why);
         plan_free(plan);

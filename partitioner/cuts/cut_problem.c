@@ -197,7 +197,7 @@ bool cut_may_end(const struct cut_problem *problem, uint32_t stage, uint32_t pla
 {
     if ((place == problem->places->full) != (stage + 1 == problem->stages))
         return false;
-    return problem->request->pin_count == 0
+    return problem->request->pinned.count == 0
         || search_pins_allow(problem->request, stage + 1, places_size(problem->places, place));
 }
 

@@ -274,12 +274,12 @@ static size_t read_devices(const struct making *making, struct json *place, uint
 static bool deal_devices(struct making *making, uint32_t *devices, struct error *error)
 {
     const struct search_request *request = making->request;
-    if (request->stages != making->plan->stage_count)
-        return error_set(error, "--replicas: has %u numbers, but there are %zu stages", request->stages,
+    if (request->layout.stages != making->plan->stage_count)
+        return error_set(error, "--replicas: has %u numbers, but there are %zu stages", request->layout.stages,
                          making->plan->stage_count);
     bool good = true;
-    for (uint32_t s = 0, rank = 0; good && s < request->stages; rank += request->replicas[s++])
-        good = plan_set_devices(making->plan, s, &devices[rank], request->replicas[s], error);
+    for (uint32_t s = 0, rank = 0; good && s < request->layout.stages; rank += request->layout.replicas[s++])
+        good = plan_set_devices(making->plan, s, &devices[rank], request->layout.replicas[s], error);
     return good;
 }
 
@@ -313,8 +313,9 @@ static bool give_devices(struct making *making, struct error *error)
     if (!devices)
         return error_no_memory(error, "the devices of a plan");
     for (uint32_t r = 0; r < request->ranks; r++)
-        devices[r] = request->devices ? request->devices[r] : r;
-    const bool good = request->replicas ? deal_devices(making, devices, error) : place_devices(making, devices, error);
+        devices[r] = request->layout.devices ? request->layout.devices[r] : r;
+    const bool good =
+        request->layout.replicas ? deal_devices(making, devices, error) : place_devices(making, devices, error);
     free(devices);
     return good;
 }

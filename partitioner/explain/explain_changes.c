@@ -58,7 +58,7 @@ static bool hold_against_best(struct changing *changing, const struct search_req
 {
     const struct plan *best = changing->best;
     if (search->cluster == best->cluster || search->ranks != best->ranks || search->micro_batches != best->micro_batches
-        || search->schedule != changing->unchanged.schedule || search->variants)
+        || search->schedule != changing->unchanged.schedule || search->layout.variants)
         return true;
     struct plan *same = plan_reprice(best, search, changing->error);
     struct plan_excess excess = { 0 };
@@ -78,8 +78,8 @@ static bool try_change(struct changing *changing, struct search_request *search,
         return true;
     if (request->progress)
         request->progress(request->self, changing->explanation->change_count);
-    search->budget = changing->explanation->budget;
-    search->interrupted = request->interrupted;
+    search->limits.budget = changing->explanation->budget;
+    search->limits.interrupted = request->interrupted;
     if (!what_if_plan(search, change, changing->error) || !hold_against_best(changing, search, &change->row))
         return false;
     plan_free(change->row.plan);
@@ -218,7 +218,7 @@ static bool change_holding(struct changing *changing)
     struct holding shared = own, optimizer = own, activations = own;
     shared.shard = SHARD_OPTIMIZER;
     optimizer.optimizer_on_host = activations.activations_on_host = true;
-    if (changing->unchanged.replicas && own.shard == SHARD_NONE
+    if (changing->unchanged.layout.replicas && own.shard == SHARD_NONE
         && !try_holding(changing, &shared, "the optimizer's state shared by replicas", "--shard optimizer"))
         return false;
     if (!changing->best->cluster->has_host)

@@ -28,8 +28,8 @@ static bool set_replicas(const struct plan *plan, struct question *question, str
         return error_no_memory(error, "the replicas of a plan");
     for (size_t s = 0; s < plan->stage_count; s++)
         question->replicas[s] = (uint32_t)plan->stages[s].device_count;
-    question->request.replicas = question->replicas;
-    question->request.stages = (uint32_t)plan->stage_count;
+    question->request.layout.replicas = question->replicas;
+    question->request.layout.stages = (uint32_t)plan->stage_count;
     return true;
 }
 
@@ -48,7 +48,7 @@ static void list_devices(const struct plan *plan, const struct placement *placem
         }
     }
     if (!own)
-        question->request.devices = question->devices;
+        question->request.layout.devices = question->devices;
 }
 
 static bool set_devices(const struct plan *plan, struct question *question, struct error *error)
@@ -74,8 +74,8 @@ static bool set_variants(const struct plan *plan, struct question *question, str
     for (size_t s = 0; s < plan->stage_count; s++) {
         question->variants[s] = plan->stages[s].variant;
         if (plan->stages[s].variant) {
-            question->request.variants = question->variants;
-            question->request.stages = (uint32_t)plan->stage_count;
+            question->request.layout.variants = question->variants;
+            question->request.layout.stages = (uint32_t)plan->stage_count;
         }
     }
     return true;
@@ -112,7 +112,7 @@ bool what_if_plan(const struct search_request *request, struct what_if *change, 
                                       .chunks = request->chunks ? request->chunks : generator->usual_chunks,
                                       .micro_batches = request->micro_batches, .outcome = SWEEP_NOT_TRIED };
     snprintf(change->row.schedule, sizeof change->row.schedule, "%s", generator->name);
-    return sweep_plan_row(request, request->any ? plan_search : plan_search_orders, &change->row, error);
+    return sweep_plan_row(request, request->wanted.any ? plan_search : plan_search_orders, &change->row, error);
 }
 
 void what_if_keep(struct sweep_row *row, const struct plan *plan, const struct sweep_row *peak)
@@ -156,11 +156,11 @@ void what_if_compare(struct what_if *change, const struct sweep_row *unchanged)
 
 void what_if_arrange_anew(struct search_request *request)
 {
-    request->free.replicas |= request->replicas != NULL;
-    request->free.devices |= request->devices != NULL;
-    request->free.variants |= request->variants != NULL;
-    request->replicas = request->devices = NULL;
-    request->variants = NULL;
+    request->free.replicas |= request->layout.replicas != NULL;
+    request->free.devices |= request->layout.devices != NULL;
+    request->free.variants |= request->layout.variants != NULL;
+    request->layout.replicas = request->layout.devices = NULL;
+    request->layout.variants = NULL;
 }
 
 bool what_if_is_certain(const struct what_if *change)

@@ -17,9 +17,9 @@
 static bool is_stopped(struct choosing *choosing)
 {
     const struct search_request *request = choosing->request;
-    if (!choosing->stopped && request->interrupted && *request->interrupted)
+    if (!choosing->stopped && request->limits.interrupted && *request->limits.interrupted)
         choosing->stopped = "interrupted";
-    if (!choosing->stopped && request->any && choosing->best)
+    if (!choosing->stopped && request->wanted.any && choosing->best)
         choosing->stopped = "the first plan was enough";
     if (!choosing->stopped && choosing->deadline_ns && clock_now_ns() > choosing->deadline_ns)
         choosing->stopped = "the deadline has passed";
@@ -68,18 +68,18 @@ bool choosing_search(struct choosing *choosing, struct arrangement *arrangement,
     struct search_shortage shortage = { 0 };
     uint64_t least = 0;
     struct search_request request = arrangement_request(choosing->request, arrangement);
-    request.below_ns = choosing->best_ns;
-    request.budget = budget;
-    request.deadline_ns = choosing->deadline_ns;
+    request.wanted.below_ns = choosing->best_ns;
+    request.limits.budget = budget;
+    request.limits.deadline_ns = choosing->deadline_ns;
     if (choosing->deadline_ns) {
         const uint64_t now = clock_now_ns();
-        request.deadline_ns = choosing->deadline_ns > now ? choosing->deadline_ns - now : 1;
+        request.limits.deadline_ns = choosing->deadline_ns > now ? choosing->deadline_ns - now : 1;
     }
-    request.work = &choosing->work;
-    request.least_ns = &least;
-    request.shortage = &shortage;
+    request.found.work = &choosing->work;
+    request.found.least_ns = &least;
+    request.found.shortage = &shortage;
     choosing->work += 20 + (uint64_t)request.micro_batches * request.ranks / 8;
-    struct plan *plan = cut_search(&request, request.all_orders ? CUT_ALL_ORDERS : CUT_OWN_ORDER, &why);
+    struct plan *plan = cut_search(&request, request.wanted.all_orders ? CUT_ALL_ORDERS : CUT_OWN_ORDER, &why);
     if (!plan && why.kind == ERROR_MACHINE) {
         *error = why;
         return false;
@@ -154,7 +154,7 @@ static bool search_all(struct choosing *choosing, struct arrangements *all, stru
     for (size_t i = 0; good && i < all->count; i++) {
         order[i] = &all->at[i];
         good = arrangement_bound(choosing->bounds, order[i], error);
-        if (choosing->request->all_orders)  // bounds of one are of its own order
+        if (choosing->request->wanted.all_orders)  // bounds of one are of its own order
             order[i]->bound_ns = choosing->bound_ns;
     }
     if (good) {
@@ -220,10 +220,10 @@ static bool explain(struct choosing *choosing, const struct arrangements *tried,
         return false;
     }
     const struct search_request request = arrangement_request(choosing->request, &choosing->nearest.at[0]);
-    judge(choosing, cut_search(&request, request.all_orders ? CUT_ALL_ORDERS : CUT_OWN_ORDER, error));
+    judge(choosing, cut_search(&request, request.wanted.all_orders ? CUT_ALL_ORDERS : CUT_OWN_ORDER, error));
     if (!choosing->best) {
-        if (choosing->request->shortage)
-            *choosing->request->shortage =
+        if (choosing->request->found.shortage)
+            *choosing->request->found.shortage =
                 (struct search_shortage){ true, choosing->least_lacking_rank, choosing->least_lacking };
         error_at(error, "no arrangement was found to fit%s; the nearest, of %u ranks", more,
                  choosing->nearest.at[0].ranks);
@@ -239,10 +239,10 @@ static bool check(const struct search_request *request, struct error *error)
         return false;
     if (request->network)
         return error_set(error, "links are given between ranks, so that their devices cannot be chosen");
-    if (request->variants && (request->free.replicas || request->free.fewer || request->free.variants))
+    if (request->layout.variants && (request->free.replicas || request->free.fewer || request->free.variants))
         return error_set(error, "the variants of stages are given; so must be the replicas, and nothing but devices"
                                 " can be chosen");
-    if (request->variants && generator && !generator->takes_replicas)
+    if (request->layout.variants && generator && !generator->takes_replicas)
         return error_set(error, "the variants of stages are given; the devices of %s must be, too", generator->name);
     return true;
 }
@@ -251,9 +251,9 @@ static bool check(const struct search_request *request, struct error *error)
 static uint32_t count_devices(const struct search_request *request)
 {
     uint32_t count = 0;
-    for (uint32_t s = 0; s < request->stages; s++)
-        count += (request->replicas ? request->replicas[s] : 1)
-               * variant_devices(request->profile, request->variants[s]);
+    for (uint32_t s = 0; s < request->layout.stages; s++)
+        count += (request->layout.replicas ? request->layout.replicas[s] : 1)
+               * variant_devices(request->profile, request->layout.variants[s]);
     return count;
 }
 
@@ -282,21 +282,21 @@ struct plan *arrangement_search(const struct search_request *given, struct error
 {
     struct search_request copy = *given;
     const struct search_request *request = &copy;
-    if (given->variants)
+    if (given->layout.variants)
         copy.ranks = count_devices(given);
     struct choosing choosing = { .request = request, .best_ns = UINT64_MAX, .least_lacking = UINT64_MAX };
     struct arrangements all = { 0 };
     struct telling telling;
     telling_begin(&telling, given, &choosing.bound_ns, &copy);
-    choosing.budget = request->budget ? request->budget : SEARCH_DEFAULT_BUDGET;
-    choosing.deadline_ns = request->deadline_ns ? clock_now_ns() + request->deadline_ns : 0;
+    choosing.budget = request->limits.budget ? request->limits.budget : SEARCH_DEFAULT_BUDGET;
+    choosing.deadline_ns = request->limits.deadline_ns ? clock_now_ns() + request->limits.deadline_ns : 0;
     const bool good = check(request, error) && choose(&choosing, &all, error);
     if (good && (choosing.best || explain(&choosing, &all, error)))
         certify(&choosing);
-    if (request->work)
-        *request->work += choosing.work;
-    if (good && request->least_ns)
-        *request->least_ns = choosing.bound_ns < choosing.best_ns ? choosing.bound_ns : choosing.best_ns;
+    if (request->found.work)
+        *request->found.work += choosing.work;
+    if (good && request->found.least_ns)
+        *request->found.least_ns = choosing.bound_ns < choosing.best_ns ? choosing.bound_ns : choosing.best_ns;
     arrangements_clear(&all);
     arrangements_clear(&choosing.nearest);
     if (!good) {

@@ -16,7 +16,7 @@ struct arrangement_memory {
 static bool is_known(const struct search_request *request)
 {
     const struct holding *holding = &request->holding;
-    return !request->variants && !request->free.variants && holding->window == 0 && !holding_uses_host(holding);
+    return !request->layout.variants && !request->free.variants && holding->window == 0 && !holding_uses_host(holding);
 }
 
 static uint64_t largest_memory(const struct cluster *cluster)

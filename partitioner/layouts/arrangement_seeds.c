@@ -181,7 +181,7 @@ static void put_in_order(const struct many *many, enum sequence sequence, uint32
 
 static bool add_seed(struct many *many, struct arrangement *seed, uint64_t estimate_ns, struct error *error)
 {
-    const uint32_t *given = many->request->devices;
+    const uint32_t *given = many->request->layout.devices;
     uint32_t *devices = calloc(many->request->cluster->device_count + 1, sizeof devices[0]);
     bool good = devices || error_no_memory(error, "the arrangements of a plan");
     for (int sequence = 0; good && sequence < (many->request->free.devices ? SEQUENCES : 1); sequence++) {

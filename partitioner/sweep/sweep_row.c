@@ -13,8 +13,8 @@ struct search_request sweep_search_of(const struct sweep_request *request, const
         .chunks = row->chunks,
         .micro_batches = row->micro_batches,
         .holding = request->holding,
-        .budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
-        .interrupted = request->interrupted,
+        .limits.budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
+        .limits.interrupted = request->interrupted,
     };
 }
 
@@ -48,7 +48,7 @@ bool sweep_plan_row(const struct search_request *given, sweep_planner *planner, 
     struct error why = { 0 };
     struct search_shortage shortage = { 0 };
     struct search_request search = *given;
-    search.shortage = &shortage;
+    search.found.shortage = &shortage;
     row->plan = planner(&search, &why);
     if (row->plan)
         return note_plan(row, error);
@@ -56,7 +56,7 @@ bool sweep_plan_row(const struct search_request *given, sweep_planner *planner, 
         error_set_kind(error, why.kind, "%s", why.text);
         return error_at(error, "%s with %u micro-batches on %u ranks", row->schedule, row->micro_batches, row->ranks);
     }
-    if (search.interrupted && *search.interrupted)
+    if (search.limits.interrupted && *search.limits.interrupted)
         return true;
     row->outcome = shortage.is_known ? SWEEP_DOES_NOT_FIT : SWEEP_REFUSED;
     row->rank = shortage.rank;
