@@ -192,6 +192,11 @@ static bool add_label(struct recompute_walk *walk, uint32_t position, struct rec
     return true;
 }
 
+static uint32_t class_slots(const struct slots *slots, enum recompute_class class)
+{
+    return class == CLASS_KEPT ? slots->kept : class == CLASS_THROUGH ? slots->kept_through : slots->held;
+}
+
 // The label keeps so many bytes of a micro-batch.
 static void take(const struct recompute_walk *walk, struct recompute_label *label, enum recompute_class class,
                  uint64_t bytes)
@@ -204,8 +209,10 @@ static void take(const struct recompute_walk *walk, struct recompute_label *labe
     if (class_slots(walk->slots, class) > 0)
         label->whole[class] = add_clamped(label->whole[class], bytes);
     label->bytes = 0;
-    for (unsigned c = 0; c < CLASSES; c++)
-        label->bytes = add_clamped(label->bytes, class_bytes(walk->slots, splits, c, label->whole[c]));
+    for (unsigned c = 0; c < CLASSES; c++) {
+        const uint64_t part = round_to_256(label->whole[c] / splits + (label->whole[c] % splits > 0));
+        label->bytes = add_clamped(label->bytes, multiply_clamped(class_slots(walk->slots, c), part));
+    }
 }
 
 static void move(const struct recompute_walk *walk, struct recompute_label *label, uint64_t bytes)

@@ -4,8 +4,15 @@
 #define PARTITIONER_SEARCH_RECOMPUTE_WALK_H
 
 #include "partitioner/search/recompute.h"
-#include "partitioner/search/recompute_class.h"
 #include "partitioner/search/recompute_prices.h"
+
+// What of a stage is kept for each micro-batch, in classes with slots of their own (schedules/slots.h). Where sequences
+// go through in parts a slot is for a part, and a class is rounded up once, as a whole (stage_bytes_of_split), so that
+// what one more tensor takes depends on the others:
+//
+//     three tensors of 256 in two parts     all together     768 / 2 = 384  ->  512
+//                                           each by itself   128  ->  256, three times
+enum recompute_class { CLASS_KEPT, CLASS_THROUGH, CLASS_HELD, CLASSES };
 
 // One way to have decided the layers before a position.
 struct recompute_label {
