@@ -46,7 +46,7 @@ static bool plan_once(struct bench *bench, const char *name, const struct search
         return true;
     uint64_t work = 0;
     struct search_request counted = *request;
-    counted.work = &work;
+    counted.found.work = &work;
     const clock_t since = clock();
     struct plan *plan = plan_search(&counted, &bench->error);
     const double seconds = (double)(clock() - since) / CLOCKS_PER_SEC;
@@ -78,8 +78,8 @@ static bool plan_graph(struct bench *bench, const char *graph, const char *sched
     bool good = profile && cluster && plan_once(bench, name, &request);
     if (good && devices == 16 && strcmp(graph, "vgg16") == 0) {
         request.free.replicas = false;
-        request.replicas = shipped;
-        request.stages = 2;
+        request.layout.replicas = shipped;
+        request.layout.stages = 2;
         snprintf(name, sizeof name, "%s %s as shipped", graph, schedule);
         good = plan_once(bench, name, &request);
     }

@@ -204,7 +204,7 @@ static bool compete_all(const struct profile *profile, bool is_tight, struct tal
             struct cluster *cluster = cluster_uniform(ranks[i], bytes, 5000, 12000000000, error);
             const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedules[k],
                                                     .ranks = ranks[i], .chunks = 1, .micro_batches = 2 * ranks[i],
-                                                    .holding.optimizer = OPTIMIZER_SGD, .budget = BUDGET };
+                                                    .holding.optimizer = OPTIMIZER_SGD, .limits.budget = BUDGET };
             good = cluster && (!is_tight || find_least_bytes(&request, &bytes, error));
             for (size_t d = 0; good && d < ranks[i]; d++)
                 cluster->devices[d].memory_bytes = is_tight ? bytes + bytes / 2 : bytes;

@@ -47,7 +47,7 @@ struct trial {
 static bool search_until(struct plan_case *plan_case, uint64_t deadline_ms, struct trial *trial, struct error *error)
 {
     struct error why = { 0 };
-    plan_case->request.deadline_ns = deadline_ms * 1000000;
+    plan_case->request.limits.deadline_ns = deadline_ms * 1000000;
     const uint64_t since = clock_now_ns();
     const clock_t cpu_since = clock();
     struct plan *plan = plan_case_search(plan_case, &why);

@@ -56,7 +56,7 @@ static uint64_t largest_peak(const struct plan *plan)
 static bool set_tight_memory(const struct search_request *request, struct cluster *cluster, struct error *error)
 {
     struct search_request quick = *request;
-    quick.budget = 1000;
+    quick.limits.budget = 1000;
     struct plan *plan = plan_search(&quick, error);
     for (uint32_t r = 0; plan && r < quick.ranks; r++)
         cluster->devices[r].memory_bytes = largest_peak(plan) / 10 * 7;

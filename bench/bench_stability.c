@@ -53,7 +53,8 @@ static bool measure_graph(const char *graph, struct sums *sums, struct error *er
         struct cluster *cluster = cluster_uniform(ranks[i], (uint64_t)80 << 30, 5000, 12000000000, error);
         const struct search_request search = { .profile = profile, .cluster = cluster, .schedule = "1f1b",
                                                .ranks = ranks[i], .chunks = 1, .micro_batches = 2 * ranks[i],
-                                               .holding.optimizer = OPTIMIZER_SGD, .budget = REGRET_DEFAULT_BUDGET };
+                                               .holding.optimizer = OPTIMIZER_SGD,
+                                               .limits.budget = REGRET_DEFAULT_BUDGET };
         good = cluster && measure(&search, sums, error);
         cluster_free(cluster);
     }

@@ -68,12 +68,12 @@ static void read_replicas(struct plan_case *plan_case, const char *list)
     request->free.replicas = strcmp(list, "auto") == 0;
     if (request->free.replicas)
         return;
-    request->replicas = plan_case->replicas;
+    request->layout.replicas = plan_case->replicas;
     uint32_t left = request->ranks;
-    for (const char *at = list; left > 0 && request->stages < PLAN_CASE_MOST_STAGES;) {
+    for (const char *at = list; left > 0 && request->layout.stages < PLAN_CASE_MOST_STAGES;) {
         char *end;
         const uint32_t wanted = (uint32_t)strtoul(at, &end, 10), ranks = wanted > 0 && wanted < left ? wanted : left;
-        plan_case->replicas[request->stages++] = ranks;
+        plan_case->replicas[request->layout.stages++] = ranks;
         left -= ranks;
         at = *end ? end + 1 : list;
     }
@@ -112,7 +112,7 @@ static bool read_word(struct plan_case *plan_case, const char *word, struct erro
     else if ((value = value_of(word, "chunks")))
         request->chunks = (uint32_t)strtoul(value, NULL, 10);
     else if ((value = value_of(word, "budget")))
-        request->budget = strtoull(value, NULL, 10);
+        request->limits.budget = strtoull(value, NULL, 10);
     else if ((value = value_of(word, "replicas")))
         read_replicas(plan_case, value);
     else if ((value = value_of(word, "slow")))

@@ -74,10 +74,10 @@ const struct argp arrangement_argp = { .options = options, .parser = take };
 static size_t count_devices(const struct search_request *request)
 {
     size_t count = 0;
-    for (uint32_t s = 0; request->variants && s < request->stages; s++)
-        count += (request->replicas ? request->replicas[s] : 1)
-               * variant_devices(request->profile, request->variants[s]);
-    return request->variants ? count : request->ranks;
+    for (uint32_t s = 0; request->layout.variants && s < request->layout.stages; s++)
+        count += (request->layout.replicas ? request->layout.replicas[s] : 1)
+               * variant_devices(request->profile, request->layout.variants[s]);
+    return request->layout.variants ? count : request->ranks;
 }
 
 static bool apply_devices(const struct arrangement_options *given, struct search_request *request, struct error *error)
@@ -95,7 +95,7 @@ static bool apply_devices(const struct arrangement_options *given, struct search
     const size_t needed = count_devices(request);
     if (given->device_count != needed)
         return error_set(error, "--devices: names %zu devices, but %zu are needed", given->device_count, needed);
-    request->devices = given->devices_of;
+    request->layout.devices = given->devices_of;
     return true;
 }
 
@@ -119,15 +119,15 @@ bool arrangement_options_apply(const struct arrangement_options *given, struct s
                                              .devices = is_automatic(given->devices), .fewer = given->fewer,
                                              .variants = is_automatic(given->variants) };
     if (given->replica_count > 0) {
-        request->replicas = given->replicas_of;
-        request->stages = (uint32_t)given->replica_count;
+        request->layout.replicas = given->replicas_of;
+        request->layout.stages = (uint32_t)given->replica_count;
     }
     if (given->variant_count > 0) {
         if (given->replica_count > 0 && given->replica_count != given->variant_count)
             return error_set(error, "--variants: has %zu names, but --replicas has %zu stages", given->variant_count,
                              given->replica_count);
-        request->variants = given->variant_of;
-        request->stages = (uint32_t)given->variant_count;
+        request->layout.variants = given->variant_of;
+        request->layout.stages = (uint32_t)given->variant_count;
     }
     if (request->ranks == 0)
         request->ranks = count_ranks(given, request);

@@ -31,7 +31,7 @@ static int print_second_opinion(const struct search_request *request, const stru
                                 const struct shared_options *output, struct error *error)
 {
     struct second_opinion opinion;
-    const struct integer_limits limits = { 60, (uint64_t)4 << 30, request->interrupted, 0 };
+    const struct integer_limits limits = { 60, (uint64_t)4 << 30, request->limits.interrupted, 0 };
     if (!second_opinion_ask(request, plan, limits, &opinion, error))
         return command_fail(error);
     struct text text = { 0 };
@@ -55,11 +55,11 @@ static int print_nearest(const struct search_request *request, uint64_t began_ns
 {
     struct progress progress = { 0 };
     struct nearest nearest;
-    const uint64_t spent_ns = request->deadline_ns ? clock_now_ns() - began_ns : 0;
-    if (request->deadline_ns && spent_ns >= request->deadline_ns)
+    const uint64_t spent_ns = request->limits.deadline_ns ? clock_now_ns() - began_ns : 0;
+    if (request->limits.deadline_ns && spent_ns >= request->limits.deadline_ns)
         return ERROR_ANSWER;
-    const struct nearest_request search = { .search = request, .deadline_ns = request->deadline_ns - spent_ns,
-                                            .interrupted = request->interrupted, .progress = show,
+    const struct nearest_request search = { .search = request, .deadline_ns = request->limits.deadline_ns - spent_ns,
+                                            .interrupted = request->limits.interrupted, .progress = show,
                                             .self = &progress };
     const bool good = nearest_find(&search, &nearest, error);
     progress_end(&progress);
@@ -90,12 +90,12 @@ static void show_search(void *self, const struct search_progress *now)
 static struct plan *search(struct search_request *request, struct error *error)
 {
     struct progress progress = { .not_before_ns = clock_now_ns() + 1000000000 };
-    request->progress = show_search;
-    request->self = &progress;
+    request->limits.progress = show_search;
+    request->limits.self = &progress;
     struct plan *plan = plan_search_orders(request, error);
     progress_end(&progress);
-    plan_search_blame_deadline(request->deadline_ns, error);
-    request->progress = NULL;
+    plan_search_blame_deadline(request->limits.deadline_ns, error);
+    request->limits.progress = NULL;
     return plan;
 }
 

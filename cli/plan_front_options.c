@@ -134,7 +134,7 @@ static int find(const struct front_options *given, const struct search_request *
                                          .resolution_ppm = given->resolution_ppm, .progress = show, .self = &progress };
     struct plan_front *front = front_find(&asked, &error);
     progress_end(&progress);
-    plan_search_blame_deadline(request->deadline_ns, &error);
+    plan_search_blame_deadline(request->limits.deadline_ns, &error);
     const int code = front ? print(given, front, output) : command_fail(&error);
     front_free(front);
     return code;

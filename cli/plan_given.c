@@ -189,7 +189,7 @@ static bool find_best(const struct plan *plan, const struct search_request *requ
     struct question of;
     if (!question_of(plan, request->profile, &of, error))
         return false;
-    quick.shortage = &shortage;
+    quick.found.shortage = &shortage;
     plan_request_free_like(plan, &of, &quick);
     *free = quick.free;
     *best = plan_search_orders(&quick, &why);

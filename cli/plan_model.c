@@ -265,7 +265,7 @@ static struct bottleneck_request make_request(const struct model_options *given,
         .cpus = (uint32_t)given->cpus,
         .budget = given->options->budget,
         .until_ns = given->options->deadline_ns ? add_clamped(clock_now_ns(), given->options->deadline_ns) : 0,
-        .interrupted = loaded->request.interrupted,
+        .interrupted = loaded->request.limits.interrupted,
         .listener = { show, progress },
     };
 }

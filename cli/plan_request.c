@@ -106,9 +106,9 @@ static void fill(const struct plan_options *given, const struct plan_defaults *d
         .chunks = shared->chunks ? (uint32_t)shared->chunks : shared->schedule ? 0 : defaults->chunks,
         .micro_batches = shared->micro_batches ? (uint32_t)shared->micro_batches : defaults->micro_batches,
         .holding = defaults->holding,
-        .budget = given->budget,
-        .deadline_ns = given->deadline_ns,
-        .interrupted = command_interrupted(),
+        .limits.budget = given->budget,
+        .limits.deadline_ns = given->deadline_ns,
+        .limits.interrupted = command_interrupted(),
     };
     if (!defaults->has_holding)
         request->request.holding = (struct holding){ .optimizer = OPTIMIZER_ADAMW };
@@ -155,8 +155,8 @@ static bool set_pins(const struct plan_options *given, struct plan_request *requ
                                  (int)(equals - given->pins[i]), given->pins[i], request->pins[other].stage,
                                  request->pins[i].stage);
     }
-    request->request.pins = request->pins;
-    request->request.pin_count = given->pin_count;
+    request->request.pinned.at = request->pins;
+    request->request.pinned.count = given->pin_count;
     return true;
 }
 
@@ -195,21 +195,21 @@ void plan_request_clear(struct plan_request *request)
 // Pins are for stages that are given: with them it has the plan's own replicas, devices and variants, or those it says.
 void plan_request_free_like(const struct plan *plan, const struct question *of, struct search_request *request)
 {
-    const bool chooses = request->pin_count == 0;
-    request->free.replicas |= chooses && of->request.replicas && !request->replicas;
-    request->free.devices |= chooses && of->request.devices && !request->devices;
-    request->free.variants |= chooses && of->request.variants && !request->variants;
+    const bool chooses = request->pinned.count == 0;
+    request->free.replicas |= chooses && of->request.layout.replicas && !request->layout.replicas;
+    request->free.devices |= chooses && of->request.layout.devices && !request->layout.devices;
+    request->free.variants |= chooses && of->request.layout.variants && !request->layout.variants;
     if (request->free.variants) {  // then it is devices that are counted
         request->ranks = 0;
         for (size_t s = 0; s < plan->stage_count; s++)
             request->ranks += (uint32_t)plan_stage_seats(&plan->stages[s]);
     }
-    if (chooses || request->replicas || request->devices || request->variants)
+    if (chooses || request->layout.replicas || request->layout.devices || request->layout.variants)
         return;
-    request->replicas = of->request.replicas;
-    request->devices = of->request.devices;
-    request->variants = of->request.variants;
-    request->stages = of->request.stages;
+    request->layout.replicas = of->request.layout.replicas;
+    request->layout.devices = of->request.layout.devices;
+    request->layout.variants = of->request.layout.variants;
+    request->layout.stages = of->request.layout.stages;
 }
 
 bool plan_output_is_document(const struct shared_options *output)

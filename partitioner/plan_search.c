@@ -25,7 +25,7 @@ struct plan *plan_search(const struct search_request *given, struct error *error
         request.chunks = generator->usual_chunks;
     if (!search_check_host(&request, error))
         return NULL;
-    if (request.pin_count > 0 && search_is_free(&request)) {
+    if (request.pinned.count > 0 && search_is_free(&request)) {
         error_set(error, "layers can be pinned to stages that are given, not to ones that the search may choose");
         return NULL;
     }
@@ -101,17 +101,17 @@ static bool give(struct given *given, const struct search_request *request, cons
         has_copies |= stage->device_count > 1;
         has_variants |= stage->variant != NULL;
     }
-    given->request.begin = given->begin;
+    given->request.layout.begin = given->begin;
     if (!generator || !search_is_free(request))
         return generator != NULL;
     has_copies &= generator->takes_replicas;
     given->request.free = (struct search_freedom){ 0 };
     given->request.ranks = plan->ranks;
     given->request.chunks = plan->chunks;
-    given->request.replicas = has_copies ? given->replicas : NULL;
-    given->request.variants = has_variants ? given->variants : NULL;
-    given->request.stages = has_copies || has_variants ? (uint32_t)plan->stage_count : 0;
-    given->request.devices = given->devices;
+    given->request.layout.replicas = has_copies ? given->replicas : NULL;
+    given->request.layout.variants = has_variants ? given->variants : NULL;
+    given->request.layout.stages = has_copies || has_variants ? (uint32_t)plan->stage_count : 0;
+    given->request.layout.devices = given->devices;
     return give_devices(given, plan, error);
 }
 
@@ -141,7 +141,7 @@ static uint64_t work_of_all(const struct search_request *request)
 {
     struct error ignored = { 0 };
     const struct generator *generator = generator_find(request->schedule, &ignored);
-    if (!generator || generator->weights != WEIGHTS_FLUSH || request->variants || request->free.variants)
+    if (!generator || generator->weights != WEIGHTS_FLUSH || request->layout.variants || request->free.variants)
         return 0;
     struct schedule *order = search_order(request, request->micro_batches, &ignored);
     const bool forward_only = order && schedule_is_forward_only(order);
@@ -170,8 +170,8 @@ static struct plan *search_both(const struct search_request *given, uint64_t *bo
 {
     struct search_request request = *given;
     uint64_t least = 0;
-    request.all_orders = true;
-    request.least_ns = &least;
+    request.wanted.all_orders = true;
+    request.found.least_ns = &least;
     struct plan *plan = layout_search(&request, why);
     *bound_ns = least > *bound_ns ? least : *bound_ns;
     return plan;
@@ -191,7 +191,7 @@ static struct plan *search_graph(const struct search_request *request, struct pl
         plan_free(own);
         return NULL;
     }
-    given.request.least_ns = &least;
+    given.request.found.least_ns = &least;
     uint64_t bound = work;
     if (is_free && is_small(request))
         plan = search_both(request, &bound, &why);
@@ -214,27 +214,27 @@ static struct plan *search_graph(const struct search_request *request, struct pl
         certify(best, bound, stopped);
         search_say_unbounded(request, &best->certificate);
     }
-    if (request->least_ns)
-        *request->least_ns = best && best->certificate.value_ns < bound ? best->certificate.value_ns : bound;
+    if (request->found.least_ns)
+        *request->found.least_ns = best && best->certificate.value_ns < bound ? best->certificate.value_ns : bound;
     return best;
 }
 
 struct plan *plan_search_orders(const struct search_request *given, struct error *error)
 {
     enum { OWN_PARTS = 2, PARTS = 5 };  // of the budget, and of the time, for the profile's own order
-    if (profile_has_one_order(given->profile) || given->pin_count > 0)  // pins are for the profile's own order
+    if (profile_has_one_order(given->profile) || given->pinned.count > 0)  // pins are for the profile's own order
         return plan_search(given, error);
     const struct generator *generator = generator_find(given->schedule, error);
     if (!generator)
         return NULL;
-    const uint64_t began = clock_now_ns(), budget = given->budget ? given->budget : ORDERS_DEFAULT_BUDGET;
+    const uint64_t began = clock_now_ns(), budget = given->limits.budget ? given->limits.budget : ORDERS_DEFAULT_BUDGET;
     struct search_request request = *given;
     struct error own_error = { 0 };
     struct telling telling;
     const uint64_t work = work_of_all(given);  // what is told of all orders while some are searched
     telling_begin(&telling, given, &work, &request);
-    request.budget = 1 + budget / PARTS * OWN_PARTS;
-    request.deadline_ns = given->deadline_ns ? 1 + given->deadline_ns / PARTS * OWN_PARTS : 0;
+    request.limits.budget = 1 + budget / PARTS * OWN_PARTS;
+    request.limits.deadline_ns = given->limits.deadline_ns ? 1 + given->limits.deadline_ns / PARTS * OWN_PARTS : 0;
     struct plan *own = plan_search(&request, &own_error);
     if (!own && own_error.kind != ERROR_ANSWER) {
         *error = own_error;
@@ -242,9 +242,10 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
     }
     const uint64_t gone = clock_now_ns() - began;
     request.chunks = request.chunks ? request.chunks : generator->usual_chunks;
-    request.budget = 1 + budget - budget / PARTS * OWN_PARTS;
-    request.deadline_ns = !given->deadline_ns ? 0 : gone < given->deadline_ns ? given->deadline_ns - gone : 1;
-    request.shortage = NULL;
+    request.limits.budget = 1 + budget - budget / PARTS * OWN_PARTS;
+    const uint64_t deadline = given->limits.deadline_ns;
+    request.limits.deadline_ns = !deadline ? 0 : gone < deadline ? deadline - gone : 1;
+    request.found.shortage = NULL;
     struct plan *plan = search_graph(&request, own, error);
     if (plan && (given->network || plan_evaluate(plan, given->profile, error)))
         return plan;
@@ -254,7 +255,7 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
         plan_free(plan);
     } else if (error->kind == ERROR_NONE) {
         *error = own_error;
-        if (!given->least_ns || *given->least_ns != UINT64_MAX)
+        if (!given->found.least_ns || *given->found.least_ns != UINT64_MAX)
             error_at(error, "in the profile's own order of layers (others may have a plan, and not all were tried)");
     }
     return NULL;

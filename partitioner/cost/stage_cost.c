@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "common/number.h"
+#include "partitioner/cost/layer_memory.h"
 
 // A stage while it is being counted.
 struct stage_view {
@@ -25,12 +26,7 @@ static size_t segment_of(const struct stage_view *view, uint32_t layer)
 
 static uint64_t output_of(const struct stage_view *view, uint32_t layer)
 {
-    return round_to_256(view->profile->layers[layer].output_bytes);
-}
-
-static bool needs_input(const struct stage_view *view, uint32_t layer)
-{
-    return view->profile->layers[layer].input_kept != INPUT_KEPT_NONE;
+    return layer_memory_of(&view->profile->layers[layer]).output;
 }
 
 // The layers that read y_layer, one after the other: edges are sorted by (from, to).
@@ -90,13 +86,12 @@ static struct tensor_use use_of(const struct stage_view *view, uint32_t layer)
             continue;
         use.inside = true;
         use.last_inside = reader;
+        const struct profile_layer *layer_of = &view->profile->layers[reader];
         const size_t segment = segment_of(view, reader);
-        if (segment == NO_SEGMENT)
-            use.kept |= needs_input(view, reader);
-        else if (segment != own)
-            use.kept = true;
+        if (segment != NO_SEGMENT && segment == own)
+            use.held |= layer_holds_input(layer_of);
         else
-            use.held |= needs_input(view, reader);
+            use.kept |= layer_reads_until(layer_of, segment != NO_SEGMENT) > INPUT_UNTIL_F;
     }
     return use;
 }
@@ -111,10 +106,9 @@ static enum input_life input_life_of(const struct stage_view *view)
             profile->is_chain ? (struct edge){ view->first - 1, view->first } : profile->edges[i];
         if (edge.from >= view->first || edge.to < view->first || edge.to >= view->end)
             continue;
-        if (needs_input(view, edge.to))
-            return INPUT_UNTIL_W;
-        if (segment_of(view, edge.to) != NO_SEGMENT)
-            life = INPUT_UNTIL_I;
+        const enum input_life own =
+            layer_reads_until(&profile->layers[edge.to], segment_of(view, edge.to) != NO_SEGMENT);
+        life = own > life ? own : life;
     }
     return life;
 }
@@ -144,10 +138,10 @@ bool stage_brings_copy(const struct profile *profile, uint32_t first, uint32_t e
 
 uint64_t stage_layer_weights(const struct profile *profile, uint32_t first, uint32_t end, uint32_t layer)
 {
-    uint64_t bytes = round_to_256(profile->layers[layer].parameter_bytes);
+    uint64_t bytes = layer_memory_of(&profile->layers[layer]).weights;
     for (size_t i = 0; i < profile->lent_count; i++)
         if (profile->lent[i].to == layer && stage_brings_copy(profile, first, end, i))
-            bytes = add_clamped(bytes, round_to_256(profile->layers[profile->lent[i].from].parameter_bytes));
+            bytes = add_clamped(bytes, layer_memory_of(&profile->layers[profile->lent[i].from]).weights);
     return bytes;
 }
 
@@ -166,36 +160,25 @@ static uint64_t weights_of(const struct stage_view *view, uint32_t layer)
     return stage_layer_weights(view->profile, view->first, view->end, layer);
 }
 
-static uint64_t segment_data(const struct stage_view *view, const struct segment *segment)
+static uint64_t segment_needs(const struct stage_view *view, const struct segment *segment)
 {
-    uint64_t sum = 0;
+    struct segment_memory memory = { 0 };
     for (uint32_t l = segment->first; l < segment->end; l++) {
-        sum = add_clamped(sum, round_to_256(view->profile->layers[l].saved_bytes));
-        sum = add_clamped(sum, output_of(view, l));
-        if (view->gathers)
-            sum = add_clamped(sum, weights_of(view, l));
+        const struct layer_memory layer = layer_memory_of(&view->profile->layers[l]);
+        segment_add(&memory, &layer, alive_at(view, l, l + 1), view->gathers ? weights_of(view, l) : 0);
     }
-    return sum;
+    return segment_workspace(&memory, segment->end < view->end ? alive_at(view, segment->end, segment->end) : 0);
 }
 
 static uint64_t transient_of(const struct stage_view *view)
 {
     uint64_t largest = 0;
     for (uint32_t l = view->first; l < view->end; l++) {
-        const struct profile_layer *layer = &view->profile->layers[l];
-        const uint64_t workspace = round_to_256(layer->workspace_bytes);
-        const uint64_t backward = add_clamped(round_to_256(layer->backward_workspace_bytes), alive_at(view, l, l + 1));
-        largest = max_u64(largest, add_clamped(workspace, alive_at(view, l, l + 1)));
-        largest = max_u64(largest, backward);
-        const size_t index = segment_of(view, l);
-        if (index == NO_SEGMENT)
-            continue;
-        const struct segment *segment = &view->segments[index];
-        const uint64_t data = segment_data(view, segment);
-        const uint64_t above = segment->end < view->end ? alive_at(view, segment->end, segment->end) : 0;
-        largest = max_u64(largest, add_clamped(data, backward));
-        largest = max_u64(largest, add_clamped(data, add_clamped(workspace, above)));
+        const struct layer_memory layer = layer_memory_of(&view->profile->layers[l]);
+        largest = max_u64(largest, layer_workspace(&layer, alive_at(view, l, l + 1)));
     }
+    for (size_t i = 0; i < view->segment_count; i++)
+        largest = max_u64(largest, segment_needs(view, &view->segments[i]));
     return largest;
 }
 
@@ -250,10 +233,10 @@ struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first,
                                      holding_gathers(holding, replicas, end - first) };
     struct stage_bytes bytes = { .input_life = input_life_of(&view), .kept_on_host = holding->activations_on_host };
     for (uint32_t l = first; l < end; l++) {
-        const struct profile_layer *layer = &profile->layers[l];
-        bytes.held = add_clamped(bytes.held, round_to_256(layer->held_for_weight_bytes));
+        const struct layer_memory layer = layer_memory_of(&profile->layers[l]);
+        bytes.held = add_clamped(bytes.held, layer.held);
         if (segment_of(&view, l) == NO_SEGMENT)
-            bytes.kept = add_clamped(bytes.kept, round_to_256(layer->saved_bytes));
+            bytes.kept = add_clamped(bytes.kept, layer.kept);
         const struct tensor_use use = use_of(&view, l);
         if (use.kept)
             bytes.kept_through = add_clamped(bytes.kept_through, output_of(&view, l));
@@ -397,6 +380,15 @@ struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struc
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         memory.peak_bytes = add_clamped(memory.peak_bytes, all[i]);
     return memory;
+}
+
+uint64_t stage_fixed_bytes(struct stage_bytes bytes, const struct slots *slots, uint32_t input_slots)
+{
+    struct slots with = *slots;
+    with.input[INPUT_UNTIL_F] = input_slots;
+    bytes.input_life = INPUT_UNTIL_F;
+    bytes.kept = bytes.kept_through = bytes.held = bytes.transient = 0;
+    return stage_memory_of(&bytes, &with).peak_bytes;
 }
 
 struct stage_away stage_away_of(const struct stage_bytes *bytes, uint32_t splits, const struct slots *slots)

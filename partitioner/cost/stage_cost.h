@@ -19,19 +19,19 @@
 //                  input_kept != none
 //   output         bytes of all tensors handed on: each tensor from the stage or from before it that a
 //                  later stage reads, once (a DAG's skip connections are handed from stage to stage)
-//   kept           sum of saved_l over layers outside segments
+//   kept           sum of kept_l over layers outside segments (terms with _l: layer_memory.h)
 //   kept_through   tensors y_q of the stage that are read, inside the stage, by a layer outside segments
 //                  with input_kept != none, or by a segment that q is not in; each once
-//   held           sum of held_for_weight_l, and the y_q of segments that a layer of the same segment with
-//                  input_kept != none reads. Matters only where backwards are split
+//   held           sum of held_l, and the y_q of segments that a layer of the same segment with input_kept
+//                  != none reads. Matters only where backwards are split
 //   alive(l)       tensors of the stage that a layer of the stage reads, from the layer that makes them to
 //                  the last one inside that reads them, both included; in a chain x_l and y_l where they
 //                  are inside the stage. What no layer of the model reads (its last output) is alive
 //                  where it is made
-//   forward        max over l of workspace_l + alive(l)
-//   backward       max over l of backward_workspace_l + alive(l), for the gradients of these tensors;
-//                  in a segment [a, b) + all of its saved_l and y_l. While it is being re-run, those
-//                  + workspace_l + the part of alive(b) that was made before b
+//   forward        max over l of forward_l + alive(l)
+//   backward       max over l of backward_l + alive(l), for the gradients of these tensors; in a segment
+//                  [a, b) + all of its again_l. While it is being re-run, those + forward_l + the part of
+//                  alive(b) that was made before b
 //   transient      the largest of all these
 //
 // The forward workspace holds alive(l) even where it is kept: its gradient needs
@@ -126,5 +126,8 @@ struct slots stage_slots_here(const struct slots *slots);
 // The slab of one stage on a rank: slots times bytes, by kind. peak_bytes is their
 // sum; live_peak_bytes and capacity_bytes are left 0.
 struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struct slots *slots);
+
+// Of its peak_bytes what no choice of segments changes, if the input is there for so many slots.
+uint64_t stage_fixed_bytes(struct stage_bytes bytes, const struct slots *slots, uint32_t input_slots);
 
 #endif

@@ -13,7 +13,7 @@
 
 const char *cut_variant(const struct cut_problem *problem, uint32_t stage)
 {
-    return problem->request->variants ? problem->request->variants[stage] : NULL;
+    return problem->request->layout.variants ? problem->request->layout.variants[stage] : NULL;
 }
 
 // How many devices a rank is: those of its stages' variant.
@@ -48,7 +48,7 @@ static bool find_groups(struct cut_problem *problem, struct error *error)
         devices->group_at[r + 1] = (uint32_t)count;
     }
     for (uint32_t i = 0; i < count; i++)
-        devices->group[i] = request->devices ? request->devices[i] : i;
+        devices->group[i] = request->layout.devices ? request->layout.devices[i] : i;
     return true;
 }
 

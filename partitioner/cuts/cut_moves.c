@@ -32,7 +32,7 @@ struct moves {
 
 static bool is_over(struct moves *moves)
 {
-    const bool is_enough = moves->problem->request->any && moves->best->most_lacking == 0;
+    const bool is_enough = moves->problem->request->wanted.any && moves->best->most_lacking == 0;
     return is_enough || moves->failed || context_is_over(moves->problem->context, moves->until);
 }
 

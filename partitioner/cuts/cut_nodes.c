@@ -128,8 +128,8 @@ static uint64_t timed_bound(struct branching *branching, uint32_t s)
     const uint64_t way = pattern_round_ns(stage) - stage->forward_ns - stage->backward_ns;
     const struct pattern_rest rest = { way + tables->behind[next], way, tables->slowest[next] };
     problem->context->work += 1 + (uint64_t)(s + 1) * pattern->micro_batches * (1 + pattern->goes_on) / 160;
-    return pattern_time(pattern, problem->clock.room, branching->stages, 0, s + 1,
-                        s + 1 < problem->stages ? &rest : NULL, PATTERN_NO_RANK);
+    return pattern_time(pattern, problem->clock.room, branching->stages, s + 1,
+                        s + 1 < problem->stages ? &rest : NULL);
 }
 
 // The simulated time of the rows.

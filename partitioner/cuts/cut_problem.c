@@ -74,7 +74,7 @@ static bool check_times(const struct cut_problem *problem, struct error *error)
     for (uint32_t s = 0; s < problem->stages; s++)
         slowest = problem->devices.speed[s] < slowest ? problem->devices.speed[s] : slowest;
     for (uint32_t l = 0; l < problem->places->layers; l++)
-        bytes = add_clamped(bytes, problem->views[0].intervals->output[l]);
+        bytes = add_clamped(bytes, problem->views[0].intervals->memory[l].output);
     for (uint32_t link = 0; link < network->link_count; link++) {
         const uint64_t way = transfer_ns(bytes, network->links[link].bytes_per_second, network->links[link].latency_ns);
         most = way > most ? way : most;
@@ -134,11 +134,11 @@ static bool find_alike(struct cut_problem *problem, struct error *error)
     return true;
 }
 
-// Prices on memory over intervals of one order, of stages that have their ranks to themselves.
+// Prices on memory over intervals of one order, of stages that have their ranks to themselves and keep whole tensors.
 static bool make_floors(struct cut_problem *problem, struct error *error)
 {
     if (!problem->places->is_chain || !problem->schedule.is_alone || problem->view_count > 1
-        || problem->request->holding.activations_on_host)
+        || problem->schedule.order->splits > 1 || problem->request->holding.activations_on_host)
         return true;
     uint64_t *capacities = malloc(problem->stages * sizeof capacities[0]);
     if (!capacities)
@@ -197,7 +197,7 @@ bool cut_may_end(const struct cut_problem *problem, uint32_t stage, uint32_t pla
 {
     if ((place == problem->places->full) != (stage + 1 == problem->stages))
         return false;
-    return problem->request->pin_count == 0
+    return problem->request->pinned.count == 0
         || search_pins_allow(problem->request, stage + 1, places_size(problem->places, place));
 }
 

@@ -77,8 +77,8 @@ bool cut_schedule_create(struct cut_problem *problem, struct error *error)
         return false;
     problem->stages = schedule->order->stages;
     problem->ranks = schedule->order->ranks;
-    if (request->variants && request->stages != problem->stages)
-        return error_set(error, "variants are given for %u stages, but %s has %u on %u ranks", request->stages,
+    if (request->layout.variants && request->layout.stages != problem->stages)
+        return error_set(error, "variants are given for %u stages, but %s has %u on %u ranks", request->layout.stages,
                          request->schedule, problem->stages, problem->ranks);
     schedule->flushes = schedule->generator->weights == WEIGHTS_FLUSH;
     schedule->work_of = calloc(schedule->placement->stage_at[problem->ranks] + (size_t)1, sizeof schedule->work_of[0]);
@@ -119,7 +119,7 @@ bool cut_schedule_read_pattern(struct cut_problem *problem, struct error *error)
     bool same[2];
     if (!pattern_read(schedule->order, pattern, error))
         return false;
-    pattern->is_known &= !problem->request->replicas;
+    pattern->is_known &= !problem->request->layout.replicas;
     if (schedule->flushes || !pattern->is_known)
         return true;
     if (!has_same_order(problem, 2 * m, &same[0], error) || !has_same_order(problem, 3 * m, &same[1], error))

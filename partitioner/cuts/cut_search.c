@@ -39,7 +39,7 @@ static bool set_devices(const struct cut_problem *problem, struct plan *plan, ui
         for (uint32_t device = of->group_at[rank]; device < of->group_at[rank + 1]; device++)
             devices[count++] = of->group[device];
     }
-    const char *variant = problem->request->variants ? problem->request->variants[s] : NULL;
+    const char *variant = problem->request->layout.variants ? problem->request->layout.variants[s] : NULL;
     const bool good = plan_set_variant(plan, s, variant, devices, copies, count / copies, error);
     free(devices);
     return good;
@@ -177,7 +177,7 @@ static bool branch(struct cut_problem *problem, struct cut_state *best, uint64_t
     uint64_t bound = *bound_ns;
     if (!problem->places->is_complete || !is_worth_while(problem, until))
         return true;
-    const bool good = cut_branch_and_bound(problem, best, problem->request->below_ns, until, &bound, error);
+    const bool good = cut_branch_and_bound(problem, best, problem->request->wanted.below_ns, until, &bound, error);
     *bound_ns = problem->is_partial ? *bound_ns : bound;
     return good;
 }
@@ -207,13 +207,13 @@ static bool search(struct cut_problem *problem, struct cut_state *best, uint64_t
         return false;
     const uint64_t value = best->most_lacking == 0 ? best->value_ns : NO_TIME;
     // Where nothing fits, what lacks least is still worth knowing.
-    if (*bound_ns >= value && best->most_lacking > 0 && !problem->request->below_ns)
+    if (*bound_ns >= value && best->most_lacking > 0 && !problem->request->wanted.below_ns)
         return cut_improve(problem, best, context_until(context, 1, 8), error);
     if (*bound_ns >= value)
         return true;
     if (!cut_improve(problem, best, context_until(context, 2, 3), error) || !cut_sharpen(problem, best, error))
         return false;
-    if (best->most_lacking == 0 && problem->request->any)
+    if (best->most_lacking == 0 && problem->request->wanted.any)
         return true;
     return branch(problem, best, context_until(context, 1, 1), bound_ns, error);
 }
@@ -222,18 +222,18 @@ static struct plan *finish(struct cut_problem *problem, struct cut_state *best, 
 {
     const struct search_request *request = problem->request;
     const uint64_t value = best->most_lacking == 0 ? best->value_ns : NO_TIME;
-    const uint64_t below = request->below_ns && request->below_ns < value ? request->below_ns : value;
-    if (request->least_ns)
-        *request->least_ns = bound < below ? bound : below;
+    const uint64_t below = request->wanted.below_ns ? min_u64(request->wanted.below_ns, value) : value;
+    if (request->found.least_ns)
+        *request->found.least_ns = bound < below ? bound : below;
     if (best->most_lacking > 0) {
         bool certain;
         // Where only quicker plans matter, others were left out, and one of them may fit.
-        const bool all_tried = bound == NO_TIME && (!request->below_ns || request->below_ns == NO_TIME);
+        const bool all_tried = bound == NO_TIME && (!request->wanted.below_ns || request->wanted.below_ns == NO_TIME);
         if (!cut_explain_shortage(problem, best, all_tried, &certain, error))
             return NULL;
         if (best->most_lacking > 0) {
-            if (certain && !problem->is_partial && request->least_ns)
-                *request->least_ns = NO_TIME;
+            if (certain && !problem->is_partial && request->found.least_ns)
+                *request->found.least_ns = NO_TIME;
             return NULL;
         }
         bound = problem->context->bound_ns;
@@ -258,8 +258,8 @@ struct plan *cut_search(const struct search_request *request, enum cut_orders or
     struct search_context context = context_of(request, CUT_DEFAULT_BUDGET);
     struct cut_problem *problem = cut_problem_create(request, orders, &context, error);
     struct plan *plan = problem ? search_cuts_of(problem, error) : NULL;
-    if (request->work)
-        *request->work += context.work;
+    if (request->found.work)
+        *request->found.work += context.work;
     cut_problem_free(problem);
     return plan;
 }

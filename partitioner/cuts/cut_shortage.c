@@ -200,8 +200,8 @@ bool cut_explain_shortage(struct cut_problem *problem, struct cut_state *best, b
     for (uint32_t r = 0; r < problem->ranks; r++)
         if (best->lacks_bytes[r] > best->lacks_bytes[worst])
             worst = r;
-    if (request->shortage) {
-        *request->shortage = (struct search_shortage){ true, worst, best->lacks_bytes[worst] };
+    if (request->found.shortage) {
+        *request->found.shortage = (struct search_shortage){ true, worst, best->lacks_bytes[worst] };
         const char *why = *certain ? "" : context_why(problem->context, "");
         error_set_kind(error, ERROR_ANSWER, "%s%s%s", *certain ? "no plan fits" : "no plan that fits was found",
                        why[0] ? "; the search ended early: " : "", why);

@@ -467,7 +467,7 @@ static bool start_in_company(struct start *start, struct error *error)
 static bool try_given(struct start *start, struct error *error)
 {
     struct cut_problem *problem = start->problem;
-    const uint32_t *given = problem->request->begin;
+    const uint32_t *given = problem->request->layout.begin;
     if (!given)
         return true;
     for (uint32_t s = 0; s <= problem->stages; s++) {

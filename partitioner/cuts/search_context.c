@@ -10,11 +10,11 @@
 struct search_context context_of(const struct search_request *request, uint64_t usual_budget)
 {
     return (struct search_context){
-        .budget = request->budget ? request->budget : usual_budget,
-        .deadline_ns = request->deadline_ns ? clock_now_ns() + request->deadline_ns : 0,
-        .interrupted = request->interrupted,
-        .progress = request->progress,
-        .self = request->self,
+        .budget = request->limits.budget ? request->limits.budget : usual_budget,
+        .deadline_ns = request->limits.deadline_ns ? clock_now_ns() + request->limits.deadline_ns : 0,
+        .interrupted = request->limits.interrupted,
+        .progress = request->limits.progress,
+        .self = request->limits.self,
         .best_ns = UINT64_MAX,
     };
 }

@@ -342,12 +342,10 @@ uint64_t stage_price_fixed(const struct cut_problem *problem, uint32_t stage, ui
     struct stage_bytes bytes = { .input = view->cut_bytes[from], .output = view->cut_bytes[to],
                                  .input_life = INPUT_UNTIL_F };
     stage_put_held(&bytes, &held);
-    struct slots slots = problem->schedule.slots[stage];
-    for (unsigned life = 0; life < 3; life++)
-        if (slots.input[life] < slots.input[INPUT_UNTIL_F])
-            slots.input[INPUT_UNTIL_F] = slots.input[life];
-    bytes = stage_bytes_of_split(bytes, problem->schedule.order->splits);
-    return stage_memory_of(&bytes, &slots).peak_bytes;
+    const struct slots *slots = &problem->schedule.slots[stage];
+    const uint32_t life = min_u32(slots->input[INPUT_UNTIL_F],
+                                  min_u32(slots->input[INPUT_UNTIL_I], slots->input[INPUT_UNTIL_W]));
+    return stage_fixed_bytes(stage_bytes_of_split(bytes, problem->schedule.order->splits), slots, life);
 }
 
 uint64_t stage_price_floor(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
@@ -357,6 +355,8 @@ uint64_t stage_price_floor(const struct cut_problem *problem, uint32_t stage, ui
     const uint32_t slots = problem->schedule.slots[stage].kept;
     if (fixed > capacity)
         return NO_TIME;
+    if (problem->floors && stage_price_surely_fits(problem, stage, from, to))
+        return 0;
     if (problem->floors)
         return recompute_bound(problem->floors, problem->alike[stage], places_size(problem->places, from),
                                places_size(problem->places, to));

@@ -38,9 +38,9 @@ static bool choose_prices(struct stage_view *view, struct error *error)
     if (!all)
         return error_no_memory(error, "a search");
     for (size_t l = 0; l < layers; l++) {
-        const struct profile_layer *layer = &view->profile->layers[l];
-        if (layer->saved_bytes > 0 && profile_recompute_ns(layer) > 0)
-            all[count++] = (double)profile_recompute_ns(layer) / (double)round_to_256(layer->saved_bytes);
+        const uint64_t kept = view->intervals->memory[l].kept, again = profile_recompute_ns(&view->profile->layers[l]);
+        if (kept > 0 && again > 0)
+            all[count++] = (double)again / (double)kept;
     }
     qsort(all, count, sizeof all[0], compare_prices);
     for (size_t k = 0; k < VIEW_PRICES && count > 0; k++)
@@ -114,23 +114,21 @@ static uint64_t part_of(const struct stage_view *view, enum view_sum sum, uint32
 {
     const struct profile_layer *of = &view->profile->layers[layer];
     const struct intervals *intervals = view->intervals;
-    const uint64_t saved = round_to_256(of->saved_bytes);
+    const struct layer_memory *memory = &intervals->memory[layer];
     switch (sum) {
     case SUM_FORWARD: return of->forward_ns;
     case SUM_BACKWARD: return of->backward_ns;
     case SUM_INPUT: return of->backward_input_ns;
     case SUM_WEIGHT: return of->backward_weight_ns;
     case SUM_AGAIN: return profile_recompute_ns(of);
-    case SUM_WEIGHTS: return round_to_256(of->parameter_bytes);
+    case SUM_WEIGHTS: return memory->weights;
     case SUM_OPTIMIZER: return intervals->optimizer[layer + 1] - intervals->optimizer[layer];
-    case SUM_SAVED: return saved;
-    case SUM_HELD: return round_to_256(of->held_for_weight_bytes);
-    case SUM_OUTPUTS:
-        return round_to_256(of->output_bytes) + round_to_256(of->workspace_bytes)
-             + round_to_256(of->backward_workspace_bytes);
+    case SUM_SAVED: return memory->kept;
+    case SUM_HELD: return memory->held;
+    case SUM_OUTPUTS: return layer_workspace(memory, memory->output);
     default: break;
     }
-    const double kept = view->price[sum - SUM_PRICES] * (double)saved;
+    const double kept = view->price[sum - SUM_PRICES] * (double)memory->kept;
     const uint64_t again = profile_recompute_ns(of);
     return kept < (double)again ? (uint64_t)kept : again;
 }
@@ -145,7 +143,7 @@ static uint64_t bytes_behind(const struct places *places, const struct intervals
         bool crosses = false;
         for (uint32_t i = intervals->reader_at[l]; i < intervals->reader_at[l + 1] && !crosses; i++)
             crosses = places_holds(places, place, l) && !places_holds(places, place, intervals->readers[i]);
-        bytes = crosses ? add_clamped(bytes, intervals->output[l]) : bytes;
+        bytes = crosses ? add_clamped(bytes, intervals->memory[l].output) : bytes;
     }
     return bytes;
 }

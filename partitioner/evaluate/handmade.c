@@ -222,16 +222,16 @@ static bool give_devices(struct making *making, struct error *error)
 {
     const struct search_request *request = making->request;
     const size_t stages = making->plan->stage_count;
-    if (request->replicas && request->stages != stages)
-        return error_set(error, "--replicas: has %u numbers, but there are %zu stages", request->stages, stages);
+    if (request->layout.replicas && request->layout.stages != stages)
+        return error_set(error, "--replicas: has %u numbers, but there are %zu stages", request->layout.stages, stages);
     struct schedule *order = search_order(request, request->micro_batches, error);
     if (order && order->stages != stages)
         error_set(error, "there are %zu stages, but %s has %u on %u ranks", stages, request->schedule, order->stages,
                   request->ranks);
     struct placement *placement = order && order->stages == stages ? placement_read(order, error) : NULL;
     bool good = placement != NULL;
-    for (uint32_t c = 0; good && request->devices && c < placement->copy_at[placement->stages]; c++)
-        placement->copies[c] = request->devices[placement->copies[c]];
+    for (uint32_t c = 0; good && request->layout.devices && c < placement->copy_at[placement->stages]; c++)
+        placement->copies[c] = request->layout.devices[placement->copies[c]];
     for (uint32_t s = 0; good && s < placement->stages; s++)
         good = plan_set_devices(making->plan, s, &placement->copies[placement->copy_at[s]],
                                 placement_copies(placement, s), error);

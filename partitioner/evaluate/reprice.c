@@ -114,8 +114,8 @@ static uint32_t place_of(const struct plan *plan, uint32_t layer)
 
 bool plan_holds_pins(const struct plan *plan, const struct search_request *request, struct error *error)
 {
-    for (size_t i = 0; i < request->pin_count; i++) {
-        const struct search_pin *pin = &request->pins[i];
+    for (size_t i = 0; i < request->pinned.count; i++) {
+        const struct search_pin *pin = &request->pinned.at[i];
         const char *name = request->profile->layers[pin->layer].name;
         const uint32_t at = place_of(plan, pin->layer);
         size_t s = 0;

@@ -197,8 +197,8 @@ static bool plan_unchanged(const struct explain_request *request, struct explana
     struct sweep_row *row = &unchanged.row;
     if (!question_of(request->plan, request->profile, &question, error))
         return false;
-    question.request.budget = explanation->budget;
-    question.request.interrupted = request->interrupted;
+    question.request.limits.budget = explanation->budget;
+    question.request.limits.interrupted = request->interrupted;
     const bool good = what_if_plan(&question.request, &unchanged, error);
     question_clear(&question);
     if (!good)

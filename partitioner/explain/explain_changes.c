@@ -59,7 +59,7 @@ static bool hold_against_best(struct changing *changing, const struct search_req
 {
     const struct plan *best = changing->best;
     if (search->cluster == best->cluster || search->ranks != best->ranks || search->micro_batches != best->micro_batches
-        || search->schedule != changing->unchanged.schedule || search->variants)
+        || search->schedule != changing->unchanged.schedule || search->layout.variants)
         return true;
     struct plan *same = plan_reprice(best, search, changing->error);
     struct plan_excess excess = { 0 };
@@ -79,8 +79,8 @@ static bool try_change(struct changing *changing, struct search_request *search,
         return true;
     if (request->progress)
         request->progress(request->self, changing->explanation->change_count);
-    search->budget = changing->explanation->budget;
-    search->interrupted = request->interrupted;
+    search->limits.budget = changing->explanation->budget;
+    search->limits.interrupted = request->interrupted;
     if (!what_if_plan(search, change, changing->error) || !hold_against_best(changing, search, &change->row))
         return false;
     plan_free(change->row.plan);
@@ -208,7 +208,7 @@ static bool change_holding(struct changing *changing)
     const struct search_request *own = &changing->unchanged;
     struct search_request shared = *own, optimizer = *own, activations = *own;
     struct what_if change = what_if_shard(&shared, SHARD_OPTIMIZER);
-    if (own->replicas && own->holding.shard == SHARD_NONE && !try_and_add(changing, &shared, &change))
+    if (own->layout.replicas && own->holding.shard == SHARD_NONE && !try_and_add(changing, &shared, &change))
         return false;
     if (!changing->best->cluster->has_host)
         return true;

@@ -77,13 +77,13 @@ static bool probe(struct finding *finding, const struct search_request *changed,
     if (finding->request->progress)
         finding->request->progress(finding->request->self, finding->nearest->planned);
     finding->nearest->planned++;
-    search.any = finding->wanted == FITS;
-    search.budget = budget_of(finding);
-    search.work = &finding->work;
+    search.wanted.any = finding->wanted == FITS;
+    search.limits.budget = budget_of(finding);
+    search.found.work = &finding->work;
     const uint64_t now_ns = clock_now_ns();
-    search.deadline_ns = finding->until_ns > now_ns ? finding->until_ns - now_ns : finding->until_ns > 0;
-    search.interrupted = finding->request->interrupted;
-    search.least_ns = &least_ns;
+    search.limits.deadline_ns = finding->until_ns > now_ns ? finding->until_ns - now_ns : finding->until_ns > 0;
+    search.limits.interrupted = finding->request->interrupted;
+    search.found.least_ns = &least_ns;
     if (!what_if_plan(&search, &result->change, finding->error))
         return false;
     struct sweep_row *row = &result->change.row;
@@ -371,7 +371,7 @@ static bool nearest_shard(struct finding *finding)
 {
     const struct search_request *own = finding->request->search;
     bool found = false;
-    if (!own->replicas && !own->free.replicas)
+    if (!own->layout.replicas && !own->free.replicas)
         return true;
     for (int shard = (int)own->holding.shard + 1; shard_names[shard] && !found; shard++) {
         struct search_request search = *own;

@@ -28,7 +28,7 @@ static void list_devices(const struct plan *plan, const struct placement *placem
         }
     }
     if (!own)
-        question->request.devices = question->devices;
+        question->request.layout.devices = question->devices;
 }
 
 static bool set_devices(const struct plan *plan, struct question *question, struct error *error)
@@ -54,8 +54,8 @@ static bool set_variants(const struct plan *plan, struct question *question, str
     for (size_t s = 0; s < plan->stage_count; s++) {
         question->variants[s] = plan->stages[s].variant;
         if (plan->stages[s].variant) {
-            question->request.variants = question->variants;
-            question->request.stages = (uint32_t)plan->stage_count;
+            question->request.layout.variants = question->variants;
+            question->request.layout.stages = (uint32_t)plan->stage_count;
         }
     }
     return true;
@@ -69,9 +69,9 @@ bool question_of(const struct plan *plan, const struct profile *profile, struct 
                                                 .holding = plan->holding } };
     if (plan_replicas(plan, &question->replicas, error) && set_devices(plan, question, error)
         && set_variants(plan, question, error)) {
-        question->request.replicas = question->replicas;
+        question->request.layout.replicas = question->replicas;
         if (question->replicas)
-            question->request.stages = (uint32_t)plan->stage_count;
+            question->request.layout.stages = (uint32_t)plan->stage_count;
         return true;
     }
     question_clear(question);
@@ -95,7 +95,7 @@ bool what_if_plan(const struct search_request *request, struct what_if *change, 
                                       .chunks = request->chunks ? request->chunks : generator->usual_chunks,
                                       .micro_batches = request->micro_batches, .found.outcome = SWEEP_NOT_TRIED };
     snprintf(change->row.schedule, sizeof change->row.schedule, "%s", generator->name);
-    return sweep_plan_row(request, request->any ? plan_search : plan_search_orders, &change->row, error);
+    return sweep_plan_row(request, request->wanted.any ? plan_search : plan_search_orders, &change->row, error);
 }
 
 void what_if_keep(struct sweep_row *row, const struct plan *plan, const struct sweep_row *peak)
@@ -167,11 +167,11 @@ struct what_if what_if_micro_batches(struct search_request *search, uint32_t mic
 // to choose them.
 static void arrange_anew(struct search_request *search)
 {
-    search->free.replicas |= search->replicas != NULL;
-    search->free.devices |= search->devices != NULL;
-    search->free.variants |= search->variants != NULL;
-    search->replicas = search->devices = NULL;
-    search->variants = NULL;
+    search->free.replicas |= search->layout.replicas != NULL;
+    search->free.devices |= search->layout.devices != NULL;
+    search->free.variants |= search->layout.variants != NULL;
+    search->layout.replicas = search->layout.devices = NULL;
+    search->layout.variants = NULL;
 }
 
 struct what_if what_if_schedule(struct search_request *search, const char *schedule)

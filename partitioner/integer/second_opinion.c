@@ -315,7 +315,7 @@ bool second_opinion_ask(const struct search_request *request, const struct plan 
     if (cutting.ranks < 2 || cutting.ranks != of->stages || (uint64_t)cutting.layers * (cutting.ranks - 1) > MOST_VARIABLES)
         good = error_set(error, "a second opinion is for 2 ranks or more and up to %d layers times ranks",
                          MOST_VARIABLES);
-    if (good && request->pin_count > 0)
+    if (good && request->pinned.count > 0)
         good = error_set(error, "a second opinion knows nothing of pinned layers");
     cutting.can_cut = good ? search_cuts(&one, of->stages, error) : NULL;
     good = good && cutting.can_cut && find_least(&cutting, &opinion->ours_ns, error)

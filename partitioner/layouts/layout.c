@@ -83,11 +83,11 @@ struct search_request layout_request(const struct search_request *request, const
         has_variants |= layout->variants[s] != NULL;
     of.free = (struct search_freedom){ 0 };
     of.ranks = layout->ranks;
-    of.replicas = has_replicas ? layout->replicas : NULL;
-    of.stages = has_replicas || has_variants ? layout->stages : 0;
-    of.variants = has_variants ? layout->variants : NULL;
-    of.devices = layout->devices;
-    of.begin = has_replicas || has_variants ? layout->cuts : NULL;
+    of.layout.replicas = has_replicas ? layout->replicas : NULL;
+    of.layout.stages = has_replicas || has_variants ? layout->stages : 0;
+    of.layout.variants = has_variants ? layout->variants : NULL;
+    of.layout.devices = layout->devices;
+    of.layout.begin = has_replicas || has_variants ? layout->cuts : NULL;
     return of;
 }
 

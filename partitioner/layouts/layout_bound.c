@@ -95,9 +95,10 @@ static bool total_all(struct layout_bounds *bounds, struct error *error)
     for (size_t i = 0; i < bounds->names->count; i++)
         if (!total_of(bounds, bounds->names->names[i], i == 0, &bounds->of[bounds->of_count++], error))
             return false;
-    for (uint32_t s = 0; request->variants && s < request->stages; s++) {
+    for (uint32_t s = 0; request->layout.variants && s < request->layout.stages; s++) {
         struct totals given = { 0 };
-        const bool good = !request->variants[s] || total_of(bounds, request->variants[s], false, &given, error);
+        const bool good =
+            !request->layout.variants[s] || total_of(bounds, request->layout.variants[s], false, &given, error);
         totals_clear(&given);
         if (!good)
             return false;
@@ -526,7 +527,7 @@ static uint64_t work_of_all(const struct layout_bounds *bounds)
         speeds += request->free.devices && count_faster(cluster, i) < request->ranks ? speed : 0;
     }
     for (uint32_t i = 0; i < request->ranks && !request->free.devices; i++)
-        speeds += cluster->devices[request->devices ? request->devices[i] : i].speed_permille;
+        speeds += cluster->devices[request->layout.devices ? request->layout.devices[i] : i].speed_permille;
     return work_bound(bounds, speeds, fastest);
 }
 

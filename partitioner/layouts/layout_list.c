@@ -149,7 +149,7 @@ static void list_devices(struct listing *listing)
     struct layout *now = &listing->now;
     if (!listing->request->free.devices) {
         for (uint32_t i = 0; i < now->device_count; i++)
-            now->devices[i] = listing->request->devices ? listing->request->devices[i] : i;
+            now->devices[i] = listing->request->layout.devices ? listing->request->layout.devices[i] : i;
         note(listing);
         return;
     }
@@ -174,16 +174,16 @@ static void choose_stages(struct listing *listing)
 {
     struct layout *now = &listing->now;
     const struct search_request *request = listing->request;
-    const bool is_given = (request->replicas && !request->free.replicas) || request->variants;
-    if (is_enough(listing, now->device_count) && (!is_given || now->stages == request->stages))
+    const bool is_given = (request->layout.replicas && !request->free.replicas) || request->layout.variants;
+    if (is_enough(listing, now->device_count) && (!is_given || now->stages == request->layout.stages))
         list_devices(listing);
-    if (now->stages == listing->most_stages || (is_given && now->stages == request->stages) || is_full(listing))
+    if (now->stages == listing->most_stages || (is_given && now->stages == request->layout.stages) || is_full(listing))
         return;
     const uint32_t s = now->stages++, devices = now->device_count, ranks = now->ranks;
     for (size_t v = 0; v < listing->names->count; v++) {
-        const char *name = request->variants ? request->variants[s] : listing->names->names[v];
+        const char *name = request->layout.variants ? request->layout.variants[s] : listing->names->names[v];
         const uint32_t group = variant_devices(request->profile, name);
-        const uint32_t least = is_given && request->replicas ? request->replicas[s] : 1;
+        const uint32_t least = is_given && request->layout.replicas ? request->layout.replicas[s] : 1;
         const uint32_t most = is_given || !request->free.replicas ? least : request->micro_batches;
         for (uint32_t r = least; r <= most && devices + (uint64_t)r * group <= request->ranks; r++) {
             now->replicas[s] = r;

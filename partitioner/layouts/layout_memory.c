@@ -16,7 +16,7 @@ struct layout_memory {
 static bool is_known(const struct search_request *request)
 {
     const struct holding *holding = &request->holding;
-    return !request->variants && !request->free.variants && holding->window == 0 && !holding_uses_host(holding);
+    return !request->layout.variants && !request->free.variants && holding->window == 0 && !holding_uses_host(holding);
 }
 
 static uint64_t largest_memory(const struct cluster *cluster)
@@ -40,8 +40,8 @@ static uint64_t fixed_bytes(const struct layout_memory *memory, uint32_t first, 
 // At most what a micro-batch keeps in them if nothing is run again.
 static uint64_t kept_bytes(const struct layout_memory *memory, uint32_t first, uint32_t end)
 {
-    const uint64_t *saved = memory->intervals->saved, *outputs = memory->outputs;
-    return add_clamped(saved[end] - saved[first], outputs[end] - outputs[first]);
+    const uint64_t *kept = memory->intervals->kept, *outputs = memory->outputs;
+    return add_clamped(kept[end] - kept[first], outputs[end] - outputs[first]);
 }
 
 static bool surely_fits(const struct layout_memory *memory, const struct search_request *request, uint64_t capacity)
@@ -62,7 +62,7 @@ static bool fill(struct layout_memory *memory, const struct search_request *requ
     if (!memory->outputs)
         return error_no_memory(error, "the bounds of a plan");
     for (uint32_t l = 0; l < layers; l++)
-        memory->outputs[l + 1] = add_clamped(memory->outputs[l], memory->intervals->output[l]);
+        memory->outputs[l + 1] = add_clamped(memory->outputs[l], memory->intervals->memory[l].output);
     return true;
 }
 
@@ -76,7 +76,7 @@ struct layout_memory *layout_memory_create(const struct search_request *request,
         return NULL;
     }
     if (fill(memory, request, error) && !surely_fits(memory, request, capacity)) {
-        memory->prices = recompute_prices_create(memory->intervals, 0, memory->intervals->layers, 0, capacity,
+        memory->prices = recompute_prices_create(memory->intervals, 0, memory->intervals->layers, capacity,
                                                  RECOMPUTE_SHARP, error);
         if (memory->prices) {
             recompute_prices_from(memory->prices, 0, memory->intervals->layers);
@@ -103,7 +103,7 @@ void layout_memory_free(struct layout_memory *memory)
 static uint64_t may_lack(const struct intervals *of, uint32_t first)
 {
     const uint32_t at = of->source_at[first];
-    return at < of->source_at[first + 1] && interval_needs_input(of, first) ? 0 : of->cut[first];
+    return at < of->source_at[first + 1] && interval_reads_until(of, first) > INPUT_UNTIL_F ? 0 : of->cut[first];
 }
 
 uint64_t layout_memory_least(const struct layout_memory *memory, uint32_t first, uint32_t end, uint32_t ranks,

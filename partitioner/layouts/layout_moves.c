@@ -302,7 +302,7 @@ void layout_order_devices(const struct search_request *request, unsigned sequenc
     const uint32_t count = is_free ? (uint32_t)request->cluster->device_count : request->ranks;
     const struct cluster_device *of = request->cluster->devices;
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t device = request->devices && !is_free ? request->devices[i] : i;
+        const uint32_t device = request->layout.devices && !is_free ? request->layout.devices[i] : i;
         uint32_t at = i;
         for (; at > 0 && is_before(&of[device], &of[devices[at - 1]], (enum sequence)sequence); at--)
             devices[at] = devices[at - 1];
@@ -339,15 +339,15 @@ static bool lay_even(const struct annealing *annealing, uint32_t stages, size_t 
     const struct search_request *request = annealing->request;
     const struct layout_names *names = annealing->search->names;
     const uint32_t ranks = request->ranks / names->devices[v];
-    const bool is_given = request->replicas && !request->free.replicas;
-    to->stages = is_given || request->variants ? request->stages : stages;
+    const bool is_given = request->layout.replicas && !request->free.replicas;
+    to->stages = is_given || request->layout.variants ? request->layout.stages : stages;
     to->ranks = to->device_count = 0;
     if (to->stages > annealing->room)
         return false;
     for (uint32_t s = 0; s < to->stages; s++) {
-        to->replicas[s] = is_given ? request->replicas[s] : request->variants ? 1
+        to->replicas[s] = is_given ? request->layout.replicas[s] : request->layout.variants ? 1
             : ranks / stages + (s < ranks % stages);
-        to->variants[s] = request->variants ? request->variants[s] : names->names[v];
+        to->variants[s] = request->layout.variants ? request->layout.variants[s] : names->names[v];
         to->ranks += to->replicas[s];
         to->device_count += to->replicas[s] * group_of(annealing, to->variants[s]);
         if (to->replicas[s] == 0 || to->replicas[s] > request->micro_batches)

@@ -16,7 +16,7 @@
 
 bool layout_search_is_over(struct layout_search *search)
 {
-    const bool any_will_do = search->request->any && search->best;
+    const bool any_will_do = search->request->wanted.any && search->best;
     return any_will_do || context_is_over(&search->context, search->context.budget);
 }
 
@@ -30,7 +30,7 @@ static bool may_try(struct layout_search *search, size_t tried)
 // Why it ended before it had tried everything, or NULL.
 static const char *stopped_by(struct layout_search *search)
 {
-    if (search->request->any && search->best)
+    if (search->request->wanted.any && search->best)
         return "the first plan was enough";
     return context_why(&search->context, NULL);
 }
@@ -65,11 +65,11 @@ static struct search_request request_of(const struct layout_search *search, cons
     const struct search_context *context = &search->context;
     const uint64_t rest = context->budget > context->work ? context->budget - context->work : 1;
     struct search_request request = layout_request(search->request, layout);
-    request.below_ns = search->best_ns;
-    request.budget = budget < rest ? budget : rest;
+    request.wanted.below_ns = search->best_ns;
+    request.limits.budget = budget < rest ? budget : rest;
     if (context->deadline_ns) {
         const uint64_t now = clock_now_ns();
-        request.deadline_ns = context->deadline_ns > now ? context->deadline_ns - now : 1;
+        request.limits.deadline_ns = context->deadline_ns > now ? context->deadline_ns - now : 1;
     }
     return request;
 }
@@ -81,11 +81,11 @@ static bool search_one(struct layout_search *search, struct layout *layout, uint
     struct search_shortage shortage = { 0 };
     uint64_t least = 0;
     struct search_request request = request_of(search, layout, budget);
-    request.work = &search->context.work;
-    request.least_ns = &least;
-    request.shortage = &shortage;
+    request.found.work = &search->context.work;
+    request.found.least_ns = &least;
+    request.found.shortage = &shortage;
     search->context.work += 20 + (uint64_t)request.micro_batches * request.ranks / 8;
-    struct plan *plan = cut_search(&request, request.all_orders ? CUT_ALL_ORDERS : CUT_OWN_ORDER, &why);
+    struct plan *plan = cut_search(&request, request.wanted.all_orders ? CUT_ALL_ORDERS : CUT_OWN_ORDER, &why);
     if (!plan && why.kind == ERROR_MACHINE) {
         *error = why;
         return false;
@@ -152,7 +152,7 @@ static bool search_all(struct layout_search *search, struct layouts *all, struct
     for (size_t i = 0; good && i < all->count; i++) {
         order[i] = &all->at[i];
         good = layout_bound(search->bounds, order[i], error);
-        if (search->request->all_orders)  // bounds of one are of its own order
+        if (search->request->wanted.all_orders)  // bounds of one are of its own order
             order[i]->bound_ns = search->bound_ns;
     }
     if (good) {
@@ -219,10 +219,10 @@ static bool explain(struct layout_search *search, const struct layouts *tried, s
         return false;
     }
     const struct search_request request = layout_request(search->request, &search->nearest.at[0]);
-    judge(search, cut_search(&request, request.all_orders ? CUT_ALL_ORDERS : CUT_OWN_ORDER, error));
+    judge(search, cut_search(&request, request.wanted.all_orders ? CUT_ALL_ORDERS : CUT_OWN_ORDER, error));
     if (!search->best) {
-        if (search->request->shortage)
-            *search->request->shortage =
+        if (search->request->found.shortage)
+            *search->request->found.shortage =
                 (struct search_shortage){ true, search->least_lacking_rank, search->least_lacking };
         error_at(error, "no arrangement was found to fit%s; the nearest, of %u ranks", more,
                  search->nearest.at[0].ranks);
@@ -238,10 +238,10 @@ static bool check(const struct search_request *request, struct error *error)
         return false;
     if (request->network)
         return error_set(error, "links are given between ranks, so that their devices cannot be chosen");
-    if (request->variants && (request->free.replicas || request->free.fewer || request->free.variants))
+    if (request->layout.variants && (request->free.replicas || request->free.fewer || request->free.variants))
         return error_set(error, "the variants of stages are given; so must be the replicas, and nothing but devices"
                                 " can be chosen");
-    if (request->variants && generator && !generator->takes_replicas)
+    if (request->layout.variants && generator && !generator->takes_replicas)
         return error_set(error, "the variants of stages are given; the devices of %s must be, too", generator->name);
     return true;
 }
@@ -250,9 +250,9 @@ static bool check(const struct search_request *request, struct error *error)
 static uint32_t count_devices(const struct search_request *request)
 {
     uint32_t count = 0;
-    for (uint32_t s = 0; s < request->stages; s++)
-        count += (request->replicas ? request->replicas[s] : 1)
-               * variant_devices(request->profile, request->variants[s]);
+    for (uint32_t s = 0; s < request->layout.stages; s++)
+        count += (request->layout.replicas ? request->layout.replicas[s] : 1)
+               * variant_devices(request->profile, request->layout.variants[s]);
     return count;
 }
 
@@ -317,7 +317,7 @@ static bool choose(struct layout_search *search, struct layouts *all, struct err
     bool good = search->bounds && layouts_list(search->request, &names, MOST, all, error);
     search->is_listed = all->complete;
     // The model knows nothing of what goes to the hosts and back: only where there is no list is it better than none.
-    const bool is_timed = layout_model_knows(search->request) && !search->request->all_orders
+    const bool is_timed = layout_model_knows(search->request) && !search->request->wanted.all_orders
                        && !(all->complete && (all->count < 2 || search->request->holding.activations_on_host));
     if (good && is_timed)
         good = layouts_find(search, all->count, &found, error) && search_found(search, &found, error);
@@ -338,7 +338,7 @@ struct plan *layout_search(const struct search_request *given, struct error *err
 {
     struct search_request copy = *given;
     const struct search_request *request = &copy;
-    if (given->variants)
+    if (given->layout.variants)
         copy.ranks = count_devices(given);
     struct layout_search search = { .request = request, .best_ns = UINT64_MAX, .least_lacking = UINT64_MAX };
     struct layouts all = { 0 };
@@ -349,10 +349,10 @@ struct plan *layout_search(const struct search_request *given, struct error *err
     const bool good = check(request, error) && choose(&search, &all, error);
     if (good && (search.best || explain(&search, &all, error)))
         certify(&search);
-    if (request->work)
-        *request->work += search.context.work;
-    if (good && request->least_ns)
-        *request->least_ns = search.bound_ns < search.best_ns ? search.bound_ns : search.best_ns;
+    if (request->found.work)
+        *request->found.work += search.context.work;
+    if (good && request->found.least_ns)
+        *request->found.least_ns = search.bound_ns < search.best_ns ? search.bound_ns : search.best_ns;
     layouts_clear(&all);
     layouts_clear(&search.nearest);
     if (!good) {

@@ -15,9 +15,9 @@ void intervals_free(struct intervals *intervals)
     free(intervals->recompute);
     free(intervals->weights);
     free(intervals->optimizer);
-    free(intervals->saved);
+    free(intervals->kept);
     free(intervals->held);
-    free(intervals->output);
+    free(intervals->memory);
     free(intervals->cut);
     free(intervals->reader_at);
     free(intervals->readers);
@@ -32,18 +32,19 @@ static bool allocate(struct intervals *intervals, size_t edge_count)
 {
     uint64_t **wide[] = { &intervals->forward, &intervals->backward, &intervals->backward_input,
                           &intervals->backward_weight, &intervals->recompute, &intervals->weights,
-                          &intervals->optimizer, &intervals->saved, &intervals->held,
-                          &intervals->output, &intervals->cut, &intervals->alive, &intervals->above };
+                          &intervals->optimizer, &intervals->kept, &intervals->held,
+                          &intervals->cut, &intervals->alive, &intervals->above };
     bool good = true;
     for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
         *wide[i] = calloc((size_t)intervals->layers + 1, sizeof **wide[i]);
         good &= *wide[i] != NULL;
     }
+    intervals->memory = calloc((size_t)intervals->layers + 1, sizeof intervals->memory[0]);
     intervals->reader_at = calloc((size_t)intervals->layers + 2, sizeof intervals->reader_at[0]);
     intervals->source_at = calloc((size_t)intervals->layers + 2, sizeof intervals->source_at[0]);
     intervals->readers = calloc(edge_count + 1, sizeof intervals->readers[0]);
     intervals->sources = calloc(edge_count + 1, sizeof intervals->sources[0]);
-    return good && intervals->reader_at && intervals->source_at && intervals->readers && intervals->sources;
+    return good && intervals->memory && intervals->reader_at && intervals->source_at && intervals->readers && intervals->sources;
 }
 
 static struct edge edge_of(const struct profile *profile, size_t i)
@@ -75,17 +76,18 @@ static void sum_layers(struct intervals *intervals)
 {
     for (uint32_t l = 0; l < intervals->layers; l++) {
         const struct profile_layer *layer = &intervals->profile->layers[l];
+        const struct layer_memory memory = layer_memory_of(layer);
+        intervals->memory[l] = memory;
         intervals->forward[l + 1] = intervals->forward[l] + layer->forward_ns;
         intervals->backward[l + 1] = intervals->backward[l] + layer->backward_ns;
         intervals->backward_input[l + 1] = intervals->backward_input[l] + layer->backward_input_ns;
         intervals->backward_weight[l + 1] = intervals->backward_weight[l] + layer->backward_weight_ns;
         intervals->recompute[l + 1] = intervals->recompute[l] + profile_recompute_ns(layer);
-        intervals->weights[l + 1] = intervals->weights[l] + round_to_256(layer->parameter_bytes);
+        intervals->weights[l + 1] = intervals->weights[l] + memory.weights;
         intervals->optimizer[l + 1] =
             add_clamped(intervals->optimizer[l], holding_state_bytes(&intervals->holding, intervals->profile, l));
-        intervals->saved[l + 1] = intervals->saved[l] + round_to_256(layer->saved_bytes);
-        intervals->held[l + 1] = intervals->held[l] + round_to_256(layer->held_for_weight_bytes);
-        intervals->output[l] = round_to_256(layer->output_bytes);
+        intervals->kept[l + 1] = intervals->kept[l] + memory.kept;
+        intervals->held[l + 1] = intervals->held[l] + memory.held;
     }
 }
 
@@ -98,8 +100,8 @@ static void sum_cuts(struct intervals *intervals)
         intervals->cut[l] = bytes;
         bytes -= ends[l];
         if (intervals->reader_at[l + 1] > intervals->reader_at[l]) {
-            bytes += intervals->output[l];
-            ends[intervals->readers[intervals->reader_at[l + 1] - 1]] += intervals->output[l];
+            bytes += intervals->memory[l].output;
+            ends[intervals->readers[intervals->reader_at[l + 1] - 1]] += intervals->memory[l].output;
         }
     }
 }
@@ -153,8 +155,8 @@ static void walk(struct intervals *intervals, uint32_t first, uint32_t end)
         uint32_t last;
         const uint64_t before = alive;
         if (last_alive(intervals, l, end, &last)) {
-            alive += intervals->output[l];
-            ends[last] += intervals->output[l];
+            alive += intervals->memory[l].output;
+            ends[last] += intervals->memory[l].output;
         }
         intervals->alive[l] = alive;
         alive -= ends[l];
@@ -165,18 +167,19 @@ static void walk(struct intervals *intervals, uint32_t first, uint32_t end)
 static bool is_kept(const struct intervals *intervals, uint32_t q, uint32_t end)
 {
     for (uint32_t i = intervals->reader_at[q]; i < intervals->reader_at[q + 1]; i++)
-        if (intervals->readers[i] < end && interval_needs_input(intervals, intervals->readers[i]))
+        if (intervals->readers[i] < end && interval_reads_until(intervals, intervals->readers[i]) > INPUT_UNTIL_F)
             return true;
     return false;
 }
 
 static enum input_life input_life(const struct intervals *intervals, uint32_t first, uint32_t end)
 {
+    enum input_life life = INPUT_UNTIL_F;
     for (uint32_t l = first; l < end; l++)
         if (intervals->source_at[l] < intervals->source_at[l + 1]
-            && intervals->sources[intervals->source_at[l]] < first && interval_needs_input(intervals, l))
-            return INPUT_UNTIL_W;
-    return INPUT_UNTIL_F;
+            && intervals->sources[intervals->source_at[l]] < first && interval_reads_until(intervals, l) > life)
+            life = interval_reads_until(intervals, l);
+    return life;
 }
 
 // Weights of the copies that layers [from, to) bring to stage [first, end).
@@ -188,7 +191,7 @@ static uint64_t copies_within(const struct intervals *intervals, uint32_t first,
     for (size_t i = 0; i < profile->lent_count; i++) {
         const struct edge pair = profile->lent[i];
         if (from <= pair.to && pair.to < to && stage_brings_copy(profile, first, end, i))
-            bytes += intervals->weights[pair.from + 1] - intervals->weights[pair.from];
+            bytes += intervals->memory[pair.from].weights;
     }
     return bytes;
 }
@@ -207,11 +210,6 @@ struct stage_states interval_states(const struct intervals *intervals, uint32_t 
     return states;
 }
 
-static void raise_to(uint64_t *largest, uint64_t value)
-{
-    *largest = value > *largest ? value : *largest;
-}
-
 static void put_held(const struct intervals *intervals, uint32_t first, uint32_t end, struct stage_bytes *bytes)
 {
     struct stage_states states = interval_states(intervals, first, end);
@@ -220,8 +218,9 @@ static void put_held(const struct intervals *intervals, uint32_t first, uint32_t
     const bool is_asked_for = window > 0 || intervals->holding.shard != SHARD_NONE;
     for (uint32_t l = first; is_asked_for && l < end; l++) {
         const uint32_t to = end - l < window ? end : l + window;
-        raise_to(&states.largest, weights[l + 1] - weights[l] + copies_within(intervals, first, end, l, l + 1));
-        raise_to(&states.window, weights[to] - weights[l] + copies_within(intervals, first, end, l, to));
+        states.largest = max_u64(states.largest, weights[l + 1] - weights[l]
+                                                     + copies_within(intervals, first, end, l, l + 1));
+        states.window = max_u64(states.window, weights[to] - weights[l] + copies_within(intervals, first, end, l, to));
     }
     const struct held_bytes held = holding_bytes(&intervals->holding, intervals->replicas, &states);
     stage_put_held(bytes, &held);
@@ -234,20 +233,15 @@ struct stage_bytes interval_bytes(struct intervals *intervals, uint32_t first, u
         .input_life = input_life(intervals, first, end),
         .input = intervals->cut[first],
         .output = intervals->cut[end],
-        .kept = intervals->saved[end] - intervals->saved[first],
+        .kept = intervals->kept[end] - intervals->kept[first],
         .held = intervals->held[end] - intervals->held[first],
     };
     put_held(intervals, first, end, &bytes);
     walk(intervals, first, end);
     for (uint32_t l = first; l < end; l++) {
-        const struct profile_layer *layer = &intervals->profile->layers[l];
-        const uint64_t forward = round_to_256(layer->workspace_bytes);
-        const uint64_t backward = round_to_256(layer->backward_workspace_bytes);
-        const uint64_t workspace = intervals->alive[l] + (forward > backward ? forward : backward);
-        if (workspace > bytes.transient)
-            bytes.transient = workspace;
+        bytes.transient = max_u64(bytes.transient, layer_workspace(&intervals->memory[l], intervals->alive[l]));
         if (is_kept(intervals, l, end))
-            bytes.kept_through += intervals->output[l];
+            bytes.kept_through += intervals->memory[l].output;
     }
     return bytes;
 }

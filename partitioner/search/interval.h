@@ -13,6 +13,7 @@
 #ifndef PARTITIONER_SEARCH_INTERVAL_H
 #define PARTITIONER_SEARCH_INTERVAL_H
 
+#include "partitioner/cost/layer_memory.h"
 #include "partitioner/cost/stage_cost.h"
 
 struct intervals {
@@ -22,8 +23,8 @@ struct intervals {
     uint32_t replicas;  // of the stage that is asked about; 1 until somebody knows better
     uint32_t splits;  // parts in which sequences go through a stage; 1 until a schedule says otherwise
     uint64_t *forward, *backward, *backward_input, *backward_weight, *recompute;  // running totals, layers + 1 of each
-    uint64_t *weights, *optimizer, *saved, *held;                     // likewise
-    uint64_t *output;      // of each layer, rounded
+    uint64_t *weights, *optimizer, *kept, *held;                      // likewise
+    struct layer_memory *memory;  // of each layer
     uint64_t *cut;         // bytes of a message over the cut in front of layer i; layers + 1
     uint32_t *reader_at;   // the readers of layer i: readers[reader_at[i]] to readers[reader_at[i + 1]], ascending
     uint32_t *readers;
@@ -65,9 +66,10 @@ static inline uint64_t interval_backward_weight_ns(const struct intervals *inter
     return intervals->backward_weight[end] - intervals->backward_weight[first];
 }
 
-static inline bool interval_needs_input(const struct intervals *intervals, uint32_t layer)
+// How long what the layer reads is there for it where it is not run again.
+static inline enum input_life interval_reads_until(const struct intervals *intervals, uint32_t layer)
 {
-    return intervals->profile->layers[layer].input_kept != INPUT_KEPT_NONE;
+    return layer_reads_until(&intervals->profile->layers[layer], false);
 }
 
 // What holding_add_times() wants to know of layers [first, end).

@@ -89,7 +89,7 @@ bool lone_layer_find(const struct search_request *request, struct lone_layer *fo
 {
     struct fitting fitting = { .request = request };
     *found = (struct lone_layer){ .lacks_bytes = 0 };
-    if (request->variants || search_is_free(request))
+    if (request->layout.variants || search_is_free(request))
         return true;
     bool good = begin(&fitting, error);
     for (uint32_t l = 0; good && l < request->profile->layer_count; l++) {

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "common/number.h"
+
 // --- reading --------------------------------------------------------------------
 
 // Whether action `index` of the compute actions of a rank with `warm` is this one.
@@ -69,11 +71,6 @@ void pattern_clear(struct pattern *pattern)
 
 // --- bounds from one stage --------------------------------------------------------
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 // Paths with one whole way of a micro-batch, there and back (all), and
 //
 //     m - 1 forwards of s before or after it: the first that s forwards comes m - 1
@@ -91,17 +88,17 @@ static uint64_t larger(uint64_t a, uint64_t b)
 // there are forwards between all its backwards:
 //
 //     all + (m - 1) FB
-uint64_t pattern_stage_extra(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage)
+static uint64_t stage_extra(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage)
 {
     const uint64_t m = pattern->counted, f = stage->forward_ns, b = stage->backward_ns;
     if (pattern->goes_on)
-        return (m - 1) * larger(f + b, larger(stage->forward_busy_ns, stage->backward_busy_ns));
-    uint64_t extra = (m - 1) * larger(larger(f, b), larger(stage->forward_busy_ns, stage->backward_busy_ns));
+        return (m - 1) * max_u64(f + b, max_u64(stage->forward_busy_ns, stage->backward_busy_ns));
+    uint64_t extra = (m - 1) * max_u64(max_u64(f, b), max_u64(stage->forward_busy_ns, stage->backward_busy_ns));
     if (pattern->is_known) {
         const uint64_t w = pattern->warm[s];
-        extra = larger(extra, larger((m - 1) * b + (m - w) * f, (m - 1) * f + (m - w) * b));
+        extra = max_u64(extra, max_u64((m - 1) * b + (m - w) * f, (m - 1) * f + (m - w) * b));
     }
-    return pattern->is_drained ? larger(extra, (m - 1) * (f + b)) : extra;
+    return pattern->is_drained ? max_u64(extra, (m - 1) * (f + b)) : extra;
 }
 
 // How often micro-batches that are at least w apart can leave s and come back.
@@ -124,12 +121,6 @@ static uint64_t bound_of_ways(const struct pattern *pattern, uint32_t s, const s
     return before + ways * after + (pattern->counted - passed) * (stage->forward_ns + stage->backward_ns);
 }
 
-uint64_t pattern_stage_doubled(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
-                               uint64_t before_ns)
-{
-    return most_ways(pattern, s) >= 2 ? bound_of_ways(pattern, s, stage, before_ns, 0, 2) : 0;
-}
-
 // And the plainest path: the first forward of s waits for F and c of all stages
 // before; all its work follows; its last backward is followed by B and c of them:
 //
@@ -143,47 +134,14 @@ uint64_t pattern_stage_bound(const struct pattern *pattern, uint32_t s, const st
     const uint64_t work = stage->forward_ns + stage->backward_ns;
     uint64_t bound = before_ns + pattern->counted * work;
     if (pattern->goes_on)
-        bound += (pattern->warm[s] - 1) * larger(stage->forward_ns, stage->backward_ns);
-    bound = larger(bound, before_ns + work + after_ns + pattern_stage_extra(pattern, s, stage));
+        bound += (pattern->warm[s] - 1) * max_u64(stage->forward_ns, stage->backward_ns);
+    bound = max_u64(bound, before_ns + work + after_ns + stage_extra(pattern, s, stage));
     const uint64_t most = most_ways(pattern, s);
     if (most >= 2) {
-        bound = larger(bound, bound_of_ways(pattern, s, stage, before_ns, after_ns, 2));
-        bound = larger(bound, bound_of_ways(pattern, s, stage, before_ns, after_ns, most));
+        bound = max_u64(bound, bound_of_ways(pattern, s, stage, before_ns, after_ns, 2));
+        bound = max_u64(bound, bound_of_ways(pattern, s, stage, before_ns, after_ns, most));
     }
     return bound;
-}
-
-bool pattern_can_loop(const struct pattern *pattern, uint32_t s)
-{
-    return pattern->is_known && s + 1 < pattern->ranks && pattern->warm[s] == pattern->warm[s + 1] + 1;
-}
-
-// Out of s with the first micro-batch and back; then, from B_s(0), as many loops as there
-// are forwards for, and what is left of s, which is backwards and now and then a forward:
-//
-//     before + FB + after + k loop + (m - 1 - k a) B + max(0, m - w - k a) F
-//
-// or the mirror of it, B and F in each other's place; and the messages of the link
-// behind s instead, if the loop takes it. Or out once more with a later one, the last
-// for which there are whole loops in between, w after the last loop:
-//
-//     before + 2 (FB + after) + k loop + what is left of s
-//
-// A run that goes on has forwards for all.
-uint64_t pattern_loop_bound(const struct pattern *pattern, uint32_t s, uint32_t stages, uint64_t loop_ns,
-                            uint64_t before_ns, uint64_t after_ns, const struct pattern_stage *stage)
-{
-    const uint64_t f = stage->forward_ns, b = stage->backward_ns, m = pattern->counted, w = pattern->warm[s];
-    const uint64_t out = f + b + after_ns, busy = larger(stage->forward_busy_ns, stage->backward_busy_ns);
-    const uint64_t once = larger(larger(f, b), stages > 1 ? busy : 0);
-    const uint64_t loops = m > w ? (m - 1 - w) / stages : 0, rest = m > w ? m - 1 - w - loops * stages : 0;
-    const uint64_t twice = m > w ? 2 * out + loops * loop_ns + rest * (pattern->goes_on ? f + b : larger(f, b)) : 0;
-    if (pattern->goes_on)
-        return before_ns + larger(twice, out + (m - 1) / stages * loop_ns + (m - 1) % stages * (f + b));
-    const uint64_t on = m > w ? (loops + 1) * stages : 0;
-    const uint64_t forwards = m > w + on ? m - w - on : 0;
-    const uint64_t left = larger((m - 1 - on) * larger(f, b) + forwards * (f < b ? f : b), (m - 1 - on) * once);
-    return before_ns + larger(twice, out + on / stages * loop_ns + left);
 }
 
 // --- the longest path ---------------------------------------------------------------
@@ -236,9 +194,8 @@ struct timing {
     struct pattern_room *room;
     const struct pattern_stage *stages;
     bool is_mirrored;
-    uint32_t first, end;
+    uint32_t end;
     const struct pattern_rest *rest;
-    uint32_t avoided;
     int64_t rest_free;  // when the slowest of the rest is
     int64_t last;       // of all ends so far; where the run goes on, of the first rank's backwards
 };
@@ -251,16 +208,6 @@ static int64_t later(int64_t a, int64_t b)
 static int64_t after(int64_t at, uint64_t duration)
 {
     return at < NOWHERE / 2 ? NOWHERE : at + (int64_t)duration;
-}
-
-// Whether whole rounds fit in at this action: F and B of the rank follow each other
-// before or behind it.
-static bool is_avoided(const struct timing *timing, uint32_t rank, bool is_forward, uint32_t micro_batch)
-{
-    if (rank != timing->avoided)
-        return false;
-    const uint32_t warm = timing->pattern->warm[rank], m = timing->pattern->micro_batches;
-    return is_forward ? micro_batch + 1 >= warm : micro_batch + warm <= m;
 }
 
 static struct pattern_stage stage_at(const struct timing *timing, uint32_t rank)
@@ -290,7 +237,7 @@ static void send_forward(struct timing *timing, uint32_t rank, int64_t ready)
 
 static void send_backward(struct timing *timing, uint32_t rank, int64_t ready)
 {
-    if (rank == timing->first)
+    if (rank == 0)
         return;
     struct rank_state *before = &timing->room->states[rank - 1];
     const struct pattern_stage stage = stage_at(timing, rank - 1);
@@ -306,7 +253,7 @@ static bool advance(struct timing *timing, uint32_t rank)
     const uint32_t m = timing->pattern->micro_batches;
     const size_t row = (size_t)rank * timing->room->micro_batches;
     const bool is_forward = state->forwards < m && state->forwards - state->backwards < timing->pattern->warm[rank];
-    if (rank == timing->first && state->backwards == timing->pattern->counted)
+    if (rank == 0 && state->backwards == timing->pattern->counted)
         return false;
     if (is_forward ? state->forwards == state->arrived_forwards : state->backwards == state->arrived_backwards)
         return false;
@@ -314,10 +261,8 @@ static bool advance(struct timing *timing, uint32_t rank)
     const int64_t arrived = is_forward ? timing->room->forward_at[row + micro_batch]
                                        : timing->room->backward_at[row + micro_batch];
     const struct pattern_stage stage = stage_at(timing, rank);
-    state->free = is_avoided(timing, rank, is_forward, micro_batch)
-                      ? NOWHERE
-                      : after(later(state->free, arrived), is_forward ? stage.forward_ns : stage.backward_ns);
-    if (!timing->pattern->goes_on || (rank == timing->first && !is_forward))
+    state->free = after(later(state->free, arrived), is_forward ? stage.forward_ns : stage.backward_ns);
+    if (!timing->pattern->goes_on || (rank == 0 && !is_forward))
         timing->last = later(timing->last, state->free);
     if (is_forward)
         send_forward(timing, rank, state->free);
@@ -329,17 +274,17 @@ static bool advance(struct timing *timing, uint32_t rank)
 static void prepare(struct timing *timing)
 {
     const uint32_t m = timing->pattern->micro_batches;
-    assert(timing->first < timing->end && timing->end <= timing->room->ranks && m <= timing->room->micro_batches);
-    for (uint32_t r = timing->first; r < timing->end; r++)
+    assert(0 < timing->end && timing->end <= timing->room->ranks && m <= timing->room->micro_batches);
+    for (uint32_t r = 0; r < timing->end; r++)
         timing->room->states[r] =
             (struct rank_state){ .free = NOWHERE, .forward_link = NOWHERE, .backward_link = NOWHERE };
     // The one beginning: the first forward of the first rank. The others have their
     // data at hand, and only follow.
-    struct rank_state *source = &timing->room->states[timing->first];
+    struct rank_state *source = &timing->room->states[0];
     source->free = 0;
     source->arrived_forwards = m;
     for (uint32_t i = 0; i < m; i++)
-        timing->room->forward_at[(size_t)timing->first * timing->room->micro_batches + i] = NOWHERE;
+        timing->room->forward_at[i] = NOWHERE;
 }
 
 static uint64_t time_once(struct timing timing)
@@ -348,27 +293,27 @@ static uint64_t time_once(struct timing timing)
     // Forwards flow down, backwards up; a turn that moves nothing ends it.
     for (bool moved = true; moved;) {
         moved = false;
-        for (uint32_t r = timing.first; r < timing.end; r++)
+        for (uint32_t r = 0; r < timing.end; r++)
             while (advance(&timing, r))
                 moved = true;
-        for (uint32_t r = timing.end; r-- > timing.first;)
+        for (uint32_t r = timing.end; r-- > 0;)
             while (advance(&timing, r))
                 moved = true;
     }
     // An order that stands still has no time, and no bound.
-    return timing.room->states[timing.first].backwards == timing.pattern->counted ? (uint64_t)timing.last : 0;
+    return timing.room->states[0].backwards == timing.pattern->counted ? (uint64_t)timing.last : 0;
 }
 
 uint64_t pattern_time(const struct pattern *pattern, struct pattern_room *room, const struct pattern_stage *stages,
-                      uint32_t first, uint32_t end, const struct pattern_rest *rest, uint32_t avoided)
+                      uint32_t end, const struct pattern_rest *rest)
 {
     if (!pattern->is_known)
         return 0;
-    struct timing timing = { .pattern = pattern, .room = room, .stages = stages, .first = first, .end = end,
-                             .rest = rest, .avoided = avoided, .rest_free = NOWHERE };
+    struct timing timing = { .pattern = pattern, .room = room, .stages = stages, .end = end, .rest = rest,
+                             .rest_free = NOWHERE };
     const uint64_t time = time_once(timing);
     if (!pattern->goes_on)
         return time;
     timing.is_mirrored = true;
-    return larger(time, time_once(timing));
+    return max_u64(time, time_once(timing));
 }

@@ -72,36 +72,6 @@ static inline struct pattern_stage pattern_mirror(const struct pattern_stage *st
 uint64_t pattern_stage_bound(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
                              uint64_t before_ns, uint64_t after_ns);
 
-// A bound from a loop through stages s .. t, t = s + stages - 1, of which each has one
-// micro-batch less in flight than the one before (pattern_can_loop()):
-//
-//     F_s(i) --> F_s+1(i) --> ... F_t(i)
-//                                   |        t's order, w_t - 1 micro-batches back
-//     B_s(j) <-- B_s+1(j) <-- ... B_t(j)
-//       |                                    s's order, w_s micro-batches on
-//     F_s(i + stages)
-//
-//   loop_ns               F + B of all of them, and the ways between them (or less)
-//   before_ns, after_ns   as of pattern_stage_bound()
-//   stage                 stage s
-uint64_t pattern_loop_bound(const struct pattern *pattern, uint32_t s, uint32_t stages, uint64_t loop_ns,
-                            uint64_t before_ns, uint64_t after_ns, const struct pattern_stage *stage);
-
-// Whether a loop may go through stages s and s + 1.
-bool pattern_can_loop(const struct pattern *pattern, uint32_t s);
-
-#define PATTERN_NO_RANK UINT32_MAX
-
-// The same, of a stage whose surroundings are known only in sum: what it adds to the
-// whole way of one micro-batch through all stages and back,
-//     bound = all_ns + extra
-// and what it adds, micro-batches leaving it twice, to before_ns and twice what is
-// behind it (0: there is no such bound),
-//     bound = doubled + 2 after_ns
-uint64_t pattern_stage_extra(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage);
-uint64_t pattern_stage_doubled(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
-                               uint64_t before_ns);
-
 // Timing needs room for the messages of `ranks` x `micro_batches`.
 struct pattern_room;
 struct pattern_room *pattern_room_create(uint32_t ranks, uint32_t micro_batches, struct error *error);
@@ -119,17 +89,11 @@ struct pattern_rest {
     uint64_t serve_ns;  // F + B of the slowest stage behind it (or less)
 };
 
-// The time of stages [first, end), as if all that comes from before them were at hand;
-// behind them is `rest`, NULL with the last stage. Exact for all stages where no
-// links are shared, and a bound otherwise; what is before `first` adds at least one
-// way through it, there and back. 0 for an order that is not of this kind. Of a
-// pattern that goes on, the time until backward `counted` - 1 of rank `first` is done,
-// or that of the mirror, whichever is longer.
-//
-// `avoided`: the longest path without any action of this rank at which whole
-// rounds of B and F could be put in (search_async.c says what for), or
-// PATTERN_NO_RANK. Wants first = 0.
+// The time of the stages before `end`, all of them where there is no `rest` (NULL), which stands for those behind.
+// Exact for all stages where no links are shared, and a bound otherwise. 0 for an order that is not of this kind.
+// Of a pattern that goes on, the time until backward `counted` - 1 of rank 0 is done, or that of the mirror,
+// whichever is longer.
 uint64_t pattern_time(const struct pattern *pattern, struct pattern_room *room, const struct pattern_stage *stages,
-                      uint32_t first, uint32_t end, const struct pattern_rest *rest, uint32_t avoided);
+                      uint32_t end, const struct pattern_rest *rest);
 
 #endif

@@ -96,11 +96,7 @@ static uint64_t fixed_bytes(struct recompute_walk *walk)
     bytes = stage_bytes_of_split(bytes, walk->intervals->splits);
     for (unsigned life = 0; life < 3; life++)
         walk->input_cost[life] = multiply_clamped(walk->slots->input[life], bytes.input);
-    bytes.kept = bytes.kept_through = bytes.held = bytes.transient = 0;
-    bytes.input_life = INPUT_UNTIL_F;
-    struct slots slots = *walk->slots;
-    slots.input[INPUT_UNTIL_F] = 0;
-    return stage_memory_of(&bytes, &slots).peak_bytes;
+    return stage_fixed_bytes(bytes, walk->slots, 0);
 }
 
 // What of the capacity is left for what the choice decides; false if nothing is.

@@ -1,9 +1,6 @@
-// What recomputing takes at least, without deciding what is recomputed: millions of
-// intervals are asked for it, of which few are ever walked (recompute.h).
-//
-// Most are known to fit as they are by sums alone. For the others it is what prices on memory say
-// (recompute_prices.h), of all stages that begin with a layer at once, since only how much there is to spend
-// differs from stage to stage; and more where a walk said so.
+// What recomputing takes at least, without deciding what is recomputed: many intervals are asked for it, of which few
+// are ever walked (recompute.h). It is what prices on memory say (recompute_prices.h), of all stages that begin with a
+// layer at once, since only how much there is to spend differs from stage to stage.
 #ifndef PARTITIONER_SEARCH_RECOMPUTE_BOUND_H
 #define PARTITIONER_SEARCH_RECOMPUTE_BOUND_H
 
@@ -20,9 +17,5 @@ void recompute_bounds_free(struct recompute_bounds *bounds);
 // The least time layers [first, end) on a stage spend on recomputation, on a device as
 // fast as the profile's; UINT64_MAX if nothing fits.
 uint64_t recompute_bound(struct recompute_bounds *bounds, uint32_t stage, uint32_t first, uint32_t end);
-
-// What came out of a walk since, if it is more.
-void recompute_bounds_learn(struct recompute_bounds *bounds, uint32_t stage, uint32_t first, uint32_t end,
-                            uint64_t least_ns);
 
 #endif

@@ -18,7 +18,6 @@ enum {
 struct recompute_prices {
     struct intervals *intervals;
     uint32_t begin, end;  // the layers
-    size_t places;
     unsigned shift;       // a cost is ns << shift
     uint32_t price_count, limit_count;
     double price[MOST_PRICES + 1];  // of a unit; the last row is of bytes alone: a unit costs 1, and time nothing
@@ -46,9 +45,9 @@ static uint64_t units_of(uint64_t bytes)
     return bytes / UNIT;
 }
 
-static uint64_t saved_units(const struct recompute_prices *prices, uint32_t l)
+static uint64_t kept_units(const struct recompute_prices *prices, uint32_t l)
 {
-    return units_of(prices->intervals->saved[l + 1] - prices->intervals->saved[l]);
+    return units_of(prices->intervals->memory[l].kept);
 }
 
 struct density {
@@ -65,7 +64,7 @@ static int by_cost(const void *a, const void *b)
 // What the layer costs per unit that recomputing it saves; of its output where nothing else is kept.
 static struct density density_of(const struct recompute_prices *prices, uint32_t l)
 {
-    const uint64_t units = saved_units(prices, l) + units_of(prices->intervals->output[l]);
+    const uint64_t units = kept_units(prices, l) + units_of(prices->intervals->memory[l].output);
     const uint64_t time = interval_recompute_ns(prices->intervals, l, l + 1);
     return (struct density){ units > 0 ? (double)(time << prices->shift) / (double)units : 0, units };
 }
@@ -128,9 +127,9 @@ static bool set_prices(struct recompute_prices *prices, uint64_t all_units)
 static void set_limits(struct recompute_prices *prices, uint64_t capacity)
 {
     const uint32_t layers = prices->end - prices->begin, steps = prices->limit_count - 2;
-    uint64_t bytes = prices->intervals->saved[prices->end] - prices->intervals->saved[prices->begin];
+    uint64_t bytes = prices->intervals->kept[prices->end] - prices->intervals->kept[prices->begin];
     for (uint32_t l = prices->begin; l < prices->end; l++)
-        bytes = add_clamped(bytes, prices->intervals->output[l]);
+        bytes = add_clamped(bytes, prices->intervals->memory[l].output);
     const double low = (double)(2 * (bytes / layers)), high = (double)(capacity / 2);
     double step = 1, reach = low;
     while (reach < high) {
@@ -149,11 +148,11 @@ static void set_limits(struct recompute_prices *prices, uint64_t capacity)
 static bool set_shift(struct recompute_prices *prices, uint64_t *all_units)
 {
     const struct intervals *intervals = prices->intervals;
-    uint64_t bytes = intervals->saved[prices->end] - intervals->saved[prices->begin];
+    uint64_t bytes = intervals->kept[prices->end] - intervals->kept[prices->begin];
     for (uint32_t l = prices->begin; l < prices->end; l++) {
-        bytes = add_clamped(bytes, intervals->output[l]);
+        bytes = add_clamped(bytes, intervals->memory[l].output);
         for (uint32_t i = intervals->source_at[l]; i < intervals->source_at[l + 1]; i++)
-            bytes = add_clamped(bytes, intervals->output[intervals->sources[i]]);
+            bytes = add_clamped(bytes, intervals->memory[intervals->sources[i]].output);
     }
     *all_units = bytes / UNIT + 1;
     const uint64_t time = interval_recompute_ns(intervals, prices->begin, prices->end);
@@ -165,8 +164,8 @@ static bool set_shift(struct recompute_prices *prices, uint64_t *all_units)
 }
 
 struct recompute_prices *recompute_prices_create(struct intervals *intervals, uint32_t first, uint32_t end,
-                                                 size_t places, uint64_t capacity_bytes,
-                                                 enum recompute_sharpness sharpness, struct error *error)
+                                                 uint64_t capacity_bytes, enum recompute_sharpness sharpness,
+                                                 struct error *error)
 {
     struct recompute_prices *prices = calloc(1, sizeof *prices);
     uint64_t all_units = 0;
@@ -182,8 +181,7 @@ struct recompute_prices *recompute_prices_create(struct intervals *intervals, ui
         return NULL;
     }
     set_limits(prices, capacity_bytes);
-    prices->places = places > 0 ? places : (size_t)end - first + 1;
-    const size_t cells = prices->places * row_size(prices);
+    const size_t cells = ((size_t)end - first + 1) * row_size(prices);
     prices->cheapest = malloc(cells * sizeof prices->cheapest[0]);
     prices->going = malloc(cells * sizeof prices->going[0]);
     if (prices->cheapest && prices->going && set_prices(prices, all_units))
@@ -209,7 +207,7 @@ uint64_t recompute_prices_part(const struct recompute_prices *prices, uint32_t l
 {
     const struct intervals *intervals = prices->intervals;
     const uint32_t readers = intervals->reader_at[layer + 1] - intervals->reader_at[layer];
-    return intervals->output[layer] / UNIT / readers * UNIT;
+    return intervals->memory[layer].output / UNIT / readers * UNIT;
 }
 
 // What a layer reads of [first, made_before), in parts.
@@ -262,8 +260,8 @@ static bool is_barred(const struct recompute_prices *prices, uint32_t layer)
 static void keep_layer(struct recompute_prices *prices, uint32_t layer, bool backwards)
 {
     double more[MOST_PRICES + 1];
-    uint64_t units = saved_units(prices, layer);
-    const bool needs = interval_needs_input(prices->intervals, layer);
+    uint64_t units = kept_units(prices, layer);
+    const bool needs = interval_reads_until(prices->intervals, layer) > INPUT_UNTIL_F;
     if (needs && is_barred(prices, layer))
         return;
     if (needs)
@@ -273,35 +271,29 @@ static void keep_layer(struct recompute_prices *prices, uint32_t layer, bool bac
     relax(prices, backwards ? before : behind, backwards ? behind : before, more, 0);
 }
 
-// The data of a segment as its re-run and its backwards need it at least.
-struct segment_data {
-    uint64_t bytes, backward;
-};
-
-static uint64_t add_layer_data(const struct recompute_prices *prices, uint32_t first, uint32_t l,
-                               struct segment_data *data)
+// The workspace of a segment with one more layer, as far as it is certain: what is alive that the layer itself reads.
+static uint64_t add_layer(const struct recompute_prices *prices, uint32_t first, uint32_t l,
+                          struct segment_memory *segment)
 {
     const struct intervals *intervals = prices->intervals;
-    uint64_t alive = round_to_256(intervals->profile->layers[l].backward_workspace_bytes);
+    uint64_t alive = 0;
     for (uint32_t i = intervals->source_at[l]; i < intervals->source_at[l + 1]; i++)
         if (intervals->sources[i] >= first)
-            alive = add_clamped(alive, intervals->output[intervals->sources[i]]);
-    data->backward = alive > data->backward ? alive : data->backward;
-    data->bytes = add_clamped(data->bytes, intervals->saved[l + 1] - intervals->saved[l]);
-    data->bytes = add_clamped(data->bytes, intervals->output[l]);
-    return add_clamped(data->bytes, data->backward);
+            alive = add_clamped(alive, intervals->memory[intervals->sources[i]].output);
+    segment_add(segment, &intervals->memory[l], alive, 0);
+    return segment_workspace(segment, 0);
 }
 
 // All segments that begin at `begin`; `goes_on`: as the rest of one that began before.
 static void drop_layers(struct recompute_prices *prices, uint32_t begin, bool goes_on, bool backwards)
 {
     double *own = row_of(prices, goes_on ? prices->going : prices->cheapest, begin);
-    struct segment_data data = { 0 };
+    struct segment_memory segment = { 0 };
     uint64_t units = 0;
     uint32_t least = 0;
     for (uint32_t l = begin; l < prices->until && l < begin + RECOMPUTE_SEGMENT && !is_barred(prices, l); l++) {
         double more[MOST_PRICES + 1];
-        const uint64_t bytes = add_layer_data(prices, begin, l, &data);
+        const uint64_t bytes = add_layer(prices, begin, l, &segment);
         while (prices->limit[least] < bytes)
             least++;
         units += goes_on ? 0 : parts_read(prices, l, prices->first, begin);
@@ -344,63 +336,6 @@ void recompute_prices_rest(struct recompute_prices *prices)
         keep_layer(prices, l, true);
         drop_layers(prices, l, false, true);
     }
-}
-
-// --- the cheapest ways from place to place ------------------------------------------------------
-
-void recompute_prices_begin(struct recompute_prices *prices, uint32_t place)
-{
-    const size_t row = row_size(prices);
-    for (size_t i = 0; i < prices->places * row; i++)
-        prices->cheapest[i] = prices->going[i] = MOST_COST;
-    memset(prices->cheapest + place * row, 0, row * sizeof prices->cheapest[0]);
-}
-
-bool recompute_prices_is_reached(const struct recompute_prices *prices, uint32_t place)
-{
-    return prices->cheapest[place * row_size(prices) + prices->price_count] < MOST_COST;
-}
-
-void recompute_prices_keep(struct recompute_prices *prices, uint32_t from, uint32_t to, uint64_t bytes)
-{
-    double more[MOST_PRICES + 1];
-    const size_t row = row_size(prices);
-    price_way(prices, 0, units_of(bytes), more);
-    relax(prices, prices->cheapest + to * row, prices->cheapest + from * row, more, 0);
-}
-
-// The least limit to which so much data keeps.
-static uint32_t limit_of(const struct recompute_prices *prices, uint64_t data_bytes)
-{
-    uint32_t least = 0;
-    while (prices->limit[least] < data_bytes)
-        least++;
-    return least;
-}
-
-void recompute_prices_drop(struct recompute_prices *prices, const struct recompute_drop *drop)
-{
-    double more[MOST_PRICES + 1];
-    const size_t row = row_size(prices), from = drop->from * row, to = drop->to * row;
-    const uint32_t least = limit_of(prices, drop->data_bytes);
-    const bool goes_on = drop->layers == RECOMPUTE_SEGMENT;
-    price_way(prices, drop->time_ns, units_of(drop->read_bytes), more);
-    relax(prices, prices->cheapest + to, prices->cheapest + from, more, least);
-    if (goes_on)
-        relax(prices, prices->going + to, prices->cheapest + from, more, least);
-    price_way(prices, drop->time_ns, 0, more);
-    relax(prices, prices->cheapest + to, prices->going + from, more, least);
-    if (goes_on)
-        relax(prices, prices->going + to, prices->going + from, more, least);
-}
-
-void recompute_prices_whole(struct recompute_prices *prices, const struct recompute_drop *drop)
-{
-    double more[MOST_PRICES + 1];
-    const size_t row = row_size(prices);
-    price_way(prices, drop->time_ns, units_of(drop->read_bytes), more);
-    relax(prices, prices->cheapest + drop->to * row, prices->cheapest + drop->from * row, more,
-          limit_of(prices, drop->data_bytes));
 }
 
 // --- asking ---------------------------------------------------------------------------------

@@ -27,11 +27,10 @@ struct recompute_prices;
 enum recompute_sharpness { RECOMPUTE_QUICK, RECOMPUTE_SHARP };
 
 // For what is inside layers [first, end) of a stage; `capacity_bytes` is about what it has. NULL without an
-// error where times or sizes are too large, or all nothing. `places`: how many places ways come to, where that is
-// not the position between layers.
+// error where times or sizes are too large, or all nothing.
 struct recompute_prices *recompute_prices_create(struct intervals *intervals, uint32_t first, uint32_t end,
-                                                 size_t places, uint64_t capacity_bytes,
-                                                 enum recompute_sharpness sharpness, struct error *error);
+                                                 uint64_t capacity_bytes, enum recompute_sharpness sharpness,
+                                                 struct error *error);
 void recompute_prices_free(struct recompute_prices *prices);
 
 // From here on only ways for which an interval's input need not be kept: all that reads it is kept, and does without.
@@ -48,22 +47,6 @@ uint64_t recompute_prices_between(const struct recompute_prices *prices, uint32_
 // Makes ready to ask for what is left of all layers from a position on, which may read what is before it.
 void recompute_prices_rest(struct recompute_prices *prices);
 
-// The same where layers stand in no order, and ways lead from place to place: begin at one, then go on from each
-// once all ways to it are known.
-struct recompute_drop {
-    uint32_t from, to;
-    uint32_t layers;
-    uint64_t time_ns, read_bytes;  // of what it reads of before it
-    uint64_t data_bytes;
-};
-void recompute_prices_begin(struct recompute_prices *prices, uint32_t place);
-bool recompute_prices_is_reached(const struct recompute_prices *prices, uint32_t place);
-void recompute_prices_keep(struct recompute_prices *prices, uint32_t from, uint32_t to, uint64_t bytes);
-void recompute_prices_drop(struct recompute_prices *prices, const struct recompute_drop *drop);
-
-// The same of any number of layers, which go on nowhere. Ways may lead backwards, too, to ask for what is left.
-void recompute_prices_whole(struct recompute_prices *prices, const struct recompute_drop *drop);
-
 // The most layers of a segment that is looked at at once; longer ones go on.
 #define RECOMPUTE_SEGMENT 24
 
@@ -72,8 +55,7 @@ uint64_t recompute_prices_part(const struct recompute_prices *prices, uint32_t l
 
 // Of an interval that ends at `position`, or of the rest from there on, the least F that must be recomputed, on
 // the profile's device, if what it keeps may take `room` bytes in so many slots, together with a workspace that
-// is at least `transient`; `paid` bytes of one slot are kept already. UINT64_MAX if that is too little. A place
-// counts from the first layer.
+// is at least `transient`; `paid` bytes of one slot are kept already. UINT64_MAX if that is too little.
 uint64_t recompute_prices_least(const struct recompute_prices *prices, uint32_t position, uint32_t slots, uint64_t room,
                                 uint64_t transient, uint64_t paid);
 

@@ -24,15 +24,6 @@ static bool allocate(struct recompute_walk *walk)
     return walk->positions && walk->bits && walk->live;
 }
 
-static bool allocate_savings(struct recompute_walk *walk)
-{
-    const size_t count = (size_t)walk->end - walk->first + 1;
-    walk->rest_bytes = calloc(count, sizeof walk->rest_bytes[0]);
-    walk->savings = calloc(count, sizeof walk->savings[0]);
-    walk->sums = calloc(count * count, sizeof walk->sums[0]);
-    return walk->rest_bytes && walk->savings && walk->sums;
-}
-
 void recompute_walk_clear(struct recompute_walk *walk)
 {
     for (uint32_t i = 0; walk->positions && i <= walk->end - walk->first; i++)
@@ -40,9 +31,6 @@ void recompute_walk_clear(struct recompute_walk *walk)
     free(walk->positions);
     free(walk->bits);
     free(walk->live);
-    free(walk->rest_bytes);
-    free(walk->savings);
-    free(walk->sums);
     free(walk->parts);
     recompute_prices_free(walk->prices);
 }
@@ -101,91 +89,6 @@ static uint64_t layer_time(const struct recompute_walk *walk, uint32_t l)
     return walk->takes_no_time ? 0 : interval_recompute_ns(walk->intervals, l, l + 1);
 }
 
-// What keeping the layer takes at least, and recomputing it saves at most.
-static struct recompute_saving weigh_layer(const struct recompute_walk *walk, uint32_t l, uint64_t *surely)
-{
-    const struct intervals *intervals = walk->intervals;
-    const uint64_t saved = intervals->saved[l + 1] - intervals->saved[l];
-    const uint64_t held = intervals->held[l + 1] - intervals->held[l];
-    const uint32_t splits = intervals->splits;
-    struct recompute_saving saving = { .bytes = class_share_up(walk->slots, splits, CLASS_KEPT, saved),
-                                       .time = layer_time(walk, l), .layer = l };
-    *surely = add_clamped(class_share_down(walk->slots, splits, CLASS_KEPT, saved),
-                          class_share_down(walk->slots, splits, CLASS_HELD, held));
-    for (uint32_t i = intervals->source_at[l]; interval_needs_input(intervals, l) && i < intervals->source_at[l + 1];
-         i++) {
-        const uint32_t q = intervals->sources[i];
-        uint32_t last;
-        if (q < walk->first)
-            continue;
-        const uint64_t output = intervals->output[q];
-        saving.bytes = add_clamped(saving.bytes, class_share_up(walk->slots, splits, CLASS_THROUGH, output));
-        if (readers_inside(intervals, q, walk->end, &last) == 1)
-            *surely = add_clamped(*surely, class_share_down(walk->slots, splits, CLASS_THROUGH, output));
-    }
-    return saving;
-}
-
-// Most bytes per time first.
-static int by_density(const void *a, const void *b)
-{
-    const struct recompute_saving *x = a, *y = b;
-    const unsigned __int128 left = (unsigned __int128)x->bytes * y->time, right = (unsigned __int128)y->bytes * x->time;
-    if (left != right)
-        return left > right ? -1 : 1;
-    return (x->layer > y->layer) - (x->layer < y->layer);
-}
-
-static struct recompute_saving *sums_from(const struct recompute_walk *walk, uint32_t position)
-{
-    return &walk->sums[(size_t)(position - walk->first) * (walk->end - walk->first + 1)];
-}
-
-// For each layer: what keeping it and all behind it takes at least, and how much
-// saving these costs how much time at least. That is a knapsack whose items may be
-// taken in part, best first; layers that take no time are the best of all.
-static void sum_rests(struct recompute_walk *walk)
-{
-    const uint32_t count = walk->end - walk->first;
-    for (uint32_t l = walk->end; l-- > walk->first;) {
-        uint64_t surely;
-        walk->savings[l - walk->first] = weigh_layer(walk, l, &surely);
-        walk->rest_bytes[l - walk->first] = add_clamped(walk->rest_bytes[l + 1 - walk->first], surely);
-    }
-    qsort(walk->savings, count, sizeof walk->savings[0], by_density);
-    for (uint32_t l = walk->first; l <= walk->end; l++) {
-        struct recompute_saving *sums = sums_from(walk, l), sum = { .layer = l };
-        uint32_t next = 0;
-        for (uint32_t i = 0; i < count; i++) {
-            if (walk->savings[i].layer < l)
-                continue;
-            sum.bytes = add_clamped(sum.bytes, walk->savings[i].bytes);
-            sum.time += walk->savings[i].time;
-            sums[next++] = sum;
-        }
-    }
-}
-
-// The least time in which layers from `position` on save so many bytes; UINT64_MAX
-// if they cannot.
-static uint64_t time_to_save(const struct recompute_walk *walk, uint32_t position, uint64_t bytes)
-{
-    const struct recompute_saving *sums = sums_from(walk, position);
-    uint32_t low = 0, high = walk->end - position;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (sums[middle].bytes < bytes)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == walk->end - position)
-        return UINT64_MAX;
-    const struct recompute_saving before = low > 0 ? sums[low - 1] : (struct recompute_saving){ 0 };
-    const uint64_t item = sums[low].bytes - before.bytes, time = sums[low].time - before.time;
-    return before.time + (uint64_t)((unsigned __int128)(bytes - before.bytes) * time / item);
-}
-
 // --- prices -----------------------------------------------------------------------
 
 // From how many layers on prices are worth their time.
@@ -228,7 +131,7 @@ static bool set_prices(struct recompute_walk *walk)
     if (!may_ask_prices(walk))
         return true;
     walk->prices =
-        recompute_prices_create(walk->intervals, walk->first, walk->end, 0, walk->budget, RECOMPUTE_QUICK, &error);
+        recompute_prices_create(walk->intervals, walk->first, walk->end, walk->budget, RECOMPUTE_QUICK, &error);
     if (!walk->prices)
         return error.kind == ERROR_NONE;
     walk->parts = calloc(((size_t)walk->end - walk->first + 1) * 64, sizeof walk->parts[0]);
@@ -251,18 +154,6 @@ static uint64_t paid(const struct recompute_walk *walk, const struct recompute_l
 
 // --- labels ---------------------------------------------------------------------
 
-// What its classes take of whatever they come to.
-static uint64_t share(const struct recompute_walk *walk, const struct recompute_label *label)
-{
-    const uint32_t splits = walk->intervals->splits;
-    if (splits == 1)
-        return label->bytes;
-    uint64_t sum = 0;
-    for (unsigned class = 0; class < CLASSES; class++)
-        sum = add_clamped(sum, class_share_down(walk->slots, splits, class, label->whole[class]));
-    return sum;
-}
-
 // The least time any completion of the label takes; UINT64_MAX if none fits.
 static uint64_t least_time(const struct recompute_walk *walk, const struct recompute_label *label, uint32_t position)
 {
@@ -270,17 +161,11 @@ static uint64_t least_time(const struct recompute_walk *walk, const struct recom
     const uint64_t used = add_clamped(kept, label->transient);
     if (used > walk->budget)
         return UINT64_MAX;
-    if (walk->prices) {
-        const uint64_t rest = recompute_prices_least(walk->prices, position, price_slots(walk), walk->budget - kept,
-                                                     label->transient, paid(walk, label, position));
-        return rest == UINT64_MAX ? rest : label->time + (walk->takes_no_time ? 0 : rest);
-    }
-    const uint64_t surely = add_clamped(share(walk, label), walk->rest_bytes[position - walk->first]);
-    const uint64_t all = add_clamped(surely, add_clamped(walk->input_cost[label->life], label->transient));
-    if (all <= walk->budget)
+    if (!walk->prices)
         return label->time;
-    const uint64_t more = time_to_save(walk, position, all - walk->budget);
-    return more == UINT64_MAX ? UINT64_MAX : label->time + more;
+    const uint64_t rest = recompute_prices_least(walk->prices, position, price_slots(walk), walk->budget - kept,
+                                                 label->transient, paid(walk, label, position));
+    return rest == UINT64_MAX ? rest : label->time + (walk->takes_no_time ? 0 : rest);
 }
 
 static bool add_label(struct recompute_walk *walk, uint32_t position, struct recompute_label label)
@@ -307,6 +192,11 @@ static bool add_label(struct recompute_walk *walk, uint32_t position, struct rec
     return true;
 }
 
+static uint32_t class_slots(const struct slots *slots, enum recompute_class class)
+{
+    return class == CLASS_KEPT ? slots->kept : class == CLASS_THROUGH ? slots->kept_through : slots->held;
+}
+
 // The label keeps so many bytes of a micro-batch.
 static void take(const struct recompute_walk *walk, struct recompute_label *label, enum recompute_class class,
                  uint64_t bytes)
@@ -319,8 +209,10 @@ static void take(const struct recompute_walk *walk, struct recompute_label *labe
     if (class_slots(walk->slots, class) > 0)
         label->whole[class] = add_clamped(label->whole[class], bytes);
     label->bytes = 0;
-    for (unsigned c = 0; c < CLASSES; c++)
-        label->bytes = add_clamped(label->bytes, class_bytes(walk->slots, splits, c, label->whole[c]));
+    for (unsigned c = 0; c < CLASSES; c++) {
+        const uint64_t part = round_to_256(label->whole[c] / splits + (label->whole[c] % splits > 0));
+        label->bytes = add_clamped(label->bytes, multiply_clamped(class_slots(walk->slots, c), part));
+    }
 }
 
 static void move(const struct recompute_walk *walk, struct recompute_label *label, uint64_t bytes)
@@ -338,21 +230,23 @@ static void keep_tensor(const struct recompute_walk *walk, struct recompute_labe
             return;
         label->kept_set |= (uint64_t)1 << bit;
     }
-    take(walk, label, CLASS_THROUGH, walk->intervals->output[q]);
-    move(walk, label, walk->intervals->output[q]);
+    take(walk, label, CLASS_THROUGH, walk->intervals->memory[q].output);
+    move(walk, label, walk->intervals->memory[q].output);
 }
 
-// What a layer reads, made before `made_before`, is kept, or lives on as input.
+// What a layer reads, made before `made_before`, is kept, or lives on as input, if it is needed beyond F.
 static void keep_sources(const struct recompute_walk *walk, struct recompute_label *label, uint32_t layer,
-                         uint32_t made_before)
+                         uint32_t made_before, bool in_segment)
 {
     const struct intervals *intervals = walk->intervals;
+    const uint8_t life = (uint8_t)layer_reads_until(&intervals->profile->layers[layer], in_segment);
+    if (life == INPUT_UNTIL_F)
+        return;
     for (uint32_t i = intervals->source_at[layer]; i < intervals->source_at[layer + 1]; i++) {
         const uint32_t q = intervals->sources[i];
         if (q >= walk->first && q < made_before) {
             keep_tensor(walk, label, q);
         } else if (q < walk->first) {
-            const uint8_t life = interval_needs_input(intervals, layer) ? INPUT_UNTIL_W : INPUT_UNTIL_I;
             label->life = life > label->life ? life : label->life;
         }
     }
@@ -361,16 +255,15 @@ static void keep_sources(const struct recompute_walk *walk, struct recompute_lab
 static bool keep_layer(struct recompute_walk *walk, uint32_t layer, const struct recompute_label *label,
                        uint32_t parent)
 {
-    const struct intervals *intervals = walk->intervals;
+    const struct layer_memory *memory = &walk->intervals->memory[layer];
     struct recompute_label next = *label;
     next.from = layer;
     next.parent = parent;
     next.is_segment = false;
-    take(walk, &next, CLASS_KEPT, intervals->saved[layer + 1] - intervals->saved[layer]);
-    move(walk, &next, intervals->saved[layer + 1] - intervals->saved[layer]);
-    take(walk, &next, CLASS_HELD, intervals->held[layer + 1] - intervals->held[layer]);
-    if (interval_needs_input(intervals, layer))
-        keep_sources(walk, &next, layer, layer);
+    take(walk, &next, CLASS_KEPT, memory->kept);
+    move(walk, &next, memory->kept);
+    take(walk, &next, CLASS_HELD, memory->held);
+    keep_sources(walk, &next, layer, layer, false);
     return add_label(walk, layer + 1, next);
 }
 
@@ -378,23 +271,18 @@ static bool keep_layer(struct recompute_walk *walk, uint32_t layer, const struct
 static uint64_t held_sources(const struct recompute_walk *walk, uint32_t layer, uint32_t segment_first)
 {
     const struct intervals *intervals = walk->intervals;
+    const struct profile_layer *layers = intervals->profile->layers;
+    const bool holds = layer_holds_input(&layers[layer]);
     uint64_t bytes = 0;
-    for (uint32_t i = intervals->source_at[layer];
-         interval_needs_input(intervals, layer) && i < intervals->source_at[layer + 1]; i++) {
+    for (uint32_t i = intervals->source_at[layer]; holds && i < intervals->source_at[layer + 1]; i++) {
         const uint32_t q = intervals->sources[i];
         uint32_t k = intervals->reader_at[q];
-        while (intervals->readers[k] != layer && !interval_needs_input(intervals, intervals->readers[k]))
+        while (intervals->readers[k] != layer && !layer_holds_input(&layers[intervals->readers[k]]))
             k++;
         if (q >= segment_first && intervals->readers[k] == layer)
-            bytes = add_clamped(bytes, intervals->output[q]);
+            bytes = add_clamped(bytes, intervals->memory[q].output);
     }
     return bytes;
-}
-
-static void raise_to(uint64_t *largest, uint64_t value)
-{
-    if (value > *largest)
-        *largest = value;
 }
 
 static bool wants_every(const struct recompute_walk *walk)
@@ -416,15 +304,11 @@ static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struc
     next.from = first;
     next.parent = parent;
     next.is_segment = true;
-    uint64_t data = 0, backward = 0, forward = 0;
+    struct segment_memory segment = { 0 };
     for (uint32_t l = first; l < walk->end; l++) {
-        const struct profile_layer *layer = &intervals->profile->layers[l];
-        data = add_clamped(data, add_clamped(intervals->saved[l + 1] - intervals->saved[l], intervals->output[l]));
-        if (walk->gathers)
-            data = add_clamped(data, intervals->weights[l + 1] - intervals->weights[l]);
-        raise_to(&forward, round_to_256(layer->workspace_bytes));
-        raise_to(&backward, add_clamped(round_to_256(layer->backward_workspace_bytes), intervals->alive[l]));
-        if (add_clamped(label->bytes, data) > walk->budget || next.time > walk->most_time)
+        const struct layer_memory *memory = &intervals->memory[l];
+        segment_add(&segment, memory, intervals->alive[l], walk->gathers ? memory->weights : 0);
+        if (add_clamped(label->bytes, segment.data) > walk->budget || next.time > walk->most_time)
             return true;  // longer ones only need more, and take longer
         if (walk->wanted == RECOMPUTE_LEAST && !walk->takes_no_time && walk->most_labels <= NARROW
             && l - first == NARROW_SEGMENT) {
@@ -437,14 +321,12 @@ static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struc
         }
         next.time += layer_time(walk, l);
         next.layers += !walk->takes_no_time;
-        take(walk, &next, CLASS_HELD,
-             add_clamped(intervals->held[l + 1] - intervals->held[l], held_sources(walk, l, first)));
-        keep_sources(walk, &next, l, first);
+        take(walk, &next, CLASS_HELD, add_clamped(memory->held, held_sources(walk, l, first)));
+        keep_sources(walk, &next, l, first, true);
         next.kept_set &= walk->live[l + 1 - walk->first];
         struct recompute_label ended = next;
         const uint64_t above = l + 1 < walk->end ? intervals->above[l + 1] : 0;
-        raise_to(&ended.transient, add_clamped(data, backward));
-        raise_to(&ended.transient, add_clamped(data, add_clamped(forward, above)));
+        ended.transient = max_u64(ended.transient, segment_workspace(&segment, above));
         if (!add_label(walk, l + 1, ended))
             return false;
     }
@@ -581,12 +463,5 @@ bool recompute_walk(struct recompute_walk *walk)
     if (!allocate(walk))
         return false;
     give_bits(walk);
-    if (!set_prices(walk))
-        return false;
-    if (!walk->prices) {
-        if (!allocate_savings(walk))
-            return false;
-        sum_rests(walk);
-    }
-    return walk_layers(walk);
+    return set_prices(walk) && walk_layers(walk);
 }

@@ -4,8 +4,15 @@
 #define PARTITIONER_SEARCH_RECOMPUTE_WALK_H
 
 #include "partitioner/search/recompute.h"
-#include "partitioner/search/recompute_class.h"
 #include "partitioner/search/recompute_prices.h"
+
+// What of a stage is kept for each micro-batch, in classes with slots of their own (schedules/slots.h). Where sequences
+// go through in parts a slot is for a part, and a class is rounded up once, as a whole (stage_bytes_of_split), so that
+// what one more tensor takes depends on the others:
+//
+//     three tensors of 256 in two parts     all together     768 / 2 = 384  ->  512
+//                                           each by itself   128  ->  256, three times
+enum recompute_class { CLASS_KEPT, CLASS_THROUGH, CLASS_HELD, CLASSES };
 
 // One way to have decided the layers before a position.
 struct recompute_label {
@@ -21,12 +28,6 @@ struct recompute_label {
     uint8_t life;        // of the input, enum input_life
     bool is_segment;     // whether [from, position) is one
     uint64_t whole[CLASSES];  // of splits: by class, not split; 0 at the end, where only bytes count
-};
-
-// What recomputing a layer, or several, saves at most, and the time it takes.
-struct recompute_saving {
-    uint64_t bytes, time;
-    uint32_t layer;
 };
 
 struct recompute_labels {
@@ -58,11 +59,8 @@ struct recompute_walk {
     // Per layer of the interval, at [layer - first]:
     uint8_t *bits;            // the bit of a tensor with several readers inside, or NO_BIT
     uint64_t *live;           // which bits are alive at this position
-    uint64_t *rest_bytes;     // what keeping this layer and all after it takes at least
-    struct recompute_saving *savings;   // what recomputing each of them saves at most, best first
-    struct recompute_saving *sums;      // running sums of those from this layer on, a row per layer
-    // Instead of what is saved, where layers are many: prices, and for each position and bit what the
-    // readers from there on are taken to pay for a tensor.
+    // Of the quickest way alone, where layers are many: prices, and for each position and bit what the readers from
+    // there on are taken to pay for a tensor.
     struct recompute_prices *prices;
     uint64_t *parts;
 };

@@ -1,25 +1,13 @@
-// The search: where to cut a model into stages and what to recompute, so that an
-// iteration of the schedule takes the least simulated time and every stage fits on
-// its device. Which stages a rank has is the schedule's to say, which device it is the
-// request's.
+// What is asked: where to cut a model into stages and what to recompute, so that an iteration of the schedule takes the
+// least simulated time and every stage fits on its device. Which stages a rank has is the schedule's to say, which device
+// it is the request's. cuts/ answers it, and layouts/ around that what `free` leaves open (plan_search.h).
 //
-// What is claimed. The plan's certificate holds the best simulated time found, a
-// bound that no plan can beat, and whether nothing was left to try. A node of the
-// search is the last, or the first, stages of a plan; its bound (pattern.h) is at most
-// the time of any plan that ends, or begins, so. Nodes are opened in order of their
-// bound; when the least bound left is not below the best time found, that time is proved.
+// What is claimed. The plan's certificate holds the best simulated time found, a bound that no plan can beat, and whether
+// nothing was left to try.
 //
-// Where no link is shared by two channels a longer stage never makes a shorter
-// iteration, and of all ways to recompute that fit an interval only the quickest
-// matters. Where links are shared, or under asynchronous schedules, whose objective
-// is a difference of two times, that is not so, and every total that some feasible
-// way takes is tried.
-//
-// All this is for orders of whole backwards with one stage per rank (pattern.h). For
-// any other order (coupled.h) small cases are exhausted, and larger ones searched by
-// small moves from balanced stages: their bound knows of the work, the fill and the
-// drain, and the gap is what it is. What `free` leaves open (replicas, devices, variants)
-// is chosen around both (layout.h).
+// Where no link is shared by two channels a longer stage never makes a shorter iteration, and of all ways to recompute
+// that fit an interval only the quickest matters. Where links are shared, or under asynchronous schedules, whose
+// objective is a difference of two times, that is not so, and every total that some feasible way takes is tried.
 #ifndef PARTITIONER_SEARCH_SEARCH_H
 #define PARTITIONER_SEARCH_SEARCH_H
 
@@ -37,7 +25,7 @@ struct search_shortage {
     uint64_t lacks_bytes;
 };
 
-// What a search may choose beyond cuts and recomputation (layout.h). `ranks` is
+// What a search may choose beyond cuts and recomputation (layouts/). `ranks` is
 // then how many devices it uses, or may use.
 struct search_freedom {
     bool replicas, devices, fewer, variants;
@@ -55,36 +43,56 @@ struct search_progress {
     uint64_t work, budget;
 };
 
+// Who holds what (layouts/arrangement.h). NULL: the schedule's own way, rank r on device r, no variants, any cuts.
+struct search_layout {
+    const uint32_t *replicas;     // ranks of each stage, `stages` of them; they sum to `ranks`
+    uint32_t stages;
+    const uint32_t *devices;      // of each rank; the groups of ranks whose variant takes several, one after the other
+    const char *const *variants;  // of each stage; NULL: none
+    const uint32_t *begin;        // where replicas are given: cuts to begin with, stages + 1 of them
+};
+
+struct search_pins {
+    const struct search_pin *at;
+    size_t count;
+};
+
+// Which plans are asked for, of all that fit.
+struct search_wanted {
+    uint64_t below_ns;  // of a search that is part of another: only quicker plans matter; 0: all do
+    bool all_orders;    // of the layers of a graph, not the profile's own alone (plan_search_orders() says so)
+    bool any;           // only whether something fits is asked: the first plan will do, and little is done for it
+};
+
+// How long it may take, and who is told meanwhile.
+struct search_limits {
+    uint64_t budget;       // units of work; 0: SEARCH_DEFAULT_BUDGET
+    uint64_t deadline_ns;  // wall-clock time; 0: any
+    const volatile sig_atomic_t *interrupted;  // ends the search once it is not 0; or NULL
+    void (*progress)(void *self, const struct search_progress *progress);  // called now and then; or NULL
+    void *self;  // of `progress`
+};
+
+// What is filled in with or without a plan; each may be NULL.
+struct search_found {
+    uint64_t *work;      // raised by the units of work taken
+    uint64_t *least_ns;  // what no plan of the request can beat; UINT64_MAX: none fits
+    struct search_shortage *shortage;  // where nothing fits; then nobody works out what would help
+};
+
 struct search_request {
     const struct profile *profile;
     const struct cluster *cluster;
     const struct network *network;  // between the ranks; NULL: the cluster's
     const char *schedule;
     uint32_t ranks, chunks, micro_batches;  // chunks 0: the schedule's usual number
-    // Who holds what (layout.h); NULL: the schedule's own way, rank r on device r, no variants.
-    const uint32_t *replicas;     // ranks of each stage, `stages` of them; they sum to `ranks`
-    uint32_t stages;
-    const uint32_t *devices;      // of each rank; the groups of ranks whose variant takes several, one after the other
-    const char *const *variants;  // of each stage; NULL: none
-    const uint32_t *begin;        // where replicas are given: cuts to begin with, stages + 1 of them; NULL: any
     struct holding holding;
+    struct search_layout layout;
     struct search_freedom free;
-    const struct search_pin *pins;  // `pin_count` of them
-    size_t pin_count;
-    uint64_t below_ns;     // of a search that is part of another: only quicker plans matter; 0: all do
-    bool all_orders;       // of the layers of a graph, not the profile's own alone (plan_search_orders() says so)
-    bool unbounded;        // of such a search: nobody asks how far from the best its plan is
-    uint64_t budget;       // units of work; 0: SEARCH_DEFAULT_BUDGET
-    bool any;              // only whether something fits is asked: the first plan will do, and little is done for it
-    uint64_t deadline_ns;  // wall-clock time the search may take; 0: any
-    const volatile sig_atomic_t *interrupted;  // ends the search once it is not 0; or NULL
-    void (*progress)(void *self, const struct search_progress *progress);  // called now and then; or NULL
-    void *self;      // of `progress`
-    uint64_t *work;  // raised by the units of work taken; or NULL
-    // Filled in, with or without a plan: what no plan of the request can beat; UINT64_MAX: none fits; or NULL.
-    uint64_t *least_ns;
-    // Filled in where nothing fits, and then nobody works out what would help; or NULL.
-    struct search_shortage *shortage;
+    struct search_pins pinned;
+    struct search_wanted wanted;
+    struct search_limits limits;
+    struct search_found found;
 };
 
 // Whether it leaves a layout to choose.

@@ -111,9 +111,11 @@ bool *search_cuts(const struct search_request *request, uint32_t stages, struct 
 
 bool search_pins_allow(const struct search_request *request, uint32_t stage, uint32_t first)
 {
-    for (size_t i = 0; i < request->pin_count; i++)
-        if (stage <= request->pins[i].stage ? first > request->pins[i].layer : first <= request->pins[i].layer)
+    for (size_t i = 0; i < request->pinned.count; i++) {
+        const struct search_pin *pin = &request->pinned.at[i];
+        if (stage <= pin->stage ? first > pin->layer : first <= pin->layer)
             return false;
+    }
     return true;
 }
 
@@ -122,8 +124,8 @@ bool search_check_pins(const struct search_request *request, const bool *can_cut
                        struct error *error)
 {
     const uint32_t layers = (uint32_t)request->profile->layer_count;
-    for (size_t i = 0; i < request->pin_count; i++) {
-        const struct search_pin *pin = &request->pins[i];
+    for (size_t i = 0; i < request->pinned.count; i++) {
+        const struct search_pin *pin = &request->pinned.at[i];
         if (pin->stage >= stages)
             return error_set(error, "layer %s is pinned to stage %u, but %s on %u rank%s has stages 0 to %u",
                              request->profile->layers[pin->layer].name, pin->stage, request->schedule, request->ranks,
@@ -184,8 +186,8 @@ struct plan *search_begin_plan(const struct search_request *request, size_t stag
 static struct generate_request order_request(const struct search_request *request, uint32_t micro_batches)
 {
     return (struct generate_request){ .ranks = request->ranks, .chunks = request->chunks,
-                                      .micro_batches = micro_batches, .replicas = request->replicas,
-                                      .stages = request->stages };
+                                      .micro_batches = micro_batches, .replicas = request->layout.replicas,
+                                      .stages = request->layout.stages };
 }
 
 struct schedule *search_order(const struct search_request *request, uint32_t micro_batches, struct error *error)
@@ -202,8 +204,8 @@ struct slots *search_slots(const struct search_request *request, struct error *e
 
 static bool was_ended(const struct search_request *request, const struct certificate *certificate)
 {
-    return (request->interrupted && *request->interrupted)
-        || (request->deadline_ns > 0 && strstr(certificate->stopped, "deadline"));
+    return (request->limits.interrupted && *request->limits.interrupted)
+        || (request->limits.deadline_ns > 0 && strstr(certificate->stopped, "deadline"));
 }
 
 void search_say_unbounded(const struct search_request *request, struct certificate *certificate)
@@ -217,7 +219,7 @@ void search_say_unbounded(const struct search_request *request, struct certifica
         why = "waiting on links that several ranks share may outweigh what is certain";
     else if (was_ended(request, certificate))  // before the bounds were known that there are
         return;
-    else if (request->replicas || request->free.replicas)
+    else if (request->layout.replicas || request->free.replicas)
         why = "with so few micro-batches for so many copies nothing is certain";
     snprintf(certificate->stopped, sizeof certificate->stopped, "%s", why);
 }

@@ -10,7 +10,7 @@
 // The device of a rank that is one device.
 static inline const struct cluster_device *search_device(const struct search_request *request, uint32_t rank)
 {
-    return &request->cluster->devices[request->devices ? request->devices[rank] : rank];
+    return &request->cluster->devices[request->layout.devices ? request->layout.devices[rank] : rank];
 }
 
 // The request's schedule for so many micro-batches, and the slots that its stages need.

@@ -13,17 +13,17 @@ static void tell(void *self, const struct search_progress *of_part)
         .best_ns = telling->best_ns,
         .bound_ns = bound == UINT64_MAX ? 0 : bound,
         .work = telling->done + of_part->work,
-        .budget = given->budget ? given->budget : SEARCH_DEFAULT_BUDGET,
+        .budget = given->limits.budget ? given->limits.budget : SEARCH_DEFAULT_BUDGET,
     };
-    given->progress(given->self, &whole);
+    given->limits.progress(given->limits.self, &whole);
 }
 
 void telling_begin(struct telling *telling, const struct search_request *given, const uint64_t *bound_ns,
                    struct search_request *part)
 {
     *telling = (struct telling){ .given = given, .bound_ns = bound_ns, .best_ns = UINT64_MAX };
-    if (!given->progress)
+    if (!given->limits.progress)
         return;
-    part->progress = tell;
-    part->self = telling;
+    part->limits.progress = tell;
+    part->limits.self = telling;
 }

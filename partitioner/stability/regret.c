@@ -28,7 +28,7 @@ struct trial {
 
 static bool is_ended(const struct trial *trial)
 {
-    return (trial->search.interrupted && *trial->search.interrupted)
+    return (trial->search.limits.interrupted && *trial->search.limits.interrupted)
         || (trial->until_ns && clock_now_ns() >= trial->until_ns);
 }
 
@@ -80,10 +80,10 @@ static bool run_draw(struct trial *trial, uint32_t draw, bool gather, struct err
     struct search_shortage shortage;
     noisy_profile_draw(&trial->noisy, trial->request->seed, draw);
     struct search_request request = trial->search;
-    request.shortage = &shortage;
+    request.found.shortage = &shortage;
     const uint64_t now = clock_now_ns();
     if (trial->until_ns)
-        request.deadline_ns = trial->until_ns > now ? trial->until_ns - now : 1;
+        request.limits.deadline_ns = trial->until_ns > now ? trial->until_ns - now : 1;
     struct plan *plan = plan_search_orders(&request, &why);
     if (!plan && why.kind != ERROR_ANSWER)
         return error_set_kind(error, why.kind, "%s", why.text);
@@ -117,9 +117,9 @@ static bool begin(struct trial *trial, const struct regret_request *request, con
     if (!noisy_profile_create(&trial->noisy, request->search->profile, request->noise, error))
         return false;
     trial->search.profile = trial->noisy.profile;
-    if (!trial->search.budget)
-        trial->search.budget = REGRET_DEFAULT_BUDGET;
-    const uint64_t deadline_ns = request->search->deadline_ns;
+    if (!trial->search.limits.budget)
+        trial->search.limits.budget = REGRET_DEFAULT_BUDGET;
+    const uint64_t deadline_ns = request->search->limits.deadline_ns;
     trial->until_ns = deadline_ns ? add_clamped(clock_now_ns(), deadline_ns) : 0;
     return add_candidate(trial, plan, NULL, error);
 }

@@ -111,7 +111,7 @@ static void judge(struct plan_front *front)
 
 static bool is_interrupted(const struct finding *finding)
 {
-    return finding->request->search->interrupted && *finding->request->search->interrupted;
+    return finding->request->search->limits.interrupted && *finding->request->search->limits.interrupted;
 }
 
 static bool is_late(const struct finding *finding)
@@ -135,11 +135,11 @@ static struct plan *plan_under(struct finding *finding, uint32_t ranks, uint64_t
     struct search_request search = *given;
     search.cluster = finding->cluster;
     search.ranks = ranks;
-    search.shortage = &shortage;
-    search.budget = finding->front->budget;
+    search.found.shortage = &shortage;
+    search.limits.budget = finding->front->budget;
     const uint64_t now = clock_now_ns();
     if (finding->until_ns)
-        search.deadline_ns = finding->until_ns > now ? finding->until_ns - now : 1;
+        search.limits.deadline_ns = finding->until_ns > now ? finding->until_ns - now : 1;
     for (size_t i = 0; i < given->cluster->device_count; i++) {
         const uint64_t memory = given->cluster->devices[i].memory_bytes;
         finding->cluster->devices[i].memory_bytes = memory < limit_bytes ? memory : limit_bytes;
@@ -204,7 +204,7 @@ static struct plan_front *begin(const struct front_request *request, struct erro
         return NULL;
     }
     front->request = request;
-    front->budget = request->search->budget ? request->search->budget : FRONT_DEFAULT_BUDGET;
+    front->budget = request->search->limits.budget ? request->search->limits.budget : FRONT_DEFAULT_BUDGET;
     return front;
 }
 
@@ -238,7 +238,7 @@ static void say_stopped(const struct finding *finding)
         snprintf(front->stopped, sizeof front->stopped, "interrupted");
     else if (is_late(finding))
         snprintf(front->stopped, sizeof front->stopped, "the deadline of %s has passed",
-                 time_format(finding->request->search->deadline_ns, time));
+                 time_format(finding->request->search->limits.deadline_ns, time));
 }
 
 struct plan_front *front_find(const struct front_request *request, struct error *error)
@@ -246,7 +246,7 @@ struct plan_front *front_find(const struct front_request *request, struct error 
     struct finding finding = { .request = request, .front = begin(request, error) };
     if (!finding.front)
         return NULL;
-    const uint64_t deadline_ns = request->search->deadline_ns;
+    const uint64_t deadline_ns = request->search->limits.deadline_ns;
     finding.until_ns = deadline_ns ? add_clamped(clock_now_ns(), deadline_ns) : 0;
     finding.cluster = cluster_copy(request->search->cluster, error);
     bool good = finding.cluster && find_points(&finding, error);

@@ -23,7 +23,7 @@ static struct plan *find_cuts(const struct sweep_request *request, struct sweep_
         struct error why = { 0 };
         struct search_shortage shortage = { 0 };
         search.schedule = *name;
-        search.shortage = &shortage;
+        search.found.shortage = &shortage;
         struct plan *plan = plan_search(&search, &why);
         if (plan)
             return plan;

@@ -13,8 +13,8 @@ struct search_request sweep_search_of(const struct sweep_request *request, const
         .chunks = row->chunks,
         .micro_batches = row->micro_batches,
         .holding = request->holding,
-        .budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
-        .interrupted = request->interrupted,
+        .limits.budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
+        .limits.interrupted = request->interrupted,
     };
 }
 
@@ -53,10 +53,10 @@ bool sweep_plan_row(const struct search_request *given, sweep_planner *planner, 
     struct error why = { 0 };
     struct search_shortage shortage = { 0 };
     struct search_request search = *given;
-    search.shortage = &shortage;
+    search.found.shortage = &shortage;
     row->plan = planner(&search, &why);
     if (row->plan)
         return note_plan(row, error);
-    return (why.kind != ERROR_MACHINE && search.interrupted && *search.interrupted)
+    return (why.kind != ERROR_MACHINE && search.limits.interrupted && *search.limits.interrupted)
         || sweep_note_none(row, &shortage, &why, error);
 }

@@ -49,7 +49,7 @@ struct twin {
 static inline const struct cluster_device *twin_device(const struct twin *twin, uint32_t rank, uint32_t i)
 {
     const uint32_t seat = twin->seat_at[rank] + i;
-    return &twin->request->cluster->devices[twin->request->devices ? twin->request->devices[seat] : seat];
+    return &twin->request->cluster->devices[twin->request->layout.devices ? twin->request->layout.devices[seat] : seat];
 }
 
 // Which devices each rank is, and what its stages' layers take there.
@@ -58,7 +58,7 @@ static inline void twin_sit(struct twin *twin)
     struct error error = { 0 };
     const struct search_request *request = twin->request;
     for (uint32_t s = 0; s < twin->stages; s++) {
-        const char *variant = request->variants ? request->variants[s] : NULL;
+        const char *variant = request->layout.variants ? request->layout.variants[s] : NULL;
         twin->views[s] = variant_of(request->profile, variant, &error);
         assert_good(twin->views[s], error);
         twin->group[s] = variant_devices(request->profile, variant);
@@ -66,7 +66,7 @@ static inline void twin_sit(struct twin *twin)
     uint32_t first[TWIN_DEVICES];
     for (uint32_t r = 0; r < request->ranks; r++) {
         const uint32_t group = twin->group[twin->placement->held[twin->placement->stage_at[r]]];
-        first[r] = request->devices ? request->devices[twin->seat_at[r]] : twin->seat_at[r];
+        first[r] = request->layout.devices ? request->layout.devices[twin->seat_at[r]] : twin->seat_at[r];
         twin->seat_at[r + 1] = twin->seat_at[r] + group;
     }
     twin->network = cluster_network(request->cluster, first, request->ranks, &error);

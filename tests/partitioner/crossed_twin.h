@@ -337,9 +337,9 @@ static inline void try_layout(struct twin *twin)
     twin->request = *twin->asked;
     twin->request.profile = twin->ordered;
     twin->request.ranks = twin->ranks;
-    twin->request.stages = twin->stages;
-    twin->request.replicas = twin->stages ? twin->replicas : NULL;
-    twin->request.devices = twin->devices;
+    twin->request.layout.stages = twin->stages;
+    twin->request.layout.replicas = twin->stages ? twin->replicas : NULL;
+    twin->request.layout.devices = twin->devices;
     struct schedule *order = search_order(&twin->request, twin->asked->micro_batches, &error);
     if (order && order->stages <= twin->ordered->layer_count) {
         twin->placement = placement_read(order, &error);
@@ -365,7 +365,7 @@ static inline void try_devices(struct twin *twin, uint32_t rank)
         bool used = false;
         for (uint32_t r = 0; r < rank; r++)
             used |= twin->devices[r] == d;
-        if (used || (!asked->free.devices && d != (asked->devices ? asked->devices[rank] : rank)))
+        if (used || (!asked->free.devices && d != (asked->layout.devices ? asked->layout.devices[rank] : rank)))
             continue;
         twin->devices[rank] = d;
         try_devices(twin, rank + 1);
@@ -398,10 +398,10 @@ static inline void try_layouts(struct twin *twin)
         try_replicas(twin);
         return;
     }
-    twin->stages = asked->replicas ? asked->stages : 0;
+    twin->stages = asked->layout.replicas ? asked->layout.stages : 0;
     for (uint32_t s = 0; s < twin->stages; s++)
-        twin->replicas[s] = asked->replicas[s];
-    const bool fewer = asked->free.fewer && !asked->replicas;
+        twin->replicas[s] = asked->layout.replicas[s];
+    const bool fewer = asked->free.fewer && !asked->layout.replicas;
     for (twin->ranks = fewer ? 1 : asked->ranks; twin->ranks <= asked->ranks; twin->ranks++)
         try_devices(twin, 0);
 }
@@ -418,7 +418,7 @@ static inline void try_orders(struct twin *twin, uint32_t count)
         twin->is_own_order = true;
         for (uint32_t i = 0; i < count; i++)
             twin->is_own_order &= twin->order[i] == i;
-        if (twin->is_own_order || twin->asked->pin_count == 0)  // pins are for the profile's own order
+        if (twin->is_own_order || twin->asked->pinned.count == 0)  // pins are for the profile's own order
             try_layouts(twin);
         profile_free(ordered);
         return;

@@ -132,8 +132,8 @@ static inline size_t small_random_segments(uint64_t *seed, uint32_t first, uint3
 static inline bool small_pins_hold(const struct search_request *request, uint32_t stage, uint32_t first, uint32_t end)
 {
     bool hold = true;
-    for (size_t i = 0; i < request->pin_count; i++) {
-        const struct search_pin *pin = &request->pins[i];
+    for (size_t i = 0; i < request->pinned.count; i++) {
+        const struct search_pin *pin = &request->pinned.at[i];
         hold &= (first <= pin->layer && pin->layer < end) == (pin->stage == stage);
     }
     return hold;

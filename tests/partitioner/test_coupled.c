@@ -32,7 +32,7 @@ static void set_memory(const struct search_request *request, const struct schedu
         first = end;
     }
     for (uint32_t r = 0; r < request->ranks; r++)
-        cluster->devices[request->devices[r]].memory_bytes =
+        cluster->devices[request->layout.devices[r]].memory_bytes =
             1 + needs[r] - needs[r] / 8 + needs[r] / 8 * random_below(seed, roomy ? 12 : 3);
     placement_free(placement);
     free(slots);
@@ -53,11 +53,11 @@ struct drawn {
 
 static void draw_replicas(uint64_t *seed, struct search_request *request, struct drawn *drawn)
 {
-    request->stages = 1 + (uint32_t)random_below(seed, 3);
+    request->layout.stages = 1 + (uint32_t)random_below(seed, 3);
     request->ranks = 0;
-    for (uint32_t s = 0; s < request->stages; s++)
+    for (uint32_t s = 0; s < request->layout.stages; s++)
         request->ranks += drawn->replicas[s] = 1 + (uint32_t)random_below(seed, 3);
-    request->replicas = drawn->replicas;
+    request->layout.replicas = drawn->replicas;
 }
 
 static void draw_devices(uint64_t *seed, struct search_request *request, struct drawn *drawn)
@@ -69,7 +69,7 @@ static void draw_devices(uint64_t *seed, struct search_request *request, struct 
         drawn->devices[i] = drawn->devices[other];
         drawn->devices[other] = own;
     }
-    request->devices = drawn->devices;
+    request->layout.devices = drawn->devices;
 }
 
 // A request for a schedule that only this search plans for; NULL if the numbers drawn suit none.
@@ -82,14 +82,14 @@ static struct schedule *random_order(uint64_t *seed, struct search_request *requ
     request->ranks = 2 + (uint32_t)random_below(seed, 3);
     request->chunks = generator->usual_chunks;
     request->micro_batches = 1 + (uint32_t)random_below(seed, 8);
-    request->replicas = NULL;
+    request->layout.replicas = NULL;
     if (generator->takes_replicas)
         draw_replicas(seed, request, drawn);
     draw_devices(seed, request, drawn);
     struct schedule *order = request->ranks <= MOST_DEVICES ? search_order(request, request->micro_batches, &ignored)
                                                             : NULL;
     const bool wanted = order && order->stages <= MOST_LAYERS && pattern_read(order, &pattern, &ignored)
-                     && (!pattern.is_known || request->replicas);
+                     && (!pattern.is_known || request->layout.replicas);
     pattern_clear(&pattern);
     if (wanted)
         return order;
@@ -125,8 +125,8 @@ static void small_plans_are_the_best_there_are(void **state)
         set_memory(&request, order, cluster, &seed);
         const struct search_pin pin = { (uint32_t)random_below(&pin_seed, layers),
                                         (uint32_t)random_below(&pin_seed, order->stages) };
-        request.pins = &pin;
-        request.pin_count = trial % 8 == 0;
+        request.pinned.at = &pin;
+        request.pinned.count = trial % 8 == 0;
         const uint64_t best = twin_solve(&request, order, &plans);
         struct plan *plan = plan_search(&request, &error);
         if (!plan && (best != UINT64_MAX || error.kind != ERROR_ANSWER))

@@ -121,9 +121,9 @@ static void set_memory(uint64_t *seed, struct drawn *drawn)
 static void give_replicas(uint64_t *seed, struct drawn *drawn)
 {
     struct search_request *request = &drawn->request;
-    request->replicas = drawn->replicas;
-    for (uint32_t left = request->ranks; left > 0; left -= drawn->replicas[request->stages++])
-        drawn->replicas[request->stages] = 1 + (uint32_t)random_below(seed, left);
+    request->layout.replicas = drawn->replicas;
+    for (uint32_t left = request->ranks; left > 0; left -= drawn->replicas[request->layout.stages++])
+        drawn->replicas[request->layout.stages] = 1 + (uint32_t)random_below(seed, left);
 }
 
 static void draw_layout(uint64_t *seed, const struct generator *generator, struct drawn *drawn)
@@ -160,13 +160,13 @@ static void draw(uint64_t *seed, struct drawn *drawn)
     if (!search_is_free(&drawn->request) && random_below(seed, 5) == 0) {
         drawn->pin = (struct search_pin){ (uint32_t)random_below(seed, drawn->profile->layer_count),
                                           (uint32_t)random_below(seed, ranks) };
-        drawn->request.pins = &drawn->pin;
-        drawn->request.pin_count = 1;
+        drawn->request.pinned.at = &drawn->pin;
+        drawn->request.pinned.count = 1;
     }
     if (random_below(seed, 6) == 0)
-        drawn->request.budget = 1 + random_below(seed, 2) * random_below(seed, 2000);
+        drawn->request.limits.budget = 1 + random_below(seed, 2) * random_below(seed, 2000);
     if (random_below(seed, 20) == 0)
-        drawn->request.deadline_ns = 1;
+        drawn->request.limits.deadline_ns = 1;
     set_memory(seed, drawn);
 }
 
@@ -193,7 +193,8 @@ static void refuse(const struct drawn *drawn, uint64_t trial, const struct twin 
              (unsigned long long)trial, r->schedule, r->ranks, r->cluster->device_count, r->micro_batches,
              r->profile->layer_count, profile_has_one_order(r->profile) ? "" : " of several orders", text.data,
              r->free.replicas ? " replicas" : "", r->free.devices ? " devices" : "", r->free.fewer ? " fewer" : "",
-             r->stages, r->pin_count, (unsigned long long)r->budget, (unsigned long long)r->deadline_ns, what,
+             r->layout.stages, r->pinned.count, (unsigned long long)r->limits.budget,
+             (unsigned long long)r->limits.deadline_ns, what,
              (long long)twin->best);
 }
 
@@ -232,8 +233,8 @@ static void judge(struct drawn *drawn, uint64_t trial, const struct twin *twin, 
     struct error error = { 0 };
     uint64_t least = 0;
     struct search_shortage shortage = { 0 };
-    drawn->request.least_ns = &least;
-    drawn->request.shortage = &shortage;
+    drawn->request.found.least_ns = &least;
+    drawn->request.found.shortage = &shortage;
     struct plan *plan = plan_search_orders(&drawn->request, &error);
     if (!plan && ((twin->best != UINT64_MAX && !says_that_it_gave_up(&error)) || error.kind == ERROR_MACHINE
                   || (error.kind != ERROR_ANSWER && twin->plans > 0)))

@@ -55,8 +55,8 @@ static void a_search_that_is_ended_at_once_still_makes_a_plan(void **state)
     for (int late = 0; late < 2; late++) {
         struct asked asked = ask(kind);
         struct error error = { 0 };
-        asked.request.deadline_ns = late ? 1 : 0;
-        asked.request.interrupted = late ? NULL : &interrupted;
+        asked.request.limits.deadline_ns = late ? 1 : 0;
+        asked.request.limits.interrupted = late ? NULL : &interrupted;
         struct plan *plan = plan_search(&asked.request, &error);
         assert_good(plan, error);
         const char *stopped = plan->certificate.stopped;
@@ -99,7 +99,7 @@ static void a_search_that_is_ended_at_once_finds_what_fits_in_little_memory(void
             cluster->devices[d].memory_bytes = memory;
         plan_free(plan);
         plan = plan_search(&request, &none);
-        request.interrupted = &interrupted;
+        request.limits.interrupted = &interrupted;
         struct plan *ended = plan_search(&request, &none);
         there += plan != NULL;
         found += ended != NULL;
@@ -122,8 +122,8 @@ static void a_front_that_is_ended_at_once_has_a_point(void **state)
     for (int late = 0; late < 2; late++) {
         struct asked asked = ask(&kinds[0]);
         struct error error = { 0 };
-        asked.request.deadline_ns = late ? 1 : 0;
-        asked.request.interrupted = late ? NULL : &interrupted;
+        asked.request.limits.deadline_ns = late ? 1 : 0;
+        asked.request.limits.interrupted = late ? NULL : &interrupted;
         const struct front_request request = { .search = &asked.request };
         struct plan_front *front = front_find(&request, &error);
         assert_good(front, error);
@@ -141,7 +141,7 @@ static void draws_end_with_the_deadline(void **state)
     struct error error = { 0 };
     struct plan *plan = plan_search(&asked.request, &error);
     assert_good(plan, error);
-    asked.request.deadline_ns = 1;
+    asked.request.limits.deadline_ns = 1;
     const struct regret_request request = { .search = &asked.request, .noise.ppm = 30000, .draws = 5, .seed = 1 };
     struct regret regret;
     assert_good(regret_measure(&request, plan, &regret, &error), error);

@@ -227,12 +227,12 @@ static void draw(struct drawn *drawn, uint64_t *seed)
     memcpy(drawn->replicas, way->replicas, sizeof drawn->replicas);
     drawn->request = (struct search_request){
         .profile = drawn->profile, .cluster = drawn->cluster, .schedule = way->schedule, .ranks = way->ranks,
-        .chunks = 1, .micro_batches = 2 * (1 + (uint32_t)random_below(seed, 2)), .stages = way->stages,
-        .replicas = way->replicas[0] ? drawn->replicas : NULL,
+        .chunks = 1, .micro_batches = 2 * (1 + (uint32_t)random_below(seed, 2)), .layout.stages = way->stages,
+        .layout.replicas = way->replicas[0] ? drawn->replicas : NULL,
         .holding = draw_holding(seed, generator->weights == WEIGHTS_FLUSH),
     };
-    if (!drawn->request.replicas)
-        drawn->request.stages = 0;
+    if (!drawn->request.layout.replicas)
+        drawn->request.layout.stages = 0;
     set_memory(drawn, seed);
 }
 
@@ -264,8 +264,8 @@ static uint64_t best_replicas(const struct search_request *request, uint32_t *re
     if (left == 0) {
         struct search_request arranged = *request;
         arranged.free = (struct search_freedom){ .replicas = false };
-        arranged.replicas = replicas;
-        arranged.stages = stages;
+        arranged.layout.replicas = replicas;
+        arranged.layout.stages = stages;
         return stages <= request->profile->layer_count ? brute_force(&arranged, plans) : UINT64_MAX;
     }
     uint64_t best = UINT64_MAX;
@@ -329,8 +329,8 @@ static void set_free(struct drawn *drawn)
     if (request->ranks != 3 || strcmp(request->schedule, "pipedream") == 0 || request->micro_batches < 4)
         return;
     request->free.replicas = true;
-    request->replicas = NULL;
-    request->stages = 0;
+    request->layout.replicas = NULL;
+    request->layout.stages = 0;
 }
 
 static void try_requests(bool is_free, uint64_t seed, uint64_t trials)

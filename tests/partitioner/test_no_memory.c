@@ -214,7 +214,7 @@ static bool run(const struct trial *trial, const char *profile_text, struct text
     struct profile *profile = profile_read(profile_text, strlen(profile_text), "profile.json", error);
     struct cluster *cluster = profile ? cluster_load(trial->cluster, error) : NULL;
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = trial->schedule,
-                                            .ranks = 2, .micro_batches = 4, .budget = 3000 };
+                                            .ranks = 2, .micro_batches = 4, .limits.budget = 3000 };
     const bool good = cluster && trial->make(&request, text, error);
     cluster_free(cluster);
     profile_free(profile);

@@ -53,8 +53,8 @@ static void small_plans_are_the_best_there_are(void **state)
             { (uint32_t)random_below(&pin_seed, layers), (uint32_t)random_below(&pin_seed, ranks) },
             { (uint32_t)random_below(&pin_seed, layers), (uint32_t)random_below(&pin_seed, ranks) }
         };
-        instance.request.pins = pins;
-        instance.request.pin_count = trial % 8 == 0 ? 1 + random_below(&pin_seed, 2) : 0;
+        instance.request.pinned.at = pins;
+        instance.request.pinned.count = trial % 8 == 0 ? 1 + random_below(&pin_seed, 2) : 0;
         const uint64_t best = brute_force(&instance, BRUTE_EVERY, &tally.plans);
         struct plan *plan = plan_search(&instance.request, &error);
         check_against(&instance, best, plan, &error, trial, &tally);
@@ -128,7 +128,7 @@ static void a_small_budget_leaves_a_plan_with_a_gap(void **state)
         struct instance instance = fixed_instance(instance_schedules[i], 40, 6);
         struct error error = { 0 };
         struct plan *whole = plan_search(&instance.request, &error);
-        instance.request.budget = 60;
+        instance.request.limits.budget = 60;
         struct plan *plan = plan_search(&instance.request, &error);
         assert_good(plan && whole, error);
         assert_false(plan->certificate.proved);
@@ -148,7 +148,7 @@ static void an_interrupt_leaves_the_best_plan_so_far(void **state)
     struct instance instance = fixed_instance("pipedream", 40, 6);
     struct error error = { 0 };
     static volatile sig_atomic_t interrupted = 1;
-    instance.request.interrupted = &interrupted;
+    instance.request.limits.interrupted = &interrupted;
     struct plan *plan = plan_search(&instance.request, &error);
     assert_good(plan, error);
     assert_string_equal(plan->certificate.stopped, "interrupted");
@@ -173,9 +173,9 @@ static void a_long_search_tells_how_far_it_is(void **state)
     struct instance instance = fixed_instance("pipedream", 40, 6);
     struct heard heard = { .best_ns = UINT64_MAX };
     struct error error = { 0 };
-    instance.request.progress = hear;
-    instance.request.self = &heard;
-    instance.request.budget = 200000;
+    instance.request.limits.progress = hear;
+    instance.request.limits.self = &heard;
+    instance.request.limits.budget = 200000;
     struct plan *plan = plan_search(&instance.request, &error);
     assert_good(plan, error);
     assert_true(heard.times > 0 && heard.times < 50);
@@ -219,9 +219,9 @@ static void a_shortage_is_the_least_there_is(void **state)
         for (uint32_t r = 0; r < 2; r++)
             instance.cluster->devices[r].memory_bytes = 1 + instance.cluster->devices[r].memory_bytes / 2;
         struct search_shortage shortage = { 0 };
-        instance.request.shortage = &shortage;
+        instance.request.found.shortage = &shortage;
         struct plan *plan = plan_search(&instance.request, &error);
-        instance.request.shortage = NULL;
+        instance.request.found.shortage = NULL;
         if ((plan != NULL) != (shortage.lacks_bytes == 0))
             fail_msg("trial %d: lacks %d, and there is %s plan", (int)trial, (int)shortage.lacks_bytes, plan ? "a" : "no");
         plan_free(plan);
@@ -278,8 +278,8 @@ static void is_refused(void **state)
     if (row->what == CHUNKS)
         instance.request.chunks = 2;
     const struct search_pin pins[] = { { 4, row->what == NO_SUCH_STAGE ? 2 : 0 }, { 0, 1 } };
-    instance.request.pins = pins;
-    instance.request.pin_count = row->what == NO_SUCH_STAGE ? 1 : row->what == PINNED_BACKWARDS ? 2 : 0;
+    instance.request.pinned.at = pins;
+    instance.request.pinned.count = row->what == NO_SUCH_STAGE ? 1 : row->what == PINNED_BACKWARDS ? 2 : 0;
     if (row->what == UNKNOWN_SCHEDULE)
         instance.request.schedule = "2f2b";
     if (row->what == TIED) {

@@ -38,10 +38,10 @@ static void try_plans(struct every *every)
     struct search_request request = *every->asked;
     request.free = (struct search_freedom){ 0 };
     request.ranks = every->ranks;
-    request.stages = every->stages;
-    request.replicas = every->stages > 0 ? every->replicas : NULL;
-    request.variants = every->variants;
-    request.devices = every->devices;
+    request.layout.stages = every->stages;
+    request.layout.replicas = every->stages > 0 ? every->replicas : NULL;
+    request.layout.variants = every->variants;
+    request.layout.devices = every->devices;
     struct schedule *order = search_order(&request, request.micro_batches, &ignored);
     if (order && order->stages <= request.profile->layer_count && order->stages <= TWIN_STAGES) {
         const uint64_t best = twin_solve(&request, order, &every->plans);
@@ -319,8 +319,8 @@ static void why_there_is_no_bound_is_said(void **state)
     profile->layers[0].backward_input_ns = profile->layers[0].backward_weight_ns = 0;
     assert_true(cluster && profile_rehash(profile, &error));
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "pipedream",
-                                            .ranks = 4, .chunks = 1, .micro_batches = 3, .replicas = replicas,
-                                            .stages = 2, .budget = 1 };
+                                            .ranks = 4, .chunks = 1, .micro_batches = 3, .layout.replicas = replicas,
+                                            .layout.stages = 2, .limits.budget = 1 };
     struct plan *plan = plan_search(&request, &error);
     assert_good(plan, error);
     assert_int_equal(plan->certificate.lower_bound_ns, 0);

@@ -118,7 +118,7 @@ static void no_stage_needs_less_than_is_said(void **state)
         assert_good(cluster, error);
         const struct search_request request = {
             .profile = profile, .cluster = cluster, .schedule = schedules[random_below(&seed, 3)],
-            .ranks = crews.ranks, .stages = crews.stages, .replicas = crews.replicas, .chunks = 1,
+            .ranks = crews.ranks, .layout.stages = crews.stages, .layout.replicas = crews.replicas, .chunks = 1,
             .micro_batches = 3 + (uint32_t)random_below(&seed, 9),
             .holding = { .optimizer = random_below(&seed, 2) ? OPTIMIZER_SGD : OPTIMIZER_ADAMW,
                          .shard = random_below(&seed, 3) ? SHARD_NONE : (enum shard)random_below(&seed, 4) } };
@@ -152,8 +152,8 @@ static void of_a_long_chain_most_is_said(void **state)
         struct cluster *cluster = cluster_uniform(RANKS, capacity, 5, 1000000000, &error);
         assert_good(cluster, error);
         const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b",
-                                                .ranks = RANKS, .stages = 2, .replicas = replicas, .chunks = 1,
-                                                .micro_batches = 20 };
+                                                .ranks = RANKS, .chunks = 1, .micro_batches = 20,
+                                                .layout = { .stages = 2, .replicas = replicas } };
         struct layout_memory *memory = layout_memory_create(&request, &error);
         assert_good(memory, error);
         struct slots *slots = search_slots(&request, &error);
@@ -187,8 +187,8 @@ static void crews_run_again_the_least_that_fits(void **state)
         struct cluster *cluster = cluster_uniform(crews.ranks, capacity, 5, 1000000000, &error);
         assert_good(cluster, error);
         const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b",
-                                                .ranks = crews.ranks, .stages = crews.stages, .chunks = 1,
-                                                .replicas = crews.replicas, .micro_batches = 12 };
+                                                .ranks = crews.ranks, .layout.stages = crews.stages, .chunks = 1,
+                                                .layout.replicas = crews.replicas, .micro_batches = 12 };
         struct slots *slots = search_slots(&request, &error);
         assert_good(slots, error);
         struct plan *plan = plan_search(&request, &error);
@@ -227,10 +227,10 @@ static void who_may_have_replicas_is_no_slower(void **state)
         struct cluster *cluster = cluster_uniform(RANKS, 256 * (80 + random_below(&seed, 100)), 5, 1000000000, &error);
         assert_good(cluster, error);
         struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = RANKS,
-                                          .chunks = 1, .micro_batches = 24, .budget = BUDGET / 6 };
+                                          .chunks = 1, .micro_batches = 24, .limits.budget = BUDGET / 6 };
         struct plan *straight = plan_search(&request, &error);
         error = (struct error){ 0 };
-        request.budget = BUDGET;
+        request.limits.budget = BUDGET;
         request.free.replicas = true;
         struct plan *plan = plan_search(&request, &error);
         error = (struct error){ 0 };
@@ -256,7 +256,8 @@ static void of_ample_memory_nothing_is_said(void **state)
     struct profile *profile = small_random_chain(&seed, 6, 1000);
     struct cluster *cluster = cluster_uniform(3, (uint64_t)1 << 40, 5, 1000000000, &error);
     struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 3,
-                                      .stages = 2, .replicas = replicas, .chunks = 1, .micro_batches = 8 };
+                                      .chunks = 1, .micro_batches = 8,
+                                      .layout = { .stages = 2, .replicas = replicas } };
     assert_null(layout_memory_create(&request, &error));
     for (size_t i = 0; i < cluster->device_count; i++)
         cluster->devices[i].memory_bytes = 256;

@@ -45,7 +45,7 @@ static void what_is_found_among_many_layouts_stays_as_quick(void **state)
         assert_good(cluster, error);
         const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b",
                                                 .ranks = (uint32_t)cluster->device_count, .chunks = 1,
-                                                .micro_batches = cases[i].micro_batches, .budget = 700000,
+                                                .micro_batches = cases[i].micro_batches, .limits.budget = 700000,
                                                 .holding.optimizer = OPTIMIZER_SGD, .free.replicas = true };
         struct plan *plan = plan_search(&request, &error);
         assert_good(plan, error);
@@ -68,7 +68,7 @@ static void there_is_a_plan_however_soon_it_is_wanted(void **state)
     struct cluster *cluster = cluster_load("24 devices, 16TiB, 12GB/s 5us", &error);
     assert_good(cluster, error);
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 24,
-                                            .chunks = 1, .micro_batches = 48, .deadline_ns = 1,
+                                            .chunks = 1, .micro_batches = 48, .limits.deadline_ns = 1,
                                             .holding.optimizer = OPTIMIZER_SGD, .free.replicas = true };
     struct plan *plan = plan_search(&request, &error);
     assert_good(plan, error);

@@ -86,7 +86,7 @@ static void the_time_of_a_pattern_is_the_simulated_one(void **state)
     for (uint64_t trial = 0; trial < test_trials(1000, 10000); trial++) {
         struct pipe pipe;
         set_up(&pipe, &seed);
-        const uint64_t time = pattern_time(&pipe.pattern, pipe.room, pipe.stages, 0, pipe.ranks, NULL, PATTERN_NO_RANK);
+        const uint64_t time = pattern_time(&pipe.pattern, pipe.room, pipe.stages, pipe.ranks, NULL);
         if (time != simulated(&pipe))
             fail_msg("trial %d: %s with %u ranks, %u micro-batches: %d, not %d", (int)trial, pipe.name, pipe.ranks,
                      pipe.micro_batches, (int)time, (int)simulated(&pipe));
@@ -102,25 +102,25 @@ static uint64_t sum_rounds(const struct pipe *pipe, uint32_t first, uint32_t end
     return sum;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
+// Of all stages those before s are known, and of the others how slow the slowest is.
+static uint64_t bound_of_first(const struct pipe *pipe, const struct pattern *pattern, uint32_t s)
 {
-    return a > b ? a : b;
+    if (s == 0)
+        return 0;
+    const struct pattern_stage *last = &pipe->stages[s - 1];
+    struct pattern_rest rest = { .way_ns = pattern_round_ns(last) - last->forward_ns - last->backward_ns };
+    rest.round_ns = sum_rounds(pipe, s, pipe->ranks) + rest.way_ns;
+    for (uint32_t t = s; t < pipe->ranks; t++)
+        rest.serve_ns = max_u64(rest.serve_ns, pipe->stages[t].forward_ns + pipe->stages[t].backward_ns);
+    return pattern_time(pattern, pipe->room, pipe->stages, s, &rest);
 }
 
-// Of all loops that begin at s.
-static uint64_t best_loop_bound(const struct pipe *pipe, const struct pattern *pattern, uint32_t s)
+// Of one stage all is known, and of the others the way through them.
+static uint64_t bound_of_stage(const struct pipe *pipe, const struct pattern *pattern, uint32_t s)
 {
-    uint64_t best = 0, loop = 0;
-    for (uint32_t t = s; t < pipe->ranks; t++) {
-        loop += pipe->stages[t].forward_ns + pipe->stages[t].backward_ns;
-        const uint64_t work = pipe->stages[s].forward_ns + pipe->stages[s].backward_ns;
-        best = larger(best, pattern_loop_bound(pattern, s, t - s + 1, loop, sum_rounds(pipe, 0, s),
-                                               sum_rounds(pipe, s, pipe->ranks) - work, &pipe->stages[s]));
-        if (!pattern_can_loop(pattern, t))
-            break;
-        loop += pattern_round_ns(&pipe->stages[t]) - pipe->stages[t].forward_ns - pipe->stages[t].backward_ns;
-    }
-    return best;
+    const struct pattern_stage *stage = &pipe->stages[s];
+    const uint64_t behind = sum_rounds(pipe, s, pipe->ranks) - stage->forward_ns - stage->backward_ns;
+    return pattern_stage_bound(pattern, s, stage, sum_rounds(pipe, 0, s), behind);
 }
 
 static void no_bound_is_above_the_time(void **state)
@@ -133,24 +133,9 @@ static void no_bound_is_above_the_time(void **state)
         const uint64_t time = simulated(&pipe);
         uint64_t best = 0;
         for (uint32_t s = 0; s < pipe.ranks; s++) {
-            const struct pattern_stage *stage = &pipe.stages[s];
-            const uint64_t behind = sum_rounds(&pipe, s, pipe.ranks) - stage->forward_ns - stage->backward_ns;
-            uint64_t bound = pattern_stage_bound(&pipe.pattern, s, stage, sum_rounds(&pipe, 0, s), behind);
-            bound = larger(bound, best_loop_bound(&pipe, &pipe.pattern, s));
-            best = larger(best, bound);
-            // Known are the stages from s on; or those before s, and the slowest of the others.
-            uint64_t partial = sum_rounds(&pipe, 0, s)
-                             + pattern_time(&pipe.pattern, pipe.room, pipe.stages, s, pipe.ranks, NULL, PATTERN_NO_RANK);
-            struct pattern_rest rest = { .round_ns = sum_rounds(&pipe, s, pipe.ranks) };
-            for (uint32_t t = s; t < pipe.ranks; t++)
-                rest.serve_ns = larger(rest.serve_ns, pipe.stages[t].forward_ns + pipe.stages[t].backward_ns);
-            if (s > 0) {
-                const struct pattern_stage *last = &pipe.stages[s - 1];
-                rest.way_ns = pattern_round_ns(last) - last->forward_ns - last->backward_ns;
-                rest.round_ns += rest.way_ns;
-                partial = larger(partial, pattern_time(&pipe.pattern, pipe.room, pipe.stages, 0, s, &rest,
-                                                       PATTERN_NO_RANK));
-            }
+            const uint64_t bound = bound_of_stage(&pipe, &pipe.pattern, s);
+            const uint64_t partial = bound_of_first(&pipe, &pipe.pattern, s);
+            best = max_u64(best, bound);
             if (bound > time || partial > time)
                 fail_msg("trial %d: %s: stage %u: bounds %d and %d, but the time is %d", (int)trial, pipe.name, s,
                          (int)bound, (int)partial, (int)time);
@@ -175,28 +160,11 @@ static uint64_t simulated_for(struct pipe *pipe, uint32_t micro_batches)
     return time;
 }
 
-// Every bound on a run that goes on, each with some of the stages known.
 static uint64_t best_open_bound(const struct pipe *pipe, const struct pattern *pattern)
 {
-    uint64_t best = 0;
-    for (uint32_t s = 0; s < pipe->ranks; s++) {
-        const struct pattern_stage *stage = &pipe->stages[s];
-        const uint64_t behind = sum_rounds(pipe, s, pipe->ranks) - stage->forward_ns - stage->backward_ns;
-        best = larger(best, pattern_stage_bound(pattern, s, stage, sum_rounds(pipe, 0, s), behind));
-        best = larger(best, best_loop_bound(pipe, pattern, s));
-        best = larger(best, sum_rounds(pipe, 0, s)
-                                + pattern_time(pattern, pipe->room, pipe->stages, s, pipe->ranks, NULL,
-                                               PATTERN_NO_RANK));
-        struct pattern_rest rest = { .round_ns = sum_rounds(pipe, s, pipe->ranks) };
-        for (uint32_t t = s; t < pipe->ranks; t++)
-            rest.serve_ns = larger(rest.serve_ns, pipe->stages[t].forward_ns + pipe->stages[t].backward_ns);
-        if (s == 0)
-            continue;
-        const struct pattern_stage *last = &pipe->stages[s - 1];
-        rest.way_ns = pattern_round_ns(last) - last->forward_ns - last->backward_ns;
-        rest.round_ns += rest.way_ns;
-        best = larger(best, pattern_time(pattern, pipe->room, pipe->stages, 0, s, &rest, PATTERN_NO_RANK));
-    }
+    uint64_t best = pattern_time(pattern, pipe->room, pipe->stages, pipe->ranks, NULL);
+    for (uint32_t s = 0; s < pipe->ranks; s++)
+        best = max_u64(best, max_u64(bound_of_stage(pipe, pattern, s), bound_of_first(pipe, pattern, s)));
     return best;
 }
 

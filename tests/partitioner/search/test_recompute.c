@@ -183,10 +183,6 @@ static void compare_bounds(struct brute *brute, struct intervals *intervals, uin
         if (bound > least)
             fail_msg("trial %d: the bound is %d, but %d will do", (int)trial, (int)bound, (int)least);
     }
-    if (least < UINT64_MAX) {
-        recompute_bounds_learn(bounds, 0, brute->first, brute->end, least);
-        assert_int_equal(recompute_bound(bounds, 0, brute->first, brute->end), least);
-    }
     recompute_bounds_free(bounds);
 }
 

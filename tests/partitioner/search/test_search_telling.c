@@ -19,27 +19,29 @@ static void a_part_tells_of_the_whole(void **state)
 {
     (void)state;
     struct heard heard = { .best_ns = UINT64_MAX };
-    const struct search_request given = { .progress = hear, .self = &heard, .budget = 100 };
+    const struct search_request given = { .limits.progress = hear, .limits.self = &heard, .limits.budget = 100 };
     struct search_request part = given;
     struct telling telling;
     const uint64_t bound = 70;
     telling_begin(&telling, &given, &bound, &part);
-    part.progress(part.self, &(struct search_progress){ .best_ns = 90, .bound_ns = 85, .work = 10, .budget = 20 });
+    part.limits.progress(part.limits.self,
+                         &(struct search_progress){ .best_ns = 90, .bound_ns = 85, .work = 10, .budget = 20 });
     assert_true(heard.best_ns == 90 && heard.most_bound_ns == 70 && heard.work == 10);
     // Another one, which knows of no plan yet.
-    part.progress(part.self, &(struct search_progress){ .best_ns = UINT64_MAX, .bound_ns = 88, .work = 5, .budget = 20 });
+    part.limits.progress(part.limits.self,
+                         &(struct search_progress){ .best_ns = UINT64_MAX, .bound_ns = 88, .work = 5, .budget = 20 });
     assert_true(heard.best_ns == 90 && heard.most_bound_ns == 70 && heard.work == 15);
 }
 
 static void nobody_is_told_who_did_not_ask(void **state)
 {
     (void)state;
-    const struct search_request given = { .budget = 100 };
+    const struct search_request given = { .limits.budget = 100 };
     struct search_request part = given;
     struct telling telling;
     const uint64_t bound = 0;
     telling_begin(&telling, &given, &bound, &part);
-    assert_null(part.progress);
+    assert_null(part.limits.progress);
 }
 
 // What is told on the way of a graph whose devices are chosen is never above what is found in the end.
@@ -56,8 +58,8 @@ static void what_none_can_beat_goes_for_all_orders_and_devices(void **state)
             cluster->devices[d].speed_permille = 500 + 100 * d;
         struct heard heard = { .best_ns = UINT64_MAX };
         const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 4,
-                                                .micro_batches = 8, .budget = 200000, .free.devices = trial % 2,
-                                                .progress = hear, .self = &heard };
+                                                .micro_batches = 8, .limits.budget = 200000, .free.devices = trial % 2,
+                                                .limits.progress = hear, .limits.self = &heard };
         struct plan *plan = plan_search_orders(&request, &error);
         assert_good(plan, error);
         assert_true(heard.most_bound_ns <= plan->certificate.value_ns && heard.best_ns >= plan->certificate.value_ns);

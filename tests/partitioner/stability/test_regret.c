@@ -260,7 +260,7 @@ static void an_interrupt_leaves_what_is_known(void **state)
     struct plan *plan = plan_search(&instance.request, &error);
     assert_good(plan, error);
     const volatile sig_atomic_t interrupted = 1;
-    instance.request.interrupted = &interrupted;
+    instance.request.limits.interrupted = &interrupted;
     const struct regret_request request = { .search = &instance.request, .noise.ppm = 30000, .draws = 5, .seed = 1 };
     struct regret regret;
     assert_good(regret_measure(&request, plan, &regret, &error), error);

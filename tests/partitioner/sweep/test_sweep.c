@@ -153,7 +153,7 @@ static void check_row(const struct given *given, const struct sweep_row *row)
     const struct search_request search = { .profile = given->profile, .cluster = given->cluster,
                                            .schedule = row->schedule, .ranks = row->ranks, .chunks = row->chunks,
                                            .micro_batches = row->micro_batches, .holding.optimizer = OPTIMIZER_SGD,
-                                           .budget = given->request.budget };
+                                           .limits.budget = given->request.budget };
     struct plan *plan = plan_search(&search, &error);
     if ((plan != NULL) != (row->found.outcome == SWEEP_PLANNED))
         fail_msg("%s, m %u: %s", row->schedule, row->micro_batches, error.text);
