@@ -16,8 +16,9 @@
 
 enum { MOST_STEP = 16 };
 
-// How much a plan may lose at first, of its time.
-#define WARMTH 0.02
+// How much a plan may lose at first, of its time: as much as so many layers are of the model.
+#define WARMTH_LAYERS 6.5
+#define MOST_WARMTH 0.15
 
 struct moves {
     struct cut_problem *problem;
@@ -291,9 +292,11 @@ static bool draw(struct moves *moves, uint32_t *from, uint32_t *to)
 static void wander(struct moves *moves, double part, uint64_t until)
 {
     const uint64_t began = moves->problem->context->work;
+    const double share = WARMTH_LAYERS / moves->problem->places->layers;
+    part *= share < MOST_WARMTH ? share : MOST_WARMTH;
     while (!is_over(moves) && moves->problem->context->work < until) {
         const double gone = (double)(moves->problem->context->work - began) / (double)(until - began);
-        const double warmth = part * WARMTH * (1 - gone) * (double)moves->now.value_ns;
+        const double warmth = part * (1 - gone) * (double)moves->now.value_ns;
         const double loss = random_unit(&moves->seed) * warmth;
         uint32_t from, to;
         moves->problem->context->work++;

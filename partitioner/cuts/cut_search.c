@@ -142,7 +142,22 @@ static struct plan *make_plan(struct cut_problem *problem, const struct cut_stat
 
 // --- the whole ------------------------------------------------------------------------------------
 
-// Where nothing fits yet: the cuts that lack least, and moves from there.
+// Stages as long as their devices can hold, where hardly anything fits.
+static bool find_within_reach(struct cut_problem *problem, struct cut_state *best, struct error *error)
+{
+    struct cut_state state;
+    bool found = false;
+    if (!problem->schedule.is_alone || !problem->places->is_chain)
+        return true;
+    bool good = cut_state_create(&state, problem, error) && cut_reach(problem, state.cuts, &found, error)
+             && (!found || cut_state_complete(problem, &state, 0, problem->stages, NO_TIME, error));
+    if (good && found && cut_state_is_better(&state, best))
+        cut_state_copy(best, &state, problem);
+    cut_state_clear(&state);
+    return good;
+}
+
+// Where nothing fits yet: the cuts that lack least, or that just fit.
 static bool find_any(struct cut_problem *problem, struct cut_state *best, bool *none, struct error *error)
 {
     bool certain = false;
@@ -151,6 +166,8 @@ static bool find_any(struct cut_problem *problem, struct cut_state *best, bool *
     enum { LEAST_WORK = 1000000 };
     const uint64_t part = context_until(problem->context, 1, 4), least = problem->context->work + LEAST_WORK;
     if (!cut_find_least_lacking(problem, best, part > least ? part : least, &certain, error))
+        return false;
+    if (best->most_lacking > 0 && !certain && !find_within_reach(problem, best, error))
         return false;
     *none = certain && best->most_lacking > 0 && !problem->is_partial;
     return true;

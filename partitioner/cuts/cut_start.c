@@ -235,7 +235,7 @@ static uint64_t cost_in_company(const void *self, uint32_t stage, uint32_t from,
     struct cut_problem *problem = start->problem;
     struct error ignored = { 0 };
     const uint64_t busy = cut_stage_busy_ns(problem, stage, from, to, 0) + start->company[stage];
-    if (start->share[stage] == UINT64_MAX)
+    if (start->share[stage] == UINT64_MAX || stage_price_most_bytes(problem, stage, from, to) <= start->share[stage])
         return busy;
     const struct stage_price *price = stage_price_of(problem, &problem->narrow, stage, from, to, &ignored);
     const uint64_t needs = price ? add_clamped(price->bytes, price->workspace_bytes) : UINT64_MAX;
@@ -339,14 +339,6 @@ static bool start_greedily(struct start *start, struct error *error)
     return true;
 }
 
-static bool try_reach(struct start *start, struct error *error)
-{
-    bool found;
-    if (!start->problem->places->is_chain)
-        return true;
-    return cut_reach(start->problem, start->trial.cuts, &found, error) && (!found || judge(start, error));
-}
-
 static void forget(struct start *start)
 {
     const struct cut_problem *problem = start->problem;
@@ -368,8 +360,9 @@ static bool start_alone(struct start *start, struct error *error)
     const struct path_prices prices = { start, cost_alone, busy_only, work_out_alone, link_sum, 0 };
     bool found = true;
     for (start->link_parts = 0; start->link_parts < LINK_PARTS && found; start->link_parts++) {
-        // The first learns what stages take; the others know it then.
-        const uint64_t until = context_until(start->problem->context, start->link_parts == 0 ? 4 : 1, 24);
+        // The first learns what stages take; the others know it then. Half of the budget where nothing fits so far.
+        const uint64_t parts = start->link_parts > 0 ? 1 : start->has_best && start->best->most_lacking > 0 ? 12 : 4;
+        const uint64_t until = context_until(start->problem->context, parts, 24);
         if (!try_path(start, &prices, WORK_OUT_ROUNDS, until, &found, error))
             return false;
     }
@@ -451,11 +444,13 @@ static bool start_in_company(struct start *start, struct error *error)
     memset(start->share, 0xff, problem->stages * sizeof start->share[0]);
     for (int round = 0; round < ROUNDS && !context_is_ended(problem->context); round++) {
         bool found;
-        if (!try_path(start, &prices, 1, NO_TIME, &found, error))
+        if (!try_path(start, &prices, 1, context_until(problem->context, 1, 12), &found, error))
             return false;
+        if (!found)
+            return true;
         if (round == 0)
             share_evenly(start);
-        else if (found && !share_anew(start, error))
+        else if (!share_anew(start, error))
             return false;
     }
     return true;
@@ -490,8 +485,6 @@ bool cut_start(struct cut_problem *problem, struct cut_state *best, struct error
         && start_greedily(&start, error);
     if (good && problem->schedule.is_alone)
         good = start_alone(&start, error);
-    if (good && best->most_lacking > 0 && problem->schedule.is_alone)
-        good = try_reach(&start, error);
     // What goes to the host takes time that no floor knows.
     if (good && (!problem->schedule.is_alone || best->most_lacking > 0 || problem->request->holding.activations_on_host))
         good = start_in_company(&start, error);

@@ -310,11 +310,11 @@ static struct held_bytes held_of(const struct cut_problem *problem, uint32_t sta
     return holding_bytes(&problem->request->holding, view->intervals->replicas, &states);
 }
 
-bool stage_price_surely_fits(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
+uint64_t stage_price_most_bytes(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
 {
     const struct stage_view *view = &problem->views[problem->view_of[stage]];
     if (!holding_is_plain(&problem->request->holding))
-        return false;
+        return UINT64_MAX;
     const struct held_bytes held = held_of(problem, stage, from, to);
     struct stage_bytes bytes = { .input = view->cut_bytes[from], .output = view->cut_bytes[to],
                                  .input_life = INPUT_UNTIL_W,
@@ -324,7 +324,7 @@ bool stage_price_surely_fits(const struct cut_problem *problem, uint32_t stage, 
                                  .transient = cut_sum(problem, stage, SUM_OUTPUTS, from, to) };
     stage_put_held(&bytes, &held);
     bytes = stage_bytes_of_split(bytes, problem->schedule.order->splits);
-    return stage_memory_of(&bytes, &problem->schedule.slots[stage]).peak_bytes <= cut_capacity(problem, stage);
+    return stage_memory_of(&bytes, &problem->schedule.slots[stage]).peak_bytes;
 }
 
 uint64_t stage_price_states(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)

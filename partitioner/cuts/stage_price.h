@@ -50,8 +50,13 @@ uint64_t stage_price_known_floor(const struct cut_problem *problem, uint32_t sta
 // Fills in what fits the layers at least. False only without memory.
 bool stage_price_find_least(struct cut_problem *problem, struct stage_price *price, struct error *error);
 
-// Whether the layers fit with nothing recomputed by sums alone: quick, and never true where they do not.
-bool stage_price_surely_fits(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to);
+// What the layers take with nothing recomputed, or more, by sums alone: quick. UINT64_MAX: sums do not say.
+uint64_t stage_price_most_bytes(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to);
+
+static inline bool stage_price_surely_fits(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
+{
+    return stage_price_most_bytes(problem, stage, from, to) <= cut_capacity(problem, stage);
+}
 
 // Bytes of the weights, and all that goes with them, of the layers between two places: a stage with more has no less.
 uint64_t stage_price_states(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to);
