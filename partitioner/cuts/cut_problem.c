@@ -185,9 +185,9 @@ void cut_problem_free(struct cut_problem *problem)
     pattern_room_free(problem->clock.room);
     free(problem->clock.rows);
     cut_devices_clear(&problem->devices);
+    recompute_bounds_free(problem->floors);  // of the views
     stage_views_free(problem);
     free(problem->alike);
-    recompute_bounds_free(problem->floors);
     places_free(problem->places);
     cut_schedule_clear(&problem->schedule);
     free(problem);
