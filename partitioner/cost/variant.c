@@ -19,7 +19,7 @@ static uint32_t devices_of(const struct profile_variant *variant)
 
 uint32_t variant_devices(const struct profile *profile, const char *name)
 {
-    for (size_t l = 0; l < profile->layer_count; l++) {
+    for (size_t l = 0; name && l < profile->layer_count; l++) {
         const struct profile_variant *variant = find(&profile->layers[l], name);
         if (variant)
             return devices_of(variant);

@@ -35,11 +35,6 @@ struct layout_model {
     struct replica_stage *stages;
 };
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 // --- what is known beforehand -----------------------------------------------------------
 
 static const struct { const char *name; enum replica_order order; } known[] = {
@@ -72,8 +67,8 @@ static uint64_t capacity_of(const struct search_request *request)
             memory = request->cluster->devices[d].memory_bytes;
     for (size_t l = 0; l < request->profile->layer_count; l++) {
         const struct profile_layer *layer = &request->profile->layers[l];
-        most = larger(most, layer->saved_bytes + layer->output_bytes + layer->backward_workspace_bytes);
-        output = larger(output, layer->output_bytes);
+        most = max_u64(most, layer->saved_bytes + layer->output_bytes + layer->backward_workspace_bytes);
+        output = max_u64(output, layer->output_bytes);
     }
     most = add_clamped(multiply_clamped(2, most), multiply_clamped(4, output));
     return memory - (most < memory / 2 ? most : memory / 2);
@@ -222,17 +217,7 @@ static struct replica_stage stage_of(const struct layout_model *model, const str
     return stage;
 }
 
-void layout_time(struct layout_model *model, struct layout *layout, uint64_t *work)
-{
-    const uint64_t m = model->request->micro_batches;
-    sit(model, layout);
-    for (uint32_t s = 0; s < layout->stages; s++)
-        model->stages[s] = stage_of(model, &model->slots[s], layout->cuts[s], layout->cuts[s + 1]);
-    *work += 1 + (model->order == REPLICA_PIPEDREAM ? 20 * m : m) * layout->stages / 256;
-    layout->estimate_ns = replica_time(model->clock, model->stages, layout->stages);
-}
-
-// --- cutting ----------------------------------------------------------------------------
+// --- times ------------------------------------------------------------------------------
 
 // How long the way of a micro-batch is to where a stage begins, and from there back.
 struct front {
@@ -259,10 +244,36 @@ static uint64_t load_of(const struct layout_model *model, const struct slot *slo
         const uint64_t rest = interval_forward_ns(slot->of, end, model->layers)
                             + interval_backward_ns(slot->of, end, model->layers);
         const uint64_t round = f + b + 2 * (stage->busy_ns + stage->latency_ns) + stage_scaled_ns(rest, model->speed);
-        inner = larger(inner, path_around(round, own, slot->ahead, f, b));
+        inner = max_u64(inner, path_around(round, own, slot->ahead, f, b));
     }
-    return add_clamped(front->there_ns + larger(front->back_ns, stage->reduce_ns), inner);
+    return add_clamped(front->there_ns + max_u64(front->back_ns, stage->reduce_ns), inner);
 }
+
+bool layout_time_within(struct layout_model *model, struct layout *layout, uint64_t limit_ns, uint64_t *work)
+{
+    const uint64_t m = model->request->micro_batches;
+    struct front front = { 0 };
+    sit(model, layout);
+    *work += 1 + layout->stages / 16;
+    for (uint32_t s = 0; s < layout->stages; s++) {
+        const struct slot *slot = &model->slots[s];
+        struct replica_stage *stage = &model->stages[s];
+        *stage = stage_of(model, slot, layout->cuts[s], layout->cuts[s + 1]);
+        if (load_of(model, slot, &front, stage, layout->cuts[s + 1]) > limit_ns)
+            return false;
+        front = front_behind(&front, stage);
+    }
+    *work += (model->order == REPLICA_PIPEDREAM ? 10 * m : m) * layout->stages / 256;
+    layout->estimate_ns = replica_time(model->clock, model->stages, layout->stages);
+    return layout->estimate_ns <= limit_ns;
+}
+
+void layout_time(struct layout_model *model, struct layout *layout, uint64_t *work)
+{
+    layout_time_within(model, layout, UINT64_MAX, work);
+}
+
+// --- cutting ----------------------------------------------------------------------------
 
 // The last place up to `most` where the stage is within the limit, looked for from `hint` on; `first`: there is none.
 static uint32_t furthest(const struct layout_model *model, const struct slot *slot, const struct front *front,

@@ -15,8 +15,12 @@ struct layout_model *layout_model_create(const struct search_request *request, c
                                          struct error *error);
 void layout_model_free(struct layout_model *model);
 
-// Both set estimate_ns, and add what they have done to `work`.
+// All set estimate_ns, and add what they have done to `work`.
 void layout_time(struct layout_model *model, struct layout *layout, uint64_t *work);
+
+// The same where that is within the limit. Most of what is not is refused without being timed, by a single stage that
+// takes too long; of that estimate_ns stays as it was.
+bool layout_time_within(struct layout_model *model, struct layout *layout, uint64_t limit_ns, uint64_t *work);
 
 // Cuts it anew: the least that the costliest stage can take, one stage after the other having as many layers as stay
 // within that. False where that is more than the limit.

@@ -118,41 +118,47 @@ static bool move_cuts(struct annealing *annealing, struct layout *trial)
     return trial->cuts[from] > trial->cuts[from - 1] && trial->cuts[to - 1] < trial->cuts[to];
 }
 
-// Devices stay where they are, so that those of stages between two change a little, too.
+// So many ranks of stage s go to stage t, with about as many layers as they have. Devices stay where they are, so that
+// those of stages between two change a little, too.
+static bool give_ranks(struct annealing *annealing, struct layout *trial, uint32_t s, uint32_t t, uint32_t ranks)
+{
+    uint32_t *replicas = trial->replicas;
+    const uint32_t layers = ranks * (trial->cuts[s + 1] - trial->cuts[s]) / replicas[s];
+    if (s == t || replicas[t] + ranks > annealing->request->micro_batches
+        || group_of(annealing, trial->variants[s]) != group_of(annealing, trial->variants[t]))
+        return false;
+    replicas[s] -= ranks;
+    replicas[t] += ranks;
+    for (uint32_t c = 1 + (s < t ? s : t); replicas[s] > 0 && c <= (s < t ? t : s); c++)
+        trial->cuts[c] = moved(annealing, trial->cuts[c], s < t ? -(int)layers : (int)layers);
+    if (replicas[s] == 0)
+        take_out(trial, s);
+    return true;
+}
+
 static bool move_ranks(struct annealing *annealing, struct layout *trial)
 {
     const uint32_t s = any_of(annealing, trial->stages), t = any_of(annealing, trial->stages);
-    const uint32_t m = annealing->request->micro_batches;
     uint32_t *replicas = trial->replicas;
-    const bool is_alike = group_of(annealing, trial->variants[s]) == group_of(annealing, trial->variants[t]);
     switch (any_of(annealing, 4)) {
     case 0:
-        if (s == t || !is_alike || replicas[t] >= m)
-            return false;
-        replicas[t]++;
-        if (--replicas[s] == 0)
-            take_out(trial, s);
-        return true;
+        return give_ranks(annealing, trial, s, t, any_of(annealing, 2) ? 1 : 1 + any_of(annealing, replicas[s]));
     case 1:
         if (replicas[s] < 2 || trial->stages >= annealing->room)
             return false;
-        insert(trial, s, 1 + any_of(annealing, replicas[s] - 1),
-               trial->cuts[s] + any_of(annealing, trial->cuts[s + 1] - trial->cuts[s]));
+        const uint32_t ranks = 1 + any_of(annealing, replicas[s] - 1);
+        insert(trial, s, ranks, trial->cuts[s] + ranks * (trial->cuts[s + 1] - trial->cuts[s]) / replicas[s]);
         replicas[s + 1] -= replicas[s];
         return true;
     case 2:
-        if (s + 1 >= trial->stages || trial->variants[s] != trial->variants[s + 1] || replicas[s] + replicas[s + 1] > m)
+        if (s + 1 >= trial->stages || trial->variants[s] != trial->variants[s + 1]
+            || replicas[s] + replicas[s + 1] > annealing->request->micro_batches)
             return false;
         replicas[s + 1] += replicas[s];
         take_out(trial, s);
         return true;
     default:
-        if (replicas[s] == replicas[t] || !is_alike)
-            return false;
-        const uint32_t ranks = replicas[s];
-        replicas[s] = replicas[t];
-        replicas[t] = ranks;
-        return true;
+        return replicas[s] > replicas[t] && give_ranks(annealing, trial, s, t, replicas[s] - replicas[t]);
     }
 }
 
@@ -264,9 +270,10 @@ static void anneal(struct annealing *annealing, double heat, uint64_t work)
         const bool moves_cuts = any_of(annealing, 2), stays = moves_cuts || any_of(annealing, 2);
         if (!(moves_cuts ? move_cuts(annealing, trial) : move_layout(annealing, trial)))
             continue;
-        if (stays && has_cuts(annealing, trial))
-            layout_time(annealing->model, trial, &context->work);
-        else if (stays || !layout_cut(annealing->model, trial, now->estimate_ns + worse, &context->work))
+        if (stays && !(has_cuts(annealing, trial)
+                       && layout_time_within(annealing->model, trial, now->estimate_ns + worse, &context->work)))
+            continue;
+        if (!stays && !layout_cut(annealing->model, trial, now->estimate_ns + worse, &context->work))
             continue;
         if (trial->estimate_ns <= now->estimate_ns
             || trial->estimate_ns - now->estimate_ns < random_below(&annealing->seed, worse)) {
@@ -382,6 +389,48 @@ static bool note_even(struct annealing *annealing, size_t v, struct layouts *fou
     return true;
 }
 
+// Twice the ranks for the stages of each further tier, which all have about as many of the ranks.
+static bool lay_tiers(const struct annealing *annealing, uint32_t base, uint32_t tiers, size_t v, struct layout *to)
+{
+    const struct search_request *request = annealing->request;
+    const struct layout_names *names = annealing->search->names;
+    const uint32_t ranks = request->ranks / names->devices[v];
+    uint32_t left = ranks;
+    to->stages = 0;
+    for (uint32_t tier = 0; tier < tiers; tier++) {
+        const uint32_t each = base << tier, behind = ranks * (tiers - 1 - tier) / tiers;
+        for (; left >= each + behind; left -= each) {
+            if (to->stages == annealing->room || each > request->micro_batches)
+                return false;
+            to->replicas[to->stages] = each;
+            to->variants[to->stages++] = names->names[v];
+        }
+    }
+    if (to->stages == 0 || to->replicas[to->stages - 1] + left > request->micro_batches)
+        return false;
+    to->replicas[to->stages - 1] += left;
+    to->ranks = ranks;
+    to->device_count = ranks * names->devices[v];
+    to->spare_count = annealing->devices - to->device_count;
+    return to->device_count == request->ranks || request->free.fewer;
+}
+
+static bool note_tiers(struct annealing *annealing, size_t v, struct layouts *found, struct error *error)
+{
+    if (!annealing->request->free.replicas || annealing->request->layout.variants)
+        return true;
+    for (uint32_t tiers = 2; tiers <= 4; tiers++) {
+        for (uint32_t base = 1; base <= annealing->request->ranks / tiers >> (tiers - 1); base += 1 + base / 16) {
+            if (lay_tiers(annealing, base, tiers, v, &annealing->best) && begin_with(annealing)
+                && !note(annealing, found, error))
+                return false;
+            if (layout_search_is_over(annealing->search))
+                return true;
+        }
+    }
+    return true;
+}
+
 // On devices in several orders.
 static bool note_beginnings(struct annealing *annealing, struct layouts *found, struct error *error)
 {
@@ -390,7 +439,7 @@ static bool note_beginnings(struct annealing *annealing, struct layouts *found, 
     for (size_t v = 0; v < annealing->search->names->count; v++) {
         for (unsigned sequence = 0; sequence < sequences; sequence++) {
             layout_order_devices(request, sequence, annealing->best.devices);
-            if (!note_even(annealing, v, found, error))
+            if (!note_even(annealing, v, found, error) || !note_tiers(annealing, v, found, error))
                 return false;
         }
     }
@@ -403,14 +452,15 @@ static void sort(struct layouts *found)
         qsort(found->at, found->count, sizeof found->at[0], compare);
 }
 
-static bool go_from(struct annealing *annealing, struct layouts *found, size_t from, double heat, uint64_t part,
+// At first a move may cost so many times what one rank is of all.
+static bool go_from(struct annealing *annealing, struct layouts *found, size_t from, double warmth, uint64_t part,
                     struct error *error)
 {
     if (from >= found->count)
         return true;
     const uint64_t work = annealing->search->context.budget / part;
     copy(annealing, &annealing->best, &found->at[from]);
-    anneal(annealing, heat, work < annealing->most ? work : annealing->most);
+    anneal(annealing, warmth / annealing->request->ranks, work < annealing->most ? work : annealing->most);
     return note(annealing, found, error);
 }
 
@@ -418,14 +468,14 @@ static bool go_from(struct annealing *annealing, struct layouts *found, size_t f
 static bool better(struct annealing *annealing, struct layouts *found, struct error *error)
 {
     enum { SHORT_WAYS = 8, SHORT_PART = 80, LONG_PART = 6 };
-    static const struct { size_t from; double heat; } long_ways[] = { { 0, 0.1 }, { 1, 0.05 }, { 0, 0.02 } };
+    static const struct { size_t from; double warmth; } long_ways[] = { { 0, 1.6 }, { 1, 0.8 }, { 0, 0.4 } };
     bool good = true;
     sort(found);
     for (size_t i = 0; good && i < SHORT_WAYS; i++)
-        good = go_from(annealing, found, i, 0.2, SHORT_PART, error);
+        good = go_from(annealing, found, i, 1.6, SHORT_PART, error);
     for (size_t i = 0; good && i < sizeof long_ways / sizeof long_ways[0]; i++) {
         sort(found);
-        good = go_from(annealing, found, long_ways[i].from, long_ways[i].heat, LONG_PART, error);
+        good = go_from(annealing, found, long_ways[i].from, long_ways[i].warmth, LONG_PART, error);
     }
     sort(found);
     return good;
