@@ -50,6 +50,11 @@ static uint64_t kept_units(const struct recompute_prices *prices, uint32_t l)
     return units_of(prices->intervals->memory[l].kept);
 }
 
+static uint64_t kept_bytes(const struct recompute_prices *prices)
+{
+    return prices->intervals->before[prices->end].kept - prices->intervals->before[prices->begin].kept;
+}
+
 struct density {
     double cost;
     uint64_t units;
@@ -127,7 +132,7 @@ static bool set_prices(struct recompute_prices *prices, uint64_t all_units)
 static void set_limits(struct recompute_prices *prices, uint64_t capacity)
 {
     const uint32_t layers = prices->end - prices->begin, steps = prices->limit_count - 2;
-    uint64_t bytes = prices->intervals->kept[prices->end] - prices->intervals->kept[prices->begin];
+    uint64_t bytes = kept_bytes(prices);
     for (uint32_t l = prices->begin; l < prices->end; l++)
         bytes = add_clamped(bytes, prices->intervals->memory[l].output);
     const double low = (double)(2 * (bytes / layers)), high = (double)(capacity / 2);
@@ -148,7 +153,7 @@ static void set_limits(struct recompute_prices *prices, uint64_t capacity)
 static bool set_shift(struct recompute_prices *prices, uint64_t *all_units)
 {
     const struct intervals *intervals = prices->intervals;
-    uint64_t bytes = intervals->kept[prices->end] - intervals->kept[prices->begin];
+    uint64_t bytes = kept_bytes(prices);
     for (uint32_t l = prices->begin; l < prices->end; l++) {
         bytes = add_clamped(bytes, intervals->memory[l].output);
         for (uint32_t i = intervals->source_at[l]; i < intervals->source_at[l + 1]; i++)
