@@ -4,7 +4,6 @@
 //     a row of cuts, alike            | a b | c d | e f |    ->   | a | b c | d e f |
 //     a stage split, two made one     | a b c d | e | f |    ->   | a b | c d | e f |
 //     layers across, in a graph       | a b | c d |          ->   | a | b c d |  (and all of its stage that needs b)
-//     a rank spares another of its stages from recomputation
 //
 // First whichever helps, until none does; then, with what is left of the budget, moves drawn at random, that are taken
 // also where they lose a little, and less and less (threshold accepting, Dueck and Scheuer 1990); then again whichever
@@ -217,47 +216,12 @@ static bool descend_joins(struct moves *moves)
     return helped;
 }
 
-// Whether anything on the rank is recomputed, so that sparing can matter.
-static bool may_spare(const struct moves *moves, uint32_t rank)
-{
-    const struct placement *placement = moves->problem->schedule.placement;
-    const uint32_t from = placement->stage_at[rank], to = placement->stage_at[rank + 1];
-    bool recomputes = false;
-    for (uint32_t at = from; at < to; at++)
-        recomputes |= moves->now.recompute_ns[placement->held[at]] > 0;
-    return recomputes && to - from > 1;
-}
-
-static bool spare(struct moves *moves, uint32_t rank, uint32_t which)
-{
-    const struct placement *placement = moves->problem->schedule.placement;
-    const uint32_t s = placement->held[placement->stage_at[rank]];
-    begin_trial(moves);
-    if (moves->trial.spared[rank] == which)
-        return false;
-    moves->trial.spared[rank] = which;
-    return take_if_better(moves, s, s + 1);
-}
-
-static bool descend_spares(struct moves *moves)
-{
-    const struct placement *placement = moves->problem->schedule.placement;
-    bool helped = false;
-    for (uint32_t r = 0; r < moves->problem->ranks; r++) {
-        const uint32_t held = placement->stage_at[r + 1] - placement->stage_at[r];
-        for (uint32_t i = 0; may_spare(moves, r) && i <= held && !is_over(moves); i++)
-            helped |= spare(moves, r, i < held ? i : SPARES_NONE);
-    }
-    return helped;
-}
-
 static void descend(struct moves *moves)
 {
     for (bool helped = true; helped && !is_over(moves);) {
         helped = descend_cuts(moves);
         helped |= descend_rows(moves);
         helped |= descend_joins(moves);
-        helped |= descend_spares(moves);
     }
 }
 
@@ -331,40 +295,5 @@ bool cut_improve(struct cut_problem *problem, struct cut_state *best, uint64_t u
     free(moves.layers);
     cut_state_clear(&moves.now);
     cut_state_clear(&moves.trial);
-    return good;
-}
-
-bool cut_sharpen(struct cut_problem *problem, struct cut_state *best, struct error *error)
-{
-    struct cut_state sharp;
-    const struct cut_schedule *schedule = &problem->schedule;
-    if (!schedule->is_alone || best->most_lacking > 0 || best->is_exact || !problem->is_monotone
-        || problem->request->holding.activations_on_host)
-        return true;
-    bool good = cut_state_create(&sharp, problem, error), recomputes = false;
-    if (good)
-        cut_state_copy(&sharp, best, problem);
-    for (uint32_t s = 0; good && s < problem->stages; s++) {
-        if (sharp.choice[s] == NOT_RECOMPUTED)
-            continue;
-        const struct stage_price *price =
-            stage_price_choices(problem, &problem->exact, s, sharp.cuts[s], sharp.cuts[s + 1], error);
-        good = price != NULL;
-        recomputes = true;
-        if (!good || !price->fits || price->choices[0].forward_ns > sharp.recompute_ns[s]) {
-            cut_state_clear(&sharp);
-            return good;
-        }
-        sharp.choice[s] = 0;
-        sharp.recompute_ns[s] = price->choices[0].forward_ns;
-        sharp.away[s] = price->choices[0].away;
-    }
-    if (good && recomputes) {
-        sharp.is_exact = true;
-        sharp.value_ns = cut_state_time(problem, &sharp, NO_TIME);
-        if (cut_state_is_better(&sharp, best))
-            cut_state_copy(best, &sharp, problem);
-    }
-    cut_state_clear(&sharp);
     return good;
 }

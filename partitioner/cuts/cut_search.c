@@ -75,13 +75,13 @@ static bool set_stages(struct cut_problem *problem, const struct cut_state *best
     struct stage_table *table = best->is_exact ? &problem->exact : &problem->narrow;
     for (uint32_t s = 0; s < problem->stages; s++) {
         choices[s] = NULL;
-        if (best->choice[s] == NOT_RECOMPUTED)
+        if (best->of[s].choice == NOT_RECOMPUTED)
             continue;
         const struct stage_price *price =
             stage_price_choices(problem, table, s, best->cuts[s], best->cuts[s + 1], error);
         if (!price)
             return false;
-        choices[s] = &price->choices[best->choice[s]];
+        choices[s] = &price->choices[best->of[s].choice];
     }
     read_order(problem, best, choices, order, first);
     const bool own = is_own_order(order, layers);
@@ -228,7 +228,7 @@ static bool search(struct cut_problem *problem, struct cut_state *best, uint64_t
         return cut_improve(problem, best, context_until(context, 1, 8), error);
     if (*bound_ns >= value)
         return true;
-    if (!cut_improve(problem, best, context_until(context, 2, 3), error) || !cut_sharpen(problem, best, error))
+    if (!cut_improve(problem, best, context_until(context, 2, 3), error))
         return false;
     if (best->most_lacking == 0 && problem->request->wanted.any)
         return true;

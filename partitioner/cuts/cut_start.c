@@ -21,21 +21,8 @@
 
 enum { ROUNDS = 5, WORK_OUT_ROUNDS = 2000, LINK_PARTS = 4 };
 
-// What some layers were found to recompute. Whoever has these and more, and no fewer bytes of weights and messages, does
-// not recompute less.
-struct lesson {
-    uint32_t to;
-    uint64_t fixed_bytes, recompute_ns;
-};
-
-struct lessons {
-    struct lesson *at;
-    uint32_t count, room;
-};
-
 struct start {
     struct cut_problem *problem;
-    struct lessons *lessons;    // of stages like s, of layers from a place on or from in front of it: [s * places + place]
     struct cut_state *best, trial;
     uint64_t *share, *company;  // of each stage: bytes of its rank's memory; busy of the rank's other stages
     uint64_t link_parts;        // of a message's time that count, in quarters
@@ -94,58 +81,6 @@ static uint64_t link_sum(const void *self, uint32_t stage, uint32_t from, uint32
     return view->cut_bytes[to] / 256;
 }
 
-static uint64_t taught(const struct start *start, uint32_t stage, uint32_t from, uint32_t to)
-{
-    const struct cut_problem *problem = start->problem;
-    const struct lessons *lessons =
-        start->lessons ? &start->lessons[(size_t)problem->alike[stage] * problem->places->count + from] : NULL;
-    uint64_t most = 0, fixed = 0;
-    for (uint32_t i = 0; lessons && i < lessons->count; i++) {
-        const struct lesson *lesson = &lessons->at[i];
-        if (lesson->to > to || lesson->recompute_ns <= most)
-            continue;
-        fixed = fixed ? fixed : stage_price_fixed(problem, stage, from, to);
-        most = lesson->fixed_bytes <= fixed ? lesson->recompute_ns : most;
-    }
-    return most;
-}
-
-static bool note(struct lessons *lessons, const struct lesson *lesson)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < lessons->count; i++) {
-        const struct lesson *other = &lessons->at[i];
-        if (other->to <= lesson->to && other->fixed_bytes <= lesson->fixed_bytes
-            && other->recompute_ns >= lesson->recompute_ns)
-            return true;
-        if (other->to < lesson->to || other->fixed_bytes < lesson->fixed_bytes
-            || other->recompute_ns > lesson->recompute_ns)
-            lessons->at[kept++] = *other;
-    }
-    lessons->count = kept;
-    if (kept == lessons->room) {
-        struct lesson *grown = realloc(lessons->at, (2 * (size_t)kept + 4) * sizeof *grown);
-        if (!grown)
-            return false;
-        lessons->at = grown;
-        lessons->room = 2 * kept + 4;
-    }
-    lessons->at[lessons->count++] = *lesson;
-    return true;
-}
-
-// For all stages that begin there or in front of it.
-static bool learn(struct start *start, uint32_t stage, uint32_t from, uint32_t to, uint64_t recompute_ns,
-                  struct error *error)
-{
-    const struct cut_problem *problem = start->problem;
-    const struct lesson lesson = { to, stage_price_fixed(problem, stage, from, to), recompute_ns };
-    for (uint32_t place = 0; start->lessons && place <= from; place++)
-        if (!note(&start->lessons[(size_t)problem->alike[stage] * problem->places->count + place], &lesson))
-            return error_no_memory(error, "a search");
-    return true;
-}
-
 // Where all forwards come before the first backward (GPipe), the slowest F or message and the slowest B or message count,
 // each for itself and wherever they are: the larger of both, once they are weighed against each other.
 static uint64_t drained_ns(const struct start *start, uint32_t stage, uint32_t from, uint32_t to, uint64_t recompute_ns)
@@ -182,13 +117,10 @@ static uint64_t cost_alone(const void *self, uint32_t stage, uint32_t from, uint
     struct cut_problem *problem = start->problem;
     const struct stage_price *price = stage_table_get(&problem->narrow, problem->alike[stage], from, to);
     uint64_t recompute_ns;
-    if (price && price->has_choices) {
+    if (price && price->has_choices)
         recompute_ns = price->fits ? price->choices[0].forward_ns : NO_TIME;
-    } else {
+    else
         recompute_ns = stage_price_floor(problem, stage, from, to);
-        const uint64_t more = recompute_ns == NO_TIME ? 0 : taught(start, stage, from, to);
-        recompute_ns = more > recompute_ns ? more : recompute_ns;
-    }
     if (recompute_ns == NO_TIME)
         return NO_TIME;
     if (start->forward_percent > 0) {
@@ -201,13 +133,6 @@ static uint64_t cost_alone(const void *self, uint32_t stage, uint32_t from, uint
     return max_u64(busy, waiting_ns(problem, stage, from, to, recompute_ns));
 }
 
-// How unevenly costs are spread: stages that are all as costly make each other wait the most.
-static uint64_t unevenness(const void *self, uint32_t stage, uint32_t from, uint32_t to)
-{
-    const uint64_t cost = cost_alone(self, stage, from, to) >> 20;  // about ms, so that squares can be summed up
-    return cost < (uint64_t)1 << 28 ? cost * cost : (uint64_t)1 << 56;
-}
-
 static bool work_out_alone(const void *self, uint32_t stage, uint32_t from, uint32_t to, bool *news,
                            struct error *error)
 {
@@ -218,11 +143,9 @@ static bool work_out_alone(const void *self, uint32_t stage, uint32_t from, uint
     if (!price)
         return false;
     // What fits as it is recomputes nothing.
-    if (add_clamped(price->bytes, price->workspace_bytes) > cut_capacity(problem, stage) && !price->has_choices) {
-        price = stage_price_choices(problem, &problem->narrow, stage, from, to, error);
-        if (!price || !learn(start, stage, from, to, price->fits ? price->choices[0].forward_ns : NO_TIME, error))
-            return false;
-    }
+    if (add_clamped(price->bytes, price->workspace_bytes) > cut_capacity(problem, stage)
+        && !stage_price_choices(problem, &problem->narrow, stage, from, to, error))
+        return false;
     *news = cost_alone(self, stage, from, to) != before;
     return true;
 }
@@ -269,7 +192,7 @@ static bool try_path(struct start *start, const struct path_prices *prices, unsi
     struct cut_problem *problem = start->problem;
     struct path path = { .cuts = start->trial.cuts };
     start->trial.cuts[problem->stages] = 0;
-    if (!cut_path_find(problem, prices, rounds, until, NO_TIME, &path, error))
+    if (!cut_path_find(problem, prices, rounds, until, &path, error))
         return false;
     *found = cut_state_has_cuts(&start->trial, problem);
     return !*found || judge(start, error);
@@ -339,38 +262,15 @@ static bool start_greedily(struct start *start, struct error *error)
     return true;
 }
 
-static void forget(struct start *start)
-{
-    const struct cut_problem *problem = start->problem;
-    for (size_t i = 0; start->lessons && i < (size_t)problem->stages * problem->places->count; i++)
-        free(start->lessons[i].at);
-    free(start->lessons);
-    start->lessons = NULL;
-}
-
 static bool start_alone(struct start *start, struct error *error)
 {
-    enum { MOST_LESSONS = 1 << 22 };
-    const size_t rows = (size_t)start->problem->stages * start->problem->places->count;
-    if (start->problem->places->is_chain && rows < MOST_LESSONS) {
-        start->lessons = calloc(rows, sizeof start->lessons[0]);
-        if (!start->lessons)
-            return error_no_memory(error, "a search");
-    }
-    const struct path_prices prices = { start, cost_alone, busy_only, work_out_alone, link_sum, 0 };
+    const struct path_prices prices = { start, cost_alone, busy_only, work_out_alone, link_sum };
     bool found = true;
     for (start->link_parts = 0; start->link_parts < LINK_PARTS && found; start->link_parts++) {
         // The first learns what stages take; the others know it then. Half of the budget where nothing fits so far.
         const uint64_t parts = start->link_parts > 0 ? 1 : start->has_best && start->best->most_lacking > 0 ? 12 : 4;
         const uint64_t until = context_until(start->problem->context, parts, 24);
         if (!try_path(start, &prices, WORK_OUT_ROUNDS, until, &found, error))
-            return false;
-    }
-    static const uint64_t slacks[] = { 1, 5, 20 };
-    start->link_parts = 0;
-    for (size_t i = 0; i < sizeof slacks / sizeof slacks[0]; i++) {
-        const struct path_prices even = { start, cost_alone, busy_only, work_out_alone, unevenness, slacks[i] };
-        if (!try_path(start, &even, WORK_OUT_ROUNDS, context_until(start->problem->context, 1, 48), &found, error))
             return false;
     }
     static const uint64_t percents[] = { 100, 90, 112, 80, 125, 70, 140 };
@@ -404,9 +304,9 @@ static uint64_t slab_of(struct start *start, uint32_t s, struct error *error)
         stage_price_of(start->problem, &start->problem->narrow, s, state->cuts[s], state->cuts[s + 1], error);
     if (!price)
         return 0;
-    if (state->choice[s] == NOT_RECOMPUTED)
+    if (state->of[s].choice == NOT_RECOMPUTED)
         return add_clamped(price->bytes, price->workspace_bytes);
-    const struct stage_choice *choice = &price->choices[state->choice[s]];
+    const struct stage_choice *choice = &price->choices[state->of[s].choice];
     return add_clamped(choice->bytes, choice->workspace_bytes);
 }
 
@@ -423,14 +323,14 @@ static bool share_anew(struct start *start, struct error *error)
         for (uint32_t at = from; at < to; at++) {
             const uint32_t s = placement->held[at];
             slabs = add_clamped(slabs, slab_of(start, s, error));
-            busy += cut_busy_ns(problem, at, state->cuts[s], state->cuts[s + 1], state->recompute_ns[s]);
+            busy += cut_busy_ns(problem, at, state->cuts[s], state->cuts[s + 1], state->of[s].recompute_ns);
         }
         for (uint32_t at = from; at < to; at++) {
             const uint32_t s = placement->held[at];
             const uint64_t capacity = cut_capacity(problem, s), others = slabs - slab_of(start, s, error);
             const uint64_t left = others < capacity ? capacity - others : 0, half = capacity / (to - from) / 2;
             start->share[s] = left > half ? left : half;
-            const uint64_t own = cut_busy_ns(problem, at, state->cuts[s], state->cuts[s + 1], state->recompute_ns[s]);
+            const uint64_t own = cut_busy_ns(problem, at, state->cuts[s], state->cuts[s + 1], state->of[s].recompute_ns);
             start->company[s] = busy - own > start->company[s] ? busy - own : start->company[s];
         }
     }
@@ -440,7 +340,7 @@ static bool share_anew(struct start *start, struct error *error)
 static bool start_in_company(struct start *start, struct error *error)
 {
     struct cut_problem *problem = start->problem;
-    const struct path_prices prices = { start, cost_in_company, busy_only, NULL, NULL, 0 };
+    const struct path_prices prices = { start, cost_in_company, busy_only, NULL, NULL };
     memset(start->share, 0xff, problem->stages * sizeof start->share[0]);
     for (int round = 0; round < ROUNDS && !context_is_ended(problem->context); round++) {
         bool found;
@@ -488,7 +388,6 @@ bool cut_start(struct cut_problem *problem, struct cut_state *best, struct error
     // What goes to the host takes time that no floor knows.
     if (good && (!problem->schedule.is_alone || best->most_lacking > 0 || problem->request->holding.activations_on_host))
         good = start_in_company(&start, error);
-    forget(&start);
     free(start.share);
     free(start.company);
     cut_state_clear(&start.trial);

@@ -2,21 +2,13 @@
 
 #include <stdlib.h>
 
+#include "common/number.h"
+
 struct edge_bound {
     struct pattern_stage stage;
     uint64_t round;  // F + B and the ways to the next stage and back
     uint64_t bound;  // of the stage alone
 };
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 bool cut_is_too_long(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to, uint64_t limit_ns)
 {
@@ -63,7 +55,7 @@ struct filling {
 static void use_before(struct cut_tables *tables, uint32_t s, uint32_t from, uint32_t to, const struct edge_bound *edge)
 {
     uint64_t *cell = &tables->before[cut_cell(tables, s + 1, to)];
-    *cell = smaller(*cell, tables->before[cut_cell(tables, s, from)] + edge->round);
+    *cell = min_u64(*cell, tables->before[cut_cell(tables, s, from)] + edge->round);
 }
 
 static void use_behind(struct cut_tables *tables, uint32_t counted, uint32_t s, uint32_t from, uint32_t to,
@@ -71,11 +63,11 @@ static void use_behind(struct cut_tables *tables, uint32_t counted, uint32_t s, 
 {
     const size_t cell = cut_cell(tables, s, from), next = cut_cell(tables, s + 1, to);
     const uint64_t work = edge->stage.forward_ns + edge->stage.backward_ns;
-    tables->behind[cell] = smaller(tables->behind[cell], tables->behind[next] + edge->round);
-    tables->slowest[cell] = smaller(tables->slowest[cell], larger(tables->slowest[next], work));
-    tables->tail[cell] = smaller(tables->tail[cell], larger(tables->tail[next], edge->bound));
+    tables->behind[cell] = min_u64(tables->behind[cell], tables->behind[next] + edge->round);
+    tables->slowest[cell] = min_u64(tables->slowest[cell], max_u64(tables->slowest[next], work));
+    tables->tail[cell] = min_u64(tables->tail[cell], max_u64(tables->tail[next], edge->bound));
     tables->family[cell] =
-        smaller(tables->family[cell], larger(work * counted, edge->round + tables->family[next]));
+        min_u64(tables->family[cell], max_u64(work * counted, edge->round + tables->family[next]));
 }
 
 // All stages s from a place; forwards they fill what is before, backwards what is behind.
@@ -152,10 +144,9 @@ void cut_tables_clear(struct cut_tables *tables)
 }
 
 uint64_t cut_tables_bound(const struct cut_tables *tables, const struct cut_problem *problem, uint32_t stage,
-                          uint32_t from, uint32_t to, const struct pattern_stage *as, uint64_t before_ns)
+                          uint32_t to, const struct pattern_stage *as, uint64_t before_ns)
 {
     const size_t next = cut_cell(tables, stage + 1, to);
-    (void)from;
     if (tables->tail[next] == NO_TIME)
         return NO_TIME;
     if (!problem->schedule.pattern.is_known)
@@ -163,5 +154,5 @@ uint64_t cut_tables_bound(const struct cut_tables *tables, const struct cut_prob
     const uint64_t round = pattern_round_ns(as), way = round - as->forward_ns - as->backward_ns;
     const uint64_t own = pattern_stage_bound(&problem->schedule.pattern, stage, as, before_ns,
                                              way + tables->behind[next]);
-    return larger(larger(own, tables->tail[next]), before_ns + round + tables->family[next]);
+    return max_u64(max_u64(own, tables->tail[next]), before_ns + round + tables->family[next]);
 }

@@ -29,7 +29,7 @@ static inline size_t cut_cell(const struct cut_tables *tables, uint32_t s, uint3
 // A bound of all plans with this stage, whose stages in front of it take a micro-batch `before_ns` at least; NO_TIME where
 // none can follow.
 uint64_t cut_tables_bound(const struct cut_tables *tables, const struct cut_problem *problem, uint32_t stage,
-                          uint32_t from, uint32_t to, const struct pattern_stage *as, uint64_t before_ns);
+                          uint32_t to, const struct pattern_stage *as, uint64_t before_ns);
 
 // What a single stage takes so long for that it is in no plan below `limit_ns`, and so is any with more layers.
 bool cut_is_too_long(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to, uint64_t limit_ns);
