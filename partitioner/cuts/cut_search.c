@@ -272,7 +272,7 @@ static struct plan *search_cuts_of(struct cut_problem *problem, struct error *er
 
 struct plan *cut_search(const struct search_request *request, enum cut_orders orders, struct error *error)
 {
-    struct search_context context = context_of(request, CUT_DEFAULT_BUDGET);
+    struct search_context context = context_of(request, SEARCH_DEFAULT_BUDGET);
     struct cut_problem *problem = cut_problem_create(request, orders, &context, error);
     struct plan *plan = problem ? search_cuts_of(problem, error) : NULL;
     if (request->found.work)

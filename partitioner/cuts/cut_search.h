@@ -12,8 +12,6 @@
 
 #include "partitioner/cuts/cut_state.h"
 
-#define CUT_DEFAULT_BUDGET 3000000
-
 // The best plan for the stages, ranks and devices of the request, with its certificate, in the profile's own order or in
 // all of them; NULL with the reason (ERROR_ANSWER: nothing fits, or nothing was found).
 struct plan *cut_search(const struct search_request *request, enum cut_orders orders, struct error *error);

@@ -33,9 +33,6 @@ bool search_pins_allow(const struct search_request *request, uint32_t stage, uin
 bool search_check_pins(const struct search_request *request, const bool *can_cut, uint32_t stages,
                        struct error *error);
 
-// How much work there is between two calls of a request's `progress`.
-#define SEARCH_PROGRESS_WORK 20000
-
 // In front of which layers a model can be cut, layers + 1 of them, freed by free().
 // NULL where it cannot be cut into so many stages.
 bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error);
