@@ -33,17 +33,12 @@ static bool allocate(struct intervals *intervals, size_t edge_count)
     return true;
 }
 
-static struct edge edge_of(const struct profile *profile, size_t i)
-{
-    return profile->is_chain ? (struct edge){ (uint32_t)i, (uint32_t)i + 1 } : profile->edges[i];
-}
-
 // Edges come in order of (from, to), so both lists fill up in ascending order.
 static void index_edges(struct intervals *intervals, size_t edge_count)
 {
     uint32_t *reader_at = intervals->reader_at, *source_at = intervals->source_at;
     for (size_t i = 0; i < edge_count; i++) {
-        const struct edge edge = edge_of(intervals->profile, i);
+        const struct edge edge = layer_edge(intervals->profile, i);
         reader_at[edge.from + 2]++;
         source_at[edge.to + 2]++;
     }
@@ -52,7 +47,7 @@ static void index_edges(struct intervals *intervals, size_t edge_count)
         source_at[l] += source_at[l - 1];
     }
     for (size_t i = 0; i < edge_count; i++) {
-        const struct edge edge = edge_of(intervals->profile, i);
+        const struct edge edge = layer_edge(intervals->profile, i);
         intervals->readers[reader_at[edge.from + 1]++] = edge.to;
         intervals->sources[source_at[edge.to + 1]++] = edge.from;
     }
@@ -95,7 +90,7 @@ struct intervals *intervals_create(const struct profile *profile, const struct h
                                    struct error *error)
 {
     struct intervals *intervals = calloc(1, sizeof *intervals);
-    const size_t edge_count = profile->is_chain ? profile->layer_count - 1 : profile->edge_count;
+    const size_t edge_count = layer_edge_count(profile);
     if (intervals) {
         intervals->profile = profile;
         intervals->holding = *holding;
