@@ -313,14 +313,6 @@ struct cost_row stage_cost_at(const struct profile *profile, uint32_t first, uin
     return row;
 }
 
-struct cost_row stage_cost_of(const struct profile *profile, uint32_t first, uint32_t end,
-                              const struct segment *recompute, size_t recompute_count,
-                              const struct holding *holding, uint64_t speed_permille)
-{
-    const struct stage_place alone = { .speed_permille = speed_permille, .replicas = 1 };
-    return stage_cost_at(profile, first, end, recompute, recompute_count, holding, &alone);
-}
-
 struct slots stage_slots_here(const struct slots *slots)
 {
     struct slots here = *slots;

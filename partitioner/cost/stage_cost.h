@@ -105,11 +105,6 @@ struct cost_row stage_cost_at(const struct profile *profile, uint32_t first, uin
                               const struct segment *recompute, size_t recompute_count,
                               const struct holding *holding, const struct stage_place *place);
 
-// The same on a single device of the given speed, without a host.
-struct cost_row stage_cost_of(const struct profile *profile, uint32_t first, uint32_t end,
-                              const struct segment *recompute, size_t recompute_count,
-                              const struct holding *holding, uint64_t speed_permille);
-
 // ns on the profile's device, in ns on a device of another speed.
 uint64_t stage_scaled_ns(uint64_t ns, uint64_t speed_permille);
 

@@ -98,6 +98,15 @@ static void add_node(struct branching *branching, struct node node)
     node_heap_push(&branching->heap, (uint32_t)branching->count++, comes_first, branching);
 }
 
+static void set_recompute(struct branching *branching, uint32_t s, uint64_t recompute_ns)
+{
+    const uint32_t *cuts = branching->state.cuts;
+    struct cut_problem *problem = branching->problem;
+    branching->state.of[s].recompute_ns = recompute_ns;
+    problem->clock.rows[s] = cut_row(problem, s, cuts[s], cuts[s + 1], recompute_ns);
+    branching->stages[s] = cut_pattern_stage(problem, s, cuts[s], cuts[s + 1], recompute_ns);
+}
+
 // Reads the stages of a node into the state, the rows and the pattern's stages; those behind it take no time.
 static void read_node(struct branching *branching, uint32_t index)
 {
@@ -105,11 +114,10 @@ static void read_node(struct branching *branching, uint32_t index)
     const struct node *node = &branching->nodes[index];
     memset(problem->clock.rows, 0, problem->stages * sizeof problem->clock.rows[0]);
     for (; node->depth > 0; node = &branching->nodes[node->parent]) {
-        const uint32_t s = node->depth - 1, from = branching->nodes[node->parent].place;
+        const uint32_t s = node->depth - 1;
+        branching->state.cuts[s] = branching->nodes[node->parent].place;
         branching->state.cuts[s + 1] = node->place;
-        branching->state.of[s].recompute_ns = node->recompute_ns;
-        problem->clock.rows[s] = cut_row(problem, s, from, node->place, node->recompute_ns);
-        branching->stages[s] = cut_pattern_stage(problem, s, from, node->place, node->recompute_ns);
+        set_recompute(branching, s, node->recompute_ns);
     }
 }
 
@@ -122,9 +130,9 @@ static uint64_t timed_bound(struct branching *branching, uint32_t s)
     const struct cut_tables *tables = &branching->tables;
     const struct pattern *pattern = &problem->schedule.pattern;
     const struct pattern_stage *stage = &branching->stages[s];
-    const size_t next = cut_cell(tables, s + 1, branching->state.cuts[s + 1]);
+    const struct cut_cell *next = cut_cell(tables, s + 1, branching->state.cuts[s + 1]);
     const uint64_t way = pattern_round_ns(stage) - stage->forward_ns - stage->backward_ns;
-    const struct pattern_rest rest = { way + tables->behind[next], way, tables->slowest[next] };
+    const struct pattern_rest rest = { way + next->behind, way, next->slowest };
     problem->context->work += 1 + (uint64_t)(s + 1) * pattern->micro_batches * (1 + pattern->goes_on) / 160;
     return pattern_time(pattern, problem->clock.room, branching->stages, s + 1,
                         s + 1 < problem->stages ? &rest : NULL);
@@ -182,15 +190,6 @@ static bool has_room(const struct branching *branching, uint32_t s)
         workspace = max_u64(workspace, choice->workspace_bytes);
     }
     return add_clamped(bytes, workspace) <= cut_capacity(problem, s);
-}
-
-static void set_recompute(struct branching *branching, uint32_t s, uint64_t recompute_ns)
-{
-    const uint32_t *cuts = branching->state.cuts;
-    struct cut_problem *problem = branching->problem;
-    branching->state.of[s].recompute_ns = recompute_ns;
-    problem->clock.rows[s] = cut_row(problem, s, cuts[s], cuts[s + 1], recompute_ns);
-    branching->stages[s] = cut_pattern_stage(problem, s, cuts[s], cuts[s + 1], recompute_ns);
 }
 
 static void try_choices(struct branching *branching, uint32_t s, uint64_t bound_ns)
@@ -386,14 +385,14 @@ bool cut_branch_and_bound(struct cut_problem *problem, struct cut_state *best, u
     bool good = begin(&branching)
              && cut_tables_create(&branching.tables, problem, limit_of(&branching), until, &whole, error);
     if (good && whole) {
-        const uint64_t tail = branching.tables.tail[0];
+        const uint64_t tail = branching.tables.cells[0].tail;
         const uint64_t root = tail > *bound_ns ? tail : *bound_ns;
         if (tail != NO_TIME)
             run(&branching, root);
         good = !branching.failed;
         *bound_ns = branching.lost_ns > root || tail == NO_TIME ? branching.lost_ns : root;
     }
-    cut_tables_clear(&branching.tables);
+    free(branching.tables.cells);
     place_walk_clear(&branching.walk);
     cut_state_clear(&branching.state);
     free(branching.nodes);

@@ -182,7 +182,7 @@ void cut_problem_free(struct cut_problem *problem)
     simulator_free(problem->clock.simulators[0]);
     simulator_free(problem->clock.simulators[1]);
     simulator_free(problem->clock.bounding);
-    pattern_room_free(problem->clock.room);
+    free(problem->clock.room);
     free(problem->clock.rows);
     cut_devices_clear(&problem->devices);
     recompute_bounds_free(problem->floors);  // of the views

@@ -92,7 +92,7 @@ void layout_memory_free(struct layout_memory *memory)
 {
     if (!memory)
         return;
-    recompute_prices_free(memory->prices);
+    free(memory->prices);
     intervals_free(memory->intervals);
     free(memory->outputs);
     free(memory);

@@ -164,29 +164,18 @@ struct pattern_room {
 
 struct pattern_room *pattern_room_create(uint32_t ranks, uint32_t micro_batches, struct error *error)
 {
-    struct pattern_room *room = calloc(1, sizeof *room);
-    if (room) {
-        room->ranks = ranks;
-        room->micro_batches = micro_batches;
-        room->states = calloc(ranks, sizeof room->states[0]);
-        room->forward_at = calloc((size_t)ranks * micro_batches, sizeof room->forward_at[0]);
-        room->backward_at = calloc((size_t)ranks * micro_batches, sizeof room->backward_at[0]);
-        if (room->states && room->forward_at && room->backward_at)
-            return room;
+    const size_t states = ranks * sizeof(struct rank_state), messages = (size_t)ranks * micro_batches;
+    struct pattern_room *room = calloc(1, sizeof *room + states + 2 * messages * sizeof(int64_t));
+    if (!room) {
+        error_no_memory(error, "the timing of a schedule");
+        return NULL;
     }
-    pattern_room_free(room);
-    error_no_memory(error, "the timing of a schedule");
-    return NULL;
-}
-
-void pattern_room_free(struct pattern_room *room)
-{
-    if (!room)
-        return;
-    free(room->states);
-    free(room->forward_at);
-    free(room->backward_at);
-    free(room);
+    room->ranks = ranks;
+    room->micro_batches = micro_batches;
+    room->states = (struct rank_state *)(room + 1);
+    room->forward_at = (int64_t *)(room->states + ranks);
+    room->backward_at = room->forward_at + messages;
+    return room;
 }
 
 struct timing {

@@ -22,10 +22,11 @@ struct recompute_prices {
     uint32_t price_count, limit_count;
     double price[MOST_PRICES + 1];  // of a unit; the last row is of bytes alone: a unit costs 1, and time nothing
     uint64_t limit[MOST_LIMITS];    // bytes of a segment's data; the last: any
-    double *cheapest;     // of ways up to a layer, or from there on: [layer - begin][limit][price]
-    double *going;        // the same with a segment that goes on there
     uint32_t first, until;  // of the ways
     bool leaves_input;      // whether they are only those that do not keep it
+    double *cheapest;     // of ways up to a layer, or from there on: [layer - begin][limit][price]
+    double *going;        // the same with a segment that goes on there
+    double cells[];       // of both
 };
 
 static size_t row_size(const struct recompute_prices *prices)
@@ -172,37 +173,27 @@ struct recompute_prices *recompute_prices_create(struct intervals *intervals, ui
                                                  uint64_t capacity_bytes, enum recompute_sharpness sharpness,
                                                  struct error *error)
 {
-    struct recompute_prices *prices = calloc(1, sizeof *prices);
+    const uint32_t price_count = sharpness == RECOMPUTE_SHARP ? MOST_PRICES : MOST_PRICES / 2;
+    const uint32_t limit_count = sharpness == RECOMPUTE_SHARP ? MOST_LIMITS : 6;
+    const size_t cells = ((size_t)end - first + 1) * limit_count * (price_count + 1);
+    struct recompute_prices *prices = malloc(sizeof *prices + 2 * cells * sizeof prices->cells[0]);
     uint64_t all_units = 0;
     if (!prices) {
         error_no_memory(error, "the choice of what to recompute");
         return NULL;
     }
-    *prices = (struct recompute_prices){ .intervals = intervals, .begin = first, .end = end };
-    prices->price_count = sharpness == RECOMPUTE_SHARP ? MOST_PRICES : MOST_PRICES / 2;
-    prices->limit_count = sharpness == RECOMPUTE_SHARP ? MOST_LIMITS : 6;
-    if (!set_shift(prices, &all_units)) {
-        free(prices);
-        return NULL;
+    *prices = (struct recompute_prices){ .intervals = intervals, .begin = first, .end = end,
+                                         .price_count = price_count, .limit_count = limit_count };
+    prices->cheapest = prices->cells;
+    prices->going = prices->cells + cells;
+    if (set_shift(prices, &all_units)) {
+        set_limits(prices, capacity_bytes);
+        if (set_prices(prices, all_units))
+            return prices;
+        error_no_memory(error, "the choice of what to recompute");
     }
-    set_limits(prices, capacity_bytes);
-    const size_t cells = ((size_t)end - first + 1) * row_size(prices);
-    prices->cheapest = malloc(cells * sizeof prices->cheapest[0]);
-    prices->going = malloc(cells * sizeof prices->going[0]);
-    if (prices->cheapest && prices->going && set_prices(prices, all_units))
-        return prices;
-    recompute_prices_free(prices);
-    error_no_memory(error, "the choice of what to recompute");
-    return NULL;
-}
-
-void recompute_prices_free(struct recompute_prices *prices)
-{
-    if (!prices)
-        return;
-    free(prices->cheapest);
-    free(prices->going);
     free(prices);
+    return NULL;
 }
 
 // --- the cheapest ways ----------------------------------------------------------------------

@@ -21,7 +21,7 @@ void recompute_walk_clear(struct recompute_walk *walk)
         free(walk->positions[i].at);
     free(walk->positions);
     free(walk->parts);
-    recompute_prices_free(walk->prices);
+    free(walk->prices);
 }
 
 // Something that may take so little was left out.

@@ -21,9 +21,7 @@ struct slots *search_slots(const struct search_request *request, struct error *e
 // than can be planned.
 bool search_check(const struct search_request *request, struct error *error);
 
-// What all stages together leave with their hosts at least, beyond what so many hosts
-// have; and whether the cluster's hosts have it (ERROR_ANSWER if not).
-uint64_t search_host_lacks(const struct search_request *request, size_t machines);
+// Whether the cluster's hosts have what all stages together leave there at least (ERROR_ANSWER if not).
 bool search_check_host(const struct search_request *request, struct error *error);
 
 // Whether the pins let a stage begin with this layer.
