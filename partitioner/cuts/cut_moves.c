@@ -115,11 +115,6 @@ static bool rejoin(struct moves *moves, uint32_t joined, uint32_t split, double 
 
 // --- judging ----------------------------------------------------------------------------------
 
-static void begin_trial(struct moves *moves)
-{
-    cut_state_copy(&moves->trial, &moves->now, moves->problem);
-}
-
 // What follows from the trial, whose stages [from, to) differ from now; whether it is better than the limit.
 static bool complete(struct moves *moves, uint32_t from, uint32_t to)
 {
@@ -160,7 +155,7 @@ static bool take_if_better(struct moves *moves, uint32_t from, uint32_t to)
 
 static bool try_cut(struct moves *moves, uint32_t c, int64_t steps)
 {
-    begin_trial(moves);
+    cut_state_copy(&moves->trial, &moves->now, moves->problem);
     return move_cut(moves, c, steps) && take_if_better(moves, c - 1, c + 1);
 }
 
@@ -186,21 +181,6 @@ static bool descend_cuts(struct moves *moves)
     return helped;
 }
 
-static bool descend_rows(struct moves *moves)
-{
-    const uint32_t stages = moves->problem->stages, widest = stages < 40 ? stages : 40;
-    bool helped = false;
-    for (uint32_t width = 2; width < widest; width++)
-        for (uint32_t from = 1; from + width <= stages; from++)
-            for (int back = 0; back < 2; back++) {
-                if (is_over(moves))
-                    return helped;
-                begin_trial(moves);
-                helped |= move_row(moves, from, from + width, back) && take_if_better(moves, from - 1, from + width);
-            }
-    return helped;
-}
-
 static bool descend_joins(struct moves *moves)
 {
     const uint32_t stages = moves->problem->stages;
@@ -209,7 +189,7 @@ static bool descend_joins(struct moves *moves)
         for (uint32_t split = 0; split < stages; split++) {
             if (is_over(moves))
                 return helped;
-            begin_trial(moves);
+            cut_state_copy(&moves->trial, &moves->now, moves->problem);
             helped |= rejoin(moves, joined, split, 0.5)
                    && take_if_better(moves, split < joined ? split : joined, (split < joined ? joined + 1 : split) + 1);
         }
@@ -220,7 +200,6 @@ static void descend(struct moves *moves)
 {
     for (bool helped = true; helped && !is_over(moves);) {
         helped = descend_cuts(moves);
-        helped |= descend_rows(moves);
         helped |= descend_joins(moves);
     }
 }
@@ -234,7 +213,7 @@ static bool draw(struct moves *moves, uint32_t *from, uint32_t *to)
     const uint32_t c = 1 + (uint32_t)random_below(&moves->seed, stages - 1);
     const uint64_t kind = random_below(&moves->seed, 8);
     const bool back = random_below(&moves->seed, 2);
-    begin_trial(moves);
+    cut_state_copy(&moves->trial, &moves->now, moves->problem);
     if (kind < 4 || stages < 3) {
         const int64_t steps = 1 + (int64_t)random_below(&moves->seed, (uint64_t)1 << random_below(&moves->seed, 5));
         *from = c - 1;
@@ -277,12 +256,10 @@ bool cut_improve(struct cut_problem *problem, struct cut_state *best, uint64_t u
     moves.layers = malloc((problem->places->layers + (size_t)1) * sizeof moves.layers[0]);
     bool good = moves.layers || error_no_memory(error, "a search");
     good = good && cut_state_create(&moves.now, problem, error) && cut_state_create(&moves.trial, problem, error);
-    if (good && best->is_exact) {  // choices of another table: moves make theirs anew
+    if (good)
         cut_state_copy(&moves.now, best, problem);
+    if (good && best->is_exact)  // choices of another table: moves make theirs anew
         good = cut_state_complete(problem, &moves.now, 0, problem->stages, NO_TIME, error);
-    } else if (good) {
-        cut_state_copy(&moves.now, best, problem);
-    }
     for (unsigned round = 0; good && round < ROUNDS && !is_over(&moves) && problem->stages > 1; round++) {
         descend(&moves);
         const uint64_t work = problem->context->work;

@@ -58,8 +58,7 @@ static void use_before(struct cut_tables *tables, uint32_t s, uint32_t from, uin
     *before = min_u64(*before, cut_cell(tables, s, from)->before + edge->round);
 }
 
-static void use_behind(struct cut_tables *tables, uint32_t counted, uint32_t s, uint32_t from, uint32_t to,
-                       const struct edge_bound *edge)
+static void use_behind(struct cut_tables *tables, uint32_t s, uint32_t from, uint32_t to, const struct edge_bound *edge)
 {
     struct cut_cell *cell = cut_cell(tables, s, from);
     const struct cut_cell *next = cut_cell(tables, s + 1, to);
@@ -67,7 +66,6 @@ static void use_behind(struct cut_tables *tables, uint32_t counted, uint32_t s, 
     cell->behind = min_u64(cell->behind, next->behind + edge->round);
     cell->slowest = min_u64(cell->slowest, max_u64(next->slowest, work));
     cell->tail = min_u64(cell->tail, max_u64(next->tail, edge->bound));
-    cell->family = min_u64(cell->family, max_u64(work * counted, edge->round + next->family));
 }
 
 // All stages s from a place; forwards they fill what is before, backwards what is behind.
@@ -88,7 +86,7 @@ static void fill_from(struct filling *filling, uint32_t s, uint32_t from, bool b
             || !bound_edge(tables, problem, s, from, to, &edge) || edge.bound >= filling->limit_ns)
             continue;
         if (backwards)
-            use_behind(tables, problem->schedule.pattern.counted, s, from, to, &edge);
+            use_behind(tables, s, from, to, &edge);
         else
             use_before(tables, s, from, to, &edge);
     }
@@ -120,7 +118,7 @@ bool cut_tables_create(struct cut_tables *tables, struct cut_problem *problem, u
     if (!tables->cells)
         return error_no_memory(error, "a search");
     for (size_t cell = 0; cell < cells; cell++)
-        tables->cells[cell] = (struct cut_cell){ NO_TIME, NO_TIME, NO_TIME, NO_TIME, NO_TIME };
+        tables->cells[cell] = (struct cut_cell){ NO_TIME, NO_TIME, NO_TIME, NO_TIME };
     struct filling filling = { .tables = tables, .problem = problem, .limit_ns = limit_ns, .until = until };
     tables->cells[0].before = 0;
     *cut_cell(tables, problem->stages, problem->places->full) = (struct cut_cell){ .before = NO_TIME };
@@ -138,8 +136,8 @@ uint64_t cut_tables_bound(const struct cut_tables *tables, const struct cut_prob
         return NO_TIME;
     if (!problem->schedule.pattern.is_known)
         return next->tail;
-    const uint64_t round = pattern_round_ns(as), way = round - as->forward_ns - as->backward_ns;
+    const uint64_t way = pattern_round_ns(as) - as->forward_ns - as->backward_ns;
     const uint64_t own = pattern_stage_bound(&problem->schedule.pattern, stage, as, before_ns,
                                              way + next->behind);
-    return max_u64(max_u64(own, next->tail), before_ns + round + next->family);
+    return max_u64(own, next->tail);
 }

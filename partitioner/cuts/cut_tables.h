@@ -11,7 +11,6 @@ struct cut_cell {
     uint64_t behind;   // likewise behind
     uint64_t slowest;  // the largest F + B behind
     uint64_t tail;     // the largest bound of a single stage behind
-    uint64_t family;   // the largest of: all F + B of a stage behind, the way to it and back
 };
 
 struct cut_tables {

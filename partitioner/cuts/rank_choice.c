@@ -14,12 +14,12 @@
 #include "common/number.h"
 #include "partitioner/cuts/cut_state.h"
 
-// --- ranks ----------------------------------------------------------------------------
-
-// The stages of a rank, their fronts, and what is chosen of each.
+// The stages of a rank: the front of each, and what is chosen of it.
 struct choosing {
-    struct stage_price **of;
-    size_t *choice;
+    struct chosen {
+        const struct stage_price *front;
+        size_t choice;
+    } *at;
     uint32_t stages;
     uint64_t capacity;
     uint64_t host_rate;  // of what is kept, there and back; 0: it stays
@@ -27,7 +27,7 @@ struct choosing {
 
 static const struct stage_choice *choice_of(const struct choosing *choosing, uint32_t i)
 {
-    return &choosing->of[i]->choices[choosing->choice[i]];
+    return &choosing->at[i].front->choices[choosing->at[i].choice];
 }
 
 static uint64_t needs(const struct choosing *choosing)
@@ -52,7 +52,7 @@ static uint64_t time_of(const struct choosing *choosing, const struct stage_choi
 static void choose_at(struct choosing *choosing, unsigned __int128 price)
 {
     for (uint32_t i = 0; i < choosing->stages; i++) {
-        const struct stage_price *front = choosing->of[i];
+        const struct stage_price *front = choosing->at[i].front;
         unsigned __int128 least = ~(unsigned __int128)0;
         for (size_t c = 0; c < front->count; c++) {
             const struct stage_choice *choice = &front->choices[c];
@@ -60,7 +60,7 @@ static void choose_at(struct choosing *choosing, unsigned __int128 price)
                 ((unsigned __int128)time_of(choosing, choice) << 24) + price * add_clamped(choice->bytes, choice->workspace_bytes);
             if (cost < least) {
                 least = cost;
-                choosing->choice[i] = c;
+                choosing->at[i].choice = c;
             }
         }
     }
@@ -91,24 +91,24 @@ static bool use_what_is_left(struct choosing *choosing)
     uint32_t stage = 0;
     size_t to = 0;
     for (uint32_t i = 0; i < choosing->stages; i++) {
-        const size_t chosen = choosing->choice[i];
+        const size_t chosen = choosing->at[i].choice;
         const uint64_t time = time_of(choosing, choice_of(choosing, i));
         // In order of the time of recomputation alone: where nothing is moved, what is behind saves nothing.
-        const size_t count = choosing->host_rate ? choosing->of[i]->count : chosen;
+        const size_t count = choosing->host_rate ? choosing->at[i].front->count : chosen;
         for (size_t c = 0; c < count; c++) {
-            const uint64_t own = time_of(choosing, &choosing->of[i]->choices[c]);
+            const uint64_t own = time_of(choosing, &choosing->at[i].front->choices[c]);
             const uint64_t saved = own < time ? time - own : 0;
-            choosing->choice[i] = c;
+            choosing->at[i].choice = c;
             if (saved > most && needs(choosing) <= choosing->capacity) {
                 most = saved;
                 stage = i;
                 to = c;
             }
         }
-        choosing->choice[i] = chosen;
+        choosing->at[i].choice = chosen;
     }
     if (most > 0)
-        choosing->choice[stage] = to;
+        choosing->at[stage].choice = to;
     return most > 0;
 }
 
@@ -120,16 +120,15 @@ static bool begin_choosing(struct cut_problem *problem, struct choosing *choosin
     *choosing = (struct choosing){ .stages = stages, .capacity = problem->devices.capacity[rank] };
     if (problem->request->holding.activations_on_host)
         choosing->host_rate = problem->devices.places[held[0]].host_bytes_per_second;
-    choosing->of = calloc(stages, sizeof choosing->of[0]);
-    choosing->choice = calloc(stages, sizeof choosing->choice[0]);
-    if (!choosing->of || !choosing->choice)
+    choosing->at = calloc(stages, sizeof choosing->at[0]);
+    if (!choosing->at)
         return error_no_memory(error, "a search");
     for (uint32_t i = 0; i < stages; i++) {
         const uint32_t *cuts = &state->cuts[held[i]];
-        choosing->of[i] = stage_price_choices(problem, &problem->narrow, held[i], cuts[0], cuts[1], error);
-        if (!choosing->of[i])
+        choosing->at[i].front = stage_price_choices(problem, &problem->narrow, held[i], cuts[0], cuts[1], error);
+        if (!choosing->at[i].front)
             return false;
-        problem->context->work += choosing->of[i]->count / 32;
+        problem->context->work += choosing->at[i].front->count / 32;
     }
     return true;
 }
@@ -180,11 +179,10 @@ bool cut_state_choose(struct cut_problem *problem, struct cut_state *state, uint
     }
     for (uint32_t i = 0; good && i < choosing.stages; i++) {
         const uint32_t s = placement->held[placement->stage_at[rank] + i];
-        state->of[s].choice = choosing.choice[i];
+        state->of[s].choice = choosing.at[i].choice;
         state->of[s].recompute_ns = choice_of(&choosing, i)->forward_ns;
         state->of[s].away = choice_of(&choosing, i)->away;
     }
-    free(choosing.of);
-    free(choosing.choice);
+    free(choosing.at);
     return good;
 }
