@@ -41,7 +41,7 @@ static bool read_choices(const struct recompute_walk *walk, struct recompute_lis
     if (!list->at)
         return false;
     for (size_t i = 0; i < labels->count; i++) {
-        if (!recompute_walk_wants_front(walk) && i > 0 && labels->at[i].time == labels->at[i - 1].time)
+        if (!(walk->wanted & RECOMPUTE_FRONT) && i > 0 && labels->at[i].time == labels->at[i - 1].time)
             continue;
         if (!read_choice(walk, labels->at[i], &list->at[list->count]))
             return false;

@@ -336,14 +336,20 @@ void recompute_prices_rest(struct recompute_prices *prices)
 
 // --- asking ---------------------------------------------------------------------------------
 
-// With so many units to spend and this limit.
-static uint64_t least_within(const struct recompute_prices *prices, const double *row, double units)
+// Where no way comes from.
+static const double nothing[MOST_PRICES + 1];
+
+// Of ways from one row to another, with so many bytes to spend.
+static uint64_t least_within(const struct recompute_prices *prices, const double *from, const double *to,
+                             uint64_t bytes)
 {
-    if (row[prices->price_count] > units)
-        return UINT64_MAX;
+    const uint32_t count = prices->price_count;
+    const double units = (double)min_u64(units_of(bytes), (uint64_t)1 << 44);
     double most = 0;
-    for (uint32_t k = 0; k < prices->price_count; k++) {
-        const double cost = row[k] - prices->price[k] * units;
+    if (to[count] - from[count] > units)
+        return UINT64_MAX;
+    for (uint32_t k = 0; k < count; k++) {
+        const double cost = to[k] - from[k] - prices->price[k] * units;
         most = cost > most ? cost : most;
     }
     return (uint64_t)most >> prices->shift;
@@ -355,31 +361,18 @@ uint64_t recompute_prices_least(const struct recompute_prices *prices, uint32_t 
     const double *row = row_of(prices, prices->cheapest, position);
     uint64_t least = UINT64_MAX;
     for (uint32_t j = 0; j < prices->limit_count && least > 0; j++) {
-        const uint64_t below = j > 0 ? prices->limit[j - 1] : 0, workspace = below > transient ? below : transient;
+        const uint64_t below = j > 0 ? prices->limit[j - 1] : 0, workspace = max_u64(below, transient);
         if (workspace > room)
             break;
-        const uint64_t units = add_clamped((room - workspace) / slots, paid) / UNIT;
-        const double most = (double)(units < (uint64_t)1 << 44 ? units : (uint64_t)1 << 44);
-        const uint64_t within = least_within(prices, row + j * (prices->price_count + 1), most);
-        least = within < least ? within : least;
+        least = min_u64(least, least_within(prices, nothing, row + j * (prices->price_count + 1),
+                                            add_clamped((room - workspace) / slots, paid)));
     }
     return least;
 }
 
 uint64_t recompute_prices_between(const struct recompute_prices *prices, uint32_t first, uint32_t end, uint64_t bytes)
 {
-    const uint32_t count = prices->price_count;
-    const size_t any = (size_t)(prices->limit_count - 1) * (count + 1);
-    const double *from = row_of(prices, prices->cheapest, first) + any;
-    const double *to = row_of(prices, prices->cheapest, end) + any;
-    const uint64_t paid = units_of(bytes) + 1;
-    const double units = (double)(paid < (uint64_t)1 << 44 ? paid : (uint64_t)1 << 44);
-    double most = 0;
-    if (to[count] - from[count] > units)
-        return UINT64_MAX;
-    for (uint32_t k = 0; k < count; k++) {
-        const double cost = to[k] - from[k] - prices->price[k] * units;
-        most = cost > most ? cost : most;
-    }
-    return (uint64_t)most >> prices->shift;
+    const size_t any = (size_t)(prices->limit_count - 1) * (prices->price_count + 1);
+    return least_within(prices, row_of(prices, prices->cheapest, first) + any,
+                        row_of(prices, prices->cheapest, end) + any, add_clamped(bytes, UNIT));
 }

@@ -274,16 +274,6 @@ static uint64_t held_sources(const struct recompute_walk *walk, uint32_t layer, 
     return bytes;
 }
 
-static bool wants_every(const struct recompute_walk *walk)
-{
-    return walk->wanted == RECOMPUTE_EVERY || walk->wanted == RECOMPUTE_EVERY_FRONT;
-}
-
-bool recompute_walk_wants_front(const struct recompute_walk *walk)
-{
-    return walk->wanted == RECOMPUTE_FRONT || walk->wanted == RECOMPUTE_EVERY_FRONT;
-}
-
 // Every segment that begins at `first`.
 static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struct recompute_label *label,
                         uint32_t parent)
@@ -304,7 +294,7 @@ static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struc
             lose(walk, label->least);
             return true;
         }
-        if (recompute_walk_wants_front(walk) && l - first == walk->most_labels) {
+        if ((walk->wanted & RECOMPUTE_FRONT) && l - first == walk->most_labels) {
             walk->complete = false;
             return true;
         }
@@ -390,7 +380,7 @@ static void cut_labels(struct recompute_walk *walk, struct recompute_position *l
     labels->count = most;
     if (walk->wanted == RECOMPUTE_EVERY && most > NARROW)
         walk->most_labels = NARROW;
-    if (!recompute_walk_wants_front(walk)) {
+    if (!(walk->wanted & RECOMPUTE_FRONT)) {
         qsort(labels->at, kept, sizeof labels->at[0], by_least);
         lose(walk, labels->at[most].least);
         qsort(labels->at, most, sizeof labels->at[0], by_time);
@@ -412,7 +402,7 @@ static bool thin_out(struct recompute_walk *walk, uint32_t position)
     size_t kept = 0, group_count = 0;
     for (size_t i = 0; i < labels->count; i++) {
         const struct recompute_label *label = &labels->at[i];
-        if (wants_every(walk) && i > 0 && label->time != labels->at[i - 1].time)
+        if ((walk->wanted & RECOMPUTE_EVERY) && i > 0 && label->time != labels->at[i - 1].time)
             group_count = 0;
         walk->made += group_count / 8;
         if (!is_beaten(label, groups, &group_count))

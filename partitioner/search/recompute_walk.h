@@ -69,9 +69,6 @@ struct recompute_walk {
     uint64_t *parts;
 };
 
-// Whether the times and bytes of all choices are wanted, and not the quickest alone.
-bool recompute_walk_wants_front(const struct recompute_walk *walk);
-
 // Fills in the positions of a walk whose other members above them are set. False only
 // without memory; cleared by recompute_walk_clear() either way.
 bool recompute_walk(struct recompute_walk *walk);
