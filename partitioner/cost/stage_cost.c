@@ -124,12 +124,13 @@ uint64_t stage_layer_weights(const struct profile *profile, uint32_t first, uint
     return bytes;
 }
 
-uint64_t stage_layer_state(const struct profile *profile, uint32_t first, uint32_t end, uint32_t layer,
-                           const struct holding *holding)
+// What the optimizer keeps of them.
+static uint64_t state_of(const struct stage_view *view, uint32_t layer, const struct holding *holding)
 {
+    const struct profile *profile = view->profile;
     uint64_t bytes = holding_state_bytes(holding, profile, layer);
     for (size_t i = 0; i < profile->lent_count; i++)
-        if (profile->lent[i].to == layer && stage_brings_copy(profile, first, end, i))
+        if (profile->lent[i].to == layer && stage_brings_copy(profile, view->first, view->end, i))
             bytes = add_clamped(bytes, holding_state_bytes(holding, profile, profile->lent[i].from));
     return bytes;
 }
@@ -183,8 +184,7 @@ static struct stage_states states_of(const struct stage_view *view, const struct
     for (uint32_t l = view->first; l < view->end; l++) {
         const uint64_t weights = weights_of(view, l);
         states.weights = add_clamped(states.weights, weights);
-        states.optimizer = add_clamped(states.optimizer,
-                                       stage_layer_state(view->profile, view->first, view->end, l, holding));
+        states.optimizer = add_clamped(states.optimizer, state_of(view, l, holding));
         states.largest = max_u64(states.largest, weights);
         uint64_t window = 0;
         for (uint32_t k = l; k < view->end && k - l < holding->window; k++)

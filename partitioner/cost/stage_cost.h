@@ -72,10 +72,8 @@ struct stage_bytes {
 // Whether pair `i` of profile->lent brings one to the stage of layers [first, end).
 bool stage_brings_copy(const struct profile *profile, uint32_t first, uint32_t end, size_t i);
 
-// Weights of a layer of the stage, and what the optimizer keeps of them, with such copies.
+// Weights of a layer of the stage, with such copies.
 uint64_t stage_layer_weights(const struct profile *profile, uint32_t first, uint32_t end, uint32_t layer);
-uint64_t stage_layer_state(const struct profile *profile, uint32_t first, uint32_t end, uint32_t layer,
-                           const struct holding *holding);
 
 // Bytes of one message over the cut between layer `end` - 1 and `end`: each tensor
 // made before it and read behind it, once; 0 at both ends of the model.

@@ -274,3 +274,38 @@ bool cut_improve(struct cut_problem *problem, struct cut_state *best, uint64_t u
     cut_state_clear(&moves.trial);
     return good;
 }
+
+bool cut_sharpen(struct cut_problem *problem, struct cut_state *best, struct error *error)
+{
+    struct cut_state sharp;
+    const struct cut_schedule *schedule = &problem->schedule;
+    if (!schedule->is_alone || best->most_lacking > 0 || best->is_exact || !problem->is_monotone
+        || problem->request->holding.activations_on_host)
+        return true;
+    bool good = cut_state_create(&sharp, problem, error), recomputes = false;
+    if (good)
+        cut_state_copy(&sharp, best, problem);
+    for (uint32_t s = 0; good && s < problem->stages; s++) {
+        if (sharp.of[s].choice == NOT_RECOMPUTED)
+            continue;
+        const struct stage_price *price =
+            stage_price_choices(problem, &problem->exact, s, sharp.cuts[s], sharp.cuts[s + 1], error);
+        good = price != NULL;
+        recomputes = true;
+        if (!good || !price->fits || price->choices[0].forward_ns > sharp.of[s].recompute_ns) {
+            cut_state_clear(&sharp);
+            return good;
+        }
+        sharp.of[s].choice = 0;
+        sharp.of[s].recompute_ns = price->choices[0].forward_ns;
+        sharp.of[s].away = price->choices[0].away;
+    }
+    if (good && recomputes) {
+        sharp.is_exact = true;
+        sharp.value_ns = cut_state_time(problem, &sharp, NO_TIME);
+        if (cut_state_is_better(&sharp, best))
+            cut_state_copy(best, &sharp, problem);
+    }
+    cut_state_clear(&sharp);
+    return good;
+}

@@ -228,7 +228,7 @@ static bool search(struct cut_problem *problem, struct cut_state *best, uint64_t
         return cut_improve(problem, best, context_until(context, 1, 8), error);
     if (*bound_ns >= value)
         return true;
-    if (!cut_improve(problem, best, context_until(context, 2, 3), error))
+    if (!cut_improve(problem, best, context_until(context, 2, 3), error) || !cut_sharpen(problem, best, error))
         return false;
     if (best->most_lacking == 0 && problem->request->wanted.any)
         return true;

@@ -14,6 +14,10 @@ struct plan *cut_search(const struct search_request *request, enum cut_orders or
 // A decision to begin with, complete; what lacks least where none is found to fit.
 bool cut_start(struct cut_problem *problem, struct cut_state *best, struct error *error);
 
+// Of what stages recompute, the quickest that can be found for the cuts of a decision that fits, where ranks have one
+// stage.
+bool cut_sharpen(struct cut_problem *problem, struct cut_state *best, struct error *error);
+
 // Cuts of which every stage fits, where ranks have one stage and the layers one order; *found: whether there are some.
 bool cut_reach(struct cut_problem *problem, uint32_t *cuts, bool *found, struct error *error);
 

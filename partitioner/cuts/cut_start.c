@@ -21,8 +21,21 @@
 
 enum { ROUNDS = 5, WORK_OUT_ROUNDS = 2000, LINK_PARTS = 4 };
 
+// What some layers were found to recompute. Whoever has these and more, and no fewer bytes of weights and messages, does
+// not recompute less.
+struct lesson {
+    uint32_t to;
+    uint64_t fixed_bytes, recompute_ns;
+};
+
+struct lessons {
+    struct lesson *at;
+    uint32_t count, room;
+};
+
 struct start {
     struct cut_problem *problem;
+    struct lessons *lessons;    // of stages like s, of layers from a place on or from in front of it: [s * places + place]
     struct cut_state *best, trial;
     uint64_t *share, *company;  // of each stage: bytes of its rank's memory; busy of the rank's other stages
     uint64_t link_parts;        // of a message's time that count, in quarters
@@ -81,6 +94,58 @@ static uint64_t link_sum(const void *self, uint32_t stage, uint32_t from, uint32
     return view->cut_bytes[to] / 256;
 }
 
+static uint64_t taught(const struct start *start, uint32_t stage, uint32_t from, uint32_t to)
+{
+    const struct cut_problem *problem = start->problem;
+    const struct lessons *lessons =
+        start->lessons ? &start->lessons[(size_t)problem->alike[stage] * problem->places->count + from] : NULL;
+    uint64_t most = 0, fixed = 0;
+    for (uint32_t i = 0; lessons && i < lessons->count; i++) {
+        const struct lesson *lesson = &lessons->at[i];
+        if (lesson->to > to || lesson->recompute_ns <= most)
+            continue;
+        fixed = fixed ? fixed : stage_price_fixed(problem, stage, from, to);
+        most = lesson->fixed_bytes <= fixed ? lesson->recompute_ns : most;
+    }
+    return most;
+}
+
+static bool note(struct lessons *lessons, const struct lesson *lesson)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < lessons->count; i++) {
+        const struct lesson *other = &lessons->at[i];
+        if (other->to <= lesson->to && other->fixed_bytes <= lesson->fixed_bytes
+            && other->recompute_ns >= lesson->recompute_ns)
+            return true;
+        if (other->to < lesson->to || other->fixed_bytes < lesson->fixed_bytes
+            || other->recompute_ns > lesson->recompute_ns)
+            lessons->at[kept++] = *other;
+    }
+    lessons->count = kept;
+    if (kept == lessons->room) {
+        struct lesson *grown = realloc(lessons->at, (2 * (size_t)kept + 4) * sizeof *grown);
+        if (!grown)
+            return false;
+        lessons->at = grown;
+        lessons->room = 2 * kept + 4;
+    }
+    lessons->at[lessons->count++] = *lesson;
+    return true;
+}
+
+// For all stages that begin there or in front of it.
+static bool learn(struct start *start, uint32_t stage, uint32_t from, uint32_t to, uint64_t recompute_ns,
+                  struct error *error)
+{
+    const struct cut_problem *problem = start->problem;
+    const struct lesson lesson = { to, stage_price_fixed(problem, stage, from, to), recompute_ns };
+    for (uint32_t place = 0; start->lessons && place <= from; place++)
+        if (!note(&start->lessons[(size_t)problem->alike[stage] * problem->places->count + place], &lesson))
+            return error_no_memory(error, "a search");
+    return true;
+}
+
 // Where all forwards come before the first backward (GPipe), the slowest F or message and the slowest B or message count,
 // each for itself and wherever they are: the larger of both, once they are weighed against each other.
 static uint64_t drained_ns(const struct start *start, uint32_t stage, uint32_t from, uint32_t to, uint64_t recompute_ns)
@@ -117,10 +182,12 @@ static uint64_t cost_alone(const void *self, uint32_t stage, uint32_t from, uint
     struct cut_problem *problem = start->problem;
     const struct stage_price *price = stage_table_get(&problem->narrow, problem->alike[stage], from, to);
     uint64_t recompute_ns;
-    if (price && price->has_choices)
+    if (price && price->has_choices) {
         recompute_ns = price->fits ? price->choices[0].forward_ns : NO_TIME;
-    else
+    } else {
         recompute_ns = stage_price_floor(problem, stage, from, to);
+        recompute_ns = recompute_ns == NO_TIME ? NO_TIME : max_u64(recompute_ns, taught(start, stage, from, to));
+    }
     if (recompute_ns == NO_TIME)
         return NO_TIME;
     if (start->forward_percent > 0) {
@@ -143,9 +210,11 @@ static bool work_out_alone(const void *self, uint32_t stage, uint32_t from, uint
     if (!price)
         return false;
     // What fits as it is recomputes nothing.
-    if (add_clamped(price->bytes, price->workspace_bytes) > cut_capacity(problem, stage)
-        && !stage_price_choices(problem, &problem->narrow, stage, from, to, error))
-        return false;
+    if (add_clamped(price->bytes, price->workspace_bytes) > cut_capacity(problem, stage) && !price->has_choices) {
+        price = stage_price_choices(problem, &problem->narrow, stage, from, to, error);
+        if (!price || !learn(start, stage, from, to, price->fits ? price->choices[0].forward_ns : NO_TIME, error))
+            return false;
+    }
     *news = cost_alone(self, stage, from, to) != before;
     return true;
 }
@@ -262,8 +331,24 @@ static bool start_greedily(struct start *start, struct error *error)
     return true;
 }
 
+static void forget(struct start *start)
+{
+    const struct cut_problem *problem = start->problem;
+    for (size_t i = 0; start->lessons && i < (size_t)problem->stages * problem->places->count; i++)
+        free(start->lessons[i].at);
+    free(start->lessons);
+    start->lessons = NULL;
+}
+
 static bool start_alone(struct start *start, struct error *error)
 {
+    enum { MOST_LESSONS = 1 << 22 };
+    const size_t rows = (size_t)start->problem->stages * start->problem->places->count;
+    if (start->problem->places->is_chain && rows < MOST_LESSONS) {
+        start->lessons = calloc(rows, sizeof start->lessons[0]);
+        if (!start->lessons)
+            return error_no_memory(error, "a search");
+    }
     const struct path_prices prices = { start, cost_alone, busy_only, work_out_alone, link_sum };
     bool found = true;
     for (start->link_parts = 0; start->link_parts < LINK_PARTS && found; start->link_parts++) {
@@ -330,8 +415,9 @@ static bool share_anew(struct start *start, struct error *error)
             const uint64_t capacity = cut_capacity(problem, s), others = slabs - slab_of(start, s, error);
             const uint64_t left = others < capacity ? capacity - others : 0, half = capacity / (to - from) / 2;
             start->share[s] = left > half ? left : half;
-            const uint64_t own = cut_busy_ns(problem, at, state->cuts[s], state->cuts[s + 1], state->of[s].recompute_ns);
-            start->company[s] = busy - own > start->company[s] ? busy - own : start->company[s];
+            const uint64_t own =
+                cut_busy_ns(problem, at, state->cuts[s], state->cuts[s + 1], state->of[s].recompute_ns);
+            start->company[s] = max_u64(start->company[s], busy - own);
         }
     }
     return error->kind == ERROR_NONE;
@@ -388,6 +474,7 @@ bool cut_start(struct cut_problem *problem, struct cut_state *best, struct error
     // What goes to the host takes time that no floor knows.
     if (good && (!problem->schedule.is_alone || best->most_lacking > 0 || problem->request->holding.activations_on_host))
         good = start_in_company(&start, error);
+    forget(&start);
     free(start.share);
     free(start.company);
     cut_state_clear(&start.trial);

@@ -9,21 +9,20 @@
 
 // What a stage recomputes.
 struct stage_decision {
-    size_t choice;            // of its stage_price; NOT_RECOMPUTED
-    uint64_t recompute_ns;    // on the profile's device
+    size_t choice;          // of its stage_price; NOT_RECOMPUTED
+    uint64_t recompute_ns;  // on the profile's device
     struct stage_away away;
 };
 
 struct cut_state {
-    uint32_t *cuts;           // stage s lies between places cuts[s] and cuts[s + 1]; stages + 1
-    // What follows:
-    struct stage_decision *of;  // per stage
-    bool is_exact;            // these are of the table `exact`
-    uint64_t *lacks_bytes;    // per rank
-    uint64_t host_lacks;      // the most of any machine's host
-    uint64_t most_lacking;    // of a rank, or a host
-    uint64_t all_lacking;     // of all of them
-    uint64_t value_ns;        // where nothing is lacking; NO_TIME: at least the limit that was given
+    uint32_t *cuts;             // decided: stage s lies between places cuts[s] and cuts[s + 1]; stages + 1
+    struct stage_decision *of;  // what follows, per stage
+    bool is_exact;              // these are of the table `exact`
+    uint64_t *lacks_bytes;      // per rank
+    uint64_t host_lacks;        // the most of any machine's host
+    uint64_t most_lacking;      // of a rank, or a host
+    uint64_t all_lacking;       // of all of them
+    uint64_t value_ns;          // where nothing is lacking; NO_TIME: at least the limit that was given
 };
 
 // Without cuts yet: such a state lacks more than any other.

@@ -57,7 +57,8 @@ static void choose_at(struct choosing *choosing, unsigned __int128 price)
         for (size_t c = 0; c < front->count; c++) {
             const struct stage_choice *choice = &front->choices[c];
             const unsigned __int128 cost =
-                ((unsigned __int128)time_of(choosing, choice) << 24) + price * add_clamped(choice->bytes, choice->workspace_bytes);
+                ((unsigned __int128)time_of(choosing, choice) << 24)
+                + price * add_clamped(choice->bytes, choice->workspace_bytes);
             if (cost < least) {
                 least = cost;
                 choosing->at[i].choice = c;

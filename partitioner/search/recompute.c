@@ -188,8 +188,8 @@ static uint64_t least_bytes(const struct recompute_walk *walk)
     uint64_t least = UINT64_MAX;
     for (size_t i = 0; i < labels->count; i++) {
         const struct recompute_label *label = &labels->at[i];
-        const uint64_t bytes = add_clamped(add_clamped(label->bytes, label->transient), walk->stage.input_cost[label->life]);
-        least = bytes < least ? bytes : least;
+        const uint64_t input = walk->stage.input_cost[label->life];
+        least = min_u64(least, add_clamped(add_clamped(label->bytes, label->transient), input));
     }
     return least;
 }
