@@ -19,6 +19,17 @@
 #include "profiler/profile.h"
 #include "schedules/slots.h"
 
+// Who reads whom, of chains too, in order of (from, to).
+static inline size_t layer_edge_count(const struct profile *profile)
+{
+    return profile->is_chain ? profile->layer_count - 1 : profile->edge_count;
+}
+
+static inline struct edge layer_edge(const struct profile *profile, size_t i)
+{
+    return profile->is_chain ? (struct edge){ (uint32_t)i, (uint32_t)i + 1 } : profile->edges[i];
+}
+
 struct layer_memory {
     uint64_t weights, kept, held, again, forward, backward, output;
 };

@@ -48,6 +48,11 @@ struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunk
     return predict_slots_as(schedule, &request, error);
 }
 
+static struct link link_of(const struct network *network, uint32_t from, uint32_t to)
+{
+    return network->links[network->link_of[(size_t)from * network->ranks + to]];
+}
+
 uint64_t predict_reduce_ns(const struct holding *holding, const struct placement *placement, uint32_t stage,
                            uint64_t weights, const struct network *network)
 {
@@ -56,19 +61,18 @@ uint64_t predict_reduce_ns(const struct holding *holding, const struct placement
     for (uint32_t a = 0; a < copies; a++) {
         for (uint32_t b = 0; b < copies; b++) {
             const uint32_t from = placement_rank(placement, stage, a), to = placement_rank(placement, stage, b);
-            const struct link *link = &network->links[network->link_of[(size_t)from * network->ranks + to]];
-            const uint64_t ns = a != b ? holding_reduce_ns(holding, copies, weights, *link) : 0;
-            slowest = ns > slowest ? ns : slowest;
+            if (a != b)
+                slowest = max_u64(slowest, holding_reduce_ns(holding, copies, weights, link_of(network, from, to)));
         }
     }
     return slowest;
 }
 
-static void widen(struct link *link, const struct link *other)
+static void widen(struct link *link, struct link other)
 {
-    link->latency_ns = other->latency_ns > link->latency_ns ? other->latency_ns : link->latency_ns;
-    if (other->bytes_per_second && (!link->bytes_per_second || other->bytes_per_second < link->bytes_per_second))
-        link->bytes_per_second = other->bytes_per_second;
+    link->latency_ns = max_u64(link->latency_ns, other.latency_ns);
+    if (other.bytes_per_second && (!link->bytes_per_second || other.bytes_per_second < link->bytes_per_second))
+        link->bytes_per_second = other.bytes_per_second;
 }
 
 struct stage_place predict_place(const struct placement *placement, uint32_t stage, const struct network *network,
@@ -80,7 +84,7 @@ struct stage_place predict_place(const struct placement *placement, uint32_t sta
         for (uint32_t b = 0; b < copies; b++) {
             const uint32_t from = placement_rank(placement, stage, a), to = placement_rank(placement, stage, b);
             if (a != b)
-                widen(&place.link, &network->links[network->link_of[(size_t)from * network->ranks + to]]);
+                widen(&place.link, link_of(network, from, to));
         }
     }
     return place;
@@ -100,6 +104,11 @@ static bool have_both(const struct placement *placement, uint32_t a, uint32_t b,
     return placement_find(placement, b, one) != NOT_HELD && placement_find(placement, a, other) != NOT_HELD;
 }
 
+static uint64_t way_ns(struct link link, uint64_t bytes)
+{
+    return transfer_ns(bytes, link.bytes_per_second, link.latency_ns);
+}
+
 // A message between any two ranks of the stages, the slowest of them.
 static uint64_t slowest_way_ns(const struct placement *placement, const struct network *network, uint32_t a,
                                uint32_t b, uint64_t bytes)
@@ -108,12 +117,9 @@ static uint64_t slowest_way_ns(const struct placement *placement, const struct n
     for (uint32_t i = 0; i < placement_copies(placement, a); i++) {
         for (uint32_t j = 0; j < placement_copies(placement, b); j++) {
             const uint32_t one = placement_rank(placement, a, i), other = placement_rank(placement, b, j);
-            for (uint32_t back = 0; back < 2 && !have_both(placement, a, b, one, other); back++) {
-                const size_t pair = back ? (size_t)other * network->ranks + one : (size_t)one * network->ranks + other;
-                const struct link *link = &network->links[network->link_of[pair]];
-                const uint64_t ns = transfer_ns(bytes, link->bytes_per_second, link->latency_ns);
-                slowest = ns > slowest ? ns : slowest;
-            }
+            if (!have_both(placement, a, b, one, other))
+                slowest = max_u64(slowest, max_u64(way_ns(link_of(network, one, other), bytes),
+                                                   way_ns(link_of(network, other, one), bytes)));
         }
     }
     return slowest;
@@ -274,16 +280,25 @@ static bool simulate(const struct plan *plan, const struct network *network, uin
     return good;
 }
 
-bool plan_time(const struct plan *plan, const struct network *network, uint64_t *iteration_ns, struct error *error)
+// With the run that is timed, to be cleared either way.
+static bool time_run(const struct plan *plan, const struct network *network, struct simulation *whole,
+                     uint64_t *iteration_ns, struct error *error)
 {
     const bool flushes = plan->weights == WEIGHTS_FLUSH;
-    struct simulation whole = { 0 }, shorter = { 0 };
-    const bool good = simulate(plan, network, flushes ? plan->micro_batches : 3 * plan->micro_batches, &whole, error)
+    struct simulation shorter = { 0 };
+    const bool good = simulate(plan, network, flushes ? plan->micro_batches : 3 * plan->micro_batches, whole, error)
                    && (flushes || simulate(plan, network, 2 * plan->micro_batches, &shorter, error));
     if (good)
-        *iteration_ns = whole.iteration_ns - shorter.iteration_ns;
-    simulation_clear(&whole);
+        *iteration_ns = whole->iteration_ns - shorter.iteration_ns;
     simulation_clear(&shorter);
+    return good;
+}
+
+bool plan_time(const struct plan *plan, const struct network *network, uint64_t *iteration_ns, struct error *error)
+{
+    struct simulation whole = { 0 };
+    const bool good = time_run(plan, network, &whole, iteration_ns, error);
+    simulation_clear(&whole);
     return good;
 }
 
@@ -324,12 +339,8 @@ bool plan_is_too_long(const struct plan *plan)
 static bool fill_predicted(struct plan *plan, const struct placement *placement, const struct network *network,
                            struct error *error)
 {
-    const bool flushes = plan->weights == WEIGHTS_FLUSH;
-    struct simulation whole = { 0 }, shorter = { 0 };
-    bool good = simulate(plan, network, flushes ? plan->micro_batches : 3 * plan->micro_batches, &whole, error)
-             && (flushes || simulate(plan, network, 2 * plan->micro_batches, &shorter, error));
-    if (good)
-        plan->iteration_ns = whole.iteration_ns - shorter.iteration_ns;
+    struct simulation whole = { 0 };
+    bool good = time_run(plan, network, &whole, &plan->iteration_ns, error);
     // Documents hold no more, and nobody waits for it.
     if (good && plan_is_too_long(plan))
         good = error_set(error, "an iteration would take more than 2^53 - 1 ns, 104 days: see to the units of"
@@ -340,7 +351,6 @@ static bool fill_predicted(struct plan *plan, const struct placement *placement,
         fill_live_peaks(plan, placement, &whole);
     }
     simulation_clear(&whole);
-    simulation_clear(&shorter);
     return good;
 }
 

@@ -29,41 +29,20 @@ static uint64_t output_of(const struct stage_view *view, uint32_t layer)
     return layer_memory_of(&view->profile->layers[layer]).output;
 }
 
-// The layers that read y_layer, one after the other: edges are sorted by (from, to).
-struct readers {
-    const struct profile *profile;
-    uint32_t layer;
-    size_t next;
-};
-
-static struct readers readers_of(const struct profile *profile, uint32_t layer)
+// The first of the edges from this layer on.
+static size_t edges_from(const struct profile *profile, uint32_t layer)
 {
-    struct readers readers = { profile, layer, 0 };
+    size_t low = 0, high = layer_edge_count(profile);
     if (profile->is_chain)
-        return readers;
-    size_t low = 0, high = profile->edge_count;
+        return layer;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (profile->edges[middle].from < layer)
+        if (layer_edge(profile, middle).from < layer)
             low = middle + 1;
         else
             high = middle;
     }
-    readers.next = low;
-    return readers;
-}
-
-static bool next_reader(struct readers *readers, uint32_t *reader)
-{
-    const struct profile *profile = readers->profile;
-    if (profile->is_chain) {
-        *reader = readers->layer + 1;
-        return readers->next++ == 0 && *reader < profile->layer_count;
-    }
-    if (readers->next >= profile->edge_count || profile->edges[readers->next].from != readers->layer)
-        return false;
-    *reader = profile->edges[readers->next++].to;
-    return true;
+    return low;
 }
 
 // Who reads y_layer, as far as the stage's memory cares.
@@ -79,8 +58,9 @@ static struct tensor_use use_of(const struct stage_view *view, uint32_t layer)
 {
     struct tensor_use use = { .by_nobody = true, .last_inside = layer };
     const size_t own = segment_of(view, layer);
-    struct readers readers = readers_of(view->profile, layer);
-    for (uint32_t reader; next_reader(&readers, &reader);) {
+    const size_t count = layer_edge_count(view->profile);
+    for (size_t e = edges_from(view->profile, layer); e < count && layer_edge(view->profile, e).from == layer; e++) {
+        const uint32_t reader = layer_edge(view->profile, e).to;
         use.by_nobody = false;
         if (reader >= view->end)
             continue;
@@ -100,11 +80,10 @@ static enum input_life input_life_of(const struct stage_view *view)
 {
     enum input_life life = INPUT_UNTIL_F;
     const struct profile *profile = view->profile;
-    const size_t count = profile->is_chain ? 1 : profile->edge_count;
-    for (size_t i = 0; i < count && view->first > 0; i++) {
-        const struct edge edge =
-            profile->is_chain ? (struct edge){ view->first - 1, view->first } : profile->edges[i];
-        if (edge.from >= view->first || edge.to < view->first || edge.to >= view->end)
+    const size_t count = edges_from(profile, view->first);
+    for (size_t i = profile->is_chain && count > 0 ? count - 1 : 0; i < count; i++) {
+        const struct edge edge = layer_edge(profile, i);
+        if (edge.to < view->first || edge.to >= view->end)
             continue;
         const enum input_life own =
             layer_reads_until(&profile->layers[edge.to], segment_of(view, edge.to) != NO_SEGMENT);
@@ -145,12 +124,13 @@ uint64_t stage_layer_weights(const struct profile *profile, uint32_t first, uint
     return bytes;
 }
 
-uint64_t stage_layer_state(const struct profile *profile, uint32_t first, uint32_t end, uint32_t layer,
-                           const struct holding *holding)
+// What the optimizer keeps of them.
+static uint64_t state_of(const struct stage_view *view, uint32_t layer, const struct holding *holding)
 {
+    const struct profile *profile = view->profile;
     uint64_t bytes = holding_state_bytes(holding, profile, layer);
     for (size_t i = 0; i < profile->lent_count; i++)
-        if (profile->lent[i].to == layer && stage_brings_copy(profile, first, end, i))
+        if (profile->lent[i].to == layer && stage_brings_copy(profile, view->first, view->end, i))
             bytes = add_clamped(bytes, holding_state_bytes(holding, profile, profile->lent[i].from));
     return bytes;
 }
@@ -185,15 +165,15 @@ static uint64_t transient_of(const struct stage_view *view)
 uint64_t stage_cut_bytes(const struct profile *profile, uint32_t end)
 {
     assert(end <= profile->layer_count);
-    const struct stage_view all = { .profile = profile };
+    const size_t count = edges_from(profile, end);
+    uint32_t counted = UINT32_MAX;
     uint64_t sum = 0;
-    for (uint32_t q = profile->is_chain && end > 0 ? end - 1 : 0; q < end; q++) {
-        struct readers readers = readers_of(profile, q);
-        bool crosses = false;
-        for (uint32_t reader; next_reader(&readers, &reader);)
-            crosses |= reader >= end;
-        if (crosses)
-            sum = add_clamped(sum, output_of(&all, q));
+    for (size_t i = profile->is_chain && end > 0 ? end - 1 : 0; i < count; i++) {
+        const struct edge edge = layer_edge(profile, i);
+        if (edge.to < end || edge.to >= profile->layer_count || edge.from == counted)
+            continue;
+        sum = add_clamped(sum, layer_memory_of(&profile->layers[edge.from]).output);
+        counted = edge.from;
     }
     return sum;
 }
@@ -204,8 +184,7 @@ static struct stage_states states_of(const struct stage_view *view, const struct
     for (uint32_t l = view->first; l < view->end; l++) {
         const uint64_t weights = weights_of(view, l);
         states.weights = add_clamped(states.weights, weights);
-        states.optimizer = add_clamped(states.optimizer,
-                                       stage_layer_state(view->profile, view->first, view->end, l, holding));
+        states.optimizer = add_clamped(states.optimizer, state_of(view, l, holding));
         states.largest = max_u64(states.largest, weights);
         uint64_t window = 0;
         for (uint32_t k = l; k < view->end && k - l < holding->window; k++)
@@ -332,14 +311,6 @@ struct cost_row stage_cost_at(const struct profile *profile, uint32_t first, uin
     if (bytes.kept_on_host)
         holding_add_moved(place, moved_bytes(&bytes), &row);
     return row;
-}
-
-struct cost_row stage_cost_of(const struct profile *profile, uint32_t first, uint32_t end,
-                              const struct segment *recompute, size_t recompute_count,
-                              const struct holding *holding, uint64_t speed_permille)
-{
-    const struct stage_place alone = { .speed_permille = speed_permille, .replicas = 1 };
-    return stage_cost_at(profile, first, end, recompute, recompute_count, holding, &alone);
 }
 
 struct slots stage_slots_here(const struct slots *slots)

@@ -72,10 +72,8 @@ struct stage_bytes {
 // Whether pair `i` of profile->lent brings one to the stage of layers [first, end).
 bool stage_brings_copy(const struct profile *profile, uint32_t first, uint32_t end, size_t i);
 
-// Weights of a layer of the stage, and what the optimizer keeps of them, with such copies.
+// Weights of a layer of the stage, with such copies.
 uint64_t stage_layer_weights(const struct profile *profile, uint32_t first, uint32_t end, uint32_t layer);
-uint64_t stage_layer_state(const struct profile *profile, uint32_t first, uint32_t end, uint32_t layer,
-                           const struct holding *holding);
 
 // Bytes of one message over the cut between layer `end` - 1 and `end`: each tensor
 // made before it and read behind it, once; 0 at both ends of the model.
@@ -104,11 +102,6 @@ struct stage_bytes stage_bytes_of_split(struct stage_bytes bytes, uint32_t split
 struct cost_row stage_cost_at(const struct profile *profile, uint32_t first, uint32_t end,
                               const struct segment *recompute, size_t recompute_count,
                               const struct holding *holding, const struct stage_place *place);
-
-// The same on a single device of the given speed, without a host.
-struct cost_row stage_cost_of(const struct profile *profile, uint32_t first, uint32_t end,
-                              const struct segment *recompute, size_t recompute_count,
-                              const struct holding *holding, uint64_t speed_permille);
 
 // ns on the profile's device, in ns on a device of another speed.
 uint64_t stage_scaled_ns(uint64_t ns, uint64_t speed_permille);

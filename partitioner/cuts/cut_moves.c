@@ -4,7 +4,6 @@
 //     a row of cuts, alike            | a b | c d | e f |    ->   | a | b c | d e f |
 //     a stage split, two made one     | a b c d | e | f |    ->   | a b | c d | e f |
 //     layers across, in a graph       | a b | c d |          ->   | a | b c d |  (and all of its stage that needs b)
-//     a rank spares another of its stages from recomputation
 //
 // First whichever helps, until none does; then, with what is left of the budget, moves drawn at random, that are taken
 // also where they lose a little, and less and less (threshold accepting, Dueck and Scheuer 1990); then again whichever
@@ -116,11 +115,6 @@ static bool rejoin(struct moves *moves, uint32_t joined, uint32_t split, double 
 
 // --- judging ----------------------------------------------------------------------------------
 
-static void begin_trial(struct moves *moves)
-{
-    cut_state_copy(&moves->trial, &moves->now, moves->problem);
-}
-
 // What follows from the trial, whose stages [from, to) differ from now; whether it is better than the limit.
 static bool complete(struct moves *moves, uint32_t from, uint32_t to)
 {
@@ -161,7 +155,7 @@ static bool take_if_better(struct moves *moves, uint32_t from, uint32_t to)
 
 static bool try_cut(struct moves *moves, uint32_t c, int64_t steps)
 {
-    begin_trial(moves);
+    cut_state_copy(&moves->trial, &moves->now, moves->problem);
     return move_cut(moves, c, steps) && take_if_better(moves, c - 1, c + 1);
 }
 
@@ -187,21 +181,6 @@ static bool descend_cuts(struct moves *moves)
     return helped;
 }
 
-static bool descend_rows(struct moves *moves)
-{
-    const uint32_t stages = moves->problem->stages, widest = stages < 40 ? stages : 40;
-    bool helped = false;
-    for (uint32_t width = 2; width < widest; width++)
-        for (uint32_t from = 1; from + width <= stages; from++)
-            for (int back = 0; back < 2; back++) {
-                if (is_over(moves))
-                    return helped;
-                begin_trial(moves);
-                helped |= move_row(moves, from, from + width, back) && take_if_better(moves, from - 1, from + width);
-            }
-    return helped;
-}
-
 static bool descend_joins(struct moves *moves)
 {
     const uint32_t stages = moves->problem->stages;
@@ -210,44 +189,10 @@ static bool descend_joins(struct moves *moves)
         for (uint32_t split = 0; split < stages; split++) {
             if (is_over(moves))
                 return helped;
-            begin_trial(moves);
+            cut_state_copy(&moves->trial, &moves->now, moves->problem);
             helped |= rejoin(moves, joined, split, 0.5)
                    && take_if_better(moves, split < joined ? split : joined, (split < joined ? joined + 1 : split) + 1);
         }
-    return helped;
-}
-
-// Whether anything on the rank is recomputed, so that sparing can matter.
-static bool may_spare(const struct moves *moves, uint32_t rank)
-{
-    const struct placement *placement = moves->problem->schedule.placement;
-    const uint32_t from = placement->stage_at[rank], to = placement->stage_at[rank + 1];
-    bool recomputes = false;
-    for (uint32_t at = from; at < to; at++)
-        recomputes |= moves->now.recompute_ns[placement->held[at]] > 0;
-    return recomputes && to - from > 1;
-}
-
-static bool spare(struct moves *moves, uint32_t rank, uint32_t which)
-{
-    const struct placement *placement = moves->problem->schedule.placement;
-    const uint32_t s = placement->held[placement->stage_at[rank]];
-    begin_trial(moves);
-    if (moves->trial.spared[rank] == which)
-        return false;
-    moves->trial.spared[rank] = which;
-    return take_if_better(moves, s, s + 1);
-}
-
-static bool descend_spares(struct moves *moves)
-{
-    const struct placement *placement = moves->problem->schedule.placement;
-    bool helped = false;
-    for (uint32_t r = 0; r < moves->problem->ranks; r++) {
-        const uint32_t held = placement->stage_at[r + 1] - placement->stage_at[r];
-        for (uint32_t i = 0; may_spare(moves, r) && i <= held && !is_over(moves); i++)
-            helped |= spare(moves, r, i < held ? i : SPARES_NONE);
-    }
     return helped;
 }
 
@@ -255,9 +200,7 @@ static void descend(struct moves *moves)
 {
     for (bool helped = true; helped && !is_over(moves);) {
         helped = descend_cuts(moves);
-        helped |= descend_rows(moves);
         helped |= descend_joins(moves);
-        helped |= descend_spares(moves);
     }
 }
 
@@ -270,7 +213,7 @@ static bool draw(struct moves *moves, uint32_t *from, uint32_t *to)
     const uint32_t c = 1 + (uint32_t)random_below(&moves->seed, stages - 1);
     const uint64_t kind = random_below(&moves->seed, 8);
     const bool back = random_below(&moves->seed, 2);
-    begin_trial(moves);
+    cut_state_copy(&moves->trial, &moves->now, moves->problem);
     if (kind < 4 || stages < 3) {
         const int64_t steps = 1 + (int64_t)random_below(&moves->seed, (uint64_t)1 << random_below(&moves->seed, 5));
         *from = c - 1;
@@ -313,12 +256,10 @@ bool cut_improve(struct cut_problem *problem, struct cut_state *best, uint64_t u
     moves.layers = malloc((problem->places->layers + (size_t)1) * sizeof moves.layers[0]);
     bool good = moves.layers || error_no_memory(error, "a search");
     good = good && cut_state_create(&moves.now, problem, error) && cut_state_create(&moves.trial, problem, error);
-    if (good && best->is_exact) {  // choices of another table: moves make theirs anew
+    if (good)
         cut_state_copy(&moves.now, best, problem);
+    if (good && best->is_exact)  // choices of another table: moves make theirs anew
         good = cut_state_complete(problem, &moves.now, 0, problem->stages, NO_TIME, error);
-    } else if (good) {
-        cut_state_copy(&moves.now, best, problem);
-    }
     for (unsigned round = 0; good && round < ROUNDS && !is_over(&moves) && problem->stages > 1; round++) {
         descend(&moves);
         const uint64_t work = problem->context->work;
@@ -345,19 +286,19 @@ bool cut_sharpen(struct cut_problem *problem, struct cut_state *best, struct err
     if (good)
         cut_state_copy(&sharp, best, problem);
     for (uint32_t s = 0; good && s < problem->stages; s++) {
-        if (sharp.choice[s] == NOT_RECOMPUTED)
+        if (sharp.of[s].choice == NOT_RECOMPUTED)
             continue;
         const struct stage_price *price =
             stage_price_choices(problem, &problem->exact, s, sharp.cuts[s], sharp.cuts[s + 1], error);
         good = price != NULL;
         recomputes = true;
-        if (!good || !price->fits || price->choices[0].forward_ns > sharp.recompute_ns[s]) {
+        if (!good || !price->fits || price->choices[0].forward_ns > sharp.of[s].recompute_ns) {
             cut_state_clear(&sharp);
             return good;
         }
-        sharp.choice[s] = 0;
-        sharp.recompute_ns[s] = price->choices[0].forward_ns;
-        sharp.away[s] = price->choices[0].away;
+        sharp.of[s].choice = 0;
+        sharp.of[s].recompute_ns = price->choices[0].forward_ns;
+        sharp.of[s].away = price->choices[0].away;
     }
     if (good && recomputes) {
         sharp.is_exact = true;

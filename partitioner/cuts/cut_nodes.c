@@ -6,8 +6,7 @@
 //
 // A node's bound is the largest of its parent's; what the tables say of the stages behind it; and the time of its own
 // stages, with the others as what they take at least. Where the order is no pattern (pattern.h), that time is the
-// simulated one of what is decided, as if all else took no time and no message waited for a link, or the work of the
-// ranks with stages still open, on average.
+// simulated one of what is decided, as if all else took no time and no message waited for a link.
 //
 // What a stage recomputes is decided with its place where less time is never worse and a stage has its ranks to itself:
 // the quickest that fits, found exactly. Elsewhere every choice that matters is tried once all cuts are known.
@@ -40,7 +39,6 @@ struct branching {
     struct node_heap heap;
     struct pattern_stage *stages;  // of the node that is open
     struct stage_price **prices;   // likewise, once all its cuts are known
-    uint64_t *bytes, *workspace;   // per rank, of what is chosen there
     uint64_t below_ns, lost_ns;    // only quicker plans matter; the least bound of what was given up
     uint64_t until;
     bool decides;                  // recomputation is decided with the place
@@ -100,6 +98,15 @@ static void add_node(struct branching *branching, struct node node)
     node_heap_push(&branching->heap, (uint32_t)branching->count++, comes_first, branching);
 }
 
+static void set_recompute(struct branching *branching, uint32_t s, uint64_t recompute_ns)
+{
+    const uint32_t *cuts = branching->state.cuts;
+    struct cut_problem *problem = branching->problem;
+    branching->state.of[s].recompute_ns = recompute_ns;
+    problem->clock.rows[s] = cut_row(problem, s, cuts[s], cuts[s + 1], recompute_ns);
+    branching->stages[s] = cut_pattern_stage(problem, s, cuts[s], cuts[s + 1], recompute_ns);
+}
+
 // Reads the stages of a node into the state, the rows and the pattern's stages; those behind it take no time.
 static void read_node(struct branching *branching, uint32_t index)
 {
@@ -107,11 +114,10 @@ static void read_node(struct branching *branching, uint32_t index)
     const struct node *node = &branching->nodes[index];
     memset(problem->clock.rows, 0, problem->stages * sizeof problem->clock.rows[0]);
     for (; node->depth > 0; node = &branching->nodes[node->parent]) {
-        const uint32_t s = node->depth - 1, from = branching->nodes[node->parent].place;
+        const uint32_t s = node->depth - 1;
+        branching->state.cuts[s] = branching->nodes[node->parent].place;
         branching->state.cuts[s + 1] = node->place;
-        branching->state.recompute_ns[s] = node->recompute_ns;
-        problem->clock.rows[s] = cut_row(problem, s, from, node->place, node->recompute_ns);
-        branching->stages[s] = cut_pattern_stage(problem, s, from, node->place, node->recompute_ns);
+        set_recompute(branching, s, node->recompute_ns);
     }
 }
 
@@ -124,9 +130,9 @@ static uint64_t timed_bound(struct branching *branching, uint32_t s)
     const struct cut_tables *tables = &branching->tables;
     const struct pattern *pattern = &problem->schedule.pattern;
     const struct pattern_stage *stage = &branching->stages[s];
-    const size_t next = cut_cell(tables, s + 1, branching->state.cuts[s + 1]);
+    const struct cut_cell *next = cut_cell(tables, s + 1, branching->state.cuts[s + 1]);
     const uint64_t way = pattern_round_ns(stage) - stage->forward_ns - stage->backward_ns;
-    const struct pattern_rest rest = { way + tables->behind[next], way, tables->slowest[next] };
+    const struct pattern_rest rest = { way + next->behind, way, next->slowest };
     problem->context->work += 1 + (uint64_t)(s + 1) * pattern->micro_batches * (1 + pattern->goes_on) / 160;
     return pattern_time(pattern, problem->clock.room, branching->stages, s + 1,
                         s + 1 < problem->stages ? &rest : NULL);
@@ -142,56 +148,10 @@ static uint64_t simulated_bound(struct branching *branching)
     return simulator_iteration_ns(clock->bounding, clock->rows);
 }
 
-// The work of all ranks with a stage behind s, which are open, on average: what is decided of them, and all the rest of
-// the model as often as any of the stages behind does it, on the fastest of their devices.
-static uint64_t average_bound(const struct branching *branching, uint32_t s)
-{
-    const struct cut_problem *problem = branching->problem;
-    const struct cut_schedule *schedule = &problem->schedule;
-    const struct placement *placement = schedule->placement;
-    unsigned __int128 sum = 0;
-    uint64_t least[4] = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX };
-    uint32_t open = 0;
-    if (!schedule->flushes || problem->view_count > 1)
-        return 0;
-    for (uint32_t r = 0; r < problem->ranks; r++) {
-        const uint32_t from = placement->stage_at[r], to = placement->stage_at[r + 1];
-        if (placement->held[to - 1] <= s)
-            continue;
-        open++;
-        for (uint32_t at = from; at < to && placement->held[at] <= s; at++)
-            sum += cut_busy_ns(problem, at, branching->state.cuts[placement->held[at]],
-                               branching->state.cuts[placement->held[at] + 1], 0);
-    }
-    for (uint32_t stage = s + 1; stage < problem->stages; stage++) {
-        uint64_t own[4] = { 0 };
-        for (uint32_t copy = 0; copy < placement_copies(placement, stage); copy++) {
-            const uint32_t rank = placement_rank(placement, stage, copy);
-            for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
-                const struct rank_work *work = &schedule->work_of[at];
-                own[0] += work->stage == stage ? work->forwards : 0;
-                own[1] += work->stage == stage ? work->backwards : 0;
-                own[2] += work->stage == stage ? work->inputs : 0;
-                own[3] += work->stage == stage ? work->weights : 0;
-            }
-        }
-        for (unsigned i = 0; i < 4; i++)
-            least[i] = own[i] < least[i] ? own[i] : least[i];
-    }
-    unsigned __int128 rest = 0;
-    for (unsigned i = 0; i < 4 && s + 1 < problem->stages; i++)
-        rest += (unsigned __int128)least[i]
-              * cut_sum(problem, s + 1, (enum view_sum)(SUM_FORWARD + i), branching->state.cuts[s + 1], problem->places->full);
-    return open ? (uint64_t)((sum + rest * 1000 / problem->devices.fastest) / open) : 0;
-}
-
 // With stages 0 to s read.
 static uint64_t node_bound(struct branching *branching, uint32_t s)
 {
-    if (branching->problem->schedule.pattern.is_known)
-        return timed_bound(branching, s);
-    const uint64_t average = average_bound(branching, s);
-    return average >= limit_of(branching) ? average : simulated_bound(branching);
+    return branching->problem->schedule.pattern.is_known ? timed_bound(branching, s) : simulated_bound(branching);
 }
 
 // --- a whole row of cuts ------------------------------------------------------------------------
@@ -214,40 +174,22 @@ static void note_if_better(struct branching *branching)
     problem->context->best_ns = state->value_ns;
 }
 
-static void try_choices(struct branching *branching, uint32_t s, uint64_t bound_ns);
-
-// With this choice on the ranks that hold the stage, if they have room, the stages behind it.
-static void try_choice(struct branching *branching, uint32_t s, uint64_t bound_ns, uint64_t *before)
+// Whether the choices of the stages up to s leave room on their rank; all that hold a stage hold the same.
+static bool has_room(const struct branching *branching, uint32_t s)
 {
     const struct cut_problem *problem = branching->problem;
     const struct placement *placement = problem->schedule.placement;
-    const struct stage_choice *choice = &branching->prices[s]->choices[branching->state.choice[s]];
-    bool fits = true;
-    for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++) {
-        const uint32_t r = placement_rank(placement, s, copy);
-        before[2 * copy] = branching->bytes[r];
-        before[2 * copy + 1] = branching->workspace[r];
-        branching->bytes[r] = add_clamped(branching->bytes[r], choice->bytes);
-        if (choice->workspace_bytes > branching->workspace[r])
-            branching->workspace[r] = choice->workspace_bytes;
-        fits &= add_clamped(branching->bytes[r], branching->workspace[r]) <= cut_capacity(problem, s);
+    const uint32_t rank = placement_rank(placement, s, 0);
+    uint64_t bytes = 0, workspace = 0;
+    for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
+        const uint32_t held = placement->held[at];
+        if (held > s)
+            continue;
+        const struct stage_choice *choice = &branching->prices[held]->choices[branching->state.of[held].choice];
+        bytes = add_clamped(bytes, choice->bytes);
+        workspace = max_u64(workspace, choice->workspace_bytes);
     }
-    if (fits)
-        try_choices(branching, s + 1, bound_ns);
-    for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++) {
-        const uint32_t r = placement_rank(placement, s, copy);
-        branching->bytes[r] = before[2 * copy];
-        branching->workspace[r] = before[2 * copy + 1];
-    }
-}
-
-static void set_recompute(struct branching *branching, uint32_t s, uint64_t recompute_ns)
-{
-    const uint32_t *cuts = branching->state.cuts;
-    struct cut_problem *problem = branching->problem;
-    branching->state.recompute_ns[s] = recompute_ns;
-    problem->clock.rows[s] = cut_row(problem, s, cuts[s], cuts[s + 1], recompute_ns);
-    branching->stages[s] = cut_pattern_stage(problem, s, cuts[s], cuts[s + 1], recompute_ns);
+    return add_clamped(bytes, workspace) <= cut_capacity(problem, s);
 }
 
 static void try_choices(struct branching *branching, uint32_t s, uint64_t bound_ns)
@@ -258,12 +200,7 @@ static void try_choices(struct branching *branching, uint32_t s, uint64_t bound_
         return;
     }
     const struct stage_price *price = branching->prices[s];
-    uint64_t *before = calloc(2 * (size_t)placement_copies(problem->schedule.placement, s), sizeof before[0]);
-    if (!before) {
-        branching->failed = !error_no_memory(branching->error, "a search");
-        return;
-    }
-    const uint64_t least_ns = branching->state.recompute_ns[s];
+    const uint64_t least_ns = branching->state.of[s].recompute_ns;
     for (size_t i = 0; price->fits && i < price->count; i++) {
         const struct stage_choice *choice = &price->choices[i];
         // One bound holds for all choices of a time; those that follow take longer.
@@ -275,51 +212,26 @@ static void try_choices(struct branching *branching, uint32_t s, uint64_t bound_
             lose(branching, bound_ns);
             break;
         }
-        branching->state.choice[s] = i;
-        branching->state.away[s] = choice->away;
-        try_choice(branching, s, bound_ns, before);
+        branching->state.of[s].choice = i;
+        branching->state.of[s].away = choice->away;
+        if (has_room(branching, s))
+            try_choices(branching, s + 1, bound_ns);
     }
     set_recompute(branching, s, least_ns);
-    free(before);
 }
 
-// Whether every rank has room for its stages with nothing recomputed; notes what these are.
+// Whether every rank has room for its stages with nothing recomputed, which is noted then.
 static bool fits_as_it_is(struct branching *branching)
 {
     struct cut_problem *problem = branching->problem;
-    const uint32_t *cuts = branching->state.cuts;
-    bool fits = true;
-    for (uint32_t s = 0; s < problem->stages && fits && problem->schedule.is_alone; s++)
-        fits = stage_price_surely_fits(problem, s, cuts[s], cuts[s + 1]);
-    if (fits && problem->schedule.is_alone) {
-        for (uint32_t s = 0; s < problem->stages; s++) {
-            branching->state.choice[s] = NOT_RECOMPUTED;
-            branching->state.away[s] = (struct stage_away){ 0 };
-        }
-        return true;
+    bool all = true;
+    for (uint32_t r = 0; r < problem->ranks && all && !branching->failed; r++) {
+        bool fits = true;
+        branching->failed |= problem->schedule.leader[r] == r
+                          && !cut_state_keep(problem, &branching->state, &problem->exact, r, &fits, branching->error);
+        all &= fits;
     }
-    fits = true;
-    memset(branching->bytes, 0, problem->ranks * sizeof branching->bytes[0]);
-    memset(branching->workspace, 0, problem->ranks * sizeof branching->workspace[0]);
-    for (uint32_t r = 0; r < problem->ranks; r++) {
-        const struct placement *placement = problem->schedule.placement;
-        for (uint32_t at = placement->stage_at[r]; at < placement->stage_at[r + 1] && !branching->failed; at++) {
-            const uint32_t s = placement->held[at];
-            const struct stage_price *price =
-                stage_price_of(problem, &problem->exact, s, cuts[s], cuts[s + 1], branching->error);
-            branching->failed |= !price;
-            if (!price)
-                return false;
-            branching->state.choice[s] = NOT_RECOMPUTED;
-            branching->state.away[s] = price->away;
-            branching->bytes[r] = add_clamped(branching->bytes[r], price->bytes);
-            if (price->workspace_bytes > branching->workspace[r])
-                branching->workspace[r] = price->workspace_bytes;
-        }
-        fits &= add_clamped(branching->bytes[r], branching->workspace[r])
-             <= problem->devices.capacity[problem->schedule.leader[r]];
-    }
-    return fits;
+    return all;
 }
 
 static void open_leaf(struct branching *branching, const struct node *node)
@@ -344,8 +256,6 @@ static void open_leaf(struct branching *branching, const struct node *node)
         if (!branching->prices[s]->complete)
             lose(branching, node->bound);
     }
-    memset(branching->bytes, 0, problem->ranks * sizeof branching->bytes[0]);
-    memset(branching->workspace, 0, problem->ranks * sizeof branching->workspace[0]);
     try_choices(branching, 0, node->bound);
 }
 
@@ -360,7 +270,7 @@ static struct node child_of(struct branching *branching, uint32_t parent, uint32
     struct node child = { .bound = node.bound, .before_ns = node.before_ns, .recompute_ns = recompute_ns,
                           .parent = parent, .place = to, .depth = s + 1 };
     const struct pattern_stage as = cut_pattern_stage(problem, s, node.place, to, recompute_ns);
-    const uint64_t table = cut_tables_bound(&branching->tables, problem, s, node.place, to, &as, node.before_ns);
+    const uint64_t table = cut_tables_bound(&branching->tables, problem, s, to, &as, node.before_ns);
     problem->context->work++;
     child.bound = table > child.bound ? table : child.bound;
     if (child.bound >= limit_of(branching))
@@ -458,9 +368,7 @@ static bool begin(struct branching *branching)
     const struct cut_problem *problem = branching->problem;
     branching->stages = calloc(problem->stages, sizeof branching->stages[0]);
     branching->prices = calloc(problem->stages, sizeof(struct stage_price *));
-    branching->bytes = calloc(problem->ranks, sizeof branching->bytes[0]);
-    branching->workspace = calloc(problem->ranks, sizeof branching->workspace[0]);
-    if (!branching->stages || !branching->prices || !branching->bytes || !branching->workspace)
+    if (!branching->stages || !branching->prices)
         return error_no_memory(branching->error, "a search");
     branching->decides = problem->schedule.is_alone && problem->is_monotone
                       && !problem->request->holding.activations_on_host;
@@ -477,21 +385,19 @@ bool cut_branch_and_bound(struct cut_problem *problem, struct cut_state *best, u
     bool good = begin(&branching)
              && cut_tables_create(&branching.tables, problem, limit_of(&branching), until, &whole, error);
     if (good && whole) {
-        const uint64_t tail = branching.tables.tail[0];
+        const uint64_t tail = branching.tables.cells[0].tail;
         const uint64_t root = tail > *bound_ns ? tail : *bound_ns;
         if (tail != NO_TIME)
             run(&branching, root);
         good = !branching.failed;
         *bound_ns = branching.lost_ns > root || tail == NO_TIME ? branching.lost_ns : root;
     }
-    cut_tables_clear(&branching.tables);
+    free(branching.tables.cells);
     place_walk_clear(&branching.walk);
     cut_state_clear(&branching.state);
     free(branching.nodes);
     free(branching.heap.nodes);
     free(branching.stages);
     free(branching.prices);
-    free(branching.bytes);
-    free(branching.workspace);
     return good;
 }

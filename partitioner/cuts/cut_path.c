@@ -19,7 +19,6 @@ struct paths {
     uint32_t *cuts;          // of the path that is looked at
     uint64_t limit;          // what costs as much is left out
     uint64_t until;
-    bool is_slack;           // below the limit, cells are told apart by what also counts
 };
 
 static struct cell *cell_of(const struct paths *paths, uint32_t s, uint32_t place)
@@ -47,10 +46,10 @@ static void extend(struct paths *paths, uint32_t s, uint32_t from)
         struct cell *cell = cell_of(paths, s + 1, to);
         uint64_t cost = prices->cost(prices->self, s, from, to);
         cost = cost > so_far.cost ? cost : so_far.cost;
-        if (cost >= paths->limit || (cost > cell->cost && !paths->is_slack))
+        if (cost >= paths->limit || cost > cell->cost)
             continue;
         const uint64_t also = so_far.also + (prices->also ? prices->also(prices->self, s, from, to) : 0);
-        if ((cost < cell->cost && !paths->is_slack) || also < cell->also)
+        if (cost < cell->cost || also < cell->also)
             *cell = (struct cell){ cost, also, from };
     }
 }
@@ -110,17 +109,16 @@ static uint64_t cost_of(const struct paths *paths, const uint32_t *cuts)
 }
 
 // Paths are sought below a limit that grows until there is one: a low one leaves the most out.
-static bool find(struct paths *paths, unsigned rounds, uint64_t most, struct path *path, struct error *error)
+static bool find(struct paths *paths, unsigned rounds, struct path *path, struct error *error)
 {
     const struct cut_problem *problem = paths->problem;
     const uint64_t whole = paths->prices->only_grows(paths->prices->self, 0, 0, problem->places->full);
     paths->limit = 2 * (whole / problem->stages) + 2;
     for (unsigned round = 0; round < rounds;) {
-        paths->limit = paths->limit < most ? paths->limit : most;
         if (!fill(paths))
             return true;
         const struct cell *end = cell_of(paths, problem->stages, problem->places->full);
-        if (end->cost == NO_TIME && paths->limit == most) {
+        if (end->cost == NO_TIME && paths->limit == NO_TIME) {
             path->is_least = true;
             return true;
         }
@@ -145,31 +143,8 @@ static bool find(struct paths *paths, unsigned rounds, uint64_t most, struct pat
     return true;
 }
 
-// Once the best path is known: the one that also takes least, of those that cost little more.
-static bool find_slack(struct paths *paths, struct path *path, struct error *error)
-{
-    enum { ROUNDS = 20 };
-    const struct cut_problem *problem = paths->problem;
-    const uint64_t permille = paths->prices->slack_permille;
-    bool news = true;
-    if (permille == 0 || !path->is_least || path->cost == NO_TIME)
-        return true;
-    paths->is_slack = true;
-    paths->limit = path->cost + path->cost / 1000 * permille + 1;
-    for (int round = 0; news && round < ROUNDS && fill(paths); round++) {
-        if (cell_of(paths, problem->stages, problem->places->full)->cost == NO_TIME)
-            return true;
-        read_cuts(paths, paths->cuts);
-        if (!work_out(paths, paths->cuts, &news, error))
-            return false;
-        if (cost_of(paths, paths->cuts) < paths->limit)
-            memcpy(path->cuts, paths->cuts, (problem->stages + (size_t)1) * sizeof path->cuts[0]);
-    }
-    return true;
-}
-
 bool cut_path_find(struct cut_problem *problem, const struct path_prices *prices, unsigned rounds, uint64_t until,
-                   uint64_t most, struct path *path, struct error *error)
+                   struct path *path, struct error *error)
 {
     struct paths paths = { .problem = problem, .prices = prices, .until = until };
     const struct places *places = problem->places;
@@ -179,8 +154,7 @@ bool cut_path_find(struct cut_problem *problem, const struct path_prices *prices
     paths.cells = malloc(((size_t)problem->stages + 1) * paths.places * sizeof paths.cells[0]);
     paths.cuts = calloc(problem->stages + (size_t)1, sizeof paths.cuts[0]);
     bool good = (paths.cells && paths.cuts) || error_no_memory(error, "a search");
-    good = good && place_walk_create(&paths.walk, places, error) && find(&paths, rounds, most, path, error)
-        && find_slack(&paths, path, error);
+    good = good && place_walk_create(&paths.walk, places, error) && find(&paths, rounds, path, error);
     free(paths.cells);
     free(paths.cuts);
     place_walk_clear(&paths.walk);

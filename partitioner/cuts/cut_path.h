@@ -19,10 +19,8 @@ struct path_prices {
     uint64_t (*only_grows)(const void *self, uint32_t stage, uint32_t from, uint32_t to);
     // Works the cost out; *news is whether it is another one now. NULL: costs are what they are.
     bool (*work_out)(const void *self, uint32_t stage, uint32_t from, uint32_t to, bool *news, struct error *error);
-    // Of paths that cost as much the one with the least sum of this; or NULL. With some `slack` of all those that cost so
-    // many thousandths more at most.
+    // Of paths that cost as much the one with the least sum of this; or NULL.
     uint64_t (*also)(const void *self, uint32_t stage, uint32_t from, uint32_t to);
-    uint64_t slack_permille;
 };
 
 struct path {
@@ -31,9 +29,9 @@ struct path {
     bool is_least;   // no path costs less, or there is none
 };
 
-// The best path of those that were worked out, after at most so many `rounds` of working out costs, and so much work. `most`: no path that costs so
-// much is wanted, for what that spares. False only without memory.
+// The best path of those that were worked out, after at most so many `rounds` of working out costs, and until work has
+// reached `until`. False only without memory.
 bool cut_path_find(struct cut_problem *problem, const struct path_prices *prices, unsigned rounds, uint64_t until,
-                   uint64_t most, struct path *path, struct error *error);
+                   struct path *path, struct error *error);
 
 #endif

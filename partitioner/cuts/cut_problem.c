@@ -80,10 +80,10 @@ static bool check_times(const struct cut_problem *problem, struct error *error)
         most = way > most ? way : most;
     }
     for (uint32_t v = 0; v < problem->view_count; v++) {
-        const struct intervals *intervals = problem->views[v].intervals;
-        const uint32_t layers = intervals->layers;
-        const unsigned __int128 own = (unsigned __int128)2 * intervals->forward[layers] + intervals->backward[layers]
-            + intervals->backward_input[layers] + intervals->backward_weight[layers];
+        uint64_t *const *sums = problem->views[v].sums;
+        const uint32_t full = problem->places->full;
+        const unsigned __int128 own = (unsigned __int128)2 * sums[SUM_FORWARD][full] + sums[SUM_BACKWARD][full]
+            + sums[SUM_INPUT][full] + sums[SUM_WEIGHT][full];
         round = own > round ? own : round;
     }
     round = round * 1000 / slowest + (unsigned __int128)2 * problem->stages * most;
@@ -182,7 +182,7 @@ void cut_problem_free(struct cut_problem *problem)
     simulator_free(problem->clock.simulators[0]);
     simulator_free(problem->clock.simulators[1]);
     simulator_free(problem->clock.bounding);
-    pattern_room_free(problem->clock.room);
+    free(problem->clock.room);
     free(problem->clock.rows);
     cut_devices_clear(&problem->devices);
     recompute_bounds_free(problem->floors);  // of the views

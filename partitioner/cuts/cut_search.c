@@ -5,21 +5,35 @@
 #include <string.h>
 
 #include "partitioner/cost/predict.h"
+#include "partitioner/cuts/cut_parts.h"
 #include "partitioner/search/search_request.h"
 #include "profiler/profile_reorder.h"
 
 // --- the plan -----------------------------------------------------------------------------------
 
+// What a stage recomputes; NULL for nothing.
+static const struct stage_choice *choice_of(const struct cut_problem *problem, const struct cut_state *state,
+                                            uint32_t s)
+{
+    const struct stage_table *table = state->is_exact ? &problem->exact : &problem->narrow;
+    if (state->of[s].choice == NOT_RECOMPUTED)
+        return NULL;
+    const struct stage_price *price =
+        stage_table_get(table, problem->alike[s], state->cuts[s], state->cuts[s + 1]);
+    return &price->choices[state->of[s].choice];
+}
+
 // The order of the layers, stage by stage, and where the stages begin; a stage's layers as its choice has them.
-static void read_order(const struct cut_problem *problem, const struct cut_state *state,
-                       const struct stage_choice *const *choices, uint32_t *order, uint32_t *first)
+static void read_order(const struct cut_problem *problem, const struct cut_state *state, uint32_t *order,
+                       uint32_t *first)
 {
     uint32_t count = 0;
     for (uint32_t s = 0; s < problem->stages; s++) {
         first[s] = count;
         const uint32_t layers = places_between(problem->places, state->cuts[s], state->cuts[s + 1], order + count);
-        if (choices[s] && choices[s]->layers)
-            memcpy(order + count, choices[s]->layers, layers * sizeof order[0]);
+        const struct stage_choice *choice = choice_of(problem, state, s);
+        if (choice && choice->layers)
+            memcpy(order + count, choice->layers, layers * sizeof order[0]);
         count += layers;
     }
     first[problem->stages] = count;
@@ -39,8 +53,7 @@ static bool set_devices(const struct cut_problem *problem, struct plan *plan, ui
         for (uint32_t device = of->group_at[rank]; device < of->group_at[rank + 1]; device++)
             devices[count++] = of->group[device];
     }
-    const char *variant = problem->request->layout.variants ? problem->request->layout.variants[s] : NULL;
-    const bool good = plan_set_variant(plan, s, variant, devices, copies, count / copies, error);
+    const bool good = plan_set_variant(plan, s, cut_variant(problem, s), devices, copies, count / copies, error);
     free(devices);
     return good;
 }
@@ -69,27 +82,16 @@ static bool is_own_order(const uint32_t *order, uint32_t count)
 }
 
 static bool set_stages(struct cut_problem *problem, const struct cut_state *best, struct plan *plan,
-                       const struct stage_choice **choices, uint32_t *order, uint32_t *first, struct error *error)
+                       uint32_t *order, uint32_t *first, struct error *error)
 {
     const uint32_t layers = problem->places->layers;
-    struct stage_table *table = best->is_exact ? &problem->exact : &problem->narrow;
-    for (uint32_t s = 0; s < problem->stages; s++) {
-        choices[s] = NULL;
-        if (best->choice[s] == NOT_RECOMPUTED)
-            continue;
-        const struct stage_price *price =
-            stage_price_choices(problem, table, s, best->cuts[s], best->cuts[s + 1], error);
-        if (!price)
-            return false;
-        choices[s] = &price->choices[best->choice[s]];
-    }
-    read_order(problem, best, choices, order, first);
+    read_order(problem, best, order, first);
     const bool own = is_own_order(order, layers);
     struct profile *ordered = own ? NULL : profile_reorder(problem->request->profile, order, error);
     bool good = own || ordered;
     for (uint32_t s = 0; good && s < problem->stages; s++)
         good = set_stage(problem, plan, own ? problem->request->profile : ordered, s,
-                         (struct segment){ first[s], first[s + 1] }, choices[s], error);
+                         (struct segment){ first[s], first[s + 1] }, choice_of(problem, best, s), error);
     profile_free(ordered);
     if (good && !own) {
         plan->order = malloc(layers * sizeof order[0]);
@@ -119,15 +121,13 @@ static struct plan *make_plan(struct cut_problem *problem, const struct cut_stat
                               struct error *error)
 {
     struct plan *plan = search_begin_plan(problem->request, problem->stages, error);
-    const struct stage_choice **choices = calloc(problem->stages, sizeof(struct stage_choice *));
     uint32_t *order = malloc((problem->places->layers + (size_t)1) * sizeof order[0]);
     uint32_t *first = malloc((problem->stages + (size_t)1) * sizeof first[0]);
     bool good = plan != NULL;
-    if (good && (!choices || !order || !first))
+    if (good && (!order || !first))
         good = error_no_memory(error, "a plan");
-    good = good && set_stages(problem, best, plan, choices, order, first, error)
+    good = good && set_stages(problem, best, plan, order, first, error)
         && plan_predict(plan, problem->request->profile, error);
-    free(choices);
     free(order);
     free(first);
     if (good) {
@@ -272,7 +272,7 @@ static struct plan *search_cuts_of(struct cut_problem *problem, struct error *er
 
 struct plan *cut_search(const struct search_request *request, enum cut_orders orders, struct error *error)
 {
-    struct search_context context = context_of(request, CUT_DEFAULT_BUDGET);
+    struct search_context context = context_of(request, SEARCH_DEFAULT_BUDGET);
     struct cut_problem *problem = cut_problem_create(request, orders, &context, error);
     struct plan *plan = problem ? search_cuts_of(problem, error) : NULL;
     if (request->found.work)

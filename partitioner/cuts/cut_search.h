@@ -1,18 +1,9 @@
 // The search for cuts: where to cut a model into stages and what to recompute, so that an iteration of the schedule takes
-// the least simulated time and every stage fits on its device. Plans first, bounds second:
-//
-//     cut_start.c     a plan at once: the exact path through the places whose busiest stage is least busy, memory heeded
-//     cut_moves.c     moves, by simulated time: a cut, a row of cuts, a stage split and two made one, layers across
-//     cut_nodes.c     branch and bound over the places, with what is left of the budget
-//     cut_bounds.c    what no plan can beat, whatever is tried: work, single stages
-//     cut_reach.c     where hardly anything fits: stages as long as their devices can hold
-//     cut_shortage.c  where nothing was found to fit: what lacks least
+// the least simulated time and every stage fits on its device. Plans first, bounds second (README.md).
 #ifndef PARTITIONER_CUTS_CUT_SEARCH_H
 #define PARTITIONER_CUTS_CUT_SEARCH_H
 
 #include "partitioner/cuts/cut_state.h"
-
-#define CUT_DEFAULT_BUDGET 3000000
 
 // The best plan for the stages, ranks and devices of the request, with its certificate, in the profile's own order or in
 // all of them; NULL with the reason (ERROR_ANSWER: nothing fits, or nothing was found).

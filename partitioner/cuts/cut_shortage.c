@@ -8,7 +8,7 @@
 #include "common/number.h"
 #include "partitioner/cuts/cut_path.h"
 #include "partitioner/cuts/cut_search.h"
-#include "partitioner/search/lone_layer.h"
+#include "partitioner/cuts/lone_layer.h"
 
 static uint64_t over(uint64_t bytes, uint64_t capacity)
 {
@@ -70,9 +70,9 @@ static bool find(struct cut_problem *problem, struct cut_state *state, uint64_t 
                  struct error *error)
 {
     enum { ROUNDS = 400 };
-    const struct path_prices prices = { &problem, lacks, lacks_for_states, work_out, NULL, 0 };
+    const struct path_prices prices = { &problem, lacks, lacks_for_states, work_out, NULL };
     struct path path = { .cuts = state->cuts };
-    if (!cut_path_find(problem, &prices, ROUNDS, until, NO_TIME, &path, error))
+    if (!cut_path_find(problem, &prices, ROUNDS, until, &path, error))
         return false;
     *certain = path.is_least && path.cost != NO_TIME;
     for (uint32_t s = 0; s < problem->stages && path.cost != NO_TIME; s++) {
@@ -156,13 +156,13 @@ static bool say_rank(struct cut_problem *problem, const struct cut_state *state,
     struct lone_layer layer;
     struct text stages = { 0 }, alone = { 0 };
     char lack[NUMBER_SIZE], has[NUMBER_SIZE];
-    if (!lone_layer_find(request, &layer, error))
+    if (!lone_layer_find(problem, &layer, error))
         return false;
     const bool was_certain = *certain;
     *certain |= layer.lacks_bytes > 0;
     const char *why = *certain ? "" : context_why(problem->context, "");
     add_stages(problem, state, worst, &stages);
-    lone_layer_say(request, &layer, &alone);
+    lone_layer_say(problem, &layer, &alone);
     if (was_certain && problem->schedule.is_alone && problem->stages == problem->ranks)
         say_stage(problem, state, worst, was_certain, alone.data && !alone.failed ? alone.data : "", error);
     else

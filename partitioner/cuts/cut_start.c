@@ -186,8 +186,7 @@ static uint64_t cost_alone(const void *self, uint32_t stage, uint32_t from, uint
         recompute_ns = price->fits ? price->choices[0].forward_ns : NO_TIME;
     } else {
         recompute_ns = stage_price_floor(problem, stage, from, to);
-        const uint64_t more = recompute_ns == NO_TIME ? 0 : taught(start, stage, from, to);
-        recompute_ns = more > recompute_ns ? more : recompute_ns;
+        recompute_ns = recompute_ns == NO_TIME ? NO_TIME : max_u64(recompute_ns, taught(start, stage, from, to));
     }
     if (recompute_ns == NO_TIME)
         return NO_TIME;
@@ -199,13 +198,6 @@ static uint64_t cost_alone(const void *self, uint32_t stage, uint32_t from, uint
     const uint64_t busy = way_to(problem, from) + cut_stage_busy_ns(problem, stage, from, to, recompute_ns)
                         + messages_ns(start, stage, to) + (stage > 0 ? messages_ns(start, stage - 1, from) : 0);
     return max_u64(busy, waiting_ns(problem, stage, from, to, recompute_ns));
-}
-
-// How unevenly costs are spread: stages that are all as costly make each other wait the most.
-static uint64_t unevenness(const void *self, uint32_t stage, uint32_t from, uint32_t to)
-{
-    const uint64_t cost = cost_alone(self, stage, from, to) >> 20;  // about ms, so that squares can be summed up
-    return cost < (uint64_t)1 << 28 ? cost * cost : (uint64_t)1 << 56;
 }
 
 static bool work_out_alone(const void *self, uint32_t stage, uint32_t from, uint32_t to, bool *news,
@@ -269,7 +261,7 @@ static bool try_path(struct start *start, const struct path_prices *prices, unsi
     struct cut_problem *problem = start->problem;
     struct path path = { .cuts = start->trial.cuts };
     start->trial.cuts[problem->stages] = 0;
-    if (!cut_path_find(problem, prices, rounds, until, NO_TIME, &path, error))
+    if (!cut_path_find(problem, prices, rounds, until, &path, error))
         return false;
     *found = cut_state_has_cuts(&start->trial, problem);
     return !*found || judge(start, error);
@@ -357,20 +349,13 @@ static bool start_alone(struct start *start, struct error *error)
         if (!start->lessons)
             return error_no_memory(error, "a search");
     }
-    const struct path_prices prices = { start, cost_alone, busy_only, work_out_alone, link_sum, 0 };
+    const struct path_prices prices = { start, cost_alone, busy_only, work_out_alone, link_sum };
     bool found = true;
     for (start->link_parts = 0; start->link_parts < LINK_PARTS && found; start->link_parts++) {
         // The first learns what stages take; the others know it then. Half of the budget where nothing fits so far.
         const uint64_t parts = start->link_parts > 0 ? 1 : start->has_best && start->best->most_lacking > 0 ? 12 : 4;
         const uint64_t until = context_until(start->problem->context, parts, 24);
         if (!try_path(start, &prices, WORK_OUT_ROUNDS, until, &found, error))
-            return false;
-    }
-    static const uint64_t slacks[] = { 1, 5, 20 };
-    start->link_parts = 0;
-    for (size_t i = 0; i < sizeof slacks / sizeof slacks[0]; i++) {
-        const struct path_prices even = { start, cost_alone, busy_only, work_out_alone, unevenness, slacks[i] };
-        if (!try_path(start, &even, WORK_OUT_ROUNDS, context_until(start->problem->context, 1, 48), &found, error))
             return false;
     }
     static const uint64_t percents[] = { 100, 90, 112, 80, 125, 70, 140 };
@@ -404,9 +389,9 @@ static uint64_t slab_of(struct start *start, uint32_t s, struct error *error)
         stage_price_of(start->problem, &start->problem->narrow, s, state->cuts[s], state->cuts[s + 1], error);
     if (!price)
         return 0;
-    if (state->choice[s] == NOT_RECOMPUTED)
+    if (state->of[s].choice == NOT_RECOMPUTED)
         return add_clamped(price->bytes, price->workspace_bytes);
-    const struct stage_choice *choice = &price->choices[state->choice[s]];
+    const struct stage_choice *choice = &price->choices[state->of[s].choice];
     return add_clamped(choice->bytes, choice->workspace_bytes);
 }
 
@@ -423,15 +408,16 @@ static bool share_anew(struct start *start, struct error *error)
         for (uint32_t at = from; at < to; at++) {
             const uint32_t s = placement->held[at];
             slabs = add_clamped(slabs, slab_of(start, s, error));
-            busy += cut_busy_ns(problem, at, state->cuts[s], state->cuts[s + 1], state->recompute_ns[s]);
+            busy += cut_busy_ns(problem, at, state->cuts[s], state->cuts[s + 1], state->of[s].recompute_ns);
         }
         for (uint32_t at = from; at < to; at++) {
             const uint32_t s = placement->held[at];
             const uint64_t capacity = cut_capacity(problem, s), others = slabs - slab_of(start, s, error);
             const uint64_t left = others < capacity ? capacity - others : 0, half = capacity / (to - from) / 2;
             start->share[s] = left > half ? left : half;
-            const uint64_t own = cut_busy_ns(problem, at, state->cuts[s], state->cuts[s + 1], state->recompute_ns[s]);
-            start->company[s] = busy - own > start->company[s] ? busy - own : start->company[s];
+            const uint64_t own =
+                cut_busy_ns(problem, at, state->cuts[s], state->cuts[s + 1], state->of[s].recompute_ns);
+            start->company[s] = max_u64(start->company[s], busy - own);
         }
     }
     return error->kind == ERROR_NONE;
@@ -440,7 +426,7 @@ static bool share_anew(struct start *start, struct error *error)
 static bool start_in_company(struct start *start, struct error *error)
 {
     struct cut_problem *problem = start->problem;
-    const struct path_prices prices = { start, cost_in_company, busy_only, NULL, NULL, 0 };
+    const struct path_prices prices = { start, cost_in_company, busy_only, NULL, NULL };
     memset(start->share, 0xff, problem->stages * sizeof start->share[0]);
     for (int round = 0; round < ROUNDS && !context_is_ended(problem->context); round++) {
         bool found;

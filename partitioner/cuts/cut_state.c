@@ -12,46 +12,28 @@ bool cut_state_create(struct cut_state *state, const struct cut_problem *problem
     const size_t stages = problem->stages;
     *state = (struct cut_state){ .value_ns = NO_TIME, .most_lacking = UINT64_MAX, .all_lacking = UINT64_MAX };
     state->cuts = calloc(stages + 1, sizeof state->cuts[0]);
-    state->spared = calloc(problem->ranks, sizeof state->spared[0]);
-    state->choice = calloc(stages, sizeof state->choice[0]);
-    state->recompute_ns = calloc(stages, sizeof state->recompute_ns[0]);
-    state->away = calloc(stages, sizeof state->away[0]);
+    state->of = calloc(stages, sizeof state->of[0]);
     state->lacks_bytes = calloc(problem->ranks, sizeof state->lacks_bytes[0]);
-    if (!state->cuts || !state->spared || !state->choice || !state->recompute_ns || !state->away
-        || !state->lacks_bytes)
-        return error_no_memory(error, "a search");
-    for (uint32_t r = 0; r < problem->ranks; r++)
-        state->spared[r] = SPARES_NONE;
-    return true;
+    return (state->cuts && state->of && state->lacks_bytes) || error_no_memory(error, "a search");
 }
 
 void cut_state_clear(struct cut_state *state)
 {
     free(state->cuts);
-    free(state->spared);
-    free(state->choice);
-    free(state->recompute_ns);
-    free(state->away);
+    free(state->of);
     free(state->lacks_bytes);
     *state = (struct cut_state){ 0 };
 }
 
 void cut_state_copy(struct cut_state *to, const struct cut_state *from, const struct cut_problem *problem)
 {
-    const size_t stages = problem->stages, ranks = problem->ranks;
     const struct cut_state own = *to;
-    memcpy(own.cuts, from->cuts, (stages + 1) * sizeof own.cuts[0]);
-    memcpy(own.spared, from->spared, ranks * sizeof own.spared[0]);
-    memcpy(own.choice, from->choice, stages * sizeof own.choice[0]);
-    memcpy(own.recompute_ns, from->recompute_ns, stages * sizeof own.recompute_ns[0]);
-    memcpy(own.away, from->away, stages * sizeof own.away[0]);
-    memcpy(own.lacks_bytes, from->lacks_bytes, ranks * sizeof own.lacks_bytes[0]);
+    memcpy(own.cuts, from->cuts, (problem->stages + (size_t)1) * sizeof own.cuts[0]);
+    memcpy(own.of, from->of, problem->stages * sizeof own.of[0]);
+    memcpy(own.lacks_bytes, from->lacks_bytes, problem->ranks * sizeof own.lacks_bytes[0]);
     *to = *from;
     to->cuts = own.cuts;
-    to->spared = own.spared;
-    to->choice = own.choice;
-    to->recompute_ns = own.recompute_ns;
-    to->away = own.away;
+    to->of = own.of;
     to->lacks_bytes = own.lacks_bytes;
 }
 
@@ -80,7 +62,7 @@ static void add_to_rows(struct cut_problem *problem, const struct cut_state *sta
     const struct search_request *request = problem->request;
     struct cost_row *rows = problem->clock.rows;
     for (uint32_t s = 0; request->holding.activations_on_host && s < problem->stages; s++)
-        holding_add_moved(&problem->devices.places[s], state->away[s].moved_bytes, &rows[s]);
+        holding_add_moved(&problem->devices.places[s], state->of[s].away.moved_bytes, &rows[s]);
     if (!request->holding.tied_apart || !problem->places->is_chain)
         return;
     uint32_t *layers = malloc((problem->stages + (size_t)1) * sizeof layers[0]);
@@ -92,14 +74,13 @@ static void add_to_rows(struct cut_problem *problem, const struct cut_state *sta
     free(layers);
 }
 
-// The longest of the ranks' work: that no iteration with a flush is shorter than. Where a rank has one stage, and nothing
-// but whole backwards end its work, also the way of the first micro-batch to it, and of the last one back.
+// The longest of the ranks' work: that no iteration with a flush is shorter than.
 static uint64_t quick_bound(const struct cut_problem *problem)
 {
     const struct cut_schedule *schedule = &problem->schedule;
     const struct placement *placement = schedule->placement;
     const struct cost_row *rows = problem->clock.rows;
-    uint64_t longest = 0, way = 0;
+    uint64_t longest = 0;
     if (!schedule->flushes)
         return 0;
     for (uint32_t r = 0; r < problem->ranks; r++) {
@@ -111,9 +92,7 @@ static uint64_t quick_bound(const struct cut_problem *problem)
                     + work->inputs * (row->backward_input_ns + row->recompute_ns)
                     + work->weights * row->backward_weight_ns;
         }
-        const bool has_way = schedule->is_alone && schedule->is_whole && problem->stages == problem->ranks;
-        longest = way + busy > longest ? way + busy : longest;
-        way += has_way ? rows[r].forward_ns + rows[r].backward_ns + rows[r].recompute_ns : 0;
+        longest = busy > longest ? busy : longest;
     }
     return longest;
 }
@@ -122,7 +101,7 @@ uint64_t cut_state_time(struct cut_problem *problem, const struct cut_state *sta
 {
     struct cut_clock *clock = &problem->clock;
     for (uint32_t s = 0; s < problem->stages; s++)
-        clock->rows[s] = cut_row(problem, s, state->cuts[s], state->cuts[s + 1], state->recompute_ns[s]);
+        clock->rows[s] = cut_row(problem, s, state->cuts[s], state->cuts[s + 1], state->of[s].recompute_ns);
     add_to_rows(problem, state);
     problem->context->work += 1 + problem->stages / 8;
     if (quick_bound(problem) >= limit_ns)
@@ -150,7 +129,7 @@ uint64_t cut_state_host_lacks(const struct cut_problem *problem, const struct cu
             for (uint32_t device = devices->group_at[r]; device < devices->group_at[r + 1]; device++)
                 for (uint32_t at = placement->stage_at[r]; at < placement->stage_at[r + 1]; at++)
                     if (holding_machine(cluster, devices->group[device]) == machine)
-                        bytes = add_clamped(bytes, state->away[placement->held[at]].host_bytes);
+                        bytes = add_clamped(bytes, state->of[placement->held[at]].away.host_bytes);
         const uint64_t lacks = bytes > cluster->host_memory_bytes ? bytes - cluster->host_memory_bytes : 0;
         most = lacks > most ? lacks : most;
     }
@@ -179,12 +158,12 @@ static bool is_too_long(struct cut_problem *problem, struct cut_state *state, ui
         const uint32_t *cuts = &state->cuts[s];
         const struct stage_price *price = stage_table_get(&problem->narrow, problem->alike[s], cuts[0], cuts[1]);
         if (price && price->has_choices) {
-            state->recompute_ns[s] = price->fits ? price->choices[0].forward_ns : NO_TIME;
+            state->of[s].recompute_ns = price->fits ? price->choices[0].forward_ns : NO_TIME;
         } else {
-            state->recompute_ns[s] = stage_price_floor(problem, s, cuts[0], cuts[1]);
-            is_open |= state->recompute_ns[s] > 0 || !problem->places->is_chain;
+            state->of[s].recompute_ns = stage_price_floor(problem, s, cuts[0], cuts[1]);
+            is_open |= state->of[s].recompute_ns > 0 || !problem->places->is_chain;
         }
-        if (state->recompute_ns[s] == NO_TIME)
+        if (state->of[s].recompute_ns == NO_TIME)
             return true;
     }
     return is_open && cut_state_time(problem, state, limit_ns) == NO_TIME;

@@ -5,23 +5,24 @@
 
 #include "partitioner/cuts/stage_price.h"
 
-#define SPARES_NONE UINT32_MAX
 #define NOT_RECOMPUTED SIZE_MAX
 
+// What a stage recomputes.
+struct stage_decision {
+    size_t choice;          // of its stage_price; NOT_RECOMPUTED
+    uint64_t recompute_ns;  // on the profile's device
+    struct stage_away away;
+};
+
 struct cut_state {
-    // Decided:
-    uint32_t *cuts;           // stage s lies between places cuts[s] and cuts[s + 1]; stages + 1
-    uint32_t *spared;         // per rank, which of its stages (by its place among them) is recomputed last
-    // What follows:
-    size_t *choice;           // per stage, of its stage_price; NOT_RECOMPUTED
-    bool is_exact;            // of the table `exact`
-    uint64_t *recompute_ns;   // per stage, on the profile's device
-    struct stage_away *away;  // per stage
-    uint64_t *lacks_bytes;    // per rank
-    uint64_t host_lacks;      // the most of any machine's host
-    uint64_t most_lacking;    // of a rank, or a host
-    uint64_t all_lacking;     // of all of them
-    uint64_t value_ns;        // where nothing is lacking; NO_TIME: at least the limit that was given
+    uint32_t *cuts;             // decided: stage s lies between places cuts[s] and cuts[s + 1]; stages + 1
+    struct stage_decision *of;  // what follows, per stage
+    bool is_exact;              // these are of the table `exact`
+    uint64_t *lacks_bytes;      // per rank
+    uint64_t host_lacks;        // the most of any machine's host
+    uint64_t most_lacking;      // of a rank, or a host
+    uint64_t all_lacking;       // of all of them
+    uint64_t value_ns;          // where nothing is lacking; NO_TIME: at least the limit that was given
 };
 
 // Without cuts yet: such a state lacks more than any other.
@@ -41,6 +42,10 @@ bool cut_state_is_better(const struct cut_state *a, const struct cut_state *b);
 // recompute. Time is only worked out exactly where it is below `limit_ns`.
 bool cut_state_complete(struct cut_problem *problem, struct cut_state *state, uint32_t from, uint32_t to,
                         uint64_t limit_ns, struct error *error);
+
+// Whether the stages of a rank fit with nothing recomputed; then that is what they do.
+bool cut_state_keep(struct cut_problem *problem, struct cut_state *state, struct stage_table *table, uint32_t rank,
+                    bool *fits, struct error *error);
 
 // What a rank recomputes: the least time in which its stages fit together, or what lacks least (rank_choice.c).
 bool cut_state_choose(struct cut_problem *problem, struct cut_state *state, uint32_t rank, struct error *error);

@@ -2,21 +2,13 @@
 
 #include <stdlib.h>
 
+#include "common/number.h"
+
 struct edge_bound {
     struct pattern_stage stage;
     uint64_t round;  // F + B and the ways to the next stage and back
     uint64_t bound;  // of the stage alone
 };
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 bool cut_is_too_long(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to, uint64_t limit_ns)
 {
@@ -36,7 +28,7 @@ static bool bound_edge(const struct cut_tables *tables, const struct cut_problem
     const uint64_t recompute_ns = stage_price_known_floor(problem, s, from, to);
     if (recompute_ns == NO_TIME)
         return false;
-    const uint64_t before = tables->before[cut_cell(tables, s, from)];
+    const uint64_t before = cut_cell(tables, s, from)->before;
     if (!problem->schedule.pattern.is_known) {
         // Nothing is known of the steady state of an order that is no pattern.
         *edge = (struct edge_bound){ 0 };
@@ -47,7 +39,7 @@ static bool bound_edge(const struct cut_tables *tables, const struct cut_problem
     edge->stage = cut_pattern_stage(problem, s, from, to, recompute_ns);
     edge->round = pattern_round_ns(&edge->stage);
     const uint64_t way = edge->round - edge->stage.forward_ns - edge->stage.backward_ns;
-    const uint64_t behind = tables->behind[cut_cell(tables, s + 1, to)];
+    const uint64_t behind = cut_cell(tables, s + 1, to)->behind;
     edge->bound = pattern_stage_bound(&problem->schedule.pattern, s, &edge->stage, before,
                                       way + (behind == NO_TIME ? 0 : behind));
     return true;
@@ -62,20 +54,18 @@ struct filling {
 
 static void use_before(struct cut_tables *tables, uint32_t s, uint32_t from, uint32_t to, const struct edge_bound *edge)
 {
-    uint64_t *cell = &tables->before[cut_cell(tables, s + 1, to)];
-    *cell = smaller(*cell, tables->before[cut_cell(tables, s, from)] + edge->round);
+    uint64_t *before = &cut_cell(tables, s + 1, to)->before;
+    *before = min_u64(*before, cut_cell(tables, s, from)->before + edge->round);
 }
 
-static void use_behind(struct cut_tables *tables, uint32_t counted, uint32_t s, uint32_t from, uint32_t to,
-                       const struct edge_bound *edge)
+static void use_behind(struct cut_tables *tables, uint32_t s, uint32_t from, uint32_t to, const struct edge_bound *edge)
 {
-    const size_t cell = cut_cell(tables, s, from), next = cut_cell(tables, s + 1, to);
+    struct cut_cell *cell = cut_cell(tables, s, from);
+    const struct cut_cell *next = cut_cell(tables, s + 1, to);
     const uint64_t work = edge->stage.forward_ns + edge->stage.backward_ns;
-    tables->behind[cell] = smaller(tables->behind[cell], tables->behind[next] + edge->round);
-    tables->slowest[cell] = smaller(tables->slowest[cell], larger(tables->slowest[next], work));
-    tables->tail[cell] = smaller(tables->tail[cell], larger(tables->tail[next], edge->bound));
-    tables->family[cell] =
-        smaller(tables->family[cell], larger(work * counted, edge->round + tables->family[next]));
+    cell->behind = min_u64(cell->behind, next->behind + edge->round);
+    cell->slowest = min_u64(cell->slowest, max_u64(next->slowest, work));
+    cell->tail = min_u64(cell->tail, max_u64(next->tail, edge->bound));
 }
 
 // All stages s from a place; forwards they fill what is before, backwards what is behind.
@@ -92,11 +82,11 @@ static void fill_from(struct filling *filling, uint32_t s, uint32_t from, bool b
             continue;
         }
         struct edge_bound edge;
-        if (!cut_may_end(problem, s, to) || (backwards && tables->tail[cut_cell(tables, s + 1, to)] == NO_TIME)
+        if (!cut_may_end(problem, s, to) || (backwards && cut_cell(tables, s + 1, to)->tail == NO_TIME)
             || !bound_edge(tables, problem, s, from, to, &edge) || edge.bound >= filling->limit_ns)
             continue;
         if (backwards)
-            use_behind(tables, problem->schedule.pattern.counted, s, from, to, &edge);
+            use_behind(tables, s, from, to, &edge);
         else
             use_before(tables, s, from, to, &edge);
     }
@@ -113,7 +103,7 @@ static bool fill(struct filling *filling)
                 const uint32_t s = backwards ? problem->stages - 1 - i : i;
                 if (context_is_over(problem->context, filling->until))
                     return false;
-                if (tables->before[cut_cell(tables, s, from)] != NO_TIME)
+                if (cut_cell(tables, s, from)->before != NO_TIME)
                     fill_from(filling, s, from, backwards);
             }
     return true;
@@ -124,44 +114,30 @@ bool cut_tables_create(struct cut_tables *tables, struct cut_problem *problem, u
 {
     *tables = (struct cut_tables){ .places = problem->places->count };
     const size_t cells = ((size_t)problem->stages + 1) * tables->places;
-    uint64_t **const all[] = { &tables->before, &tables->behind, &tables->slowest, &tables->tail, &tables->family };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        *all[i] = malloc(cells * sizeof **all[i]);
-        for (size_t cell = 0; *all[i] && cell < cells; cell++)
-            (*all[i])[cell] = NO_TIME;
-        if (!*all[i])
-            return error_no_memory(error, "a search");
-    }
+    tables->cells = malloc(cells * sizeof tables->cells[0]);
+    if (!tables->cells)
+        return error_no_memory(error, "a search");
+    for (size_t cell = 0; cell < cells; cell++)
+        tables->cells[cell] = (struct cut_cell){ NO_TIME, NO_TIME, NO_TIME, NO_TIME };
     struct filling filling = { .tables = tables, .problem = problem, .limit_ns = limit_ns, .until = until };
-    const size_t last = cut_cell(tables, problem->stages, problem->places->full);
-    tables->before[0] = 0;
-    tables->behind[last] = tables->slowest[last] = tables->tail[last] = tables->family[last] = 0;
+    tables->cells[0].before = 0;
+    *cut_cell(tables, problem->stages, problem->places->full) = (struct cut_cell){ .before = NO_TIME };
     const bool good = place_walk_create(&filling.walk, problem->places, error);
     *whole = good && fill(&filling);
     place_walk_clear(&filling.walk);
     return good;
 }
 
-void cut_tables_clear(struct cut_tables *tables)
-{
-    free(tables->before);
-    free(tables->behind);
-    free(tables->slowest);
-    free(tables->tail);
-    free(tables->family);
-}
-
 uint64_t cut_tables_bound(const struct cut_tables *tables, const struct cut_problem *problem, uint32_t stage,
-                          uint32_t from, uint32_t to, const struct pattern_stage *as, uint64_t before_ns)
+                          uint32_t to, const struct pattern_stage *as, uint64_t before_ns)
 {
-    const size_t next = cut_cell(tables, stage + 1, to);
-    (void)from;
-    if (tables->tail[next] == NO_TIME)
+    const struct cut_cell *next = cut_cell(tables, stage + 1, to);
+    if (next->tail == NO_TIME)
         return NO_TIME;
     if (!problem->schedule.pattern.is_known)
-        return tables->tail[next];
-    const uint64_t round = pattern_round_ns(as), way = round - as->forward_ns - as->backward_ns;
+        return next->tail;
+    const uint64_t way = pattern_round_ns(as) - as->forward_ns - as->backward_ns;
     const uint64_t own = pattern_stage_bound(&problem->schedule.pattern, stage, as, before_ns,
-                                             way + tables->behind[next]);
-    return larger(larger(own, tables->tail[next]), before_ns + round + tables->family[next]);
+                                             way + next->behind);
+    return max_u64(own, next->tail);
 }

@@ -8,29 +8,26 @@
 //     stage 0     (0 ns, 9 B)  (4 ns, 6 B)      9 or 10: keeps 9 B     18 or 16: keeps 6 B
 //     stage 3     (0 ns, 8 B)  (3 ns, 4 B)      8 or 7: keeps 4 B      16 or 11: keeps 4 B
 //
-// A stage that has its ranks to itself takes the least time in which it fits, found exactly (stage_price.h). A rank that
-// spares one of its stages takes that one's time eight times as hard.
+// A stage that has its ranks to itself takes the least time in which it fits, found exactly (stage_price.h).
 #include <stdlib.h>
 
 #include "common/number.h"
 #include "partitioner/cuts/cut_state.h"
 
-enum { SPARED = 8 };
-
-// --- ranks ----------------------------------------------------------------------------
-
-// The stages of a rank, their fronts, and what is chosen of each.
+// The stages of a rank: the front of each, and what is chosen of it.
 struct choosing {
-    struct stage_price **of;
-    size_t *choice;
-    uint32_t stages, spared;
+    struct chosen {
+        const struct stage_price *front;
+        size_t choice;
+    } *at;
+    uint32_t stages;
     uint64_t capacity;
     uint64_t host_rate;  // of what is kept, there and back; 0: it stays
 };
 
 static const struct stage_choice *choice_of(const struct choosing *choosing, uint32_t i)
 {
-    return &choosing->of[i]->choices[choosing->choice[i]];
+    return &choosing->at[i].front->choices[choosing->at[i].choice];
 }
 
 static uint64_t needs(const struct choosing *choosing)
@@ -44,11 +41,6 @@ static uint64_t needs(const struct choosing *choosing)
     return add_clamped(bytes, workspace);
 }
 
-static uint64_t hardness(const struct choosing *choosing, uint32_t i)
-{
-    return choosing->spared == i ? SPARED : 1;
-}
-
 // What a choice takes of a stage's time: the recomputation, and the way of the rest to the host and back.
 static uint64_t time_of(const struct choosing *choosing, const struct stage_choice *choice)
 {
@@ -60,16 +52,16 @@ static uint64_t time_of(const struct choosing *choosing, const struct stage_choi
 static void choose_at(struct choosing *choosing, unsigned __int128 price)
 {
     for (uint32_t i = 0; i < choosing->stages; i++) {
-        const struct stage_price *front = choosing->of[i];
+        const struct stage_price *front = choosing->at[i].front;
         unsigned __int128 least = ~(unsigned __int128)0;
         for (size_t c = 0; c < front->count; c++) {
             const struct stage_choice *choice = &front->choices[c];
             const unsigned __int128 cost =
-                ((unsigned __int128)time_of(choosing, choice) * hardness(choosing, i) << 24)
+                ((unsigned __int128)time_of(choosing, choice) << 24)
                 + price * add_clamped(choice->bytes, choice->workspace_bytes);
             if (cost < least) {
                 least = cost;
-                choosing->choice[i] = c;
+                choosing->at[i].choice = c;
             }
         }
     }
@@ -100,24 +92,24 @@ static bool use_what_is_left(struct choosing *choosing)
     uint32_t stage = 0;
     size_t to = 0;
     for (uint32_t i = 0; i < choosing->stages; i++) {
-        const size_t chosen = choosing->choice[i];
+        const size_t chosen = choosing->at[i].choice;
         const uint64_t time = time_of(choosing, choice_of(choosing, i));
         // In order of the time of recomputation alone: where nothing is moved, what is behind saves nothing.
-        const size_t count = choosing->host_rate ? choosing->of[i]->count : chosen;
+        const size_t count = choosing->host_rate ? choosing->at[i].front->count : chosen;
         for (size_t c = 0; c < count; c++) {
-            const uint64_t own = time_of(choosing, &choosing->of[i]->choices[c]);
-            const uint64_t saved = own < time ? (time - own) * hardness(choosing, i) : 0;
-            choosing->choice[i] = c;
+            const uint64_t own = time_of(choosing, &choosing->at[i].front->choices[c]);
+            const uint64_t saved = own < time ? time - own : 0;
+            choosing->at[i].choice = c;
             if (saved > most && needs(choosing) <= choosing->capacity) {
                 most = saved;
                 stage = i;
                 to = c;
             }
         }
-        choosing->choice[i] = chosen;
+        choosing->at[i].choice = chosen;
     }
     if (most > 0)
-        choosing->choice[stage] = to;
+        choosing->at[stage].choice = to;
     return most > 0;
 }
 
@@ -126,41 +118,44 @@ static bool begin_choosing(struct cut_problem *problem, struct choosing *choosin
 {
     const uint32_t *held = &problem->schedule.placement->held[problem->schedule.placement->stage_at[rank]];
     const uint32_t stages = problem->schedule.placement->stage_at[rank + 1] - problem->schedule.placement->stage_at[rank];
-    *choosing = (struct choosing){ .stages = stages, .spared = state->spared[rank],
-                                   .capacity = problem->devices.capacity[rank] };
+    *choosing = (struct choosing){ .stages = stages, .capacity = problem->devices.capacity[rank] };
     if (problem->request->holding.activations_on_host)
         choosing->host_rate = problem->devices.places[held[0]].host_bytes_per_second;
-    choosing->of = calloc(stages, sizeof choosing->of[0]);
-    choosing->choice = calloc(stages, sizeof choosing->choice[0]);
-    if (!choosing->of || !choosing->choice)
+    choosing->at = calloc(stages, sizeof choosing->at[0]);
+    if (!choosing->at)
         return error_no_memory(error, "a search");
     for (uint32_t i = 0; i < stages; i++) {
         const uint32_t *cuts = &state->cuts[held[i]];
-        choosing->of[i] = stage_price_choices(problem, &problem->narrow, held[i], cuts[0], cuts[1], error);
-        if (!choosing->of[i])
+        choosing->at[i].front = stage_price_choices(problem, &problem->narrow, held[i], cuts[0], cuts[1], error);
+        if (!choosing->at[i].front)
             return false;
-        problem->context->work += choosing->of[i]->count / 32;
+        problem->context->work += choosing->at[i].front->count / 32;
     }
     return true;
 }
 
-// Whether the stages of the rank fit as they are.
-static bool fits_as_it_is(struct cut_problem *problem, struct cut_state *state, uint32_t rank, bool *fits,
-                          struct error *error)
+bool cut_state_keep(struct cut_problem *problem, struct cut_state *state, struct stage_table *table, uint32_t rank,
+                    bool *fits, struct error *error)
 {
     const struct placement *placement = problem->schedule.placement;
     uint64_t bytes = 0, workspace = 0;
     for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
-        const uint32_t s = placement->held[at];
-        const struct stage_price *of = stage_price_of(problem, &problem->narrow, s, state->cuts[s],
-                                                          state->cuts[s + 1], error);
+        const uint32_t s = placement->held[at], *cuts = &state->cuts[s];
+        state->of[s].away = (struct stage_away){ 0 };
+        if (problem->schedule.is_alone && stage_price_surely_fits(problem, s, cuts[0], cuts[1]))
+            continue;
+        const struct stage_price *of = stage_price_of(problem, table, s, cuts[0], cuts[1], error);
         if (!of)
             return false;
-        state->away[s] = of->away;
+        state->of[s].away = of->away;
         bytes = add_clamped(bytes, of->bytes);
-        workspace = of->workspace_bytes > workspace ? of->workspace_bytes : workspace;
+        workspace = max_u64(workspace, of->workspace_bytes);
     }
     *fits = add_clamped(bytes, workspace) <= problem->devices.capacity[rank];
+    for (uint32_t at = placement->stage_at[rank]; *fits && at < placement->stage_at[rank + 1]; at++) {
+        state->of[placement->held[at]].choice = NOT_RECOMPUTED;
+        state->of[placement->held[at]].recompute_ns = 0;
+    }
     return true;
 }
 
@@ -168,23 +163,11 @@ bool cut_state_choose(struct cut_problem *problem, struct cut_state *state, uint
 {
     const struct placement *placement = problem->schedule.placement;
     bool fits;
-    const uint32_t alone = placement->held[placement->stage_at[rank]];
-    if (problem->schedule.is_alone
-        && stage_price_surely_fits(problem, alone, state->cuts[alone], state->cuts[alone + 1])) {
-        state->choice[alone] = NOT_RECOMPUTED;
-        state->recompute_ns[alone] = state->lacks_bytes[rank] = 0;
-        state->away[alone] = (struct stage_away){ 0 };
-        return true;
-    }
-    if (!fits_as_it_is(problem, state, rank, &fits, error))
+    if (!cut_state_keep(problem, state, &problem->narrow, rank, &fits, error))
         return false;
-    fits &= !problem->request->holding.activations_on_host;  // to run something again may be quicker than to move it
     state->lacks_bytes[rank] = 0;
-    for (uint32_t at = placement->stage_at[rank]; fits && at < placement->stage_at[rank + 1]; at++) {
-        state->choice[placement->held[at]] = NOT_RECOMPUTED;
-        state->recompute_ns[placement->held[at]] = 0;
-    }
-    if (fits)
+    // To run something again may be quicker than to move it.
+    if (fits && !problem->request->holding.activations_on_host)
         return true;
     struct choosing choosing;
     const bool good = begin_choosing(problem, &choosing, state, rank, error);
@@ -197,11 +180,10 @@ bool cut_state_choose(struct cut_problem *problem, struct cut_state *state, uint
     }
     for (uint32_t i = 0; good && i < choosing.stages; i++) {
         const uint32_t s = placement->held[placement->stage_at[rank] + i];
-        state->choice[s] = choosing.choice[i];
-        state->recompute_ns[s] = choice_of(&choosing, i)->forward_ns;
-        state->away[s] = choice_of(&choosing, i)->away;
+        state->of[s].choice = choosing.at[i].choice;
+        state->of[s].recompute_ns = choice_of(&choosing, i)->forward_ns;
+        state->of[s].away = choice_of(&choosing, i)->away;
     }
-    free(choosing.of);
-    free(choosing.choice);
+    free(choosing.at);
     return good;
 }

@@ -14,7 +14,6 @@
 #define PARTITIONER_EXPLAIN_NEAREST_H
 
 #include "partitioner/explain/what_if.h"
-#include "partitioner/search/lone_layer.h"
 
 // Units of work for each of the plans that are shown, until all together took NEAREST_WORK; then they get
 // PROBE_BUDGET. Whether something fits at all is asked more often, of the profile's own order of layers, and takes

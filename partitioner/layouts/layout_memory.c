@@ -31,8 +31,9 @@ static uint64_t largest_memory(const struct cluster *cluster)
 static uint64_t fixed_bytes(const struct layout_memory *memory, uint32_t first, uint32_t end, uint32_t ranks)
 {
     const struct intervals *of = memory->intervals;
-    const struct stage_states states = { .layers = end - first, .weights = of->weights[end] - of->weights[first],
-                                         .optimizer = of->optimizer[end] - of->optimizer[first] };
+    const struct interval_sums *from = &of->before[first], *to = &of->before[end];
+    const struct stage_states states = { .layers = end - first, .weights = to->weights - from->weights,
+                                         .optimizer = to->optimizer - from->optimizer };
     const struct held_bytes held = holding_bytes(&of->holding, ranks, &states);
     return add_clamped(add_clamped(held.weights, held.gradients), held.optimizer);
 }
@@ -40,8 +41,8 @@ static uint64_t fixed_bytes(const struct layout_memory *memory, uint32_t first, 
 // At most what a micro-batch keeps in them if nothing is run again.
 static uint64_t kept_bytes(const struct layout_memory *memory, uint32_t first, uint32_t end)
 {
-    const uint64_t *kept = memory->intervals->kept, *outputs = memory->outputs;
-    return add_clamped(kept[end] - kept[first], outputs[end] - outputs[first]);
+    const struct interval_sums *before = memory->intervals->before;
+    return add_clamped(before[end].kept - before[first].kept, memory->outputs[end] - memory->outputs[first]);
 }
 
 static bool surely_fits(const struct layout_memory *memory, const struct search_request *request, uint64_t capacity)
@@ -91,7 +92,7 @@ void layout_memory_free(struct layout_memory *memory)
 {
     if (!memory)
         return;
-    recompute_prices_free(memory->prices);
+    free(memory->prices);
     intervals_free(memory->intervals);
     free(memory->outputs);
     free(memory);

@@ -211,7 +211,7 @@ static struct replica_stage stage_of(const struct layout_model *model, const str
     const uint64_t again = layout_memory_least(model->memory, first, end, slot->ranks, slot->ahead, model->capacity);
     // Much where it cannot fit.
     stage.backward_ns = stage_scaled_ns(again == UINT64_MAX ? 1000 * (backward + 1) : backward + again, slot->speed);
-    const uint64_t weights = of->weights[end] - of->weights[first];
+    const uint64_t weights = of->before[end].weights - of->before[first].weights;
     if (slot->ranks > 1)
         stage.reduce_ns = holding_reduce_ns(&model->request->holding, slot->ranks, weights, slot->among);
     return stage;

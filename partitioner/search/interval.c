@@ -8,48 +8,29 @@ void intervals_free(struct intervals *intervals)
 {
     if (!intervals)
         return;
-    free(intervals->forward);
-    free(intervals->backward);
-    free(intervals->backward_input);
-    free(intervals->backward_weight);
-    free(intervals->recompute);
-    free(intervals->weights);
-    free(intervals->optimizer);
-    free(intervals->kept);
-    free(intervals->held);
+    free(intervals->before);
     free(intervals->memory);
     free(intervals->cut);
     free(intervals->reader_at);
-    free(intervals->readers);
-    free(intervals->source_at);
-    free(intervals->sources);
-    free(intervals->alive);
-    free(intervals->above);
     free(intervals);
 }
 
+// Lists of one type lie behind each other.
 static bool allocate(struct intervals *intervals, size_t edge_count)
 {
-    uint64_t **wide[] = { &intervals->forward, &intervals->backward, &intervals->backward_input,
-                          &intervals->backward_weight, &intervals->recompute, &intervals->weights,
-                          &intervals->optimizer, &intervals->kept, &intervals->held,
-                          &intervals->cut, &intervals->alive, &intervals->above };
-    bool good = true;
-    for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
-        *wide[i] = calloc((size_t)intervals->layers + 1, sizeof **wide[i]);
-        good &= *wide[i] != NULL;
-    }
-    intervals->memory = calloc((size_t)intervals->layers + 1, sizeof intervals->memory[0]);
-    intervals->reader_at = calloc((size_t)intervals->layers + 2, sizeof intervals->reader_at[0]);
-    intervals->source_at = calloc((size_t)intervals->layers + 2, sizeof intervals->source_at[0]);
-    intervals->readers = calloc(edge_count + 1, sizeof intervals->readers[0]);
-    intervals->sources = calloc(edge_count + 1, sizeof intervals->sources[0]);
-    return good && intervals->memory && intervals->reader_at && intervals->source_at && intervals->readers && intervals->sources;
-}
-
-static struct edge edge_of(const struct profile *profile, size_t i)
-{
-    return profile->is_chain ? (struct edge){ (uint32_t)i, (uint32_t)i + 1 } : profile->edges[i];
+    const size_t row = (size_t)intervals->layers + 1;
+    intervals->before = calloc(row, sizeof intervals->before[0]);
+    intervals->memory = calloc(row, sizeof intervals->memory[0]);
+    intervals->cut = calloc(3 * row, sizeof intervals->cut[0]);
+    intervals->reader_at = calloc(2 * (row + 1 + edge_count), sizeof intervals->reader_at[0]);
+    if (!intervals->before || !intervals->memory || !intervals->cut || !intervals->reader_at)
+        return false;
+    intervals->alive = intervals->cut + row;
+    intervals->above = intervals->alive + row;
+    intervals->source_at = intervals->reader_at + row + 1;
+    intervals->readers = intervals->source_at + row + 1;
+    intervals->sources = intervals->readers + edge_count;
+    return true;
 }
 
 // Edges come in order of (from, to), so both lists fill up in ascending order.
@@ -57,7 +38,7 @@ static void index_edges(struct intervals *intervals, size_t edge_count)
 {
     uint32_t *reader_at = intervals->reader_at, *source_at = intervals->source_at;
     for (size_t i = 0; i < edge_count; i++) {
-        const struct edge edge = edge_of(intervals->profile, i);
+        const struct edge edge = layer_edge(intervals->profile, i);
         reader_at[edge.from + 2]++;
         source_at[edge.to + 2]++;
     }
@@ -66,7 +47,7 @@ static void index_edges(struct intervals *intervals, size_t edge_count)
         source_at[l] += source_at[l - 1];
     }
     for (size_t i = 0; i < edge_count; i++) {
-        const struct edge edge = edge_of(intervals->profile, i);
+        const struct edge edge = layer_edge(intervals->profile, i);
         intervals->readers[reader_at[edge.from + 1]++] = edge.to;
         intervals->sources[source_at[edge.to + 1]++] = edge.from;
     }
@@ -76,18 +57,17 @@ static void sum_layers(struct intervals *intervals)
 {
     for (uint32_t l = 0; l < intervals->layers; l++) {
         const struct profile_layer *layer = &intervals->profile->layers[l];
-        const struct layer_memory memory = layer_memory_of(layer);
-        intervals->memory[l] = memory;
-        intervals->forward[l + 1] = intervals->forward[l] + layer->forward_ns;
-        intervals->backward[l + 1] = intervals->backward[l] + layer->backward_ns;
-        intervals->backward_input[l + 1] = intervals->backward_input[l] + layer->backward_input_ns;
-        intervals->backward_weight[l + 1] = intervals->backward_weight[l] + layer->backward_weight_ns;
-        intervals->recompute[l + 1] = intervals->recompute[l] + profile_recompute_ns(layer);
-        intervals->weights[l + 1] = intervals->weights[l] + memory.weights;
-        intervals->optimizer[l + 1] =
-            add_clamped(intervals->optimizer[l], holding_state_bytes(&intervals->holding, intervals->profile, l));
-        intervals->kept[l + 1] = intervals->kept[l] + memory.kept;
-        intervals->held[l + 1] = intervals->held[l] + memory.held;
+        const struct layer_memory memory = intervals->memory[l] = layer_memory_of(layer);
+        const struct interval_sums *sums = &intervals->before[l];
+        intervals->before[l + 1] = (struct interval_sums){
+            .forward_ns = sums->forward_ns + layer->forward_ns,
+            .backward_ns = sums->backward_ns + layer->backward_ns,
+            .recompute_ns = sums->recompute_ns + profile_recompute_ns(layer),
+            .weights = sums->weights + memory.weights,
+            .optimizer = add_clamped(sums->optimizer, holding_state_bytes(&intervals->holding, intervals->profile, l)),
+            .kept = sums->kept + memory.kept,
+            .held = sums->held + memory.held,
+        };
     }
 }
 
@@ -110,7 +90,7 @@ struct intervals *intervals_create(const struct profile *profile, const struct h
                                    struct error *error)
 {
     struct intervals *intervals = calloc(1, sizeof *intervals);
-    const size_t edge_count = profile->is_chain ? profile->layer_count - 1 : profile->edge_count;
+    const size_t edge_count = layer_edge_count(profile);
     if (intervals) {
         intervals->profile = profile;
         intervals->holding = *holding;
@@ -199,9 +179,10 @@ static uint64_t copies_within(const struct intervals *intervals, uint32_t first,
 struct stage_states interval_states(const struct intervals *intervals, uint32_t first, uint32_t end)
 {
     const struct profile *profile = intervals->profile;
+    const struct interval_sums *from = &intervals->before[first], *to = &intervals->before[end];
     struct stage_states states = { .layers = end - first,
-                                   .weights = intervals->weights[end] - intervals->weights[first],
-                                   .optimizer = intervals->optimizer[end] - intervals->optimizer[first] };
+                                   .weights = to->weights - from->weights,
+                                   .optimizer = to->optimizer - from->optimizer };
     for (size_t i = 0; i < profile->lent_count; i++)
         if (stage_brings_copy(profile, first, end, i))
             states.optimizer = add_clamped(states.optimizer, holding_state_bytes(&intervals->holding, profile,
@@ -213,14 +194,15 @@ struct stage_states interval_states(const struct intervals *intervals, uint32_t 
 static void put_held(const struct intervals *intervals, uint32_t first, uint32_t end, struct stage_bytes *bytes)
 {
     struct stage_states states = interval_states(intervals, first, end);
-    const uint64_t *weights = intervals->weights;
+    const struct interval_sums *before = intervals->before;
     const uint32_t window = intervals->holding.window;
     const bool is_asked_for = window > 0 || intervals->holding.shard != SHARD_NONE;
     for (uint32_t l = first; is_asked_for && l < end; l++) {
         const uint32_t to = end - l < window ? end : l + window;
-        states.largest = max_u64(states.largest, weights[l + 1] - weights[l]
+        states.largest = max_u64(states.largest, intervals->memory[l].weights
                                                      + copies_within(intervals, first, end, l, l + 1));
-        states.window = max_u64(states.window, weights[to] - weights[l] + copies_within(intervals, first, end, l, to));
+        states.window = max_u64(states.window, before[to].weights - before[l].weights
+                                                   + copies_within(intervals, first, end, l, to));
     }
     const struct held_bytes held = holding_bytes(&intervals->holding, intervals->replicas, &states);
     stage_put_held(bytes, &held);
@@ -228,13 +210,14 @@ static void put_held(const struct intervals *intervals, uint32_t first, uint32_t
 
 struct stage_bytes interval_bytes(struct intervals *intervals, uint32_t first, uint32_t end)
 {
+    const struct interval_sums *from = &intervals->before[first], *to = &intervals->before[end];
     struct stage_bytes bytes = {
         .kept_on_host = intervals->holding.activations_on_host,
         .input_life = input_life(intervals, first, end),
         .input = intervals->cut[first],
         .output = intervals->cut[end],
-        .kept = intervals->kept[end] - intervals->kept[first],
-        .held = intervals->held[end] - intervals->held[first],
+        .kept = to->kept - from->kept,
+        .held = to->held - from->held,
     };
     put_held(intervals, first, end, &bytes);
     walk(intervals, first, end);

@@ -16,15 +16,20 @@
 #include "partitioner/cost/layer_memory.h"
 #include "partitioner/cost/stage_cost.h"
 
+// Sums over the layers before one: of F, B and R, and of bytes.
+struct interval_sums {
+    uint64_t forward_ns, backward_ns, recompute_ns;
+    uint64_t weights, optimizer, kept, held;
+};
+
 struct intervals {
     const struct profile *profile;
     struct holding holding;
     uint32_t layers;
     uint32_t replicas;  // of the stage that is asked about; 1 until somebody knows better
     uint32_t splits;  // parts in which sequences go through a stage; 1 until a schedule says otherwise
-    uint64_t *forward, *backward, *backward_input, *backward_weight, *recompute;  // running totals, layers + 1 of each
-    uint64_t *weights, *optimizer, *kept, *held;                      // likewise
-    struct layer_memory *memory;  // of each layer
+    struct interval_sums *before;  // of each layer; layers + 1
+    struct layer_memory *memory;   // of each layer
     uint64_t *cut;         // bytes of a message over the cut in front of layer i; layers + 1
     uint32_t *reader_at;   // the readers of layer i: readers[reader_at[i]] to readers[reader_at[i + 1]], ascending
     uint32_t *readers;
@@ -41,29 +46,18 @@ void intervals_free(struct intervals *intervals);
 // Sums of F and of B over layers [first, end), on a device as fast as the profile's.
 static inline uint64_t interval_forward_ns(const struct intervals *intervals, uint32_t first, uint32_t end)
 {
-    return intervals->forward[end] - intervals->forward[first];
+    return intervals->before[end].forward_ns - intervals->before[first].forward_ns;
 }
 
 static inline uint64_t interval_backward_ns(const struct intervals *intervals, uint32_t first, uint32_t end)
 {
-    return intervals->backward[end] - intervals->backward[first];
+    return intervals->before[end].backward_ns - intervals->before[first].backward_ns;
 }
 
 // What running layers [first, end) again takes.
 static inline uint64_t interval_recompute_ns(const struct intervals *intervals, uint32_t first, uint32_t end)
 {
-    return intervals->recompute[end] - intervals->recompute[first];
-}
-
-// The two parts of B, which may differ from it in sum.
-static inline uint64_t interval_backward_input_ns(const struct intervals *intervals, uint32_t first, uint32_t end)
-{
-    return intervals->backward_input[end] - intervals->backward_input[first];
-}
-
-static inline uint64_t interval_backward_weight_ns(const struct intervals *intervals, uint32_t first, uint32_t end)
-{
-    return intervals->backward_weight[end] - intervals->backward_weight[first];
+    return intervals->before[end].recompute_ns - intervals->before[first].recompute_ns;
 }
 
 // How long what the layer reads is there for it where it is not run again.

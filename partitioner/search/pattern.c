@@ -7,15 +7,6 @@
 
 // --- reading --------------------------------------------------------------------
 
-// Whether action `index` of the compute actions of a rank with `warm` is this one.
-static bool follows(const struct action *action, uint32_t rank, uint32_t warm, uint32_t forwards, uint32_t backwards,
-                    uint32_t micro_batches)
-{
-    const bool is_forward = forwards < micro_batches && forwards - backwards < warm;
-    return action->stage == rank && action->split == 0 && action->kind == (is_forward ? ACTION_F : ACTION_B)
-        && action->micro_batch == (is_forward ? forwards : backwards);
-}
-
 static bool read_rank(const struct schedule *order, uint32_t rank, uint32_t *warm)
 {
     const struct action_list *list = &order->lists[rank];
@@ -24,13 +15,15 @@ static bool read_rank(const struct schedule *order, uint32_t rank, uint32_t *war
         ahead++;
     *warm = ahead > 0 ? ahead : 1;
     uint32_t forwards = 0, backwards = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        if (list->at[i].kind == ACTION_STEP)
+    for (const struct action *action = list->at; action < list_end(list); action++) {
+        const bool is_forward = forwards < order->micro_batches && forwards - backwards < *warm;
+        if (action->kind == ACTION_STEP)
             continue;
-        if (!follows(&list->at[i], rank, *warm, forwards, backwards, order->micro_batches))
+        if (action->stage != rank || action->split > 0 || action->kind != (is_forward ? ACTION_F : ACTION_B)
+            || action->micro_batch != (is_forward ? forwards : backwards))
             return false;
-        forwards += list->at[i].kind == ACTION_F;
-        backwards += list->at[i].kind == ACTION_B;
+        forwards += is_forward;
+        backwards += !is_forward;
     }
     return forwards == order->micro_batches && backwards == order->micro_batches;
 }
@@ -101,19 +94,13 @@ static uint64_t stage_extra(const struct pattern *pattern, uint32_t s, const str
     return pattern->is_drained ? max_u64(extra, (m - 1) * (f + b)) : extra;
 }
 
-// How often micro-batches that are at least w apart can leave s and come back.
-static uint64_t most_ways(const struct pattern *pattern, uint32_t s)
-{
-    return pattern->is_known ? 1 + (pattern->counted - 1) / pattern->warm[s] : 0;
-}
-
 // Paths that leave s a >= 2 times, with micro-batches at least w apart: w - 1
 // forwards and backwards of s are passed each time but the first and the last, of
 // which one passes forwards and the other backwards:
 //
 //     before + a after + (m - (a - 1)(w - 1)) FB
 //
-// a is 2 or as large as can be: in between the sum changes by the same each time.
+// a is 2 or as large as micro-batches allow that are so far apart: in between the sum changes by the same each time.
 static uint64_t bound_of_ways(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
                               uint64_t before, uint64_t after, uint64_t ways)
 {
@@ -136,7 +123,7 @@ uint64_t pattern_stage_bound(const struct pattern *pattern, uint32_t s, const st
     if (pattern->goes_on)
         bound += (pattern->warm[s] - 1) * max_u64(stage->forward_ns, stage->backward_ns);
     bound = max_u64(bound, before_ns + work + after_ns + stage_extra(pattern, s, stage));
-    const uint64_t most = most_ways(pattern, s);
+    const uint64_t most = pattern->is_known ? 1 + (pattern->counted - 1) / pattern->warm[s] : 0;
     if (most >= 2) {
         bound = max_u64(bound, bound_of_ways(pattern, s, stage, before_ns, after_ns, 2));
         bound = max_u64(bound, bound_of_ways(pattern, s, stage, before_ns, after_ns, most));
@@ -164,29 +151,18 @@ struct pattern_room {
 
 struct pattern_room *pattern_room_create(uint32_t ranks, uint32_t micro_batches, struct error *error)
 {
-    struct pattern_room *room = calloc(1, sizeof *room);
-    if (room) {
-        room->ranks = ranks;
-        room->micro_batches = micro_batches;
-        room->states = calloc(ranks, sizeof room->states[0]);
-        room->forward_at = calloc((size_t)ranks * micro_batches, sizeof room->forward_at[0]);
-        room->backward_at = calloc((size_t)ranks * micro_batches, sizeof room->backward_at[0]);
-        if (room->states && room->forward_at && room->backward_at)
-            return room;
+    const size_t states = ranks * sizeof(struct rank_state), messages = (size_t)ranks * micro_batches;
+    struct pattern_room *room = calloc(1, sizeof *room + states + 2 * messages * sizeof(int64_t));
+    if (!room) {
+        error_no_memory(error, "the timing of a schedule");
+        return NULL;
     }
-    pattern_room_free(room);
-    error_no_memory(error, "the timing of a schedule");
-    return NULL;
-}
-
-void pattern_room_free(struct pattern_room *room)
-{
-    if (!room)
-        return;
-    free(room->states);
-    free(room->forward_at);
-    free(room->backward_at);
-    free(room);
+    room->ranks = ranks;
+    room->micro_batches = micro_batches;
+    room->states = (struct rank_state *)(room + 1);
+    room->forward_at = (int64_t *)(room->states + ranks);
+    room->backward_at = room->forward_at + messages;
+    return room;
 }
 
 struct timing {

@@ -72,10 +72,9 @@ static inline struct pattern_stage pattern_mirror(const struct pattern_stage *st
 uint64_t pattern_stage_bound(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
                              uint64_t before_ns, uint64_t after_ns);
 
-// Timing needs room for the messages of `ranks` x `micro_batches`.
+// Timing needs room for the messages of `ranks` x `micro_batches`; freed by free().
 struct pattern_room;
 struct pattern_room *pattern_room_create(uint32_t ranks, uint32_t micro_batches, struct error *error);
-void pattern_room_free(struct pattern_room *room);
 
 // What stands for all stages from `end` on. Two kinds of paths go through them: all
 // the way with one micro-batch, and only to the slowest stage s, which does F and B

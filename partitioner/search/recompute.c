@@ -7,21 +7,11 @@
 #include "common/number.h"
 #include "partitioner/search/recompute_walk.h"
 
-static void see_away(const struct recompute_walk *walk, struct recompute_choice *choice)
-{
-    const struct intervals *intervals = walk->intervals;
-    if (!holding_uses_host(&intervals->holding))
-        return;
-    const struct stage_bytes bytes = stage_bytes_at(intervals->profile, walk->first, walk->end, choice->segments,
-                                                    choice->count, &intervals->holding, intervals->replicas);
-    choice->away = stage_away_of(&bytes, intervals->splits, walk->all_slots);
-}
-
 static bool read_choice(const struct recompute_walk *walk, struct recompute_label label,
                         struct recompute_choice *choice)
 {
     *choice = (struct recompute_choice){
-        .bytes = add_clamped(walk->fixed, add_clamped(label.bytes, walk->input_cost[label.life])),
+        .bytes = add_clamped(walk->stage.fixed, add_clamped(label.bytes, walk->stage.input_cost[label.life])),
         .workspace_bytes = label.transient,
     };
     choice->segments = malloc(((size_t)walk->end - walk->first + 1) * sizeof choice->segments[0]);
@@ -40,19 +30,18 @@ static bool read_choice(const struct recompute_walk *walk, struct recompute_labe
         choice->segments[i] = choice->segments[choice->count - 1 - i];
         choice->segments[choice->count - 1 - i] = other;
     }
-    see_away(walk, choice);
     return true;
 }
 
 // The labels at the end are in order of time, then of layers.
 static bool read_choices(const struct recompute_walk *walk, struct recompute_list *list)
 {
-    const struct recompute_labels *labels = &walk->positions[walk->end - walk->first];
+    const struct recompute_position *labels = &walk->positions[walk->end - walk->first];
     list->at = calloc(labels->count + 1, sizeof list->at[0]);
     if (!list->at)
         return false;
     for (size_t i = 0; i < labels->count; i++) {
-        if (!recompute_walk_wants_front(walk) && i > 0 && labels->at[i].time == labels->at[i - 1].time)
+        if (!(walk->wanted & RECOMPUTE_FRONT) && i > 0 && labels->at[i].time == labels->at[i - 1].time)
             continue;
         if (!read_choice(walk, labels->at[i], &list->at[list->count]))
             return false;
@@ -64,54 +53,37 @@ static bool read_choices(const struct recompute_walk *walk, struct recompute_lis
     return true;
 }
 
-static bool fits_as_it_is(const struct recompute_walk *walk, uint64_t capacity)
+// Nothing recomputed, if that fits; false only without memory.
+static bool choose_nothing(const struct recompute_walk *walk, uint64_t capacity, struct recompute_list *list)
 {
     const struct stage_bytes bytes = stage_bytes_of_split(interval_bytes(walk->intervals, walk->first, walk->end),
                                                           walk->intervals->splits);
-    return stage_memory_of(&bytes, walk->slots).peak_bytes <= capacity;
-}
-
-static bool choose_nothing(const struct recompute_walk *walk, struct recompute_list *list)
-{
-    list->least_ns = 0;
+    const uint64_t peak = stage_memory_of(&bytes, walk->slots).peak_bytes;
+    if (peak > capacity)
+        return true;
     list->at = calloc(1, sizeof list->at[0]);
     if (!list->at)
         return false;
-    const struct stage_bytes bytes = stage_bytes_of_split(interval_bytes(walk->intervals, walk->first, walk->end),
-                                                          walk->intervals->splits);
-    list->at[0].workspace_bytes = bytes.transient;
-    list->at[0].bytes = stage_memory_of(&bytes, walk->slots).peak_bytes - bytes.transient;
+    list->least_ns = 0;
+    list->count = 1;
+    list->at[0] = (struct recompute_choice){ .bytes = peak - bytes.transient, .workspace_bytes = bytes.transient };
     list->at[0].segments = calloc(1, sizeof list->at[0].segments[0]);
-    list->count = list->at[0].segments ? 1 : 0;
-    see_away(walk, &list->at[0]);
-    return list->count == 1;
+    return list->at[0].segments != NULL;
 }
 
-// What of the stage no choice changes; the walk learns what else it wants to know.
-static uint64_t fixed_bytes(struct recompute_walk *walk)
+static struct recompute_stage stage_of(const struct recompute_walk *walk)
 {
+    const struct intervals *intervals = walk->intervals;
     struct stage_bytes bytes = interval_bytes(walk->intervals, walk->first, walk->end);
-    walk->transient = bytes.transient;
-    walk->gathers = holding_gathers(&walk->intervals->holding, walk->intervals->replicas, walk->end - walk->first);
-    bytes = stage_bytes_of_split(bytes, walk->intervals->splits);
+    struct recompute_stage stage = {
+        .transient = bytes.transient,
+        .gathers = holding_gathers(&intervals->holding, intervals->replicas, walk->end - walk->first),
+    };
+    bytes = stage_bytes_of_split(bytes, intervals->splits);
     for (unsigned life = 0; life < 3; life++)
-        walk->input_cost[life] = multiply_clamped(walk->slots->input[life], bytes.input);
-    return stage_fixed_bytes(bytes, walk->slots, 0);
-}
-
-// What of the capacity is left for what the choice decides; false if nothing is.
-static bool set_budget(struct recompute_walk *walk, uint64_t capacity)
-{
-    walk->fixed = fixed_bytes(walk);
-    walk->budget = walk->fixed <= capacity ? capacity - walk->fixed : 0;
-    return walk->fixed <= capacity;
-}
-
-static bool try_walk(struct recompute_walk *walk, struct recompute_list *list)
-{
-    const bool good = recompute_walk(walk) && read_choices(walk, list);
-    recompute_walk_clear(walk);
-    return good;
+        stage.input_cost[life] = multiply_clamped(walk->slots->input[life], bytes.input);
+    stage.fixed = stage_fixed_bytes(bytes, walk->slots, 0);
+    return stage;
 }
 
 // The slots that are on the device.
@@ -122,7 +94,8 @@ static struct slots slots_here(const struct intervals *intervals, const struct s
 
 static bool walk_once(struct recompute_walk *walk, struct recompute_list *list, uint64_t *work)
 {
-    const bool good = try_walk(walk, list);
+    const bool good = recompute_walk(walk) && read_choices(walk, list);
+    recompute_walk_clear(walk);
     *work += walk->made;
     return good;
 }
@@ -176,6 +149,18 @@ static bool search_least(struct recompute_walk walk, struct recompute_list *list
     return true;
 }
 
+// What choices leave with the host, with these slots there and on the device.
+static void see_away(const struct recompute_walk *walk, const struct slots *slots, struct recompute_list *list)
+{
+    const struct intervals *intervals = walk->intervals;
+    for (size_t i = 0; i < list->count && holding_uses_host(&intervals->holding); i++) {
+        struct recompute_choice *choice = &list->at[i];
+        const struct stage_bytes bytes = stage_bytes_at(intervals->profile, walk->first, walk->end, choice->segments,
+                                                        choice->count, &intervals->holding, intervals->replicas);
+        choice->away = stage_away_of(&bytes, intervals->splits, slots);
+    }
+}
+
 bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end, const struct slots *slots,
                       uint64_t capacity_bytes, enum recompute_wanted wanted, size_t most_labels, uint64_t *work,
                       struct recompute_list *list, struct error *error)
@@ -184,14 +169,14 @@ bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end,
     *list = (struct recompute_list){ .complete = true, .least_ns = UINT64_MAX };
     const struct slots here = slots_here(intervals, slots);
     struct recompute_walk walk = { .intervals = intervals, .first = first, .end = end, .slots = &here,
-                         .all_slots = slots, .wanted = wanted,
-                         .most_labels = most_labels, .most_time = UINT64_MAX - 1, .complete = true,
-                         .lost = UINT64_MAX };
-    if (wanted == RECOMPUTE_LEAST && fits_as_it_is(&walk, capacity_bytes))
-        return choose_nothing(&walk, list) || error_no_memory(error, "the choice of what to recompute");
-    if (!set_budget(&walk, capacity_bytes))
-        return true;
-    const bool good = wanted == RECOMPUTE_LEAST ? search_least(walk, list, work) : walk_once(&walk, list, work);
+                                   .wanted = wanted, .most_labels = most_labels,
+                                   .most_time = UINT64_MAX - 1, .complete = true, .lost = UINT64_MAX };
+    bool good = wanted != RECOMPUTE_LEAST || choose_nothing(&walk, capacity_bytes, list);
+    walk.stage = stage_of(&walk);
+    walk.budget = capacity_bytes - walk.stage.fixed;
+    if (good && list->count == 0 && walk.stage.fixed <= capacity_bytes)
+        good = wanted == RECOMPUTE_LEAST ? search_least(walk, list, work) : walk_once(&walk, list, work);
+    see_away(&walk, slots, list);
     if (!good)
         recompute_list_clear(list);
     return good || error_no_memory(error, "the choice of what to recompute");
@@ -199,12 +184,12 @@ bool recompute_search(struct intervals *intervals, uint32_t first, uint32_t end,
 
 static uint64_t least_bytes(const struct recompute_walk *walk)
 {
-    const struct recompute_labels *labels = &walk->positions[walk->end - walk->first];
+    const struct recompute_position *labels = &walk->positions[walk->end - walk->first];
     uint64_t least = UINT64_MAX;
     for (size_t i = 0; i < labels->count; i++) {
         const struct recompute_label *label = &labels->at[i];
-        const uint64_t bytes = add_clamped(add_clamped(label->bytes, label->transient), walk->input_cost[label->life]);
-        least = bytes < least ? bytes : least;
+        const uint64_t input = walk->stage.input_cost[label->life];
+        least = min_u64(least, add_clamped(add_clamped(label->bytes, label->transient), input));
     }
     return least;
 }
@@ -223,12 +208,11 @@ bool recompute_least_bytes(struct intervals *intervals, uint32_t first, uint32_t
 {
     const struct slots here = slots_here(intervals, slots);
     struct recompute_walk walk = { .intervals = intervals, .first = first, .end = end, .slots = &here,
-                                   .all_slots = slots, .wanted = RECOMPUTE_LEAST, .most_labels = 20000,
-                                   .budget = UINT64_MAX - 1,
+                                   .wanted = RECOMPUTE_LEAST, .most_labels = 20000, .budget = UINT64_MAX - 1,
                                    .most_time = UINT64_MAX - 1, .takes_no_time = true, .complete = true };
-    const uint64_t fixed = fixed_bytes(&walk);
+    walk.stage = stage_of(&walk);
     if (!input)
-        memset(walk.input_cost, 0, sizeof walk.input_cost);
+        memset(walk.stage.input_cost, 0, sizeof walk.stage.input_cost);
     struct recompute_walk narrow = walk;  // what it finds is the budget of the full one
     narrow.most_labels = NARROW;
     bool good = walk_for_bytes(&narrow, bytes);
@@ -239,7 +223,7 @@ bool recompute_least_bytes(struct intervals *intervals, uint32_t first, uint32_t
         *complete = walk.complete;
     }
     *work += narrow.made + walk.made;
-    *bytes = add_clamped(fixed, *bytes);
+    *bytes = add_clamped(walk.stage.fixed, *bytes);
     return good || error_no_memory(error, "the choice of what to recompute");
 }
 

@@ -21,12 +21,12 @@
 #include "schedules/slots.h"
 
 enum recompute_wanted {
-    RECOMPUTE_LEAST,  // one choice: the least time; among those the fewest layers
-    RECOMPUTE_EVERY,  // one choice per time that some feasible way takes
+    RECOMPUTE_LEAST = 0,  // one choice: the least time; among those the fewest layers
+    RECOMPUTE_EVERY = 1,  // one choice per time that some feasible way takes
     // Where several stages share a device, what one takes is what the others lack:
-    RECOMPUTE_FRONT,        // every choice that no other is better than in time, bytes and workspace, and in what
-                            // goes to the host
-    RECOMPUTE_EVERY_FRONT,  // the same for each time by itself
+    RECOMPUTE_FRONT = 2,  // every choice that no other is better than in time, bytes and workspace, and in what
+                          // goes to the host
+    RECOMPUTE_EVERY_FRONT = RECOMPUTE_EVERY | RECOMPUTE_FRONT,  // the same for each time by itself
 };
 
 struct recompute_choice {

@@ -48,8 +48,8 @@ void recompute_bounds_free(struct recompute_bounds *bounds)
         return;
     for (uint32_t l = 0; bounds->rows && l < bounds->intervals->layers; l++)
         free(bounds->rows[l].at);
-    recompute_prices_free(bounds->prices);
-    recompute_prices_free(bounds->dry);
+    free(bounds->prices);
+    free(bounds->dry);
     free(bounds->capacities);
     free(bounds->rows);
     free(bounds);

@@ -22,10 +22,11 @@ struct recompute_prices {
     uint32_t price_count, limit_count;
     double price[MOST_PRICES + 1];  // of a unit; the last row is of bytes alone: a unit costs 1, and time nothing
     uint64_t limit[MOST_LIMITS];    // bytes of a segment's data; the last: any
-    double *cheapest;     // of ways up to a layer, or from there on: [layer - begin][limit][price]
-    double *going;        // the same with a segment that goes on there
     uint32_t first, until;  // of the ways
     bool leaves_input;      // whether they are only those that do not keep it
+    double *cheapest;     // of ways up to a layer, or from there on: [layer - begin][limit][price]
+    double *going;        // the same with a segment that goes on there
+    double cells[];       // of both
 };
 
 static size_t row_size(const struct recompute_prices *prices)
@@ -48,6 +49,11 @@ static uint64_t units_of(uint64_t bytes)
 static uint64_t kept_units(const struct recompute_prices *prices, uint32_t l)
 {
     return units_of(prices->intervals->memory[l].kept);
+}
+
+static uint64_t kept_bytes(const struct recompute_prices *prices)
+{
+    return prices->intervals->before[prices->end].kept - prices->intervals->before[prices->begin].kept;
 }
 
 struct density {
@@ -127,7 +133,7 @@ static bool set_prices(struct recompute_prices *prices, uint64_t all_units)
 static void set_limits(struct recompute_prices *prices, uint64_t capacity)
 {
     const uint32_t layers = prices->end - prices->begin, steps = prices->limit_count - 2;
-    uint64_t bytes = prices->intervals->kept[prices->end] - prices->intervals->kept[prices->begin];
+    uint64_t bytes = kept_bytes(prices);
     for (uint32_t l = prices->begin; l < prices->end; l++)
         bytes = add_clamped(bytes, prices->intervals->memory[l].output);
     const double low = (double)(2 * (bytes / layers)), high = (double)(capacity / 2);
@@ -148,7 +154,7 @@ static void set_limits(struct recompute_prices *prices, uint64_t capacity)
 static bool set_shift(struct recompute_prices *prices, uint64_t *all_units)
 {
     const struct intervals *intervals = prices->intervals;
-    uint64_t bytes = intervals->kept[prices->end] - intervals->kept[prices->begin];
+    uint64_t bytes = kept_bytes(prices);
     for (uint32_t l = prices->begin; l < prices->end; l++) {
         bytes = add_clamped(bytes, intervals->memory[l].output);
         for (uint32_t i = intervals->source_at[l]; i < intervals->source_at[l + 1]; i++)
@@ -167,37 +173,27 @@ struct recompute_prices *recompute_prices_create(struct intervals *intervals, ui
                                                  uint64_t capacity_bytes, enum recompute_sharpness sharpness,
                                                  struct error *error)
 {
-    struct recompute_prices *prices = calloc(1, sizeof *prices);
+    const uint32_t price_count = sharpness == RECOMPUTE_SHARP ? MOST_PRICES : MOST_PRICES / 2;
+    const uint32_t limit_count = sharpness == RECOMPUTE_SHARP ? MOST_LIMITS : 6;
+    const size_t cells = ((size_t)end - first + 1) * limit_count * (price_count + 1);
+    struct recompute_prices *prices = malloc(sizeof *prices + 2 * cells * sizeof prices->cells[0]);
     uint64_t all_units = 0;
     if (!prices) {
         error_no_memory(error, "the choice of what to recompute");
         return NULL;
     }
-    *prices = (struct recompute_prices){ .intervals = intervals, .begin = first, .end = end };
-    prices->price_count = sharpness == RECOMPUTE_SHARP ? MOST_PRICES : MOST_PRICES / 2;
-    prices->limit_count = sharpness == RECOMPUTE_SHARP ? MOST_LIMITS : 6;
-    if (!set_shift(prices, &all_units)) {
-        free(prices);
-        return NULL;
+    *prices = (struct recompute_prices){ .intervals = intervals, .begin = first, .end = end,
+                                         .price_count = price_count, .limit_count = limit_count };
+    prices->cheapest = prices->cells;
+    prices->going = prices->cells + cells;
+    if (set_shift(prices, &all_units)) {
+        set_limits(prices, capacity_bytes);
+        if (set_prices(prices, all_units))
+            return prices;
+        error_no_memory(error, "the choice of what to recompute");
     }
-    set_limits(prices, capacity_bytes);
-    const size_t cells = ((size_t)end - first + 1) * row_size(prices);
-    prices->cheapest = malloc(cells * sizeof prices->cheapest[0]);
-    prices->going = malloc(cells * sizeof prices->going[0]);
-    if (prices->cheapest && prices->going && set_prices(prices, all_units))
-        return prices;
-    recompute_prices_free(prices);
-    error_no_memory(error, "the choice of what to recompute");
-    return NULL;
-}
-
-void recompute_prices_free(struct recompute_prices *prices)
-{
-    if (!prices)
-        return;
-    free(prices->cheapest);
-    free(prices->going);
     free(prices);
+    return NULL;
 }
 
 // --- the cheapest ways ----------------------------------------------------------------------
@@ -340,14 +336,20 @@ void recompute_prices_rest(struct recompute_prices *prices)
 
 // --- asking ---------------------------------------------------------------------------------
 
-// With so many units to spend and this limit.
-static uint64_t least_within(const struct recompute_prices *prices, const double *row, double units)
+// Where no way comes from.
+static const double nothing[MOST_PRICES + 1];
+
+// Of ways from one row to another, with so many bytes to spend.
+static uint64_t least_within(const struct recompute_prices *prices, const double *from, const double *to,
+                             uint64_t bytes)
 {
-    if (row[prices->price_count] > units)
-        return UINT64_MAX;
+    const uint32_t count = prices->price_count;
+    const double units = (double)min_u64(units_of(bytes), (uint64_t)1 << 44);
     double most = 0;
-    for (uint32_t k = 0; k < prices->price_count; k++) {
-        const double cost = row[k] - prices->price[k] * units;
+    if (to[count] - from[count] > units)
+        return UINT64_MAX;
+    for (uint32_t k = 0; k < count; k++) {
+        const double cost = to[k] - from[k] - prices->price[k] * units;
         most = cost > most ? cost : most;
     }
     return (uint64_t)most >> prices->shift;
@@ -359,31 +361,18 @@ uint64_t recompute_prices_least(const struct recompute_prices *prices, uint32_t 
     const double *row = row_of(prices, prices->cheapest, position);
     uint64_t least = UINT64_MAX;
     for (uint32_t j = 0; j < prices->limit_count && least > 0; j++) {
-        const uint64_t below = j > 0 ? prices->limit[j - 1] : 0, workspace = below > transient ? below : transient;
+        const uint64_t below = j > 0 ? prices->limit[j - 1] : 0, workspace = max_u64(below, transient);
         if (workspace > room)
             break;
-        const uint64_t units = add_clamped((room - workspace) / slots, paid) / UNIT;
-        const double most = (double)(units < (uint64_t)1 << 44 ? units : (uint64_t)1 << 44);
-        const uint64_t within = least_within(prices, row + j * (prices->price_count + 1), most);
-        least = within < least ? within : least;
+        least = min_u64(least, least_within(prices, nothing, row + j * (prices->price_count + 1),
+                                            add_clamped((room - workspace) / slots, paid)));
     }
     return least;
 }
 
 uint64_t recompute_prices_between(const struct recompute_prices *prices, uint32_t first, uint32_t end, uint64_t bytes)
 {
-    const uint32_t count = prices->price_count;
-    const size_t any = (size_t)(prices->limit_count - 1) * (count + 1);
-    const double *from = row_of(prices, prices->cheapest, first) + any;
-    const double *to = row_of(prices, prices->cheapest, end) + any;
-    const uint64_t paid = units_of(bytes) + 1;
-    const double units = (double)(paid < (uint64_t)1 << 44 ? paid : (uint64_t)1 << 44);
-    double most = 0;
-    if (to[count] - from[count] > units)
-        return UINT64_MAX;
-    for (uint32_t k = 0; k < count; k++) {
-        const double cost = to[k] - from[k] - prices->price[k] * units;
-        most = cost > most ? cost : most;
-    }
-    return (uint64_t)most >> prices->shift;
+    const size_t any = (size_t)(prices->limit_count - 1) * (prices->price_count + 1);
+    return least_within(prices, row_of(prices, prices->cheapest, first) + any,
+                        row_of(prices, prices->cheapest, end) + any, add_clamped(bytes, UNIT));
 }

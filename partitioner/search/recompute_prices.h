@@ -27,11 +27,10 @@ struct recompute_prices;
 enum recompute_sharpness { RECOMPUTE_QUICK, RECOMPUTE_SHARP };
 
 // For what is inside layers [first, end) of a stage; `capacity_bytes` is about what it has. NULL without an
-// error where times or sizes are too large, or all nothing.
+// error where times or sizes are too large, or all nothing. Freed by free().
 struct recompute_prices *recompute_prices_create(struct intervals *intervals, uint32_t first, uint32_t end,
                                                  uint64_t capacity_bytes, enum recompute_sharpness sharpness,
                                                  struct error *error);
-void recompute_prices_free(struct recompute_prices *prices);
 
 // From here on only ways for which an interval's input need not be kept: all that reads it is kept, and does without.
 void recompute_prices_leave_input(struct recompute_prices *prices);

@@ -15,24 +15,13 @@
 
 // --- what does not depend on labels ---------------------------------------------
 
-static bool allocate(struct recompute_walk *walk)
-{
-    const size_t count = (size_t)walk->end - walk->first + 1;
-    walk->positions = calloc(count, sizeof walk->positions[0]);
-    walk->bits = calloc(count, sizeof walk->bits[0]);
-    walk->live = calloc(count, sizeof walk->live[0]);
-    return walk->positions && walk->bits && walk->live;
-}
-
 void recompute_walk_clear(struct recompute_walk *walk)
 {
     for (uint32_t i = 0; walk->positions && i <= walk->end - walk->first; i++)
         free(walk->positions[i].at);
     free(walk->positions);
-    free(walk->bits);
-    free(walk->live);
     free(walk->parts);
-    recompute_prices_free(walk->prices);
+    free(walk->prices);
 }
 
 // Something that may take so little was left out.
@@ -65,13 +54,13 @@ static void give_bits(struct recompute_walk *walk)
         for (uint32_t i = walk->intervals->source_at[l]; i < walk->intervals->source_at[l + 1]; i++) {
             const uint32_t q = walk->intervals->sources[i];
             uint32_t last = q;
-            if (q >= walk->first && walk->bits[q - walk->first] != NO_BIT
+            if (q >= walk->first && walk->positions[q - walk->first].bit != NO_BIT
                 && readers_inside(walk->intervals, q, walk->end, &last) > 1 && last == l)
-                taken &= ~((uint64_t)1 << walk->bits[q - walk->first]);
+                taken &= ~((uint64_t)1 << walk->positions[q - walk->first].bit);
         }
-        walk->live[l + 1 - walk->first] = taken;
+        walk->positions[l + 1 - walk->first].live = taken;
         uint32_t last = l;
-        walk->bits[l - walk->first] = NO_BIT;
+        walk->positions[l - walk->first].bit = NO_BIT;
         if (readers_inside(walk->intervals, l, walk->end, &last) < 2)
             continue;
         if (~taken == 0) {
@@ -79,7 +68,7 @@ static void give_bits(struct recompute_walk *walk)
             continue;
         }
         const uint8_t bit = (uint8_t)__builtin_ctzll(~taken);
-        walk->bits[l - walk->first] = bit;
+        walk->positions[l - walk->first].bit = bit;
         taken |= (uint64_t)1 << bit;
     }
 }
@@ -109,7 +98,7 @@ static void sum_parts(struct recompute_walk *walk)
 {
     const struct intervals *intervals = walk->intervals;
     for (uint32_t q = walk->first; q < walk->end; q++) {
-        const uint8_t bit = walk->bits[q - walk->first];
+        const uint8_t bit = walk->positions[q - walk->first].bit;
         uint64_t sum = 0;
         uint32_t position = walk->end;
         for (uint32_t i = intervals->reader_at[q + 1]; i-- > intervals->reader_at[q] && bit != NO_BIT;) {
@@ -157,7 +146,7 @@ static uint64_t paid(const struct recompute_walk *walk, const struct recompute_l
 // The least time any completion of the label takes; UINT64_MAX if none fits.
 static uint64_t least_time(const struct recompute_walk *walk, const struct recompute_label *label, uint32_t position)
 {
-    const uint64_t kept = add_clamped(label->bytes, walk->input_cost[label->life]);
+    const uint64_t kept = add_clamped(label->bytes, walk->stage.input_cost[label->life]);
     const uint64_t used = add_clamped(kept, label->transient);
     if (used > walk->budget)
         return UINT64_MAX;
@@ -171,7 +160,7 @@ static uint64_t least_time(const struct recompute_walk *walk, const struct recom
 static bool add_label(struct recompute_walk *walk, uint32_t position, struct recompute_label label)
 {
     walk->made++;
-    label.kept_set &= walk->live[position - walk->first];
+    label.kept_set &= walk->positions[position - walk->first].live;
     if (position == walk->end)
         memset(label.whole, 0, sizeof label.whole);  // nothing is added any more
     label.least = least_time(walk, &label, position);
@@ -179,7 +168,7 @@ static bool add_label(struct recompute_walk *walk, uint32_t position, struct rec
         return true;
     if (walk->takes_no_time)
         label.least = add_clamped(label.bytes, label.transient);
-    struct recompute_labels *labels = &walk->positions[position - walk->first];
+    struct recompute_position *labels = &walk->positions[position - walk->first];
     if (labels->count == labels->capacity) {
         const size_t capacity = labels->capacity ? 2 * labels->capacity : 32;
         struct recompute_label *at = realloc(labels->at, capacity * sizeof *at);
@@ -224,7 +213,7 @@ static void move(const struct recompute_walk *walk, struct recompute_label *labe
 // The label keeps y_q through, if it does not already.
 static void keep_tensor(const struct recompute_walk *walk, struct recompute_label *label, uint32_t q)
 {
-    const uint8_t bit = walk->bits[q - walk->first];
+    const uint8_t bit = walk->positions[q - walk->first].bit;
     if (bit != NO_BIT) {
         if (label->kept_set >> bit & 1)
             return;
@@ -285,16 +274,6 @@ static uint64_t held_sources(const struct recompute_walk *walk, uint32_t layer, 
     return bytes;
 }
 
-static bool wants_every(const struct recompute_walk *walk)
-{
-    return walk->wanted == RECOMPUTE_EVERY || walk->wanted == RECOMPUTE_EVERY_FRONT;
-}
-
-bool recompute_walk_wants_front(const struct recompute_walk *walk)
-{
-    return walk->wanted == RECOMPUTE_FRONT || walk->wanted == RECOMPUTE_EVERY_FRONT;
-}
-
 // Every segment that begins at `first`.
 static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struct recompute_label *label,
                         uint32_t parent)
@@ -307,7 +286,7 @@ static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struc
     struct segment_memory segment = { 0 };
     for (uint32_t l = first; l < walk->end; l++) {
         const struct layer_memory *memory = &intervals->memory[l];
-        segment_add(&segment, memory, intervals->alive[l], walk->gathers ? memory->weights : 0);
+        segment_add(&segment, memory, intervals->alive[l], walk->stage.gathers ? memory->weights : 0);
         if (add_clamped(label->bytes, segment.data) > walk->budget || next.time > walk->most_time)
             return true;  // longer ones only need more, and take longer
         if (walk->wanted == RECOMPUTE_LEAST && !walk->takes_no_time && walk->most_labels <= NARROW
@@ -315,7 +294,7 @@ static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struc
             lose(walk, label->least);
             return true;
         }
-        if (recompute_walk_wants_front(walk) && l - first == walk->most_labels) {
+        if ((walk->wanted & RECOMPUTE_FRONT) && l - first == walk->most_labels) {
             walk->complete = false;
             return true;
         }
@@ -323,7 +302,7 @@ static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struc
         next.layers += !walk->takes_no_time;
         take(walk, &next, CLASS_HELD, add_clamped(memory->held, held_sources(walk, l, first)));
         keep_sources(walk, &next, l, first, true);
-        next.kept_set &= walk->live[l + 1 - walk->first];
+        next.kept_set &= walk->positions[l + 1 - walk->first].live;
         struct recompute_label ended = next;
         const uint64_t above = l + 1 < walk->end ? intervals->above[l + 1] : 0;
         ended.transient = max_u64(ended.transient, segment_workspace(&segment, above));
@@ -394,14 +373,14 @@ static bool is_beaten(const struct recompute_label *label, struct recompute_labe
 // As many of the labels as are wanted: those that promise most, or, of a front, some
 // all along it, its ends among them. A list of every time that is not complete proves
 // nothing, so the rest of it is made quickly.
-static void cut_labels(struct recompute_walk *walk, struct recompute_labels *labels)
+static void cut_labels(struct recompute_walk *walk, struct recompute_position *labels)
 {
     const size_t kept = labels->count, most = walk->most_labels;
     walk->complete = false;
     labels->count = most;
     if (walk->wanted == RECOMPUTE_EVERY && most > NARROW)
         walk->most_labels = NARROW;
-    if (!recompute_walk_wants_front(walk)) {
+    if (!(walk->wanted & RECOMPUTE_FRONT)) {
         qsort(labels->at, kept, sizeof labels->at[0], by_least);
         lose(walk, labels->at[most].least);
         qsort(labels->at, most, sizeof labels->at[0], by_time);
@@ -413,7 +392,7 @@ static void cut_labels(struct recompute_walk *walk, struct recompute_labels *lab
 
 static bool thin_out(struct recompute_walk *walk, uint32_t position)
 {
-    struct recompute_labels *labels = &walk->positions[position - walk->first];
+    struct recompute_position *labels = &walk->positions[position - walk->first];
     if (labels->count < 2)
         return true;
     qsort(labels->at, labels->count, sizeof labels->at[0], by_time);
@@ -423,7 +402,7 @@ static bool thin_out(struct recompute_walk *walk, uint32_t position)
     size_t kept = 0, group_count = 0;
     for (size_t i = 0; i < labels->count; i++) {
         const struct recompute_label *label = &labels->at[i];
-        if (wants_every(walk) && i > 0 && label->time != labels->at[i - 1].time)
+        if ((walk->wanted & RECOMPUTE_EVERY) && i > 0 && label->time != labels->at[i - 1].time)
             group_count = 0;
         walk->made += group_count / 8;
         if (!is_beaten(label, groups, &group_count))
@@ -440,7 +419,7 @@ static bool thin_out(struct recompute_walk *walk, uint32_t position)
 
 static bool walk_layers(struct recompute_walk *walk)
 {
-    const struct recompute_label start = { .transient = walk->transient };
+    const struct recompute_label start = { .transient = walk->stage.transient };
     if (!add_label(walk, walk->first, start))
         return false;
     for (uint32_t l = walk->first; l < walk->end; l++) {
@@ -460,7 +439,8 @@ static bool walk_layers(struct recompute_walk *walk)
 
 bool recompute_walk(struct recompute_walk *walk)
 {
-    if (!allocate(walk))
+    walk->positions = calloc((size_t)walk->end - walk->first + 1, sizeof walk->positions[0]);
+    if (!walk->positions)
         return false;
     give_bits(walk);
     return set_prices(walk) && walk_layers(walk);

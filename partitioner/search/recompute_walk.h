@@ -30,9 +30,20 @@ struct recompute_label {
     uint64_t whole[CLASSES];  // of splits: by class, not split; 0 at the end, where only bytes count
 };
 
-struct recompute_labels {
+// In front of a layer, or behind the last: the labels there, and which bits are alive.
+struct recompute_position {
     struct recompute_label *at;
     size_t count, capacity;
+    uint64_t live;
+    uint8_t bit;  // of the layer's tensor, if it has several readers inside, or NO_BIT
+};
+
+// What of a stage no choice changes.
+struct recompute_stage {
+    uint64_t fixed;          // bytes
+    uint64_t input_cost[3];  // of the input's slots, by life
+    uint64_t transient;      // without segments
+    bool gathers;            // a segment's weights count among its data (stage_cost.c)
 };
 
 // The labels that a narrow walk keeps at a position.
@@ -41,32 +52,22 @@ struct recompute_labels {
 struct recompute_walk {
     struct intervals *intervals;
     uint32_t first, end;
-    const struct slots *slots;      // on the device
-    const struct slots *all_slots;  // and on the host
+    const struct slots *slots;  // on the device
     enum recompute_wanted wanted;
     size_t most_labels;
-    uint64_t fixed;          // bytes that no choice changes
+    struct recompute_stage stage;
     uint64_t budget;         // bytes for what the choice decides
-    uint64_t input_cost[3];  // of the input's slots, by life
-    uint64_t transient;      // without segments
     uint64_t most_time;      // no label above it matters
     bool takes_no_time;      // only bytes matter
-    bool gathers;            // a segment's weights count among its data (stage_cost.c)
     bool complete;
     uint64_t lost;           // the least time of what was cut
     uint64_t made;
-    struct recompute_labels *positions;  // first to end, at [position - first]
-    // Per layer of the interval, at [layer - first]:
-    uint8_t *bits;            // the bit of a tensor with several readers inside, or NO_BIT
-    uint64_t *live;           // which bits are alive at this position
+    struct recompute_position *positions;  // first to end, at [position - first]
     // Of the quickest way alone, where layers are many: prices, and for each position and bit what the readers from
     // there on are taken to pay for a tensor.
     struct recompute_prices *prices;
     uint64_t *parts;
 };
-
-// Whether the times and bytes of all choices are wanted, and not the quickest alone.
-bool recompute_walk_wants_front(const struct recompute_walk *walk);
 
 // Fills in the positions of a walk whose other members above them are set. False only
 // without memory; cleared by recompute_walk_clear() either way.

@@ -34,24 +34,18 @@ static uint64_t least_on_hosts(const struct search_request *request)
     return bytes;
 }
 
-uint64_t search_host_lacks(const struct search_request *request, size_t machines)
-{
-    const uint64_t bytes = least_on_hosts(request);
-    const uint64_t room = multiply_clamped(machines, request->cluster->host_memory_bytes);
-    return bytes > room ? bytes - room : 0;
-}
-
 bool search_check_host(const struct search_request *request, struct error *error)
 {
     const size_t machines = 1 + holding_machine(request->cluster, request->cluster->device_count - 1);
+    const uint64_t bytes = least_on_hosts(request);
+    const uint64_t room = multiply_clamped(machines, request->cluster->host_memory_bytes);
     char all[NUMBER_SIZE], has[NUMBER_SIZE];
-    if (search_host_lacks(request, machines) == 0)
+    if (bytes <= room)
         return true;
     return error_set_kind(error, ERROR_ANSWER, "no plan fits: the optimizer's state, with room for gradients and"
                           " weights on their way, takes %s with the hosts, and all of them have %s; what would help:"
                           " more memory there, the optimizer on the devices, another optimizer",
-                          bytes_format(least_on_hosts(request), all),
-                          bytes_format(multiply_clamped(machines, request->cluster->host_memory_bytes), has));
+                          bytes_format(bytes, all), bytes_format(room, has));
 }
 
 // --- where a model can be cut ---------------------------------------------------------

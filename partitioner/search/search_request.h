@@ -21,9 +21,7 @@ struct slots *search_slots(const struct search_request *request, struct error *e
 // than can be planned.
 bool search_check(const struct search_request *request, struct error *error);
 
-// What all stages together leave with their hosts at least, beyond what so many hosts
-// have; and whether the cluster's hosts have it (ERROR_ANSWER if not).
-uint64_t search_host_lacks(const struct search_request *request, size_t machines);
+// Whether the cluster's hosts have what all stages together leave there at least (ERROR_ANSWER if not).
 bool search_check_host(const struct search_request *request, struct error *error);
 
 // Whether the pins let a stage begin with this layer.
@@ -32,9 +30,6 @@ bool search_pins_allow(const struct search_request *request, uint32_t stage, uin
 // Whether there are stages that all of them allow.
 bool search_check_pins(const struct search_request *request, const bool *can_cut, uint32_t stages,
                        struct error *error);
-
-// How much work there is between two calls of a request's `progress`.
-#define SEARCH_PROGRESS_WORK 20000
 
 // In front of which layers a model can be cut, layers + 1 of them, freed by free().
 // NULL where it cannot be cut into so many stages.

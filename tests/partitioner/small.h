@@ -12,6 +12,15 @@
 #include "profiler/profile.h"
 #include "tests/test.h"
 
+// stage_cost_at() on a single device of the given speed, without a host.
+static inline struct cost_row stage_cost_of(const struct profile *profile, uint32_t first, uint32_t end,
+                                            const struct segment *recompute, size_t recompute_count,
+                                            const struct holding *holding, uint64_t speed_permille)
+{
+    const struct stage_place alone = { .speed_permille = speed_permille, .replicas = 1 };
+    return stage_cost_at(profile, first, end, recompute, recompute_count, holding, &alone);
+}
+
 // Bytes in units of 256, times in ns.
 struct small_layer {
     uint64_t forward, backward, parameters, output, saved;

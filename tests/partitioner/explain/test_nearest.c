@@ -1,5 +1,6 @@
 #include "partitioner/explain/nearest.h"
 
+#include "partitioner/cuts/lone_layer.h"
 #include "partitioner/plan_search.h"
 #include "profiler/profile_reorder.h"
 #include "tests/partitioner/instance.h"
@@ -19,6 +20,17 @@ static const struct what_if *row_of(const struct nearest *nearest, enum what_if_
         if (nearest->at[i].kind == kind)
             return &nearest->at[i];
     return NULL;
+}
+
+static struct lone_layer lone_layer_of(const struct search_request *request)
+{
+    struct error error = { 0 };
+    struct lone_layer layer;
+    struct search_context context = context_of(request, SEARCH_DEFAULT_BUDGET);
+    struct cut_problem *problem = cut_problem_create(request, CUT_OWN_ORDER, &context, &error);
+    assert_good(problem && lone_layer_find(problem, &layer, &error), error);
+    cut_problem_free(problem);
+    return layer;
 }
 
 // --- against trying everything --------------------------------------------------------------
@@ -141,14 +153,12 @@ static void nearest_requests_fit_and_nothing_nearer_does(void **state)
             continue;
         }
         const uint64_t part = 4 + random_below(&seed, 6);
-        struct error error = { 0 };
         for (uint32_t r = 0; r < ranks; r++)
             instance.cluster->devices[r].memory_bytes = 1 + instance.cluster->devices[r].memory_bytes * part / 10;
         struct plan *plan = plan_search(&instance.request, &(struct error){ 0 });
         if (!plan) {
             struct nearest nearest = find(&instance.request);
-            struct lone_layer layer;
-            assert_good(lone_layer_find(&instance.request, &layer, &error), error);
+            const struct lone_layer layer = lone_layer_of(&instance.request);
             check_memory(&nearest, &instance, (int)trial);
             check_micro_batches(&nearest, &instance, (int)trial);
             check_ranks(&nearest, &instance, (int)trial);
@@ -160,8 +170,7 @@ static void nearest_requests_fit_and_nothing_nearer_does(void **state)
             lone += layer.lacks_bytes > 0;
             nearest_clear(&nearest);
         } else {
-            struct lone_layer layer;
-            assert_good(lone_layer_find(&instance.request, &layer, &error), error);
+            const struct lone_layer layer = lone_layer_of(&instance.request);
             if (layer.lacks_bytes > 0)
                 fail_msg("trial %d: layer %d is said to fit nowhere, and there is a plan", (int)trial,
                          (int)layer.layer);

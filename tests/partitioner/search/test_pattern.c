@@ -63,7 +63,7 @@ static void tear_down(struct pipe *pipe)
     schedule_free(pipe->order);
     network_free(pipe->network);
     pattern_clear(&pipe->pattern);
-    pattern_room_free(pipe->room);
+    free(pipe->room);
 }
 
 static uint64_t simulated(struct pipe *pipe)
@@ -182,7 +182,7 @@ static void a_run_that_goes_on_takes_no_longer_than_what_m_more_take(void **stat
         struct schedule *order = schedule_generate("pipedream", pipe.ranks, 1, m, &error);
         struct pattern pattern = { 0 };
         assert_good(order && pattern_read(order, &pattern, &error), error);
-        pattern_room_free(pipe.room);
+        free(pipe.room);
         pipe.room = pattern_room_create(pipe.ranks, m, &error);
         assert_good(pipe.room, error);
         if (pattern_continue(&pattern) && m >= pipe.ranks) {
