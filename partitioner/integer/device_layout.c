@@ -20,7 +20,7 @@ bool layout_problem_create(struct layout_problem *problem, const struct profile 
         .pays_nothing = calloc(devices + (size_t)1, sizeof problem->pays_nothing[0]),
         .together = calloc(most_together + 1, sizeof problem->together[0]),
     };
-    problem->edges = downsets_edges(profile, &problem->edge_count, error);
+    problem->edges = downsets_edges(profile, NULL, &problem->edge_count, error);
     if (problem->time_ns && problem->bytes && problem->capacity && problem->transfer_ns && problem->pays_nothing
         && problem->together && problem->edges)
         return true;

@@ -111,17 +111,17 @@ static bool place_layers(const struct graph_view *view, const struct found_stage
 {
     const struct profile *profile = view->request->profile;
     size_t edge_count;
-    struct edge *edges = downsets_edges(profile, &edge_count, error);
+    struct edge *edges = downsets_edges(profile, NULL, &edge_count, error);
     uint32_t *stage_of = calloc(profile->layer_count + 1, sizeof stage_of[0]);
     if (edges && !stage_of)
         error_no_memory(error, "the stages of a plan");
     const bool good = edges && stage_of;
     for (uint32_t i = 0; good && i < profile->layer_count; i++)
-        while (view->node_of[i] != GRAPH_VIEW_LEFT_OUT && stage_of[i] + 1 < result->stage_count
+        while (view->node_of[i] != DOWNSETS_LEFT_OUT && stage_of[i] + 1 < result->stage_count
                && !graph_view_holds(view, stages[stage_of[i]].downset, i))
             stage_of[i]++;
     for (size_t e = 0; good && e < edge_count; e++)
-        if (view->node_of[edges[e].to] == GRAPH_VIEW_LEFT_OUT && stage_of[edges[e].from] > stage_of[edges[e].to])
+        if (view->node_of[edges[e].to] == DOWNSETS_LEFT_OUT && stage_of[edges[e].from] > stage_of[edges[e].to])
             stage_of[edges[e].to] = stage_of[edges[e].from];
     for (size_t s = 0; good && s < result->stage_count; s++)
         result->stages[s] = stages[s].stage;
@@ -253,7 +253,7 @@ static void count_ends(const struct graph_view *view, const struct bottleneck_re
     for (size_t s = 0; s < plan->stage_count; s++) {
         ends[s + 1] = ends[s];
         for (uint32_t at = plan->stages[s].first; at < plan->stages[s].end; at++)
-            ends[s + 1] += view->node_of[plan->order[at]] != GRAPH_VIEW_LEFT_OUT;
+            ends[s + 1] += view->node_of[plan->order[at]] != DOWNSETS_LEFT_OUT;
     }
 }
 

@@ -19,11 +19,9 @@ bool machines_find(struct machines *machines, const struct bottleneck_request *r
                    bool of_any_speed, struct error *error);
 bool is_cpu(const struct cluster_device *device);
 
-#define GRAPH_VIEW_LEFT_OUT UINT32_MAX
-
 struct graph_view {
     const struct bottleneck_request *request;
-    uint32_t *node_of;        // of each layer, or GRAPH_VIEW_LEFT_OUT
+    uint32_t *node_of;        // of each layer, or DOWNSETS_LEFT_OUT
     uint32_t *layers;         // by node: those of node n are layers[layer_at[n]] to layers[layer_at[n + 1]]
     uint32_t *layer_at;
     struct edge *edges;       // between nodes, by (from, to) where each layer is a node; they may repeat
@@ -45,12 +43,6 @@ static inline bool graph_view_holds(const struct graph_view *view, size_t downse
 {
     return downsets_holds(view->downsets, downset, view->node_of[layer]);
 }
-
-// The node of each layer where layers that belong together (tied ones, and what no_cut_after joins) are one, with all
-// on a cycle that this closes. A layer that is free (NULL: none), in that it costs nothing wherever it stands, and that
-// has one neighbour loses nothing by standing with it. That takes inputs and unread outputs out of the ways to cut a
-// graph, of which they make too many. Freed by free().
-uint32_t *graph_view_merge(const struct profile *profile, const bool *is_free, struct error *error);
 
 // Whether a given plan's stages read nothing of later ones and, if it is of interest, part nothing that belongs
 // together.

@@ -12,6 +12,7 @@
 
 #include "common/json.h"
 #include "common/number.h"
+#include "partitioner/layer_groups.h"
 #include "partitioner/objectives/max_load.h"
 
 // A tensor that leaves the outer end of a stage, and those who may read it there.
@@ -88,7 +89,7 @@ static bool list_nodes(const struct bottleneck_request *request, bool is_given, 
     if (!is_free)
         return error_no_memory(error, "the layers of a graph");
     find_free(request->profile, &machines, is_free);
-    *node_of = graph_view_merge(request->profile, is_free, error);
+    *node_of = layer_groups(request->profile, true, is_free, error);
     free(is_free);
     return *node_of != NULL;
 }
@@ -130,7 +131,7 @@ static bool fill_cuts(struct prices *prices, struct error *error)
     if (!prices->cost_ns || !prices->readers || !prices->leaving || !prices->cut_ns)
         return error_no_memory(error, "the transfers of a graph");
     size_t edge_count;
-    struct edge *edges = downsets_edges(profile, &edge_count, error);
+    struct edge *edges = downsets_edges(profile, NULL, &edge_count, error);
     bool good = edges != NULL;
     for (size_t e = 0; good && e < edge_count; e++)
         good = add_edge(prices, edges[e], error);

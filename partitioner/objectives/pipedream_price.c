@@ -30,11 +30,11 @@ static void leave_out(const struct profile *profile, const struct edge *edges, s
         bool is_end = begins_with(profile->layers[i].kind, kind);
         for (size_t e = 0; is_end && e < edge_count; e++)
             is_end = (upwards ? edges[e].from : edges[e].to) != i
-                  || node_of[upwards ? edges[e].to : edges[e].from] == GRAPH_VIEW_LEFT_OUT;
+                  || node_of[upwards ? edges[e].to : edges[e].from] == DOWNSETS_LEFT_OUT;
         node_of[i] = is_end ? ABOUT_TO_BE : node_of[i];
     }
     for (uint32_t i = 0; i < profile->layer_count; i++)
-        node_of[i] = node_of[i] == ABOUT_TO_BE ? GRAPH_VIEW_LEFT_OUT : node_of[i];
+        node_of[i] = node_of[i] == ABOUT_TO_BE ? DOWNSETS_LEFT_OUT : node_of[i];
 }
 
 static bool list_nodes(const struct bottleneck_request *request, bool is_given, uint32_t **node_of, struct error *error)
@@ -42,7 +42,7 @@ static bool list_nodes(const struct bottleneck_request *request, bool is_given, 
     (void)is_given;
     const struct profile *profile = request->profile;
     size_t edge_count;
-    struct edge *edges = downsets_edges(profile, &edge_count, error);
+    struct edge *edges = downsets_edges(profile, NULL, &edge_count, error);
     uint32_t *nodes = edges ? calloc(profile->layer_count + 1, sizeof nodes[0]) : NULL, count = 0;
     if (edges && !nodes)
         error_no_memory(error, "the nodes of a graph");
@@ -51,7 +51,7 @@ static bool list_nodes(const struct bottleneck_request *request, bool is_given, 
         leave_out(profile, edges, edge_count, "__getitem__", true, nodes);
     }
     for (size_t i = 0; nodes && i < profile->layer_count; i++)
-        if (nodes[i] != GRAPH_VIEW_LEFT_OUT)
+        if (nodes[i] != DOWNSETS_LEFT_OUT)
             nodes[i] = count++;
     free(edges);
     *node_of = nodes;

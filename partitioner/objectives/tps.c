@@ -7,6 +7,7 @@
 
 #include "common/number.h"
 #include "common/random.h"
+#include "partitioner/layer_groups.h"
 #include "partitioner/objectives/knapsack.h"
 #include "partitioner/objectives/tps.h"
 
@@ -267,7 +268,7 @@ static bool fill(struct prices *prices, const struct bottleneck_result *given, s
     prices->micro_batches = request->micro_batches ? request->micro_batches : prices->machines.accelerators;
     prices->ns_per_byte = prices->machines.bytes_per_second ? 1e9 / (double)prices->machines.bytes_per_second : 0;
     prices->answers = calloc(ANSWERS, sizeof prices->answers[0]);
-    prices->edges = downsets_edges(request->profile, &prices->edge_count, error);
+    prices->edges = downsets_edges(request->profile, NULL, &prices->edge_count, error);
     if (!prices->edges || !tps_ways_create(&prices->ways, request->profile, given, prices->machines.accelerators, error)
         || !tps_floors_create(&prices->floors, prices->view, &prices->ways, &prices->machines, prices->micro_batches,
                               error))
@@ -421,7 +422,7 @@ static bool value(void *self, struct bottleneck_result *plan, const uint32_t *en
 // A given plan's layers stand each for itself: whether it parts what belongs together was checked.
 static bool list_nodes(const struct bottleneck_request *request, bool is_given, uint32_t **node_of, struct error *error)
 {
-    return is_given || (*node_of = graph_view_merge(request->profile, NULL, error)) != NULL;
+    return is_given || (*node_of = layer_groups(request->profile, true, NULL, error)) != NULL;
 }
 
 const struct objective tps_objective = { .nodes = list_nodes, .create = create_prices, .free = free_prices, .ask = ask,

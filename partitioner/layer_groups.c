@@ -1,13 +1,9 @@
-// Which layers are one node of a graph that is to be cut (graph_view.h). Layers that belong
-// together make one first; that may close cycles, whose layers then belong together, too:
-//
-//     a -> b -> c      a and c are tied: {a c} reads b, which reads {a c}: all three are one
-//
-// A group's number is that of one of its layers, its root.
+// A group's number is that of one of its layers, its root, until all are known.
+#include "partitioner/layer_groups.h"
+
 #include <stdlib.h>
 
-#include "partitioner/objectives/graph_view.h"
-#include "profiler/import_parts.h"
+#include "partitioner/downsets.h"
 
 struct merge {
     const struct profile *profile;
@@ -98,70 +94,90 @@ static void join_free(struct merge *merge)
     }
 }
 
-// Nodes in an order in which they can run, of several the one whose root stands first.
+// Takes a group that is placed from those that others wait for. The least of those that wait for none any more, or
+// the one behind it.
+static uint32_t release(const struct merge *merge, uint32_t root, uint32_t *waits)
+{
+    uint32_t least = root + 1;
+    for (size_t e = 0; e < merge->edge_count; e++) {
+        const uint32_t to = merge->root[merge->edges[e].to];
+        if (merge->root[merge->edges[e].from] == root && to != root && --waits[to] == 0 && to < least)
+            least = to;
+    }
+    return least;
+}
+
+// The group of each layer in an order in which groups can run, of several the one whose root stands first.
 static uint32_t *number(const struct merge *merge, struct error *error)
 {
     const uint32_t layers = (uint32_t)merge->profile->layer_count;
-    struct import_link *links = calloc(merge->edge_count + 1, sizeof links[0]);
-    uint32_t *node_of = calloc(layers, sizeof node_of[0]), count = 0;
-    struct import_order order = { 0 };
-    bool good = (links && node_of) || error_no_memory(error, "the nodes of a graph");
-    for (uint32_t i = 0; good && i < layers; i++)
-        if (merge->root[i] == i)
-            node_of[i] = count++;
-    size_t kept = 0;
-    for (size_t e = 0; good && e < merge->edge_count; e++) {
-        const uint32_t from = merge->root[merge->edges[e].from], to = merge->root[merge->edges[e].to];
-        if (from != to)
-            links[kept++] = (struct import_link){ .from = node_of[from], .to = node_of[to] };
+    uint32_t *group_of = calloc(layers, sizeof group_of[0]), *waits = calloc(layers, sizeof waits[0]), count = 0;
+    if (!group_of || !waits) {
+        free(group_of);
+        free(waits);
+        error_no_memory(error, "the nodes of a graph");
+        return NULL;
     }
-    if (good) {
-        qsort(links, kept, sizeof links[0], import_compare_links);
-        good = import_order_find(&order, count, links, kept, NULL, error);
+    for (size_t e = 0; e < merge->edge_count; e++)  // edges that come from other groups
+        waits[merge->root[merge->edges[e].to]] +=
+            merge->root[merge->edges[e].from] != merge->root[merge->edges[e].to];
+    for (uint32_t i = 0; i < layers;) {
+        const bool is_next = merge->root[i] == i && waits[i] == 0;
+        if (is_next) {
+            waits[i] = UINT32_MAX;  // for nothing that comes: it is placed
+            group_of[i] = count++;
+        }
+        i = is_next ? release(merge, i, waits) : i + 1;
     }
-    for (uint32_t i = 0; good && i < layers; i++)
-        if (merge->root[i] == i)
-            node_of[i] = order.layer_of[node_of[i]];
-    for (uint32_t i = 0; good && i < layers; i++)
-        node_of[i] = node_of[merge->root[i]];
-    import_order_clear(&order);
-    free(links);
-    if (good)
-        return node_of;
-    free(node_of);
-    return NULL;
+    for (uint32_t i = 0; i < layers; i++)
+        if (merge->root[i] != i)
+            group_of[i] = group_of[merge->root[i]];
+    free(waits);
+    return group_of;
 }
 
-uint32_t *graph_view_merge(const struct profile *profile, const bool *is_free, struct error *error)
+static bool create(struct merge *merge, const struct profile *profile, const bool *is_free, struct error *error)
 {
     const uint32_t layers = (uint32_t)profile->layer_count;
-    struct merge merge = { .profile = profile, .root = malloc(layers * sizeof merge.root[0]),
-                           .size = malloc(layers * sizeof merge.size[0]),
-                           .is_free = malloc(layers * sizeof merge.is_free[0]),
-                           .reached = malloc(2 * layers * sizeof merge.reached[0]) };
-    merge.edges = downsets_edges(profile, &merge.edge_count, error);
-    if (merge.edges && (!merge.root || !merge.size || !merge.is_free || !merge.reached))
-        error_no_memory(error, "the nodes of a graph");
-    const bool good = merge.edges && merge.root && merge.size && merge.is_free && merge.reached;
-    for (uint32_t i = 0; good && i < layers; i++) {
-        merge.root[i] = i;
-        merge.size[i] = 1;
-        merge.is_free[i] = is_free && is_free[i];
+    *merge = (struct merge){ .profile = profile, .root = malloc(layers * sizeof merge->root[0]),
+                             .size = malloc(layers * sizeof merge->size[0]),
+                             .is_free = malloc(layers * sizeof merge->is_free[0]),
+                             .reached = malloc(2 * layers * sizeof merge->reached[0]) };
+    merge->edges = downsets_edges(profile, NULL, &merge->edge_count, error);
+    if (!merge->edges || !merge->root || !merge->size || !merge->is_free || !merge->reached)
+        return error_no_memory(error, "the nodes of a graph");
+    for (uint32_t i = 0; i < layers; i++) {
+        merge->root[i] = i;
+        merge->size[i] = 1;
+        merge->is_free[i] = is_free && is_free[i];
     }
-    for (size_t i = 0; good && i < profile->tied_count; i++)
-        join(&merge, profile->tied[i].from, profile->tied[i].to);
-    for (size_t i = 0; good && i < profile->no_cut_count; i++)
-        if (profile->no_cut_after[i] + 1 < layers)
-            join(&merge, profile->no_cut_after[i], profile->no_cut_after[i] + 1);
-    if (good) {
+    return true;
+}
+
+static void join_together(struct merge *merge, bool tied)
+{
+    const struct profile *profile = merge->profile;
+    for (size_t i = 0; tied && i < profile->tied_count; i++)
+        join(merge, profile->tied[i].from, profile->tied[i].to);
+    for (size_t i = 0; i < profile->no_cut_count; i++)
+        if (profile->no_cut_after[i] + 1 < profile->layer_count)
+            join(merge, profile->no_cut_after[i], profile->no_cut_after[i] + 1);
+}
+
+uint32_t *layer_groups(const struct profile *profile, bool tied, const bool *is_free, struct error *error)
+{
+    struct merge merge;
+    uint32_t *group_of = NULL;
+    if (create(&merge, profile, is_free, error)) {
+        join_together(&merge, tied);
         join_cycles(&merge);
         join_free(&merge);
+        group_of = number(&merge, error);
     }
-    uint32_t *node_of = good ? number(&merge, error) : NULL;
     free(merge.edges);
     free(merge.root);
     free(merge.size);
     free(merge.is_free);
     free(merge.reached);
-    return node_of;
+    return group_of;
 }
