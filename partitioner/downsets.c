@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "partitioner/arrays.h"
 
 // What is kept to find and add sets.
 struct downset_store {
@@ -17,6 +18,7 @@ struct downset_store {
     uint32_t *table;               // numbers of downsets + 1, by hash
     size_t table_size;
     uint64_t *set, *ready;         // a row that may be new, and one of nodes that may be added
+    struct arrays arrays;          // those that do not grow
 };
 
 static void put(uint64_t *row, size_t node)
@@ -31,10 +33,13 @@ static bool fill_graph(struct downsets *downsets, const struct downset_graph *gr
     const size_t nodes = graph->node_count, words = downsets->words;
     if (nodes * words * 8 > DOWNSETS_MOST_BYTES)
         return error_set(error, "%zu layers are too many for a table of the places to cut them", nodes);
-    downsets->reader_at = calloc(nodes + 2, sizeof downsets->reader_at[0]);
-    downsets->readers = calloc(graph->edge_count + 1, sizeof downsets->readers[0]);
-    downsets->reads = calloc(nodes * words + 1, sizeof downsets->reads[0]);
-    if (!downsets->reader_at || !downsets->readers || !downsets->reads)
+    struct arrays *arrays = &downsets->store->arrays;
+    downsets->reader_at = arrays_add(arrays, nodes + 2, sizeof downsets->reader_at[0]);
+    downsets->readers = arrays_add(arrays, graph->edge_count, sizeof downsets->readers[0]);
+    downsets->reads = arrays_add(arrays, nodes * words, sizeof downsets->reads[0]);
+    downsets->store->set = arrays_add(arrays, words, sizeof downsets->store->set[0]);
+    downsets->store->ready = arrays_add(arrays, words, sizeof downsets->store->ready[0]);
+    if (arrays->failed)
         return error_no_memory(error, "a graph of layers");
     // Counted two places up, so that filling leaves each list's beginning in its own place.
     for (size_t e = 0; e < graph->edge_count; e++)
@@ -214,9 +219,9 @@ static bool fill_below(struct downsets *downsets, struct error *error)
 {
     const size_t count = downsets->count, links = downsets->store->link_count;
     downsets->above_at[count] = (uint32_t)links;
-    downsets->below_at = calloc(count + 2, sizeof downsets->below_at[0]);
-    downsets->below = calloc(links + 1, sizeof downsets->below[0]);
-    if (!downsets->below_at || !downsets->below)
+    downsets->below_at = arrays_add(&downsets->store->arrays, count + 2, sizeof downsets->below_at[0]);
+    downsets->below = arrays_add(&downsets->store->arrays, links, sizeof downsets->below[0]);
+    if (downsets->store->arrays.failed)
         return error_no_memory(error, "the downsets of a graph");
     for (size_t at = 0; at < links; at++)
         downsets->below_at[downsets->above[at].downset + 2]++;
@@ -237,21 +242,18 @@ static struct downsets *create(const struct downset_graph *graph, size_t most, s
 {
     struct downsets *downsets = calloc(1, sizeof *downsets);
     struct downset_store *store = calloc(1, sizeof *store);
-    if (downsets && store) {
-        const size_t words = (graph->node_count + 63) / 64;
-        *downsets = (struct downsets){ .node_count = graph->node_count, .words = words, .store = store };
-        store->most = most;
-        store->set = calloc(words + 1, sizeof store->set[0]);
-        store->ready = calloc(words + 1, sizeof store->ready[0]);
-        if (store->set && store->ready && fill_graph(downsets, graph, error)
-            && downsets_add(downsets, store->set, error) == 0)
-            return downsets;
-        downsets_free(downsets);
-    } else {
+    if (!downsets || !store) {
         free(downsets);
         free(store);
+        error_no_memory(error, "the downsets of a graph");
+        return NULL;
     }
-    error_no_memory(error, "the downsets of a graph");
+    store->most = most;
+    *downsets = (struct downsets){ .node_count = graph->node_count, .words = (graph->node_count + 63) / 64,
+                                   .store = store };
+    if (fill_graph(downsets, graph, error) && downsets_add(downsets, store->set, error) == 0)
+        return downsets;
+    downsets_free(downsets);
     return NULL;
 }
 
@@ -277,12 +279,15 @@ void downsets_free(struct downsets *downsets)
 {
     if (!downsets)
         return;
-    void *const arrays[] = { downsets->sets, downsets->size, downsets->above_at, downsets->above, downsets->below_at,
-                             downsets->below, downsets->reads, downsets->reader_at, downsets->readers,
-                             downsets->store->made_of, downsets->store->table, downsets->store->set,
-                             downsets->store->ready, downsets->store, downsets };
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        free(arrays[i]);
+    arrays_clear(&downsets->store->arrays);
+    free(downsets->sets);
+    free(downsets->size);
+    free(downsets->above_at);
+    free(downsets->above);
+    free(downsets->store->made_of);
+    free(downsets->store->table);
+    free(downsets->store);
+    free(downsets);
 }
 
 // --- asking --------------------------------------------------------------------

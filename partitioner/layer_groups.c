@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "partitioner/arrays.h"
 #include "partitioner/downsets.h"
 
 struct merge {
@@ -13,6 +14,8 @@ struct merge {
     uint32_t *size;   // of each root: layers
     bool *is_free;    // of each root: all its layers are
     bool *reached;    // two rows, of roots: forwards and backwards
+    uint32_t *waits;  // of each root: edges from groups that are not placed yet
+    struct arrays arrays;
 };
 
 static void join(struct merge *merge, uint32_t a, uint32_t b)
@@ -96,62 +99,54 @@ static void join_free(struct merge *merge)
 
 // Takes a group that is placed from those that others wait for. The least of those that wait for none any more, or
 // the one behind it.
-static uint32_t release(const struct merge *merge, uint32_t root, uint32_t *waits)
+static uint32_t release(struct merge *merge, uint32_t root)
 {
     uint32_t least = root + 1;
     for (size_t e = 0; e < merge->edge_count; e++) {
         const uint32_t to = merge->root[merge->edges[e].to];
-        if (merge->root[merge->edges[e].from] == root && to != root && --waits[to] == 0 && to < least)
+        if (merge->root[merge->edges[e].from] == root && to != root && --merge->waits[to] == 0 && to < least)
             least = to;
     }
     return least;
 }
 
 // The group of each layer in an order in which groups can run, of several the one whose root stands first.
-static uint32_t *number(const struct merge *merge, struct error *error)
+static void number(struct merge *merge, uint32_t *group_of)
 {
     const uint32_t layers = (uint32_t)merge->profile->layer_count;
-    uint32_t *group_of = calloc(layers, sizeof group_of[0]), *waits = calloc(layers, sizeof waits[0]), count = 0;
-    if (!group_of || !waits) {
-        free(group_of);
-        free(waits);
-        error_no_memory(error, "the nodes of a graph");
-        return NULL;
+    uint32_t count = 0;
+    for (size_t e = 0; e < merge->edge_count; e++) {
+        const uint32_t from = merge->root[merge->edges[e].from], to = merge->root[merge->edges[e].to];
+        merge->waits[to] += from != to;
     }
-    for (size_t e = 0; e < merge->edge_count; e++)  // edges that come from other groups
-        waits[merge->root[merge->edges[e].to]] +=
-            merge->root[merge->edges[e].from] != merge->root[merge->edges[e].to];
     for (uint32_t i = 0; i < layers;) {
-        const bool is_next = merge->root[i] == i && waits[i] == 0;
+        const bool is_next = merge->root[i] == i && merge->waits[i] == 0;
         if (is_next) {
-            waits[i] = UINT32_MAX;  // for nothing that comes: it is placed
+            merge->waits[i] = UINT32_MAX;  // for nothing that comes: it is placed
             group_of[i] = count++;
         }
-        i = is_next ? release(merge, i, waits) : i + 1;
+        i = is_next ? release(merge, i) : i + 1;
     }
     for (uint32_t i = 0; i < layers; i++)
-        if (merge->root[i] != i)
-            group_of[i] = group_of[merge->root[i]];
-    free(waits);
-    return group_of;
+        group_of[i] = group_of[merge->root[i]];
 }
 
 static bool create(struct merge *merge, const struct profile *profile, const bool *is_free, struct error *error)
 {
     const uint32_t layers = (uint32_t)profile->layer_count;
-    *merge = (struct merge){ .profile = profile, .root = malloc(layers * sizeof merge->root[0]),
-                             .size = malloc(layers * sizeof merge->size[0]),
-                             .is_free = malloc(layers * sizeof merge->is_free[0]),
-                             .reached = malloc(2 * layers * sizeof merge->reached[0]) };
-    merge->edges = downsets_edges(profile, NULL, &merge->edge_count, error);
-    if (!merge->edges || !merge->root || !merge->size || !merge->is_free || !merge->reached)
-        return error_no_memory(error, "the nodes of a graph");
-    for (uint32_t i = 0; i < layers; i++) {
+    *merge = (struct merge){ .profile = profile };
+    merge->edges = arrays_keep(&merge->arrays, downsets_edges(profile, NULL, &merge->edge_count, error));
+    merge->root = arrays_add(&merge->arrays, layers, sizeof merge->root[0]);
+    merge->size = arrays_add(&merge->arrays, layers, sizeof merge->size[0]);
+    merge->is_free = arrays_add(&merge->arrays, layers, sizeof merge->is_free[0]);
+    merge->reached = arrays_add(&merge->arrays, (size_t)2 * layers, sizeof merge->reached[0]);
+    merge->waits = arrays_add(&merge->arrays, layers, sizeof merge->waits[0]);
+    for (uint32_t i = 0; !merge->arrays.failed && i < layers; i++) {
         merge->root[i] = i;
         merge->size[i] = 1;
         merge->is_free[i] = is_free && is_free[i];
     }
-    return true;
+    return !merge->arrays.failed;
 }
 
 static void join_together(struct merge *merge, bool tied)
@@ -167,17 +162,17 @@ static void join_together(struct merge *merge, bool tied)
 uint32_t *layer_groups(const struct profile *profile, bool tied, const bool *is_free, struct error *error)
 {
     struct merge merge;
-    uint32_t *group_of = NULL;
-    if (create(&merge, profile, is_free, error)) {
+    uint32_t *group_of = calloc(profile->layer_count + 1, sizeof group_of[0]);
+    if (create(&merge, profile, is_free, error) && group_of) {
         join_together(&merge, tied);
         join_cycles(&merge);
         join_free(&merge);
-        group_of = number(&merge, error);
+        number(&merge, group_of);
+    } else {
+        free(group_of);
+        group_of = NULL;
+        error_no_memory(error, "the nodes of a graph");
     }
-    free(merge.edges);
-    free(merge.root);
-    free(merge.size);
-    free(merge.is_free);
-    free(merge.reached);
+    arrays_clear(&merge.arrays);
     return group_of;
 }

@@ -151,56 +151,30 @@ static uint32_t find_or_add(struct places *places, const uint64_t *row)
     return place == NO_PLACE || see_places(places) ? place : NO_PLACE;
 }
 
-// Raises what is to move by what that needs, but for what the row has.
-static void pull_needs(const struct downsets *sets, const uint64_t *row, uint64_t *moving)
+// Raises what moves by what goes with it: what it needs and the row lacks, or those in the row that read it. Blocks are
+// numbered in an order in which they can run.
+static void pull(const struct downsets *sets, const uint64_t *row, uint64_t *moving, bool back)
 {
-    // Blocks are numbered in an order in which they can run.
-    for (uint32_t b = (uint32_t)sets->node_count; b-- > 0;)
+    for (uint32_t b = (uint32_t)sets->node_count; !back && b-- > 0;)
         for (size_t w = 0; has(moving, b) && w < sets->words; w++)
             moving[w] |= sets->reads[b * sets->words + w] & ~row[w];
-}
-
-// And by those in the row that read it.
-static void pull_readers(const struct downsets *sets, const uint64_t *row, uint64_t *moving)
-{
-    for (uint32_t b = 0; b < sets->node_count; b++)
+    for (uint32_t b = 0; back && b < sets->node_count; b++)
         for (uint32_t at = sets->reader_at[b]; has(moving, b) && at < sets->reader_at[b + 1]; at++)
             if (has(row, sets->readers[at]))
                 put(moving, sets->readers[at]);
 }
 
-uint32_t places_with(struct places *places, uint32_t place, uint32_t outer, uint32_t layer)
+uint32_t places_move(struct places *places, uint32_t place, uint32_t bound, uint32_t layer)
 {
-    if (places->is_chain) {
-        const uint32_t to = places->block_of[layer] + 1;
-        return place < to && to < outer ? to : NO_PLACE;
-    }
     const size_t words = places->sets->words;
     uint64_t *row = places->room, *moving = row + words;
     memcpy(row, downsets_set(places->sets, place), words * sizeof row[0]);
     memset(moving, 0, words * sizeof moving[0]);
     put(moving, places->block_of[layer]);
-    pull_needs(places->sets, row, moving);
+    pull(places->sets, row, moving, places_holds(places, place, layer));
     for (size_t w = 0; w < words; w++)
-        row[w] |= moving[w];
-    return memcmp(row, downsets_set(places->sets, outer), words * sizeof row[0]) ? find_or_add(places, row) : NO_PLACE;
-}
-
-uint32_t places_without(struct places *places, uint32_t place, uint32_t inner, uint32_t layer)
-{
-    if (places->is_chain) {
-        const uint32_t to = places->block_of[layer];
-        return inner < to && to < place ? to : NO_PLACE;
-    }
-    const size_t words = places->sets->words;
-    uint64_t *row = places->room, *moving = row + words;
-    memcpy(row, downsets_set(places->sets, place), words * sizeof row[0]);
-    memset(moving, 0, words * sizeof moving[0]);
-    put(moving, places->block_of[layer]);
-    pull_readers(places->sets, row, moving);
-    for (size_t w = 0; w < words; w++)
-        row[w] &= ~moving[w];
-    return memcmp(row, downsets_set(places->sets, inner), words * sizeof row[0]) ? find_or_add(places, row) : NO_PLACE;
+        row[w] ^= moving[w];
+    return memcmp(row, downsets_set(places->sets, bound), words * sizeof row[0]) ? find_or_add(places, row) : NO_PLACE;
 }
 
 uint32_t places_of_first(struct places *places, uint32_t layers)

@@ -53,11 +53,10 @@ bool places_holds(const struct places *places, uint32_t place, uint32_t layer);
 // The layers that `to` has more than `from`, ascending, into room for all of the model's. Returns how many.
 uint32_t places_between(const struct places *places, uint32_t from, uint32_t to, uint32_t *layers);
 
-// The place with a layer's block more, and all that this needs: within `outer`, which has the layer; or with that block
-// less, and all that needs it, but for what `inner` has. Added if it is not there yet; NO_PLACE where the blocks between
-// would be none or there is no room for more.
-uint32_t places_with(struct places *places, uint32_t place, uint32_t outer, uint32_t layer);
-uint32_t places_without(struct places *places, uint32_t place, uint32_t inner, uint32_t layer);
+// In a graph: the place with a layer's block more, and all that this needs, within `bound`, which has the layer; or,
+// where the place has the layer and `bound` has not, with that block less, and all that needs it. Added if it is not
+// there yet; NO_PLACE where it is the bound or there is no room for more.
+uint32_t places_move(struct places *places, uint32_t place, uint32_t bound, uint32_t layer);
 
 // The place of the first so many layers of the profile's order; NO_PLACE where these are none.
 uint32_t places_of_first(struct places *places, uint32_t layers);
