@@ -49,10 +49,10 @@ bool machines_find(struct machines *machines, const struct bottleneck_request *r
 static bool fill_nodes(struct graph_view *view, const uint32_t *node_of, struct error *error)
 {
     const uint32_t layers = (uint32_t)view->request->profile->layer_count;
-    view->node_of = malloc(layers * sizeof view->node_of[0]);
-    view->layers = malloc(layers * sizeof view->layers[0]);
-    view->layer_at = calloc(layers + (size_t)2, sizeof view->layer_at[0]);
-    if (!view->node_of || !view->layers || !view->layer_at)
+    view->node_of = arrays_add(&view->arrays, layers, sizeof view->node_of[0]);
+    view->layers = arrays_add(&view->arrays, layers, sizeof view->layers[0]);
+    view->layer_at = arrays_add(&view->arrays, layers + (size_t)2, sizeof view->layer_at[0]);
+    if (view->arrays.failed)
         return error_no_memory(error, "the nodes of a graph");
     for (uint32_t i = 0; i < layers; i++) {
         const uint32_t node = view->node_of[i] = node_of ? node_of[i] : i;
@@ -67,10 +67,11 @@ static bool fill_nodes(struct graph_view *view, const uint32_t *node_of, struct 
     for (uint32_t i = 0; i < layers; i++)
         if (view->node_of[i] != DOWNSETS_LEFT_OUT)
             view->layers[view->layer_at[view->node_of[i] + 1]++] = i;
-    view->edges = downsets_edges(view->request->profile, view->node_of, &view->graph.edge_count, error);
+    view->edges = arrays_keep(
+        &view->arrays, downsets_edges(view->request->profile, view->node_of, &view->graph.edge_count, error));
     view->graph.edges = view->edges;
     if (!view->edges)
-        return false;
+        return error_no_memory(error, "the nodes of a graph");
     return view->graph.node_count > 0 || error_set(error, "%s has no layers but inputs", view->request->profile->model);
 }
 
@@ -87,6 +88,18 @@ uint64_t *graph_view_sum(const struct graph_view *view, const uint64_t *value, s
     uint64_t *sums = downsets_sum(view->downsets, of_node, error);
     free(of_node);
     return sums;
+}
+
+uint64_t *graph_view_sum_of(const struct graph_view *view, graph_view_value *value, struct arrays *arrays)
+{
+    struct error no_memory = { 0 };
+    const struct profile *profile = view->request->profile;
+    uint64_t *values = calloc(profile->layer_count + 1, sizeof values[0]);
+    for (size_t i = 0; values && i < profile->layer_count; i++)
+        values[i] = value(&profile->layers[i]);
+    uint64_t *sums = values ? graph_view_sum(view, values, &no_memory) : NULL;
+    free(values);
+    return arrays_keep(arrays, sums);
 }
 
 // Whether an order of nodes is the only one: each feeds the next.
@@ -131,10 +144,7 @@ bool graph_view_create(struct graph_view *view, const struct bottleneck_request 
 
 void graph_view_clear(struct graph_view *view)
 {
-    free(view->node_of);
-    free(view->layers);
-    free(view->layer_at);
-    free(view->edges);
+    arrays_clear(&view->arrays);
     downsets_free(view->downsets);
     *view = (struct graph_view){ .request = NULL };
 }

@@ -4,6 +4,7 @@
 #define PARTITIONER_OBJECTIVES_GRAPH_VIEW_H
 
 #include "partitioner/objectives/bottleneck.h"
+#include "partitioner/arrays.h"
 #include "partitioner/downsets.h"
 
 // Devices called "cpu", "cpu0", "cpu1" ... are the host's; all others are accelerators.
@@ -28,6 +29,7 @@ struct graph_view {
     struct downset_graph graph;
     struct downsets *downsets;
     bool is_whole;            // the graph has no others
+    struct arrays arrays;
 };
 
 // `node_of` numbers the nodes in an order in which they can run, or leaves layers out; NULL: each layer is a node. Of
@@ -38,6 +40,10 @@ void graph_view_clear(struct graph_view *view);
 
 // For each downset the sum over its layers of `value`; freed by free().
 uint64_t *graph_view_sum(const struct graph_view *view, const uint64_t *value, struct error *error);
+
+// The same of what a function says of each layer, kept with `arrays`; NULL where memory failed, there or before.
+typedef uint64_t graph_view_value(const struct profile_layer *layer);
+uint64_t *graph_view_sum_of(const struct graph_view *view, graph_view_value *value, struct arrays *arrays);
 
 static inline bool graph_view_holds(const struct graph_view *view, size_t downset, uint32_t layer)
 {

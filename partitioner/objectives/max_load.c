@@ -34,6 +34,7 @@ struct prices {
     struct leaving *leaving;
     size_t leaving_count;
     uint32_t outer;          // what these leave; 0: nothing was listed yet
+    struct arrays arrays;
 };
 
 const struct profile_layer *max_load_on_cpu(const struct profile_layer *layer)
@@ -124,11 +125,11 @@ static bool fill_cuts(struct prices *prices, struct error *error)
     const struct graph_view *view = prices->view;
     const struct profile *profile = view->request->profile;
     const size_t layers = profile->layer_count, words = view->downsets->words, count = view->downsets->count;
-    prices->cost_ns = calloc(layers + 1, sizeof prices->cost_ns[0]);
-    prices->readers = calloc(layers * words + 1, sizeof prices->readers[0]);
-    prices->leaving = calloc(layers + 1, sizeof prices->leaving[0]);
-    prices->cut_ns = calloc(count, sizeof prices->cut_ns[0]);
-    if (!prices->cost_ns || !prices->readers || !prices->leaving || !prices->cut_ns)
+    prices->cost_ns = arrays_add(&prices->arrays, layers, sizeof prices->cost_ns[0]);
+    prices->readers = arrays_add(&prices->arrays, layers * words, sizeof prices->readers[0]);
+    prices->leaving = arrays_add(&prices->arrays, layers, sizeof prices->leaving[0]);
+    prices->cut_ns = arrays_add(&prices->arrays, count, sizeof prices->cut_ns[0]);
+    if (prices->arrays.failed)
         return error_no_memory(error, "the transfers of a graph");
     size_t edge_count;
     struct edge *edges = downsets_edges(profile, NULL, &edge_count, error);
@@ -143,46 +144,41 @@ static bool fill_cuts(struct prices *prices, struct error *error)
     return good;
 }
 
+static uint64_t host_work_of(const struct profile_layer *layer)
+{
+    return work_of(max_load_on_cpu(layer));
+}
+
+static uint64_t is_not_on_host(const struct profile_layer *layer)
+{
+    return max_load_on_cpu(layer) == NULL;
+}
+
 static bool fill_sums(struct prices *prices, struct error *error)
 {
     const struct profile *profile = prices->view->request->profile;
-    const size_t layers = profile->layer_count;
-    const bool has_cpus = prices->machines.cpus > 0;
-    uint64_t *value = calloc(4 * layers, sizeof value[0]);
-    if (!value)
-        return error_no_memory(error, "the sums of a graph");
     prices->host_speed = 0x1p-60;
-    for (size_t i = 0; i < layers; i++) {
-        const struct profile_layer *layer = &profile->layers[i], *way = has_cpus ? max_load_on_cpu(layer) : NULL;
-        const uint64_t work = value[i] = work_of(layer), host = value[2 * layers + i] = work_of(way);
-        value[layers + i] = bytes_of(layer);
-        value[3 * layers + i] = way == NULL;
+    for (size_t i = 0; i < profile->layer_count; i++) {
+        const struct profile_layer *layer = &profile->layers[i];
+        const struct profile_layer *way = prices->machines.cpus > 0 ? max_load_on_cpu(layer) : NULL;
+        const uint64_t work = work_of(layer), host = work_of(way);
         if (way && work > 0)
             prices->host_speed = fmax(prices->host_speed, host > 0 ? (double)work / (double)host : INFINITY);
         const uint64_t least = way && host < work ? host : work;
         prices->largest_ns = least > prices->largest_ns ? least : prices->largest_ns;
     }
-    prices->work = graph_view_sum(prices->view, value, error);
-    prices->bytes = graph_view_sum(prices->view, value + layers, error);
-    prices->host_work = graph_view_sum(prices->view, value + 2 * layers, error);
-    prices->not_on_host = graph_view_sum(prices->view, value + 3 * layers, error);
-    free(value);
-    return prices->work && prices->bytes && prices->host_work && prices->not_on_host;
+    prices->work = graph_view_sum_of(prices->view, work_of, &prices->arrays);
+    prices->bytes = graph_view_sum_of(prices->view, bytes_of, &prices->arrays);
+    prices->host_work = graph_view_sum_of(prices->view, host_work_of, &prices->arrays);
+    prices->not_on_host = graph_view_sum_of(prices->view, is_not_on_host, &prices->arrays);
+    return !prices->arrays.failed || error_no_memory(error, "the sums of a graph");
 }
 
 static void free_prices(void *self)
 {
     struct prices *prices = self;
-    if (!prices)
-        return;
-    free(prices->cost_ns);
-    free(prices->readers);
-    free(prices->cut_ns);
-    free(prices->work);
-    free(prices->host_work);
-    free(prices->not_on_host);
-    free(prices->bytes);
-    free(prices->leaving);
+    if (prices)
+        arrays_clear(&prices->arrays);
     free(prices);
 }
 

@@ -60,18 +60,15 @@ static bool list_nodes(const struct bottleneck_request *request, bool is_given, 
 
 // --- what is sent ----------------------------------------------------------------
 
-// For each node, as rows of bits: itself, and what counts as its output's company, the layers
-// below it that are read by somebody who is not. Freed by free().
-static uint64_t *list_company(const struct downset_graph *graph, struct error *error)
+// For each node, as rows of bits: itself, and what counts as its output's company, the layers below it that are read by
+// somebody who is not.
+static uint64_t *list_company(const struct downset_graph *graph, struct arrays *arrays)
 {
     const size_t nodes = graph->node_count, words = (nodes + 63) / 64;
-    uint64_t *below = calloc(nodes * words + 1, sizeof below[0]), *company = calloc(nodes * words + 1, sizeof below[0]);
-    if (!below || !company) {
-        free(below);
-        free(company);
-        error_no_memory(error, "the outputs of a graph");
+    uint64_t *below = arrays_add(arrays, nodes * words, sizeof below[0]);
+    uint64_t *company = arrays_add(arrays, nodes * words, sizeof below[0]);
+    if (arrays->failed)
         return NULL;
-    }
     for (size_t e = 0; e < graph->edge_count; e++) {  // sorted by their first node, whose row is therefore whole
         const uint32_t from = graph->edges[e].from, to = graph->edges[e].to;
         for (size_t w = 0; w < words; w++)
@@ -88,24 +85,14 @@ static uint64_t *list_company(const struct downset_graph *graph, struct error *e
                 row[from / 64] |= (uint64_t)1 << (from % 64);
         }
     }
-    free(below);
     return company;
 }
 
-static uint64_t sum_bits(const uint64_t *row, size_t words, const uint64_t *value)
-{
-    uint64_t sum = 0;
-    for (size_t w = 0; w < words; w++)
-        for (uint64_t rest = row[w]; rest; rest &= rest - 1)
-            sum += value[64 * w + (size_t)__builtin_ctzll(rest)];
-    return sum;
-}
-
 // Whether a node of the downset is read by none of it.
-static bool is_maximal(const struct graph_view *view, const uint32_t *edge_at, size_t downset, uint32_t node)
+static bool is_maximal(const struct downsets *downsets, size_t downset, size_t node)
 {
-    for (uint32_t e = edge_at[node]; e < edge_at[node + 1]; e++)
-        if (downsets_holds(view->downsets, downset, view->edges[e].to))
+    for (uint32_t at = downsets->reader_at[node]; at < downsets->reader_at[node + 1]; at++)
+        if (downsets_holds(downsets, downset, downsets->readers[at]))
             return false;
     return true;
 }
@@ -115,33 +102,23 @@ static bool fill_out(struct pipedream *prices, struct error *error)
     const struct graph_view *view = prices->view;
     const struct downsets *downsets = view->downsets;
     const size_t words = downsets->words, nodes = view->graph.node_count;
-    uint64_t *company = list_company(&view->graph, error), *row = calloc(words + 1, sizeof row[0]);
-    uint64_t *output = calloc(nodes + 1, sizeof output[0]);
-    uint32_t *edge_at = calloc(nodes + 2, sizeof edge_at[0]);
-    prices->out = calloc(downsets->count, sizeof prices->out[0]);
-    const bool good =
-        company && ((row && output && edge_at && prices->out) || error_no_memory(error, "the outputs of a graph"));
-    for (size_t n = 0; good && n < nodes; n++)
-        output[n] = view->request->profile->layers[view->layers[n]].output_bytes;
-    for (size_t e = 0; good && e < view->graph.edge_count; e++)
-        edge_at[view->edges[e].from + 1] = (uint32_t)e + 1;
-    for (size_t n = 0; good && n < nodes; n++)
-        edge_at[n + 1] = edge_at[n + 1] ? edge_at[n + 1] : edge_at[n];
+    struct arrays arrays = { 0 };
+    const uint64_t *company = list_company(&view->graph, &arrays);
+    uint64_t *row = arrays_add(&arrays, words, sizeof row[0]);
+    prices->out = arrays_add(&prices->arrays, downsets->count, sizeof prices->out[0]);
+    const bool good = !arrays.failed && prices->out;
     for (size_t d = 1; good && d < downsets->count; d++) {
         memset(row, 0, words * sizeof row[0]);
-        for (size_t w = 0; w < words; w++)
-            for (uint64_t rest = downsets_set(downsets, d)[w]; rest; rest &= rest - 1) {
-                const uint32_t node = (uint32_t)(64 * w) + (uint32_t)__builtin_ctzll(rest);
-                for (size_t v = 0; is_maximal(view, edge_at, d, node) && v < words; v++)
-                    row[v] |= company[node * words + v];
-            }
-        prices->out[d] = sum_bits(row, words, output);
+        for (size_t n = 0; n < nodes; n++)
+            if (downsets_holds(downsets, d, n) && is_maximal(downsets, d, n))
+                for (size_t w = 0; w < words; w++)
+                    row[w] |= company[n * words + w];
+        for (size_t n = 0; n < nodes; n++)
+            if (row[n / 64] >> (n % 64) & 1)
+                prices->out[d] += view->request->profile->layers[view->layers[n]].output_bytes;
     }
-    free(company);
-    free(row);
-    free(output);
-    free(edge_at);
-    return good;
+    arrays_clear(&arrays);
+    return good || error_no_memory(error, "the outputs of a graph");
 }
 
 // --- prices ----------------------------------------------------------------------
@@ -178,7 +155,7 @@ static bool fill_rates(struct pipedream *prices, struct error *error)
     for (size_t l = 0; l < prices->level_count; l++) {
         struct pipedream_level *level = &prices->levels[l];
         const size_t room = (size_t)level->machines + 1;
-        level->share = calloc(4 * room, sizeof level->share[0]);
+        level->share = arrays_add(&prices->arrays, 4 * room, sizeof level->share[0]);
         if (!level->share)
             return error_no_memory(error, "the rates of a level");
         level->reduce = level->share + room;
@@ -194,31 +171,36 @@ static bool fill_rates(struct pipedream *prices, struct error *error)
     }
     const uint32_t machines = outer_level(prices)->machines;
     const uint32_t most = machines > prices->levels[0].machines ? machines : prices->levels[0].machines;
-    prices->ways = calloc(machines, sizeof prices->ways[0]);
-    prices->loads = calloc(most, sizeof prices->loads[0]);
+    prices->ways = arrays_add(&prices->arrays, machines, sizeof prices->ways[0]);
+    prices->loads = arrays_add(&prices->arrays, most, sizeof prices->loads[0]);
     for (uint32_t r = 0; prices->ways && r < machines; r++)
         prices->ways[r].steps = r + 1;
     return (prices->ways && prices->loads) || error_no_memory(error, "the rates of a level");
 }
 
+static uint64_t work_of(const struct profile_layer *layer)
+{
+    return layer->forward_ns + layer->backward_ns;
+}
+
+static uint64_t parameters_of(const struct profile_layer *layer)
+{
+    return layer->parameter_bytes;
+}
+
+static uint64_t output_of(const struct profile_layer *layer)
+{
+    return layer->output_bytes;
+}
+
 static bool fill_sums(struct pipedream *prices, struct error *error)
 {
-    const struct profile *profile = prices->view->request->profile;
-    const size_t layers = profile->layer_count;
-    uint64_t *value = calloc(3 * layers, sizeof value[0]);
-    if (!value)
+    prices->work = graph_view_sum_of(prices->view, work_of, &prices->arrays);
+    prices->parameters = graph_view_sum_of(prices->view, parameters_of, &prices->arrays);
+    prices->activations = graph_view_sum_of(prices->view, output_of, &prices->arrays);
+    if (prices->arrays.failed)
         return error_no_memory(error, "the sums of a graph's downsets");
-    for (size_t i = 0; i < layers; i++) {
-        value[i] = profile->layers[i].forward_ns + profile->layers[i].backward_ns;
-        value[layers + i] = profile->layers[i].parameter_bytes;
-        value[2 * layers + i] = profile->layers[i].output_bytes;
-    }
-    prices->work = graph_view_sum(prices->view, value, error);
-    prices->parameters = graph_view_sum(prices->view, value + layers, error);
-    prices->activations = graph_view_sum(prices->view, value + 2 * layers, error);
-    free(value);
-    return prices->work && prices->parameters && prices->activations
-        && (!prices->view->request->counts_activations || fill_out(prices, error));
+    return !prices->view->request->counts_activations || fill_out(prices, error);
 }
 
 static void free_prices(void *self)
@@ -227,14 +209,7 @@ static void free_prices(void *self)
     if (!prices)
         return;
     pipedream_server_free(prices->server);
-    free(prices->levels[0].share);
-    free(prices->levels[1].share);
-    free(prices->work);
-    free(prices->parameters);
-    free(prices->activations);
-    free(prices->out);
-    free(prices->ways);
-    free(prices->loads);
+    arrays_clear(&prices->arrays);
     free(prices);
 }
 

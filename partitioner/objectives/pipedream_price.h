@@ -43,6 +43,7 @@ struct pipedream {
     struct minimax_way *ways;                         // replicas of a stage, or servers of a part
     double *loads;                                    // of a given stage, by replicas
     struct pipedream_server *server;                  // NULL with one level
+    struct arrays arrays;
 };
 
 // Fills loads[r - 1] with what the stage `outer` less `inner`, which takes `time_ns` on one machine of the level, loads
