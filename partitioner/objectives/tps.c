@@ -53,33 +53,22 @@ struct prices {
     size_t way_count;
     struct answer *answers;
     bool gave_up;                      // a choice was too large to be decided
+    struct arrays arrays;
 };
 
 // --- the stage in hand ------------------------------------------------------------------------
 
-static bool chooser_create(struct chooser *chooser, size_t layers, size_t ways)
+static void chooser_create(struct chooser *chooser, size_t layers, size_t ways, struct arrays *arrays)
 {
-    chooser->layers = calloc(layers, sizeof chooser->layers[0]);
-    chooser->place = malloc(layers * sizeof chooser->place[0]);
+    chooser->layers = arrays_add(arrays, layers, sizeof chooser->layers[0]);
+    chooser->place = arrays_add(arrays, layers, sizeof chooser->place[0]);
     for (size_t i = 0; chooser->place && i < layers; i++)
         chooser->place[i] = NO_PLACE;
-    chooser->first = calloc(layers + 1, sizeof chooser->first[0]);
-    chooser->chosen = calloc(layers, sizeof chooser->chosen[0]);
-    chooser->choices = calloc(ways, sizeof chooser->choices[0]);
-    chooser->options = calloc(ways, sizeof chooser->options[0]);
-    return knapsack_create(&chooser->knapsack, layers) && chooser->layers && chooser->place && chooser->first
-        && chooser->chosen && chooser->choices && chooser->options;
-}
-
-static void chooser_clear(struct chooser *chooser)
-{
-    free(chooser->layers);
-    free(chooser->place);
-    free(chooser->first);
-    free(chooser->chosen);
-    free(chooser->choices);
-    free(chooser->options);
-    knapsack_clear(&chooser->knapsack);
+    chooser->first = arrays_add(arrays, layers + 1, sizeof chooser->first[0]);
+    chooser->chosen = arrays_add(arrays, layers, sizeof chooser->chosen[0]);
+    chooser->choices = arrays_add(arrays, ways, sizeof chooser->choices[0]);
+    chooser->options = arrays_add(arrays, ways, sizeof chooser->options[0]);
+    arrays->failed |= !knapsack_create(&chooser->knapsack, layers);
 }
 
 // What the ways of a layer of the stage receive from another stage along an edge, or send there.
@@ -230,31 +219,26 @@ static void free_prices(void *self)
     struct prices *prices = self;
     if (!prices)
         return;
-    tps_ways_clear(&prices->ways);
-    tps_floors_clear(&prices->floors);
-    free(prices->edges);
-    chooser_clear(&prices->chooser);
-    free(prices->minimax_ways);
-    free(prices->stage_of_way);
-    free(prices->answers);
+    knapsack_clear(&prices->chooser.knapsack);
+    arrays_clear(&prices->arrays);
     free(prices);
 }
 
 // Groups of each degree, as many as share the micro-batches evenly.
-static bool list_ways(struct prices *prices)
+static void list_ways(struct prices *prices)
 {
     const uint32_t machines = prices->machines.accelerators;
     const uint32_t most = prices->view->request->is_straight ? 1 : machines;
-    prices->minimax_ways = calloc(prices->ways.degree_count * most + 1, sizeof prices->minimax_ways[0]);
-    prices->stage_of_way = calloc(prices->ways.degree_count * most + 1, sizeof prices->stage_of_way[0]);
-    for (uint32_t t = 0; prices->minimax_ways && prices->stage_of_way && t < prices->ways.degree_count; t++)
+    const size_t room = prices->ways.degree_count * most;
+    prices->minimax_ways = arrays_add(&prices->arrays, room, sizeof prices->minimax_ways[0]);
+    prices->stage_of_way = arrays_add(&prices->arrays, room, sizeof prices->stage_of_way[0]);
+    for (uint32_t t = 0; !prices->arrays.failed && t < prices->ways.degree_count; t++)
         for (uint32_t d = 1; d <= most && d * prices->ways.degrees[t] <= machines; d++) {
             if (prices->micro_batches % d != 0)
                 continue;
             prices->minimax_ways[prices->way_count] = (struct minimax_way){ d, d * prices->ways.degrees[t] };
             prices->stage_of_way[prices->way_count++] = (struct tps_stage){ .degree = t, .replicas = d };
         }
-    return prices->minimax_ways && prices->stage_of_way;
 }
 
 static bool fill(struct prices *prices, const struct bottleneck_result *given, struct error *error)
@@ -267,15 +251,16 @@ static bool fill(struct prices *prices, const struct bottleneck_result *given, s
         return error_set(error, "tps plans for accelerators, of which the cluster has none");
     prices->micro_batches = request->micro_batches ? request->micro_batches : prices->machines.accelerators;
     prices->ns_per_byte = prices->machines.bytes_per_second ? 1e9 / (double)prices->machines.bytes_per_second : 0;
-    prices->answers = calloc(ANSWERS, sizeof prices->answers[0]);
-    prices->edges = downsets_edges(request->profile, NULL, &prices->edge_count, error);
-    if (!prices->edges || !tps_ways_create(&prices->ways, request->profile, given, prices->machines.accelerators, error)
-        || !tps_floors_create(&prices->floors, prices->view, &prices->ways, &prices->machines, prices->micro_batches,
-                              error))
+    prices->answers = arrays_add(&prices->arrays, ANSWERS, sizeof prices->answers[0]);
+    prices->edges = arrays_keep(&prices->arrays,
+                                downsets_edges(request->profile, NULL, &prices->edge_count, error));
+    if (!tps_ways_create(&prices->ways, request->profile, given, prices->machines.accelerators, &prices->arrays, error))
         return false;
-    return (prices->answers && list_ways(prices)
-            && chooser_create(&prices->chooser, layers, prices->ways.way_at[layers]))
-        || error_no_memory(error, "the prices of stages");
+    tps_floors_create(&prices->floors, prices->view, &prices->ways, &prices->machines, prices->micro_batches,
+                      &prices->arrays);
+    list_ways(prices);
+    chooser_create(&prices->chooser, layers, prices->ways.way_at[layers], &prices->arrays);
+    return !prices->arrays.failed || error_no_memory(error, "the prices of stages");
 }
 
 static void *create_prices(const struct graph_view *view, const struct bottleneck_result *given, struct error *error)
