@@ -75,31 +75,25 @@ static bool fill_nodes(struct graph_view *view, const uint32_t *node_of, struct 
     return view->graph.node_count > 0 || error_set(error, "%s has no layers but inputs", view->request->profile->model);
 }
 
-uint64_t *graph_view_sum(const struct graph_view *view, const uint64_t *value, struct error *error)
-{
-    uint64_t *of_node = calloc(view->graph.node_count, sizeof of_node[0]);
-    if (!of_node) {
-        error_no_memory(error, "the sums of a graph");
-        return NULL;
-    }
-    for (size_t i = 0; i < view->request->profile->layer_count; i++)
-        if (view->node_of[i] != DOWNSETS_LEFT_OUT)
-            of_node[view->node_of[i]] += value[i];
-    uint64_t *sums = downsets_sum(view->downsets, of_node, error);
-    free(of_node);
-    return sums;
-}
-
-uint64_t *graph_view_sum_of(const struct graph_view *view, graph_view_value *value, struct arrays *arrays)
+uint64_t *graph_view_sum(struct graph_view *view, const uint64_t *value)
 {
     struct error no_memory = { 0 };
+    uint64_t *of_node = calloc(view->graph.node_count, sizeof of_node[0]);
+    for (size_t i = 0; of_node && i < view->request->profile->layer_count; i++)
+        if (view->node_of[i] != DOWNSETS_LEFT_OUT)
+            of_node[view->node_of[i]] += value[i];
+    uint64_t *sums = of_node ? downsets_sum(view->downsets, of_node, &no_memory) : NULL;
+    free(of_node);
+    return arrays_keep(&view->arrays, sums);
+}
+
+uint64_t *graph_view_sum_of(struct graph_view *view, graph_view_value *value)
+{
     const struct profile *profile = view->request->profile;
-    uint64_t *values = calloc(profile->layer_count + 1, sizeof values[0]);
+    uint64_t *values = arrays_add(&view->arrays, profile->layer_count, sizeof values[0]);
     for (size_t i = 0; values && i < profile->layer_count; i++)
         values[i] = value(&profile->layers[i]);
-    uint64_t *sums = values ? graph_view_sum(view, values, &no_memory) : NULL;
-    free(values);
-    return arrays_keep(arrays, sums);
+    return values ? graph_view_sum(view, values) : NULL;
 }
 
 // Whether an order of nodes is the only one: each feeds the next.

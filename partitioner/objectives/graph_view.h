@@ -29,7 +29,7 @@ struct graph_view {
     struct downset_graph graph;
     struct downsets *downsets;
     bool is_whole;            // the graph has no others
-    struct arrays arrays;
+    struct arrays arrays;     // these, and what prices have of their own
 };
 
 // `node_of` numbers the nodes in an order in which they can run, or leaves layers out; NULL: each layer is a node. Of
@@ -38,12 +38,11 @@ bool graph_view_create(struct graph_view *view, const struct bottleneck_request 
                        bool of_order, const uint32_t *order, struct error *error);
 void graph_view_clear(struct graph_view *view);
 
-// For each downset the sum over its layers of `value`; freed by free().
-uint64_t *graph_view_sum(const struct graph_view *view, const uint64_t *value, struct error *error);
-
-// The same of what a function says of each layer, kept with `arrays`; NULL where memory failed, there or before.
+// For each downset the sum over its layers of `value`, or of what a function says of each; kept with the view's arrays,
+// which say where memory failed.
+uint64_t *graph_view_sum(struct graph_view *view, const uint64_t *value);
 typedef uint64_t graph_view_value(const struct profile_layer *layer);
-uint64_t *graph_view_sum_of(const struct graph_view *view, graph_view_value *value, struct arrays *arrays);
+uint64_t *graph_view_sum_of(struct graph_view *view, graph_view_value *value);
 
 static inline bool graph_view_holds(const struct graph_view *view, size_t downset, uint32_t layer)
 {

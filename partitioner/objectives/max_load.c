@@ -34,7 +34,6 @@ struct prices {
     struct leaving *leaving;
     size_t leaving_count;
     uint32_t outer;          // what these leave; 0: nothing was listed yet
-    struct arrays arrays;
 };
 
 const struct profile_layer *max_load_on_cpu(const struct profile_layer *layer)
@@ -120,28 +119,26 @@ static bool is_held(const struct prices *prices, size_t downset, const uint64_t 
 
 // What leaves each downset. The tensors are taken one by one, so that one that nobody
 // outside reads costs no more than a look.
-static bool fill_cuts(struct prices *prices, struct error *error)
+static bool fill_cuts(struct prices *prices, struct graph_view *view, struct error *error)
 {
-    const struct graph_view *view = prices->view;
     const struct profile *profile = view->request->profile;
     const size_t layers = profile->layer_count, words = view->downsets->words, count = view->downsets->count;
-    prices->cost_ns = arrays_add(&prices->arrays, layers, sizeof prices->cost_ns[0]);
-    prices->readers = arrays_add(&prices->arrays, layers * words, sizeof prices->readers[0]);
-    prices->leaving = arrays_add(&prices->arrays, layers, sizeof prices->leaving[0]);
-    prices->cut_ns = arrays_add(&prices->arrays, count, sizeof prices->cut_ns[0]);
-    if (prices->arrays.failed)
-        return error_no_memory(error, "the transfers of a graph");
+    prices->cost_ns = arrays_add(&view->arrays, layers, sizeof prices->cost_ns[0]);
+    prices->readers = arrays_add(&view->arrays, layers * words, sizeof prices->readers[0]);
+    prices->leaving = arrays_add(&view->arrays, layers, sizeof prices->leaving[0]);
+    prices->cut_ns = arrays_add(&view->arrays, count, sizeof prices->cut_ns[0]);
     size_t edge_count;
-    struct edge *edges = downsets_edges(profile, NULL, &edge_count, error);
-    bool good = edges != NULL;
-    for (size_t e = 0; good && e < edge_count; e++)
-        good = add_edge(prices, edges[e], error);
-    free(edges);
-    for (uint32_t i = 0; good && i < layers; i++)
+    const struct edge *edges = arrays_keep(&view->arrays, downsets_edges(profile, NULL, &edge_count, error));
+    if (view->arrays.failed)
+        return false;
+    for (size_t e = 0; e < edge_count; e++)
+        if (!add_edge(prices, edges[e], error))
+            return false;
+    for (uint32_t i = 0; i < layers; i++)
         for (size_t d = 1; prices->cost_ns[i] > 0 && d < count; d++)
             if (graph_view_holds(view, d, i) && !is_held(prices, d, prices->readers + i * words))
                 prices->cut_ns[d] += prices->cost_ns[i];
-    return good;
+    return true;
 }
 
 static uint64_t host_work_of(const struct profile_layer *layer)
@@ -154,9 +151,9 @@ static uint64_t is_not_on_host(const struct profile_layer *layer)
     return max_load_on_cpu(layer) == NULL;
 }
 
-static bool fill_sums(struct prices *prices, struct error *error)
+static bool fill_sums(struct prices *prices, struct graph_view *view)
 {
-    const struct profile *profile = prices->view->request->profile;
+    const struct profile *profile = view->request->profile;
     prices->host_speed = 0x1p-60;
     for (size_t i = 0; i < profile->layer_count; i++) {
         const struct profile_layer *layer = &profile->layers[i];
@@ -167,35 +164,20 @@ static bool fill_sums(struct prices *prices, struct error *error)
         const uint64_t least = way && host < work ? host : work;
         prices->largest_ns = least > prices->largest_ns ? least : prices->largest_ns;
     }
-    prices->work = graph_view_sum_of(prices->view, work_of, &prices->arrays);
-    prices->bytes = graph_view_sum_of(prices->view, bytes_of, &prices->arrays);
-    prices->host_work = graph_view_sum_of(prices->view, host_work_of, &prices->arrays);
-    prices->not_on_host = graph_view_sum_of(prices->view, is_not_on_host, &prices->arrays);
-    return !prices->arrays.failed || error_no_memory(error, "the sums of a graph");
+    prices->work = graph_view_sum_of(view, work_of);
+    prices->bytes = graph_view_sum_of(view, bytes_of);
+    prices->host_work = graph_view_sum_of(view, host_work_of);
+    prices->not_on_host = graph_view_sum_of(view, is_not_on_host);
+    return !view->arrays.failed;
 }
 
-static void free_prices(void *self)
+static bool fill(void *self, struct graph_view *view, const struct bottleneck_result *given, struct error *error)
 {
     struct prices *prices = self;
-    if (prices)
-        arrays_clear(&prices->arrays);
-    free(prices);
-}
-
-static void *create_prices(const struct graph_view *view, const struct bottleneck_result *given, struct error *error)
-{
     (void)given;
-    struct prices *prices = calloc(1, sizeof *prices);
-    if (!prices) {
-        error_no_memory(error, "the prices of stages");
-        return NULL;
-    }
     prices->view = view;
-    if (machines_find(&prices->machines, view->request, 1, false, error) && fill_cuts(prices, error)
-        && fill_sums(prices, error))
-        return prices;
-    free_prices(prices);
-    return NULL;
+    return machines_find(&prices->machines, view->request, 1, false, error) && fill_cuts(prices, view, error)
+        && fill_sums(prices, view);
 }
 
 // --- stages ---------------------------------------------------------------------------
@@ -363,6 +345,6 @@ static bool value(void *self, struct bottleneck_result *plan, const uint32_t *en
                           accelerators, cpus, prices->machines.accelerators, prices->machines.cpus);
 }
 
-const struct objective max_load_objective = { .nodes = list_nodes, .create = create_prices, .free = free_prices,
+const struct objective max_load_objective = { .nodes = list_nodes, .bytes = sizeof(struct prices), .fill = fill,
                                               .ask = ask, .stages = list_stages, .choose = choose, .refuse = refuse,
                                               .value = value };

@@ -97,17 +97,14 @@ static bool is_maximal(const struct downsets *downsets, size_t downset, size_t n
     return true;
 }
 
-static bool fill_out(struct pipedream *prices, struct error *error)
+static void fill_out(struct pipedream *prices, struct graph_view *view)
 {
-    const struct graph_view *view = prices->view;
     const struct downsets *downsets = view->downsets;
     const size_t words = downsets->words, nodes = view->graph.node_count;
-    struct arrays arrays = { 0 };
-    const uint64_t *company = list_company(&view->graph, &arrays);
-    uint64_t *row = arrays_add(&arrays, words, sizeof row[0]);
-    prices->out = arrays_add(&prices->arrays, downsets->count, sizeof prices->out[0]);
-    const bool good = !arrays.failed && prices->out;
-    for (size_t d = 1; good && d < downsets->count; d++) {
+    const uint64_t *company = list_company(&view->graph, &view->arrays);
+    uint64_t *row = arrays_add(&view->arrays, words, sizeof row[0]);
+    prices->out = arrays_add(&view->arrays, downsets->count, sizeof prices->out[0]);
+    for (size_t d = 1; !view->arrays.failed && d < downsets->count; d++) {
         memset(row, 0, words * sizeof row[0]);
         for (size_t n = 0; n < nodes; n++)
             if (downsets_holds(downsets, d, n) && is_maximal(downsets, d, n))
@@ -117,8 +114,6 @@ static bool fill_out(struct pipedream *prices, struct error *error)
             if (row[n / 64] >> (n % 64) & 1)
                 prices->out[d] += view->request->profile->layers[view->layers[n]].output_bytes;
     }
-    arrays_clear(&arrays);
-    return good || error_no_memory(error, "the outputs of a graph");
 }
 
 // --- prices ----------------------------------------------------------------------
@@ -150,14 +145,14 @@ static const struct pipedream_level *outer_level(const struct pipedream *prices)
 }
 
 // What a machine's share of time, an all-reduce and a transfer cost, by replicas.
-static bool fill_rates(struct pipedream *prices, struct error *error)
+static bool fill_rates(struct pipedream *prices, struct arrays *arrays)
 {
     for (size_t l = 0; l < prices->level_count; l++) {
         struct pipedream_level *level = &prices->levels[l];
         const size_t room = (size_t)level->machines + 1;
-        level->share = arrays_add(&prices->arrays, 4 * room, sizeof level->share[0]);
+        level->share = arrays_add(arrays, 4 * room, sizeof level->share[0]);
         if (!level->share)
-            return error_no_memory(error, "the rates of a level");
+            return false;
         level->reduce = level->share + room;
         level->transfer = level->reduce + room;
         level->first_reduce = level->transfer + room;
@@ -171,11 +166,11 @@ static bool fill_rates(struct pipedream *prices, struct error *error)
     }
     const uint32_t machines = outer_level(prices)->machines;
     const uint32_t most = machines > prices->levels[0].machines ? machines : prices->levels[0].machines;
-    prices->ways = arrays_add(&prices->arrays, machines, sizeof prices->ways[0]);
-    prices->loads = arrays_add(&prices->arrays, most, sizeof prices->loads[0]);
+    prices->ways = arrays_add(arrays, machines, sizeof prices->ways[0]);
+    prices->loads = arrays_add(arrays, most, sizeof prices->loads[0]);
     for (uint32_t r = 0; prices->ways && r < machines; r++)
         prices->ways[r].steps = r + 1;
-    return (prices->ways && prices->loads) || error_no_memory(error, "the rates of a level");
+    return !arrays->failed;
 }
 
 static uint64_t work_of(const struct profile_layer *layer)
@@ -193,50 +188,40 @@ static uint64_t output_of(const struct profile_layer *layer)
     return layer->output_bytes;
 }
 
-static bool fill_sums(struct pipedream *prices, struct error *error)
+static bool fill_sums(struct pipedream *prices, struct graph_view *view)
 {
-    prices->work = graph_view_sum_of(prices->view, work_of, &prices->arrays);
-    prices->parameters = graph_view_sum_of(prices->view, parameters_of, &prices->arrays);
-    prices->activations = graph_view_sum_of(prices->view, output_of, &prices->arrays);
-    if (prices->arrays.failed)
-        return error_no_memory(error, "the sums of a graph's downsets");
-    return !prices->view->request->counts_activations || fill_out(prices, error);
+    prices->work = graph_view_sum_of(view, work_of);
+    prices->parameters = graph_view_sum_of(view, parameters_of);
+    prices->activations = graph_view_sum_of(view, output_of);
+    if (view->request->counts_activations)
+        fill_out(prices, view);
+    return !view->arrays.failed;
 }
 
-static void free_prices(void *self)
+static void clear(void *self)
 {
     struct pipedream *prices = self;
-    if (!prices)
-        return;
-    pipedream_server_free(prices->server);
-    arrays_clear(&prices->arrays);
-    free(prices);
+    if (prices->server)
+        pipedream_server_clear(prices->server);
 }
 
 // The stages of servers, unless they are those of a given plan.
-static bool fill_server(struct pipedream *prices, struct error *error)
+static bool fill_server(struct pipedream *prices, struct graph_view *view, struct error *error)
 {
-    const double downsets = (double)prices->view->downsets->count, machines = prices->levels[0].machines;
+    const double downsets = (double)view->downsets->count, machines = prices->levels[0].machines;
     if (downsets * downsets * machines * machines / 4 > MOST_SERVER_STEPS)
         return error_set(error, "servers of %u machines are too large to be planned for %zu layers",
-                         prices->levels[0].machines, prices->view->graph.node_count);
-    prices->server = pipedream_server_create(prices, error);
+                         prices->levels[0].machines, view->graph.node_count);
+    prices->server = pipedream_server_create(prices, &view->arrays, error);
     return prices->server != NULL;
 }
 
-static void *create_prices(const struct graph_view *view, const struct bottleneck_result *given, struct error *error)
+static bool fill(void *self, struct graph_view *view, const struct bottleneck_result *given, struct error *error)
 {
-    struct pipedream *prices = calloc(1, sizeof *prices);
-    if (!prices) {
-        error_no_memory(error, "the prices of stages");
-        return NULL;
-    }
+    struct pipedream *prices = self;
     prices->view = view;
-    if (find_levels(prices, error) && fill_rates(prices, error) && fill_sums(prices, error)
-        && (given || prices->level_count == 1 || fill_server(prices, error)))
-        return prices;
-    free_prices(prices);
-    return NULL;
+    return find_levels(prices, error) && fill_rates(prices, &view->arrays) && fill_sums(prices, view)
+        && (given || prices->level_count == 1 || fill_server(prices, view, error));
 }
 
 // Compute and all-reduce grow with a stage. Over r machines their sum rises to a maximum
@@ -399,5 +384,6 @@ static bool value(void *self, struct bottleneck_result *plan, const uint32_t *en
     return true;
 }
 
-const struct objective pipedream_objective = { .nodes = list_nodes, .create = create_prices, .free = free_prices,
-                                               .ask = ask, .stages = list_stages, .refuse = refuse, .value = value };
+const struct objective pipedream_objective = { .nodes = list_nodes, .bytes = sizeof(struct pipedream), .fill = fill,
+                                               .clear = clear, .ask = ask, .stages = list_stages, .refuse = refuse,
+                                               .value = value };

@@ -17,7 +17,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "partitioner/arrays.h"
 #include "partitioner/objectives/pipedream_price.h"
 
 struct choice {
@@ -43,7 +42,6 @@ struct pipedream_server {
     double below;            // parts that end in `outer` are there as far as they matter below this
     struct part *to_end;     // the part from each downset to `outer`
     struct part *from_start; // and from the beginning to each downset
-    struct arrays arrays;
 };
 
 static double larger(double a, double b)
@@ -200,39 +198,30 @@ static void see_end(struct pipedream_server *server, uint32_t outer, double belo
 
 // --- asking ------------------------------------------------------------------------------
 
-struct pipedream_server *pipedream_server_create(const struct pipedream *prices, struct error *error)
+struct pipedream_server *pipedream_server_create(const struct pipedream *prices, struct arrays *arrays,
+                                                 struct error *error)
 {
-    struct pipedream_server *server = calloc(1, sizeof *server);
+    struct pipedream_server *server = arrays_add(arrays, 1, sizeof *server);
     const size_t count = prices->view->downsets->count, width = (size_t)prices->levels[0].machines + 1;
-    if (!server) {
-        error_no_memory(error, "the stages of a server");
+    if (!server)
         return NULL;
-    }
     server->prices = prices;
     server->width = width;
     server->most_replicas = prices->view->request->is_straight ? 1 : prices->levels[0].machines;
-    server->loads = arrays_add(&server->arrays, 2 * width, sizeof server->loads[0]);
-    server->best = arrays_add(&server->arrays, count * width, sizeof server->best[0]);
-    server->choice = arrays_add(&server->arrays, count * width, sizeof server->choice[0]);
-    server->to_end = arrays_add(&server->arrays, count, sizeof server->to_end[0]);
-    server->from_start = arrays_add(&server->arrays, count, sizeof server->from_start[0]);
-    if (server->arrays.failed)
-        error_no_memory(error, "the stages of a server");
-    else if (downset_walk_create(&server->walk, prices->view->downsets, error)) {
-        fill_starts(server);
-        return server;
-    }
-    pipedream_server_free(server);
-    return NULL;
+    server->loads = arrays_add(arrays, 2 * width, sizeof server->loads[0]);
+    server->best = arrays_add(arrays, count * width, sizeof server->best[0]);
+    server->choice = arrays_add(arrays, count * width, sizeof server->choice[0]);
+    server->to_end = arrays_add(arrays, count, sizeof server->to_end[0]);
+    server->from_start = arrays_add(arrays, count, sizeof server->from_start[0]);
+    if (arrays->failed || !downset_walk_create(&server->walk, prices->view->downsets, error))
+        return NULL;
+    fill_starts(server);
+    return server;
 }
 
-void pipedream_server_free(struct pipedream_server *server)
+void pipedream_server_clear(struct pipedream_server *server)
 {
-    if (!server)
-        return;
     downset_walk_clear(&server->walk);
-    arrays_clear(&server->arrays);
-    free(server);
 }
 
 double pipedream_server_load(struct pipedream_server *server, uint32_t inner, uint32_t outer, double below)

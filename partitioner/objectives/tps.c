@@ -53,7 +53,6 @@ struct prices {
     size_t way_count;
     struct answer *answers;
     bool gave_up;                      // a choice was too large to be decided
-    struct arrays arrays;
 };
 
 // --- the stage in hand ------------------------------------------------------------------------
@@ -214,25 +213,20 @@ static void ask(void *self, struct minimax_problem *problem)
 
 // --- all of them --------------------------------------------------------------------------------
 
-static void free_prices(void *self)
+static void clear(void *self)
 {
-    struct prices *prices = self;
-    if (!prices)
-        return;
-    knapsack_clear(&prices->chooser.knapsack);
-    arrays_clear(&prices->arrays);
-    free(prices);
+    knapsack_clear(&((struct prices *)self)->chooser.knapsack);
 }
 
 // Groups of each degree, as many as share the micro-batches evenly.
-static void list_ways(struct prices *prices)
+static void list_ways(struct prices *prices, struct arrays *arrays)
 {
     const uint32_t machines = prices->machines.accelerators;
     const uint32_t most = prices->view->request->is_straight ? 1 : machines;
     const size_t room = prices->ways.degree_count * most;
-    prices->minimax_ways = arrays_add(&prices->arrays, room, sizeof prices->minimax_ways[0]);
-    prices->stage_of_way = arrays_add(&prices->arrays, room, sizeof prices->stage_of_way[0]);
-    for (uint32_t t = 0; !prices->arrays.failed && t < prices->ways.degree_count; t++)
+    prices->minimax_ways = arrays_add(arrays, room, sizeof prices->minimax_ways[0]);
+    prices->stage_of_way = arrays_add(arrays, room, sizeof prices->stage_of_way[0]);
+    for (uint32_t t = 0; !arrays->failed && t < prices->ways.degree_count; t++)
         for (uint32_t d = 1; d <= most && d * prices->ways.degrees[t] <= machines; d++) {
             if (prices->micro_batches % d != 0)
                 continue;
@@ -241,40 +235,27 @@ static void list_ways(struct prices *prices)
         }
 }
 
-static bool fill(struct prices *prices, const struct bottleneck_result *given, struct error *error)
+static bool fill(void *self, struct graph_view *view, const struct bottleneck_result *given, struct error *error)
 {
-    const struct bottleneck_request *request = prices->view->request;
+    struct prices *prices = self;
+    struct arrays *arrays = &view->arrays;
+    const struct bottleneck_request *request = view->request;
     const size_t layers = request->profile->layer_count;
+    prices->view = view;
     if (!machines_find(&prices->machines, request, 1, false, error))
         return false;
     if (prices->machines.accelerators == 0)
         return error_set(error, "tps plans for accelerators, of which the cluster has none");
     prices->micro_batches = request->micro_batches ? request->micro_batches : prices->machines.accelerators;
     prices->ns_per_byte = prices->machines.bytes_per_second ? 1e9 / (double)prices->machines.bytes_per_second : 0;
-    prices->answers = arrays_add(&prices->arrays, ANSWERS, sizeof prices->answers[0]);
-    prices->edges = arrays_keep(&prices->arrays,
-                                downsets_edges(request->profile, NULL, &prices->edge_count, error));
-    if (!tps_ways_create(&prices->ways, request->profile, given, prices->machines.accelerators, &prices->arrays, error))
+    prices->answers = arrays_add(arrays, ANSWERS, sizeof prices->answers[0]);
+    prices->edges = arrays_keep(arrays, downsets_edges(request->profile, NULL, &prices->edge_count, error));
+    if (!tps_ways_create(&prices->ways, request->profile, given, prices->machines.accelerators, arrays, error))
         return false;
-    tps_floors_create(&prices->floors, prices->view, &prices->ways, &prices->machines, prices->micro_batches,
-                      &prices->arrays);
-    list_ways(prices);
-    chooser_create(&prices->chooser, layers, prices->ways.way_at[layers], &prices->arrays);
-    return !prices->arrays.failed || error_no_memory(error, "the prices of stages");
-}
-
-static void *create_prices(const struct graph_view *view, const struct bottleneck_result *given, struct error *error)
-{
-    struct prices *prices = calloc(1, sizeof *prices);
-    if (!prices) {
-        error_no_memory(error, "the prices of stages");
-        return NULL;
-    }
-    prices->view = view;
-    if (fill(prices, given, error))
-        return prices;
-    free_prices(prices);
-    return NULL;
+    tps_floors_create(&prices->floors, view, &prices->ways, &prices->machines, prices->micro_batches);
+    list_ways(prices, arrays);
+    chooser_create(&prices->chooser, layers, prices->ways.way_at[layers], arrays);
+    return !arrays->failed;
 }
 
 // --- the answer ---------------------------------------------------------------------------------
@@ -410,6 +391,6 @@ static bool list_nodes(const struct bottleneck_request *request, bool is_given, 
     return is_given || (*node_of = layer_groups(request->profile, true, NULL, error)) != NULL;
 }
 
-const struct objective tps_objective = { .nodes = list_nodes, .create = create_prices, .free = free_prices, .ask = ask,
-                                         .stages = list_stages, .choose = choose, .refuse = refuse, .doubt = doubt,
-                                         .value = value };
+const struct objective tps_objective = { .nodes = list_nodes, .bytes = sizeof(struct prices), .fill = fill,
+                                         .clear = clear, .ask = ask, .stages = list_stages, .choose = choose,
+                                         .refuse = refuse, .doubt = doubt, .value = value };

@@ -72,9 +72,9 @@ struct tps_stage {
     uint32_t replicas, in_flight;
 };
 
-// Whether there was memory the arrays say.
-void tps_floors_create(struct tps_floors *floors, const struct graph_view *view, const struct tps_ways *ways,
-                       const struct machines *machines, uint32_t micro_batches, struct arrays *arrays);
+// Whether there was memory the view's arrays say.
+void tps_floors_create(struct tps_floors *floors, struct graph_view *view, const struct tps_ways *ways,
+                       const struct machines *machines, uint32_t micro_batches);
 
 // INFINITY where the stage cannot fit, unless it has been seen before that it loads `enough`: no more is asked then.
 double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage, double enough);

@@ -101,13 +101,12 @@ static double value_of(const struct tps_way *way, size_t what, const double *pen
 
 // Of the ways for so many devices; with none said, of all that the machines are enough for. Sums stay below 2^53,
 // whatever is cut off.
-static uint64_t *sum_least(const struct tps_floors *floors, const struct graph_view *view, const struct tps_ways *ways,
-                           uint32_t devices, size_t what, struct arrays *arrays)
+static uint64_t *sum_least(const struct tps_floors *floors, struct graph_view *view, const struct tps_ways *ways,
+                           uint32_t devices, size_t what)
 {
     const size_t layers = view->request->profile->layer_count;
     const double most = (double)(JSON_MAX / layers);
-    uint64_t *value = calloc(layers, sizeof value[0]);
-    struct error no_memory = { 0 };
+    uint64_t *value = arrays_add(&view->arrays, layers, sizeof value[0]);
     for (size_t i = 0; value && i < layers; i++) {
         double least = INFINITY;
         for (uint32_t w = ways->way_at[i]; w < ways->way_at[i + 1]; w++)
@@ -115,23 +114,21 @@ static uint64_t *sum_least(const struct tps_floors *floors, const struct graph_v
                 least = fmin(least, value_of(&ways->ways[w], what, floors->penalties));
         value[i] = least == INFINITY ? what == TPS_LACKING : (uint64_t)fmin(least, most);
     }
-    uint64_t *sums = value ? graph_view_sum(view, value, &no_memory) : NULL;
-    free(value);
-    return arrays_keep(arrays, sums);
+    return value ? graph_view_sum(view, value) : NULL;
 }
 
-void tps_floors_create(struct tps_floors *floors, const struct graph_view *view, const struct tps_ways *ways,
-                       const struct machines *machines, uint32_t micro_batches, struct arrays *arrays)
+void tps_floors_create(struct tps_floors *floors, struct graph_view *view, const struct tps_ways *ways,
+                       const struct machines *machines, uint32_t micro_batches)
 {
     const double rate = (double)machines->bytes_per_second;
     *floors = (struct tps_floors){ .reduce_ns = rate > 0 ? 4e9 / rate / micro_batches : 0,
                                    .memory_bytes = machines->memory_bytes,
-                                   .sums = arrays_add(arrays, ways->degree_count, sizeof floors->sums[0]) };
+                                   .sums = arrays_add(&view->arrays, ways->degree_count, sizeof floors->sums[0]) };
     choose_penalties(floors, ways, view->request->profile->layer_count);
-    floors->work = sum_least(floors, view, ways, 0, TPS_WORK, arrays);
-    for (size_t t = 0; !arrays->failed && t < ways->degree_count; t++)
+    floors->work = sum_least(floors, view, ways, 0, TPS_WORK);
+    for (size_t t = 0; floors->sums && t < ways->degree_count; t++)
         for (size_t what = 0; what < TPS_PENALIZED + floors->penalty_count; what++)
-            floors->sums[t].of[what] = sum_least(floors, view, ways, ways->degrees[t], what, arrays);
+            floors->sums[t].of[what] = sum_least(floors, view, ways, ways->degrees[t], what);
 }
 
 // --- asking ---------------------------------------------------------------------------------
