@@ -140,56 +140,48 @@ static bool must_end(void *self, double value, double lower_bound)
 }
 
 // What a model leaves out stays with the layers it feeds, or else with those it reads.
-static bool place_layers(const struct graph_view *view, const struct found_stage *stages,
-                         struct bottleneck_result *result, struct error *error)
+static bool place_layers(struct graph_view *view, const struct found_stage *stages, struct bottleneck_result *result,
+                         struct error *error)
 {
     const struct profile *profile = view->request->profile;
     size_t edge_count;
-    struct edge *edges = downsets_edges(profile, NULL, &edge_count, error);
-    uint32_t *stage_of = calloc(profile->layer_count + 1, sizeof stage_of[0]);
-    if (edges && !stage_of)
-        error_no_memory(error, "the stages of a plan");
-    const bool good = edges && stage_of;
-    for (uint32_t i = 0; good && i < profile->layer_count; i++)
+    const struct edge *edges = arrays_keep(&view->arrays, downsets_edges(profile, NULL, &edge_count, error));
+    uint32_t *stage_of = arrays_add(&view->arrays, profile->layer_count, sizeof stage_of[0]);
+    if (view->arrays.failed)
+        return error_no_memory(error, "the stages of a plan");
+    for (uint32_t i = 0; i < profile->layer_count; i++)
         while (view->node_of[i] != DOWNSETS_LEFT_OUT && stage_of[i] + 1 < result->stage_count
                && !graph_view_holds(view, stages[stage_of[i]].downset, i))
             stage_of[i]++;
-    for (size_t e = 0; good && e < edge_count; e++)
+    for (size_t e = 0; e < edge_count; e++)
         if (view->node_of[edges[e].to] == DOWNSETS_LEFT_OUT && stage_of[edges[e].from] > stage_of[edges[e].to])
             stage_of[edges[e].to] = stage_of[edges[e].from];
-    for (size_t s = 0; good && s < result->stage_count; s++)
+    for (size_t s = 0; s < result->stage_count; s++)
         result->stages[s] = stages[s].stage;
-    if (good)
-        bottleneck_place(result, stage_of);
-    free(edges);
-    free(stage_of);
-    return good;
+    bottleneck_place(result, stage_of);
+    return true;
 }
 
-static struct bottleneck_result *make_result(const struct pricing *pricing, const struct minimax *found,
-                                             struct error *error)
+static struct bottleneck_result *make_result(struct pricing *pricing, const struct minimax *found, struct error *error)
 {
     const struct objective *objective = pricing->objective;
-    const struct graph_view *view = &pricing->view;
-    void *prices = pricing->prices;
-    struct found_stage *stages = calloc(view->graph.node_count, sizeof stages[0]);
+    struct graph_view *view = &pricing->view;
+    struct found_stage *stages = arrays_add(&view->arrays, view->graph.node_count, sizeof stages[0]);
     if (!stages) {
         error_no_memory(error, "the stages of a plan");
         return NULL;
     }
     struct bottleneck_result *result =
-        bottleneck_create(view->request, objective->stages(prices, found, stages), error);
-    const bool good = result && place_layers(view, stages, result, error)
-                   && (!objective->choose || objective->choose(prices, stages, result, error))
-                   && bottleneck_value(view->request, result, error);
-    free(stages);
-    if (good)
+        bottleneck_create(view->request, objective->stages(pricing->prices, found, stages), error);
+    if (result && place_layers(view, stages, result, error)
+        && (!objective->choose || objective->choose(pricing->prices, stages, result, error))
+        && bottleneck_value(view->request, result, error))
         return result;
     bottleneck_free(result);
     return NULL;
 }
 
-static bool learn(struct knowledge *known, const struct pricing *pricing, struct error *error)
+static bool learn(struct knowledge *known, struct pricing *pricing, struct error *error)
 {
     const struct objective *objective = pricing->objective;
     const struct graph_view *view = &pricing->view;
