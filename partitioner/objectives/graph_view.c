@@ -96,11 +96,11 @@ uint64_t *graph_view_sum_of(struct graph_view *view, graph_view_value *value)
     return values ? graph_view_sum(view, values) : NULL;
 }
 
-// Whether an order of nodes is the only one: each feeds the next.
-static bool is_only_order(const struct downsets *downsets, const uint32_t *order)
+// Whether the order of these downsets is the only one: each node feeds the next.
+static bool is_only_order(const struct downsets *downsets)
 {
     for (size_t n = 0; n + 1 < downsets->node_count; n++)
-        if (!downsets_reads(downsets, order[n + 1], order[n]))
+        if (!downsets_reads(downsets, downsets->above[n + 1].node, downsets->above[n].node))
             return false;
     return true;
 }
@@ -108,16 +108,14 @@ static bool is_only_order(const struct downsets *downsets, const uint32_t *order
 // The order of the nodes, or that of a plan's layers, each of which is a node or left out.
 static bool fill_order(struct graph_view *view, const uint32_t *layers, struct error *error)
 {
-    const size_t nodes = view->graph.node_count;
-    uint32_t *order = malloc(nodes * sizeof order[0]), count = 0;
-    if (!order)
+    uint32_t *order = layers ? arrays_add(&view->arrays, view->graph.node_count, sizeof order[0]) : NULL, count = 0;
+    for (uint32_t i = 0; order && i < view->request->profile->layer_count; i++)
+        if (view->node_of[layers[i]] != DOWNSETS_LEFT_OUT)
+            order[count++] = view->node_of[layers[i]];
+    if (view->arrays.failed)
         return error_no_memory(error, "the order of a model's layers");
-    for (uint32_t i = 0; layers ? i < view->request->profile->layer_count : i < nodes; i++)
-        if (!layers || view->node_of[layers[i]] != DOWNSETS_LEFT_OUT)
-            order[count++] = layers ? view->node_of[layers[i]] : i;
     view->downsets = downsets_of_order(&view->graph, order, error);
-    view->is_whole = view->downsets && is_only_order(view->downsets, order);
-    free(order);
+    view->is_whole = view->downsets && is_only_order(view->downsets);
     return view->downsets != NULL;
 }
 
