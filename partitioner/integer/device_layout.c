@@ -114,8 +114,8 @@ static void add_places(struct program *program)
     }
 }
 
-// What device d pays for the tensor of layer v takes two columns: one that is 1 at least where the layer is on the device
-// and some reader of it is not, and one for the other way round.
+// What device d pays for the tensor of layer v takes two columns: one that is 1 at least where the layer is on the
+// device and some reader of it is not, and one for the other way round.
 static bool has_crossings(const struct layout_problem *problem, uint32_t v, uint32_t d)
 {
     bool is_read = false;
