@@ -7,22 +7,13 @@
 
 // --- the value of a layout ------------------------------------------------------------
 
-static bool reads_from(const struct layout_problem *problem, const uint32_t *device_of, uint32_t layer, uint32_t device)
-{
-    for (size_t e = 0; e < problem->edge_count; e++)
-        if (problem->edges[e].from == layer && device_of[problem->edges[e].to] == device)
-            return true;
-    return false;
-}
-
-// What the tensor of a layer costs a device, which hands it on or gets it.
+// What the tensor of a layer costs a device: it is handed on, or gotten, where of the layer and a reader one is there.
 static uint64_t transfers_of(const struct layout_problem *problem, const uint32_t *device_of, uint32_t layer,
                              uint32_t device)
 {
-    if (device_of[layer] != device)
-        return reads_from(problem, device_of, layer, device) ? problem->transfer_ns[layer] : 0;
     for (size_t e = 0; e < problem->edge_count; e++)
-        if (problem->edges[e].from == layer && device_of[problem->edges[e].to] != device)
+        if (problem->edges[e].from == layer
+            && (device_of[layer] == device) != (device_of[problem->edges[e].to] == device))
             return problem->transfer_ns[layer];
     return 0;
 }

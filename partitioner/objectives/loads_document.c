@@ -75,21 +75,13 @@ struct reader {
     uint32_t *met;       // the layers of the stage in hand, in order
 };
 
-static uint32_t find_layer(const struct profile *profile, const char *name)
-{
-    uint32_t layer = 0;
-    while (layer < profile->layer_count && strcmp(profile->layers[layer].name, name) != 0)
-        layer++;
-    return layer;
-}
-
 static size_t read_layers(struct reader *reader, struct json *object, uint32_t stage)
 {
     struct json list = json_array(object, "layers"), item;
     size_t count = 0;
     while (json_next(&list, &item)) {
         const char *name = json_item_string(&item);
-        const uint32_t layer = find_layer(reader->profile, name);
+        const uint32_t layer = profile_find_layer(reader->profile, name);
         if (layer == reader->profile->layer_count) {
             json_refuse(&item, "the profile has no layer of this name");
         } else if (reader->stage_of[layer] != UINT32_MAX) {

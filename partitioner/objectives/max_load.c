@@ -15,13 +15,6 @@
 #include "partitioner/layer_groups.h"
 #include "partitioner/objectives/max_load.h"
 
-// A tensor that leaves the outer end of a stage, and those who may read it there.
-struct leaving {
-    uint32_t layer;
-    uint64_t cost_ns;
-    const uint64_t *readers;
-};
-
 struct prices {
     const struct graph_view *view;
     struct machines machines;
@@ -31,9 +24,9 @@ struct prices {
     uint64_t *work, *host_work, *not_on_host, *bytes;  // of each downset
     double host_speed;       // the most of an accelerator's work that a CPU does in a ns
     uint64_t largest_ns;     // the least that some layer takes
-    struct leaving *leaving;
+    uint32_t *leaving;       // the layers whose tensors leave the outer end of the stage in hand
     size_t leaving_count;
-    uint32_t outer;          // what these leave; 0: nothing was listed yet
+    uint32_t outer;          // that end; 0: nothing was listed yet
 };
 
 const struct profile_layer *max_load_on_cpu(const struct profile_layer *layer)
@@ -111,10 +104,16 @@ static bool add_edge(struct prices *prices, struct edge edge, struct error *erro
         || error_set(error, "layer \"%s\" hands on more than can be sent in 2^53 ns", profile->layers[edge.from].name);
 }
 
-static bool is_held(const struct prices *prices, size_t downset, const uint64_t *row)
+static const uint64_t *readers_of(const struct prices *prices, uint32_t layer)
+{
+    return prices->readers + layer * prices->view->downsets->words;
+}
+
+static bool leaves(const struct prices *prices, size_t downset, uint32_t layer)
 {
     const struct downsets *downsets = prices->view->downsets;
-    return downsets_within(row, downsets_set(downsets, downset), downsets->words);
+    return graph_view_holds(prices->view, downset, layer)
+        && !downsets_within(readers_of(prices, layer), downsets_set(downsets, downset), downsets->words);
 }
 
 // What leaves each downset. The tensors are taken one by one, so that one that nobody
@@ -136,7 +135,7 @@ static bool fill_cuts(struct prices *prices, struct graph_view *view, struct err
             return false;
     for (uint32_t i = 0; i < layers; i++)
         for (size_t d = 1; prices->cost_ns[i] > 0 && d < count; d++)
-            if (graph_view_holds(view, d, i) && !is_held(prices, d, prices->readers + i * words))
+            if (leaves(prices, d, i))
                 prices->cut_ns[d] += prices->cost_ns[i];
     return true;
 }
@@ -184,14 +183,11 @@ static bool fill(void *self, struct graph_view *view, const struct bottleneck_re
 
 static void list_leaving(struct prices *prices, uint32_t outer)
 {
-    const struct graph_view *view = prices->view;
     prices->outer = outer;
     prices->leaving_count = 0;
-    for (uint32_t i = 0; i < view->request->profile->layer_count; i++) {
-        const uint64_t *readers = prices->readers + i * view->downsets->words;
-        if (prices->cost_ns[i] > 0 && graph_view_holds(view, outer, i) && !is_held(prices, outer, readers))
-            prices->leaving[prices->leaving_count++] = (struct leaving){ i, prices->cost_ns[i], readers };
-    }
+    for (uint32_t i = 0; i < prices->view->request->profile->layer_count; i++)
+        if (prices->cost_ns[i] > 0 && leaves(prices, outer, i))
+            prices->leaving[prices->leaving_count++] = i;
 }
 
 static uint64_t transfers(struct prices *prices, uint32_t inner, uint32_t outer)
@@ -202,13 +198,14 @@ static uint64_t transfers(struct prices *prices, uint32_t inner, uint32_t outer)
     if (prices->outer != outer)
         list_leaving(prices, outer);
     for (size_t l = 0; l < prices->leaving_count; l++) {
-        const struct leaving *leaving = &prices->leaving[l];
+        const uint32_t layer = prices->leaving[l];
+        const uint64_t *readers = readers_of(prices, layer);
         uint64_t inside = 0;
-        if (!graph_view_holds(prices->view, inner, leaving->layer))
+        if (!graph_view_holds(prices->view, inner, layer))
             continue;
         for (size_t w = 0; w < downsets->words; w++)
-            inside |= leaving->readers[w] & after[w] & ~before[w];
-        sum -= inside ? leaving->cost_ns : 2 * leaving->cost_ns;
+            inside |= readers[w] & after[w] & ~before[w];
+        sum -= inside ? prices->cost_ns[layer] : 2 * prices->cost_ns[layer];
     }
     return sum;
 }
@@ -303,10 +300,9 @@ static void refuse(void *self, struct error *error)
             error_set_kind(error, ERROR_ANSWER, "layer \"%s\" alone holds %s; a machine has %s", layer->name,
                            bytes_format(bytes_of(layer), holds), has);
     }
-    if (error->kind == ERROR_NONE)
-        error_set_kind(error, ERROR_ANSWER, "no cut into %u stages fits: the layers hold %s in all, a machine %s",
-                       machines->accelerators + machines->cpus,
-                       bytes_format(prices->bytes[prices->view->downsets->count - 1], holds), has);
+    error_set_kind(error, ERROR_ANSWER, "no cut into %u stages fits: the layers hold %s in all, a machine %s",
+                   machines->accelerators + machines->cpus,
+                   bytes_format(prices->bytes[prices->view->downsets->count - 1], holds), has);
 }
 
 // --- a given plan -----------------------------------------------------------------------

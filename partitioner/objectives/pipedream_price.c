@@ -16,18 +16,14 @@
 
 // --- nodes -----------------------------------------------------------------------
 
-static bool begins_with(const char *text, const char *beginning)
-{
-    return strncmp(text, beginning, strlen(beginning)) == 0;
-}
-
-// Leaves out the layers of a kind that nobody of those not left out before feeds (or reads, going upwards).
-enum { ABOUT_TO_BE = 1 };
+// Leaves out the layers of a kind (as their kinds begin) that nobody of those not left out before feeds, or reads, going
+// upwards.
 static void leave_out(const struct profile *profile, const struct edge *edges, size_t edge_count, const char *kind,
                       bool upwards, uint32_t *node_of)
 {
+    enum { ABOUT_TO_BE = 1 };
     for (uint32_t i = 0; i < profile->layer_count; i++) {
-        bool is_end = begins_with(profile->layers[i].kind, kind);
+        bool is_end = strncmp(profile->layers[i].kind, kind, strlen(kind)) == 0;
         for (size_t e = 0; is_end && e < edge_count; e++)
             is_end = (upwards ? edges[e].from : edges[e].to) != i
                   || node_of[upwards ? edges[e].to : edges[e].from] == DOWNSETS_LEFT_OUT;
@@ -43,10 +39,9 @@ static bool list_nodes(const struct bottleneck_request *request, bool is_given, 
     const struct profile *profile = request->profile;
     size_t edge_count;
     struct edge *edges = downsets_edges(profile, NULL, &edge_count, error);
-    uint32_t *nodes = edges ? calloc(profile->layer_count + 1, sizeof nodes[0]) : NULL, count = 0;
-    if (edges && !nodes)
-        error_no_memory(error, "the nodes of a graph");
-    if (nodes) {
+    uint32_t *nodes = calloc(profile->layer_count + 1, sizeof nodes[0]), count = 0;
+    *node_of = nodes;
+    if (edges && nodes) {
         leave_out(profile, edges, edge_count, "Input", false, nodes);
         leave_out(profile, edges, edge_count, "__getitem__", true, nodes);
     }
@@ -54,8 +49,7 @@ static bool list_nodes(const struct bottleneck_request *request, bool is_given, 
         if (nodes[i] != DOWNSETS_LEFT_OUT)
             nodes[i] = count++;
     free(edges);
-    *node_of = nodes;
-    return nodes != NULL;
+    return (edges && nodes) || error_no_memory(error, "the nodes of a graph");
 }
 
 // --- what is sent ----------------------------------------------------------------

@@ -327,9 +327,8 @@ static void refuse(void *self, struct error *error)
             error_set_kind(error, ERROR_ANSWER, "layer \"%s\" alone holds %s; a machine has %s",
                            profile->layers[i].name, bytes_format(fewest, holds), has);
     }
-    if (error->kind == ERROR_NONE)
-        error_set_kind(error, ERROR_ANSWER, "no stages for %u machines of %s fit, in whatever way the layers run",
-                       prices->machines.accelerators, has);
+    error_set_kind(error, ERROR_ANSWER, "no stages for %u machines of %s fit, in whatever way the layers run",
+                   prices->machines.accelerators, has);
 }
 
 // --- a given plan -------------------------------------------------------------------------------
