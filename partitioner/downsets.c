@@ -1,84 +1,96 @@
-// Level by level: the downsets of size k + 1 are those of size k with one more node,
-// each met once per node that can be taken from it, and told apart by a hash table that
-// holds one level only.
-//
-// For the level in hand and the next a second row of bits says which nodes may be added,
-// so that a step costs the node's consumers and not the whole graph.
+// From the empty set on: the downsets with one node more than the one in hand are found by
+// a hash table, or made. What may be added to a downset may be added to it and one node
+// more, too, but for that node, which its readers join where they read nothing else: a step
+// costs the node's readers and not the whole graph.
 #include "partitioner/downsets.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/random.h"
+#include "common/array.h"
+#include "partitioner/arrays.h"
 
-// The graph by node: who reads it, and which nodes it reads as a row of bits.
-struct graph {
-    size_t node_count, words;
-    uint32_t *reader_at;
-    uint32_t *readers;
-    uint64_t *reads;
-    uint64_t *key;  // of each node: a set's hash is the exclusive or of its nodes' keys
+// What is kept to find and add sets.
+struct downset_store {
+    size_t most, room;             // downsets allowed, and those there is room for
+    size_t link_count, link_room;
+    struct downset_link *made_of;  // of each downset but the first: the one it was met from
+    uint32_t *table;               // numbers of downsets + 1, by hash
+    size_t table_size;
+    uint64_t *set, *ready;         // a row that may be new, and one of nodes that may be added
+    struct arrays arrays;          // those that do not grow
 };
 
-static void graph_clear(struct graph *graph)
+static void put(uint64_t *row, size_t node)
 {
-    free(graph->reader_at);
-    free(graph->readers);
-    free(graph->reads);
-    free(graph->key);
+    row[node / 64] |= (uint64_t)1 << (node % 64);
 }
 
-static bool graph_create(struct graph *graph, const struct downset_graph *from, struct error *error)
+// --- the graph -------------------------------------------------------------------
+
+static bool fill_graph(struct downsets *downsets, const struct downset_graph *graph, struct error *error)
 {
-    const size_t nodes = from->node_count, words = (nodes + 63) / 64;
-    *graph = (struct graph){ .node_count = nodes, .words = words };
+    const size_t nodes = graph->node_count, words = downsets->words;
     if (nodes * words * 8 > DOWNSETS_MOST_BYTES)
         return error_set(error, "%zu layers are too many for a table of the places to cut them", nodes);
-    graph->reader_at = calloc(nodes + 2, sizeof graph->reader_at[0]);
-    graph->readers = calloc(from->edge_count + 1, sizeof graph->readers[0]);
-    graph->reads = calloc(nodes * words + 1, sizeof graph->reads[0]);
-    graph->key = calloc(nodes + 1, sizeof graph->key[0]);
-    if (!graph->reader_at || !graph->readers || !graph->reads || !graph->key)
+    struct arrays *arrays = &downsets->store->arrays;
+    downsets->reader_at = arrays_add(arrays, nodes + 2, sizeof downsets->reader_at[0]);
+    downsets->readers = arrays_add(arrays, graph->edge_count, sizeof downsets->readers[0]);
+    downsets->reads = arrays_add(arrays, nodes * words, sizeof downsets->reads[0]);
+    downsets->store->set = arrays_add(arrays, words, sizeof downsets->store->set[0]);
+    downsets->store->ready = arrays_add(arrays, words, sizeof downsets->store->ready[0]);
+    if (arrays->failed)
         return error_no_memory(error, "a graph of layers");
     // Counted two places up, so that filling leaves each list's beginning in its own place.
-    for (size_t e = 0; e < from->edge_count; e++)
-        graph->reader_at[from->edges[e].from + 2]++;
+    for (size_t e = 0; e < graph->edge_count; e++)
+        downsets->reader_at[graph->edges[e].from + 2]++;
     for (size_t n = 2; n <= nodes; n++)
-        graph->reader_at[n] += graph->reader_at[n - 1];
-    for (size_t e = 0; e < from->edge_count; e++) {
-        const struct edge edge = from->edges[e];
-        graph->readers[graph->reader_at[edge.from + 1]++] = edge.to;
-        graph->reads[edge.to * words + edge.from / 64] |= (uint64_t)1 << (edge.from % 64);
+        downsets->reader_at[n] += downsets->reader_at[n - 1];
+    for (size_t e = 0; e < graph->edge_count; e++) {
+        const struct edge edge = graph->edges[e];
+        downsets->readers[downsets->reader_at[edge.from + 1]++] = edge.to;
+        put(downsets->reads + edge.to * words, edge.from);
     }
-    uint64_t seed = 1;
-    for (size_t n = 0; n < nodes; n++)
-        graph->key[n] = random_next(&seed);
     return true;
 }
 
-static bool is_within(const uint64_t *inner, const uint64_t *outer, size_t words)
+// --- finding and adding ------------------------------------------------------------
+
+static size_t hash_of(const uint64_t *set, size_t words)
 {
-    for (size_t w = 0; w < words; w++)
-        if (inner[w] & ~outer[w])
-            return false;
-    return true;
+    uint64_t hash = 0;
+    for (size_t w = 0; w < words; w++) {
+        hash = (hash ^ set[w]) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    return (size_t)hash;
 }
 
-// --- building ------------------------------------------------------------------
+// Where a set stands in the table, or the empty place where it would.
+static size_t table_find(const struct downsets *downsets, const uint64_t *set)
+{
+    const struct downset_store *store = downsets->store;
+    const size_t mask = store->table_size - 1, words = downsets->words;
+    size_t at = hash_of(set, words) & mask;
+    while (store->table[at] && memcmp(downsets_set(downsets, store->table[at] - 1), set, words * sizeof set[0]) != 0)
+        at = (at + 1) & mask;
+    return at;
+}
 
-struct builder {
-    struct graph graph;
-    struct downsets *downsets;
-    size_t most, room;            // downsets allowed, and those there is room for
-    size_t link_count, link_room;
-    uint64_t *ready[2];           // rows of nodes that may be added: of this level and of the next
-    size_t ready_room[2];
-    uint64_t *hash;               // of each downset
-    uint32_t *table;              // of the next level: numbers of downsets + 1, by hash
-    size_t table_size;
-    size_t level_at;              // where the next level begins
-    uint64_t *scratch;            // a set that may be new
-};
+static bool table_grow(struct downsets *downsets, struct error *error)
+{
+    struct downset_store *store = downsets->store;
+    const size_t size = store->table_size ? 2 * store->table_size : 64;
+    uint32_t *table = calloc(size, sizeof table[0]);
+    if (!table)
+        return error_no_memory(error, "the downsets of a graph");
+    free(store->table);
+    store->table = table;
+    store->table_size = size;
+    for (size_t d = 0; d < downsets->count; d++)
+        table[table_find(downsets, downsets_set(downsets, d))] = (uint32_t)d + 1;
+    return true;
+}
 
 static bool grow(void *array, size_t count, size_t size, struct error *error)
 {
@@ -90,184 +102,126 @@ static bool grow(void *array, size_t count, size_t size, struct error *error)
     return true;
 }
 
-static bool refuse_count(const struct builder *builder, struct error *error)
+static bool has_room(struct downsets *downsets, struct error *error)
 {
-    return error_set(error,
-                     "the graph can be cut in more than %zu ways, which are not all tried: too many layers lie beside "
-                     "each other",
-                     builder->most);
-}
-
-static bool has_room(struct builder *builder, struct error *error)
-{
-    struct downsets *downsets = builder->downsets;
-    if (downsets->count == builder->most)
-        return refuse_count(builder, error);
-    if (downsets->count < builder->room)
+    struct downset_store *store = downsets->store;
+    const size_t room = 2 * store->room + 64;
+    if (downsets->count == store->most)
+        return error_set(error,
+                         "the graph can be cut in more than %zu ways, which are not all tried: too many layers lie "
+                         "beside each other",
+                         store->most);
+    if (downsets->count < store->room)
         return true;
-    const size_t room = 2 * builder->room + 64;
     if (room * (downsets->words * 8 + 48) > DOWNSETS_MOST_BYTES)
-        return error_set(error, "the %zu ways to cut the graph that were met take more than 1 GiB",
-                         downsets->count);
+        return error_set(error, "the %zu ways to cut the graph that were met take more than 1 GiB", downsets->count);
     if (!grow(&downsets->sets, room * downsets->words + 1, sizeof downsets->sets[0], error)
         || !grow(&downsets->size, room, sizeof downsets->size[0], error)
         || !grow(&downsets->above_at, room + 1, sizeof downsets->above_at[0], error)
-        || !grow(&builder->hash, room, sizeof builder->hash[0], error))
+        || !grow(&store->made_of, room, sizeof store->made_of[0], error))
         return false;
-    builder->room = room;
+    store->room = room;
     return true;
 }
 
-// The table is of the next level; it doubles while it is more than half full.
-static bool table_grow(struct builder *builder, struct error *error)
+uint32_t downsets_add(struct downsets *downsets, const uint64_t *set, struct error *error)
 {
-    const size_t size = builder->table_size ? 2 * builder->table_size : 64;
-    uint32_t *table = calloc(size, sizeof table[0]);
-    if (!table)
+    struct downset_store *store = downsets->store;
+    if (2 * (downsets->count + 1) > store->table_size && !table_grow(downsets, error))
+        return DOWNSETS_NONE;
+    const size_t place = table_find(downsets, set), now = downsets->count;
+    if (store->table[place])
+        return store->table[place] - 1;
+    if (!has_room(downsets, error))
+        return DOWNSETS_NONE;
+    memcpy(downsets->sets + now * downsets->words, set, downsets->words * sizeof set[0]);
+    downsets->size[now] = 0;
+    for (size_t w = 0; w < downsets->words; w++)
+        downsets->size[now] += (uint32_t)__builtin_popcountll(set[w]);
+    store->table[place] = (uint32_t)++downsets->count;
+    downsets->above_at[downsets->count] = (uint32_t)store->link_count;  // no links upwards, unless they are found yet
+    return (uint32_t)now;
+}
+
+// --- listing ---------------------------------------------------------------------
+
+// Downset `from` and one node more: found, or made; and the link to it.
+static bool add_node(struct downsets *downsets, uint32_t from, uint32_t node, struct error *error)
+{
+    struct downset_store *store = downsets->store;
+    const size_t known = downsets->count;
+    memcpy(store->set, downsets_set(downsets, from), downsets->words * sizeof store->set[0]);
+    put(store->set, node);
+    const uint32_t to = downsets_add(downsets, store->set, error);
+    if (to == DOWNSETS_NONE)
+        return false;
+    if (to == known)
+        store->made_of[to] = (struct downset_link){ from, node };
+    if (!array_reserve(&downsets->above, &store->link_room, store->link_count + 1, sizeof downsets->above[0]))
         return error_no_memory(error, "the downsets of a graph");
-    for (size_t d = builder->level_at; d < builder->downsets->count; d++) {
-        size_t at = builder->hash[d] & (size - 1);
-        while (table[at])
-            at = (at + 1) & (size - 1);
-        table[at] = (uint32_t)d + 1;
-    }
-    free(builder->table);
-    builder->table = table;
-    builder->table_size = size;
+    downsets->above[store->link_count++] = (struct downset_link){ to, node };
     return true;
 }
 
-// Where `set` stands in the table, or the empty place where it would.
-static size_t table_find(const struct builder *builder, const uint64_t *set, uint64_t hash)
+static bool is_ready(const struct downsets *downsets, uint32_t downset, size_t node)
 {
-    const size_t mask = builder->table_size - 1, bytes = builder->downsets->words * sizeof set[0];
-    size_t at = hash & mask;
-    while (builder->table[at]) {
-        const size_t d = builder->table[at] - 1;
-        if (builder->hash[d] == hash && memcmp(downsets_set(builder->downsets, d), set, bytes) == 0)
-            break;
-        at = (at + 1) & mask;
-    }
-    return at;
+    return downsets_within(downsets->reads + node * downsets->words, downsets_set(downsets, downset), downsets->words);
 }
 
-// The nodes that may be added to `now` = `before` and `node`: those of before, less the
-// node, and its readers that read nothing else.
-static bool fill_ready(struct builder *builder, const uint64_t *before, size_t node, size_t now, struct error *error)
+// The nodes that may be added to a downset, as a row of bits.
+static void fill_ready(struct downsets *downsets, uint32_t downset)
 {
-    const struct graph *graph = &builder->graph;
-    const size_t words = graph->words, row = now - builder->level_at;
-    if (row >= builder->ready_room[1]) {
-        builder->ready_room[1] = 2 * builder->ready_room[1] + 16;
-        if (!grow(&builder->ready[1], builder->ready_room[1] * words + 1, sizeof(uint64_t), error))
-            return false;
-    }
-    uint64_t *ready = builder->ready[1] + row * words;
-    memcpy(ready, before, words * sizeof ready[0]);
-    ready[node / 64] &= ~((uint64_t)1 << (node % 64));
-    const uint64_t *set = downsets_set(builder->downsets, now);
-    for (uint32_t at = graph->reader_at[node]; at < graph->reader_at[node + 1]; at++) {
-        const uint32_t reader = graph->readers[at];
-        if (is_within(graph->reads + reader * words, set, words))
-            ready[reader / 64] |= (uint64_t)1 << (reader % 64);
-    }
-    return true;
+    uint64_t *ready = downsets->store->ready;
+    memset(ready, 0, downsets->words * sizeof ready[0]);
+    for (size_t n = 0; downset == 0 && n < downsets->node_count; n++)
+        if (is_ready(downsets, 0, n))
+            put(ready, n);
+    if (downset == 0)
+        return;
+    const struct downset_link before = downsets->store->made_of[downset];
+    for (uint32_t at = downsets->above_at[before.downset]; at < downsets->above_at[before.downset + 1]; at++)
+        put(ready, downsets->above[at].node);
+    ready[before.node / 64] &= ~((uint64_t)1 << (before.node % 64));
+    for (uint32_t at = downsets->reader_at[before.node]; at < downsets->reader_at[before.node + 1]; at++)
+        if (is_ready(downsets, downset, downsets->readers[at]))
+            put(ready, downsets->readers[at]);
 }
 
-static bool add_link(struct builder *builder, uint32_t downset, uint32_t node, struct error *error)
+static bool list_all(struct downsets *downsets, struct error *error)
 {
-    if (builder->link_count == builder->link_room) {
-        builder->link_room = 2 * builder->link_room + 64;
-        if (!grow(&builder->downsets->above, builder->link_room, sizeof(struct downset_link), error))
-            return false;
-    }
-    builder->downsets->above[builder->link_count++] = (struct downset_link){ downset, node };
-    return true;
-}
-
-static bool add_downset(struct builder *builder, size_t place, uint64_t hash, const uint64_t *ready, size_t node,
-                        struct error *error)
-{
-    struct downsets *downsets = builder->downsets;
-    if (!has_room(builder, error))
-        return false;
-    const size_t now = downsets->count++, words = downsets->words;
-    memcpy(downsets->sets + now * words, builder->scratch, words * sizeof downsets->sets[0]);
-    downsets->size[now] = downsets->size[builder->level_at - 1] + 1;
-    builder->hash[now] = hash;
-    builder->table[place] = (uint32_t)now + 1;
-    return fill_ready(builder, ready, node, now, error);
-}
-
-// Downset `from` and one node more: found, or made.
-static bool add_node(struct builder *builder, size_t from, const uint64_t *ready, size_t node, struct error *error)
-{
-    struct downsets *downsets = builder->downsets;
-    if (2 * (downsets->count - builder->level_at + 1) > builder->table_size && !table_grow(builder, error))
-        return false;
-    memcpy(builder->scratch, downsets_set(downsets, from), downsets->words * sizeof(uint64_t));
-    builder->scratch[node / 64] |= (uint64_t)1 << (node % 64);
-    const uint64_t hash = builder->hash[from] ^ builder->graph.key[node];
-    const size_t place = table_find(builder, builder->scratch, hash);
-    if (!builder->table[place] && !add_downset(builder, place, hash, ready, node, error))
-        return false;
-    return add_link(builder, builder->table[place] - 1, (uint32_t)node, error);
-}
-
-// All downsets with one node more than those in [first, end), which are all of a size.
-static bool add_level(struct builder *builder, size_t first, size_t end, struct error *error)
-{
-    struct downsets *downsets = builder->downsets;
-    const size_t words = downsets->words;
-    builder->level_at = end;
-    if (builder->table)
-        memset(builder->table, 0, builder->table_size * sizeof builder->table[0]);
-    for (size_t d = first; d < end; d++) {
-        const uint64_t *ready = builder->ready[0] + (d - first) * words;
-        downsets->above_at[d] = (uint32_t)builder->link_count;
-        for (size_t w = 0; w < words; w++)
+    const uint64_t *ready = downsets->store->ready;
+    for (uint32_t d = 0; d < downsets->count; d++) {
+        downsets->above_at[d] = (uint32_t)downsets->store->link_count;
+        fill_ready(downsets, d);
+        for (size_t w = 0; w < downsets->words; w++)
             for (uint64_t rest = ready[w]; rest; rest &= rest - 1)
-                if (!add_node(builder, d, ready, 64 * w + (size_t)__builtin_ctzll(rest), error))
+                if (!add_node(downsets, d, (uint32_t)(64 * w) + (uint32_t)__builtin_ctzll(rest), error))
                     return false;
     }
-    uint64_t *swap = builder->ready[0];
-    builder->ready[0] = builder->ready[1];
-    builder->ready[1] = swap;
-    const size_t room = builder->ready_room[0];
-    builder->ready_room[0] = builder->ready_room[1];
-    builder->ready_room[1] = room;
+    if (downsets->size[downsets->count - 1] != downsets->node_count)
+        return error_set(error, "the edges of the graph go round in a circle");
     return true;
 }
 
-// The empty set, to which every node may be added that reads nothing.
-static bool add_first(struct builder *builder, struct error *error)
+static bool list_order(struct downsets *downsets, const uint32_t *order, struct error *error)
 {
-    const struct graph *graph = &builder->graph;
-    const size_t words = graph->words;
-    builder->scratch = calloc(words + 1, sizeof builder->scratch[0]);
-    builder->ready[0] = calloc(words + 1, sizeof builder->ready[0][0]);
-    builder->ready_room[0] = 1;
-    if (!builder->scratch || !builder->ready[0])
-        return error_no_memory(error, "the downsets of a graph");
-    if (!has_room(builder, error))
-        return false;
-    memset(builder->downsets->sets, 0, words * sizeof(uint64_t));
-    builder->downsets->size[0] = 0;
-    builder->hash[0] = 0;
-    builder->downsets->count = 1;
-    for (size_t n = 0; n < graph->node_count; n++)
-        if (is_within(graph->reads + n * words, builder->downsets->sets, words))
-            builder->ready[0][n / 64] |= (uint64_t)1 << (n % 64);
+    downsets->above_at[0] = 0;
+    for (uint32_t i = 0; i < downsets->node_count; i++) {
+        if (!add_node(downsets, i, order ? order[i] : i, error))
+            return false;
+        downsets->above_at[i + 1] = i + 1;
+    }
     return true;
 }
 
 // The links downwards are those upwards, by their other end.
 static bool fill_below(struct downsets *downsets, struct error *error)
 {
-    const size_t count = downsets->count, links = downsets->above_at[count];
-    downsets->below_at = calloc(count + 2, sizeof downsets->below_at[0]);
-    downsets->below = calloc(links + 1, sizeof downsets->below[0]);
-    if (!downsets->below_at || !downsets->below)
+    const size_t count = downsets->count, links = downsets->store->link_count;
+    downsets->above_at[count] = (uint32_t)links;
+    downsets->below_at = arrays_add(&downsets->store->arrays, count + 2, sizeof downsets->below_at[0]);
+    downsets->below = arrays_add(&downsets->store->arrays, links, sizeof downsets->below[0]);
+    if (downsets->store->arrays.failed)
         return error_no_memory(error, "the downsets of a graph");
     for (size_t at = 0; at < links; at++)
         downsets->below_at[downsets->above[at].downset + 2]++;
@@ -281,91 +235,80 @@ static bool fill_below(struct downsets *downsets, struct error *error)
     return true;
 }
 
-static bool build(struct builder *builder, struct error *error)
-{
-    struct downsets *downsets = builder->downsets;
-    if (!add_first(builder, error))
-        return false;
-    for (size_t first = 0; first < downsets->count;) {
-        const size_t end = downsets->count;
-        if (!add_level(builder, first, end, error))
-            return false;
-        first = end;
-    }
-    downsets->above_at[downsets->count] = (uint32_t)builder->link_count;
-    if (downsets->size[downsets->count - 1] != downsets->node_count)
-        return error_set(error, "the edges of the graph go round in a circle");
-    return fill_below(downsets, error);
-}
+// --- making ----------------------------------------------------------------------
 
-static void builder_clear(struct builder *builder)
+// The graph, and the empty set.
+static struct downsets *create(const struct downset_graph *graph, size_t most, struct error *error)
 {
-    graph_clear(&builder->graph);
-    free(builder->ready[0]);
-    free(builder->ready[1]);
-    free(builder->hash);
-    free(builder->table);
-    free(builder->scratch);
+    struct downsets *downsets = calloc(1, sizeof *downsets);
+    struct downset_store *store = calloc(1, sizeof *store);
+    if (!downsets || !store) {
+        free(downsets);
+        free(store);
+        error_no_memory(error, "the downsets of a graph");
+        return NULL;
+    }
+    store->most = most;
+    *downsets = (struct downsets){ .node_count = graph->node_count, .words = (graph->node_count + 63) / 64,
+                                   .store = store };
+    if (fill_graph(downsets, graph, error) && downsets_add(downsets, store->set, error) == 0)
+        return downsets;
+    downsets_free(downsets);
+    return NULL;
 }
 
 struct downsets *downsets_create(const struct downset_graph *graph, size_t most, struct error *error)
 {
-    struct builder builder = { .most = most ? most : DOWNSETS_USUAL_MOST };
-    builder.downsets = calloc(1, sizeof *builder.downsets);
-    if (!builder.downsets) {
-        error_no_memory(error, "the downsets of a graph");
-        return NULL;
-    }
-    builder.downsets->node_count = graph->node_count;
-    builder.downsets->words = (graph->node_count + 63) / 64;
-    const bool good = graph_create(&builder.graph, graph, error) && build(&builder, error);
-    builder_clear(&builder);
-    if (good)
-        return builder.downsets;
-    downsets_free(builder.downsets);
+    struct downsets *downsets = create(graph, most ? most : DOWNSETS_USUAL_MOST, error);
+    if (downsets && list_all(downsets, error) && fill_below(downsets, error))
+        return downsets;
+    downsets_free(downsets);
     return NULL;
 }
 
-struct downsets *downsets_of_order(const uint32_t *order, size_t node_count, struct error *error)
+struct downsets *downsets_of_order(const struct downset_graph *graph, const uint32_t *order, struct error *error)
 {
-    struct edge *edges = calloc(node_count + 1, sizeof edges[0]);
-    if (!edges) {
-        error_no_memory(error, "the downsets of an order");
-        return NULL;
-    }
-    for (size_t i = 1; i < node_count; i++)
-        edges[i - 1] = (struct edge){ order[i - 1], order[i] };
-    const struct downset_graph chain = { node_count, edges, node_count ? node_count - 1 : 0 };
-    struct downsets *downsets = downsets_create(&chain, 0, error);
-    free(edges);
-    return downsets;
+    struct downsets *downsets = create(graph, SIZE_MAX, error);
+    if (downsets && list_order(downsets, order, error) && fill_below(downsets, error))
+        return downsets;
+    downsets_free(downsets);
+    return NULL;
 }
 
 void downsets_free(struct downsets *downsets)
 {
     if (!downsets)
         return;
+    arrays_clear(&downsets->store->arrays);
     free(downsets->sets);
     free(downsets->size);
     free(downsets->above_at);
     free(downsets->above);
-    free(downsets->below_at);
-    free(downsets->below);
+    free(downsets->store->made_of);
+    free(downsets->store->table);
+    free(downsets->store);
     free(downsets);
 }
 
 // --- asking --------------------------------------------------------------------
 
-struct edge *downsets_edges(const struct profile *profile, size_t *edge_count, struct error *error)
+struct edge *downsets_edges(const struct profile *profile, const uint32_t *node_of, size_t *edge_count,
+                            struct error *error)
 {
-    *edge_count = profile->is_chain ? (profile->layer_count ? profile->layer_count - 1 : 0) : profile->edge_count;
-    struct edge *edges = calloc(*edge_count + 1, sizeof edges[0]);
+    const size_t all = !profile->is_chain ? profile->edge_count : profile->layer_count ? profile->layer_count - 1 : 0;
+    struct edge *edges = calloc(all + 1, sizeof edges[0]);
+    *edge_count = 0;
     if (!edges) {
         error_no_memory(error, "the edges of a graph");
         return NULL;
     }
-    for (uint32_t i = 0; i < *edge_count; i++)
-        edges[i] = profile->is_chain ? (struct edge){ i, i + 1 } : profile->edges[i];
+    for (uint32_t i = 0; i < all; i++) {
+        const struct edge layers = profile->is_chain ? (struct edge){ i, i + 1 } : profile->edges[i];
+        const struct edge nodes =
+            node_of ? (struct edge){ node_of[layers.from], node_of[layers.to] } : layers;
+        if (nodes.from != nodes.to && nodes.from != DOWNSETS_LEFT_OUT && nodes.to != DOWNSETS_LEFT_OUT)
+            edges[(*edge_count)++] = nodes;
+    }
     return edges;
 }
 

@@ -17,6 +17,9 @@
 // of the picture: from each downset to those with one node more (above) and one node
 // less (below). Nothing here grows with the number of pairs of downsets, of which there
 // are millions: downset_walk runs over them.
+//
+// Where there are too many, those of one order can be had, and others be added to them as
+// they are met; lines join only those of the order.
 #ifndef PARTITIONER_DOWNSETS_H
 #define PARTITIONER_DOWNSETS_H
 
@@ -49,6 +52,10 @@ struct downsets {
     struct downset_link *above;   // by node
     uint32_t *below_at;           // and downwards, alike
     struct downset_link *below;   // by node
+    uint64_t *reads;              // of each node, a row: the nodes it reads
+    uint32_t *reader_at;          // who reads node n: readers[reader_at[n]] to readers[reader_at[n + 1]]
+    uint32_t *readers;
+    struct downset_store *store;  // what finds a set, and adds one
 };
 
 // All of a graph's, at most `most` of them (0: DOWNSETS_USUAL_MOST). NULL with the
@@ -56,14 +63,21 @@ struct downsets {
 // cycle. Time and memory grow with their number times the words of a set.
 struct downsets *downsets_create(const struct downset_graph *graph, size_t most, struct error *error);
 
-// Those of one linear order only, its beginnings: nodes + 1 of them. What is found over
-// them is a plan whose stages are intervals of that order. The order is trusted.
-struct downsets *downsets_of_order(const uint32_t *order, size_t node_count, struct error *error);
+// Those of one order of its nodes only, its beginnings: nodes + 1 of them. What is found over them is a plan whose
+// stages are intervals of that order, which is trusted. NULL: that of the nodes' numbers.
+struct downsets *downsets_of_order(const struct downset_graph *graph, const uint32_t *order, struct error *error);
 
 void downsets_free(struct downsets *downsets);
 
-// The edges of a profile, those of a chain written out; freed by free().
-struct edge *downsets_edges(const struct profile *profile, size_t *edge_count, struct error *error);
+// The number of a set, which is added where it is not there yet. DOWNSETS_NONE where there is no room for more.
+#define DOWNSETS_NONE UINT32_MAX
+uint32_t downsets_add(struct downsets *downsets, const uint64_t *set, struct error *error);
+
+// The edges between the nodes of a profile, given the node of each layer, those of a chain written out; in the
+// profile's order, so that they may repeat. NULL: each layer is one. Freed by free().
+#define DOWNSETS_LEFT_OUT UINT32_MAX  // of a layer: it is in no node
+struct edge *downsets_edges(const struct profile *profile, const uint32_t *node_of, size_t *edge_count,
+                            struct error *error);
 
 static inline const uint64_t *downsets_set(const struct downsets *downsets, size_t downset)
 {
@@ -73,6 +87,12 @@ static inline const uint64_t *downsets_set(const struct downsets *downsets, size
 static inline bool downsets_holds(const struct downsets *downsets, size_t downset, size_t node)
 {
     return downsets_set(downsets, downset)[node / 64] >> (node % 64) & 1;
+}
+
+// Whether a node reads another.
+static inline bool downsets_reads(const struct downsets *downsets, size_t node, size_t other)
+{
+    return downsets->reads[node * downsets->words + other / 64] >> (other % 64) & 1;
 }
 
 // Whether all of one row of bits is in the other.

@@ -54,7 +54,7 @@ static uint32_t step_from(struct moves *moves, uint32_t place, uint32_t inner, u
     if (nth > count)
         return NO_PLACE;
     const uint32_t layer = moves->layers[back ? count - nth : nth - 1];
-    return back ? places_without(places, place, inner, layer) : places_with(places, place, outer, layer);
+    return places_move(places, place, back ? inner : outer, layer);
 }
 
 // Moves cut `c` of the trial between its neighbours there; false where that is no plan.

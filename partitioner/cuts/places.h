@@ -18,19 +18,22 @@
 #ifndef PARTITIONER_CUTS_PLACES_H
 #define PARTITIONER_CUTS_PLACES_H
 
-#include "profiler/profile.h"
+#include "partitioner/downsets.h"
 
-#define NO_PLACE UINT32_MAX
+#define NO_PLACE DOWNSETS_NONE
 
 struct places {
     const struct profile *profile;
     uint32_t layers, blocks;
-    uint32_t *block_of;       // of each layer
-    uint32_t *first_of;       // of each block its first layer; in one order: where place i begins (blocks + 1)
-    bool is_chain;            // one order: place i is blocks 0 to i - 1
-    bool is_complete;         // all there are
-    uint32_t count, full;     // how many places, and the one of all layers; the empty one is 0
-    struct place_sets *sets;  // of a graph: as bits, with what leads where; NULL in one order
+    uint32_t *block_of;     // of each layer
+    uint32_t *first_of;     // in one order: how many layers place i has (blocks + 1); else NULL
+    bool is_chain;          // one order: place i is blocks 0 to i - 1
+    bool is_complete;       // all there are
+    uint32_t count, full;   // how many places, and the one of all layers; the empty one is 0
+    struct downsets *sets;  // of a graph: of its blocks; NULL in one order
+    uint32_t *sizes;        // of a graph: layers of each place
+    size_t size_room;
+    uint64_t *room;         // of a graph: a row of bits, and a row of what is marked
 };
 
 // The places of a model in the profile's own order, cut only in front of layers for which `can_cut` says so (layers + 1
@@ -50,11 +53,10 @@ bool places_holds(const struct places *places, uint32_t place, uint32_t layer);
 // The layers that `to` has more than `from`, ascending, into room for all of the model's. Returns how many.
 uint32_t places_between(const struct places *places, uint32_t from, uint32_t to, uint32_t *layers);
 
-// The place with a layer's block more, and all that this needs: within `outer`, which has the layer; or with that block
-// less, and all that needs it, but for what `inner` has. Added if it is not there yet; NO_PLACE where the blocks between
-// would be none or there is no room for more.
-uint32_t places_with(struct places *places, uint32_t place, uint32_t outer, uint32_t layer);
-uint32_t places_without(struct places *places, uint32_t place, uint32_t inner, uint32_t layer);
+// In a graph: the place with a layer's block more, and all that this needs, within `bound`, which has the layer; or,
+// where the place has the layer and `bound` has not, with that block less, and all that needs it. Added if it is not
+// there yet; NO_PLACE where it is the bound or there is no room for more.
+uint32_t places_move(struct places *places, uint32_t place, uint32_t bound, uint32_t layer);
 
 // The place of the first so many layers of the profile's order; NO_PLACE where these are none.
 uint32_t places_of_first(struct places *places, uint32_t layers);
@@ -70,10 +72,9 @@ uint32_t places_of_first(struct places *places, uint32_t layers);
 //             place_walk_prune(&walk);
 struct place_walk {
     const struct places *places;
-    uint32_t at;          // in one order: the next
-    uint32_t *queue, *seen;
-    uint32_t walks, head, tail;
-    bool expand;          // whether the last one given is to be gone beyond
+    uint32_t at;               // in one order: the last one given
+    bool is_pruned;
+    struct downset_walk walk;  // in a graph
 };
 
 bool place_walk_create(struct place_walk *walk, const struct places *places, struct error *error);
@@ -81,9 +82,6 @@ void place_walk_clear(struct place_walk *walk);
 void place_walk_from(struct place_walk *walk, uint32_t from);
 bool place_walk_next(struct place_walk *walk, uint32_t *place);
 
-static inline void place_walk_prune(struct place_walk *walk)
-{
-    walk->expand = false;
-}
+void place_walk_prune(struct place_walk *walk);
 
 #endif

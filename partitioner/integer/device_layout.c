@@ -3,61 +3,17 @@
 #include <stdlib.h>
 
 #include "common/number.h"
-#include "partitioner/downsets.h"
 #include "partitioner/integer/linear_program.h"
-
-bool layout_problem_create(struct layout_problem *problem, const struct profile *profile, uint32_t devices,
-                           size_t most_together, struct error *error)
-{
-    const size_t layers = profile->layer_count;
-    *problem = (struct layout_problem){
-        .layers = (uint32_t)layers,
-        .devices = devices,
-        .time_ns = calloc(layers * devices + 1, sizeof problem->time_ns[0]),
-        .bytes = calloc(layers + 1, sizeof problem->bytes[0]),
-        .capacity = calloc(devices + (size_t)1, sizeof problem->capacity[0]),
-        .transfer_ns = calloc(layers + 1, sizeof problem->transfer_ns[0]),
-        .pays_nothing = calloc(devices + (size_t)1, sizeof problem->pays_nothing[0]),
-        .together = calloc(most_together + 1, sizeof problem->together[0]),
-    };
-    problem->edges = downsets_edges(profile, &problem->edge_count, error);
-    if (problem->time_ns && problem->bytes && problem->capacity && problem->transfer_ns && problem->pays_nothing
-        && problem->together && problem->edges)
-        return true;
-    layout_problem_clear(problem);
-    return error_no_memory(error, "a layout");
-}
-
-void layout_problem_clear(struct layout_problem *problem)
-{
-    free(problem->time_ns);
-    free(problem->bytes);
-    free(problem->capacity);
-    free(problem->transfer_ns);
-    free(problem->pays_nothing);
-    free(problem->together);
-    free(problem->edges);
-    *problem = (struct layout_problem){ 0 };
-}
 
 // --- the value of a layout ------------------------------------------------------------
 
-static bool reads_from(const struct layout_problem *problem, const uint32_t *device_of, uint32_t layer, uint32_t device)
-{
-    for (size_t e = 0; e < problem->edge_count; e++)
-        if (problem->edges[e].from == layer && device_of[problem->edges[e].to] == device)
-            return true;
-    return false;
-}
-
-// What the tensor of a layer costs a device, which hands it on or gets it.
+// What the tensor of a layer costs a device: it is handed on, or gotten, where of the layer and a reader one is there.
 static uint64_t transfers_of(const struct layout_problem *problem, const uint32_t *device_of, uint32_t layer,
                              uint32_t device)
 {
-    if (device_of[layer] != device)
-        return reads_from(problem, device_of, layer, device) ? problem->transfer_ns[layer] : 0;
     for (size_t e = 0; e < problem->edge_count; e++)
-        if (problem->edges[e].from == layer && device_of[problem->edges[e].to] != device)
+        if (problem->edges[e].from == layer
+            && (device_of[layer] == device) != (device_of[problem->edges[e].to] == device))
             return problem->transfer_ns[layer];
     return 0;
 }
@@ -113,8 +69,6 @@ uint64_t layout_value(const struct layout_problem *problem, const uint32_t *devi
 
 // --- the program ----------------------------------------------------------------------
 
-#define NO_COLUMN UINT32_MAX
-
 // Where the program's columns and rows are.
 struct program {
     const struct layout_problem *problem;
@@ -151,10 +105,14 @@ static void add_places(struct program *program)
     }
 }
 
-// A column that is 1 at least where layer `here` is on the device and some layer of `there` is not.
-static uint32_t add_crossing(struct program *program)
+// What device d pays for the tensor of layer v takes two columns: one that is 1 at least where the layer is on the
+// device and some reader of it is not, and one for the other way round.
+static bool has_crossings(const struct layout_problem *problem, uint32_t v, uint32_t d)
 {
-    return linear_add_column(&program->model, (struct linear_column){ 0, 1, false, 1 });
+    bool is_read = false;
+    for (size_t e = 0; e < problem->edge_count; e++)
+        is_read |= problem->edges[e].from == v;
+    return is_read && !problem->pays_nothing[d] && problem->transfer_ns[v] > 0;
 }
 
 static void add_apart(struct program *program, uint32_t crossing, uint32_t here, uint32_t there, uint32_t d)
@@ -165,50 +123,37 @@ static void add_apart(struct program *program, uint32_t crossing, uint32_t here,
     linear_add_term(&program->model, column_of(program, there, d), 1);
 }
 
-// The columns of what device d hands on of layer v, and gets of it.
-struct crossings {
-    uint32_t out, in;
-};
-
-static struct crossings add_crossings(struct program *program, uint32_t v, uint32_t d)
+static void add_crossings(struct program *program, uint32_t v, uint32_t d)
 {
-    struct crossings crossings = { NO_COLUMN, NO_COLUMN };
     const struct layout_problem *problem = program->problem;
+    const struct linear_column crossing = { 0, 1, false, 1 };
+    const uint32_t out = linear_add_column(&program->model, crossing);
+    const uint32_t in = linear_add_column(&program->model, crossing);
     for (size_t e = 0; e < problem->edge_count; e++) {
         if (problem->edges[e].from != v)
             continue;
-        if (crossings.out == NO_COLUMN)
-            crossings = (struct crossings){ add_crossing(program), add_crossing(program) };
-        add_apart(program, crossings.out, v, problem->edges[e].to, d);
-        add_apart(program, crossings.in, problem->edges[e].to, v, d);
+        add_apart(program, out, v, problem->edges[e].to, d);
+        add_apart(program, in, problem->edges[e].to, v, d);
     }
-    return crossings;
 }
 
 static void add_load(struct program *program, uint32_t d)
 {
     const struct layout_problem *problem = program->problem;
     struct linear_model *model = &program->model;
-    struct crossings *crossings = calloc(problem->layers, sizeof crossings[0]);
-    if (!crossings) {
-        model->failed = true;
-        return;
-    }
+    uint32_t crossing = (uint32_t)model->column_count;
     for (uint32_t v = 0; v < problem->layers; v++)
-        crossings[v] = !problem->pays_nothing[d] && problem->transfer_ns[v]
-                         ? add_crossings(program, v, d) : (struct crossings){ NO_COLUMN, NO_COLUMN };
+        if (has_crossings(problem, v, d))
+            add_crossings(program, v, d);
     linear_begin_row(model, LINEAR_AT_LEAST, 0);
     linear_add_term(model, program->largest, 1);
     for (uint32_t v = 0; v < problem->layers; v++) {
         const uint64_t time = problem->time_ns[(size_t)v * problem->devices + d];
         if (time > 0 && time != LAYOUT_NEVER)
             linear_add_term(model, column_of(program, v, d), -(int64_t)time);
-        if (crossings[v].out != NO_COLUMN) {
-            linear_add_term(model, crossings[v].out, -(int64_t)problem->transfer_ns[v]);
-            linear_add_term(model, crossings[v].in, -(int64_t)problem->transfer_ns[v]);
-        }
+        for (uint32_t i = 0; has_crossings(problem, v, d) && i < 2; i++)
+            linear_add_term(model, crossing++, -(int64_t)problem->transfer_ns[v]);
     }
-    free(crossings);
 }
 
 static void add_memory(struct program *program, uint32_t d)

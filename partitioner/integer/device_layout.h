@@ -16,7 +16,6 @@
 
 #define LAYOUT_NEVER UINT64_MAX     // of a time: the layer cannot run there
 
-// All arrays are the problem's own where layout_problem_create() made it.
 struct layout_problem {
     uint32_t layers, devices;
     uint64_t *time_ns;      // [layer * devices + device], below 2^50
@@ -29,11 +28,6 @@ struct layout_problem {
     struct edge *together;  // pairs of layers on one device
     size_t together_count;
 };
-
-// Zeroed, with room for so many pairs of layers held together; the edges are the profile's.
-bool layout_problem_create(struct layout_problem *problem, const struct profile *profile, uint32_t devices,
-                           size_t most_together, struct error *error);
-void layout_problem_clear(struct layout_problem *problem);
 
 // The largest load, by plain loops. LAYOUT_NEVER, with the reason, where the layout breaks a rule.
 uint64_t layout_value(const struct layout_problem *problem, const uint32_t *device_of, struct error *error);

@@ -238,11 +238,3 @@ void integer_answer_clear(struct integer_answer *answer)
     free(answer->duals);
     *answer = (struct integer_answer){ 0 };
 }
-
-double integer_value_of(const struct integer_answer *answer, const char *name)
-{
-    for (size_t i = 0; i < answer->value_count; i++)
-        if (strcmp(answer->values[i].name, name) == 0)
-            return answer->values[i].value;
-    return 0;
-}

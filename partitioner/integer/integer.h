@@ -61,7 +61,4 @@ bool integer_solve(const struct integer_question *question, struct integer_limit
                    struct integer_answer *answer, struct error *error);
 void integer_answer_clear(struct integer_answer *answer);
 
-// The value of a variable, 0 if it is not listed.
-double integer_value_of(const struct integer_answer *answer, const char *name);
-
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/number.h"
+#include "partitioner/arrays.h"
 #include "partitioner/objectives/max_load.h"
 
 // What a layer takes on an accelerator of this speed, rounded up, or on a CPU (speed 0).
@@ -41,12 +42,20 @@ static void fill_layers(struct layout_problem *problem, const struct profile *pr
 }
 
 static bool make_problem(const struct bottleneck_request *request, struct layout_problem *problem,
-                         const struct machines *machines, struct error *error)
+                         const struct machines *machines, struct arrays *arrays, struct error *error)
 {
     const struct profile *profile = request->profile;
-    if (!layout_problem_create(problem, profile, machines->accelerators + machines->cpus,
-                               profile->tied_count + profile->no_cut_count, error))
-        return false;
+    const size_t layers = profile->layer_count, devices = (size_t)machines->accelerators + machines->cpus;
+    *problem = (struct layout_problem){ .layers = (uint32_t)layers, .devices = (uint32_t)devices };
+    problem->time_ns = arrays_add(arrays, layers * devices, sizeof problem->time_ns[0]);
+    problem->bytes = arrays_add(arrays, layers, sizeof problem->bytes[0]);
+    problem->capacity = arrays_add(arrays, devices, sizeof problem->capacity[0]);
+    problem->transfer_ns = arrays_add(arrays, layers, sizeof problem->transfer_ns[0]);
+    problem->pays_nothing = arrays_add(arrays, devices, sizeof problem->pays_nothing[0]);
+    problem->together = arrays_add(arrays, profile->tied_count + profile->no_cut_count, sizeof problem->together[0]);
+    problem->edges = arrays_keep(arrays, downsets_edges(profile, NULL, &problem->edge_count, error));
+    if (arrays->failed)
+        return error_no_memory(error, "a layout");
     uint32_t d = 0;
     for (size_t i = 0; i < request->cluster->device_count && d < machines->accelerators; i++) {
         const struct cluster_device *device = &request->cluster->devices[i];
@@ -81,30 +90,35 @@ static uint32_t *find_start(const struct bottleneck_request *request, struct sca
     return device_of;
 }
 
+static bool search(const struct bottleneck_request *request, const struct layout_problem *problem,
+                   struct integer_limits limits, struct scattered *scattered, struct error *error)
+{
+    uint32_t *start = find_start(request, scattered, error);
+    const bool good = error->kind == ERROR_NONE && layout_solve(problem, start, limits, &scattered->layout, error);
+    free(start);
+    if (!good)
+        return false;
+    if (!scattered->layout.device_of)
+        return error_set_kind(error, ERROR_ANSWER, scattered->layout.status == INTEGER_INFEASIBLE
+                              ? "no layout keeps within the devices' memory, as GLPK says"
+                              : "GLPK found no layout within its limits");
+    scattered->load_ns = calloc(scattered->devices, sizeof scattered->load_ns[0]);
+    for (uint32_t d = 0; scattered->load_ns && d < scattered->devices; d++)
+        scattered->load_ns[d] = layout_load(problem, scattered->layout.device_of, d);
+    return scattered->load_ns != NULL || error_no_memory(error, "a layout");
+}
+
 bool scattered_search(const struct bottleneck_request *request, struct integer_limits limits,
                       struct scattered *scattered, struct error *error)
 {
-    *scattered = (struct scattered){ 0 };
     struct machines machines;
     struct layout_problem problem;
-    if (!machines_find(&machines, request, 1, true, error) || !make_problem(request, &problem, &machines, error))
-        return false;
-    scattered->devices = problem.devices;
-    scattered->accelerators = machines.accelerators;
-    uint32_t *start = find_start(request, scattered, error);
-    bool good = error->kind == ERROR_NONE && layout_solve(&problem, start, limits, &scattered->layout, error);
-    free(start);
-    if (good && scattered->layout.device_of) {
-        scattered->load_ns = calloc(scattered->devices, sizeof scattered->load_ns[0]);
-        good = scattered->load_ns != NULL || error_no_memory(error, "a layout");
-        for (uint32_t d = 0; good && d < scattered->devices; d++)
-            scattered->load_ns[d] = layout_load(&problem, scattered->layout.device_of, d);
-    } else if (good) {
-        good = error_set_kind(error, ERROR_ANSWER, scattered->layout.status == INTEGER_INFEASIBLE
-                              ? "no layout keeps within the devices' memory, as GLPK says"
-                              : "GLPK found no layout within its limits");
-    }
-    layout_problem_clear(&problem);
+    struct arrays arrays = { 0 };
+    bool good = machines_find(&machines, request, 1, true, error)
+             && make_problem(request, &problem, &machines, &arrays, error);
+    *scattered = (struct scattered){ .devices = good ? problem.devices : 0, .accelerators = machines.accelerators };
+    good = good && search(request, &problem, limits, scattered, error);
+    arrays_clear(&arrays);
     if (!good)
         scattered_clear(scattered);
     return good;

@@ -69,6 +69,40 @@ static const struct objective *const models[BOTTLENECK_MODELS] = {
     [BOTTLENECK_TPS] = &tps_objective,
 };
 
+// A model's view of a graph, and its prices.
+struct pricing {
+    const struct objective *objective;
+    struct graph_view view;
+    void *prices;
+};
+
+static void pricing_close(struct pricing *pricing)
+{
+    if (pricing->prices && pricing->objective->clear)
+        pricing->objective->clear(pricing->prices);
+    graph_view_clear(&pricing->view);
+}
+
+// Over all downsets, those of the profile's own order, or those of a given plan's.
+static bool pricing_open(struct pricing *pricing, const struct bottleneck_request *request, bool of_order,
+                         const struct bottleneck_result *given, struct error *error)
+{
+    const struct objective *objective = models[request->model];
+    uint32_t *node_of = NULL;
+    *pricing = (struct pricing){ .objective = objective };
+    const bool has_view =
+        (!objective->nodes || objective->nodes(request, given != NULL, &node_of, error))
+        && graph_view_create(&pricing->view, request, node_of, of_order, given ? given->order : NULL, error);
+    free(node_of);
+    if (!has_view)
+        return false;
+    pricing->prices = arrays_add(&pricing->view.arrays, 1, objective->bytes);
+    if (pricing->prices && objective->fill(pricing->prices, &pricing->view, given, error))
+        return true;
+    pricing_close(pricing);
+    return error_no_memory(error, "the prices of stages");
+}
+
 // --- searching -------------------------------------------------------------------
 
 // What is known after a search over the profile's own order, and then over all downsets.
@@ -106,56 +140,52 @@ static bool must_end(void *self, double value, double lower_bound)
 }
 
 // What a model leaves out stays with the layers it feeds, or else with those it reads.
-static bool place_layers(const struct graph_view *view, const struct found_stage *stages,
-                         struct bottleneck_result *result, struct error *error)
+static bool place_layers(struct graph_view *view, const struct found_stage *stages, struct bottleneck_result *result,
+                         struct error *error)
 {
     const struct profile *profile = view->request->profile;
     size_t edge_count;
-    struct edge *edges = downsets_edges(profile, &edge_count, error);
-    uint32_t *stage_of = calloc(profile->layer_count + 1, sizeof stage_of[0]);
-    if (edges && !stage_of)
-        error_no_memory(error, "the stages of a plan");
-    const bool good = edges && stage_of;
-    for (uint32_t i = 0; good && i < profile->layer_count; i++)
-        while (view->node_of[i] != GRAPH_VIEW_LEFT_OUT && stage_of[i] + 1 < result->stage_count
+    const struct edge *edges = arrays_keep(&view->arrays, downsets_edges(profile, NULL, &edge_count, error));
+    uint32_t *stage_of = arrays_add(&view->arrays, profile->layer_count, sizeof stage_of[0]);
+    if (view->arrays.failed)
+        return error_no_memory(error, "the stages of a plan");
+    for (uint32_t i = 0; i < profile->layer_count; i++)
+        while (view->node_of[i] != DOWNSETS_LEFT_OUT && stage_of[i] + 1 < result->stage_count
                && !graph_view_holds(view, stages[stage_of[i]].downset, i))
             stage_of[i]++;
-    for (size_t e = 0; good && e < edge_count; e++)
-        if (view->node_of[edges[e].to] == GRAPH_VIEW_LEFT_OUT && stage_of[edges[e].from] > stage_of[edges[e].to])
+    for (size_t e = 0; e < edge_count; e++)
+        if (view->node_of[edges[e].to] == DOWNSETS_LEFT_OUT && stage_of[edges[e].from] > stage_of[edges[e].to])
             stage_of[edges[e].to] = stage_of[edges[e].from];
-    for (size_t s = 0; good && s < result->stage_count; s++)
+    for (size_t s = 0; s < result->stage_count; s++)
         result->stages[s] = stages[s].stage;
-    if (good)
-        bottleneck_place(result, stage_of);
-    free(edges);
-    free(stage_of);
-    return good;
+    bottleneck_place(result, stage_of);
+    return true;
 }
 
-static struct bottleneck_result *make_result(const struct objective *objective, void *prices,
-                                             const struct graph_view *view, const struct minimax *found,
-                                             struct error *error)
+static struct bottleneck_result *make_result(struct pricing *pricing, const struct minimax *found, struct error *error)
 {
-    struct found_stage *stages = calloc(view->graph.node_count, sizeof stages[0]);
+    const struct objective *objective = pricing->objective;
+    struct graph_view *view = &pricing->view;
+    struct found_stage *stages = arrays_add(&view->arrays, view->graph.node_count, sizeof stages[0]);
     if (!stages) {
         error_no_memory(error, "the stages of a plan");
         return NULL;
     }
     struct bottleneck_result *result =
-        bottleneck_create(view->request, objective->stages(prices, found, stages), error);
-    const bool good = result && place_layers(view, stages, result, error)
-                   && (!objective->choose || objective->choose(prices, stages, result, error))
-                   && bottleneck_value(view->request, result, error);
-    free(stages);
-    if (good)
+        bottleneck_create(view->request, objective->stages(pricing->prices, found, stages), error);
+    if (result && place_layers(view, stages, result, error)
+        && (!objective->choose || objective->choose(pricing->prices, stages, result, error))
+        && bottleneck_value(view->request, result, error))
         return result;
     bottleneck_free(result);
     return NULL;
 }
 
-static bool learn(struct knowledge *known, const struct objective *objective, void *prices,
-                  const struct graph_view *view, struct error *error)
+static bool learn(struct knowledge *known, struct pricing *pricing, struct error *error)
 {
+    const struct objective *objective = pricing->objective;
+    const struct graph_view *view = &pricing->view;
+    void *prices = pricing->prices;
     struct minimax found;
     struct minimax_problem problem = { .downsets = view->downsets,
                                        .must_end = must_end, .self = prices, .ended_self = known,
@@ -168,7 +198,7 @@ static bool learn(struct knowledge *known, const struct objective *objective, vo
     bool good = true;
     if (found.stages) {
         bottleneck_free(known->result);
-        known->result = make_result(objective, prices, view, &found, error);
+        known->result = make_result(pricing, &found, error);
         known->value = found.value;
         good = known->result != NULL;
     } else if (!known->result) {
@@ -189,20 +219,12 @@ static bool learn(struct knowledge *known, const struct objective *objective, vo
 // Where there are too many downsets, or they are too many to be priced, those of the order are what there is.
 static bool search_over(struct knowledge *known, bool of_order, struct error *error)
 {
-    const struct objective *objective = models[known->request->model];
-    uint32_t *node_of = NULL;
-    struct graph_view view;
-    if (objective->nodes && !objective->nodes(known->request, false, &node_of, error))
-        return false;
-    void *prices = NULL;
-    const bool has_view = graph_view_create(&view, known->request, node_of, of_order, NULL, error);
-    free(node_of);
-    if (has_view)
-        prices = objective->create(&view, NULL, error);
-    bool good = prices && learn(known, objective, prices, &view, error);
-    objective->free(prices);
-    if (has_view)
-        graph_view_clear(&view);
+    struct pricing pricing;
+    bool good = pricing_open(&pricing, known->request, of_order, NULL, error);
+    if (good) {
+        good = learn(known, &pricing, error);
+        pricing_close(&pricing);
+    }
     if (!good && !of_order && error->kind != ERROR_MACHINE) {
         *error = (struct error){ 0 };
         good = true;
@@ -253,37 +275,27 @@ static void count_ends(const struct graph_view *view, const struct bottleneck_re
     for (size_t s = 0; s < plan->stage_count; s++) {
         ends[s + 1] = ends[s];
         for (uint32_t at = plan->stages[s].first; at < plan->stages[s].end; at++)
-            ends[s + 1] += view->node_of[plan->order[at]] != GRAPH_VIEW_LEFT_OUT;
+            ends[s + 1] += view->node_of[plan->order[at]] != DOWNSETS_LEFT_OUT;
     }
 }
 
 bool bottleneck_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error)
 {
-    const struct objective *objective = models[request->model];
-    uint32_t *node_of = NULL, *ends = NULL;
-    void *prices = NULL;
-    struct graph_view view;
+    struct pricing pricing;
     if (!graph_view_check(request->profile, plan, request->model != BOTTLENECK_PIPEDREAM, error)
-        || (objective->nodes && !objective->nodes(request, true, &node_of, error)))
+        || !pricing_open(&pricing, request, true, plan, error))
         return false;
-    const bool has_view = graph_view_create(&view, request, node_of, true, plan->order, error);
-    if (has_view && (ends = calloc(plan->stage_count + 1, sizeof ends[0])) == NULL)
-        error_no_memory(error, "the price of a plan");
+    uint32_t *ends = arrays_add(&pricing.view.arrays, plan->stage_count + 1, sizeof ends[0]);
     if (ends)
-        prices = objective->create(&view, plan, error);
-    if (prices)
-        count_ends(&view, plan, ends);
-    const bool good = prices && objective->value(prices, plan, ends, error);
+        count_ends(&pricing.view, plan, ends);
+    const bool good = ends ? pricing.objective->value(pricing.prices, plan, ends, error)
+                           : error_no_memory(error, "the price of a plan");
     plan->value_ns = plan->machines_used = 0;
     for (size_t s = 0; good && s < plan->stage_count; s++) {
         plan->value_ns = fmax(plan->value_ns, plan->stages[s].load_ns);
         plan->machines_used += plan->stages[s].replicas * plan->stages[s].group;
     }
-    objective->free(prices);
-    if (has_view)
-        graph_view_clear(&view);
-    free(node_of);
-    free(ends);
+    pricing_close(&pricing);
     return good;
 }
 

@@ -1,10 +1,10 @@
 #include "partitioner/objectives/bottleneck_plan.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "partitioner/cost/predict.h"
+#include "partitioner/search/search_request.h"
 #include "profiler/profile_reorder.h"
 
 // --- an answer as a plan ------------------------------------------------------------
@@ -18,14 +18,6 @@ bool bottleneck_is_plan(const struct bottleneck_result *result)
         if (result->variant[i])
             return false;
     return true;
-}
-
-static bool has_own_order(const struct bottleneck_result *result)
-{
-    for (uint32_t i = 0; i < result->layer_count; i++)
-        if (result->order[i] != i)
-            return true;
-    return false;
 }
 
 static uint32_t count_machines(const struct bottleneck_request *request)
@@ -70,7 +62,10 @@ static bool set_stage(struct plan *plan, const struct profile *ordered, const st
 
 static bool copy_order(struct plan *plan, const struct bottleneck_result *result, struct error *error)
 {
-    if (!has_own_order(result))
+    uint32_t own = 0;
+    while (own < result->layer_count && result->order[own] == own)
+        own++;
+    if (own == result->layer_count)
         return true;
     plan->order = calloc(result->layer_count, sizeof plan->order[0]);
     if (!plan->order)
@@ -79,35 +74,29 @@ static bool copy_order(struct plan *plan, const struct bottleneck_result *result
     return true;
 }
 
-static bool fill_head(struct plan *plan, const struct bottleneck_request *request,
-                      const struct bottleneck_result *result, const struct holding *holding, struct error *error)
+static struct plan *begin_plan(const struct bottleneck_request *request, const struct bottleneck_result *result,
+                               const struct holding *holding, struct error *error)
 {
-    struct text cluster = { 0 };
-    uint32_t most = 1;
+    uint32_t most = result->machines_used;
     for (size_t s = 0; s < result->stage_count; s++)
         most = result->stages[s].replicas > most ? result->stages[s].replicas : most;
-    cluster_write(request->cluster, &cluster);
-    plan->cluster = cluster.failed ? NULL : cluster_read(cluster.data, cluster.length, "the cluster", error);
-    text_clear(&cluster);
-    plan->model = strdup(request->profile->model);
-    if (!plan->cluster || !plan->model)
-        return error_no_memory(error, "a plan");
-    memcpy(plan->profile_hash, request->profile->hash, sizeof plan->profile_hash);
-    snprintf(plan->schedule, sizeof plan->schedule, "pipedream");
-    plan->weights = WEIGHTS_STASH;
-    plan->ranks = result->machines_used;
-    plan->chunks = 1;
-    plan->micro_batches = request->micro_batches ? request->micro_batches
-                        : result->model == BOTTLENECK_TPS ? count_machines(request)
-                        : most > result->machines_used ? most : result->machines_used;
-    plan->holding = *holding;
-    return copy_order(plan, result, error);
+    const struct search_request asked = {
+        .profile = request->profile,
+        .cluster = request->cluster,
+        .schedule = "pipedream",
+        .ranks = result->machines_used,
+        .chunks = 1,
+        .micro_batches = request->micro_batches            ? request->micro_batches
+                       : result->model == BOTTLENECK_TPS ? count_machines(request) : most,
+        .holding = *holding,
+    };
+    return search_begin_plan(&asked, result->stage_count, error);
 }
 
 static bool fill(struct plan *plan, const struct bottleneck_request *request, const struct bottleneck_result *result,
-                 const struct holding *holding, struct error *error)
+                 struct error *error)
 {
-    if (!fill_head(plan, request, result, holding, error))
+    if (!copy_order(plan, result, error))
         return false;
     struct profile *made = plan->order ? profile_reorder(request->profile, plan->order, error) : NULL;
     const struct profile *ordered = plan->order ? made : request->profile;
@@ -128,8 +117,8 @@ struct plan *bottleneck_plan(const struct bottleneck_request *request, const str
                          " ways than measured");
         return NULL;
     }
-    struct plan *plan = plan_create(result->stage_count, error);
-    if (plan && fill(plan, request, result, holding, error))
+    struct plan *plan = begin_plan(request, result, holding, error);
+    if (plan && fill(plan, request, result, error))
         return plan;
     plan_free(plan);
     return NULL;

@@ -49,16 +49,14 @@ bool machines_find(struct machines *machines, const struct bottleneck_request *r
 static bool fill_nodes(struct graph_view *view, const uint32_t *node_of, struct error *error)
 {
     const uint32_t layers = (uint32_t)view->request->profile->layer_count;
-    view->node_of = malloc(layers * sizeof view->node_of[0]);
-    view->layers = malloc(layers * sizeof view->layers[0]);
-    view->layer_at = calloc(layers + (size_t)2, sizeof view->layer_at[0]);
-    view->edges = downsets_edges(view->request->profile, &view->graph.edge_count, error);
-    view->graph.edges = view->edges;
-    if (!view->edges || !view->node_of || !view->layers || !view->layer_at)
+    view->node_of = arrays_add(&view->arrays, layers, sizeof view->node_of[0]);
+    view->layers = arrays_add(&view->arrays, layers, sizeof view->layers[0]);
+    view->layer_at = arrays_add(&view->arrays, layers + (size_t)2, sizeof view->layer_at[0]);
+    if (view->arrays.failed)
         return error_no_memory(error, "the nodes of a graph");
     for (uint32_t i = 0; i < layers; i++) {
         const uint32_t node = view->node_of[i] = node_of ? node_of[i] : i;
-        if (node == GRAPH_VIEW_LEFT_OUT)
+        if (node == DOWNSETS_LEFT_OUT)
             continue;
         view->layer_at[node + 2]++;
         view->graph.node_count = node >= view->graph.node_count ? node + 1 : view->graph.node_count;
@@ -67,59 +65,57 @@ static bool fill_nodes(struct graph_view *view, const uint32_t *node_of, struct 
     for (uint32_t n = 2; n <= view->graph.node_count; n++)
         view->layer_at[n] += view->layer_at[n - 1];
     for (uint32_t i = 0; i < layers; i++)
-        if (view->node_of[i] != GRAPH_VIEW_LEFT_OUT)
+        if (view->node_of[i] != DOWNSETS_LEFT_OUT)
             view->layers[view->layer_at[view->node_of[i] + 1]++] = i;
-    size_t kept = 0;
-    for (size_t e = 0; e < view->graph.edge_count; e++) {
-        const struct edge edge = { view->node_of[view->edges[e].from], view->node_of[view->edges[e].to] };
-        if (edge.from != edge.to && edge.from != GRAPH_VIEW_LEFT_OUT && edge.to != GRAPH_VIEW_LEFT_OUT)
-            view->edges[kept++] = edge;
-    }
-    view->graph.edge_count = kept;
+    view->edges = arrays_keep(
+        &view->arrays, downsets_edges(view->request->profile, view->node_of, &view->graph.edge_count, error));
+    view->graph.edges = view->edges;
+    if (!view->edges)
+        return error_no_memory(error, "the nodes of a graph");
     return view->graph.node_count > 0 || error_set(error, "%s has no layers but inputs", view->request->profile->model);
 }
 
-uint64_t *graph_view_sum(const struct graph_view *view, const uint64_t *value, struct error *error)
+uint64_t *graph_view_sum(struct graph_view *view, const uint64_t *value)
 {
+    struct error no_memory = { 0 };
     uint64_t *of_node = calloc(view->graph.node_count, sizeof of_node[0]);
-    if (!of_node) {
-        error_no_memory(error, "the sums of a graph");
-        return NULL;
-    }
-    for (size_t i = 0; i < view->request->profile->layer_count; i++)
-        if (view->node_of[i] != GRAPH_VIEW_LEFT_OUT)
+    for (size_t i = 0; of_node && i < view->request->profile->layer_count; i++)
+        if (view->node_of[i] != DOWNSETS_LEFT_OUT)
             of_node[view->node_of[i]] += value[i];
-    uint64_t *sums = downsets_sum(view->downsets, of_node, error);
+    uint64_t *sums = of_node ? downsets_sum(view->downsets, of_node, &no_memory) : NULL;
     free(of_node);
-    return sums;
+    return arrays_keep(&view->arrays, sums);
 }
 
-// Whether an order of nodes is the only one: each feeds the next.
-static bool is_only_order(const struct graph_view *view, const uint32_t *order)
+uint64_t *graph_view_sum_of(struct graph_view *view, graph_view_value *value)
 {
-    for (size_t n = 0; n + 1 < view->graph.node_count; n++) {
-        bool feeds = false;
-        for (size_t e = 0; e < view->graph.edge_count && !feeds; e++)
-            feeds = view->edges[e].from == order[n] && view->edges[e].to == order[n + 1];
-        if (!feeds)
+    const struct profile *profile = view->request->profile;
+    uint64_t *values = arrays_add(&view->arrays, profile->layer_count, sizeof values[0]);
+    for (size_t i = 0; values && i < profile->layer_count; i++)
+        values[i] = value(&profile->layers[i]);
+    return values ? graph_view_sum(view, values) : NULL;
+}
+
+// Whether the order of these downsets is the only one: each node feeds the next.
+static bool is_only_order(const struct downsets *downsets)
+{
+    for (size_t n = 0; n + 1 < downsets->node_count; n++)
+        if (!downsets_reads(downsets, downsets->above[n + 1].node, downsets->above[n].node))
             return false;
-    }
     return true;
 }
 
 // The order of the nodes, or that of a plan's layers, each of which is a node or left out.
 static bool fill_order(struct graph_view *view, const uint32_t *layers, struct error *error)
 {
-    const size_t nodes = view->graph.node_count;
-    uint32_t *order = malloc(nodes * sizeof order[0]), count = 0;
-    if (!order)
+    uint32_t *order = layers ? arrays_add(&view->arrays, view->graph.node_count, sizeof order[0]) : NULL, count = 0;
+    for (uint32_t i = 0; order && i < view->request->profile->layer_count; i++)
+        if (view->node_of[layers[i]] != DOWNSETS_LEFT_OUT)
+            order[count++] = view->node_of[layers[i]];
+    if (view->arrays.failed)
         return error_no_memory(error, "the order of a model's layers");
-    for (uint32_t i = 0; layers ? i < view->request->profile->layer_count : i < nodes; i++)
-        if (!layers || view->node_of[layers[i]] != GRAPH_VIEW_LEFT_OUT)
-            order[count++] = layers ? view->node_of[layers[i]] : i;
-    view->downsets = downsets_of_order(order, nodes, error);
-    view->is_whole = is_only_order(view, order);
-    free(order);
+    view->downsets = downsets_of_order(&view->graph, order, error);
+    view->is_whole = view->downsets && is_only_order(view->downsets);
     return view->downsets != NULL;
 }
 
@@ -140,10 +136,7 @@ bool graph_view_create(struct graph_view *view, const struct bottleneck_request 
 
 void graph_view_clear(struct graph_view *view)
 {
-    free(view->node_of);
-    free(view->layers);
-    free(view->layer_at);
-    free(view->edges);
+    arrays_clear(&view->arrays);
     downsets_free(view->downsets);
     *view = (struct graph_view){ .request = NULL };
 }
@@ -162,7 +155,7 @@ static bool are_together(const struct profile *profile, const uint32_t *stage_of
 static bool check_stages(const struct profile *profile, const uint32_t *stage_of, bool heeds_ties, struct error *error)
 {
     size_t edge_count;
-    struct edge *edges = downsets_edges(profile, &edge_count, error);
+    struct edge *edges = downsets_edges(profile, NULL, &edge_count, error);
     bool good = edges != NULL;
     for (size_t e = 0; good && e < edge_count; e++)
         if (stage_of[edges[e].from] > stage_of[edges[e].to])

@@ -4,6 +4,7 @@
 #define PARTITIONER_OBJECTIVES_GRAPH_VIEW_H
 
 #include "partitioner/objectives/bottleneck.h"
+#include "partitioner/arrays.h"
 #include "partitioner/downsets.h"
 
 // Devices called "cpu", "cpu0", "cpu1" ... are the host's; all others are accelerators.
@@ -19,17 +20,16 @@ bool machines_find(struct machines *machines, const struct bottleneck_request *r
                    bool of_any_speed, struct error *error);
 bool is_cpu(const struct cluster_device *device);
 
-#define GRAPH_VIEW_LEFT_OUT UINT32_MAX
-
 struct graph_view {
     const struct bottleneck_request *request;
-    uint32_t *node_of;        // of each layer, or GRAPH_VIEW_LEFT_OUT
+    uint32_t *node_of;        // of each layer, or DOWNSETS_LEFT_OUT
     uint32_t *layers;         // by node: those of node n are layers[layer_at[n]] to layers[layer_at[n + 1]]
     uint32_t *layer_at;
     struct edge *edges;       // between nodes, by (from, to) where each layer is a node; they may repeat
     struct downset_graph graph;
     struct downsets *downsets;
     bool is_whole;            // the graph has no others
+    struct arrays arrays;     // these, and what prices have of their own
 };
 
 // `node_of` numbers the nodes in an order in which they can run, or leaves layers out; NULL: each layer is a node. Of
@@ -38,19 +38,16 @@ bool graph_view_create(struct graph_view *view, const struct bottleneck_request 
                        bool of_order, const uint32_t *order, struct error *error);
 void graph_view_clear(struct graph_view *view);
 
-// For each downset the sum over its layers of `value`; freed by free().
-uint64_t *graph_view_sum(const struct graph_view *view, const uint64_t *value, struct error *error);
+// For each downset the sum over its layers of `value`, or of what a function says of each; kept with the view's arrays,
+// which say where memory failed.
+uint64_t *graph_view_sum(struct graph_view *view, const uint64_t *value);
+typedef uint64_t graph_view_value(const struct profile_layer *layer);
+uint64_t *graph_view_sum_of(struct graph_view *view, graph_view_value *value);
 
 static inline bool graph_view_holds(const struct graph_view *view, size_t downset, uint32_t layer)
 {
     return downsets_holds(view->downsets, downset, view->node_of[layer]);
 }
-
-// The node of each layer where layers that belong together (tied ones, and what no_cut_after joins) are one, with all
-// on a cycle that this closes. A layer that is free (NULL: none), in that it costs nothing wherever it stands, and that
-// has one neighbour loses nothing by standing with it. That takes inputs and unread outputs out of the ways to cut a
-// graph, of which they make too many. Freed by free().
-uint32_t *graph_view_merge(const struct profile *profile, const bool *is_free, struct error *error);
 
 // Whether a given plan's stages read nothing of later ones and, if it is of interest, part nothing that belongs
 // together.

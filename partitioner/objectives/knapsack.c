@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/number.h"
+#include "partitioner/arrays.h"
 
 enum { MOST_ENTRIES = 1 << 21 };
 
@@ -36,6 +38,7 @@ struct knapsack_room {
     double price;          // of a byte
     double bound;
     double greedy_cost;
+    struct arrays arrays;
 };
 
 bool knapsack_create(struct knapsack *knapsack, size_t most_items)
@@ -44,12 +47,12 @@ bool knapsack_create(struct knapsack *knapsack, size_t most_items)
     *knapsack = (struct knapsack){ .room = room };
     if (!room)
         return false;
-    room->order = calloc(most_items + 1, sizeof room->order[0]);
-    room->greedy = calloc(most_items + 1, sizeof room->greedy[0]);
-    room->prices = calloc(most_items + 1, sizeof room->prices[0]);
-    room->rest_bytes = calloc(most_items + 2, sizeof room->rest_bytes[0]);
-    room->list_at = calloc(most_items + 3, sizeof room->list_at[0]);
-    if (room->order && room->greedy && room->prices && room->rest_bytes && room->list_at)
+    room->order = arrays_add(&room->arrays, most_items, sizeof room->order[0]);
+    room->greedy = arrays_add(&room->arrays, most_items, sizeof room->greedy[0]);
+    room->prices = arrays_add(&room->arrays, most_items, sizeof room->prices[0]);
+    room->rest_bytes = arrays_add(&room->arrays, most_items + 1, sizeof room->rest_bytes[0]);
+    room->list_at = arrays_add(&room->arrays, most_items + 2, sizeof room->list_at[0]);
+    if (!room->arrays.failed)
         return true;
     knapsack_clear(knapsack);
     return false;
@@ -60,11 +63,7 @@ void knapsack_clear(struct knapsack *knapsack)
     struct knapsack_room *room = knapsack->room;
     if (!room)
         return;
-    free(room->order);
-    free(room->greedy);
-    free(room->prices);
-    free(room->rest_bytes);
-    free(room->list_at);
+    arrays_clear(&room->arrays);
     free(room->list);
     free(room);
     knapsack->room = NULL;
@@ -107,25 +106,6 @@ static struct total choose_at(struct knapsack *knapsack, double price)
     return total;
 }
 
-// What the choice leaves free goes to items one by one.
-static void fill_up(struct knapsack *knapsack, struct total total)
-{
-    struct knapsack_room *room = knapsack->room;
-    for (size_t i = 0; i < knapsack->item_count; i++) {
-        const struct knapsack_option *options = knapsack->options + knapsack->first[i];
-        const uint64_t others = total.bytes - options[room->greedy[i]].bytes;
-        for (uint32_t o = 0; o < knapsack->first[i + 1] - knapsack->first[i]; o++) {
-            const struct knapsack_option *held = &options[room->greedy[i]];
-            if (!(options[o].cost < held->cost) || add_clamped(others, options[o].bytes) > knapsack->capacity_bytes)
-                continue;
-            total.cost -= held->cost - options[o].cost;
-            total.bytes = others + options[o].bytes;
-            room->greedy[i] = o;
-        }
-    }
-    room->greedy_cost = total.cost;
-}
-
 // The price of a byte at which a choice that fits and one that does not are both best: what the line between two such
 // says, until none is below the line. False where nothing fits.
 //
@@ -161,7 +141,7 @@ static bool relax(struct knapsack *knapsack)
     }
     const double spare = (double)knapsack->capacity_bytes - (double)next.bytes;
     room->bound = (next.cost - room->price * spare) * ROUNDED_DOWN;
-    fill_up(knapsack, choose_at(knapsack, fits_at));
+    room->greedy_cost = choose_at(knapsack, fits_at).cost;
     return true;
 }
 
@@ -212,19 +192,6 @@ static int compare_entries(const void *a, const void *b)
     return (left->option > right->option) - (left->option < right->option);
 }
 
-static bool has_entries(struct knapsack_room *room, size_t count)
-{
-    if (count < room->entries)
-        return true;
-    const size_t larger = 2 * count + 1024;
-    struct entry *list = realloc(room->list, larger * sizeof list[0]);
-    if (!list)
-        return false;
-    room->list = list;
-    room->entries = larger;
-    return true;
-}
-
 // The list behind the k-th item from the one before it: every entry with every option,
 // less what cannot fit, cannot be below `best`, or is dominated.
 static enum knapsack_answer extend(struct knapsack *knapsack, size_t k, double best)
@@ -234,7 +201,7 @@ static enum knapsack_answer extend(struct knapsack *knapsack, size_t k, double b
     size_t made = end;
     for (uint32_t e = begin; e < end; e++)
         for (uint32_t o = knapsack->first[item]; o < knapsack->first[item + 1]; o++) {
-            if (!has_entries(room, made))
+            if (!array_reserve(&room->list, &room->entries, made + 1, sizeof room->list[0]))
                 return KNAPSACK_NO_MEMORY;
             const struct knapsack_option *option = &knapsack->options[o];
             const struct entry *from = &room->list[e];
@@ -258,7 +225,7 @@ static enum knapsack_answer search_lists(struct knapsack *knapsack, double below
 {
     struct knapsack_room *room = knapsack->room;
     const size_t items = knapsack->item_count;
-    if (!has_entries(room, 1))
+    if (!array_reserve(&room->list, &room->entries, 1, sizeof room->list[0]))
         return KNAPSACK_NO_MEMORY;
     sort_items(knapsack);
     room->list[0] = (struct entry){ 0 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "partitioner/arrays.h"
 #include "partitioner/evaluate/handmade.h"
 #include "partitioner/objectives/bottleneck_plan.h"
 #include "partitioner/plan/plan_words.h"
@@ -74,21 +75,13 @@ struct reader {
     uint32_t *met;       // the layers of the stage in hand, in order
 };
 
-static uint32_t find_layer(const struct profile *profile, const char *name)
-{
-    uint32_t layer = 0;
-    while (layer < profile->layer_count && strcmp(profile->layers[layer].name, name) != 0)
-        layer++;
-    return layer;
-}
-
 static size_t read_layers(struct reader *reader, struct json *object, uint32_t stage)
 {
     struct json list = json_array(object, "layers"), item;
     size_t count = 0;
     while (json_next(&list, &item)) {
         const char *name = json_item_string(&item);
-        const uint32_t layer = find_layer(reader->profile, name);
+        const uint32_t layer = profile_find_layer(reader->profile, name);
         if (layer == reader->profile->layer_count) {
             json_refuse(&item, "the profile has no layer of this name");
         } else if (reader->stage_of[layer] != UINT32_MAX) {
@@ -173,23 +166,25 @@ static struct bottleneck_result *read_document(struct bottleneck_request *reques
         json_refuse(&stages, "holds %zu stages, for %zu layers", count, layers);
     if (!json_ok(document, error))
         return NULL;
-    struct reader reader = { .profile = request->profile, .result = bottleneck_create(request, count, error) };
-    reader.stage_of = malloc(layers * sizeof reader.stage_of[0]);
-    reader.met = calloc(layers, sizeof reader.met[0]);
+    struct arrays arrays = { 0 };
+    struct reader reader = { .profile = request->profile,
+                             .result = bottleneck_create(request, count, error),
+                             .stage_of = arrays_add(&arrays, layers, sizeof reader.stage_of[0]),
+                             .met = arrays_add(&arrays, layers, sizeof reader.met[0]) };
     if (reader.result)
         reader.result->variant = calloc(layers + 1, sizeof reader.result->variant[0]);
-    bool good = reader.result && ((reader.stage_of && reader.met && reader.result->variant)
-                                  || error_no_memory(error, "the stages of a plan"));
+    bool good = reader.result && reader.result->variant && !arrays.failed;
     if (good) {
         memset(reader.stage_of, 0xff, layers * sizeof reader.stage_of[0]);
         read_stages(&reader, &root);
         read_rest(request, &root);
         good = json_ok(document, error);
+    } else {
+        error_no_memory(error, "the stages of a plan");
     }
     if (good)
         bottleneck_place(reader.result, reader.stage_of);
-    free(reader.stage_of);
-    free(reader.met);
+    arrays_clear(&arrays);
     if (good)
         return reader.result;
     bottleneck_free(reader.result);

@@ -12,14 +12,8 @@
 
 #include "common/json.h"
 #include "common/number.h"
+#include "partitioner/layer_groups.h"
 #include "partitioner/objectives/max_load.h"
-
-// A tensor that leaves the outer end of a stage, and those who may read it there.
-struct leaving {
-    uint32_t layer;
-    uint64_t cost_ns;
-    const uint64_t *readers;
-};
 
 struct prices {
     const struct graph_view *view;
@@ -30,9 +24,9 @@ struct prices {
     uint64_t *work, *host_work, *not_on_host, *bytes;  // of each downset
     double host_speed;       // the most of an accelerator's work that a CPU does in a ns
     uint64_t largest_ns;     // the least that some layer takes
-    struct leaving *leaving;
+    uint32_t *leaving;       // the layers whose tensors leave the outer end of the stage in hand
     size_t leaving_count;
-    uint32_t outer;          // what these leave; 0: nothing was listed yet
+    uint32_t outer;          // that end; 0: nothing was listed yet
 };
 
 const struct profile_layer *max_load_on_cpu(const struct profile_layer *layer)
@@ -88,7 +82,7 @@ static bool list_nodes(const struct bottleneck_request *request, bool is_given, 
     if (!is_free)
         return error_no_memory(error, "the layers of a graph");
     find_free(request->profile, &machines, is_free);
-    *node_of = graph_view_merge(request->profile, is_free, error);
+    *node_of = layer_groups(request->profile, true, is_free, error);
     free(is_free);
     return *node_of != NULL;
 }
@@ -110,109 +104,90 @@ static bool add_edge(struct prices *prices, struct edge edge, struct error *erro
         || error_set(error, "layer \"%s\" hands on more than can be sent in 2^53 ns", profile->layers[edge.from].name);
 }
 
-static bool is_held(const struct prices *prices, size_t downset, const uint64_t *row)
+static const uint64_t *readers_of(const struct prices *prices, uint32_t layer)
+{
+    return prices->readers + layer * prices->view->downsets->words;
+}
+
+static bool leaves(const struct prices *prices, size_t downset, uint32_t layer)
 {
     const struct downsets *downsets = prices->view->downsets;
-    return downsets_within(row, downsets_set(downsets, downset), downsets->words);
+    return graph_view_holds(prices->view, downset, layer)
+        && !downsets_within(readers_of(prices, layer), downsets_set(downsets, downset), downsets->words);
 }
 
 // What leaves each downset. The tensors are taken one by one, so that one that nobody
 // outside reads costs no more than a look.
-static bool fill_cuts(struct prices *prices, struct error *error)
+static bool fill_cuts(struct prices *prices, struct graph_view *view, struct error *error)
 {
-    const struct graph_view *view = prices->view;
     const struct profile *profile = view->request->profile;
     const size_t layers = profile->layer_count, words = view->downsets->words, count = view->downsets->count;
-    prices->cost_ns = calloc(layers + 1, sizeof prices->cost_ns[0]);
-    prices->readers = calloc(layers * words + 1, sizeof prices->readers[0]);
-    prices->leaving = calloc(layers + 1, sizeof prices->leaving[0]);
-    prices->cut_ns = calloc(count, sizeof prices->cut_ns[0]);
-    if (!prices->cost_ns || !prices->readers || !prices->leaving || !prices->cut_ns)
-        return error_no_memory(error, "the transfers of a graph");
+    prices->cost_ns = arrays_add(&view->arrays, layers, sizeof prices->cost_ns[0]);
+    prices->readers = arrays_add(&view->arrays, layers * words, sizeof prices->readers[0]);
+    prices->leaving = arrays_add(&view->arrays, layers, sizeof prices->leaving[0]);
+    prices->cut_ns = arrays_add(&view->arrays, count, sizeof prices->cut_ns[0]);
     size_t edge_count;
-    struct edge *edges = downsets_edges(profile, &edge_count, error);
-    bool good = edges != NULL;
-    for (size_t e = 0; good && e < edge_count; e++)
-        good = add_edge(prices, edges[e], error);
-    free(edges);
-    for (uint32_t i = 0; good && i < layers; i++)
+    const struct edge *edges = arrays_keep(&view->arrays, downsets_edges(profile, NULL, &edge_count, error));
+    if (view->arrays.failed)
+        return false;
+    for (size_t e = 0; e < edge_count; e++)
+        if (!add_edge(prices, edges[e], error))
+            return false;
+    for (uint32_t i = 0; i < layers; i++)
         for (size_t d = 1; prices->cost_ns[i] > 0 && d < count; d++)
-            if (graph_view_holds(view, d, i) && !is_held(prices, d, prices->readers + i * words))
+            if (leaves(prices, d, i))
                 prices->cut_ns[d] += prices->cost_ns[i];
-    return good;
+    return true;
 }
 
-static bool fill_sums(struct prices *prices, struct error *error)
+static uint64_t host_work_of(const struct profile_layer *layer)
 {
-    const struct profile *profile = prices->view->request->profile;
-    const size_t layers = profile->layer_count;
-    const bool has_cpus = prices->machines.cpus > 0;
-    uint64_t *value = calloc(4 * layers, sizeof value[0]);
-    if (!value)
-        return error_no_memory(error, "the sums of a graph");
+    return work_of(max_load_on_cpu(layer));
+}
+
+static uint64_t is_not_on_host(const struct profile_layer *layer)
+{
+    return max_load_on_cpu(layer) == NULL;
+}
+
+static bool fill_sums(struct prices *prices, struct graph_view *view)
+{
+    const struct profile *profile = view->request->profile;
     prices->host_speed = 0x1p-60;
-    for (size_t i = 0; i < layers; i++) {
-        const struct profile_layer *layer = &profile->layers[i], *way = has_cpus ? max_load_on_cpu(layer) : NULL;
-        const uint64_t work = value[i] = work_of(layer), host = value[2 * layers + i] = work_of(way);
-        value[layers + i] = bytes_of(layer);
-        value[3 * layers + i] = way == NULL;
+    for (size_t i = 0; i < profile->layer_count; i++) {
+        const struct profile_layer *layer = &profile->layers[i];
+        const struct profile_layer *way = prices->machines.cpus > 0 ? max_load_on_cpu(layer) : NULL;
+        const uint64_t work = work_of(layer), host = work_of(way);
         if (way && work > 0)
             prices->host_speed = fmax(prices->host_speed, host > 0 ? (double)work / (double)host : INFINITY);
         const uint64_t least = way && host < work ? host : work;
         prices->largest_ns = least > prices->largest_ns ? least : prices->largest_ns;
     }
-    prices->work = graph_view_sum(prices->view, value, error);
-    prices->bytes = graph_view_sum(prices->view, value + layers, error);
-    prices->host_work = graph_view_sum(prices->view, value + 2 * layers, error);
-    prices->not_on_host = graph_view_sum(prices->view, value + 3 * layers, error);
-    free(value);
-    return prices->work && prices->bytes && prices->host_work && prices->not_on_host;
+    prices->work = graph_view_sum_of(view, work_of);
+    prices->bytes = graph_view_sum_of(view, bytes_of);
+    prices->host_work = graph_view_sum_of(view, host_work_of);
+    prices->not_on_host = graph_view_sum_of(view, is_not_on_host);
+    return !view->arrays.failed;
 }
 
-static void free_prices(void *self)
+static bool fill(void *self, struct graph_view *view, const struct bottleneck_result *given, struct error *error)
 {
     struct prices *prices = self;
-    if (!prices)
-        return;
-    free(prices->cost_ns);
-    free(prices->readers);
-    free(prices->cut_ns);
-    free(prices->work);
-    free(prices->host_work);
-    free(prices->not_on_host);
-    free(prices->bytes);
-    free(prices->leaving);
-    free(prices);
-}
-
-static void *create_prices(const struct graph_view *view, const struct bottleneck_result *given, struct error *error)
-{
     (void)given;
-    struct prices *prices = calloc(1, sizeof *prices);
-    if (!prices) {
-        error_no_memory(error, "the prices of stages");
-        return NULL;
-    }
     prices->view = view;
-    if (machines_find(&prices->machines, view->request, 1, false, error) && fill_cuts(prices, error)
-        && fill_sums(prices, error))
-        return prices;
-    free_prices(prices);
-    return NULL;
+    return machines_find(&prices->machines, view->request, 1, false, error) && fill_cuts(prices, view, error)
+        && fill_sums(prices, view);
 }
 
 // --- stages ---------------------------------------------------------------------------
 
 static void list_leaving(struct prices *prices, uint32_t outer)
 {
-    const struct graph_view *view = prices->view;
     prices->outer = outer;
     prices->leaving_count = 0;
-    for (uint32_t i = 0; i < view->request->profile->layer_count; i++) {
-        const uint64_t *readers = prices->readers + i * view->downsets->words;
-        if (prices->cost_ns[i] > 0 && graph_view_holds(view, outer, i) && !is_held(prices, outer, readers))
-            prices->leaving[prices->leaving_count++] = (struct leaving){ i, prices->cost_ns[i], readers };
-    }
+    for (uint32_t i = 0; i < prices->view->request->profile->layer_count; i++)
+        if (prices->cost_ns[i] > 0 && leaves(prices, outer, i))
+            prices->leaving[prices->leaving_count++] = i;
 }
 
 static uint64_t transfers(struct prices *prices, uint32_t inner, uint32_t outer)
@@ -223,13 +198,14 @@ static uint64_t transfers(struct prices *prices, uint32_t inner, uint32_t outer)
     if (prices->outer != outer)
         list_leaving(prices, outer);
     for (size_t l = 0; l < prices->leaving_count; l++) {
-        const struct leaving *leaving = &prices->leaving[l];
+        const uint32_t layer = prices->leaving[l];
+        const uint64_t *readers = readers_of(prices, layer);
         uint64_t inside = 0;
-        if (!graph_view_holds(prices->view, inner, leaving->layer))
+        if (!graph_view_holds(prices->view, inner, layer))
             continue;
         for (size_t w = 0; w < downsets->words; w++)
-            inside |= leaving->readers[w] & after[w] & ~before[w];
-        sum -= inside ? leaving->cost_ns : 2 * leaving->cost_ns;
+            inside |= readers[w] & after[w] & ~before[w];
+        sum -= inside ? prices->cost_ns[layer] : 2 * prices->cost_ns[layer];
     }
     return sum;
 }
@@ -324,10 +300,9 @@ static void refuse(void *self, struct error *error)
             error_set_kind(error, ERROR_ANSWER, "layer \"%s\" alone holds %s; a machine has %s", layer->name,
                            bytes_format(bytes_of(layer), holds), has);
     }
-    if (error->kind == ERROR_NONE)
-        error_set_kind(error, ERROR_ANSWER, "no cut into %u stages fits: the layers hold %s in all, a machine %s",
-                       machines->accelerators + machines->cpus,
-                       bytes_format(prices->bytes[prices->view->downsets->count - 1], holds), has);
+    error_set_kind(error, ERROR_ANSWER, "no cut into %u stages fits: the layers hold %s in all, a machine %s",
+                   machines->accelerators + machines->cpus,
+                   bytes_format(prices->bytes[prices->view->downsets->count - 1], holds), has);
 }
 
 // --- a given plan -----------------------------------------------------------------------
@@ -366,6 +341,6 @@ static bool value(void *self, struct bottleneck_result *plan, const uint32_t *en
                           accelerators, cpus, prices->machines.accelerators, prices->machines.cpus);
 }
 
-const struct objective max_load_objective = { .nodes = list_nodes, .create = create_prices, .free = free_prices,
+const struct objective max_load_objective = { .nodes = list_nodes, .bytes = sizeof(struct prices), .fill = fill,
                                               .ask = ask, .stages = list_stages, .choose = choose, .refuse = refuse,
                                               .value = value };

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "partitioner/arrays.h"
+
 #define MOST_TABLE_BYTES ((uint64_t)1 << 31)
 
 // Below this share of a plan's load the distance to the bound is not halved alone: there are few plans between.
@@ -35,6 +37,7 @@ struct search {
     double known, bound;     // the best load, and what none is below
     uint64_t spent;          // of the budget
     bool is_stopped;
+    struct arrays arrays;
 };
 
 // --- the table -------------------------------------------------------------------
@@ -76,17 +79,16 @@ static bool search_create(struct search *search, const struct minimax_problem *p
     if (count * width > MOST_TABLE_BYTES / (sizeof search->value[0] + sizeof search->cost[0]))
         return error_set(error, "%zu ways to cut the graph for each of %u machines take more than 2 GiB", count,
                          problem->ways.most_steps);
-    search->value = malloc(count * width * sizeof search->value[0]);
-    search->cost = calloc(costly, sizeof search->cost[0]);
-    search->by_work = malloc(count * sizeof search->by_work[0]);
-    search->room = malloc(count * sizeof search->room[0]);
-    search->fewest = malloc(count * sizeof search->fewest[0]);
-    search->live = malloc(width * sizeof search->live[0]);
-    search->loads = calloc(problem->ways.count + 1, sizeof search->loads[0]);
     search->most = problem->ways.most_cost ? problem->ways.most_cost : problem->ways.most_steps;
-    search->speed = calloc((size_t)search->most + 1, sizeof search->speed[0]);
-    if (!search->value || !search->cost || !search->by_work || !search->room || !search->fewest || !search->live
-        || !search->loads || !search->speed)
+    search->value = arrays_add(&search->arrays, count * width, sizeof search->value[0]);
+    search->cost = arrays_add(&search->arrays, costly, sizeof search->cost[0]);
+    search->by_work = arrays_add(&search->arrays, count, sizeof search->by_work[0]);
+    search->room = arrays_add(&search->arrays, count, sizeof search->room[0]);
+    search->fewest = arrays_add(&search->arrays, count, sizeof search->fewest[0]);
+    search->live = arrays_add(&search->arrays, width, sizeof search->live[0]);
+    search->loads = arrays_add(&search->arrays, problem->ways.count, sizeof search->loads[0]);
+    search->speed = arrays_add(&search->arrays, (size_t)search->most + 1, sizeof search->speed[0]);
+    if (search->arrays.failed)
         return error_no_memory(error, "a table of stages");
     fill_speeds(search);
     for (uint32_t d = 0; d < count; d++)
@@ -98,14 +100,7 @@ static bool search_create(struct search *search, const struct minimax_problem *p
 static void search_clear(struct search *search)
 {
     downset_walk_clear(&search->walk);
-    free(search->value);
-    free(search->cost);
-    free(search->by_work);
-    free(search->room);
-    free(search->fewest);
-    free(search->live);
-    free(search->loads);
-    free(search->speed);
+    arrays_clear(&search->arrays);
 }
 
 // The work that is done below the limit by what is left of all steps and costs.

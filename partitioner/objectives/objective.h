@@ -16,10 +16,12 @@ struct found_stage {
 struct objective {
     // The node of each layer (graph_view_create), for free(); NULL: each is one.
     bool (*nodes)(const struct bottleneck_request *request, bool is_given, uint32_t **node_of, struct error *error);
-    // Prices over the downsets of a view, which is kept: of the ways in which a given plan runs its layers, or of all
-    // (NULL).
-    void *(*create)(const struct graph_view *view, const struct bottleneck_result *given, struct error *error);
-    void (*free)(void *prices);
+    // Fills in prices, `bytes` of zeros, over the downsets of a view, with whose arrays theirs are kept: of the ways in
+    // which a given plan runs its layers, or of all (NULL). False with the error, or without memory.
+    size_t bytes;
+    bool (*fill)(void *prices, struct graph_view *view, const struct bottleneck_result *given, struct error *error);
+    // Frees what is not kept there, however much was filled in; NULL: nothing.
+    void (*clear)(void *prices);
     // Fills in what concerns prices. What the problem points to is kept with these.
     void (*ask)(void *prices, struct minimax_problem *problem);
     // The stages of what was found, at most as many as nodes; how many.

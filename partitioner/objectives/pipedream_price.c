@@ -16,25 +16,21 @@
 
 // --- nodes -----------------------------------------------------------------------
 
-static bool begins_with(const char *text, const char *beginning)
-{
-    return strncmp(text, beginning, strlen(beginning)) == 0;
-}
-
-// Leaves out the layers of a kind that nobody of those not left out before feeds (or reads, going upwards).
-enum { ABOUT_TO_BE = 1 };
+// Leaves out the layers of a kind (as their kinds begin) that nobody of those not left out before feeds, or reads, going
+// upwards.
 static void leave_out(const struct profile *profile, const struct edge *edges, size_t edge_count, const char *kind,
                       bool upwards, uint32_t *node_of)
 {
+    enum { ABOUT_TO_BE = 1 };
     for (uint32_t i = 0; i < profile->layer_count; i++) {
-        bool is_end = begins_with(profile->layers[i].kind, kind);
+        bool is_end = strncmp(profile->layers[i].kind, kind, strlen(kind)) == 0;
         for (size_t e = 0; is_end && e < edge_count; e++)
             is_end = (upwards ? edges[e].from : edges[e].to) != i
-                  || node_of[upwards ? edges[e].to : edges[e].from] == GRAPH_VIEW_LEFT_OUT;
+                  || node_of[upwards ? edges[e].to : edges[e].from] == DOWNSETS_LEFT_OUT;
         node_of[i] = is_end ? ABOUT_TO_BE : node_of[i];
     }
     for (uint32_t i = 0; i < profile->layer_count; i++)
-        node_of[i] = node_of[i] == ABOUT_TO_BE ? GRAPH_VIEW_LEFT_OUT : node_of[i];
+        node_of[i] = node_of[i] == ABOUT_TO_BE ? DOWNSETS_LEFT_OUT : node_of[i];
 }
 
 static bool list_nodes(const struct bottleneck_request *request, bool is_given, uint32_t **node_of, struct error *error)
@@ -42,36 +38,31 @@ static bool list_nodes(const struct bottleneck_request *request, bool is_given, 
     (void)is_given;
     const struct profile *profile = request->profile;
     size_t edge_count;
-    struct edge *edges = downsets_edges(profile, &edge_count, error);
-    uint32_t *nodes = edges ? calloc(profile->layer_count + 1, sizeof nodes[0]) : NULL, count = 0;
-    if (edges && !nodes)
-        error_no_memory(error, "the nodes of a graph");
-    if (nodes) {
+    struct edge *edges = downsets_edges(profile, NULL, &edge_count, error);
+    uint32_t *nodes = calloc(profile->layer_count + 1, sizeof nodes[0]), count = 0;
+    *node_of = nodes;
+    if (edges && nodes) {
         leave_out(profile, edges, edge_count, "Input", false, nodes);
         leave_out(profile, edges, edge_count, "__getitem__", true, nodes);
     }
     for (size_t i = 0; nodes && i < profile->layer_count; i++)
-        if (nodes[i] != GRAPH_VIEW_LEFT_OUT)
+        if (nodes[i] != DOWNSETS_LEFT_OUT)
             nodes[i] = count++;
     free(edges);
-    *node_of = nodes;
-    return nodes != NULL;
+    return (edges && nodes) || error_no_memory(error, "the nodes of a graph");
 }
 
 // --- what is sent ----------------------------------------------------------------
 
-// For each node, as rows of bits: itself, and what counts as its output's company, the layers
-// below it that are read by somebody who is not. Freed by free().
-static uint64_t *list_company(const struct downset_graph *graph, struct error *error)
+// For each node, as rows of bits: itself, and what counts as its output's company, the layers below it that are read by
+// somebody who is not.
+static uint64_t *list_company(const struct downset_graph *graph, struct arrays *arrays)
 {
     const size_t nodes = graph->node_count, words = (nodes + 63) / 64;
-    uint64_t *below = calloc(nodes * words + 1, sizeof below[0]), *company = calloc(nodes * words + 1, sizeof below[0]);
-    if (!below || !company) {
-        free(below);
-        free(company);
-        error_no_memory(error, "the outputs of a graph");
+    uint64_t *below = arrays_add(arrays, nodes * words, sizeof below[0]);
+    uint64_t *company = arrays_add(arrays, nodes * words, sizeof below[0]);
+    if (arrays->failed)
         return NULL;
-    }
     for (size_t e = 0; e < graph->edge_count; e++) {  // sorted by their first node, whose row is therefore whole
         const uint32_t from = graph->edges[e].from, to = graph->edges[e].to;
         for (size_t w = 0; w < words; w++)
@@ -88,60 +79,35 @@ static uint64_t *list_company(const struct downset_graph *graph, struct error *e
                 row[from / 64] |= (uint64_t)1 << (from % 64);
         }
     }
-    free(below);
     return company;
 }
 
-static uint64_t sum_bits(const uint64_t *row, size_t words, const uint64_t *value)
-{
-    uint64_t sum = 0;
-    for (size_t w = 0; w < words; w++)
-        for (uint64_t rest = row[w]; rest; rest &= rest - 1)
-            sum += value[64 * w + (size_t)__builtin_ctzll(rest)];
-    return sum;
-}
-
 // Whether a node of the downset is read by none of it.
-static bool is_maximal(const struct graph_view *view, const uint32_t *edge_at, size_t downset, uint32_t node)
+static bool is_maximal(const struct downsets *downsets, size_t downset, size_t node)
 {
-    for (uint32_t e = edge_at[node]; e < edge_at[node + 1]; e++)
-        if (downsets_holds(view->downsets, downset, view->edges[e].to))
+    for (uint32_t at = downsets->reader_at[node]; at < downsets->reader_at[node + 1]; at++)
+        if (downsets_holds(downsets, downset, downsets->readers[at]))
             return false;
     return true;
 }
 
-static bool fill_out(struct pipedream *prices, struct error *error)
+static void fill_out(struct pipedream *prices, struct graph_view *view)
 {
-    const struct graph_view *view = prices->view;
     const struct downsets *downsets = view->downsets;
     const size_t words = downsets->words, nodes = view->graph.node_count;
-    uint64_t *company = list_company(&view->graph, error), *row = calloc(words + 1, sizeof row[0]);
-    uint64_t *output = calloc(nodes + 1, sizeof output[0]);
-    uint32_t *edge_at = calloc(nodes + 2, sizeof edge_at[0]);
-    prices->out = calloc(downsets->count, sizeof prices->out[0]);
-    const bool good =
-        company && ((row && output && edge_at && prices->out) || error_no_memory(error, "the outputs of a graph"));
-    for (size_t n = 0; good && n < nodes; n++)
-        output[n] = view->request->profile->layers[view->layers[n]].output_bytes;
-    for (size_t e = 0; good && e < view->graph.edge_count; e++)
-        edge_at[view->edges[e].from + 1] = (uint32_t)e + 1;
-    for (size_t n = 0; good && n < nodes; n++)
-        edge_at[n + 1] = edge_at[n + 1] ? edge_at[n + 1] : edge_at[n];
-    for (size_t d = 1; good && d < downsets->count; d++) {
+    const uint64_t *company = list_company(&view->graph, &view->arrays);
+    uint64_t *row = arrays_add(&view->arrays, words, sizeof row[0]);
+    prices->out = arrays_add(&view->arrays, downsets->count, sizeof prices->out[0]);
+    for (size_t d = 1; !view->arrays.failed && d < downsets->count; d++) {
         memset(row, 0, words * sizeof row[0]);
-        for (size_t w = 0; w < words; w++)
-            for (uint64_t rest = downsets_set(downsets, d)[w]; rest; rest &= rest - 1) {
-                const uint32_t node = (uint32_t)(64 * w) + (uint32_t)__builtin_ctzll(rest);
-                for (size_t v = 0; is_maximal(view, edge_at, d, node) && v < words; v++)
-                    row[v] |= company[node * words + v];
-            }
-        prices->out[d] = sum_bits(row, words, output);
+        for (size_t n = 0; n < nodes; n++)
+            if (downsets_holds(downsets, d, n) && is_maximal(downsets, d, n))
+                for (size_t w = 0; w < words; w++)
+                    row[w] |= company[n * words + w];
+        for (size_t n = 0; n < nodes; n++)
+            if (row[n / 64] >> (n % 64) & 1)
+                prices->out[d] += view->request->profile->layers[view->layers[n]].output_bytes;
     }
-    free(company);
-    free(row);
-    free(output);
-    free(edge_at);
-    return good;
 }
 
 // --- prices ----------------------------------------------------------------------
@@ -173,14 +139,14 @@ static const struct pipedream_level *outer_level(const struct pipedream *prices)
 }
 
 // What a machine's share of time, an all-reduce and a transfer cost, by replicas.
-static bool fill_rates(struct pipedream *prices, struct error *error)
+static bool fill_rates(struct pipedream *prices, struct arrays *arrays)
 {
     for (size_t l = 0; l < prices->level_count; l++) {
         struct pipedream_level *level = &prices->levels[l];
         const size_t room = (size_t)level->machines + 1;
-        level->share = calloc(4 * room, sizeof level->share[0]);
+        level->share = arrays_add(arrays, 4 * room, sizeof level->share[0]);
         if (!level->share)
-            return error_no_memory(error, "the rates of a level");
+            return false;
         level->reduce = level->share + room;
         level->transfer = level->reduce + room;
         level->first_reduce = level->transfer + room;
@@ -194,74 +160,62 @@ static bool fill_rates(struct pipedream *prices, struct error *error)
     }
     const uint32_t machines = outer_level(prices)->machines;
     const uint32_t most = machines > prices->levels[0].machines ? machines : prices->levels[0].machines;
-    prices->ways = calloc(machines, sizeof prices->ways[0]);
-    prices->loads = calloc(most, sizeof prices->loads[0]);
+    prices->ways = arrays_add(arrays, machines, sizeof prices->ways[0]);
+    prices->loads = arrays_add(arrays, most, sizeof prices->loads[0]);
     for (uint32_t r = 0; prices->ways && r < machines; r++)
         prices->ways[r].steps = r + 1;
-    return (prices->ways && prices->loads) || error_no_memory(error, "the rates of a level");
+    return !arrays->failed;
 }
 
-static bool fill_sums(struct pipedream *prices, struct error *error)
+static uint64_t work_of(const struct profile_layer *layer)
 {
-    const struct profile *profile = prices->view->request->profile;
-    const size_t layers = profile->layer_count;
-    uint64_t *value = calloc(3 * layers, sizeof value[0]);
-    if (!value)
-        return error_no_memory(error, "the sums of a graph's downsets");
-    for (size_t i = 0; i < layers; i++) {
-        value[i] = profile->layers[i].forward_ns + profile->layers[i].backward_ns;
-        value[layers + i] = profile->layers[i].parameter_bytes;
-        value[2 * layers + i] = profile->layers[i].output_bytes;
-    }
-    prices->work = graph_view_sum(prices->view, value, error);
-    prices->parameters = graph_view_sum(prices->view, value + layers, error);
-    prices->activations = graph_view_sum(prices->view, value + 2 * layers, error);
-    free(value);
-    return prices->work && prices->parameters && prices->activations
-        && (!prices->view->request->counts_activations || fill_out(prices, error));
+    return layer->forward_ns + layer->backward_ns;
 }
 
-static void free_prices(void *self)
+static uint64_t parameters_of(const struct profile_layer *layer)
+{
+    return layer->parameter_bytes;
+}
+
+static uint64_t output_of(const struct profile_layer *layer)
+{
+    return layer->output_bytes;
+}
+
+static bool fill_sums(struct pipedream *prices, struct graph_view *view)
+{
+    prices->work = graph_view_sum_of(view, work_of);
+    prices->parameters = graph_view_sum_of(view, parameters_of);
+    prices->activations = graph_view_sum_of(view, output_of);
+    if (view->request->counts_activations)
+        fill_out(prices, view);
+    return !view->arrays.failed;
+}
+
+static void clear(void *self)
 {
     struct pipedream *prices = self;
-    if (!prices)
-        return;
-    pipedream_server_free(prices->server);
-    free(prices->levels[0].share);
-    free(prices->levels[1].share);
-    free(prices->work);
-    free(prices->parameters);
-    free(prices->activations);
-    free(prices->out);
-    free(prices->ways);
-    free(prices->loads);
-    free(prices);
+    if (prices->server)
+        pipedream_server_clear(prices->server);
 }
 
 // The stages of servers, unless they are those of a given plan.
-static bool fill_server(struct pipedream *prices, struct error *error)
+static bool fill_server(struct pipedream *prices, struct graph_view *view, struct error *error)
 {
-    const double downsets = (double)prices->view->downsets->count, machines = prices->levels[0].machines;
+    const double downsets = (double)view->downsets->count, machines = prices->levels[0].machines;
     if (downsets * downsets * machines * machines / 4 > MOST_SERVER_STEPS)
         return error_set(error, "servers of %u machines are too large to be planned for %zu layers",
-                         prices->levels[0].machines, prices->view->graph.node_count);
-    prices->server = pipedream_server_create(prices, error);
+                         prices->levels[0].machines, view->graph.node_count);
+    prices->server = pipedream_server_create(prices, &view->arrays, error);
     return prices->server != NULL;
 }
 
-static void *create_prices(const struct graph_view *view, const struct bottleneck_result *given, struct error *error)
+static bool fill(void *self, struct graph_view *view, const struct bottleneck_result *given, struct error *error)
 {
-    struct pipedream *prices = calloc(1, sizeof *prices);
-    if (!prices) {
-        error_no_memory(error, "the prices of stages");
-        return NULL;
-    }
+    struct pipedream *prices = self;
     prices->view = view;
-    if (find_levels(prices, error) && fill_rates(prices, error) && fill_sums(prices, error)
-        && (given || prices->level_count == 1 || fill_server(prices, error)))
-        return prices;
-    free_prices(prices);
-    return NULL;
+    return find_levels(prices, error) && fill_rates(prices, &view->arrays) && fill_sums(prices, view)
+        && (given || prices->level_count == 1 || fill_server(prices, view, error));
 }
 
 // Compute and all-reduce grow with a stage. Over r machines their sum rises to a maximum
@@ -424,5 +378,6 @@ static bool value(void *self, struct bottleneck_result *plan, const uint32_t *en
     return true;
 }
 
-const struct objective pipedream_objective = { .nodes = list_nodes, .create = create_prices, .free = free_prices,
-                                               .ask = ask, .stages = list_stages, .refuse = refuse, .value = value };
+const struct objective pipedream_objective = { .nodes = list_nodes, .bytes = sizeof(struct pipedream), .fill = fill,
+                                               .clear = clear, .ask = ask, .stages = list_stages, .refuse = refuse,
+                                               .value = value };

@@ -78,8 +78,9 @@ static inline bool pipedream_fits(const struct pipedream *prices, uint32_t inner
 
 // What a part of the graph loads at least on one server, and the stages that do it.
 struct pipedream_server;
-struct pipedream_server *pipedream_server_create(const struct pipedream *prices, struct error *error);
-void pipedream_server_free(struct pipedream_server *server);
+struct pipedream_server *pipedream_server_create(const struct pipedream *prices, struct arrays *arrays,
+                                                 struct error *error);
+void pipedream_server_clear(struct pipedream_server *server);  // of what is not kept with the arrays
 // INFINITY also for parts that load `below` or more on however many servers.
 double pipedream_server_load(struct pipedream_server *server, uint32_t inner, uint32_t outer, double below);
 // The stages of such a part in order, at most a server's machines, with their replicas; how many.

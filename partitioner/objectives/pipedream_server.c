@@ -23,6 +23,13 @@ struct choice {
     uint32_t other, replicas;  // the other end of a stage
 };
 
+// A part of the graph on one server.
+struct part {
+    double load;
+    struct choice first;  // the stage that begins it
+    uint32_t machines;    // of all stages but that one; where it begins with the model, of all
+};
+
 struct pipedream_server {
     const struct pipedream *prices;
     struct downset_walk walk;
@@ -33,11 +40,8 @@ struct pipedream_server {
     struct choice *choice;   // the first of these
     uint32_t outer;          // that end, where parts end in it; 0: it is the beginning, or none
     double below;            // parts that end in `outer` are there as far as they matter below this
-    double *load;            // of the part from each downset to `outer`
-    struct choice *first;    // the stage that begins it
-    uint32_t *rest;          // the machines of all others
-    double *start_load;      // of the part from the beginning to each downset
-    uint32_t *start_machines;
+    struct part *to_end;     // the part from each downset to `outer`
+    struct part *from_start; // and from the beginning to each downset
 };
 
 static double larger(double a, double b)
@@ -103,14 +107,12 @@ static void fill_starts(struct pipedream_server *server)
     const size_t count = server->prices->view->downsets->count;
     const uint32_t all = server->prices->levels[0].machines;
     for (size_t d = 0; d < count; d++)
-        server->start_load[d] = INFINITY;
+        server->from_start[d].load = INFINITY;
     for (uint32_t m = server->prices->view->request->may_use_fewer ? 1 : all; m <= all; m++) {
         fill_from_start(server, m);
         for (size_t d = 0; d < count; d++)
-            if (server->best[d * server->width + m] < server->start_load[d]) {
-                server->start_load[d] = server->best[d * server->width + m];
-                server->start_machines[d] = m;
-            }
+            if (server->best[d * server->width + m] < server->from_start[d].load)
+                server->from_start[d] = (struct part){ .load = server->best[d * server->width + m], .machines = m };
     }
 }
 
@@ -161,11 +163,8 @@ static void try_stage(struct pipedream_server *server, uint32_t inner, uint32_t 
             if (m + r + 1 < server->width && !fewer)
                 continue;
             const double value = larger(later[m], first_loads[r - 1]);
-            if (value < server->load[inner]) {
-                server->load[inner] = value;
-                server->first[inner] = choice;
-                server->rest[inner] = m;
-            }
+            if (value < server->to_end[inner].load)
+                server->to_end[inner] = (struct part){ value, choice, m };
         }
 }
 
@@ -175,7 +174,7 @@ static void fill_to_end(struct pipedream_server *server, uint32_t outer, double 
     server->outer = outer;
     server->below = below;
     for (size_t d = 0; d <= outer; d++)
-        server->load[d] = INFINITY;
+        server->to_end[d].load = INFINITY;
     for (uint32_t end = outer + 1; end-- > 1;) {
         uint32_t least = 0, inner;
         while (least < server->width && server->best[end * server->width + least] == INFINITY)
@@ -199,66 +198,46 @@ static void see_end(struct pipedream_server *server, uint32_t outer, double belo
 
 // --- asking ------------------------------------------------------------------------------
 
-struct pipedream_server *pipedream_server_create(const struct pipedream *prices, struct error *error)
+struct pipedream_server *pipedream_server_create(const struct pipedream *prices, struct arrays *arrays,
+                                                 struct error *error)
 {
-    struct pipedream_server *server = calloc(1, sizeof *server);
+    struct pipedream_server *server = arrays_add(arrays, 1, sizeof *server);
     const size_t count = prices->view->downsets->count, width = (size_t)prices->levels[0].machines + 1;
-    if (!server) {
-        error_no_memory(error, "the stages of a server");
+    if (!server)
         return NULL;
-    }
     server->prices = prices;
     server->width = width;
     server->most_replicas = prices->view->request->is_straight ? 1 : prices->levels[0].machines;
-    server->loads = calloc(2 * width, sizeof server->loads[0]);
-    server->best = calloc(count * width, sizeof server->best[0]);
-    server->choice = calloc(count * width, sizeof server->choice[0]);
-    server->load = calloc(count, sizeof server->load[0]);
-    server->first = calloc(count, sizeof server->first[0]);
-    server->rest = calloc(count, sizeof server->rest[0]);
-    server->start_load = calloc(count, sizeof server->start_load[0]);
-    server->start_machines = calloc(count, sizeof server->start_machines[0]);
-    if (!server->loads || !server->best || !server->choice || !server->load || !server->first || !server->rest
-        || !server->start_load || !server->start_machines)
-        error_no_memory(error, "the stages of a server");
-    else if (downset_walk_create(&server->walk, prices->view->downsets, error)) {
-        fill_starts(server);
-        return server;
-    }
-    pipedream_server_free(server);
-    return NULL;
+    server->loads = arrays_add(arrays, 2 * width, sizeof server->loads[0]);
+    server->best = arrays_add(arrays, count * width, sizeof server->best[0]);
+    server->choice = arrays_add(arrays, count * width, sizeof server->choice[0]);
+    server->to_end = arrays_add(arrays, count, sizeof server->to_end[0]);
+    server->from_start = arrays_add(arrays, count, sizeof server->from_start[0]);
+    if (arrays->failed || !downset_walk_create(&server->walk, prices->view->downsets, error))
+        return NULL;
+    fill_starts(server);
+    return server;
 }
 
-void pipedream_server_free(struct pipedream_server *server)
+void pipedream_server_clear(struct pipedream_server *server)
 {
-    if (!server)
-        return;
     downset_walk_clear(&server->walk);
-    free(server->loads);
-    free(server->best);
-    free(server->choice);
-    free(server->load);
-    free(server->first);
-    free(server->rest);
-    free(server->start_load);
-    free(server->start_machines);
-    free(server);
 }
 
 double pipedream_server_load(struct pipedream_server *server, uint32_t inner, uint32_t outer, double below)
 {
     if (inner == 0)
-        return server->start_load[outer];
+        return server->from_start[outer].load;
     if (!matters(server, inner, outer, below))
         return INFINITY;
     see_end(server, outer, below);
-    return server->load[inner];
+    return server->to_end[inner].load;
 }
 
 // From the last stage back, and then turned round.
 static size_t list_from_start(struct pipedream_server *server, uint32_t outer, struct found_stage *stages)
 {
-    uint32_t machines = server->start_machines[outer];
+    uint32_t machines = server->from_start[outer].machines;
     size_t count = 0;
     fill_from_start(server, machines);
     for (uint32_t end = outer; end != 0;) {
@@ -281,9 +260,9 @@ size_t pipedream_server_stages(struct pipedream_server *server, uint32_t inner, 
     if (inner == 0)
         return list_from_start(server, outer, stages);
     see_end(server, outer, below);
-    struct choice stage = server->first[inner];
+    struct choice stage = server->to_end[inner].first;
     size_t count = 0;
-    for (uint32_t rest = server->rest[inner];; rest -= stage.replicas) {
+    for (uint32_t rest = server->to_end[inner].machines;; rest -= stage.replicas) {
         stages[count++] = (struct found_stage){ stage.other, { .replicas = stage.replicas } };
         if (stage.other == outer)
             return count;

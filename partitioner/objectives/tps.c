@@ -7,6 +7,7 @@
 
 #include "common/number.h"
 #include "common/random.h"
+#include "partitioner/layer_groups.h"
 #include "partitioner/objectives/knapsack.h"
 #include "partitioner/objectives/tps.h"
 
@@ -56,29 +57,17 @@ struct prices {
 
 // --- the stage in hand ------------------------------------------------------------------------
 
-static bool chooser_create(struct chooser *chooser, size_t layers, size_t ways)
+static void chooser_create(struct chooser *chooser, size_t layers, size_t ways, struct arrays *arrays)
 {
-    chooser->layers = calloc(layers, sizeof chooser->layers[0]);
-    chooser->place = malloc(layers * sizeof chooser->place[0]);
+    chooser->layers = arrays_add(arrays, layers, sizeof chooser->layers[0]);
+    chooser->place = arrays_add(arrays, layers, sizeof chooser->place[0]);
     for (size_t i = 0; chooser->place && i < layers; i++)
         chooser->place[i] = NO_PLACE;
-    chooser->first = calloc(layers + 1, sizeof chooser->first[0]);
-    chooser->chosen = calloc(layers, sizeof chooser->chosen[0]);
-    chooser->choices = calloc(ways, sizeof chooser->choices[0]);
-    chooser->options = calloc(ways, sizeof chooser->options[0]);
-    return knapsack_create(&chooser->knapsack, layers) && chooser->layers && chooser->place && chooser->first
-        && chooser->chosen && chooser->choices && chooser->options;
-}
-
-static void chooser_clear(struct chooser *chooser)
-{
-    free(chooser->layers);
-    free(chooser->place);
-    free(chooser->first);
-    free(chooser->chosen);
-    free(chooser->choices);
-    free(chooser->options);
-    knapsack_clear(&chooser->knapsack);
+    chooser->first = arrays_add(arrays, layers + 1, sizeof chooser->first[0]);
+    chooser->chosen = arrays_add(arrays, layers, sizeof chooser->chosen[0]);
+    chooser->choices = arrays_add(arrays, ways, sizeof chooser->choices[0]);
+    chooser->options = arrays_add(arrays, ways, sizeof chooser->options[0]);
+    arrays->failed |= !knapsack_create(&chooser->knapsack, layers);
 }
 
 // What the ways of a layer of the stage receive from another stage along an edge, or send there.
@@ -224,71 +213,49 @@ static void ask(void *self, struct minimax_problem *problem)
 
 // --- all of them --------------------------------------------------------------------------------
 
-static void free_prices(void *self)
+static void clear(void *self)
 {
-    struct prices *prices = self;
-    if (!prices)
-        return;
-    tps_ways_clear(&prices->ways);
-    tps_floors_clear(&prices->floors);
-    free(prices->edges);
-    chooser_clear(&prices->chooser);
-    free(prices->minimax_ways);
-    free(prices->stage_of_way);
-    free(prices->answers);
-    free(prices);
+    knapsack_clear(&((struct prices *)self)->chooser.knapsack);
 }
 
 // Groups of each degree, as many as share the micro-batches evenly.
-static bool list_ways(struct prices *prices)
+static void list_ways(struct prices *prices, struct arrays *arrays)
 {
     const uint32_t machines = prices->machines.accelerators;
     const uint32_t most = prices->view->request->is_straight ? 1 : machines;
-    prices->minimax_ways = calloc(prices->ways.degree_count * most + 1, sizeof prices->minimax_ways[0]);
-    prices->stage_of_way = calloc(prices->ways.degree_count * most + 1, sizeof prices->stage_of_way[0]);
-    for (uint32_t t = 0; prices->minimax_ways && prices->stage_of_way && t < prices->ways.degree_count; t++)
+    const size_t room = prices->ways.degree_count * most;
+    prices->minimax_ways = arrays_add(arrays, room, sizeof prices->minimax_ways[0]);
+    prices->stage_of_way = arrays_add(arrays, room, sizeof prices->stage_of_way[0]);
+    for (uint32_t t = 0; !arrays->failed && t < prices->ways.degree_count; t++)
         for (uint32_t d = 1; d <= most && d * prices->ways.degrees[t] <= machines; d++) {
             if (prices->micro_batches % d != 0)
                 continue;
             prices->minimax_ways[prices->way_count] = (struct minimax_way){ d, d * prices->ways.degrees[t] };
             prices->stage_of_way[prices->way_count++] = (struct tps_stage){ .degree = t, .replicas = d };
         }
-    return prices->minimax_ways && prices->stage_of_way;
 }
 
-static bool fill(struct prices *prices, const struct bottleneck_result *given, struct error *error)
+static bool fill(void *self, struct graph_view *view, const struct bottleneck_result *given, struct error *error)
 {
-    const struct bottleneck_request *request = prices->view->request;
+    struct prices *prices = self;
+    struct arrays *arrays = &view->arrays;
+    const struct bottleneck_request *request = view->request;
     const size_t layers = request->profile->layer_count;
+    prices->view = view;
     if (!machines_find(&prices->machines, request, 1, false, error))
         return false;
     if (prices->machines.accelerators == 0)
         return error_set(error, "tps plans for accelerators, of which the cluster has none");
     prices->micro_batches = request->micro_batches ? request->micro_batches : prices->machines.accelerators;
     prices->ns_per_byte = prices->machines.bytes_per_second ? 1e9 / (double)prices->machines.bytes_per_second : 0;
-    prices->answers = calloc(ANSWERS, sizeof prices->answers[0]);
-    prices->edges = downsets_edges(request->profile, &prices->edge_count, error);
-    if (!prices->edges || !tps_ways_create(&prices->ways, request->profile, given, prices->machines.accelerators, error)
-        || !tps_floors_create(&prices->floors, prices->view, &prices->ways, &prices->machines, prices->micro_batches,
-                              error))
+    prices->answers = arrays_add(arrays, ANSWERS, sizeof prices->answers[0]);
+    prices->edges = arrays_keep(arrays, downsets_edges(request->profile, NULL, &prices->edge_count, error));
+    if (!tps_ways_create(&prices->ways, request->profile, given, prices->machines.accelerators, arrays, error))
         return false;
-    return (prices->answers && list_ways(prices)
-            && chooser_create(&prices->chooser, layers, prices->ways.way_at[layers]))
-        || error_no_memory(error, "the prices of stages");
-}
-
-static void *create_prices(const struct graph_view *view, const struct bottleneck_result *given, struct error *error)
-{
-    struct prices *prices = calloc(1, sizeof *prices);
-    if (!prices) {
-        error_no_memory(error, "the prices of stages");
-        return NULL;
-    }
-    prices->view = view;
-    if (fill(prices, given, error))
-        return prices;
-    free_prices(prices);
-    return NULL;
+    tps_floors_create(&prices->floors, view, &prices->ways, &prices->machines, prices->micro_batches);
+    list_ways(prices, arrays);
+    chooser_create(&prices->chooser, layers, prices->ways.way_at[layers], arrays);
+    return !arrays->failed;
 }
 
 // --- the answer ---------------------------------------------------------------------------------
@@ -360,9 +327,8 @@ static void refuse(void *self, struct error *error)
             error_set_kind(error, ERROR_ANSWER, "layer \"%s\" alone holds %s; a machine has %s",
                            profile->layers[i].name, bytes_format(fewest, holds), has);
     }
-    if (error->kind == ERROR_NONE)
-        error_set_kind(error, ERROR_ANSWER, "no stages for %u machines of %s fit, in whatever way the layers run",
-                       prices->machines.accelerators, has);
+    error_set_kind(error, ERROR_ANSWER, "no stages for %u machines of %s fit, in whatever way the layers run",
+                   prices->machines.accelerators, has);
 }
 
 // --- a given plan -------------------------------------------------------------------------------
@@ -421,9 +387,9 @@ static bool value(void *self, struct bottleneck_result *plan, const uint32_t *en
 // A given plan's layers stand each for itself: whether it parts what belongs together was checked.
 static bool list_nodes(const struct bottleneck_request *request, bool is_given, uint32_t **node_of, struct error *error)
 {
-    return is_given || (*node_of = graph_view_merge(request->profile, NULL, error)) != NULL;
+    return is_given || (*node_of = layer_groups(request->profile, true, NULL, error)) != NULL;
 }
 
-const struct objective tps_objective = { .nodes = list_nodes, .create = create_prices, .free = free_prices, .ask = ask,
-                                         .stages = list_stages, .choose = choose, .refuse = refuse, .doubt = doubt,
-                                         .value = value };
+const struct objective tps_objective = { .nodes = list_nodes, .bytes = sizeof(struct prices), .fill = fill,
+                                         .clear = clear, .ask = ask, .stages = list_stages, .choose = choose,
+                                         .refuse = refuse, .doubt = doubt, .value = value };

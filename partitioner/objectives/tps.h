@@ -33,9 +33,9 @@ struct tps_ways {
     uint32_t machines;
 };
 
+// False, with the error, without memory or where the plan names a variant that there is not.
 bool tps_ways_create(struct tps_ways *ways, const struct profile *profile, const struct bottleneck_result *given,
-                     uint32_t machines, struct error *error);
-void tps_ways_clear(struct tps_ways *ways);
+                     uint32_t machines, struct arrays *arrays, struct error *error);
 
 // --- what a stage loads at least --------------------------------------------------------
 //
@@ -60,7 +60,7 @@ struct tps_floors {
     double reduce_ns;     // of a byte of parameters, for each replica but one
     uint64_t memory_bytes;
     double penalties[TPS_MOST_PENALTIES];
-    size_t penalty_count, degree_count;
+    size_t penalty_count;
     struct tps_sums *sums;  // by degree
     uint64_t *work;         // by downset: machine time, in any way
 };
@@ -72,9 +72,9 @@ struct tps_stage {
     uint32_t replicas, in_flight;
 };
 
-bool tps_floors_create(struct tps_floors *floors, const struct graph_view *view, const struct tps_ways *ways,
-                       const struct machines *machines, uint32_t micro_batches, struct error *error);
-void tps_floors_clear(struct tps_floors *floors);
+// Whether there was memory the view's arrays say.
+void tps_floors_create(struct tps_floors *floors, struct graph_view *view, const struct tps_ways *ways,
+                       const struct machines *machines, uint32_t micro_batches);
 
 // INFINITY where the stage cannot fit, unless it has been seen before that it loads `enough`: no more is asked then.
 double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage, double enough);

@@ -39,15 +39,15 @@ static void add_degree(struct tps_ways *ways, uint32_t devices)
 }
 
 bool tps_ways_create(struct tps_ways *ways, const struct profile *profile, const struct bottleneck_result *given,
-                     uint32_t machines, struct error *error)
+                     uint32_t machines, struct arrays *arrays, struct error *error)
 {
     size_t count = 0;
     for (size_t i = 0; i < profile->layer_count; i++)
         count += 1 + profile->layers[i].variant_count;
-    *ways = (struct tps_ways){ .machines = machines, .ways = calloc(count, sizeof ways->ways[0]),
-                               .way_at = calloc(profile->layer_count + 1, sizeof ways->way_at[0]),
-                               .degrees = calloc(count + 1, sizeof ways->degrees[0]) };
-    if (!ways->ways || !ways->way_at || !ways->degrees)
+    *ways = (struct tps_ways){ .machines = machines, .ways = arrays_add(arrays, count, sizeof ways->ways[0]),
+                               .way_at = arrays_add(arrays, profile->layer_count + 1, sizeof ways->way_at[0]),
+                               .degrees = arrays_add(arrays, count + 1, sizeof ways->degrees[0]) };
+    if (arrays->failed)
         return error_no_memory(error, "the ways to run layers");
     uint32_t at = 0;
     for (size_t i = 0; i < profile->layer_count; i++) {
@@ -65,13 +65,6 @@ bool tps_ways_create(struct tps_ways *ways, const struct profile *profile, const
     }
     ways->way_at[profile->layer_count] = at;
     return true;
-}
-
-void tps_ways_clear(struct tps_ways *ways)
-{
-    free(ways->ways);
-    free(ways->way_at);
-    free(ways->degrees);
 }
 
 // --- penalties ------------------------------------------------------------------------------
@@ -108,62 +101,34 @@ static double value_of(const struct tps_way *way, size_t what, const double *pen
 
 // Of the ways for so many devices; with none said, of all that the machines are enough for. Sums stay below 2^53,
 // whatever is cut off.
-static uint64_t *sum_least(const struct tps_floors *floors, const struct graph_view *view, const struct tps_ways *ways,
-                           uint32_t devices, size_t what, struct error *error)
+static uint64_t *sum_least(const struct tps_floors *floors, struct graph_view *view, const struct tps_ways *ways,
+                           uint32_t devices, size_t what)
 {
     const size_t layers = view->request->profile->layer_count;
     const double most = (double)(JSON_MAX / layers);
-    uint64_t *value = calloc(layers, sizeof value[0]);
-    if (!value) {
-        error_no_memory(error, "the floors of stages");
-        return NULL;
-    }
-    for (size_t i = 0; i < layers; i++) {
+    uint64_t *value = arrays_add(&view->arrays, layers, sizeof value[0]);
+    for (size_t i = 0; value && i < layers; i++) {
         double least = INFINITY;
         for (uint32_t w = ways->way_at[i]; w < ways->way_at[i + 1]; w++)
             if (devices ? ways->ways[w].devices == devices : ways->ways[w].devices <= ways->machines)
                 least = fmin(least, value_of(&ways->ways[w], what, floors->penalties));
         value[i] = least == INFINITY ? what == TPS_LACKING : (uint64_t)fmin(least, most);
     }
-    uint64_t *sums = graph_view_sum(view, value, error);
-    free(value);
-    return sums;
+    return value ? graph_view_sum(view, value) : NULL;
 }
 
-static bool fill_degree(const struct tps_floors *floors, struct tps_sums *sums, const struct graph_view *view,
-                        const struct tps_ways *ways, uint32_t devices, struct error *error)
-{
-    for (size_t what = 0; what < TPS_PENALIZED + floors->penalty_count; what++)
-        if ((sums->of[what] = sum_least(floors, view, ways, devices, what, error)) == NULL)
-            return false;
-    return true;
-}
-
-bool tps_floors_create(struct tps_floors *floors, const struct graph_view *view, const struct tps_ways *ways,
-                       const struct machines *machines, uint32_t micro_batches, struct error *error)
+void tps_floors_create(struct tps_floors *floors, struct graph_view *view, const struct tps_ways *ways,
+                       const struct machines *machines, uint32_t micro_batches)
 {
     const double rate = (double)machines->bytes_per_second;
     *floors = (struct tps_floors){ .reduce_ns = rate > 0 ? 4e9 / rate / micro_batches : 0,
                                    .memory_bytes = machines->memory_bytes,
-                                   .degree_count = ways->degree_count,
-                                   .sums = calloc(ways->degree_count + 1, sizeof floors->sums[0]) };
-    bool good = floors->sums || error_no_memory(error, "the floors of stages");
+                                   .sums = arrays_add(&view->arrays, ways->degree_count, sizeof floors->sums[0]) };
     choose_penalties(floors, ways, view->request->profile->layer_count);
-    good = good && (floors->work = sum_least(floors, view, ways, 0, TPS_WORK, error)) != NULL;
-    for (size_t t = 0; good && t < ways->degree_count; t++)
-        good = fill_degree(floors, &floors->sums[t], view, ways, ways->degrees[t], error);
-    return good;
-}
-
-void tps_floors_clear(struct tps_floors *floors)
-{
-    for (size_t t = 0; floors->sums && t < floors->degree_count; t++) {
-        const struct tps_sums *sums = &floors->sums[t];
+    floors->work = sum_least(floors, view, ways, 0, TPS_WORK);
+    for (size_t t = 0; floors->sums && t < ways->degree_count; t++)
         for (size_t what = 0; what < TPS_PENALIZED + floors->penalty_count; what++)
-            free(sums->of[what]);
-    }
-    free(floors->sums);
-    free(floors->work);
+            floors->sums[t].of[what] = sum_least(floors, view, ways, ways->degrees[t], what);
 }
 
 // --- asking ---------------------------------------------------------------------------------

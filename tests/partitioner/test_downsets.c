@@ -127,7 +127,7 @@ static void a_pruned_walk_goes_no_further(void **state)
     (void)state;
     const uint32_t order[] = { 2, 0, 1, 3 };
     struct error error = { 0 };
-    struct downsets *downsets = downsets_of_order(order, 4, &error);
+    struct downsets *downsets = downsets_of_order(&(struct downset_graph){ .node_count = 4 }, order, &error);
     assert_good(downsets, error);
     assert_int_equal(downsets->count, 5);
     assert_int_equal(downsets->sets[1], 4);
@@ -205,7 +205,7 @@ static void real_graphs_have_the_known_numbers(void **state)
         struct profile *profile = import_pipedream(path, 1, &error);
         assert_good(profile, error);
         struct downset_graph graph = { .node_count = profile->layer_count };
-        struct edge *edges = downsets_edges(profile, &graph.edge_count, &error);
+        struct edge *edges = downsets_edges(profile, NULL, &graph.edge_count, &error);
         graph.edges = edges;
         struct downsets *downsets = edges ? downsets_create(&graph, 0, &error) : NULL;
         assert_good(downsets, error);

@@ -1,13 +1,10 @@
-// Which layers are one node of a graph that is to be cut (graph_view.h). Layers that belong
-// together make one first; that may close cycles, whose layers then belong together, too:
-//
-//     a -> b -> c      a and c are tied: {a c} reads b, which reads {a c}: all three are one
-//
-// A group's number is that of one of its layers, its root.
+// A group's number is that of one of its layers, its root, until all are known.
+#include "partitioner/layer_groups.h"
+
 #include <stdlib.h>
 
-#include "partitioner/objectives/graph_view.h"
-#include "profiler/import_parts.h"
+#include "partitioner/arrays.h"
+#include "partitioner/downsets.h"
 
 struct merge {
     const struct profile *profile;
@@ -17,6 +14,8 @@ struct merge {
     uint32_t *size;   // of each root: layers
     bool *is_free;    // of each root: all its layers are
     bool *reached;    // two rows, of roots: forwards and backwards
+    uint32_t *waits;  // of each root: edges from groups that are not placed yet
+    struct arrays arrays;
 };
 
 static void join(struct merge *merge, uint32_t a, uint32_t b)
@@ -98,70 +97,82 @@ static void join_free(struct merge *merge)
     }
 }
 
-// Nodes in an order in which they can run, of several the one whose root stands first.
-static uint32_t *number(const struct merge *merge, struct error *error)
+// Takes a group that is placed from those that others wait for. The least of those that wait for none any more, or
+// the one behind it.
+static uint32_t release(struct merge *merge, uint32_t root)
 {
-    const uint32_t layers = (uint32_t)merge->profile->layer_count;
-    struct import_link *links = calloc(merge->edge_count + 1, sizeof links[0]);
-    uint32_t *node_of = calloc(layers, sizeof node_of[0]), count = 0;
-    struct import_order order = { 0 };
-    bool good = (links && node_of) || error_no_memory(error, "the nodes of a graph");
-    for (uint32_t i = 0; good && i < layers; i++)
-        if (merge->root[i] == i)
-            node_of[i] = count++;
-    size_t kept = 0;
-    for (size_t e = 0; good && e < merge->edge_count; e++) {
-        const uint32_t from = merge->root[merge->edges[e].from], to = merge->root[merge->edges[e].to];
-        if (from != to)
-            links[kept++] = (struct import_link){ .from = node_of[from], .to = node_of[to] };
+    uint32_t least = root + 1;
+    for (size_t e = 0; e < merge->edge_count; e++) {
+        const uint32_t to = merge->root[merge->edges[e].to];
+        if (merge->root[merge->edges[e].from] == root && to != root && --merge->waits[to] == 0 && to < least)
+            least = to;
     }
-    if (good) {
-        qsort(links, kept, sizeof links[0], import_compare_links);
-        good = import_order_find(&order, count, links, kept, NULL, error);
-    }
-    for (uint32_t i = 0; good && i < layers; i++)
-        if (merge->root[i] == i)
-            node_of[i] = order.layer_of[node_of[i]];
-    for (uint32_t i = 0; good && i < layers; i++)
-        node_of[i] = node_of[merge->root[i]];
-    import_order_clear(&order);
-    free(links);
-    if (good)
-        return node_of;
-    free(node_of);
-    return NULL;
+    return least;
 }
 
-uint32_t *graph_view_merge(const struct profile *profile, const bool *is_free, struct error *error)
+// The group of each layer in an order in which groups can run, of several the one whose root stands first.
+static void number(struct merge *merge, uint32_t *group_of)
+{
+    const uint32_t layers = (uint32_t)merge->profile->layer_count;
+    uint32_t count = 0;
+    for (size_t e = 0; e < merge->edge_count; e++) {
+        const uint32_t from = merge->root[merge->edges[e].from], to = merge->root[merge->edges[e].to];
+        merge->waits[to] += from != to;
+    }
+    for (uint32_t i = 0; i < layers;) {
+        const bool is_next = merge->root[i] == i && merge->waits[i] == 0;
+        if (is_next) {
+            merge->waits[i] = UINT32_MAX;  // for nothing that comes: it is placed
+            group_of[i] = count++;
+        }
+        i = is_next ? release(merge, i) : i + 1;
+    }
+    for (uint32_t i = 0; i < layers; i++)
+        group_of[i] = group_of[merge->root[i]];
+}
+
+static bool create(struct merge *merge, const struct profile *profile, const bool *is_free, struct error *error)
 {
     const uint32_t layers = (uint32_t)profile->layer_count;
-    struct merge merge = { .profile = profile, .root = malloc(layers * sizeof merge.root[0]),
-                           .size = malloc(layers * sizeof merge.size[0]),
-                           .is_free = malloc(layers * sizeof merge.is_free[0]),
-                           .reached = malloc(2 * layers * sizeof merge.reached[0]) };
-    merge.edges = downsets_edges(profile, &merge.edge_count, error);
-    if (merge.edges && (!merge.root || !merge.size || !merge.is_free || !merge.reached))
-        error_no_memory(error, "the nodes of a graph");
-    const bool good = merge.edges && merge.root && merge.size && merge.is_free && merge.reached;
-    for (uint32_t i = 0; good && i < layers; i++) {
-        merge.root[i] = i;
-        merge.size[i] = 1;
-        merge.is_free[i] = is_free && is_free[i];
+    *merge = (struct merge){ .profile = profile };
+    merge->edges = arrays_keep(&merge->arrays, downsets_edges(profile, NULL, &merge->edge_count, error));
+    merge->root = arrays_add(&merge->arrays, layers, sizeof merge->root[0]);
+    merge->size = arrays_add(&merge->arrays, layers, sizeof merge->size[0]);
+    merge->is_free = arrays_add(&merge->arrays, layers, sizeof merge->is_free[0]);
+    merge->reached = arrays_add(&merge->arrays, (size_t)2 * layers, sizeof merge->reached[0]);
+    merge->waits = arrays_add(&merge->arrays, layers, sizeof merge->waits[0]);
+    for (uint32_t i = 0; !merge->arrays.failed && i < layers; i++) {
+        merge->root[i] = i;
+        merge->size[i] = 1;
+        merge->is_free[i] = is_free && is_free[i];
     }
-    for (size_t i = 0; good && i < profile->tied_count; i++)
-        join(&merge, profile->tied[i].from, profile->tied[i].to);
-    for (size_t i = 0; good && i < profile->no_cut_count; i++)
-        if (profile->no_cut_after[i] + 1 < layers)
-            join(&merge, profile->no_cut_after[i], profile->no_cut_after[i] + 1);
-    if (good) {
+    return !merge->arrays.failed;
+}
+
+static void join_together(struct merge *merge, bool tied)
+{
+    const struct profile *profile = merge->profile;
+    for (size_t i = 0; tied && i < profile->tied_count; i++)
+        join(merge, profile->tied[i].from, profile->tied[i].to);
+    for (size_t i = 0; i < profile->no_cut_count; i++)
+        if (profile->no_cut_after[i] + 1 < profile->layer_count)
+            join(merge, profile->no_cut_after[i], profile->no_cut_after[i] + 1);
+}
+
+uint32_t *layer_groups(const struct profile *profile, bool tied, const bool *is_free, struct error *error)
+{
+    struct merge merge;
+    uint32_t *group_of = calloc(profile->layer_count + 1, sizeof group_of[0]);
+    if (create(&merge, profile, is_free, error) && group_of) {
+        join_together(&merge, tied);
         join_cycles(&merge);
         join_free(&merge);
+        number(&merge, group_of);
+    } else {
+        free(group_of);
+        group_of = NULL;
+        error_no_memory(error, "the nodes of a graph");
     }
-    uint32_t *node_of = good ? number(&merge, error) : NULL;
-    free(merge.edges);
-    free(merge.root);
-    free(merge.size);
-    free(merge.is_free);
-    free(merge.reached);
-    return node_of;
+    arrays_clear(&merge.arrays);
+    return group_of;
 }
