@@ -178,28 +178,27 @@ static void find_host_excess(const struct plan *plan, struct plan_excess *excess
     }
 }
 
-bool plan_find_excess(const struct plan *plan, struct plan_excess *excess, struct error *error)
+bool plan_find_excess(const struct plan *plan, const struct cluster *cluster, struct plan_excess *excess,
+                      struct error *error)
 {
     *excess = (struct plan_excess){ 0 };
     struct placement *placement = plan_placement(plan, error);
-    uint32_t *devices = placement ? plan_devices(plan, placement, error) : NULL;
-    for (uint32_t r = 0; devices && r < placement->ranks; r++) {
+    for (uint32_t r = 0; placement && r < placement->ranks; r++) {
         const uint32_t first = placement->stage_at[r], stages = placement->stage_at[r + 1] - first;
         if (stages == 0)
             continue;
         const uint64_t needs = plan_rank_bytes(plan, placement, r);
-        const uint64_t has = plan->cluster->devices[devices[r]].memory_bytes;
+        const uint32_t device = placement->devices[r];
+        const uint64_t has = device < cluster->device_count ? cluster->devices[device].memory_bytes : needs;
         const uint64_t lacks = needs > has ? needs - has : 0;
         if (lacks > excess->lacks_bytes || excess->stages == 0)
             *excess = (struct plan_excess){ .rank = r, .stage = placement->held[first], .stages = stages,
                                             .needs_bytes = needs, .has_bytes = has, .lacks_bytes = lacks };
     }
-    if (devices)
+    if (placement)
         find_host_excess(plan, excess);
-    const bool good = devices != NULL;
-    free(devices);
     placement_free(placement);
-    return good;
+    return placement != NULL;
 }
 
 void plan_say_excess(const struct plan *plan, const struct plan_excess *excess, struct text *text)

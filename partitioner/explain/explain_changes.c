@@ -63,7 +63,7 @@ static bool hold_against_best(struct changing *changing, const struct search_req
         return true;
     struct plan *same = plan_reprice(best, search, changing->error);
     struct plan_excess excess = { 0 };
-    const bool good = same && plan_find_excess(same, &excess, changing->error);
+    const bool good = same && plan_find_excess(same, same->cluster, &excess, changing->error);
     if (good && excess.lacks_bytes == 0)
         what_if_keep(row, same, &changing->explanation->unchanged);
     plan_free(same);
@@ -169,11 +169,9 @@ static bool find_steps(const struct changing *changing, struct step **steps, siz
 }
 
 // Of a rank's steps the smallest that gains once it is planned.
-static bool try_steps_of_rank(struct changing *changing, const uint32_t *devices, const struct step *steps,
-                              size_t count)
+static bool try_steps_of_rank(struct changing *changing, uint32_t device, const struct step *steps, size_t count)
 {
     for (size_t i = 0; i < count && i < MOST_STEPS && !is_interrupted(changing); i++) {
-        const uint32_t device = devices[steps[i].rank];
         struct what_if change = { .kind = WHAT_IF_DEVICE_MEMORY, .at = device, .more_bytes = steps[i].bytes };
         char bytes[NUMBER_SIZE];
         snprintf(change.change, sizeof change.change, "%s more on %.60s", bytes_format(steps[i].bytes, bytes),
@@ -190,15 +188,13 @@ static bool try_steps(struct changing *changing, const struct balance *balance)
 {
     struct step *steps = NULL;
     size_t count = 0;
-    uint32_t *devices = plan_devices(changing->best, balance->placement, changing->error);
-    bool good = devices && find_steps(changing, &steps, &count);
+    bool good = find_steps(changing, &steps, &count);
     for (size_t i = 0, end, tried = 0; good && i < count && tried < MOST_TIGHT; i = end, tried++) {
         for (end = i + 1; end < count && steps[end].rank == steps[i].rank; end++)
             continue;
-        good = try_steps_of_rank(changing, devices, steps + i, end - i);
+        good = try_steps_of_rank(changing, balance->placement->devices[steps[i].rank], steps + i, end - i);
     }
     free(steps);
-    free(devices);
     return good;
 }
 

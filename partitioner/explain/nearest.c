@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/number.h"
+#include "partitioner/evaluate/reprice.h"
 #include "partitioner/search/search_request.h"
 #include "profiler/profile_reorder.h"
 #include "schedules/board.h"
@@ -38,25 +39,6 @@ struct probe {
 };
 
 // --- one request ----------------------------------------------------------------------
-
-// The most that a rank of the plan takes beyond its device in the cluster that was asked for.
-static bool find_excess(const struct finding *finding, const struct plan *plan, uint64_t *excess)
-{
-    struct placement *placement = plan_placement(plan, finding->error);
-    uint32_t *devices = placement ? plan_devices(plan, placement, finding->error) : NULL;
-    const struct cluster *cluster = finding->request->search->cluster;
-    *excess = 0;
-    for (uint32_t rank = 0; devices && rank < plan->ranks; rank++) {
-        const uint64_t bytes = plan_rank_bytes(plan, placement, rank);
-        const uint64_t has =
-            devices[rank] < cluster->device_count ? cluster->devices[devices[rank]].memory_bytes : bytes;
-        *excess = bytes > has && bytes - has > *excess ? bytes - has : *excess;
-    }
-    const bool good = devices != NULL;
-    free(devices);
-    placement_free(placement);
-    return good;
-}
 
 // Whether something fits is asked often, and needs little; what is shown is planned as well as there is work left for.
 static uint64_t budget_of(const struct finding *finding)
@@ -91,7 +73,11 @@ static bool probe(struct finding *finding, const struct search_request *changed,
     result->certainly_not = row->found.outcome == SWEEP_DOES_NOT_FIT && least_ns == UINT64_MAX
                          && profile_has_one_order(search.profile);
     finding->nearest->failed[result->change.kind] |= !result->fits && row->found.outcome == SWEEP_DOES_NOT_FIT;
-    const bool good = !row->plan || find_excess(finding, row->plan, &result->excess_bytes);
+    struct plan_excess excess = { 0 };  // over the memory that was asked for
+    const bool good =
+        !row->plan || plan_find_excess(row->plan, finding->request->search->cluster, &excess, finding->error);
+    if (row->plan)
+        result->excess_bytes = excess.lacks_bytes;
     plan_free(row->plan);
     row->plan = NULL;
     return good;

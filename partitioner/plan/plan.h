@@ -138,11 +138,11 @@ struct timeline;
 bool plan_simulate(const struct plan *plan, uint32_t micro_batches, struct simulation *run, struct timeline *timeline,
                    struct error *error);
 
-// Which ranks hold which of the plan's stages.
+// Which ranks hold which of the plan's stages, and on which devices they are.
 struct placement *plan_placement(const struct plan *plan, struct error *error);
 
-// The device of each of plan->ranks ranks, of a group the first, which its messages go
-// to and come from; freed by free(). NULL where the stages are not the schedule's.
+// Those devices, for a placement that was read from a schedule of the plan; freed by free(). NULL where the stages are
+// not the schedule's.
 uint32_t *plan_devices(const struct plan *plan, const struct placement *placement, struct error *error);
 
 // The slab of a rank: what its stages take, with the largest of their workspaces.
