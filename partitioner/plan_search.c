@@ -1,15 +1,14 @@
 #include "partitioner/plan_search.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "partitioner/layouts/layout.h"
 #include "partitioner/cuts/cut_search.h"
 #include "partitioner/evaluate/evaluate.h"
+#include "partitioner/evaluate/question.h"
 #include "partitioner/evaluate/reprice.h"
-#include "partitioner/plan/placement.h"
 #include "partitioner/search/search_request.h"
 #include "partitioner/search/search_telling.h"
 #include "profiler/profile_reorder.h"
@@ -46,73 +45,20 @@ struct plan *plan_search(const struct search_request *given, struct error *error
 
 // --- all orders -----------------------------------------------------------------------------------
 
-// A plan as a request: who holds what, and where to begin cutting.
-struct given {
-    struct search_request request;
-    uint32_t *replicas, *devices, *begin;
-    const char **variants;
-};
-
-static void given_clear(struct given *given)
-{
-    free(given->replicas);
-    free(given->devices);
-    free(given->begin);
-    free(given->variants);
-}
-
-// The devices of all ranks, one after the other.
-static bool give_devices(struct given *given, const struct plan *plan, struct error *error)
-{
-    struct placement *placement = plan_placement(plan, error);
-    size_t count = 0;
-    for (uint32_t r = 0; placement && r < plan->ranks; r++) {
-        const uint32_t s = placement->held[placement->stage_at[r]];
-        const struct plan_stage *stage = &plan->stages[s];
-        const uint32_t group = plan_stage_group(stage), copy = placement_find(placement, s, r);
-        for (uint32_t i = 0; i < group; i++)
-            given->devices[count++] = stage->devices[copy * group + i];
-    }
-    placement_free(placement);
-    return placement != NULL;
-}
-
-static bool give(struct given *given, const struct search_request *request, const struct plan *plan,
+// The request for who holds what in the plan, with its cuts to begin with.
+static bool give(struct question *given, const struct search_request *request, const struct plan *plan,
                  struct error *error)
 {
-    const struct generator *generator = generator_find(plan->schedule, error);
-    bool has_copies = false, has_variants = false;
-    size_t devices = 0;
-    for (size_t s = 0; s < plan->stage_count; s++)
-        devices += plan_stage_seats(&plan->stages[s]);
+    if (!question_of(plan, request->profile, given, error))
+        return false;
+    const struct search_layout layout = search_is_free(request) ? given->request.layout : request->layout;
     given->request = *request;
-    given->replicas = calloc(plan->stage_count + 1, sizeof given->replicas[0]);
-    given->begin = calloc(plan->stage_count + 1, sizeof given->begin[0]);
-    given->variants = calloc(plan->stage_count + 1, sizeof given->variants[0]);
-    given->devices = calloc(devices + 1, sizeof given->devices[0]);
-    if (!given->replicas || !given->begin || !given->variants || !given->devices)
-        return error_no_memory(error, "a search");
-    for (size_t s = 0; s < plan->stage_count; s++) {
-        const struct plan_stage *stage = &plan->stages[s];
-        given->replicas[s] = (uint32_t)stage->device_count;
-        given->variants[s] = stage->variant;
-        given->begin[s] = stage->first;
-        given->begin[s + 1] = stage->end;
-        has_copies |= stage->device_count > 1;
-        has_variants |= stage->variant != NULL;
-    }
-    given->request.layout.begin = given->begin;
-    if (!generator || !search_is_free(request))
-        return generator != NULL;
-    has_copies &= generator->takes_replicas;
     given->request.free = (struct search_freedom){ 0 };
     given->request.ranks = plan->ranks;
     given->request.chunks = plan->chunks;
-    given->request.layout.replicas = has_copies ? given->replicas : NULL;
-    given->request.layout.variants = has_variants ? given->variants : NULL;
-    given->request.layout.stages = has_copies || has_variants ? (uint32_t)plan->stage_count : 0;
-    given->request.layout.devices = given->devices;
-    return give_devices(given, plan, error);
+    given->request.layout = layout;
+    given->request.layout.begin = given->begin;
+    return true;
 }
 
 // The better of two plans; the other is gone.
@@ -182,12 +128,11 @@ static struct plan *search_graph(const struct search_request *request, struct pl
 {
     const bool is_free = search_is_free(request);
     const uint64_t work = work_of_all(request);
-    struct given given = { .request = *request };
+    struct question given = { .request = *request };
     struct error why = { 0 };
     struct plan *plan = NULL;
     uint64_t least = 0;
     if (own && !give(&given, request, own, error)) {
-        given_clear(&given);
         plan_free(own);
         return NULL;
     }
@@ -197,7 +142,7 @@ static struct plan *search_graph(const struct search_request *request, struct pl
         plan = search_both(request, &bound, &why);
     else if (own || !is_free)
         plan = cut_search(&given.request, CUT_ALL_ORDERS, &why);
-    given_clear(&given);
+    question_clear(&given);
     if (!plan && why.kind == ERROR_MACHINE) {
         *error = why;
         plan_free(own);

@@ -13,6 +13,7 @@
 #ifndef PARTITIONER_EXPLAIN_WHAT_IF_H
 #define PARTITIONER_EXPLAIN_WHAT_IF_H
 
+#include "partitioner/evaluate/question.h"
 #include "partitioner/sweep/sweep.h"
 
 enum what_if_kind {
@@ -41,17 +42,6 @@ struct what_if {
     bool is_least;         // of the nearest requests: one step less certainly does not fit
     double gain, least_gain, most_gain;  // 0 where there is no plan
 };
-
-// What a plan of this profile was asked for, with the plan's own cluster, replicas,
-// devices and variants, which it borrows. Cleared by question_clear().
-struct question {
-    struct search_request request;
-    uint32_t *replicas, *devices;  // the request's, which has NULL where they are the schedule's own
-    const char **variants;
-};
-bool question_of(const struct plan *plan, const struct profile *profile, struct question *question,
-                 struct error *error);
-void question_clear(struct question *question);
 
 // Plans the changed request into change->row, whose plan is the caller's. False only for a
 // machine's trouble.
