@@ -96,9 +96,9 @@ struct plan *plan_load(const char *path, struct error *error);
 struct plan *plan_read(const char *text, size_t length, const char *name, struct error *error);
 void plan_write(const struct plan *plan, struct text *text);
 
-// The segments of a stage whose layers are set: a list of lists of their names.
+// The segments of a stage whose layers are set: a list of lists of their names. False without memory.
 struct json;
-bool plan_read_segments(struct json *segments, struct plan_stage *stage, struct error *error);
+bool plan_read_segments(struct json *segments, struct plan_stage *stage);
 
 // The profile with its layers in the plan's order: `profile` itself where the plan has
 // no order of its own, else *made, which the caller frees. NULL where the plan's order
