@@ -30,9 +30,7 @@ void what_if_keep(struct sweep_row *row, const struct plan *plan, const struct s
     if (row->found.outcome == SWEEP_PLANNED && row->found.iteration_ns <= plan->iteration_ns)
         return;
     row->found.outcome = SWEEP_PLANNED;
-    row->found.iteration_ns = plan->iteration_ns;
-    row->found.micro_batch_ns =
-        row->found.iteration_ns / row->micro_batches + (row->found.iteration_ns % row->micro_batches > 0);
+    sweep_note_time(row, plan->iteration_ns, plan->bubble.makespan);
     // The plan may be one that the search does not look at.
     if (row->found.lower_bound_ns > row->found.iteration_ns)
         row->found.lower_bound_ns = row->found.iteration_ns;
@@ -40,7 +38,6 @@ void what_if_keep(struct sweep_row *row, const struct plan *plan, const struct s
     row->found.peak_bytes = peak->found.peak_bytes;
     row->found.rank = peak->found.rank;
     row->found.lacks_bytes = 0;
-    row->found.bubble = plan->bubble.makespan;
 }
 
 static double gain_of(uint64_t after_ns, uint32_t after_m, uint64_t before_ns, uint32_t before_m)

@@ -9,9 +9,16 @@
 #ifndef PARTITIONER_SWEEP_SWEEP_ORDER_H
 #define PARTITIONER_SWEEP_SWEEP_ORDER_H
 
+#include <string.h>
+
 #include "partitioner/sweep/sweep.h"
 
 #define SWEEP_ORDER_NAME "search"
+
+static inline bool sweep_is_order(const struct sweep_row *row)
+{
+    return strcmp(row->schedule, SWEEP_ORDER_NAME) == 0;
+}
 
 // Fills in a row. False only for a machine's trouble.
 bool sweep_order_row(const struct sweep_request *request, struct sweep_row *row, struct error *error);
