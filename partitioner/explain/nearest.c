@@ -352,41 +352,6 @@ static bool nearest_schedules(struct finding *finding)
     return good;
 }
 
-// What replicas hold once between them: the first step that is enough.
-static bool nearest_shard(struct finding *finding)
-{
-    const struct search_request *own = finding->request->search;
-    bool found = false;
-    if (!own->layout.replicas && !own->free.replicas)
-        return true;
-    for (int shard = (int)own->holding.shard + 1; shard_names[shard] && !found; shard++) {
-        struct search_request search = *own;
-        const struct what_if change = what_if_shard(&search, (enum shard)shard);
-        if (!try_change(finding, &search, &change, &found))
-            return false;
-    }
-    return true;
-}
-
-// What waits on the host, if there is one: the optimizer, what is kept, both.
-static bool nearest_host(struct finding *finding)
-{
-    static const struct {
-        bool optimizer, activations;
-    } steps[] = { { true, false }, { false, true }, { true, true } };
-    const struct search_request *own = finding->request->search;
-    bool found = false;
-    for (size_t i = 0; own->cluster->has_host && i < sizeof steps / sizeof steps[0] && !found; i++) {
-        struct search_request search = *own;
-        const struct what_if change = what_if_host(&search, steps[i].optimizer, steps[i].activations);
-        const bool is_new = search.holding.optimizer_on_host != own->holding.optimizer_on_host
-                         || search.holding.activations_on_host != own->holding.activations_on_host;
-        if (is_new && !try_change(finding, &search, &change, &found))
-            return false;
-    }
-    return true;
-}
-
 static uint64_t state_bytes(const struct search_request *search, enum optimizer_kind kind)
 {
     struct holding holding = search->holding;
@@ -398,7 +363,7 @@ static uint64_t state_bytes(const struct search_request *search, enum optimizer_
 }
 
 // The optimizer with most state below so many bytes; of equals the first. False: none.
-static bool next_optimizer(const struct search_request *search, uint64_t below, enum optimizer_kind *kind)
+static bool find_optimizer(const struct search_request *search, uint64_t below, enum optimizer_kind *kind)
 {
     bool found = false;
     for (int other = 0; optimizer_names[other]; other++) {
@@ -411,20 +376,52 @@ static bool next_optimizer(const struct search_request *search, uint64_t below, 
     return found;
 }
 
-// Others in order of less state, until one is enough.
-static bool nearest_optimizer(struct finding *finding)
+// One way after the other to hold states; false: there is none after those.
+typedef bool next_holding(struct search_request *search, unsigned number, struct what_if *change);
+
+// What replicas hold once between them.
+static bool next_shard(struct search_request *search, unsigned number, struct what_if *change)
+{
+    const unsigned shard = search->holding.shard + 1 + number;
+    if (shard > SHARD_WEIGHTS || (!search->layout.replicas && !search->free.replicas))
+        return false;
+    *change = what_if_shard(search, (enum shard)shard);
+    return true;
+}
+
+// What waits on the host, if there is one: the optimizer, what is kept, both.
+static bool next_host(struct search_request *search, unsigned number, struct what_if *change)
+{
+    if (!search->cluster->has_host || number > 2)
+        return false;
+    *change = what_if_host(search, number != 1, number != 0);
+    return true;
+}
+
+// Other optimizers in order of less state.
+static bool next_optimizer(struct search_request *search, unsigned number, struct what_if *change)
+{
+    enum optimizer_kind kind = search->holding.optimizer;
+    for (unsigned i = 0; i <= number; i++)
+        if (!find_optimizer(search, state_bytes(search, kind), &kind))
+            return false;
+    *change = what_if_optimizer(search, kind);
+    return true;
+}
+
+// The first of them that is enough.
+static bool nearest_holding(struct finding *finding, next_holding *next)
 {
     const struct search_request *own = finding->request->search;
-    uint64_t below = state_bytes(own, own->holding.optimizer);
+    struct search_request search = *own;
+    struct what_if change;
     bool found = false;
-    enum optimizer_kind kind = own->holding.optimizer;
-    for (; !found && next_optimizer(own, below, &kind); below = state_bytes(own, kind)) {
-        struct search_request search = *own;
-        struct what_if change = { .kind = WHAT_IF_HOLDING };
-        search.holding.optimizer = kind;
-        snprintf(change.change, sizeof change.change, "optimizer %s", optimizer_names[kind]);
-        snprintf(change.option, sizeof change.option, "--optimizer %s", optimizer_names[kind]);
-        if (!try_change(finding, &search, &change, &found))
+    for (unsigned number = 0; !found && next(&search, number, &change); number++, search = *own) {
+        const struct holding *now = &search.holding, *before = &own->holding;
+        const bool is_same = now->shard == before->shard && now->optimizer == before->optimizer
+                          && now->optimizer_on_host == before->optimizer_on_host
+                          && now->activations_on_host == before->activations_on_host;
+        if (!is_same && !try_change(finding, &search, &change, &found))
             return false;
     }
     return true;
@@ -441,8 +438,9 @@ bool nearest_find(const struct nearest_request *request, struct nearest *nearest
     const bool good = probe(&finding, request->search, &own)
                    && (own.fits
                        || (nearest_memory(&finding, &own) && nearest_micro_batches(&finding, own.certainly_not)
-                           && nearest_ranks(&finding) && nearest_schedules(&finding) && nearest_shard(&finding)
-                           && nearest_host(&finding) && nearest_optimizer(&finding)));
+                           && nearest_ranks(&finding) && nearest_schedules(&finding)
+                           && nearest_holding(&finding, next_shard) && nearest_holding(&finding, next_host)
+                           && nearest_holding(&finding, next_optimizer)));
     for (size_t i = 0; i < nearest->count; i++)
         nearest->failed[nearest->at[i].kind] = false;
     if (!good)

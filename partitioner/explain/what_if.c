@@ -69,11 +69,12 @@ bool what_if_is_certain(const struct what_if *change)
 
 // --- changes --------------------------------------------------------------------------
 
-static struct what_if called(enum what_if_kind kind, const char *words, const char *option)
+// A change of which an option says `value`, in words that may have it, too.
+static struct what_if change_to(enum what_if_kind kind, const char *words, const char *option, const char *value)
 {
     struct what_if change = { .kind = kind };
-    snprintf(change.change, sizeof change.change, "%s", words);
-    snprintf(change.option, sizeof change.option, "%s", option);
+    snprintf(change.change, sizeof change.change, "%s%s", words, words[strlen(words) - 1] == ' ' ? value : "");
+    snprintf(change.option, sizeof change.option, "--%s %s", option, value);
     return change;
 }
 
@@ -100,13 +101,10 @@ static void arrange_anew(struct search_request *search)
 
 struct what_if what_if_schedule(struct search_request *search, const char *schedule)
 {
-    struct what_if change = { .kind = WHAT_IF_SCHEDULE };
     search->schedule = schedule;
     search->chunks = 0;
     arrange_anew(search);
-    snprintf(change.change, sizeof change.change, "schedule %s", schedule);
-    snprintf(change.option, sizeof change.option, "--schedule %s", schedule);
-    return change;
+    return change_to(WHAT_IF_SCHEDULE, "schedule ", "schedule", schedule);
 }
 
 struct what_if what_if_shard(struct search_request *search, enum shard shard)
@@ -117,10 +115,8 @@ struct what_if what_if_shard(struct search_request *search, enum shard shard)
         [SHARD_GRADIENTS] = "the optimizer's state and gradients shared by replicas",
         [SHARD_WEIGHTS] = "the optimizer's state, gradients and weights shared by replicas",
     };
-    struct what_if change = called(WHAT_IF_HOLDING, words[shard], "");
     search->holding.shard = shard;
-    snprintf(change.option, sizeof change.option, "--shard %s", shard_names[shard]);
-    return change;
+    return change_to(WHAT_IF_HOLDING, words[shard], "shard", shard_names[shard]);
 }
 
 struct what_if what_if_host(struct search_request *search, bool optimizer, bool activations)
@@ -128,9 +124,15 @@ struct what_if what_if_host(struct search_request *search, bool optimizer, bool 
     search->holding.optimizer_on_host |= optimizer;
     search->holding.activations_on_host |= activations;
     if (optimizer && activations)
-        return called(WHAT_IF_HOLDING, "the optimizer and activations on the host", "--host optimizer,activations");
-    return optimizer ? called(WHAT_IF_HOLDING, "the optimizer on the host", "--host optimizer")
-                     : called(WHAT_IF_HOLDING, "activations on the host", "--host activations");
+        return change_to(WHAT_IF_HOLDING, "the optimizer and activations on the host", "host", "optimizer,activations");
+    return optimizer ? change_to(WHAT_IF_HOLDING, "the optimizer on the host", "host", "optimizer")
+                     : change_to(WHAT_IF_HOLDING, "activations on the host", "host", "activations");
+}
+
+struct what_if what_if_optimizer(struct search_request *search, enum optimizer_kind kind)
+{
+    search->holding.optimizer = kind;
+    return change_to(WHAT_IF_HOLDING, "optimizer ", "optimizer", optimizer_names[kind]);
 }
 
 static bool add_devices(struct cluster *cluster, size_t count, struct error *error)

@@ -64,6 +64,7 @@ struct what_if what_if_micro_batches(struct search_request *search, uint32_t mic
 struct what_if what_if_schedule(struct search_request *search, const char *schedule);  // with its usual chunks
 struct what_if what_if_shard(struct search_request *search, enum shard shard);
 struct what_if what_if_host(struct search_request *search, bool optimizer, bool activations);
+struct what_if what_if_optimizer(struct search_request *search, enum optimizer_kind kind);
 
 // Where the cluster has too few devices, on *larger, which the caller frees: its outermost level gets more groups like
 // its last. Where there is no such cluster *larger is NULL and the request's ranks stay. False only for a machine's
