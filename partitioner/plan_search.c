@@ -69,18 +69,6 @@ static struct plan *better(struct plan *a, struct plan *b)
     return takes_b ? b : a;
 }
 
-static void certify(struct plan *plan, uint64_t bound_ns, const char *why)
-{
-    struct certificate *certificate = &plan->certificate;
-    const uint64_t value = certificate->value_ns, bound = bound_ns < value ? bound_ns : value;
-    certificate->lower_bound_ns = bound;
-    certificate->proved = bound == value;
-    certificate->gap = value > 0 ? (double)(value - bound) / (double)value : 0;
-    memset(certificate->stopped, 0, sizeof certificate->stopped);
-    if (!certificate->proved)
-        snprintf(certificate->stopped, sizeof certificate->stopped, "%s", why);
-}
-
 // Every micro-batch goes through all layers somewhere, whoever holds them: on average no rank has less to do. 0 where that
 // says nothing: of variants, which may take less, and of what never flushes.
 static uint64_t work_of_all(const struct search_request *request)
@@ -156,7 +144,7 @@ static struct plan *search_graph(const struct search_request *request, struct pl
                            || strstr(best->certificate.stopped, "budget");
         char stopped[sizeof best->certificate.stopped];
         snprintf(stopped, sizeof stopped, "%s", is_ended ? best->certificate.stopped : "not all orders of the layers were tried");
-        certify(best, bound, stopped);
+        certificate_bound(&best->certificate, bound, stopped);
         search_say_unbounded(request, &best->certificate);
     }
     if (request->found.least_ns)

@@ -223,17 +223,11 @@ void plan_say_excess(const struct plan *plan, const struct plan_excess *excess, 
 
 void plan_certify_by(struct plan *plan, const struct certificate *found, bool fits)
 {
-    const uint64_t value = plan->iteration_ns, bound = found->lower_bound_ns;
-    if (!fits) {
-        claim_nothing(plan, "the plan does not fit");
+    const uint64_t bound = found->lower_bound_ns;
+    const bool is_known = fits && bound > 0 && plan->iteration_ns >= bound;
+    claim_nothing(plan, fits ? "no bound is known for a plan of this kind" : "the plan does not fit");
+    if (!is_known)
         return;
-    }
-    if (value < bound || bound == 0) {
-        claim_nothing(plan, "no bound is known for a plan of this kind");
-        return;
-    }
-    plan->certificate = (struct certificate){ .objective = "iteration_ns", .value_ns = value, .lower_bound_ns = bound,
-                                              .gap = value > 0 ? (double)(value - bound) / (double)value : 0,
-                                              .proved = value == bound, .by = found->by };
-    memcpy(plan->certificate.stopped, found->stopped, sizeof found->stopped);
+    plan->certificate.by = found->by;
+    certificate_bound(&plan->certificate, bound, found->stopped);
 }

@@ -26,11 +26,27 @@ struct plan *plan_create(size_t stage_count, struct error *error)
     return plan;
 }
 
+// A value of 0 has no gap.
+static double gap_of(uint64_t value_ns, uint64_t bound_ns)
+{
+    return value_ns > bound_ns ? (double)(value_ns - bound_ns) / (double)value_ns : 0;
+}
+
+void certificate_bound(struct certificate *certificate, uint64_t bound_ns, const char *stopped)
+{
+    certificate->lower_bound_ns = min_u64(bound_ns, certificate->value_ns);
+    certificate->proved = certificate->lower_bound_ns == certificate->value_ns;
+    certificate->gap = gap_of(certificate->value_ns, certificate->lower_bound_ns);
+    memset(certificate->stopped, 0, sizeof certificate->stopped);
+    if (!certificate->proved)
+        snprintf(certificate->stopped, sizeof certificate->stopped, "%s", stopped);
+}
+
 const char *certificate_denied(const struct certificate *certificate, char why[160])
 {
     enum { SIZE = 160 };
     const unsigned long long value = certificate->value_ns, bound = certificate->lower_bound_ns;
-    const double gap = value > bound ? (double)(value - bound) / (double)value : 0;
+    const double gap = gap_of(value, bound);
     if (bound > value) {
         snprintf(why, SIZE, "is %llu, above the value, %llu", bound, value);
         return "lower_bound_ns";

@@ -59,6 +59,9 @@ struct certificate {
     char stopped[80];  // why the search ended early, or empty
 };
 
+// Gives it this bound, no more than its value, and what follows from that; `stopped` counts where nothing is proved.
+void certificate_bound(struct certificate *certificate, uint64_t bound_ns, const char *stopped);
+
 // The first of its numbers that the others deny, by its key, and how; NULL where they agree. Fractions are documents',
 // with six decimals.
 const char *certificate_denied(const struct certificate *certificate, char why[160]);

@@ -46,9 +46,9 @@ static char *copy_of(struct reading *reading, const char *string)
 static void read_memory(const struct reading *reading, struct json *object, struct stage_memory *memory)
 {
     struct json place = json_object(object, "memory");
-    for (const struct plan_field *field = plan_memory_fields(reading->plan); field->key; field++) {
-        const uint64_t value = json_u64(&place, field->key, 0, JSON_MAX);
-        memcpy((char *)memory + field->offset, &value, sizeof value);
+    for (size_t i = 0; i < plan_memory_field_count(reading->plan); i++) {
+        const struct plan_field *field = &plan_memory_fields[i];
+        *(uint64_t *)((char *)memory + field->offset) = json_u64(&place, field->key, 0, JSON_MAX);
     }
     json_end(&place);
 }
