@@ -111,24 +111,6 @@ static bool describe(const struct explain_request *request, struct explanation *
 
 // --- what binds ----------------------------------------------------------------------------
 
-static double gain_without(const struct explanation *explanation, enum what_if_kind kind)
-{
-    const struct what_if *change = explain_find(explanation, kind);
-    return change && change->gain > 0 ? change->gain : 0;
-}
-
-static void name_slowest_link(const struct explanation *explanation, struct text *name)
-{
-    const struct path_link *most = NULL;
-    for (size_t i = 0; i < explanation->path.link_count; i++)
-        if (!most || explanation->path.links[i].ns > most->ns)
-            most = &explanation->path.links[i];
-    if (most)
-        text_add(name, "the link from rank %u to %u", most->from, most->to);
-    else
-        text_add(name, "the links");
-}
-
 // What an iteration would take less if the layer that is the busiest rank's work could be
 // divided among all ranks evenly: no more than that. A rank that has other work, too, can
 // hand that on.
@@ -144,12 +126,15 @@ static double gain_of_dividing(const struct explanation *explanation)
 static void name_binding(struct explanation *explanation)
 {
     const struct balance *balance = &explanation->balance;
+    const struct path_link *slowest = explanation->path.slowest;
     struct text name = { 0 };
     if (explanation->binding == BINDING_MEMORY) {
         text_add(&name, "memory, tightest on ");
         balance_name_rank(balance, balance->tightest, &name);
+    } else if (explanation->binding == BINDING_LINK && slowest) {
+        text_add(&name, "the link from rank %u to %u", slowest->from, slowest->to);
     } else if (explanation->binding == BINDING_LINK) {
-        name_slowest_link(explanation, &name);
+        text_add(&name, "the links");
     } else if (explanation->binding == BINDING_LAYER) {
         text_add(&name, "layer %s", explanation->layer.name);
     } else {
@@ -166,8 +151,8 @@ static void find_binding(struct explanation *explanation)
     const double gains[] = {
         [BINDING_STAGE] = LEAST_GAIN,
         [BINDING_LAYER] = gain_of_dividing(explanation),
-        [BINDING_MEMORY] = gain_without(explanation, WHAT_IF_NO_MEMORY_LIMIT),
-        [BINDING_LINK] = gain_without(explanation, WHAT_IF_NO_LINK_COST),
+        [BINDING_MEMORY] = explain_gain(explanation, WHAT_IF_NO_MEMORY_LIMIT),
+        [BINDING_LINK] = explain_gain(explanation, WHAT_IF_NO_LINK_COST),
     };
     unsigned most = BINDING_STAGE;
     double next = 0;

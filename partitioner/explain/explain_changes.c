@@ -40,6 +40,12 @@ const struct what_if *explain_find(const struct explanation *explanation, enum w
     return found;
 }
 
+double explain_gain(const struct explanation *explanation, enum what_if_kind kind)
+{
+    const struct what_if *change = explain_find(explanation, kind);
+    return change ? change->gain : 0;
+}
+
 // --- one change -----------------------------------------------------------------------
 
 static struct what_if *add(struct changing *changing, const struct what_if *change)
