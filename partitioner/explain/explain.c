@@ -8,7 +8,7 @@
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/cost/stage_cost.h"
 #include "partitioner/cost/variant.h"
-#include "schedules/board.h"
+#include "schedules/generators/generate.h"
 
 const char *const binding_names[] = { "stage", "largest layer", "memory", "link", NULL };
 
@@ -21,12 +21,9 @@ const char *const binding_names[] = { "stage", "largest layer", "memory", "link"
 static uint64_t fastest_speed(const struct plan *plan)
 {
     uint64_t speed = 1;
-    for (size_t s = 0; s < plan->stage_count; s++) {
-        for (size_t i = 0; i < plan_stage_seats(&plan->stages[s]); i++) {
-            const uint64_t own = plan->cluster->devices[plan->stages[s].devices[i]].speed_permille;
-            speed = own > speed ? own : speed;
-        }
-    }
+    for (size_t s = 0; s < plan->stage_count; s++)
+        for (size_t i = 0; i < plan_stage_seats(&plan->stages[s]); i++)
+            speed = max_u64(speed, plan->cluster->devices[plan->stages[s].devices[i]].speed_permille);
     return speed;
 }
 
@@ -63,50 +60,31 @@ static bool find_layer(const struct explain_request *request, struct explanation
     const struct plan *plan = request->plan;
     struct profile *made;
     const struct profile *profile = plan_ordered(plan, request->profile, &made, error);
-    struct schedule *order = profile ? plan_schedule(plan, plan->micro_batches, false, error) : NULL;
-    bool good = order != NULL;
+    const struct generator *generator = profile ? generator_find(plan->schedule, error) : NULL;
+    bool good = generator != NULL;
     for (uint32_t s = 0; good && s < plan->stage_count; s++)
         good = find_layer_of(plan, profile, s, placement_copies(explanation->balance.placement, s),
-                             schedule_is_forward_only(order), &explanation->layer, error);
+                             sweep_is_inference(generator), &explanation->layer, error);
     explanation->layer.share = (double)explanation->layer.ns / (double)plan->iteration_ns;
-    schedule_free(order);
     profile_free(made);
     return good;
 }
 
-static bool add_neighbours(const struct explain_request *request, uint32_t stage, struct explanation *explanation,
-                           struct error *error)
-{
-    struct neighbour found[MOST_NEIGHBOURS];
-    size_t count;
-    if (!neighbours_of_stage(request->plan, request->profile, stage, found, &count, error))
-        return false;
-    struct neighbour *more = realloc(explanation->neighbours,
-                                     (explanation->neighbour_count + count + 1) * sizeof more[0]);
-    if (!more)
-        return error_no_memory(error, "an explanation");
-    memcpy(more + explanation->neighbour_count, found, count * sizeof found[0]);
-    explanation->neighbours = more;
-    explanation->neighbour_count += count;
-    return true;
-}
-
+// The neighbours of the busiest rank's stages.
 static bool look_around(const struct explain_request *request, struct explanation *explanation, struct error *error)
 {
     const struct balance *balance = &explanation->balance;
     const struct placement *placement = balance->placement;
-    bool good = true;
-    for (uint32_t at = placement->stage_at[balance->busiest];
-         good && balance->ranks > 0 && at < placement->stage_at[balance->busiest + 1]; at++)
-        good = add_neighbours(request, placement->held[at], explanation, error);
+    const uint32_t first = placement->stage_at[balance->busiest], end = placement->stage_at[balance->busiest + 1];
+    explanation->neighbours = calloc((end - first) * MOST_NEIGHBOURS + 1, sizeof explanation->neighbours[0]);
+    bool good = explanation->neighbours || error_no_memory(error, "an explanation");
+    for (uint32_t at = first; good && at < end; at++) {
+        size_t count;
+        good = neighbours_of_stage(request->plan, request->profile, placement->held[at],
+                                   explanation->neighbours + explanation->neighbour_count, &count, error);
+        explanation->neighbour_count += count;
+    }
     return good;
-}
-
-static bool describe(const struct explain_request *request, struct explanation *explanation, struct error *error)
-{
-    return balance_read(request->plan, &explanation->balance, error)
-        && plan_path_read(request->plan, &explanation->path, error) && find_layer(request, explanation, error)
-        && look_around(request, explanation, error);
 }
 
 // --- what binds ----------------------------------------------------------------------------
@@ -207,7 +185,10 @@ static bool plan_unchanged(const struct explain_request *request, struct explana
 static bool fill(const struct explain_request *request, struct explanation *explanation, struct error *error)
 {
     struct plan *best = NULL;
-    const bool good = describe(request, explanation, error) && plan_unchanged(request, explanation, &best, error)
+    const bool good = balance_read(request->plan, &explanation->balance, error)
+                   && plan_path_read(request->plan, &explanation->path, error)
+                   && find_layer(request, explanation, error) && look_around(request, explanation, error)
+                   && plan_unchanged(request, explanation, &best, error)
                    && explain_changes(request, best, explanation, error);
     plan_free(best);
     if (!good)

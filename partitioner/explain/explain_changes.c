@@ -8,7 +8,6 @@
 #include "common/number.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/explain/explain.h"
-#include "schedules/board.h"
 #include "schedules/generators/generate.h"
 
 enum { MOST_TIGHT = 4, MOST_STEPS = 3 };
@@ -323,13 +322,10 @@ static bool change_schedule(struct changing *changing)
 {
     static const char *const flushing[] = { "1f1b", "zb-h1", "interleaved", "zb-v", NULL };
     static const char *const stashing[] = { "pipedream", "pipedream-2bw", NULL };
-    struct schedule *order = plan_schedule(changing->best, changing->best->micro_batches, false, changing->error);
-    if (!order)
-        return false;
-    const bool forward_only = schedule_is_forward_only(order);
-    schedule_free(order);
-    const char *const *names = changing->best->weights == WEIGHTS_FLUSH ? flushing : stashing;
-    for (; !forward_only && *names; names++) {
+    const struct generator *own = generator_find(changing->best->schedule, changing->error);
+    if (!own || sweep_is_inference(own))
+        return own != NULL;
+    for (const char *const *names = own->weights == WEIGHTS_FLUSH ? flushing : stashing; *names; names++) {
         struct search_request search = changing->unchanged;
         struct what_if change = what_if_schedule(&search, *names);
         if (strcmp(*names, changing->unchanged.schedule) != 0 && !try_and_add(changing, &search, &change))
