@@ -6,7 +6,6 @@
 
 #include "common/json.h"
 #include "partitioner/evaluate/reprice.h"
-#include "partitioner/plan/holding_document.h"
 #include "partitioner/search/search_request.h"
 
 #define NEWEST_VERSION 3

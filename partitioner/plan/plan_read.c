@@ -7,7 +7,6 @@
 
 #include "common/json.h"
 #include "common/number.h"
-#include "partitioner/plan/holding_document.h"
 #include "partitioner/plan/plan_words.h"
 #include "profiler/import.h"
 #include "schedules/cost_row.h"

@@ -1,7 +1,6 @@
 // Writes the plan document: docs/formats/plan.md.
 #include "common/json.h"
 #include "common/number.h"
-#include "partitioner/plan/holding_document.h"
 #include "partitioner/plan/plan_words.h"
 #include "schedules/cost_row.h"
 #include "schedules/generators/generate.h"

@@ -111,6 +111,11 @@ bool sweep_plan_row(const struct search_request *request, sweep_planner *planner
 // What an iteration of a row takes.
 void sweep_note_time(struct sweep_row *row, uint64_t iteration_ns, double bubble);
 
+// The row of an order that is searched for, of this name (sweep_order.c). False only for a machine's trouble.
+#define SWEEP_ORDER_NAME "search"
+bool sweep_is_order(const struct sweep_row *row);
+bool sweep_order_row(const struct sweep_request *request, struct sweep_row *row, struct error *error);
+
 // Says of a row why a search has found no plan; false for a machine's trouble.
 bool sweep_note_none(struct sweep_row *row, const struct search_shortage *shortage, const struct error *why,
                      struct error *error);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/sweep/sweep_order.h"
+#include "partitioner/sweep/sweep.h"
 #include "schedules/generators/generate.h"
 
 enum { LABEL_SIZE = 128 };

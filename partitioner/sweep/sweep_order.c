@@ -1,5 +1,11 @@
-#include "partitioner/sweep/sweep_order.h"
-
+// The row `search` of a sweep: not a schedule by name but an order that is searched for
+// (schedules/search/order_search.h), for the cuts that a schedule with the same placement has:
+//
+//     1 stage per rank     one way       cuts of zb-h1, or of 1f1b where that does not fit
+//     2                    on a V        cuts of zb-v, v-half or v-min, the first that fits
+//
+// The search counts what micro-batches keep, but no buffers of messages; where the
+// slab of what it found is too large it is asked again with so much less.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +13,7 @@
 #include "common/number.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/cost/stage_cost.h"
+#include "partitioner/sweep/sweep.h"
 #include "schedules/lower.h"
 #include "schedules/search/order_search.h"
 

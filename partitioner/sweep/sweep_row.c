@@ -1,5 +1,6 @@
 // A row of a sweep: what is asked for it, and what came of it.
 #include <stdio.h>
+#include <string.h>
 
 #include "partitioner/sweep/sweep.h"
 
@@ -16,6 +17,11 @@ struct search_request sweep_search_of(const struct sweep_request *request, const
         .limits.budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
         .limits.interrupted = request->interrupted,
     };
+}
+
+bool sweep_is_order(const struct sweep_row *row)
+{
+    return strcmp(row->schedule, SWEEP_ORDER_NAME) == 0;
 }
 
 void sweep_note_time(struct sweep_row *row, uint64_t iteration_ns, double bubble)
