@@ -93,13 +93,6 @@ static uint64_t work_of_all(const struct search_request *request)
     return order ? (uint64_t)(work * request->micro_batches * 1000 / speed) : 0;
 }
 
-// Where layers and ranks are so few, all that is free is searched over all orders at once, and what comes of it is a bound
-// of all.
-static bool is_small(const struct search_request *request)
-{
-    return request->profile->layer_count <= 12 && request->ranks <= 6;
-}
-
 static struct plan *search_both(const struct search_request *given, uint64_t *bound_ns, struct error *why)
 {
     struct search_request request = *given;
@@ -126,7 +119,9 @@ static struct plan *search_graph(const struct search_request *request, struct pl
     }
     given.request.found.least_ns = &least;
     uint64_t bound = work;
-    if (is_free && is_small(request))
+    // Where layers and ranks are so few, all that is free is searched over all orders at once, and what comes of it is a
+    // bound of all.
+    if (is_free && request->profile->layer_count <= 12 && request->ranks <= 6)
         plan = search_both(request, &bound, &why);
     else if (own || !is_free)
         plan = cut_search(&given.request, CUT_ALL_ORDERS, &why);

@@ -103,27 +103,19 @@ static bool copy_decision(struct plan *to, const struct plan *from, const struct
     return good;
 }
 
-// The place of a layer in the plan's own order.
-static uint32_t place_of(const struct plan *plan, uint32_t layer)
-{
-    uint32_t at = plan->order ? 0 : layer;
-    while (plan->order && plan->order[at] != layer)
-        at++;
-    return at;
-}
-
 bool plan_holds_pins(const struct plan *plan, const struct search_request *request, struct error *error)
 {
     for (size_t i = 0; i < request->pinned.count; i++) {
         const struct search_pin *pin = &request->pinned.at[i];
-        const char *name = request->profile->layers[pin->layer].name;
-        const uint32_t at = place_of(plan, pin->layer);
+        uint32_t at = plan->order ? 0 : pin->layer;  // its place in the plan's own order
+        while (plan->order && plan->order[at] != pin->layer)
+            at++;
         size_t s = 0;
         while (at >= plan->stages[s].end)
             s++;
         if (s != pin->stage)
             return error_set_kind(error, ERROR_ANSWER, "layer \"%.60s\" is on stage %zu, but it is pinned to stage %u",
-                                  name, s, pin->stage);
+                                  request->profile->layers[pin->layer].name, s, pin->stage);
     }
     return true;
 }
