@@ -44,11 +44,6 @@ static uint64_t weights_of(const struct scope *scope, uint32_t layer)
     return round_to_256(scope->profile->layers[layer].parameter_bytes);
 }
 
-static bool is_inside(const struct scope *scope, uint32_t layer)
-{
-    return scope->first <= layer && layer < scope->end;
-}
-
 static bool lends(const struct profile *profile, uint32_t lender, uint32_t reader)
 {
     for (size_t i = 0; i < profile->lent_count; i++)
@@ -60,7 +55,7 @@ static bool lends(const struct profile *profile, uint32_t lender, uint32_t reade
 // Whether a layer is the first of the stage that reads what another one outside lends.
 static bool brings(const struct scope *scope, uint32_t layer, uint32_t lender)
 {
-    if (is_inside(scope, lender) || !lends(scope->profile, lender, layer))
+    if (evaluate_is_inside(scope, lender) || !lends(scope->profile, lender, layer))
         return false;
     for (uint32_t l = scope->first; l < layer; l++)
         if (lends(scope->profile, lender, l))

@@ -107,18 +107,16 @@ static void print_others(const struct explanation *explanation, struct text *tex
 
 static void print_binding(const struct explanation *explanation, struct text *text)
 {
-    if (explanation->stopped[0])
+    static void (*const print[])(const struct explanation *, struct text *) = {
+        [BINDING_STAGE] = print_work_binding, [BINDING_LAYER] = print_layer_binding,
+        [BINDING_MEMORY] = print_memory_binding, [BINDING_LINK] = print_link_binding,
+    };
+    if (explanation->stopped[0]) {
         text_add(text, "What binds is not known: the explanation was %s.\n", explanation->stopped);
-    else if (explanation->binding == BINDING_MEMORY)
-        print_memory_binding(explanation, text);
-    else if (explanation->binding == BINDING_LINK)
-        print_link_binding(explanation, text);
-    else if (explanation->binding == BINDING_LAYER)
-        print_layer_binding(explanation, text);
-    else
-        print_work_binding(explanation, text);
-    if (!explanation->stopped[0])
-        print_others(explanation, text);
+        return;
+    }
+    print[explanation->binding](explanation, text);
+    print_others(explanation, text);
 }
 
 // --- where the time goes --------------------------------------------------------------------

@@ -20,7 +20,6 @@ struct finding {
     const struct nearest_request *request;
     struct nearest *nearest;
     uint64_t until_ns;  // by the clock; 0: any time
-    enum { FITS, COMPARED, SHOWN } wanted;  // of what is planned now: whether it fits, about its time, its time
     uint64_t work;      // that all of them took
     struct error *error;
 };
@@ -31,6 +30,10 @@ static bool is_over(const struct finding *finding)
         || (finding->until_ns > 0 && clock_now_ns() >= finding->until_ns);
 }
 
+// What is asked of a request: whether it fits, which is asked often and needs little; about its time; or its time, as well
+// planned as there is work left for.
+enum wanted { FITS, COMPARED, SHOWN };
+
 // What came of one request: whether it fits, and if not, whether that is certain.
 struct probe {
     struct what_if change;
@@ -40,17 +43,12 @@ struct probe {
 
 // --- one request ----------------------------------------------------------------------
 
-// Whether something fits is asked often, and needs little; what is shown is planned as well as there is work left for.
-static uint64_t budget_of(const struct finding *finding)
-{
-    const uint64_t most = finding->request->budget ? finding->request->budget : NEAREST_BUDGET;
-    const bool is_brief = finding->wanted != SHOWN || finding->work > NEAREST_WORK;
-    return is_brief && most > PROBE_BUDGET ? PROBE_BUDGET : most;
-}
-
-static bool probe(struct finding *finding, const struct search_request *changed, struct probe *result)
+static bool probe(struct finding *finding, enum wanted wanted, const struct search_request *changed,
+                  struct probe *result)
 {
     struct search_request search = *changed;
+    const uint64_t most = finding->request->budget ? finding->request->budget : NEAREST_BUDGET;
+    const bool is_brief = wanted != SHOWN || finding->work > NEAREST_WORK;
     uint64_t least_ns = 0;
     result->fits = result->certainly_not = false;
     result->change.row.found.outcome = SWEEP_NOT_TRIED;
@@ -59,8 +57,8 @@ static bool probe(struct finding *finding, const struct search_request *changed,
     if (finding->request->progress)
         finding->request->progress(finding->request->self, finding->nearest->planned);
     finding->nearest->planned++;
-    search.wanted.any = finding->wanted == FITS;
-    search.limits.budget = budget_of(finding);
+    search.wanted.any = wanted == FITS;
+    search.limits.budget = is_brief ? min_u64(most, PROBE_BUDGET) : most;
     search.found.work = &finding->work;
     const uint64_t now_ns = clock_now_ns();
     search.limits.deadline_ns = finding->until_ns > now_ns ? finding->until_ns - now_ns : finding->until_ns > 0;
@@ -98,10 +96,7 @@ static bool add(struct finding *finding, const struct what_if *change)
 static bool show(struct finding *finding, const struct search_request *search, const struct probe *found)
 {
     struct probe shown = *found;
-    finding->wanted = SHOWN;
-    const bool good = probe(finding, search, &shown);
-    finding->wanted = FITS;
-    return good && add(finding, shown.fits ? &shown.change : &found->change);
+    return probe(finding, SHOWN, search, &shown) && add(finding, shown.fits ? &shown.change : &found->change);
 }
 
 // Adds a change if something fits then.
@@ -109,7 +104,7 @@ static bool try_change(struct finding *finding, const struct search_request *sea
                        bool *fits)
 {
     struct probe found = { .change = *change };
-    const bool good = probe(finding, search, &found) && (!found.fits || show(finding, search, &found));
+    const bool good = probe(finding, FITS, search, &found) && (!found.fits || show(finding, search, &found));
     *fits = found.fits;
     return good;
 }
@@ -131,7 +126,7 @@ static bool probe_memory(struct finding *finding, uint64_t more_bytes, struct pr
 {
     struct search_request search;
     struct cluster *cluster = with_memory(finding, more_bytes, &search);
-    const bool good = cluster && probe(finding, &search, result);
+    const bool good = cluster && probe(finding, FITS, &search, result);
     cluster_free(cluster);
     return good;
 }
@@ -222,7 +217,7 @@ static bool probe_micro_batches(struct finding *finding, uint32_t micro_batches,
 {
     struct search_request search = *finding->request->search;
     *result = (struct probe){ .change = what_if_micro_batches(&search, micro_batches) };
-    return probe(finding, &search, result);
+    return probe(finding, FITS, &search, result);
 }
 
 // The most that fit, by halves: fewer need no more.
@@ -260,7 +255,7 @@ static bool try_ranks(struct finding *finding, uint32_t ranks, uint32_t *certain
     struct cluster *larger;
     if (!what_if_ranks(&search, ranks, &found.change, &larger, finding->error))
         return false;
-    bool good = search.ranks != ranks || probe(finding, &search, &found);
+    bool good = search.ranks != ranks || probe(finding, FITS, &search, &found);
     found.change.is_least = *certain + 1 == ranks;
     *certain = found.certainly_not && *certain + 1 == ranks ? ranks : *certain;
     *fits = found.fits;
@@ -306,25 +301,20 @@ static bool is_instead(const struct generator *own, const struct generator *othe
         && !sweep_is_inference(other);
 }
 
-// What fits with this schedule, planned as well as is `wanted`.
-static bool probe_schedule(struct finding *finding, const char *schedule, struct probe *result)
+static bool probe_schedule(struct finding *finding, enum wanted wanted, const char *schedule, struct probe *result)
 {
     struct search_request search = *finding->request->search;
-    result->change = what_if_schedule(&search, schedule);
-    return probe(finding, &search, result);
+    *result = (struct probe){ .change = what_if_schedule(&search, schedule) };
+    return probe(finding, wanted, &search, result);
 }
 
 static bool find_quickest(struct finding *finding, const struct generator *own, struct what_if *quickest, size_t *count)
 {
     for (const struct generator *other = generators; other->name && !is_over(finding); other++) {
         struct probe result = { .fits = false };
-        if (!is_instead(own, other))
-            continue;
-        finding->wanted = FITS;
-        if (!probe_schedule(finding, other->name, &result))
-            return false;
-        finding->wanted = COMPARED;
-        if (result.fits && !probe_schedule(finding, other->name, &result))
+        if (is_instead(own, other)
+            && (!probe_schedule(finding, FITS, other->name, &result)
+                || (result.fits && !probe_schedule(finding, COMPARED, other->name, &result))))
             return false;
         if (result.fits)
             keep_quickest(quickest, count, &result.change);
@@ -340,13 +330,11 @@ static bool nearest_schedules(struct finding *finding)
     if (!own || sweep_is_inference(own))
         return own != NULL;
     bool good = find_quickest(finding, own, quickest, &count);
-    finding->wanted = SHOWN;
     for (size_t i = 0; good && i < count; i++) {
-        struct probe again = { .fits = false };
-        good = probe_schedule(finding, quickest[i].row.schedule, &again);
+        struct probe again;
+        good = probe_schedule(finding, SHOWN, quickest[i].row.schedule, &again);
         keep_quickest(shown, &shown_count, again.fits ? &again.change : &quickest[i]);
     }
-    finding->wanted = FITS;
     for (size_t i = 0; good && i < count; i++)
         good = add(finding, &shown[i]);
     return good;
@@ -435,7 +423,7 @@ bool nearest_find(const struct nearest_request *request, struct nearest *nearest
                                .until_ns = request->deadline_ns > 0 ? clock_now_ns() + request->deadline_ns : 0 };
     struct probe own = { .fits = false };
     *nearest = (struct nearest){ .count = 0 };
-    const bool good = probe(&finding, request->search, &own)
+    const bool good = probe(&finding, FITS, request->search, &own)
                    && (own.fits
                        || (nearest_memory(&finding, &own) && nearest_micro_batches(&finding, own.certainly_not)
                            && nearest_ranks(&finding) && nearest_schedules(&finding)
