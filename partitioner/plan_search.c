@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/number.h"
 #include "partitioner/layouts/layout.h"
 #include "partitioner/cuts/cut_search.h"
 #include "partitioner/evaluate/evaluate.h"
@@ -13,6 +14,19 @@
 #include "partitioner/search/search_telling.h"
 #include "profiler/profile_reorder.h"
 #include "schedules/board.h"
+
+// The plan that a search of this name has found, if it holds.
+static struct plan *hold(struct plan *plan, const struct search_request *request, const char *search,
+                         struct error *error)
+{
+    // Links that are not the cluster's are no part of a plan, and evaluate.h knows plans only.
+    if ((request->network || plan_evaluate(plan, request->profile, error)) && plan_holds_pins(plan, request, error))
+        return plan;
+    error->kind = ERROR_MACHINE;
+    error_at(error, "the plan found does not hold, which is a fault of the %s", search);
+    plan_free(plan);
+    return NULL;
+}
 
 struct plan *plan_search(const struct search_request *given, struct error *error)
 {
@@ -34,13 +48,7 @@ struct plan *plan_search(const struct search_request *given, struct error *error
         return NULL;
     if (search_is_free(&request))
         search_say_unbounded(&request, &plan->certificate);
-    // Links that are not the cluster's are no part of a plan, and evaluate.h knows plans only.
-    if ((request.network || plan_evaluate(plan, request.profile, error)) && plan_holds_pins(plan, &request, error))
-        return plan;
-    error->kind = ERROR_MACHINE;
-    error_at(error, "the plan found does not hold, which is a fault of the search");
-    plan_free(plan);
-    return NULL;
+    return hold(plan, &request, "search", error);
 }
 
 // --- all orders -----------------------------------------------------------------------------------
@@ -93,36 +101,27 @@ static uint64_t work_of_all(const struct search_request *request)
     return order ? (uint64_t)(work * request->micro_batches * 1000 / speed) : 0;
 }
 
-static struct plan *search_both(const struct search_request *given, uint64_t *bound_ns, struct error *why)
-{
-    struct search_request request = *given;
-    uint64_t least = 0;
-    request.wanted.all_orders = true;
-    request.found.least_ns = &least;
-    struct plan *plan = layout_search(&request, why);
-    *bound_ns = least > *bound_ns ? least : *bound_ns;
-    return plan;
-}
-
 // All orders, for who holds what in the best plan of the profile's own; the better of both.
 static struct plan *search_graph(const struct search_request *request, struct plan *own, struct error *error)
 {
     const bool is_free = search_is_free(request);
-    const uint64_t work = work_of_all(request);
+    uint64_t bound = work_of_all(request), least = 0;
     struct question given = { .request = *request };
     struct error why = { 0 };
     struct plan *plan = NULL;
-    uint64_t least = 0;
     if (own && !give(&given, request, own, error)) {
         plan_free(own);
         return NULL;
     }
-    given.request.found.least_ns = &least;
-    uint64_t bound = work;
     // Where layers and ranks are so few, all that is free is searched over all orders at once, and what comes of it is a
     // bound of all.
-    if (is_free && request->profile->layer_count <= 12 && request->ranks <= 6)
-        plan = search_both(request, &bound, &why);
+    const bool is_small = is_free && request->profile->layer_count <= 12 && request->ranks <= 6;
+    if (is_small)
+        given.request = *request;
+    given.request.wanted.all_orders |= is_small;
+    given.request.found.least_ns = &least;
+    if (is_small)
+        plan = layout_search(&given.request, &why);
     else if (own || !is_free)
         plan = cut_search(&given.request, CUT_ALL_ORDERS, &why);
     question_clear(&given);
@@ -132,7 +131,7 @@ static struct plan *search_graph(const struct search_request *request, struct pl
         return NULL;
     }
     // Of other replicas and devices nothing is known but their work.
-    bound = is_free ? bound : least;
+    bound = is_small ? max_u64(bound, least) : is_free ? bound : least;
     struct plan *best = better(own, plan);
     if (best) {
         const bool is_ended = strstr(best->certificate.stopped, "deadline") || strstr(best->certificate.stopped, "interrupted")
@@ -175,13 +174,9 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
     request.limits.deadline_ns = !deadline ? 0 : gone < deadline ? deadline - gone : 1;
     request.found.shortage = NULL;
     struct plan *plan = search_graph(&request, own, error);
-    if (plan && (given->network || plan_evaluate(plan, given->profile, error)))
-        return plan;
-    if (plan) {
-        error->kind = ERROR_MACHINE;
-        error_at(error, "the plan found does not hold, which is a fault of the search over orders");
-        plan_free(plan);
-    } else if (error->kind == ERROR_NONE) {
+    if (plan)
+        return hold(plan, given, "search over orders", error);
+    if (error->kind == ERROR_NONE) {
         *error = own_error;
         if (!given->found.least_ns || *given->found.least_ns != UINT64_MAX)
             error_at(error, "in the profile's own order of layers (others may have a plan, and not all were tried)");
