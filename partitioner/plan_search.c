@@ -113,8 +113,8 @@ static struct plan *search_graph(const struct search_request *request, struct pl
         plan_free(own);
         return NULL;
     }
-    // Where layers and ranks are so few, all that is free is searched over all orders at once, and what comes of it is a
-    // bound of all.
+    // Where layers and ranks are so few, all that is free is searched over all orders at once, and what comes of it is
+    // a bound of all.
     const bool is_small = is_free && request->profile->layer_count <= 12 && request->ranks <= 6;
     if (is_small)
         given.request = *request;

@@ -30,8 +30,8 @@ static bool is_over(const struct finding *finding)
         || (finding->until_ns > 0 && clock_now_ns() >= finding->until_ns);
 }
 
-// What is asked of a request: whether it fits, which is asked often and needs little; about its time; or its time, as well
-// planned as there is work left for.
+// What is asked of a request: whether it fits, which is asked often and needs little; about its time; or its time, as
+// well planned as there is work left for.
 enum wanted { FITS, COMPARED, SHOWN };
 
 // What came of one request: whether it fits, and if not, whether that is certain.

@@ -77,8 +77,8 @@ bool holding_check(const struct holding *holding, const struct profile *profile,
 // optimizers that are run, those of the type, with all states of a stage on its device.
 bool holding_check_runnable(const struct holding *holding, const char *dtype, struct error *error);
 
-// As a part of documents: "optimizer" and, where it is not plain, "holding". An object of a document of this version can
-// say all since `since`.
+// As a part of documents: "optimizer" and, where it is not plain, "holding". An object of a document of this version
+// can say all since `since`.
 struct json;
 struct json_writer;
 void holding_write(const struct holding *holding, struct json_writer *writer);

@@ -74,7 +74,8 @@ static uint64_t slowest_message(const struct ordered *ordered)
     for (uint32_t s = 0; s + 1 < ordered->plan->stage_count; s++) {
         const uint32_t from = placement_rank(ordered->placement, s, 0), to = placement_rank(ordered->placement, s + 1, 0);
         const struct link *link = &network->links[network->link_of[(size_t)from * network->ranks + to]];
-        const uint64_t ns = transfer_ns(ordered->planned->costs[s].output_bytes, link->bytes_per_second, link->latency_ns);
+        const uint64_t bytes = ordered->planned->costs[s].output_bytes;
+        const uint64_t ns = transfer_ns(bytes, link->bytes_per_second, link->latency_ns);
         slowest = from != to && ns > slowest ? ns : slowest;
     }
     return slowest;
