@@ -8,7 +8,7 @@
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/evaluate/handmade.h"
 #include "partitioner/evaluate/reprice.h"
-#include "partitioner/explain/what_if.h"
+#include "partitioner/evaluate/question.h"
 #include "partitioner/plan_search.h"
 
 enum { KEY_PLAN = KEY_OWN, KEY_CUTS, KEY_RECOMPUTE };
@@ -204,7 +204,7 @@ static int judge(struct plan *plan, const struct search_request *request, struct
     struct plan_excess excess;
     struct plan *best = NULL;
     struct search_freedom free;
-    if (!plan_find_excess(plan, &excess, &error) || !find_best(plan, request, &best, &free, &error))
+    if (!plan_find_excess(plan, plan->cluster, &excess, &error) || !find_best(plan, request, &best, &free, &error))
         return command_fail(&error);
     const bool fits = excess.lacks_bytes == 0;
     const struct certificate none = { .by = BY_ENUMERATION };

@@ -182,7 +182,7 @@ static int print_result(const struct bottleneck_request *request, const struct b
     }
     struct plan_excess excess;
     struct plan *plan = bottleneck_plan(request, result, holding, error);
-    if (!plan || !plan_find_excess(plan, &excess, error)) {
+    if (!plan || !plan_find_excess(plan, plan->cluster, &excess, error)) {
         plan_free(plan);
         text_clear(table);
         return command_fail(error);

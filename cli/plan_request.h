@@ -15,7 +15,7 @@
 #include "cli/arrangement_options.h"
 #include "cli/holding_options.h"
 #include "cli/options.h"
-#include "partitioner/explain/what_if.h"
+#include "partitioner/evaluate/question.h"
 #include "partitioner/search/search.h"
 
 enum { PLAN_MOST_PINS = 64, PLAN_MOST_STAGES = 1 << 20 };

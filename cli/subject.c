@@ -210,13 +210,10 @@ static bool note_capacities(const struct plan *plan, struct subject *subject, st
     if (!subject->capacity_bytes)
         return error_no_memory(error, "a plan");
     struct placement *placement = plan_placement(plan, error);
-    uint32_t *devices = placement ? plan_devices(plan, placement, error) : NULL;
-    for (uint32_t r = 0; devices && r < plan->ranks; r++)
-        subject->capacity_bytes[r] = plan->cluster->devices[devices[r]].memory_bytes;
-    const bool good = devices != NULL;
-    free(devices);
+    for (uint32_t r = 0; placement && r < plan->ranks; r++)
+        subject->capacity_bytes[r] = plan->cluster->devices[placement->devices[r]].memory_bytes;
     placement_free(placement);
-    return good;
+    return placement != NULL;
 }
 
 static bool read_plan(const struct subject_options *options, const char *text, size_t length, struct subject *subject,

@@ -1,19 +1,32 @@
 #include "partitioner/plan_search.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/number.h"
 #include "partitioner/layouts/layout.h"
 #include "partitioner/cuts/cut_search.h"
 #include "partitioner/evaluate/evaluate.h"
+#include "partitioner/evaluate/question.h"
 #include "partitioner/evaluate/reprice.h"
-#include "partitioner/plan/placement.h"
 #include "partitioner/search/search_request.h"
 #include "partitioner/search/search_telling.h"
 #include "profiler/profile_reorder.h"
 #include "schedules/board.h"
+
+// The plan that a search of this name has found, if it holds.
+static struct plan *hold(struct plan *plan, const struct search_request *request, const char *search,
+                         struct error *error)
+{
+    // Links that are not the cluster's are no part of a plan, and evaluate.h knows plans only.
+    if ((request->network || plan_evaluate(plan, request->profile, error)) && plan_holds_pins(plan, request, error))
+        return plan;
+    error->kind = ERROR_MACHINE;
+    error_at(error, "the plan found does not hold, which is a fault of the %s", search);
+    plan_free(plan);
+    return NULL;
+}
 
 struct plan *plan_search(const struct search_request *given, struct error *error)
 {
@@ -35,84 +48,25 @@ struct plan *plan_search(const struct search_request *given, struct error *error
         return NULL;
     if (search_is_free(&request))
         search_say_unbounded(&request, &plan->certificate);
-    // Links that are not the cluster's are no part of a plan, and evaluate.h knows plans only.
-    if ((request.network || plan_evaluate(plan, request.profile, error)) && plan_holds_pins(plan, &request, error))
-        return plan;
-    error->kind = ERROR_MACHINE;
-    error_at(error, "the plan found does not hold, which is a fault of the search");
-    plan_free(plan);
-    return NULL;
+    return hold(plan, &request, "search", error);
 }
 
 // --- all orders -----------------------------------------------------------------------------------
 
-// A plan as a request: who holds what, and where to begin cutting.
-struct given {
-    struct search_request request;
-    uint32_t *replicas, *devices, *begin;
-    const char **variants;
-};
-
-static void given_clear(struct given *given)
-{
-    free(given->replicas);
-    free(given->devices);
-    free(given->begin);
-    free(given->variants);
-}
-
-// The devices of all ranks, one after the other.
-static bool give_devices(struct given *given, const struct plan *plan, struct error *error)
-{
-    struct placement *placement = plan_placement(plan, error);
-    size_t count = 0;
-    for (uint32_t r = 0; placement && r < plan->ranks; r++) {
-        const uint32_t s = placement->held[placement->stage_at[r]];
-        const struct plan_stage *stage = &plan->stages[s];
-        const uint32_t group = plan_stage_group(stage), copy = placement_find(placement, s, r);
-        for (uint32_t i = 0; i < group; i++)
-            given->devices[count++] = stage->devices[copy * group + i];
-    }
-    placement_free(placement);
-    return placement != NULL;
-}
-
-static bool give(struct given *given, const struct search_request *request, const struct plan *plan,
+// The request for who holds what in the plan, with its cuts to begin with.
+static bool give(struct question *given, const struct search_request *request, const struct plan *plan,
                  struct error *error)
 {
-    const struct generator *generator = generator_find(plan->schedule, error);
-    bool has_copies = false, has_variants = false;
-    size_t devices = 0;
-    for (size_t s = 0; s < plan->stage_count; s++)
-        devices += plan_stage_seats(&plan->stages[s]);
+    if (!question_of(plan, request->profile, given, error))
+        return false;
+    const struct search_layout layout = search_is_free(request) ? given->request.layout : request->layout;
     given->request = *request;
-    given->replicas = calloc(plan->stage_count + 1, sizeof given->replicas[0]);
-    given->begin = calloc(plan->stage_count + 1, sizeof given->begin[0]);
-    given->variants = calloc(plan->stage_count + 1, sizeof given->variants[0]);
-    given->devices = calloc(devices + 1, sizeof given->devices[0]);
-    if (!given->replicas || !given->begin || !given->variants || !given->devices)
-        return error_no_memory(error, "a search");
-    for (size_t s = 0; s < plan->stage_count; s++) {
-        const struct plan_stage *stage = &plan->stages[s];
-        given->replicas[s] = (uint32_t)stage->device_count;
-        given->variants[s] = stage->variant;
-        given->begin[s] = stage->first;
-        given->begin[s + 1] = stage->end;
-        has_copies |= stage->device_count > 1;
-        has_variants |= stage->variant != NULL;
-    }
-    given->request.layout.begin = given->begin;
-    if (!generator || !search_is_free(request))
-        return generator != NULL;
-    has_copies &= generator->takes_replicas;
     given->request.free = (struct search_freedom){ 0 };
     given->request.ranks = plan->ranks;
     given->request.chunks = plan->chunks;
-    given->request.layout.replicas = has_copies ? given->replicas : NULL;
-    given->request.layout.variants = has_variants ? given->variants : NULL;
-    given->request.layout.stages = has_copies || has_variants ? (uint32_t)plan->stage_count : 0;
-    given->request.layout.devices = given->devices;
-    return give_devices(given, plan, error);
+    given->request.layout = layout;
+    given->request.layout.begin = given->begin;
+    return true;
 }
 
 // The better of two plans; the other is gone.
@@ -121,18 +75,6 @@ static struct plan *better(struct plan *a, struct plan *b)
     const bool takes_b = b && (!a || b->iteration_ns < a->iteration_ns);
     plan_free(takes_b ? a : b);
     return takes_b ? b : a;
-}
-
-static void certify(struct plan *plan, uint64_t bound_ns, const char *why)
-{
-    struct certificate *certificate = &plan->certificate;
-    const uint64_t value = certificate->value_ns, bound = bound_ns < value ? bound_ns : value;
-    certificate->lower_bound_ns = bound;
-    certificate->proved = bound == value;
-    certificate->gap = value > 0 ? (double)(value - bound) / (double)value : 0;
-    memset(certificate->stopped, 0, sizeof certificate->stopped);
-    if (!certificate->proved)
-        snprintf(certificate->stopped, sizeof certificate->stopped, "%s", why);
 }
 
 // Every micro-batch goes through all layers somewhere, whoever holds them: on average no rank has less to do. 0 where that
@@ -159,59 +101,44 @@ static uint64_t work_of_all(const struct search_request *request)
     return order ? (uint64_t)(work * request->micro_batches * 1000 / speed) : 0;
 }
 
-// Where layers and ranks are so few, all that is free is searched over all orders at once, and what comes of it is a bound
-// of all.
-static bool is_small(const struct search_request *request)
-{
-    return request->profile->layer_count <= 12 && request->ranks <= 6;
-}
-
-static struct plan *search_both(const struct search_request *given, uint64_t *bound_ns, struct error *why)
-{
-    struct search_request request = *given;
-    uint64_t least = 0;
-    request.wanted.all_orders = true;
-    request.found.least_ns = &least;
-    struct plan *plan = layout_search(&request, why);
-    *bound_ns = least > *bound_ns ? least : *bound_ns;
-    return plan;
-}
-
 // All orders, for who holds what in the best plan of the profile's own; the better of both.
 static struct plan *search_graph(const struct search_request *request, struct plan *own, struct error *error)
 {
     const bool is_free = search_is_free(request);
-    const uint64_t work = work_of_all(request);
-    struct given given = { .request = *request };
+    uint64_t bound = work_of_all(request), least = 0;
+    struct question given = { .request = *request };
     struct error why = { 0 };
     struct plan *plan = NULL;
-    uint64_t least = 0;
     if (own && !give(&given, request, own, error)) {
-        given_clear(&given);
         plan_free(own);
         return NULL;
     }
+    // Where layers and ranks are so few, all that is free is searched over all orders at once, and what comes of it is
+    // a bound of all.
+    const bool is_small = is_free && request->profile->layer_count <= 12 && request->ranks <= 6;
+    if (is_small)
+        given.request = *request;
+    given.request.wanted.all_orders |= is_small;
     given.request.found.least_ns = &least;
-    uint64_t bound = work;
-    if (is_free && is_small(request))
-        plan = search_both(request, &bound, &why);
+    if (is_small)
+        plan = layout_search(&given.request, &why);
     else if (own || !is_free)
         plan = cut_search(&given.request, CUT_ALL_ORDERS, &why);
-    given_clear(&given);
+    question_clear(&given);
     if (!plan && why.kind == ERROR_MACHINE) {
         *error = why;
         plan_free(own);
         return NULL;
     }
     // Of other replicas and devices nothing is known but their work.
-    bound = is_free ? bound : least;
+    bound = is_small ? max_u64(bound, least) : is_free ? bound : least;
     struct plan *best = better(own, plan);
     if (best) {
         const bool is_ended = strstr(best->certificate.stopped, "deadline") || strstr(best->certificate.stopped, "interrupted")
                            || strstr(best->certificate.stopped, "budget");
         char stopped[sizeof best->certificate.stopped];
         snprintf(stopped, sizeof stopped, "%s", is_ended ? best->certificate.stopped : "not all orders of the layers were tried");
-        certify(best, bound, stopped);
+        certificate_bound(&best->certificate, bound, stopped);
         search_say_unbounded(request, &best->certificate);
     }
     if (request->found.least_ns)
@@ -247,13 +174,9 @@ struct plan *plan_search_orders(const struct search_request *given, struct error
     request.limits.deadline_ns = !deadline ? 0 : gone < deadline ? deadline - gone : 1;
     request.found.shortage = NULL;
     struct plan *plan = search_graph(&request, own, error);
-    if (plan && (given->network || plan_evaluate(plan, given->profile, error)))
-        return plan;
-    if (plan) {
-        error->kind = ERROR_MACHINE;
-        error_at(error, "the plan found does not hold, which is a fault of the search over orders");
-        plan_free(plan);
-    } else if (error->kind == ERROR_NONE) {
+    if (plan)
+        return hold(plan, given, "search over orders", error);
+    if (error->kind == ERROR_NONE) {
         *error = own_error;
         if (!given->found.least_ns || *given->found.least_ns != UINT64_MAX)
             error_at(error, "in the profile's own order of layers (others may have a plan, and not all were tried)");

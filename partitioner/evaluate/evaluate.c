@@ -31,7 +31,6 @@ struct evaluation {
     const struct plan *plan;
     const struct profile *profile;
     struct replay replay;
-    uint32_t *devices;  // of each rank
 };
 
 // --- one stage -------------------------------------------------------------------------
@@ -42,12 +41,15 @@ static uint64_t scaled(uint64_t ns, uint64_t speed_permille)
     return (uint64_t)((product + speed_permille - 1) / speed_permille);
 }
 
-// The slowest device that holds the stage.
-static uint64_t least_speed(const struct plan *plan, const struct plan_stage *stage)
+// Of all devices that hold the stage the least speed and the least memory.
+static struct cluster_device least_device(const struct plan *plan, const struct plan_stage *stage)
 {
-    uint64_t least = UINT64_MAX;
-    for (size_t i = 0; i < plan_stage_seats(stage); i++)
-        least = min_u64(least, plan->cluster->devices[stage->devices[i]].speed_permille);
+    struct cluster_device least = { .speed_permille = UINT64_MAX, .memory_bytes = UINT64_MAX };
+    for (size_t i = 0; i < plan_stage_seats(stage); i++) {
+        const struct cluster_device *device = &plan->cluster->devices[stage->devices[i]];
+        least.speed_permille = min_u64(least.speed_permille, device->speed_permille);
+        least.memory_bytes = min_u64(least.memory_bytes, device->memory_bytes);
+    }
     return least;
 }
 
@@ -164,15 +166,6 @@ static bool check_memory(const struct evaluation *evaluation, const struct scope
         && same(memory->host_bytes, host, error, s, "memory.host_bytes");
 }
 
-static bool check_capacity(const struct plan *plan, size_t s, struct error *error)
-{
-    const struct plan_stage *stage = &plan->stages[s];
-    uint64_t least = UINT64_MAX;
-    for (size_t i = 0; i < plan_stage_seats(stage); i++)
-        least = min_u64(least, plan->cluster->devices[stage->devices[i]].memory_bytes);
-    return same(stage->memory.capacity_bytes, least, error, s, "memory.capacity_bytes");
-}
-
 static bool check_stage_as(const struct evaluation *evaluation, const struct profile *profile, size_t s,
                            struct error *error)
 {
@@ -181,17 +174,15 @@ static bool check_stage_as(const struct evaluation *evaluation, const struct pro
     const struct scope scope = { plan, profile, stage, stage->first, stage->end };
     const struct sizes sizes = evaluate_sizes(&scope);
     const struct sizes part = evaluate_part(sizes, evaluation->replay.lowered->splits);
-    return check_times(&scope, &sizes, least_speed(plan, stage), s, error)
-        && check_row_bytes(&scope, &sizes, s, error)
-        && check_memory(evaluation, &scope, &part, s, error) && check_capacity(plan, s, error);
+    const struct cluster_device least = least_device(plan, stage);
+    return check_times(&scope, &sizes, least.speed_permille, s, error) && check_row_bytes(&scope, &sizes, s, error)
+        && check_memory(evaluation, &scope, &part, s, error)
+        && same(stage->memory.capacity_bytes, least.memory_bytes, error, s, "memory.capacity_bytes");
 }
 
 static bool check_stage(const struct evaluation *evaluation, size_t s, struct error *error)
 {
     struct profile copy = *evaluation->profile;
-    if (!evaluation->plan->stages[s].variant)
-        return take_variant(&evaluation->plan->stages[s], s, &copy, error)
-            && check_stage_as(evaluation, evaluation->profile, s, error);
     copy.layers = malloc((copy.layer_count + 1) * sizeof copy.layers[0]);
     if (!copy.layers)
         return error_no_memory(error, "the evaluation of a plan");
@@ -206,7 +197,7 @@ static bool check_stage(const struct evaluation *evaluation, size_t s, struct er
 static bool check_fit(const struct evaluation *evaluation, uint32_t rank, struct error *error)
 {
     const struct plan *plan = evaluation->plan;
-    uint64_t bytes = 0, workspace = 0, capacity = plan->cluster->devices[evaluation->devices[rank]].memory_bytes;
+    uint64_t bytes = 0, workspace = 0, capacity = UINT64_MAX;
     uint32_t count = 0, last = 0;
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         const uint32_t group = plan_stage_group(&plan->stages[s]);
@@ -331,9 +322,7 @@ static bool evaluate_ordered(const struct plan *plan, const struct profile *prof
     const uint32_t length = generator ? predict_run_length(generator, plan->ranks, plan->micro_batches) : 0;
     struct evaluation evaluation = { .plan = plan, .profile = profile };
     bool good = length && replay_begin(&evaluation.replay, plan_schedule(plan, length, true, error), error);
-    evaluation.devices = good ? plan_devices(plan, evaluation.replay.placement, error) : NULL;
-    good = evaluation.devices && check_all(&evaluation, error);
-    free(evaluation.devices);
+    good = good && check_all(&evaluation, error);
     replay_clear(&evaluation.replay);
     return good;
 }

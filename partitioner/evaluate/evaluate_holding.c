@@ -44,11 +44,6 @@ static uint64_t weights_of(const struct scope *scope, uint32_t layer)
     return round_to_256(scope->profile->layers[layer].parameter_bytes);
 }
 
-static bool is_inside(const struct scope *scope, uint32_t layer)
-{
-    return scope->first <= layer && layer < scope->end;
-}
-
 static bool lends(const struct profile *profile, uint32_t lender, uint32_t reader)
 {
     for (size_t i = 0; i < profile->lent_count; i++)
@@ -60,7 +55,7 @@ static bool lends(const struct profile *profile, uint32_t lender, uint32_t reade
 // Whether a layer is the first of the stage that reads what another one outside lends.
 static bool brings(const struct scope *scope, uint32_t layer, uint32_t lender)
 {
-    if (is_inside(scope, lender) || !lends(scope->profile, lender, layer))
+    if (evaluate_is_inside(scope, lender) || !lends(scope->profile, lender, layer))
         return false;
     for (uint32_t l = scope->first; l < layer; l++)
         if (lends(scope->profile, lender, l))
@@ -220,22 +215,26 @@ static uint64_t host_time(const struct scope *scope, uint64_t bytes)
     return transfer_ns(bytes, rate ? rate : 1, 0);
 }
 
+// Of a backward the part that is for inputs and the part that is for weights, which is in B as well.
+static void add_backward(struct added_times *times, uint64_t input_ns, uint64_t weight_ns)
+{
+    times->backward_input_ns += input_ns;
+    times->backward_weight_ns += weight_ns;
+    times->backward_ns += input_ns + weight_ns;
+}
+
 static void add_sharding(const struct scope *scope, struct added_times *times)
 {
     const uint64_t weights = all_weights(scope);
     const uint64_t exchange = link_time(scope, rest_of(scope, weights));
     if (has_shard(scope, SHARD_WEIGHTS)) {
         times->forward_ns += exchange;
-        times->backward_input_ns += exchange;
-        times->backward_ns += exchange;
+        add_backward(times, exchange, 0);
     } else {
         times->step_ns += exchange;
     }
-    if (has_shard(scope, SHARD_GRADIENTS)) {
-        const uint64_t bytes = rest_of(scope, gradients_for(scope, weights));
-        times->backward_weight_ns += link_time(scope, bytes);
-        times->backward_ns += link_time(scope, bytes);
-    }
+    if (has_shard(scope, SHARD_GRADIENTS))
+        add_backward(times, 0, link_time(scope, rest_of(scope, gradients_for(scope, weights))));
 }
 
 static void add_step(const struct scope *scope, struct added_times *times)
@@ -334,9 +333,7 @@ struct added_times evaluate_added_times(const struct scope *scope, const struct 
     times.step_ns += tied_time(scope);
     if (is_streamed(scope)) {
         times.forward_ns += host_time(scope, weights);
-        times.backward_ns += host_time(scope, weights) + host_time(scope, gradients_for(scope, weights));
-        times.backward_input_ns += host_time(scope, weights);
-        times.backward_weight_ns += host_time(scope, gradients_for(scope, weights));
+        add_backward(&times, host_time(scope, weights), host_time(scope, gradients_for(scope, weights)));
     }
     if (scope->plan->holding.activations_on_host) {
         const uint64_t way = host_time(scope, sizes->kept + sizes->kept_through);

@@ -13,11 +13,6 @@ static struct edge edge_at(const struct profile *profile, size_t i)
     return profile->is_chain ? (struct edge){ (uint32_t)i, (uint32_t)i + 1 } : profile->edges[i];
 }
 
-static bool is_inside(const struct scope *scope, uint32_t layer)
-{
-    return scope->first <= layer && layer < scope->end;
-}
-
 // The number of the segment that holds a layer, or -1.
 static int segment_of(const struct scope *scope, uint32_t layer)
 {
@@ -63,7 +58,7 @@ static bool is_read_so(const struct scope *scope, uint32_t layer, enum reading r
 {
     for (size_t i = 0; i < edge_count(scope->profile); i++) {
         const struct edge edge = edge_at(scope->profile, i);
-        if (edge.from != layer || !is_inside(scope, edge.to))
+        if (edge.from != layer || !evaluate_is_inside(scope, edge.to))
             continue;
         const int reader = segment_of(scope, edge.to), own = segment_of(scope, layer);
         const bool needed = needs_input(scope, edge.to);
@@ -82,7 +77,7 @@ static bool is_alive(const struct scope *scope, uint32_t made, uint32_t layer)
     for (size_t i = 0; i < edge_count(scope->profile); i++) {
         const struct edge edge = edge_at(scope->profile, i);
         read |= edge.from == made;
-        if (edge.from == made && is_inside(scope, edge.to) && made <= layer && layer <= edge.to)
+        if (edge.from == made && evaluate_is_inside(scope, edge.to) && made <= layer && layer <= edge.to)
             return true;
     }
     return !read && made == layer;
@@ -127,7 +122,7 @@ static enum input_life life_of_input(const struct scope *scope)
     enum input_life life = INPUT_UNTIL_F;
     for (size_t i = 0; i < edge_count(scope->profile); i++) {
         const struct edge edge = edge_at(scope->profile, i);
-        if (edge.from >= scope->first || !is_inside(scope, edge.to))
+        if (edge.from >= scope->first || !evaluate_is_inside(scope, edge.to))
             continue;
         if (needs_input(scope, edge.to))
             return INPUT_UNTIL_W;
@@ -159,11 +154,9 @@ struct sizes evaluate_sizes(const struct scope *scope)
 
 struct sizes evaluate_part(struct sizes sizes, uint32_t splits)
 {
-    sizes.kept = round_to_256((sizes.kept + splits - 1) / splits);
-    sizes.kept_through = round_to_256((sizes.kept_through + splits - 1) / splits);
-    sizes.held = round_to_256((sizes.held + splits - 1) / splits);
-    sizes.input = round_to_256((sizes.input + splits - 1) / splits);
-    sizes.output = round_to_256((sizes.output + splits - 1) / splits);
+    uint64_t *const parts[] = { &sizes.kept, &sizes.kept_through, &sizes.held, &sizes.input, &sizes.output };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        *parts[i] = round_to_256((*parts[i] + splits - 1) / splits);
     return sizes;
 }
 

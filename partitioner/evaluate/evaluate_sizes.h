@@ -20,6 +20,11 @@ struct sizes {
     enum input_life life;
 };
 
+static inline bool evaluate_is_inside(const struct scope *scope, uint32_t layer)
+{
+    return scope->first <= layer && layer < scope->end;
+}
+
 struct sizes evaluate_sizes(const struct scope *scope);
 
 // What a slot holds where sequences go through in parts: the largest part, rounded up.

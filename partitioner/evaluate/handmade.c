@@ -6,7 +6,6 @@
 
 #include "common/json.h"
 #include "partitioner/evaluate/reprice.h"
-#include "partitioner/plan/holding_document.h"
 #include "partitioner/search/search_request.h"
 
 #define NEWEST_VERSION 3
@@ -170,7 +169,8 @@ static void take_count(struct making *making, struct json *place)
 static bool read_recompute(struct json *place, struct plan_stage *stage, struct error *error)
 {
     if (json_kind(place) == JSON_ARRAY)
-        return plan_read_segments(place, stage, error);
+        return plan_read_segments(place, stage) ? json_ok(place->document, error)
+                                                : error_no_memory(error, "a stage of a plan");
     const uint32_t layers = stage->end - stage->first, count = (uint32_t)json_item_u64(place, 0, MOST_COUNT);
     if (count > layers)
         json_refuse(place, "%u layers are to be run again, but the stage has %u", count, layers);

@@ -103,27 +103,19 @@ static bool copy_decision(struct plan *to, const struct plan *from, const struct
     return good;
 }
 
-// The place of a layer in the plan's own order.
-static uint32_t place_of(const struct plan *plan, uint32_t layer)
-{
-    uint32_t at = plan->order ? 0 : layer;
-    while (plan->order && plan->order[at] != layer)
-        at++;
-    return at;
-}
-
 bool plan_holds_pins(const struct plan *plan, const struct search_request *request, struct error *error)
 {
     for (size_t i = 0; i < request->pinned.count; i++) {
         const struct search_pin *pin = &request->pinned.at[i];
-        const char *name = request->profile->layers[pin->layer].name;
-        const uint32_t at = place_of(plan, pin->layer);
+        uint32_t at = plan->order ? 0 : pin->layer;  // its place in the plan's own order
+        while (plan->order && plan->order[at] != pin->layer)
+            at++;
         size_t s = 0;
         while (at >= plan->stages[s].end)
             s++;
         if (s != pin->stage)
             return error_set_kind(error, ERROR_ANSWER, "layer \"%.60s\" is on stage %zu, but it is pinned to stage %u",
-                                  name, s, pin->stage);
+                                  request->profile->layers[pin->layer].name, s, pin->stage);
     }
     return true;
 }
@@ -178,28 +170,27 @@ static void find_host_excess(const struct plan *plan, struct plan_excess *excess
     }
 }
 
-bool plan_find_excess(const struct plan *plan, struct plan_excess *excess, struct error *error)
+bool plan_find_excess(const struct plan *plan, const struct cluster *cluster, struct plan_excess *excess,
+                      struct error *error)
 {
     *excess = (struct plan_excess){ 0 };
     struct placement *placement = plan_placement(plan, error);
-    uint32_t *devices = placement ? plan_devices(plan, placement, error) : NULL;
-    for (uint32_t r = 0; devices && r < placement->ranks; r++) {
+    for (uint32_t r = 0; placement && r < placement->ranks; r++) {
         const uint32_t first = placement->stage_at[r], stages = placement->stage_at[r + 1] - first;
         if (stages == 0)
             continue;
         const uint64_t needs = plan_rank_bytes(plan, placement, r);
-        const uint64_t has = plan->cluster->devices[devices[r]].memory_bytes;
+        const uint32_t device = placement->devices[r];
+        const uint64_t has = device < cluster->device_count ? cluster->devices[device].memory_bytes : needs;
         const uint64_t lacks = needs > has ? needs - has : 0;
         if (lacks > excess->lacks_bytes || excess->stages == 0)
             *excess = (struct plan_excess){ .rank = r, .stage = placement->held[first], .stages = stages,
                                             .needs_bytes = needs, .has_bytes = has, .lacks_bytes = lacks };
     }
-    if (devices)
+    if (placement)
         find_host_excess(plan, excess);
-    const bool good = devices != NULL;
-    free(devices);
     placement_free(placement);
-    return good;
+    return placement != NULL;
 }
 
 void plan_say_excess(const struct plan *plan, const struct plan_excess *excess, struct text *text)
@@ -224,17 +215,11 @@ void plan_say_excess(const struct plan *plan, const struct plan_excess *excess, 
 
 void plan_certify_by(struct plan *plan, const struct certificate *found, bool fits)
 {
-    const uint64_t value = plan->iteration_ns, bound = found->lower_bound_ns;
-    if (!fits) {
-        claim_nothing(plan, "the plan does not fit");
+    const uint64_t bound = found->lower_bound_ns;
+    const bool is_known = fits && bound > 0 && plan->iteration_ns >= bound;
+    claim_nothing(plan, fits ? "no bound is known for a plan of this kind" : "the plan does not fit");
+    if (!is_known)
         return;
-    }
-    if (value < bound || bound == 0) {
-        claim_nothing(plan, "no bound is known for a plan of this kind");
-        return;
-    }
-    plan->certificate = (struct certificate){ .objective = "iteration_ns", .value_ns = value, .lower_bound_ns = bound,
-                                              .gap = value > 0 ? (double)(value - bound) / (double)value : 0,
-                                              .proved = value == bound, .by = found->by };
-    memcpy(plan->certificate.stopped, found->stopped, sizeof found->stopped);
+    plan->certificate.by = found->by;
+    certificate_bound(&plan->certificate, bound, found->stopped);
 }

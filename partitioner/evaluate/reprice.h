@@ -31,7 +31,9 @@ struct plan_excess {
     uint64_t lacks_bytes;  // 0: the plan fits
 };
 
-bool plan_find_excess(const struct plan *plan, struct plan_excess *excess, struct error *error);
+// On devices with the memory that they have in this cluster; one that it has not lacks nothing.
+bool plan_find_excess(const struct plan *plan, const struct cluster *cluster, struct plan_excess *excess,
+                      struct error *error);
 
 // "stage 1 needs 20.1 MiB, device1 has 16.0 MiB: 4.10 MiB too little"
 void plan_say_excess(const struct plan *plan, const struct plan_excess *excess, struct text *text);

@@ -8,7 +8,7 @@
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/cost/stage_cost.h"
 #include "partitioner/cost/variant.h"
-#include "schedules/board.h"
+#include "schedules/generators/generate.h"
 
 const char *const binding_names[] = { "stage", "largest layer", "memory", "link", NULL };
 
@@ -21,12 +21,9 @@ const char *const binding_names[] = { "stage", "largest layer", "memory", "link"
 static uint64_t fastest_speed(const struct plan *plan)
 {
     uint64_t speed = 1;
-    for (size_t s = 0; s < plan->stage_count; s++) {
-        for (size_t i = 0; i < plan_stage_seats(&plan->stages[s]); i++) {
-            const uint64_t own = plan->cluster->devices[plan->stages[s].devices[i]].speed_permille;
-            speed = own > speed ? own : speed;
-        }
-    }
+    for (size_t s = 0; s < plan->stage_count; s++)
+        for (size_t i = 0; i < plan_stage_seats(&plan->stages[s]); i++)
+            speed = max_u64(speed, plan->cluster->devices[plan->stages[s].devices[i]].speed_permille);
     return speed;
 }
 
@@ -63,71 +60,34 @@ static bool find_layer(const struct explain_request *request, struct explanation
     const struct plan *plan = request->plan;
     struct profile *made;
     const struct profile *profile = plan_ordered(plan, request->profile, &made, error);
-    struct schedule *order = profile ? plan_schedule(plan, plan->micro_batches, false, error) : NULL;
-    bool good = order != NULL;
+    const struct generator *generator = profile ? generator_find(plan->schedule, error) : NULL;
+    bool good = generator != NULL;
     for (uint32_t s = 0; good && s < plan->stage_count; s++)
         good = find_layer_of(plan, profile, s, placement_copies(explanation->balance.placement, s),
-                             schedule_is_forward_only(order), &explanation->layer, error);
+                             sweep_is_inference(generator), &explanation->layer, error);
     explanation->layer.share = (double)explanation->layer.ns / (double)plan->iteration_ns;
-    schedule_free(order);
     profile_free(made);
     return good;
 }
 
-static bool add_neighbours(const struct explain_request *request, uint32_t stage, struct explanation *explanation,
-                           struct error *error)
-{
-    struct neighbour found[MOST_NEIGHBOURS];
-    size_t count;
-    if (!neighbours_of_stage(request->plan, request->profile, stage, found, &count, error))
-        return false;
-    struct neighbour *more = realloc(explanation->neighbours,
-                                     (explanation->neighbour_count + count + 1) * sizeof more[0]);
-    if (!more)
-        return error_no_memory(error, "an explanation");
-    memcpy(more + explanation->neighbour_count, found, count * sizeof found[0]);
-    explanation->neighbours = more;
-    explanation->neighbour_count += count;
-    return true;
-}
-
+// The neighbours of the busiest rank's stages.
 static bool look_around(const struct explain_request *request, struct explanation *explanation, struct error *error)
 {
     const struct balance *balance = &explanation->balance;
     const struct placement *placement = balance->placement;
-    bool good = true;
-    for (uint32_t at = placement->stage_at[balance->busiest];
-         good && balance->ranks > 0 && at < placement->stage_at[balance->busiest + 1]; at++)
-        good = add_neighbours(request, placement->held[at], explanation, error);
+    const uint32_t first = placement->stage_at[balance->busiest], end = placement->stage_at[balance->busiest + 1];
+    explanation->neighbours = calloc((end - first) * MOST_NEIGHBOURS + 1, sizeof explanation->neighbours[0]);
+    bool good = explanation->neighbours || error_no_memory(error, "an explanation");
+    for (uint32_t at = first; good && at < end; at++) {
+        size_t count;
+        good = neighbours_of_stage(request->plan, request->profile, placement->held[at],
+                                   explanation->neighbours + explanation->neighbour_count, &count, error);
+        explanation->neighbour_count += count;
+    }
     return good;
 }
 
-static bool describe(const struct explain_request *request, struct explanation *explanation, struct error *error)
-{
-    return balance_read(request->plan, &explanation->balance, error)
-        && plan_path_read(request->plan, &explanation->path, error) && find_layer(request, explanation, error)
-        && look_around(request, explanation, error);
-}
-
 // --- what binds ----------------------------------------------------------------------------
-
-static double gain_without(const struct explanation *explanation, enum what_if_kind kind)
-{
-    const struct what_if *change = explain_find(explanation, kind);
-    return change && change->gain > 0 ? change->gain : 0;
-}
-
-static void name_slowest_link(const struct explanation *explanation, struct text *name)
-{
-    const struct path_link *most = NULL;
-    for (size_t i = 0; i < explanation->path.link_count; i++)
-        if (!most || explanation->path.links[i].ns > most->ns)
-            most = &explanation->path.links[i];
-    if (most)
-        text_add(name, "the link from rank %u to %u", most->from, most->to);
-    else
-        text_add(name, "the links");
-}
 
 // What an iteration would take less if the layer that is the busiest rank's work could be
 // divided among all ranks evenly: no more than that. A rank that has other work, too, can
@@ -144,12 +104,15 @@ static double gain_of_dividing(const struct explanation *explanation)
 static void name_binding(struct explanation *explanation)
 {
     const struct balance *balance = &explanation->balance;
+    const struct path_link *slowest = explanation->path.slowest;
     struct text name = { 0 };
     if (explanation->binding == BINDING_MEMORY) {
         text_add(&name, "memory, tightest on ");
         balance_name_rank(balance, balance->tightest, &name);
+    } else if (explanation->binding == BINDING_LINK && slowest) {
+        text_add(&name, "the link from rank %u to %u", slowest->from, slowest->to);
     } else if (explanation->binding == BINDING_LINK) {
-        name_slowest_link(explanation, &name);
+        text_add(&name, "the links");
     } else if (explanation->binding == BINDING_LAYER) {
         text_add(&name, "layer %s", explanation->layer.name);
     } else {
@@ -166,8 +129,8 @@ static void find_binding(struct explanation *explanation)
     const double gains[] = {
         [BINDING_STAGE] = LEAST_GAIN,
         [BINDING_LAYER] = gain_of_dividing(explanation),
-        [BINDING_MEMORY] = gain_without(explanation, WHAT_IF_NO_MEMORY_LIMIT),
-        [BINDING_LINK] = gain_without(explanation, WHAT_IF_NO_LINK_COST),
+        [BINDING_MEMORY] = explain_gain(explanation, WHAT_IF_NO_MEMORY_LIMIT),
+        [BINDING_LINK] = explain_gain(explanation, WHAT_IF_NO_LINK_COST),
     };
     unsigned most = BINDING_STAGE;
     double next = 0;
@@ -222,7 +185,10 @@ static bool plan_unchanged(const struct explain_request *request, struct explana
 static bool fill(const struct explain_request *request, struct explanation *explanation, struct error *error)
 {
     struct plan *best = NULL;
-    const bool good = describe(request, explanation, error) && plan_unchanged(request, explanation, &best, error)
+    const bool good = balance_read(request->plan, &explanation->balance, error)
+                   && plan_path_read(request->plan, &explanation->path, error)
+                   && find_layer(request, explanation, error) && look_around(request, explanation, error)
+                   && plan_unchanged(request, explanation, &best, error)
                    && explain_changes(request, best, explanation, error);
     plan_free(best);
     if (!good)

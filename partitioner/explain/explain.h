@@ -78,5 +78,6 @@ bool explain_changes(const struct explain_request *request, const struct plan *b
 
 // The change of that kind that gains most, or NULL.
 const struct what_if *explain_find(const struct explanation *explanation, enum what_if_kind kind);
+double explain_gain(const struct explanation *explanation, enum what_if_kind kind);  // its gain; 0 if there is none
 
 #endif

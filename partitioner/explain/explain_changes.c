@@ -8,7 +8,6 @@
 #include "common/number.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/explain/explain.h"
-#include "schedules/board.h"
 #include "schedules/generators/generate.h"
 
 enum { MOST_TIGHT = 4, MOST_STEPS = 3 };
@@ -40,6 +39,12 @@ const struct what_if *explain_find(const struct explanation *explanation, enum w
     return found;
 }
 
+double explain_gain(const struct explanation *explanation, enum what_if_kind kind)
+{
+    const struct what_if *change = explain_find(explanation, kind);
+    return change ? change->gain : 0;
+}
+
 // --- one change -----------------------------------------------------------------------
 
 static struct what_if *add(struct changing *changing, const struct what_if *change)
@@ -63,7 +68,7 @@ static bool hold_against_best(struct changing *changing, const struct search_req
         return true;
     struct plan *same = plan_reprice(best, search, changing->error);
     struct plan_excess excess = { 0 };
-    const bool good = same && plan_find_excess(same, &excess, changing->error);
+    const bool good = same && plan_find_excess(same, same->cluster, &excess, changing->error);
     if (good && excess.lacks_bytes == 0)
         what_if_keep(row, same, &changing->explanation->unchanged);
     plan_free(same);
@@ -169,11 +174,9 @@ static bool find_steps(const struct changing *changing, struct step **steps, siz
 }
 
 // Of a rank's steps the smallest that gains once it is planned.
-static bool try_steps_of_rank(struct changing *changing, const uint32_t *devices, const struct step *steps,
-                              size_t count)
+static bool try_steps_of_rank(struct changing *changing, uint32_t device, const struct step *steps, size_t count)
 {
     for (size_t i = 0; i < count && i < MOST_STEPS && !is_interrupted(changing); i++) {
-        const uint32_t device = devices[steps[i].rank];
         struct what_if change = { .kind = WHAT_IF_DEVICE_MEMORY, .at = device, .more_bytes = steps[i].bytes };
         char bytes[NUMBER_SIZE];
         snprintf(change.change, sizeof change.change, "%s more on %.60s", bytes_format(steps[i].bytes, bytes),
@@ -190,15 +193,13 @@ static bool try_steps(struct changing *changing, const struct balance *balance)
 {
     struct step *steps = NULL;
     size_t count = 0;
-    uint32_t *devices = plan_devices(changing->best, balance->placement, changing->error);
-    bool good = devices && find_steps(changing, &steps, &count);
+    bool good = find_steps(changing, &steps, &count);
     for (size_t i = 0, end, tried = 0; good && i < count && tried < MOST_TIGHT; i = end, tried++) {
         for (end = i + 1; end < count && steps[end].rank == steps[i].rank; end++)
             continue;
-        good = try_steps_of_rank(changing, devices, steps + i, end - i);
+        good = try_steps_of_rank(changing, balance->placement->devices[steps[i].rank], steps + i, end - i);
     }
     free(steps);
-    free(devices);
     return good;
 }
 
@@ -321,13 +322,10 @@ static bool change_schedule(struct changing *changing)
 {
     static const char *const flushing[] = { "1f1b", "zb-h1", "interleaved", "zb-v", NULL };
     static const char *const stashing[] = { "pipedream", "pipedream-2bw", NULL };
-    struct schedule *order = plan_schedule(changing->best, changing->best->micro_batches, false, changing->error);
-    if (!order)
-        return false;
-    const bool forward_only = schedule_is_forward_only(order);
-    schedule_free(order);
-    const char *const *names = changing->best->weights == WEIGHTS_FLUSH ? flushing : stashing;
-    for (; !forward_only && *names; names++) {
+    const struct generator *own = generator_find(changing->best->schedule, changing->error);
+    if (!own || sweep_is_inference(own))
+        return own != NULL;
+    for (const char *const *names = own->weights == WEIGHTS_FLUSH ? flushing : stashing; *names; names++) {
         struct search_request search = changing->unchanged;
         struct what_if change = what_if_schedule(&search, *names);
         if (strcmp(*names, changing->unchanged.schedule) != 0 && !try_and_add(changing, &search, &change))

@@ -44,12 +44,6 @@ static void print_head(const struct explanation *explanation, struct text *text)
     }
 }
 
-static double gain_without(const struct explanation *explanation, enum what_if_kind kind)
-{
-    const struct what_if *change = explain_find(explanation, kind);
-    return change ? change->gain : 0;
-}
-
 static void print_memory_binding(const struct explanation *explanation, struct text *text)
 {
     const struct what_if *limitless = explain_find(explanation, WHAT_IF_NO_MEMORY_LIMIT);
@@ -64,7 +58,7 @@ static void print_link_binding(const struct explanation *explanation, struct tex
 {
     text_add(text, "What binds are the links, most of all %s: if they cost nothing an iteration would take ",
              explanation->binding_name);
-    add_percent(text, gain_without(explanation, WHAT_IF_NO_LINK_COST));
+    add_percent(text, explain_gain(explanation, WHAT_IF_NO_LINK_COST));
     text_add(text, " less.");
 }
 
@@ -97,8 +91,8 @@ static void print_work_binding(const struct explanation *explanation, struct tex
 // What the other constraints would gain.
 static void print_others(const struct explanation *explanation, struct text *text)
 {
-    const double memory = gain_without(explanation, WHAT_IF_NO_MEMORY_LIMIT);
-    const double links = gain_without(explanation, WHAT_IF_NO_LINK_COST);
+    const double memory = explain_gain(explanation, WHAT_IF_NO_MEMORY_LIMIT);
+    const double links = explain_gain(explanation, WHAT_IF_NO_LINK_COST);
     if (explanation->binding != BINDING_MEMORY) {
         text_add(text, " Memory without limits would gain ");
         add_percent(text, memory);
@@ -113,18 +107,16 @@ static void print_others(const struct explanation *explanation, struct text *tex
 
 static void print_binding(const struct explanation *explanation, struct text *text)
 {
-    if (explanation->stopped[0])
+    static void (*const print[])(const struct explanation *, struct text *) = {
+        [BINDING_STAGE] = print_work_binding, [BINDING_LAYER] = print_layer_binding,
+        [BINDING_MEMORY] = print_memory_binding, [BINDING_LINK] = print_link_binding,
+    };
+    if (explanation->stopped[0]) {
         text_add(text, "What binds is not known: the explanation was %s.\n", explanation->stopped);
-    else if (explanation->binding == BINDING_MEMORY)
-        print_memory_binding(explanation, text);
-    else if (explanation->binding == BINDING_LINK)
-        print_link_binding(explanation, text);
-    else if (explanation->binding == BINDING_LAYER)
-        print_layer_binding(explanation, text);
-    else
-        print_work_binding(explanation, text);
-    if (!explanation->stopped[0])
-        print_others(explanation, text);
+        return;
+    }
+    print[explanation->binding](explanation, text);
+    print_others(explanation, text);
 }
 
 // --- where the time goes --------------------------------------------------------------------
@@ -158,7 +150,7 @@ static void print_busiest(const struct explanation *explanation, struct text *te
 static void print_path(const struct explanation *explanation, struct text *text)
 {
     const struct plan_path *path = &explanation->path;
-    uint64_t links = 0, recompute = 0;
+    uint64_t recompute = 0;
     text_add(text, "  critical path ");
     if (path->micro_batches != explanation->plan->micro_batches)
         text_add(text, " (of %u micro-batches)", path->micro_batches);
@@ -171,10 +163,8 @@ static void print_path(const struct explanation *explanation, struct text *text)
         text_add(text, "%sstage %zu ", printed++ ? ", " : " ", s);
         add_percent(text, part);
     }
-    for (size_t i = 0; i < path->link_count; i++)
-        links += path->links[i].ns;
     text_add(text, "; links ");
-    add_percent(text, part_of(links, path->run_ns));
+    add_percent(text, part_of(path->links_ns, path->run_ns));
     if (recompute > 0) {
         text_add(text, "; recomputation ");
         add_percent(text, part_of(recompute, path->run_ns));

@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/number.h"
+#include "partitioner/evaluate/reprice.h"
 #include "partitioner/search/search_request.h"
 #include "profiler/profile_reorder.h"
 #include "schedules/board.h"
@@ -19,7 +20,6 @@ struct finding {
     const struct nearest_request *request;
     struct nearest *nearest;
     uint64_t until_ns;  // by the clock; 0: any time
-    enum { FITS, COMPARED, SHOWN } wanted;  // of what is planned now: whether it fits, about its time, its time
     uint64_t work;      // that all of them took
     struct error *error;
 };
@@ -30,6 +30,10 @@ static bool is_over(const struct finding *finding)
         || (finding->until_ns > 0 && clock_now_ns() >= finding->until_ns);
 }
 
+// What is asked of a request: whether it fits, which is asked often and needs little; about its time; or its time, as
+// well planned as there is work left for.
+enum wanted { FITS, COMPARED, SHOWN };
+
 // What came of one request: whether it fits, and if not, whether that is certain.
 struct probe {
     struct what_if change;
@@ -39,36 +43,12 @@ struct probe {
 
 // --- one request ----------------------------------------------------------------------
 
-// The most that a rank of the plan takes beyond its device in the cluster that was asked for.
-static bool find_excess(const struct finding *finding, const struct plan *plan, uint64_t *excess)
-{
-    struct placement *placement = plan_placement(plan, finding->error);
-    uint32_t *devices = placement ? plan_devices(plan, placement, finding->error) : NULL;
-    const struct cluster *cluster = finding->request->search->cluster;
-    *excess = 0;
-    for (uint32_t rank = 0; devices && rank < plan->ranks; rank++) {
-        const uint64_t bytes = plan_rank_bytes(plan, placement, rank);
-        const uint64_t has =
-            devices[rank] < cluster->device_count ? cluster->devices[devices[rank]].memory_bytes : bytes;
-        *excess = bytes > has && bytes - has > *excess ? bytes - has : *excess;
-    }
-    const bool good = devices != NULL;
-    free(devices);
-    placement_free(placement);
-    return good;
-}
-
-// Whether something fits is asked often, and needs little; what is shown is planned as well as there is work left for.
-static uint64_t budget_of(const struct finding *finding)
-{
-    const uint64_t most = finding->request->budget ? finding->request->budget : NEAREST_BUDGET;
-    const bool is_brief = finding->wanted != SHOWN || finding->work > NEAREST_WORK;
-    return is_brief && most > PROBE_BUDGET ? PROBE_BUDGET : most;
-}
-
-static bool probe(struct finding *finding, const struct search_request *changed, struct probe *result)
+static bool probe(struct finding *finding, enum wanted wanted, const struct search_request *changed,
+                  struct probe *result)
 {
     struct search_request search = *changed;
+    const uint64_t most = finding->request->budget ? finding->request->budget : NEAREST_BUDGET;
+    const bool is_brief = wanted != SHOWN || finding->work > NEAREST_WORK;
     uint64_t least_ns = 0;
     result->fits = result->certainly_not = false;
     result->change.row.found.outcome = SWEEP_NOT_TRIED;
@@ -77,8 +57,8 @@ static bool probe(struct finding *finding, const struct search_request *changed,
     if (finding->request->progress)
         finding->request->progress(finding->request->self, finding->nearest->planned);
     finding->nearest->planned++;
-    search.wanted.any = finding->wanted == FITS;
-    search.limits.budget = budget_of(finding);
+    search.wanted.any = wanted == FITS;
+    search.limits.budget = is_brief ? min_u64(most, PROBE_BUDGET) : most;
     search.found.work = &finding->work;
     const uint64_t now_ns = clock_now_ns();
     search.limits.deadline_ns = finding->until_ns > now_ns ? finding->until_ns - now_ns : finding->until_ns > 0;
@@ -91,7 +71,11 @@ static bool probe(struct finding *finding, const struct search_request *changed,
     result->certainly_not = row->found.outcome == SWEEP_DOES_NOT_FIT && least_ns == UINT64_MAX
                          && profile_has_one_order(search.profile);
     finding->nearest->failed[result->change.kind] |= !result->fits && row->found.outcome == SWEEP_DOES_NOT_FIT;
-    const bool good = !row->plan || find_excess(finding, row->plan, &result->excess_bytes);
+    struct plan_excess excess = { 0 };  // over the memory that was asked for
+    const bool good =
+        !row->plan || plan_find_excess(row->plan, finding->request->search->cluster, &excess, finding->error);
+    if (row->plan)
+        result->excess_bytes = excess.lacks_bytes;
     plan_free(row->plan);
     row->plan = NULL;
     return good;
@@ -112,10 +96,7 @@ static bool add(struct finding *finding, const struct what_if *change)
 static bool show(struct finding *finding, const struct search_request *search, const struct probe *found)
 {
     struct probe shown = *found;
-    finding->wanted = SHOWN;
-    const bool good = probe(finding, search, &shown);
-    finding->wanted = FITS;
-    return good && add(finding, shown.fits ? &shown.change : &found->change);
+    return probe(finding, SHOWN, search, &shown) && add(finding, shown.fits ? &shown.change : &found->change);
 }
 
 // Adds a change if something fits then.
@@ -123,7 +104,7 @@ static bool try_change(struct finding *finding, const struct search_request *sea
                        bool *fits)
 {
     struct probe found = { .change = *change };
-    const bool good = probe(finding, search, &found) && (!found.fits || show(finding, search, &found));
+    const bool good = probe(finding, FITS, search, &found) && (!found.fits || show(finding, search, &found));
     *fits = found.fits;
     return good;
 }
@@ -145,7 +126,7 @@ static bool probe_memory(struct finding *finding, uint64_t more_bytes, struct pr
 {
     struct search_request search;
     struct cluster *cluster = with_memory(finding, more_bytes, &search);
-    const bool good = cluster && probe(finding, &search, result);
+    const bool good = cluster && probe(finding, FITS, &search, result);
     cluster_free(cluster);
     return good;
 }
@@ -236,7 +217,7 @@ static bool probe_micro_batches(struct finding *finding, uint32_t micro_batches,
 {
     struct search_request search = *finding->request->search;
     *result = (struct probe){ .change = what_if_micro_batches(&search, micro_batches) };
-    return probe(finding, &search, result);
+    return probe(finding, FITS, &search, result);
 }
 
 // The most that fit, by halves: fewer need no more.
@@ -274,7 +255,7 @@ static bool try_ranks(struct finding *finding, uint32_t ranks, uint32_t *certain
     struct cluster *larger;
     if (!what_if_ranks(&search, ranks, &found.change, &larger, finding->error))
         return false;
-    bool good = search.ranks != ranks || probe(finding, &search, &found);
+    bool good = search.ranks != ranks || probe(finding, FITS, &search, &found);
     found.change.is_least = *certain + 1 == ranks;
     *certain = found.certainly_not && *certain + 1 == ranks ? ranks : *certain;
     *fits = found.fits;
@@ -320,25 +301,20 @@ static bool is_instead(const struct generator *own, const struct generator *othe
         && !sweep_is_inference(other);
 }
 
-// What fits with this schedule, planned as well as is `wanted`.
-static bool probe_schedule(struct finding *finding, const char *schedule, struct probe *result)
+static bool probe_schedule(struct finding *finding, enum wanted wanted, const char *schedule, struct probe *result)
 {
     struct search_request search = *finding->request->search;
-    result->change = what_if_schedule(&search, schedule);
-    return probe(finding, &search, result);
+    *result = (struct probe){ .change = what_if_schedule(&search, schedule) };
+    return probe(finding, wanted, &search, result);
 }
 
 static bool find_quickest(struct finding *finding, const struct generator *own, struct what_if *quickest, size_t *count)
 {
     for (const struct generator *other = generators; other->name && !is_over(finding); other++) {
         struct probe result = { .fits = false };
-        if (!is_instead(own, other))
-            continue;
-        finding->wanted = FITS;
-        if (!probe_schedule(finding, other->name, &result))
-            return false;
-        finding->wanted = COMPARED;
-        if (result.fits && !probe_schedule(finding, other->name, &result))
+        if (is_instead(own, other)
+            && (!probe_schedule(finding, FITS, other->name, &result)
+                || (result.fits && !probe_schedule(finding, COMPARED, other->name, &result))))
             return false;
         if (result.fits)
             keep_quickest(quickest, count, &result.change);
@@ -354,51 +330,14 @@ static bool nearest_schedules(struct finding *finding)
     if (!own || sweep_is_inference(own))
         return own != NULL;
     bool good = find_quickest(finding, own, quickest, &count);
-    finding->wanted = SHOWN;
     for (size_t i = 0; good && i < count; i++) {
-        struct probe again = { .fits = false };
-        good = probe_schedule(finding, quickest[i].row.schedule, &again);
+        struct probe again;
+        good = probe_schedule(finding, SHOWN, quickest[i].row.schedule, &again);
         keep_quickest(shown, &shown_count, again.fits ? &again.change : &quickest[i]);
     }
-    finding->wanted = FITS;
     for (size_t i = 0; good && i < count; i++)
         good = add(finding, &shown[i]);
     return good;
-}
-
-// What replicas hold once between them: the first step that is enough.
-static bool nearest_shard(struct finding *finding)
-{
-    const struct search_request *own = finding->request->search;
-    bool found = false;
-    if (!own->layout.replicas && !own->free.replicas)
-        return true;
-    for (int shard = (int)own->holding.shard + 1; shard_names[shard] && !found; shard++) {
-        struct search_request search = *own;
-        const struct what_if change = what_if_shard(&search, (enum shard)shard);
-        if (!try_change(finding, &search, &change, &found))
-            return false;
-    }
-    return true;
-}
-
-// What waits on the host, if there is one: the optimizer, what is kept, both.
-static bool nearest_host(struct finding *finding)
-{
-    static const struct {
-        bool optimizer, activations;
-    } steps[] = { { true, false }, { false, true }, { true, true } };
-    const struct search_request *own = finding->request->search;
-    bool found = false;
-    for (size_t i = 0; own->cluster->has_host && i < sizeof steps / sizeof steps[0] && !found; i++) {
-        struct search_request search = *own;
-        const struct what_if change = what_if_host(&search, steps[i].optimizer, steps[i].activations);
-        const bool is_new = search.holding.optimizer_on_host != own->holding.optimizer_on_host
-                         || search.holding.activations_on_host != own->holding.activations_on_host;
-        if (is_new && !try_change(finding, &search, &change, &found))
-            return false;
-    }
-    return true;
 }
 
 static uint64_t state_bytes(const struct search_request *search, enum optimizer_kind kind)
@@ -412,7 +351,7 @@ static uint64_t state_bytes(const struct search_request *search, enum optimizer_
 }
 
 // The optimizer with most state below so many bytes; of equals the first. False: none.
-static bool next_optimizer(const struct search_request *search, uint64_t below, enum optimizer_kind *kind)
+static bool find_optimizer(const struct search_request *search, uint64_t below, enum optimizer_kind *kind)
 {
     bool found = false;
     for (int other = 0; optimizer_names[other]; other++) {
@@ -425,20 +364,52 @@ static bool next_optimizer(const struct search_request *search, uint64_t below, 
     return found;
 }
 
-// Others in order of less state, until one is enough.
-static bool nearest_optimizer(struct finding *finding)
+// One way after the other to hold states; false: there is none after those.
+typedef bool next_holding(struct search_request *search, unsigned number, struct what_if *change);
+
+// What replicas hold once between them.
+static bool next_shard(struct search_request *search, unsigned number, struct what_if *change)
+{
+    const unsigned shard = search->holding.shard + 1 + number;
+    if (shard > SHARD_WEIGHTS || (!search->layout.replicas && !search->free.replicas))
+        return false;
+    *change = what_if_shard(search, (enum shard)shard);
+    return true;
+}
+
+// What waits on the host, if there is one: the optimizer, what is kept, both.
+static bool next_host(struct search_request *search, unsigned number, struct what_if *change)
+{
+    if (!search->cluster->has_host || number > 2)
+        return false;
+    *change = what_if_host(search, number != 1, number != 0);
+    return true;
+}
+
+// Other optimizers in order of less state.
+static bool next_optimizer(struct search_request *search, unsigned number, struct what_if *change)
+{
+    enum optimizer_kind kind = search->holding.optimizer;
+    for (unsigned i = 0; i <= number; i++)
+        if (!find_optimizer(search, state_bytes(search, kind), &kind))
+            return false;
+    *change = what_if_optimizer(search, kind);
+    return true;
+}
+
+// The first of them that is enough.
+static bool nearest_holding(struct finding *finding, next_holding *next)
 {
     const struct search_request *own = finding->request->search;
-    uint64_t below = state_bytes(own, own->holding.optimizer);
+    struct search_request search = *own;
+    struct what_if change;
     bool found = false;
-    enum optimizer_kind kind = own->holding.optimizer;
-    for (; !found && next_optimizer(own, below, &kind); below = state_bytes(own, kind)) {
-        struct search_request search = *own;
-        struct what_if change = { .kind = WHAT_IF_HOLDING };
-        search.holding.optimizer = kind;
-        snprintf(change.change, sizeof change.change, "optimizer %s", optimizer_names[kind]);
-        snprintf(change.option, sizeof change.option, "--optimizer %s", optimizer_names[kind]);
-        if (!try_change(finding, &search, &change, &found))
+    for (unsigned number = 0; !found && next(&search, number, &change); number++, search = *own) {
+        const struct holding *now = &search.holding, *before = &own->holding;
+        const bool is_same = now->shard == before->shard && now->optimizer == before->optimizer
+                          && now->optimizer_on_host == before->optimizer_on_host
+                          && now->activations_on_host == before->activations_on_host;
+        if (!is_same && !try_change(finding, &search, &change, &found))
             return false;
     }
     return true;
@@ -452,11 +423,12 @@ bool nearest_find(const struct nearest_request *request, struct nearest *nearest
                                .until_ns = request->deadline_ns > 0 ? clock_now_ns() + request->deadline_ns : 0 };
     struct probe own = { .fits = false };
     *nearest = (struct nearest){ .count = 0 };
-    const bool good = probe(&finding, request->search, &own)
+    const bool good = probe(&finding, FITS, request->search, &own)
                    && (own.fits
                        || (nearest_memory(&finding, &own) && nearest_micro_batches(&finding, own.certainly_not)
-                           && nearest_ranks(&finding) && nearest_schedules(&finding) && nearest_shard(&finding)
-                           && nearest_host(&finding) && nearest_optimizer(&finding)));
+                           && nearest_ranks(&finding) && nearest_schedules(&finding)
+                           && nearest_holding(&finding, next_shard) && nearest_holding(&finding, next_host)
+                           && nearest_holding(&finding, next_optimizer)));
     for (size_t i = 0; i < nearest->count; i++)
         nearest->failed[nearest->at[i].kind] = false;
     if (!good)

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/number.h"
 #include "partitioner/explain/what_if.h"
 #include "partitioner/cost/predict.h"
 #include "partitioner/search/interval.h"
 #include "partitioner/search/recompute.h"
 #include "partitioner/search/search_request.h"
 #include "partitioner/cost/variant.h"
-#include "schedules/lower.h"
 
 const char *const neighbour_kind_names[] = { "gives back", "gives on", "spares", NULL };
 const char *const neighbour_outcome_names[] = { "faster", "no faster", "no room", "no cut", "only layer", NULL };
@@ -31,38 +31,17 @@ struct sight {
     bool *can_cut;
 };
 
-// What a neighbour takes, on the ranks that hold a stage.
-struct price {
-    uint64_t iteration_ns, lacks_bytes;
-    uint32_t rank;
-};
-
-static struct slots *slots_of(const struct plan *plan, struct error *error)
-{
-    const struct generator *generator = generator_find(plan->schedule, error);
-    const uint32_t run = generator ? predict_run_length(generator, plan->ranks, plan->micro_batches) : 0;
-    struct schedule *lowered = run ? plan_schedule(plan, run, true, error) : NULL;
-    struct slots *slots = lowered ? calloc(lowered->stages, sizeof slots[0]) : NULL;
-    if (lowered && !slots)
-        error_no_memory(error, "the slots of a plan");
-    const bool good = slots && slots_count(lowered, slots, error);
-    schedule_free(lowered);
-    if (good)
-        return slots;
-    free(slots);
-    return NULL;
-}
-
 static bool begin(struct sight *sight, struct error *error)
 {
+    struct question question;
     sight->ordered = plan_ordered(sight->plan, sight->profile, &sight->made, error);
-    if (!sight->ordered)
+    if (!sight->ordered || !question_of(sight->plan, sight->ordered, &question, error))
         return false;
-    const struct search_request request = { .profile = sight->ordered, .schedule = sight->plan->schedule, .ranks = 1 };
     sight->copy = what_if_copy(sight->plan, error);
     sight->placement = sight->copy ? plan_placement(sight->plan, error) : NULL;
-    sight->slots = sight->placement ? slots_of(sight->plan, error) : NULL;
-    sight->can_cut = sight->slots ? search_cuts(&request, 1, error) : NULL;
+    sight->slots = sight->placement ? search_slots(&question.request, error) : NULL;
+    sight->can_cut = sight->slots ? search_cuts(&question.request, 1, error) : NULL;
+    question_clear(&question);
     return sight->can_cut != NULL;
 }
 
@@ -107,7 +86,8 @@ static bool restore(struct sight *sight, uint32_t s, struct error *error)
     return set_layers(sight, s, (struct segment){ own->first, own->end }, own->recompute, own->recompute_count, error);
 }
 
-static bool price_of(struct sight *sight, uint32_t s, struct price *price, struct error *error)
+// What the copy takes, on the ranks that hold a stage.
+static bool price_of(struct sight *sight, uint32_t s, struct neighbour *price, struct error *error)
 {
     const struct placement *placement = sight->placement;
     struct error why = { 0 };
@@ -116,8 +96,7 @@ static bool price_of(struct sight *sight, uint32_t s, struct price *price, struc
         *error = why;
         return false;
     }
-    const uint64_t taken = sight->copy->iteration_ns;
-    *price = (struct price){ .iteration_ns = taken < JSON_MAX ? taken : JSON_MAX };
+    price->iteration_ns = min_u64(sight->copy->iteration_ns, JSON_MAX);
     for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++) {
         const uint32_t rank = placement_rank(placement, s, copy);
         const uint64_t bytes = plan_rank_bytes(sight->copy, placement, rank);
@@ -128,6 +107,9 @@ static bool price_of(struct sight *sight, uint32_t s, struct price *price, struc
             price->lacks_bytes = lacks;
         }
     }
+    price->outcome = price->iteration_ns < sight->plan->iteration_ns ? NEIGHBOUR_FASTER : NEIGHBOUR_NO_FASTER;
+    if (price->lacks_bytes > 0)
+        price->outcome = NEIGHBOUR_NO_ROOM;
     return true;
 }
 
@@ -148,58 +130,46 @@ static bool list_ways(struct sight *sight, uint32_t s, const struct profile *vie
     return good;
 }
 
+// Only those that are smaller than all quicker ones.
 static bool front_of(struct sight *sight, uint32_t s, struct recompute_list *front, struct error *error)
 {
     struct profile *view = variant_of(sight->ordered, sight->copy->stages[s].variant, error);
     const bool good = view && list_ways(sight, s, view, front, error);
-    variant_free(view);
-    if (!good)
-        return false;
-    // Only those that are smaller than all quicker ones.
     uint64_t least = UINT64_MAX;
     size_t kept = 0;
-    for (size_t i = 0; i < front->count; i++) {
+    variant_free(view);
+    for (size_t i = 0; good && i < front->count; i++) {
         const uint64_t bytes = front->at[i].bytes + front->at[i].workspace_bytes;
-        if (bytes >= least) {
+        if (bytes < least)
+            front->at[kept++] = front->at[i];
+        else
             free(front->at[i].segments);
-            continue;
-        }
-        least = bytes;
-        front->at[kept++] = front->at[i];
+        least = min_u64(least, bytes);
     }
-    front->count = kept;
-    return true;
+    front->count = good ? kept : front->count;
+    return good;
 }
 
 static bool price_choice(struct sight *sight, uint32_t s, const struct recompute_list *front, size_t i,
-                         struct price *price, struct error *error)
+                         struct neighbour *price, struct error *error)
 {
     return set_segments(&sight->copy->stages[s], front->at[i].segments, front->at[i].count, error)
         && price_of(sight, s, price, error);
 }
 
-static bool fits(const struct sight *sight, const struct price *price)
-{
-    (void)sight;
-    return price->lacks_bytes == 0;
-}
-
-static bool gains_nothing(const struct sight *sight, const struct price *price)
-{
-    return price->iteration_ns >= sight->plan->iteration_ns;
-}
+enum aim { FITS, GAINS_NOTHING };
 
 // The first choice that is so, as all behind it are; `count` where none is.
-static bool first_that(bool (*is_so)(const struct sight *, const struct price *), struct sight *sight, uint32_t s,
-                       const struct recompute_list *front, size_t *found, struct error *error)
+static bool first_that(enum aim aim, struct sight *sight, uint32_t s, const struct recompute_list *front,
+                       size_t *found, struct error *error)
 {
     size_t from = 0, end = front->count;
     while (from < end) {
         const size_t middle = from + (end - from) / 2;
-        struct price price;
+        struct neighbour price;
         if (!price_choice(sight, s, front, middle, &price, error))
             return false;
-        if (is_so(sight, &price))
+        if (aim == FITS ? price.lacks_bytes == 0 : price.iteration_ns >= sight->plan->iteration_ns)
             end = middle;
         else
             from = middle + 1;
@@ -210,33 +180,17 @@ static bool first_that(bool (*is_so)(const struct sight *, const struct price *)
 
 // --- the neighbours ---------------------------------------------------------------------
 
-static enum neighbour_outcome judge(const struct sight *sight, const struct price *price)
-{
-    if (price->lacks_bytes > 0)
-        return NEIGHBOUR_NO_ROOM;
-    return price->iteration_ns < sight->plan->iteration_ns ? NEIGHBOUR_FASTER : NEIGHBOUR_NO_FASTER;
-}
-
-static bool note(const struct sight *sight, struct neighbour *neighbour, const struct price *price)
-{
-    neighbour->outcome = judge(sight, price);
-    neighbour->iteration_ns = price->iteration_ns;
-    neighbour->rank = price->rank;
-    neighbour->lacks_bytes = price->lacks_bytes;
-    return true;
-}
-
 // The quickest way that fits; where there is none, the smallest that gains, or the smallest.
-static bool settle(struct sight *sight, uint32_t s, struct price *price, struct error *error)
+static bool settle(struct sight *sight, uint32_t s, struct neighbour *price, struct error *error)
 {
     struct recompute_list front;
     if (!front_of(sight, s, &front, error))
         return false;
     size_t choice = 0, slow = 0;
     bool good = front.count > 0 || error_set(error, "a stage has no way to be run");
-    good = good && first_that(fits, sight, s, &front, &choice, error);
+    good = good && first_that(FITS, sight, s, &front, &choice, error);
     if (good && choice == front.count) {
-        good = first_that(gains_nothing, sight, s, &front, &slow, error);
+        good = first_that(GAINS_NOTHING, sight, s, &front, &slow, error);
         choice = slow > 0 ? slow - 1 : front.count - 1;
     }
     good = good && price_choice(sight, s, &front, choice, price, error);
@@ -255,56 +209,47 @@ static bool make_smallest(struct sight *sight, uint32_t s, struct error *error)
     return good;
 }
 
-// The giver may lack more, since another cut has other messages; the time is that of both.
-static const struct price *worse(struct price *giver, const struct price *both)
-{
-    giver->iteration_ns = both->iteration_ns;
-    return giver;
-}
-
-// Moves the cut between stages `s` and `s` + 1 to `cut`; `giver` is the one that gets smaller.
+// Moves the cut between stages `s` and `s` + 1 to `cut`; `giver` is the one that gets smaller. It may lack more, since
+// another cut has other messages; the time is that of both.
 static bool move_cut(struct sight *sight, uint32_t s, uint32_t cut, uint32_t giver, struct neighbour *neighbour,
                      struct error *error)
 {
     const struct plan_stage *stages = sight->plan->stages;
     const uint32_t taker = giver == s ? s + 1 : s;
-    struct price own, price;
-    const bool good = set_layers(sight, s, (struct segment){ stages[s].first, cut }, NULL, 0, error)
-                   && set_layers(sight, s + 1, (struct segment){ cut, stages[s + 1].end }, NULL, 0, error)
-                   && make_smallest(sight, taker, error) && settle(sight, giver, &own, error)
-                   && settle(sight, taker, &price, error)
-                   && note(sight, neighbour, own.lacks_bytes > price.lacks_bytes ? worse(&own, &price) : &price)
-                   && restore(sight, s, error) && restore(sight, s + 1, error);
-    return good;
+    struct neighbour own = *neighbour;
+    if (!set_layers(sight, s, (struct segment){ stages[s].first, cut }, NULL, 0, error)
+        || !set_layers(sight, s + 1, (struct segment){ cut, stages[s + 1].end }, NULL, 0, error)
+        || !make_smallest(sight, taker, error) || !settle(sight, giver, &own, error)
+        || !settle(sight, taker, neighbour, error))
+        return false;
+    own.iteration_ns = neighbour->iteration_ns;
+    if (own.lacks_bytes > neighbour->lacks_bytes)
+        *neighbour = own;
+    return restore(sight, s, error) && restore(sight, s + 1, error);
 }
 
 static bool give_layer(struct sight *sight, uint32_t s, bool back, struct neighbour *neighbour, struct error *error)
 {
     const struct plan_stage *stage = &sight->plan->stages[s];
     const uint32_t layer = back ? stage->first : stage->end - 1, cut = back ? layer + 1 : layer;
-    *neighbour =
-        (struct neighbour){ .kind = back ? NEIGHBOUR_GIVES_BACK : NEIGHBOUR_GIVES_ON,
-                            .stage = s,
-                            .outcome = stage->end - stage->first < 2 ? NEIGHBOUR_ONLY_LAYER : NEIGHBOUR_NO_CUT };
+    const bool is_only = stage->end - stage->first < 2;
+    *neighbour = (struct neighbour){ .kind = back ? NEIGHBOUR_GIVES_BACK : NEIGHBOUR_GIVES_ON, .stage = s,
+                                     .outcome = is_only ? NEIGHBOUR_ONLY_LAYER : NEIGHBOUR_NO_CUT };
     snprintf(neighbour->layer, sizeof neighbour->layer, "%s", sight->ordered->layers[layer].name);
-    if (stage->end - stage->first < 2 || !sight->can_cut[cut])
-        return true;
-    return move_cut(sight, back ? s - 1 : s, cut, s, neighbour, error);
+    return is_only || !sight->can_cut[cut] || move_cut(sight, back ? s - 1 : s, cut, s, neighbour, error);
 }
 
 static bool spare(struct sight *sight, uint32_t s, struct neighbour *neighbour, struct error *error)
 {
-    *neighbour = (struct neighbour){
-        .kind = NEIGHBOUR_SPARES, .stage = s, .outcome = NEIGHBOUR_NO_FASTER, .iteration_ns = sight->plan->iteration_ns
-    };
+    *neighbour = (struct neighbour){ .kind = NEIGHBOUR_SPARES, .stage = s, .outcome = NEIGHBOUR_NO_FASTER,
+                                     .iteration_ns = sight->plan->iteration_ns };
     struct recompute_list front;
     if (!front_of(sight, s, &front, error))
         return false;
     size_t slow = 0;
-    struct price price;
-    bool good = first_that(gains_nothing, sight, s, &front, &slow, error);
+    bool good = first_that(GAINS_NOTHING, sight, s, &front, &slow, error);
     if (good && slow > 0)
-        good = price_choice(sight, s, &front, slow - 1, &price, error) && note(sight, neighbour, &price);
+        good = price_choice(sight, s, &front, slow - 1, neighbour, error);
     recompute_list_clear(&front);
     return good && restore(sight, s, error);
 }

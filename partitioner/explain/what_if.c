@@ -13,79 +13,6 @@ const char *const what_if_kind_names[] = {
     "no link cost", "micro-batches", "ranks", "schedule", "holding", NULL,
 };
 
-// Of each rank the devices of its copy of a stage, one or a group.
-static void list_devices(const struct plan *plan, const struct placement *placement, struct question *question)
-{
-    size_t count = 0;
-    bool own = true;
-    for (uint32_t rank = 0; rank < placement->ranks; rank++) {
-        const uint32_t s = placement->held[placement->stage_at[rank]], copy = placement_find(placement, s, rank);
-        const struct plan_stage *stage = &plan->stages[s];
-        for (uint32_t i = 0; i < plan_stage_group(stage); i++) {
-            question->devices[count] = stage->devices[copy * plan_stage_group(stage) + i];
-            own &= question->devices[count] == count;
-            count++;
-        }
-    }
-    if (!own)
-        question->request.layout.devices = question->devices;
-}
-
-static bool set_devices(const struct plan *plan, struct question *question, struct error *error)
-{
-    struct placement *placement = plan_placement(plan, error);
-    size_t seats = 1;
-    for (size_t s = 0; s < plan->stage_count; s++)
-        seats += plan_stage_seats(&plan->stages[s]);
-    if (!placement)
-        return false;
-    question->devices = calloc(seats, sizeof question->devices[0]);
-    if (question->devices)
-        list_devices(plan, placement, question);
-    placement_free(placement);
-    return question->devices || error_no_memory(error, "the devices of a plan");
-}
-
-static bool set_variants(const struct plan *plan, struct question *question, struct error *error)
-{
-    question->variants = calloc(plan->stage_count + 1, sizeof question->variants[0]);
-    if (!question->variants)
-        return error_no_memory(error, "the variants of a plan");
-    for (size_t s = 0; s < plan->stage_count; s++) {
-        question->variants[s] = plan->stages[s].variant;
-        if (plan->stages[s].variant) {
-            question->request.layout.variants = question->variants;
-            question->request.layout.stages = (uint32_t)plan->stage_count;
-        }
-    }
-    return true;
-}
-
-bool question_of(const struct plan *plan, const struct profile *profile, struct question *question, struct error *error)
-{
-    *question = (struct question){ .request = { .profile = profile, .cluster = plan->cluster,
-                                                .schedule = plan->schedule, .ranks = plan->ranks,
-                                                .chunks = plan->chunks, .micro_batches = plan->micro_batches,
-                                                .holding = plan->holding } };
-    if (plan_replicas(plan, &question->replicas, error) && set_devices(plan, question, error)
-        && set_variants(plan, question, error)) {
-        question->request.layout.replicas = question->replicas;
-        if (question->replicas)
-            question->request.layout.stages = (uint32_t)plan->stage_count;
-        return true;
-    }
-    question_clear(question);
-    return false;
-}
-
-void question_clear(struct question *question)
-{
-    free(question->replicas);
-    free(question->devices);
-    free(question->variants);
-    *question = (struct question){ .replicas = NULL };
-}
-
 bool what_if_plan(const struct search_request *request, struct what_if *change, struct error *error)
 {
     const struct generator *generator = generator_find(request->schedule, error);
@@ -103,9 +30,7 @@ void what_if_keep(struct sweep_row *row, const struct plan *plan, const struct s
     if (row->found.outcome == SWEEP_PLANNED && row->found.iteration_ns <= plan->iteration_ns)
         return;
     row->found.outcome = SWEEP_PLANNED;
-    row->found.iteration_ns = plan->iteration_ns;
-    row->found.micro_batch_ns =
-        row->found.iteration_ns / row->micro_batches + (row->found.iteration_ns % row->micro_batches > 0);
+    sweep_note_time(row, plan->iteration_ns, plan->bubble.makespan);
     // The plan may be one that the search does not look at.
     if (row->found.lower_bound_ns > row->found.iteration_ns)
         row->found.lower_bound_ns = row->found.iteration_ns;
@@ -113,7 +38,6 @@ void what_if_keep(struct sweep_row *row, const struct plan *plan, const struct s
     row->found.peak_bytes = peak->found.peak_bytes;
     row->found.rank = peak->found.rank;
     row->found.lacks_bytes = 0;
-    row->found.bubble = plan->bubble.makespan;
 }
 
 static double gain_of(uint64_t after_ns, uint32_t after_m, uint64_t before_ns, uint32_t before_m)
@@ -145,11 +69,12 @@ bool what_if_is_certain(const struct what_if *change)
 
 // --- changes --------------------------------------------------------------------------
 
-static struct what_if called(enum what_if_kind kind, const char *words, const char *option)
+// A change of which an option says `value`, in words that may have it, too.
+static struct what_if change_to(enum what_if_kind kind, const char *words, const char *option, const char *value)
 {
     struct what_if change = { .kind = kind };
-    snprintf(change.change, sizeof change.change, "%s", words);
-    snprintf(change.option, sizeof change.option, "%s", option);
+    snprintf(change.change, sizeof change.change, "%s%s", words, words[strlen(words) - 1] == ' ' ? value : "");
+    snprintf(change.option, sizeof change.option, "--%s %s", option, value);
     return change;
 }
 
@@ -176,13 +101,10 @@ static void arrange_anew(struct search_request *search)
 
 struct what_if what_if_schedule(struct search_request *search, const char *schedule)
 {
-    struct what_if change = { .kind = WHAT_IF_SCHEDULE };
     search->schedule = schedule;
     search->chunks = 0;
     arrange_anew(search);
-    snprintf(change.change, sizeof change.change, "schedule %s", schedule);
-    snprintf(change.option, sizeof change.option, "--schedule %s", schedule);
-    return change;
+    return change_to(WHAT_IF_SCHEDULE, "schedule ", "schedule", schedule);
 }
 
 struct what_if what_if_shard(struct search_request *search, enum shard shard)
@@ -193,10 +115,8 @@ struct what_if what_if_shard(struct search_request *search, enum shard shard)
         [SHARD_GRADIENTS] = "the optimizer's state and gradients shared by replicas",
         [SHARD_WEIGHTS] = "the optimizer's state, gradients and weights shared by replicas",
     };
-    struct what_if change = called(WHAT_IF_HOLDING, words[shard], "");
     search->holding.shard = shard;
-    snprintf(change.option, sizeof change.option, "--shard %s", shard_names[shard]);
-    return change;
+    return change_to(WHAT_IF_HOLDING, words[shard], "shard", shard_names[shard]);
 }
 
 struct what_if what_if_host(struct search_request *search, bool optimizer, bool activations)
@@ -204,9 +124,15 @@ struct what_if what_if_host(struct search_request *search, bool optimizer, bool 
     search->holding.optimizer_on_host |= optimizer;
     search->holding.activations_on_host |= activations;
     if (optimizer && activations)
-        return called(WHAT_IF_HOLDING, "the optimizer and activations on the host", "--host optimizer,activations");
-    return optimizer ? called(WHAT_IF_HOLDING, "the optimizer on the host", "--host optimizer")
-                     : called(WHAT_IF_HOLDING, "activations on the host", "--host activations");
+        return change_to(WHAT_IF_HOLDING, "the optimizer and activations on the host", "host", "optimizer,activations");
+    return optimizer ? change_to(WHAT_IF_HOLDING, "the optimizer on the host", "host", "optimizer")
+                     : change_to(WHAT_IF_HOLDING, "activations on the host", "host", "activations");
+}
+
+struct what_if what_if_optimizer(struct search_request *search, enum optimizer_kind kind)
+{
+    search->holding.optimizer = kind;
+    return change_to(WHAT_IF_HOLDING, "optimizer ", "optimizer", optimizer_names[kind]);
 }
 
 static bool add_devices(struct cluster *cluster, size_t count, struct error *error)

@@ -13,6 +13,7 @@
 #ifndef PARTITIONER_EXPLAIN_WHAT_IF_H
 #define PARTITIONER_EXPLAIN_WHAT_IF_H
 
+#include "partitioner/evaluate/question.h"
 #include "partitioner/sweep/sweep.h"
 
 enum what_if_kind {
@@ -42,17 +43,6 @@ struct what_if {
     double gain, least_gain, most_gain;  // 0 where there is no plan
 };
 
-// What a plan of this profile was asked for, with the plan's own cluster, replicas,
-// devices and variants, which it borrows. Cleared by question_clear().
-struct question {
-    struct search_request request;
-    uint32_t *replicas, *devices;  // the request's, which has NULL where they are the schedule's own
-    const char **variants;
-};
-bool question_of(const struct plan *plan, const struct profile *profile, struct question *question,
-                 struct error *error);
-void question_clear(struct question *question);
-
 // Plans the changed request into change->row, whose plan is the caller's. False only for a
 // machine's trouble.
 bool what_if_plan(const struct search_request *request, struct what_if *change, struct error *error);
@@ -74,6 +64,7 @@ struct what_if what_if_micro_batches(struct search_request *search, uint32_t mic
 struct what_if what_if_schedule(struct search_request *search, const char *schedule);  // with its usual chunks
 struct what_if what_if_shard(struct search_request *search, enum shard shard);
 struct what_if what_if_host(struct search_request *search, bool optimizer, bool activations);
+struct what_if what_if_optimizer(struct search_request *search, enum optimizer_kind kind);
 
 // Where the cluster has too few devices, on *larger, which the caller frees: its outermost level gets more groups like
 // its last. Where there is no such cluster *larger is NULL and the request's ranks stay. False only for a machine's

@@ -8,12 +8,11 @@ static bool simulate(const struct plan *plan, struct balance *balance, struct er
 {
     struct simulation run = { 0 };
     const bool good = plan_simulate(plan, plan->micro_batches, &run, NULL, error);
-    for (uint32_t rank = 0; good && rank < balance->ranks; rank++) {
-        balance->of[rank].busy_ns = run.per_rank[rank].busy_ns;
-        balance->of[rank].recompute_ns = run.per_rank[rank].recompute_ns;
-        balance->of[rank].first_ns = run.per_rank[rank].first_ns;
-        balance->of[rank].last_ns = run.per_rank[rank].last_ns;
-    }
+    for (uint32_t rank = 0; good && rank < balance->ranks; rank++)
+        balance->of[rank] = (struct rank_load){ .busy_ns = run.per_rank[rank].busy_ns,
+                                                .recompute_ns = run.per_rank[rank].recompute_ns,
+                                                .first_ns = run.per_rank[rank].first_ns,
+                                                .last_ns = run.per_rank[rank].last_ns };
     balance->run_ns = run.iteration_ns;
     simulation_clear(&run);
     return good;
@@ -28,7 +27,7 @@ static void weigh(const struct plan *plan, struct balance *balance)
         load->capacity_bytes = UINT64_MAX;
         for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
             const uint64_t capacity = plan->stages[placement->held[at]].memory.capacity_bytes;
-            load->capacity_bytes = capacity < load->capacity_bytes ? capacity : load->capacity_bytes;
+            load->capacity_bytes = min_u64(capacity, load->capacity_bytes);
         }
         balance->shares_ranks |= placement->stage_at[rank + 1] - placement->stage_at[rank] > 1;
     }

@@ -42,6 +42,9 @@ struct holding {
 // Whether there is nothing to it but the optimizer.
 bool holding_is_plain(const struct holding *holding);
 
+// Whether documents could always say it: one of the first three optimizers, and plain.
+bool holding_is_old(const struct holding *holding);
+
 // Whether something of it is on the host.
 bool holding_uses_host(const struct holding *holding);
 
@@ -51,9 +54,8 @@ void holding_say(const struct holding *holding, struct text *text);
 // Whether it is an optimizer of 16-bit weights, which keeps them in fp32 too.
 bool optimizer_is_master(enum optimizer_kind optimizer);
 
-// Whether Weir trains with it; and whether documents of the first version know it.
+// Whether Weir trains with it.
 bool optimizer_is_run(enum optimizer_kind optimizer);
-bool optimizer_is_old(enum optimizer_kind optimizer);
 
 // Bytes of the gradients of so many bytes of weights.
 uint64_t holding_gradient_bytes(const struct holding *holding, uint64_t weights);
@@ -74,5 +76,12 @@ bool holding_check(const struct holding *holding, const struct profile *profile,
 // Refuses, for those who train in that type ("fp32" or "bf16"), everything but the
 // optimizers that are run, those of the type, with all states of a stage on its device.
 bool holding_check_runnable(const struct holding *holding, const char *dtype, struct error *error);
+
+// As a part of documents: "optimizer" and, where it is not plain, "holding". An object of a document of this version
+// can say all since `since`.
+struct json;
+struct json_writer;
+void holding_write(const struct holding *holding, struct json_writer *writer);
+void holding_read(struct json *object, unsigned version, unsigned since, struct holding *holding);
 
 #endif

@@ -10,6 +10,7 @@ void placement_free(struct placement *placement)
     free(placement->copies);
     free(placement->stage_at);
     free(placement->held);
+    free(placement->devices);
     free(placement);
 }
 

@@ -19,6 +19,7 @@ struct placement {
     uint32_t *copies;    // their ranks
     uint32_t *stage_at;  // stages of rank r: held[stage_at[r]] to held[stage_at[r + 1]]; ranks + 1
     uint32_t *held;      // ascending
+    uint32_t *devices;   // where it is a plan's: of each rank, of a group the first, which messages go to and come from
 };
 
 // Freed by placement_free().

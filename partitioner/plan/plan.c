@@ -26,11 +26,27 @@ struct plan *plan_create(size_t stage_count, struct error *error)
     return plan;
 }
 
+// A value of 0 has no gap.
+static double gap_of(uint64_t value_ns, uint64_t bound_ns)
+{
+    return value_ns > bound_ns ? (double)(value_ns - bound_ns) / (double)value_ns : 0;
+}
+
+void certificate_bound(struct certificate *certificate, uint64_t bound_ns, const char *stopped)
+{
+    certificate->lower_bound_ns = min_u64(bound_ns, certificate->value_ns);
+    certificate->proved = certificate->lower_bound_ns == certificate->value_ns;
+    certificate->gap = gap_of(certificate->value_ns, certificate->lower_bound_ns);
+    memset(certificate->stopped, 0, sizeof certificate->stopped);
+    if (!certificate->proved)
+        snprintf(certificate->stopped, sizeof certificate->stopped, "%s", stopped);
+}
+
 const char *certificate_denied(const struct certificate *certificate, char why[160])
 {
     enum { SIZE = 160 };
     const unsigned long long value = certificate->value_ns, bound = certificate->lower_bound_ns;
-    const double gap = value > bound ? (double)(value - bound) / (double)value : 0;
+    const double gap = gap_of(value, bound);
     if (bound > value) {
         snprintf(why, SIZE, "is %llu, above the value, %llu", bound, value);
         return "lower_bound_ns";
@@ -177,14 +193,13 @@ static struct schedule *generate(const struct plan *plan, uint32_t micro_batches
     return order;
 }
 
-static bool has_its_devices(const struct plan *plan, const struct schedule *order, struct error *error)
+static struct placement *place(const struct plan *plan, const struct schedule *order, struct error *error)
 {
     struct placement *placement = placement_read(order, error);
-    uint32_t *devices = placement ? plan_devices(plan, placement, error) : NULL;
-    const bool good = devices != NULL;
-    free(devices);
+    if (placement && (placement->devices = plan_devices(plan, placement, error)))
+        return placement;
     placement_free(placement);
-    return good;
+    return NULL;
 }
 
 struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, bool lowered, struct error *error)
@@ -192,7 +207,9 @@ struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, 
     struct schedule *order = generate(plan, micro_batches, error);
     if (!order)
         return NULL;
-    bool good = has_its_devices(plan, order, error);
+    struct placement *placement = place(plan, order, error);
+    bool good = placement != NULL;
+    placement_free(placement);
     order->costs = good ? calloc(order->stages, sizeof order->costs[0]) : NULL;
     if (good && !order->costs)
         good = error_no_memory(error, "the costs of a schedule");
@@ -218,8 +235,8 @@ bool plan_simulate(const struct plan *plan, uint32_t micro_batches, struct simul
 
 struct placement *plan_placement(const struct plan *plan, struct error *error)
 {
-    struct schedule *order = plan_schedule(plan, plan->micro_batches, false, error);
-    struct placement *placement = order ? placement_read(order, error) : NULL;
+    struct schedule *order = generate(plan, plan->micro_batches, error);
+    struct placement *placement = order ? place(plan, order, error) : NULL;
     schedule_free(order);
     return placement;
 }

@@ -59,6 +59,9 @@ struct certificate {
     char stopped[80];  // why the search ended early, or empty
 };
 
+// Gives it this bound, no more than its value, and what follows from that; `stopped` counts where nothing is proved.
+void certificate_bound(struct certificate *certificate, uint64_t bound_ns, const char *stopped);
+
 // The first of its numbers that the others deny, by its key, and how; NULL where they agree. Fractions are documents',
 // with six decimals.
 const char *certificate_denied(const struct certificate *certificate, char why[160]);
@@ -96,9 +99,9 @@ struct plan *plan_load(const char *path, struct error *error);
 struct plan *plan_read(const char *text, size_t length, const char *name, struct error *error);
 void plan_write(const struct plan *plan, struct text *text);
 
-// The segments of a stage whose layers are set: a list of lists of their names.
+// The segments of a stage whose layers are set: a list of lists of their names. False without memory.
 struct json;
-bool plan_read_segments(struct json *segments, struct plan_stage *stage, struct error *error);
+bool plan_read_segments(struct json *segments, struct plan_stage *stage);
 
 // The profile with its layers in the plan's order: `profile` itself where the plan has
 // no order of its own, else *made, which the caller frees. NULL where the plan's order
@@ -138,11 +141,11 @@ struct timeline;
 bool plan_simulate(const struct plan *plan, uint32_t micro_batches, struct simulation *run, struct timeline *timeline,
                    struct error *error);
 
-// Which ranks hold which of the plan's stages.
+// Which ranks hold which of the plan's stages, and on which devices they are.
 struct placement *plan_placement(const struct plan *plan, struct error *error);
 
-// The device of each of plan->ranks ranks, of a group the first, which its messages go
-// to and come from; freed by free(). NULL where the stages are not the schedule's.
+// Those devices, for a placement that was read from a schedule of the plan; freed by free(). NULL where the stages are
+// not the schedule's.
 uint32_t *plan_devices(const struct plan *plan, const struct placement *placement, struct error *error);
 
 // The slab of a rank: what its stages take, with the largest of their workspaces.

@@ -82,9 +82,8 @@ struct network *cluster_network(const struct cluster *cluster, const uint32_t *d
 struct network *plan_network(const struct plan *plan, struct error *error)
 {
     struct placement *placement = plan_placement(plan, error);
-    uint32_t *devices = placement ? plan_devices(plan, placement, error) : NULL;
-    struct network *network = devices ? cluster_network(plan->cluster, devices, plan->ranks, error) : NULL;
-    free(devices);
+    struct network *network =
+        placement ? cluster_network(plan->cluster, placement->devices, plan->ranks, error) : NULL;
     placement_free(placement);
     return network;
 }

@@ -27,6 +27,10 @@ static void join_links(struct plan_path *path)
         }
     }
     path->link_count = count;
+    for (size_t i = 0; i < count; i++) {
+        path->links_ns += path->links[i].ns;
+        path->slowest = path->slowest && path->links[i].ns <= path->slowest->ns ? path->slowest : &path->links[i];
+    }
 }
 
 static bool attribute(const struct timeline *timeline, const struct causes *causes, struct plan_path *path,

@@ -24,6 +24,8 @@ struct plan_path {
     size_t stage_count;
     struct path_link *links;  // in order of (from, to)
     size_t link_count;
+    const struct path_link *slowest;  // the one that takes most of the chain, or NULL
+    uint64_t links_ns;        // what they all take
     uint64_t waiting_ns;      // for links behind others, and for copies
 };
 

@@ -7,7 +7,6 @@
 
 #include "common/json.h"
 #include "common/number.h"
-#include "partitioner/plan/holding_document.h"
 #include "partitioner/plan/plan_words.h"
 #include "profiler/import.h"
 #include "schedules/cost_row.h"
@@ -16,86 +15,99 @@
 #define MOST_RANKS 65536
 #define MOST_LAYERS 1000000
 
-static void read_fields(struct json *object, const char *key, void *to, const struct plan_field *fields)
+// A plan while it is read: straight down, as common/json.h reads, but for memory.
+struct reading {
+    struct json_document *document;
+    unsigned version;
+    struct plan *plan;
+    bool lacks_memory;
+};
+
+static bool is_good(const struct reading *reading)
 {
-    struct json place = json_object(object, key);
-    for (; fields->key; fields++) {
-        const uint64_t value = json_u64(&place, fields->key, 0, JSON_MAX);
-        memcpy((char *)to + fields->offset, &value, sizeof value);
+    return !reading->lacks_memory && json_ok(reading->document, &(struct error){ 0 });
+}
+
+static void *room_for(struct reading *reading, size_t count, size_t size)
+{
+    void *room = calloc(count + 1, size);
+    reading->lacks_memory |= !room;
+    return room;
+}
+
+static char *copy_of(struct reading *reading, const char *string)
+{
+    char *copy = strdup(string);
+    reading->lacks_memory |= !copy;
+    return copy;
+}
+
+static void read_memory(const struct reading *reading, struct json *object, struct stage_memory *memory)
+{
+    struct json place = json_object(object, "memory");
+    for (size_t i = 0; i < plan_memory_field_count(reading->plan); i++) {
+        const struct plan_field *field = &plan_memory_fields[i];
+        *(uint64_t *)((char *)memory + field->offset) = json_u64(&place, field->key, 0, JSON_MAX);
     }
     json_end(&place);
 }
 
-static bool read_layers(struct json *object, struct plan_stage *stage, struct error *error)
+static void read_layers(struct reading *reading, struct json *object, uint32_t end, struct plan_stage *stage)
 {
     struct json names = json_array(object, "layers"), name;
     const size_t count = json_count(&names);
-    if (names.node && count != stage->end - stage->first)
-        json_refuse(&names, "holds %zu names, but the stage is layers %u to %u", count, stage->first, stage->end);
-    if (!json_ok(object->document, error)) {
-        stage->end = stage->first;  // what plan_free() walks
-        return false;
-    }
-    stage->layers = calloc(count + 1, sizeof stage->layers[0]);
-    for (size_t i = 0; stage->layers && json_next(&names, &name); i++) {
-        stage->layers[i] = strdup(json_item_string(&name));
-        if (!stage->layers[i])
-            return error_no_memory(error, "a stage of a plan");
-    }
-    return stage->layers || error_no_memory(error, "a stage of a plan");
+    if (names.node && count != end - stage->first)
+        json_refuse(&names, "holds %zu names, but the stage is layers %u to %u", count, stage->first, end);
+    if (!is_good(reading))
+        return;
+    stage->layers = room_for(reading, count, sizeof stage->layers[0]);
+    stage->end = end;
+    for (size_t i = 0; stage->layers && json_next(&names, &name); i++)
+        stage->layers[i] = copy_of(reading, json_item_string(&name));
 }
 
 // The devices of one replica, as many as its stage's others have.
-static bool read_group(struct json *group, unsigned version, const struct plan *plan, struct plan_stage *stage,
-                       struct error *error)
+static void read_group(struct reading *reading, struct json *group, struct plan_stage *stage)
 {
     struct json device;
     json_item_array(group);
     const size_t count = json_count(group), before = plan_stage_seats(stage);
-    if (group->node && count != 1 && version < 3)
+    if (group->node && count != 1 && reading->version < 3)
         json_refuse(group, "holds %zu devices; groups are known from version 3 on", count);
     else if (group->node && (count == 0 || (before > 0 && count != stage->group)))
         json_refuse(group, "holds %zu devices, but each replica of a stage is on as many as the first", count);
-    if (!json_ok(group->document, error))
-        return false;
-    uint32_t *devices = realloc(stage->devices, (before + count) * sizeof devices[0]);
+    uint32_t *devices = is_good(reading) ? realloc(stage->devices, (before + count) * sizeof devices[0]) : NULL;
+    reading->lacks_memory |= is_good(reading) && !devices;
     if (!devices)
-        return error_no_memory(error, "a stage of a plan");
+        return;
     stage->devices = devices;
     for (size_t i = before; json_next(group, &device); i++) {
         const uint64_t number = json_item_u64(&device, 0, JSON_MAX);
-        if (number >= plan->cluster->device_count)
+        if (number >= reading->plan->cluster->device_count)
             json_refuse(&device, "device %llu is not in the cluster (0 to %zu)", (unsigned long long)number,
-                        plan->cluster->device_count - 1);
+                        reading->plan->cluster->device_count - 1);
         devices[i] = (uint32_t)number;
     }
     stage->group = (uint32_t)count;
     stage->device_count++;
-    return json_ok(group->document, error);
 }
 
-static bool read_devices(struct json *object, unsigned version, const struct plan *plan, struct plan_stage *stage,
-                         struct error *error)
+static void read_devices(struct reading *reading, struct json *object, struct plan_stage *stage)
 {
     struct json replicas = json_array(object, "devices"), group;
     if (replicas.node && json_count(&replicas) == 0)
         json_refuse(&replicas, "is empty, but a stage is on some device");
-    while (json_next(&replicas, &group))
-        if (!read_group(&group, version, plan, stage, error))
-            return false;
-    return json_ok(object->document, error);
+    while (is_good(reading) && json_next(&replicas, &group))
+        read_group(reading, &group, stage);
 }
 
-static bool read_variant(struct json *object, unsigned version, struct plan_stage *stage, struct error *error)
+static void read_variant(struct reading *reading, struct json *object, struct plan_stage *stage)
 {
     if (!json_has(object, "variant") || json_null(object, "variant"))
-        return json_ok(object->document, error);
-    if (version < 3)
+        return;
+    if (reading->version < 3)
         json_refuse_key(object, "variant", "is not null; variants are known from version 3 on");
-    stage->variant = strdup(json_string(object, "variant"));
-    if (!stage->variant)
-        return error_no_memory(error, "a stage of a plan");
-    return json_ok(object->document, error);
+    stage->variant = copy_of(reading, json_string(object, "variant"));
 }
 
 // A segment is named by its layers; they follow each other and the segment before.
@@ -122,22 +134,18 @@ static void read_segment(struct json *names, const struct plan_stage *stage, uin
     }
 }
 
-bool plan_read_segments(struct json *segments, struct plan_stage *stage, struct error *error)
+bool plan_read_segments(struct json *segments, struct plan_stage *stage)
 {
     struct json names;
     free(stage->recompute);
     stage->recompute = calloc(json_count(segments) + 1, sizeof stage->recompute[0]);
     stage->recompute_count = 0;
-    if (!stage->recompute)
-        return error_no_memory(error, "a stage of a plan");
-    uint32_t from = stage->first;
-    while (json_next(segments, &names)) {
-        read_segment(&names, stage, from, &stage->recompute[stage->recompute_count]);
-        from = stage->recompute[stage->recompute_count++].end;
-        if (!json_ok(segments->document, error))
-            return false;
+    for (uint32_t from = stage->first; stage->recompute && json_next(segments, &names);) {
+        struct segment *segment = &stage->recompute[stage->recompute_count++];
+        read_segment(&names, stage, from, segment);
+        from = segment->end;
     }
-    return true;
+    return stage->recompute != NULL;
 }
 
 // The least memory of the stage's devices.
@@ -171,9 +179,10 @@ static void check_memory(struct json *object, const struct plan *plan, const str
                         (unsigned long long)memory->capacity_bytes, stage->devices[0], (unsigned long long)device);
 }
 
-static bool read_stage(struct json *object, unsigned version, const struct plan *plan, size_t number,
-                       struct plan_stage *stage, struct error *error)
+static void read_stage(struct reading *reading, struct json *object, size_t number)
 {
+    struct plan *plan = reading->plan;
+    struct plan_stage *stage = &plan->stages[number];
     json_item_object(object);
     const uint64_t said = json_u64(object, "stage", 0, JSON_MAX);
     if (said != number)
@@ -186,35 +195,20 @@ static bool read_stage(struct json *object, unsigned version, const struct plan 
     const uint32_t end = (uint32_t)json_u64(object, "end", 0, MOST_LAYERS);
     if (end < stage->first)
         json_refuse_key(object, "end", "is %u, before the first layer, %u", end, stage->first);
-    if (!json_ok(object->document, error))
-        return false;
-    stage->end = end;
-    if (!read_layers(object, stage, error) || !read_devices(object, version, plan, stage, error))
-        return false;
-    if (!read_variant(object, version, stage, error))
-        return false;
+    read_layers(reading, object, end, stage);
+    read_devices(reading, object, stage);
+    read_variant(reading, object, stage);
     struct json segments = json_array(object, "recompute");
-    if (!plan_read_segments(&segments, stage, error))
-        return false;
+    if (is_good(reading))
+        reading->lacks_memory |= !plan_read_segments(&segments, stage);
+    if (!is_good(reading))
+        return;
     struct json costs = json_object(object, "costs");
-    cost_row_read(&costs, version, &stage->costs);
+    cost_row_read(&costs, reading->version, &stage->costs);
     json_end(&costs);
-    read_fields(object, "memory", &stage->memory, plan_memory_fields(plan));
+    read_memory(reading, object, &stage->memory);
     check_memory(object, plan, stage);
     json_end(object);
-    return json_ok(object->document, error);
-}
-
-static bool read_cluster(struct json *root, struct plan *plan, struct error *error)
-{
-    struct json place = json_object(root, "cluster");
-    if (!json_ok(root->document, error))
-        return false;
-    plan->cluster = cluster_read_part(&place, error);
-    if (!plan->cluster)
-        return false;
-    json_end(&place);
-    return json_ok(root->document, error);
 }
 
 // The name must be a generator's, and the weights those of its schedules.
@@ -236,19 +230,24 @@ static void read_schedule(struct json *root, struct plan *plan)
     json_end(&place);
 }
 
-static bool read_head(struct json *root, unsigned version, struct plan *plan, struct error *error)
+// False where the cluster cannot be read, which is said.
+static bool read_head(struct reading *reading, struct json *root, struct error *error)
 {
+    struct plan *plan = reading->plan;
     struct json profile = json_object(root, "profile");
-    plan->model = strdup(json_string(&profile, "model"));
-    if (!plan->model)
-        return error_no_memory(error, "a plan");
+    plan->model = copy_of(reading, json_string(&profile, "model"));
     json_string_into(&profile, "hash", plan->profile_hash, sizeof plan->profile_hash);
     json_end(&profile);
-    if (!read_cluster(root, plan, error))
+    struct json cluster = json_object(root, "cluster");
+    if (!is_good(reading))
+        return true;
+    plan->cluster = cluster_read_part(&cluster, error);
+    if (!plan->cluster)
         return false;
+    json_end(&cluster);
     read_schedule(root, plan);
-    holding_read(root, version, 3, &plan->holding);
-    return json_ok(root->document, error);
+    holding_read(root, reading->version, 3, &plan->holding);
+    return true;
 }
 
 static void read_predicted(struct json *root, struct plan *plan)
@@ -296,99 +295,79 @@ static size_t devices_needed(const struct plan *plan)
 
 // As many devices as ranks. Which of them has which stage is the schedule's to say:
 // plan_schedule() holds the two together.
-static bool check_devices(struct json *stages, const struct plan *plan, struct error *error)
+static void check_devices(struct reading *reading, struct json *stages)
 {
-    bool *is_used = calloc(plan->cluster->device_count, sizeof is_used[0]);
-    if (!is_used)
-        return error_no_memory(error, "the devices of a plan");
+    const struct plan *plan = reading->plan;
+    bool *is_used = room_for(reading, plan->cluster->device_count, sizeof is_used[0]);
     size_t used = 0;
-    for (size_t s = 0; s < plan->stage_count; s++) {
+    for (size_t s = 0; is_used && s < plan->stage_count; s++) {
         for (size_t i = 0; i < plan_stage_seats(&plan->stages[s]); i++) {
             used += !is_used[plan->stages[s].devices[i]];
             is_used[plan->stages[s].devices[i]] = true;
         }
     }
     free(is_used);
-    const size_t needed = devices_needed(plan);
-    if (used != needed)
+    if (used != devices_needed(plan))
         json_refuse(stages, "are on %zu devices, but there are %u ranks", used, plan->ranks);
-    return json_ok(stages->document, error);
 }
 
-static bool read_stages(struct json *root, unsigned version, struct plan *plan, struct error *error)
+static void read_stages(struct reading *reading, struct json *root)
 {
+    struct plan *plan = reading->plan;
     struct json stages = json_array(root, "stages"), item;
     const size_t count = json_count(&stages);
     // Copies and replicas make fewer stages than ranks times chunks, never more.
     if (stages.node && (count == 0 || count > (uint64_t)plan->ranks * plan->chunks))
         json_refuse(&stages, "holds %zu stages, not 1 to ranks times chunks, %llu", count,
                     (unsigned long long)plan->ranks * plan->chunks);
-    if (!json_ok(root->document, error))
-        return false;
-    plan->stages = calloc(count, sizeof plan->stages[0]);
-    if (!plan->stages)
-        return error_no_memory(error, "the stages of a plan");
-    plan->stage_count = count;
-    for (size_t i = 0; json_next(&stages, &item); i++)
-        if (!read_stage(&item, version, plan, i, &plan->stages[i], error))
-            return false;
-    return check_devices(&stages, plan, error);
+    plan->stages = is_good(reading) ? room_for(reading, count, sizeof plan->stages[0]) : NULL;
+    plan->stage_count = plan->stages ? count : 0;
+    for (size_t i = 0; is_good(reading) && json_next(&stages, &item); i++)
+        read_stage(reading, &item, i);
+    if (is_good(reading))
+        check_devices(reading, &stages);
 }
 
 // Every layer of the stages once; whether each comes after all it reads from is for evaluate.h.
-static bool read_order(struct json *root, unsigned version, struct plan *plan, struct error *error)
+static void read_order(struct reading *reading, struct json *root)
 {
-    if (version < 3 || !json_has(root, "order"))
-        return true;
+    struct plan *plan = reading->plan;
+    if (!is_good(reading) || reading->version < 3 || !json_has(root, "order"))
+        return;
     struct json order = json_array(root, "order"), item;
     const size_t count = json_count(&order), held = plan->stages[plan->stage_count - 1].end;
     if (order.node && (count == 0 || count != held))
         json_refuse(&order, "holds %zu layers, but the stages hold %zu", count, held);
-    if (!json_ok(root->document, error))
-        return false;
-    plan->order = calloc(count, sizeof plan->order[0]);
-    bool *seen = calloc(count, sizeof seen[0]);
-    for (size_t i = 0; plan->order && seen && json_next(&order, &item); i++) {
+    if (!is_good(reading))
+        return;
+    plan->order = room_for(reading, count, sizeof plan->order[0]);
+    bool *seen = room_for(reading, count, sizeof seen[0]);
+    for (size_t i = 0; is_good(reading) && json_next(&order, &item); i++) {
         plan->order[i] = (uint32_t)json_item_u64(&item, 0, count - 1);
         if (seen[plan->order[i]])
             json_refuse(&item, "layer %u is there twice", plan->order[i]);
         seen[plan->order[i]] = true;
     }
-    const bool good = plan->order && seen;
     free(seen);
-    return good ? json_ok(root->document, error) : error_no_memory(error, "the order of a plan");
 }
 
-static bool read_plan(struct json_document *document, struct plan *plan, struct error *error)
+static bool read_plan(struct reading *reading, struct error *error)
 {
-    struct json root = json_root(document);
-    const unsigned version = (unsigned)json_format(&root, "weir.plan", PLAN_NEWEST_VERSION);
-    if (!json_ok(document, error) || !read_head(&root, version, plan, error)
-        || !read_stages(&root, version, plan, error) || !read_order(&root, version, plan, error))
+    struct json root = json_root(reading->document);
+    reading->version = (unsigned)json_format(&root, "weir.plan", PLAN_NEWEST_VERSION);
+    if (is_good(reading) && !read_head(reading, &root, error))
         return false;
-    read_predicted(&root, plan);
-    certificate_read(&root, &plan->certificate);
-    if (json_has(&root, "notes")) {
-        plan->notes = strdup(json_string(&root, "notes"));
-        if (!plan->notes)
-            return error_no_memory(error, "the notes of a plan");
+    if (is_good(reading))
+        read_stages(reading, &root);
+    read_order(reading, &root);
+    if (is_good(reading)) {
+        read_predicted(&root, reading->plan);
+        certificate_read(&root, &reading->plan->certificate);
+        if (json_has(&root, "notes"))
+            reading->plan->notes = copy_of(reading, json_string(&root, "notes"));
+        json_end(&root);
     }
-    json_end(&root);
-    return json_ok(document, error);
-}
-
-// Takes the document.
-static struct plan *read_document(struct json_document *document, struct error *error)
-{
-    struct plan *plan = document ? calloc(1, sizeof *plan) : NULL;
-    if (document && !plan)
-        error_no_memory(error, "a plan");
-    if (plan && !read_plan(document, plan, error)) {
-        plan_free(plan);
-        plan = NULL;
-    }
-    json_free(document);
-    return plan;
+    return reading->lacks_memory ? error_no_memory(error, "a plan") : json_ok(reading->document, error);
 }
 
 struct plan *plan_load(const char *path, struct error *error)
@@ -404,8 +383,15 @@ struct plan *plan_load(const char *path, struct error *error)
 
 struct plan *plan_read(const char *text, size_t length, const char *name, struct error *error)
 {
-    struct plan *plan = read_document(json_parse(text, length, name, error), error);
-    if (!plan)
+    struct reading reading = { .document = json_parse(text, length, name, error) };
+    if (reading.document && !(reading.plan = calloc(1, sizeof *reading.plan)))
+        error_no_memory(error, "a plan");
+    if (reading.plan && !read_plan(&reading, error)) {
+        plan_free(reading.plan);
+        reading.plan = NULL;
+    }
+    json_free(reading.document);
+    if (!reading.plan)
         import_hint(text, length, name, error);
-    return plan;
+    return reading.plan;
 }

@@ -282,17 +282,11 @@ static void print_links(const struct plan *plan, struct text *text)
     if ((uint64_t)plan->stage_count * plan->micro_batches > MOST_PLACES
         || !plan_path_read(plan, &path, &(struct error){ 0 }))
         return;
-    uint64_t links_ns = 0;
-    const struct path_link *most = path.links;
-    for (size_t i = 0; i < path.link_count; i++) {
-        links_ns += path.links[i].ns;
-        most = path.links[i].ns > most->ns ? &path.links[i] : most;
-    }
-    if (links_ns > path.run_ns / 10) {
+    if (path.links_ns > path.run_ns / 10) {
         text_add(text, " Links take ");
-        add_percent(text, (double)links_ns, (double)path.run_ns);
+        add_percent(text, (double)path.links_ns, (double)path.run_ns);
         text_add(text, " of the critical path, most of it from rank %u to rank %u; `weir explain` says what quicker ones"
-                       " would gain.", most->from, most->to);
+                       " would gain.", path.slowest->from, path.slowest->to);
     }
     plan_path_clear(&path);
 }

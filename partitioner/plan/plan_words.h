@@ -22,17 +22,17 @@ struct plan_field {
 };
 
 #define PLAN_MEMORY(name) { #name, offsetof(struct stage_memory, name) }
-#define PLAN_ON_DEVICE                                                                                        \
-    PLAN_MEMORY(weights_bytes), PLAN_MEMORY(gradients_bytes), PLAN_MEMORY(optimizer_bytes),                   \
-    PLAN_MEMORY(versions_bytes), PLAN_MEMORY(kept_bytes), PLAN_MEMORY(transient_bytes),                       \
-    PLAN_MEMORY(buffers_bytes), PLAN_MEMORY(live_peak_bytes), PLAN_MEMORY(peak_bytes),                        \
-    PLAN_MEMORY(capacity_bytes)
-static const struct plan_field plan_plain_memory_fields[] = { PLAN_ON_DEVICE, { NULL, 0 } };
-static const struct plan_field plan_held_memory_fields[] = { PLAN_ON_DEVICE, PLAN_MEMORY(host_bytes), { NULL, 0 } };
+static const struct plan_field plan_memory_fields[] = {
+    PLAN_MEMORY(weights_bytes), PLAN_MEMORY(gradients_bytes), PLAN_MEMORY(optimizer_bytes),
+    PLAN_MEMORY(versions_bytes), PLAN_MEMORY(kept_bytes), PLAN_MEMORY(transient_bytes),
+    PLAN_MEMORY(buffers_bytes), PLAN_MEMORY(live_peak_bytes), PLAN_MEMORY(peak_bytes),
+    PLAN_MEMORY(capacity_bytes), PLAN_MEMORY(host_bytes),
+};
 
-static inline const struct plan_field *plan_memory_fields(const struct plan *plan)
+// The last of them is where something is held in another way than plainly.
+static inline size_t plan_memory_field_count(const struct plan *plan)
 {
-    return holding_is_plain(&plan->holding) ? plan_plain_memory_fields : plan_held_memory_fields;
+    return sizeof plan_memory_fields / sizeof plan_memory_fields[0] - holding_is_plain(&plan->holding);
 }
 
 #endif

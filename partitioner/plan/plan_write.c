@@ -1,23 +1,9 @@
 // Writes the plan document: docs/formats/plan.md.
-#include <string.h>
-
 #include "common/json.h"
 #include "common/number.h"
-#include "partitioner/plan/holding_document.h"
 #include "partitioner/plan/plan_words.h"
 #include "schedules/cost_row.h"
 #include "schedules/generators/generate.h"
-
-static void write_fields(struct json_writer *writer, const char *key, const void *from, const struct plan_field *fields)
-{
-    json_begin_object(writer, key, JSON_LINES);
-    for (; fields->key; fields++) {
-        uint64_t value;
-        memcpy(&value, (const char *)from + fields->offset, sizeof value);
-        json_put_u64(writer, fields->key, value);
-    }
-    json_close(writer);
-}
 
 static void write_names(struct json_writer *writer, const char *key, char *const *names, size_t count)
 {
@@ -59,7 +45,12 @@ static void write_stage(struct json_writer *writer, const struct plan *plan, siz
     }
     json_close(writer);
     cost_row_write(&stage->costs, writer, "costs");
-    write_fields(writer, "memory", &stage->memory, plan_memory_fields(plan));
+    json_begin_object(writer, "memory", JSON_LINES);
+    for (size_t i = 0; i < plan_memory_field_count(plan); i++) {
+        const struct plan_field *field = &plan_memory_fields[i];
+        json_put_u64(writer, field->key, *(const uint64_t *)((const char *)&stage->memory + field->offset));
+    }
+    json_close(writer);
     json_close(writer);
 }
 

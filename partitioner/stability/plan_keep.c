@@ -20,7 +20,7 @@ static struct plan *reprice_old(const struct plan *old, const char *name, const 
     struct plan_excess excess = { 0 };
     struct plan *again = plan_reprice(old, request, &why);
     struct text text = { 0 };
-    if (again && plan_find_excess(again, &excess, &why) && excess.lacks_bytes > 0) {
+    if (again && plan_find_excess(again, again->cluster, &excess, &why) && excess.lacks_bytes > 0) {
         plan_say_excess(again, &excess, &text);
         if (text.failed)
             error_no_memory(&why, "what is said of a plan");

@@ -47,9 +47,7 @@ static bool add_point(struct finding *finding, struct plan *plan, uint64_t limit
     struct plan_front *front = finding->front;
     uint32_t rank;
     *peak_bytes = plan_peak_bytes(plan, &rank, error);
-    const bool has_room =
-        array_reserve(&front->points, &finding->capacity, front->count + 1, sizeof front->points[0]);
-    if (!has_room)
+    if (!array_reserve(&front->points, &finding->capacity, front->count + 1, sizeof front->points[0]))
         error_no_memory(error, "a front");
     if (error->kind != ERROR_NONE) {
         plan_free(plan);
@@ -70,13 +68,13 @@ static bool beats(const struct front_point *a, const struct front_point *b)
     return x->ranks < y->ranks || a->peak_bytes < b->peak_bytes || x->iteration_ns < y->iteration_ns || a < b;
 }
 
-static bool is_beaten(const struct plan_front *front, size_t i, bool by_as_many)
+// Whether no other point beats it, or none on as many devices.
+static bool is_unbeaten(const struct plan_front *front, const struct front_point *point, bool by_as_many)
 {
     for (size_t k = 0; k < front->count; k++)
-        if ((!by_as_many || front->points[k].plan->ranks == front->points[i].plan->ranks)
-            && beats(&front->points[k], &front->points[i]))
-            return true;
-    return false;
+        if ((!by_as_many || front->points[k].plan->ranks == point->plan->ranks) && beats(&front->points[k], point))
+            return false;
+    return true;
 }
 
 static int by_ranks_and_memory(const void *a, const void *b)
@@ -92,7 +90,7 @@ static int by_ranks_and_memory(const void *a, const void *b)
 static void judge(struct plan_front *front)
 {
     for (size_t i = 0; i < front->count; i++)
-        front->points[i].is_on_front = !is_beaten(front, i, true);
+        front->points[i].is_on_front = is_unbeaten(front, &front->points[i], true);
     size_t kept = 0;
     for (size_t i = 0; i < front->count; i++) {
         if (front->points[i].is_on_front)
@@ -104,7 +102,7 @@ static void judge(struct plan_front *front)
     if (kept > 0)
         qsort(front->points, kept, sizeof front->points[0], by_ranks_and_memory);
     for (size_t i = 0; i < front->count; i++)
-        front->points[i].is_on_front = !is_beaten(front, i, false);
+        front->points[i].is_on_front = is_unbeaten(front, &front->points[i], false);
 }
 
 // --- the descent ------------------------------------------------------------------------------
@@ -140,10 +138,8 @@ static struct plan *plan_under(struct finding *finding, uint32_t ranks, uint64_t
     const uint64_t now = clock_now_ns();
     if (finding->until_ns)
         search.limits.deadline_ns = finding->until_ns > now ? finding->until_ns - now : 1;
-    for (size_t i = 0; i < given->cluster->device_count; i++) {
-        const uint64_t memory = given->cluster->devices[i].memory_bytes;
-        finding->cluster->devices[i].memory_bytes = memory < limit_bytes ? memory : limit_bytes;
-    }
+    for (size_t i = 0; i < given->cluster->device_count; i++)
+        finding->cluster->devices[i].memory_bytes = min_u64(given->cluster->devices[i].memory_bytes, limit_bytes);
     if (finding->request->progress)
         finding->request->progress(finding->request->self, ranks, limit_bytes);
     finding->reason = (struct error){ 0 };
@@ -178,8 +174,7 @@ static bool descend(struct finding *finding, uint32_t ranks, struct error *error
     const struct cluster *cluster = finding->request->search->cluster;
     uint64_t limit_bytes = 0, peak_bytes = 0, lacks_bytes = 0;
     for (size_t i = 0; i < cluster->device_count; i++)
-        if (cluster->devices[i].memory_bytes > limit_bytes)
-            limit_bytes = cluster->devices[i].memory_bytes;
+        limit_bytes = max_u64(limit_bytes, cluster->devices[i].memory_bytes);
     while (limit_bytes > 0 && !must_stop(finding)) {
         struct plan *plan = plan_under(finding, ranks, limit_bytes, &lacks_bytes, error);
         if (!plan)

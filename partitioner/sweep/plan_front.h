@@ -52,8 +52,9 @@ struct plan_front {
 struct plan_front *front_find(const struct front_request *request, struct error *error);
 void front_free(struct plan_front *front);
 
-// How many layers of a stage are run again.
+// How many layers of a stage are run again; and of the first `most` stages "6 5 7+2 23": of stage 2's seven layers two.
 uint32_t front_recomputed(const struct plan_stage *stage);
+void front_print_layers(const struct plan *plan, size_t most, struct text *text);
 
 // The document (docs/formats/front.md).
 void front_write(const struct plan_front *front, struct text *text);

@@ -1,6 +1,5 @@
 // Writes the document of a front: docs/formats/front.md.
 #include "common/json.h"
-#include "partitioner/plan/holding_document.h"
 #include "partitioner/sweep/plan_front.h"
 
 #define FRONT_VERSION 1

@@ -73,15 +73,20 @@ static struct canvas lay_out(const struct plan_front *front)
 
 // --- colours ----------------------------------------------------------------------------------
 
+enum { COLOUR_SIZE = 8 };
+
 // From few devices, light, to many, dark: told apart in grey too.
-static void add_colour(const struct canvas *canvas, uint32_t ranks, struct text *text)
+static const char *colour_of(const struct canvas *canvas, const struct front_point *point, char colour[COLOUR_SIZE])
 {
     static const double stops[][3] = { { 240, 160, 48 }, { 214, 84, 74 }, { 146, 42, 116 }, { 50, 22, 94 } };
-    const double all = log2((double)canvas->most_ranks), at = all > 0 ? 3 * log2((double)ranks) / all : 3;
+    const double all = log2((double)canvas->most_ranks);
+    const double at = all > 0 ? 3 * log2((double)point->plan->ranks) / all : 3;
     const unsigned from = at >= 3 ? 2 : (unsigned)at;
-    text_add(text, "#");
+    unsigned parts[3];
     for (unsigned i = 0; i < 3; i++)
-        text_add(text, "%02x", (unsigned)(stops[from][i] + (stops[from + 1][i] - stops[from][i]) * (at - from) + 0.5));
+        parts[i] = (unsigned)(stops[from][i] + (stops[from + 1][i] - stops[from][i]) * (at - from) + 0.5) & 0xff;
+    snprintf(colour, COLOUR_SIZE, "#%02x%02x%02x", parts[0], parts[1], parts[2]);
+    return colour;
 }
 
 // --- frame ------------------------------------------------------------------------------------
@@ -115,18 +120,23 @@ static void draw_head(const struct canvas *canvas, struct text *text)
         text_add(text, "Every one is proved the best.</text>\n");
 }
 
+// The largest unit of which there is one, each so many times the one before.
+static unsigned unit_of(double value, double times, unsigned largest)
+{
+    unsigned unit = 0;
+    for (; value >= times && unit < largest; value /= times)
+        unit++;
+    return unit;
+}
+
 static void draw_byte_mark(const struct canvas *canvas, double bytes, struct text *text)
 {
-    char label[NUMBER_SIZE];
     static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
-    unsigned unit = 0;
-    for (double rest = bytes; rest >= 1024 && unit < 5; rest /= 1024)
-        unit++;
-    snprintf(label, sizeof label, "%g %s", bytes / pow(1024, unit), units[unit]);
+    const unsigned unit = unit_of(bytes, 1024, 5);
     const double x = x_of(canvas, bytes);
     text_add(text, "<line class=\"grid\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/><text class=\"mark\" "
-                   "text-anchor=\"middle\" x=\"%.1f\" y=\"%d\">%s</text>\n", x, TOP, x, TOP + HEIGHT, x,
-             TOP + HEIGHT + 20, label);
+                   "text-anchor=\"middle\" x=\"%.1f\" y=\"%d\">%g %s</text>\n", x, TOP, x, TOP + HEIGHT, x,
+             TOP + HEIGHT + 20, bytes / pow(1024, unit), units[unit]);
 }
 
 // At powers of two; at every 4th, 16th, ... where there are many; between them, too, where there are few.
@@ -149,9 +159,7 @@ static void draw_byte_marks(const struct canvas *canvas, struct text *text)
 static void draw_time_mark(const struct canvas *canvas, double time_ns, struct text *text)
 {
     static const char *const units[] = { "ns", "us", "ms", "s" };
-    unsigned unit = 0;
-    for (double rest = time_ns; rest >= 1000 && unit < 3; rest /= 1000)
-        unit++;
+    const unsigned unit = unit_of(time_ns, 1000, 3);
     const double y = y_of(canvas, time_ns);
     text_add(text, "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/><text class=\"mark\" "
                    "text-anchor=\"end\" x=\"%d\" y=\"%.1f\">%.4g %s</text>\n", LEFT, y, LEFT + WIDTH, y, LEFT - 10,
@@ -187,9 +195,9 @@ static size_t run_end(const struct plan_front *front, size_t first)
 static void draw_stair(const struct canvas *canvas, size_t first, size_t end, struct text *text)
 {
     const struct front_point *points = canvas->front->points;
-    text_add(text, "<path class=\"stair\" stroke=\"");
-    add_colour(canvas, points[first].plan->ranks, text);
-    text_add(text, "\" d=\"M%d,%.1f", LEFT + WIDTH, y_of(canvas, (double)points[first].plan->iteration_ns));
+    char colour[COLOUR_SIZE];
+    text_add(text, "<path class=\"stair\" stroke=\"%s\" d=\"M%d,%.1f", colour_of(canvas, &points[first], colour),
+             LEFT + WIDTH, y_of(canvas, (double)points[first].plan->iteration_ns));
     for (size_t i = first; i < end; i++) {
         text_add(text, "H%.1f", x_of(canvas, (double)points[i].peak_bytes));
         if (i + 1 < end)
@@ -202,10 +210,9 @@ static void draw_whisker(const struct canvas *canvas, const struct front_point *
 {
     const double x = x_of(canvas, (double)point->peak_bytes), y = y_of(canvas, (double)point->plan->iteration_ns);
     const double low = y_of(canvas, (double)point->plan->certificate.lower_bound_ns);
-    text_add(text, "<line class=\"whisker\" stroke=\"");
-    add_colour(canvas, point->plan->ranks, text);
-    text_add(text, "\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", x, y, x,
-             low < TOP + HEIGHT ? low : TOP + HEIGHT);
+    char colour[COLOUR_SIZE];
+    text_add(text, "<line class=\"whisker\" stroke=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
+             colour_of(canvas, point, colour), x, y, x, low < TOP + HEIGHT ? low : TOP + HEIGHT);
 }
 
 static void draw_title(const struct front_point *point, struct text *text)
@@ -213,33 +220,21 @@ static void draw_title(const struct front_point *point, struct text *text)
     char peak[NUMBER_SIZE], time[NUMBER_SIZE], bound[NUMBER_SIZE];
     text_add(text, "<title>");
     text_add_count(text, point->plan->ranks, "device", "devices");
-    text_add(text, ": %s in %s%s%s; layers", time_format(point->plan->iteration_ns, time),
+    text_add(text, ": %s in %s%s%s; layers ", time_format(point->plan->iteration_ns, time),
              bytes_format(point->peak_bytes, peak), point->plan->certificate.proved ? ", proved" : ", at least ",
              point->plan->certificate.proved ? "" : time_format(point->plan->certificate.lower_bound_ns, bound));
-    for (size_t s = 0; s < point->plan->stage_count; s++) {
-        const struct plan_stage *stage = &point->plan->stages[s];
-        text_add(text, " %u", stage->end - stage->first);
-        if (front_recomputed(stage) > 0)
-            text_add(text, "+%u", front_recomputed(stage));
-    }
+    front_print_layers(point->plan, SIZE_MAX, text);
     text_add(text, "</title>");
 }
 
 static void draw_dot(const struct canvas *canvas, const struct front_point *point, struct text *text)
 {
-    text_add(text, "<circle r=\"%s\" stroke-width=\"%s\" stroke=\"", point->is_on_front ? "4.8" : "3.2",
-             point->is_on_front ? "1.2" : "1.6");
-    if (point->is_on_front)
-        text_add(text, "#fff");
-    else
-        add_colour(canvas, point->plan->ranks, text);
-    text_add(text, "\" fill=\"");
-    if (point->is_on_front)
-        add_colour(canvas, point->plan->ranks, text);
-    else
-        text_add(text, "#fff");
-    text_add(text, "\" cx=\"%.1f\" cy=\"%.1f\">", x_of(canvas, (double)point->peak_bytes),
-             y_of(canvas, (double)point->plan->iteration_ns));
+    const bool is_full = point->is_on_front;
+    char buffer[COLOUR_SIZE];
+    const char *colour = colour_of(canvas, point, buffer);
+    text_add(text, "<circle r=\"%s\" stroke-width=\"%s\" stroke=\"%s\" fill=\"%s\" cx=\"%.1f\" cy=\"%.1f\">",
+             is_full ? "4.8" : "3.2", is_full ? "1.2" : "1.6", is_full ? "#fff" : colour, is_full ? colour : "#fff",
+             x_of(canvas, (double)point->peak_bytes), y_of(canvas, (double)point->plan->iteration_ns));
     draw_title(point, text);
     text_add(text, "</circle>\n");
 }
@@ -249,14 +244,14 @@ static void draw_dot(const struct canvas *canvas, const struct front_point *poin
 static void draw_names(const struct canvas *canvas, struct text *text)
 {
     double above = -INFINITY;
+    char colour[COLOUR_SIZE];
     for (size_t i = 0; i < canvas->front->count; i = run_end(canvas->front, i)) {
         const struct front_point *point = &canvas->front->points[i];
         double y = y_of(canvas, (double)point->plan->iteration_ns);
         y = y < above + LABEL_GAP ? above + LABEL_GAP : y;
         above = y;
-        text_add(text, "<text class=\"name\" fill=\"");
-        add_colour(canvas, point->plan->ranks, text);
-        text_add(text, "\" x=\"%d\" y=\"%.1f\">", LEFT + WIDTH + 10, y + 4);
+        text_add(text, "<text class=\"name\" fill=\"%s\" x=\"%d\" y=\"%.1f\">", colour_of(canvas, point, colour),
+                 LEFT + WIDTH + 10, y + 4);
         text_add_count(text, point->plan->ranks, "device", "devices");
         text_add(text, "</text>\n");
     }

@@ -6,38 +6,26 @@
 
 enum { MOST_STAGES = 8 };
 
-static void print_certificate(const struct front_point *point, struct text *text)
+void front_print_layers(const struct plan *plan, size_t most, struct text *text)
 {
-    char gap[NUMBER_SIZE];
-    if (point->plan->certificate.proved) {
-        text_add(text, "  %9s", "proved");
-        return;
-    }
-    const double value = (double)point->plan->iteration_ns, bound = (double)point->plan->certificate.lower_bound_ns;
-    snprintf(gap, sizeof gap, "%.2f %%", value > 0 ? 100 * (value - bound) / value : 0);
-    text_add(text, "  %9s", gap);
-}
-
-// "6 5 7+2 23": of stage 2's seven layers two are run again.
-static void print_stages(const struct plan *plan, struct text *text)
-{
-    for (size_t s = 0; s < plan->stage_count && s < MOST_STAGES; s++) {
+    for (size_t s = 0; s < plan->stage_count && s < most; s++) {
         text_add(text, "%s%u", s ? " " : "", plan->stages[s].end - plan->stages[s].first);
         if (front_recomputed(&plan->stages[s]) > 0)
             text_add(text, "+%u", front_recomputed(&plan->stages[s]));
     }
-    if (plan->stage_count > MOST_STAGES)
-        text_add(text, " ...");
+    text_add(text, plan->stage_count > most ? " ..." : "");
 }
 
 static void print_point(const struct front_point *point, struct text *text)
 {
-    char peak[NUMBER_SIZE], time[NUMBER_SIZE];
-    text_add(text, "%c %7u  %10s  %10s", point->is_on_front ? '*' : ' ', point->plan->ranks,
-             bytes_format(point->peak_bytes, peak), time_format(point->plan->iteration_ns, time));
-    print_certificate(point, text);
-    text_add(text, "  ");
-    print_stages(point->plan, text);
+    const struct certificate *certificate = &point->plan->certificate;
+    const double value = (double)point->plan->iteration_ns, bound = (double)certificate->lower_bound_ns;
+    char peak[NUMBER_SIZE], time[NUMBER_SIZE], gap[NUMBER_SIZE] = "proved";
+    if (!certificate->proved)
+        snprintf(gap, sizeof gap, "%.2f %%", value > 0 ? 100 * (value - bound) / value : 0);
+    text_add(text, "%c %7u  %10s  %10s  %9s  ", point->is_on_front ? '*' : ' ', point->plan->ranks,
+             bytes_format(point->peak_bytes, peak), time_format(point->plan->iteration_ns, time), gap);
+    front_print_layers(point->plan, MOST_STAGES, text);
     text_add(text, "\n");
 }
 

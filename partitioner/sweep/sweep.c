@@ -9,7 +9,7 @@
 
 #include "common/array.h"
 #include "partitioner/plan_search.h"
-#include "partitioner/sweep/sweep_order.h"
+#include "partitioner/sweep/sweep.h"
 #include "schedules/board.h"
 #include "schedules/generators/generate.h"
 
@@ -127,7 +127,7 @@ static bool list_rows(struct listing *listing)
 // False only for a machine's trouble.
 static bool plan_row(const struct sweep_request *request, struct sweep_row *row, struct error *error)
 {
-    if (strcmp(row->schedule, SWEEP_ORDER_NAME) == 0)
+    if (sweep_is_order(row))
         return sweep_order_row(request, row, error);
     const struct search_request search = sweep_search_of(request, row);
     return sweep_plan_row(&search, plan_search, row, error);

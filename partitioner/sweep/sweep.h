@@ -108,6 +108,14 @@ typedef struct plan *sweep_planner(const struct search_request *request, struct 
 bool sweep_plan_row(const struct search_request *request, sweep_planner *planner, struct sweep_row *row,
                     struct error *error);
 
+// What an iteration of a row takes.
+void sweep_note_time(struct sweep_row *row, uint64_t iteration_ns, double bubble);
+
+// The row of an order that is searched for, of this name (sweep_order.c). False only for a machine's trouble.
+#define SWEEP_ORDER_NAME "search"
+bool sweep_is_order(const struct sweep_row *row);
+bool sweep_order_row(const struct sweep_request *request, struct sweep_row *row, struct error *error);
+
 // Says of a row why a search has found no plan; false for a machine's trouble.
 bool sweep_note_none(struct sweep_row *row, const struct search_shortage *shortage, const struct error *why,
                      struct error *error);
@@ -124,6 +132,9 @@ const struct sweep_row *sweep_best_run(const struct sweep *sweep);
 
 // The row to be suggested if it has a plan, or else the quickest of that class that has one.
 const struct sweep_row *sweep_best_plan(const struct sweep *sweep);
+
+// Less than 0 where `a` takes less time per micro-batch, exactly.
+int sweep_compare_time(const struct sweep_row *a, const struct sweep_row *b);
 
 // Whether rows of a schedule of this name are `only_simulated`.
 bool sweep_only_simulates(const char *schedule);

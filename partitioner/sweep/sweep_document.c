@@ -1,6 +1,5 @@
 // Writes the sweep document: docs/formats/sweep.md.
 #include "common/json.h"
-#include "partitioner/plan/holding_document.h"
 #include "partitioner/sweep/sweep.h"
 
 enum { SINCE_HOLDINGS = 2, SINCE_ONLY_SIMULATED = 3 };

@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/sweep/sweep_order.h"
+#include "partitioner/sweep/sweep.h"
 #include "schedules/generators/generate.h"
 
 enum { LABEL_SIZE = 128 };
 
-// Time per micro-batch, exactly: a/m against b/n as a n against b m.
-static int compare_time(const struct sweep_row *a, const struct sweep_row *b)
+// a/m against b/n as a n against b m.
+int sweep_compare_time(const struct sweep_row *a, const struct sweep_row *b)
 {
     const unsigned __int128 left = (unsigned __int128)a->found.iteration_ns * b->micro_batches;
     const unsigned __int128 right = (unsigned __int128)b->found.iteration_ns * a->micro_batches;
@@ -25,44 +25,35 @@ static bool can_be_compared(const struct sweep_row *a, const struct sweep_row *b
 // Of rows as good in both the first one counts.
 static bool dominates(const struct sweep_row *a, const struct sweep_row *b)
 {
-    const int time = compare_time(a, b);
+    const int time = sweep_compare_time(a, b);
     if (a == b || !can_be_compared(a, b) || time > 0 || a->found.peak_bytes > b->found.peak_bytes)
         return false;
     return time < 0 || a->found.peak_bytes < b->found.peak_bytes || a < b;
 }
 
-typedef bool accepts(const struct sweep_row *other, const struct sweep_row *row);
+// Which rows are looked at: all, or those that are all of these.
+enum { ANY = 0, AS_MANY = 1, DOMINATING = 2, RUN = 4, WITH_PLAN = 8 };
 
-// The quickest of those with which it can be compared and that are accepted; ties: fewer bytes, then the first.
-static const struct sweep_row *quickest(const struct sweep *sweep, const struct sweep_row *row, accepts *is_accepted)
+static bool is_accepted(const struct sweep_row *other, const struct sweep_row *row, unsigned which)
+{
+    return can_be_compared(other, row) && (!(which & AS_MANY) || other->micro_batches == row->micro_batches)
+        && (!(which & DOMINATING) || dominates(other, row)) && (!(which & RUN) || !other->only_simulated)
+        && (!(which & WITH_PLAN) || other->plan);
+}
+
+// The quickest of them that can be compared with `row`; ties: fewer bytes, then the first.
+static const struct sweep_row *quickest(const struct sweep *sweep, const struct sweep_row *row, unsigned which)
 {
     const struct sweep_row *best = NULL;
     for (size_t i = 0; i < sweep->count; i++) {
         const struct sweep_row *other = &sweep->rows[i];
-        if (!can_be_compared(other, row) || !is_accepted(other, row))
+        if (!is_accepted(other, row, which))
             continue;
-        const int time = best ? compare_time(other, best) : -1;
+        const int time = best ? sweep_compare_time(other, best) : -1;
         if (time < 0 || (time == 0 && other->found.peak_bytes < best->found.peak_bytes))
             best = other;
     }
     return best;
-}
-
-static bool any(const struct sweep_row *other, const struct sweep_row *row)
-{
-    (void)other;
-    (void)row;
-    return true;
-}
-
-static bool has_as_many(const struct sweep_row *other, const struct sweep_row *row)
-{
-    return other->micro_batches == row->micro_batches;
-}
-
-static bool dominates_with_as_many(const struct sweep_row *other, const struct sweep_row *row)
-{
-    return has_as_many(other, row) && dominates(other, row);
 }
 
 // "zb-v, m 16", with stages per rank and ranks where they differ from those of `than`.
@@ -88,7 +79,7 @@ static double slower(const struct sweep_row *b, const struct sweep_row *a)
 
 static void say_of_front(const struct sweep *sweep, struct sweep_row *row)
 {
-    const struct sweep_row *best = quickest(sweep, row, any);
+    const struct sweep_row *best = quickest(sweep, row, ANY);
     char label[LABEL_SIZE], bytes[NUMBER_SIZE];
     snprintf(row->reason, sizeof row->reason, "%.1f %% slower than %s, in %s less", slower(row, best),
              format_label(best, row, label), bytes_format(best->found.peak_bytes - row->found.peak_bytes, bytes));
@@ -96,11 +87,11 @@ static void say_of_front(const struct sweep *sweep, struct sweep_row *row)
 
 static void say_of_dominated(const struct sweep *sweep, struct sweep_row *row)
 {
-    const struct sweep_row *as_many = quickest(sweep, row, dominates_with_as_many);
-    const struct sweep_row *by = as_many ? as_many : quickest(sweep, row, dominates);
+    const struct sweep_row *as_many = quickest(sweep, row, DOMINATING | AS_MANY);
+    const struct sweep_row *by = as_many ? as_many : quickest(sweep, row, DOMINATING);
     char label[LABEL_SIZE], time[48] = "as quick", memory[NUMBER_SIZE + 16] = "the same memory", bytes[NUMBER_SIZE];
     const double percent = slower(row, by);
-    if (compare_time(by, row) < 0)
+    if (sweep_compare_time(by, row) < 0)
         snprintf(time, sizeof time, "%.1f %% less time", 100 * percent / (100 + percent));
     if (row->found.peak_bytes > by->found.peak_bytes)
         snprintf(memory, sizeof memory, "%s less", bytes_format(row->found.peak_bytes - by->found.peak_bytes, bytes));
@@ -130,11 +121,9 @@ void sweep_judge(struct sweep *sweep)
 {
     for (size_t i = 0; i < sweep->count; i++) {
         struct sweep_row *row = &sweep->rows[i];
-        row->is_best = row->found.outcome == SWEEP_PLANNED && quickest(sweep, row, any) == row;
-        row->is_best_of_m = row->found.outcome == SWEEP_PLANNED && quickest(sweep, row, has_as_many) == row;
-        row->is_on_front = row->found.outcome == SWEEP_PLANNED;
-        for (size_t k = 0; k < sweep->count && row->is_on_front; k++)
-            row->is_on_front = !dominates(&sweep->rows[k], row);
+        row->is_best = quickest(sweep, row, ANY) == row;
+        row->is_best_of_m = quickest(sweep, row, AS_MANY) == row;
+        row->is_on_front = row->found.outcome == SWEEP_PLANNED && !quickest(sweep, row, DOMINATING);
     }
     for (size_t i = 0; i < sweep->count; i++)
         say(sweep, &sweep->rows[i]);
@@ -149,28 +138,16 @@ const struct sweep_row *sweep_best(const struct sweep *sweep)
     return NULL;
 }
 
-static bool is_run(const struct sweep_row *other, const struct sweep_row *row)
-{
-    (void)row;
-    return !other->only_simulated;
-}
-
-static bool has_plan(const struct sweep_row *other, const struct sweep_row *row)
-{
-    (void)row;
-    return other->plan != NULL;
-}
-
 const struct sweep_row *sweep_best_run(const struct sweep *sweep)
 {
     const struct sweep_row *best = sweep_best(sweep);
-    return best ? quickest(sweep, best, is_run) : NULL;
+    return best ? quickest(sweep, best, RUN) : NULL;
 }
 
 const struct sweep_row *sweep_best_plan(const struct sweep *sweep)
 {
     const struct sweep_row *best = sweep_best(sweep), *run = sweep_best_run(sweep);
-    return run && run->plan ? run : best ? quickest(sweep, best, has_plan) : NULL;
+    return run && run->plan ? run : best ? quickest(sweep, best, WITH_PLAN) : NULL;
 }
 
 bool sweep_only_simulates(const char *schedule)

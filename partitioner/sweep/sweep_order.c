@@ -1,5 +1,11 @@
-#include "partitioner/sweep/sweep_order.h"
-
+// The row `search` of a sweep: not a schedule by name but an order that is searched for
+// (schedules/search/order_search.h), for the cuts that a schedule with the same placement has:
+//
+//     1 stage per rank     one way       cuts of zb-h1, or of 1f1b where that does not fit
+//     2                    on a V        cuts of zb-v, v-half or v-min, the first that fits
+//
+// The search counts what micro-batches keep, but no buffers of messages; where the
+// slab of what it found is too large it is asked again with so much less.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +13,7 @@
 #include "common/number.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/cost/stage_cost.h"
+#include "partitioner/sweep/sweep.h"
 #include "schedules/lower.h"
 #include "schedules/search/order_search.h"
 
@@ -37,9 +44,9 @@ static struct plan *find_cuts(const struct sweep_request *request, struct sweep_
 struct ordered {
     const struct sweep_request *request;
     struct plan *plan;  // its stages' memory becomes that of the order
+    struct schedule *planned;  // the plan's own order, with its costs
     struct placement *placement;
     struct network *network;
-    struct cost_row *costs;
     struct schedule *lowered;
 };
 
@@ -47,20 +54,16 @@ static void clear(struct ordered *ordered)
 {
     placement_free(ordered->placement);
     network_free(ordered->network);
-    free(ordered->costs);
+    schedule_free(ordered->planned);
     schedule_free(ordered->lowered);
 }
 
 static bool begin(struct ordered *ordered, struct error *error)
 {
-    ordered->placement = plan_placement(ordered->plan, error);
+    ordered->planned = plan_schedule(ordered->plan, ordered->plan->micro_batches, false, error);
+    ordered->placement = ordered->planned ? plan_placement(ordered->plan, error) : NULL;
     ordered->network = ordered->placement ? plan_network(ordered->plan, error) : NULL;
-    ordered->costs = ordered->network ? calloc(ordered->plan->stage_count, sizeof ordered->costs[0]) : NULL;
-    if (ordered->network && !ordered->costs)
-        return error_no_memory(error, "a sweep");
-    for (size_t s = 0; ordered->costs && s < ordered->plan->stage_count; s++)
-        ordered->costs[s] = ordered->plan->stages[s].costs;
-    return ordered->costs != NULL;
+    return ordered->network != NULL;
 }
 
 // The search knows one latency: that of the slowest message.
@@ -71,7 +74,8 @@ static uint64_t slowest_message(const struct ordered *ordered)
     for (uint32_t s = 0; s + 1 < ordered->plan->stage_count; s++) {
         const uint32_t from = placement_rank(ordered->placement, s, 0), to = placement_rank(ordered->placement, s + 1, 0);
         const struct link *link = &network->links[network->link_of[(size_t)from * network->ranks + to]];
-        const uint64_t ns = transfer_ns(ordered->costs[s].output_bytes, link->bytes_per_second, link->latency_ns);
+        const uint64_t bytes = ordered->planned->costs[s].output_bytes;
+        const uint64_t ns = transfer_ns(bytes, link->bytes_per_second, link->latency_ns);
         slowest = from != to && ns > slowest ? ns : slowest;
     }
     return slowest;
@@ -86,7 +90,7 @@ static bool find_order(struct ordered *ordered, uint64_t memory_bytes, struct er
         .micro_batches = plan->micro_batches,
         .chunks = plan->chunks,
         .placement = plan->chunks == 1 ? PLACEMENT_ONE_WAY : PLACEMENT_V,
-        .costs = ordered->costs,
+        .costs = ordered->planned->costs,
         .latency_ns = slowest_message(ordered),
         .memory_bytes = memory_bytes,
         .objective = OBJECTIVE_MAKESPAN,
@@ -162,12 +166,9 @@ static bool fit_order(struct ordered *ordered, struct sweep_row *row, struct err
 static bool note_time(const struct ordered *ordered, struct sweep_row *row, struct error *error)
 {
     struct simulation simulation;
-    if (!schedule_simulate(ordered->lowered, ordered->costs, ordered->network, &simulation, NULL, error))
+    if (!schedule_simulate(ordered->lowered, ordered->planned->costs, ordered->network, &simulation, NULL, error))
         return false;
-    row->found.iteration_ns = simulation.iteration_ns;
-    row->found.micro_batch_ns =
-        simulation.iteration_ns / row->micro_batches + (simulation.iteration_ns % row->micro_batches > 0);
-    row->found.bubble = simulation.bubble.makespan;
+    sweep_note_time(row, simulation.iteration_ns, simulation.bubble.makespan);
     simulation_clear(&simulation);
     return true;
 }

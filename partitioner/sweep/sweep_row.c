@@ -1,5 +1,6 @@
 // A row of a sweep: what is asked for it, and what came of it.
 #include <stdio.h>
+#include <string.h>
 
 #include "partitioner/sweep/sweep.h"
 
@@ -18,16 +19,26 @@ struct search_request sweep_search_of(const struct sweep_request *request, const
     };
 }
 
+bool sweep_is_order(const struct sweep_row *row)
+{
+    return strcmp(row->schedule, SWEEP_ORDER_NAME) == 0;
+}
+
+void sweep_note_time(struct sweep_row *row, uint64_t iteration_ns, double bubble)
+{
+    row->found.iteration_ns = iteration_ns;
+    row->found.micro_batch_ns = iteration_ns / row->micro_batches + (iteration_ns % row->micro_batches > 0);
+    row->found.bubble = bubble;
+}
+
 static bool note_plan(struct sweep_row *row, struct error *error)
 {
     const struct plan *plan = row->plan;
     row->found.outcome = SWEEP_PLANNED;
     row->chunks = plan->chunks;
-    row->found.iteration_ns = plan->iteration_ns;
-    row->found.micro_batch_ns = plan->iteration_ns / row->micro_batches + (plan->iteration_ns % row->micro_batches > 0);
+    sweep_note_time(row, plan->iteration_ns, plan->bubble.makespan);
     row->found.lower_bound_ns = plan->certificate.lower_bound_ns;
     row->found.proved = plan->certificate.proved;
-    row->found.bubble = plan->bubble.makespan;
     row->found.peak_bytes = plan_peak_bytes(plan, &row->found.rank, error);
     return error->kind == ERROR_NONE;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/sweep/sweep_order.h"
+#include "partitioner/sweep/sweep.h"
 
 static const char *const headings[] = {
     [SWEEP_FLUSHING] = "Flushing schedules: the weights are those of training without a pipeline",
@@ -18,10 +18,9 @@ static int by_worth(const void *a, const void *b)
     const struct sweep_row *x = *(const struct sweep_row *const *)a, *y = *(const struct sweep_row *const *)b;
     if (x->found.outcome != y->found.outcome)
         return x->found.outcome < y->found.outcome ? -1 : 1;
-    const unsigned __int128 left = (unsigned __int128)x->found.iteration_ns * y->micro_batches;
-    const unsigned __int128 right = (unsigned __int128)y->found.iteration_ns * x->micro_batches;
-    if (left != right)
-        return left < right ? -1 : 1;
+    const int time = sweep_compare_time(x, y);
+    if (time != 0)
+        return time;
     if (x->found.peak_bytes != y->found.peak_bytes)
         return x->found.peak_bytes < y->found.peak_bytes ? -1 : 1;
     if (x->found.lacks_bytes != y->found.lacks_bytes)
@@ -64,11 +63,6 @@ static void print_class(const struct sweep *sweep, const struct sweep_row **rows
     }
 }
 
-static bool is_searched(const struct sweep_row *row)
-{
-    return strcmp(row->schedule, SWEEP_ORDER_NAME) == 0;
-}
-
 // What x stands for, of the rows that have it.
 static void explain_only_simulated(const struct sweep *sweep, struct text *text)
 {
@@ -76,12 +70,9 @@ static void explain_only_simulated(const struct sweep *sweep, struct text *text)
     bool is_any_searched = false;
     for (size_t i = 0; i < sweep->count; i++) {
         const struct sweep_row *row = &sweep->rows[i];
-        if (row->found.outcome != SWEEP_PLANNED || !row->only_simulated)
-            continue;
-        if (is_searched(row))
-            is_any_searched = true;
-        else
-            in_parts = row->schedule;
+        const bool counts = row->found.outcome == SWEEP_PLANNED && row->only_simulated;
+        is_any_searched |= counts && sweep_is_order(row);
+        in_parts = counts && !sweep_is_order(row) ? row->schedule : in_parts;
     }
     if (in_parts)
         text_add(text, "x simulated, but not run: %s passes sequences in parts, which the layers must be able to take.\n",
@@ -92,7 +83,7 @@ static void explain_only_simulated(const struct sweep *sweep, struct text *text)
 
 static void name_row(const struct sweep_row *row, struct text *text)
 {
-    if (is_searched(row))
+    if (sweep_is_order(row))
         text_add(text, "an order that `weir schedule search` finds for the cuts of %s and %u micro-batches",
                  row->chunks == 1 ? "zb-h1" : "zb-v", row->micro_batches);
     else

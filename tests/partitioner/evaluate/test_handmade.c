@@ -306,14 +306,14 @@ static void what_is_too_large_is_priced_and_named(void **state)
     struct plan *plan = handmade_count("2,2", NULL, &world.request, &error);
     assert_good(plan, error);
     struct plan_excess excess;
-    assert_good(plan_find_excess(plan, &excess, &error), error);
+    assert_good(plan_find_excess(plan, plan->cluster, &excess, &error), error);
     assert_int_equal(excess.lacks_bytes, 0);
     const uint64_t peak = plan->stages[0].memory.peak_bytes;
     plan_free(plan);
     world.cluster->devices[0].memory_bytes = peak - 256;
     plan = handmade_count("2,2", NULL, &world.request, &error);
     assert_good(plan, error);
-    assert_good(plan_find_excess(plan, &excess, &error), error);
+    assert_good(plan_find_excess(plan, plan->cluster, &excess, &error), error);
     assert_int_equal(excess.rank, 0);
     assert_int_equal(excess.lacks_bytes, 256);
     struct text text = { 0 };

@@ -1,0 +1,20 @@
+// What a plan of this profile was asked for, with the plan's own cluster, replicas, devices and variants, which it
+// borrows.
+#ifndef PARTITIONER_EVALUATE_QUESTION_H
+#define PARTITIONER_EVALUATE_QUESTION_H
+
+#include "partitioner/search/search.h"
+
+struct question {
+    struct search_request request;
+    uint32_t *replicas, *devices;  // the request's, which has NULL where they are the schedule's own
+    const char **variants;
+    uint32_t *begin;  // the plan's cuts, which the request does not have
+};
+
+// Cleared by question_clear().
+bool question_of(const struct plan *plan, const struct profile *profile, struct question *question,
+                 struct error *error);
+void question_clear(struct question *question);
+
+#endif
