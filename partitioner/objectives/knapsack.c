@@ -106,6 +106,25 @@ static struct total choose_at(struct knapsack *knapsack, double price)
     return total;
 }
 
+// What the choice leaves free goes to items one by one.
+static void fill_up(struct knapsack *knapsack, struct total total)
+{
+    struct knapsack_room *room = knapsack->room;
+    for (size_t i = 0; i < knapsack->item_count; i++) {
+        const struct knapsack_option *options = knapsack->options + knapsack->first[i];
+        const uint64_t others = total.bytes - options[room->greedy[i]].bytes;
+        for (uint32_t o = 0; o < knapsack->first[i + 1] - knapsack->first[i]; o++) {
+            const struct knapsack_option *held = &options[room->greedy[i]];
+            if (!(options[o].cost < held->cost) || add_clamped(others, options[o].bytes) > knapsack->capacity_bytes)
+                continue;
+            total.cost -= held->cost - options[o].cost;
+            total.bytes = others + options[o].bytes;
+            room->greedy[i] = o;
+        }
+    }
+    room->greedy_cost = total.cost;
+}
+
 // The price of a byte at which a choice that fits and one that does not are both best: what the line between two such
 // says, until none is below the line. False where nothing fits.
 //
@@ -141,7 +160,7 @@ static bool relax(struct knapsack *knapsack)
     }
     const double spare = (double)knapsack->capacity_bytes - (double)next.bytes;
     room->bound = (next.cost - room->price * spare) * ROUNDED_DOWN;
-    room->greedy_cost = choose_at(knapsack, fits_at).cost;
+    fill_up(knapsack, choose_at(knapsack, fits_at));
     return true;
 }
 
