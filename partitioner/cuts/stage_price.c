@@ -204,11 +204,12 @@ static bool is_ready(const struct asking *asking, uint32_t index)
 // One order after the other, the ascending one first.
 static bool ask_orders(struct asking *asking, uint32_t placed)
 {
+    struct search_context *context = asking->problem->context;
     const bool is_enough = asking->wanted == RECOMPUTE_LEAST && asking->price->count > 0
                         && asking->price->choices[0].forward_ns == 0;
     if (is_enough || (asking->tried > 0 && asking->cut))
         return true;
-    if (asking->tried == asking->most_orders || (asking->tried > 0 && context_is_ended(asking->problem->context))) {
+    if (asking->tried == asking->most_orders || (asking->tried > 0 && context_is_over(context, context->budget))) {
         asking->cut = true;
         return true;
     }
@@ -282,7 +283,9 @@ struct stage_price *stage_price_choices(struct cut_problem *problem, struct stag
     struct stage_price *price = stage_price_of(problem, table, stage, from, to, error);
     if (!price || price->has_choices)
         return price;
-    const bool exact = table == &problem->exact;
+    // The last lists of a search may take as much again as its budget, and no more.
+    const bool proves = table == &problem->exact;
+    const bool exact = proves && !context_is_over(problem->context, multiply_clamped(2, problem->context->budget));
     if (!find_choices(problem, price, cut_capacity(problem, price->stage), exact, error))
         return NULL;
     price->has_choices = true;
@@ -290,7 +293,7 @@ struct stage_price *stage_price_choices(struct cut_problem *problem, struct stag
     // What does not fit lacks something, and how much is worth knowing while searching.
     const bool complete = price->complete;
     const uint64_t least = price->least_ns;
-    if (!price->fits && !exact && !find_choices(problem, price, ANY_CAPACITY, false, error))
+    if (!price->fits && !proves && !find_choices(problem, price, ANY_CAPACITY, false, error))
         return NULL;
     if (!price->fits) {
         price->complete = complete;
