@@ -181,6 +181,21 @@ static bool descend_cuts(struct moves *moves)
     return helped;
 }
 
+static bool descend_rows(struct moves *moves)
+{
+    const uint32_t stages = moves->problem->stages, widest = stages < 40 ? stages : 40;
+    bool helped = false;
+    for (uint32_t width = 2; width < widest; width++)
+        for (uint32_t from = 1; from + width <= stages; from++)
+            for (int back = 0; back < 2; back++) {
+                if (is_over(moves))
+                    return helped;
+                cut_state_copy(&moves->trial, &moves->now, moves->problem);
+                helped |= move_row(moves, from, from + width, back) && take_if_better(moves, from - 1, from + width);
+            }
+    return helped;
+}
+
 static bool descend_joins(struct moves *moves)
 {
     const uint32_t stages = moves->problem->stages;
@@ -200,6 +215,7 @@ static void descend(struct moves *moves)
 {
     for (bool helped = true; helped && !is_over(moves);) {
         helped = descend_cuts(moves);
+        helped |= descend_rows(moves);
         helped |= descend_joins(moves);
     }
 }
