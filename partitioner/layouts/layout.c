@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "partitioner/cost/variant.h"
 
 void layout_clear(struct layout *layout)
@@ -30,19 +31,6 @@ static void *copy_of(const void *from, size_t count, size_t size)
     return copy;
 }
 
-static bool grow(struct layouts *layouts)
-{
-    if (layouts->count < layouts->capacity)
-        return true;
-    const size_t capacity = layouts->capacity ? 2 * layouts->capacity : 16;
-    struct layout *at = realloc(layouts->at, capacity * sizeof at[0]);
-    if (!at)
-        return false;
-    layouts->at = at;
-    layouts->capacity = capacity;
-    return true;
-}
-
 bool layout_add(struct layouts *layouts, const struct layout *layout, struct error *error)
 {
     struct layout copy = *layout;
@@ -55,7 +43,7 @@ bool layout_add(struct layouts *layouts, const struct layout *layout, struct err
         copy.cuts = copy_of(layout->cuts, (size_t)layout->stages + 1, sizeof copy.cuts[0]);
     if (!copy.devices || (layout->cuts && !copy.cuts) || (layout->replicas && !copy.replicas)
         || (layout->variants && !copy.variants)
-        || !grow(layouts)) {
+        || !array_reserve(&layouts->at, &layouts->capacity, layouts->count + 1, sizeof layouts->at[0])) {
         layout_clear(&copy);
         return error_no_memory(error, "the layouts of a plan");
     }

@@ -72,13 +72,13 @@ bool layout_names_read(const struct search_request *request, struct layout_names
 
 // Lists all layouts, or stops after `most` and is then not complete.
 bool layouts_list(const struct search_request *request, const struct layout_names *names, size_t most,
-                       struct layouts *layouts, struct error *error);
+                  struct layouts *layouts, struct error *error);
 
 // --- bounds -------------------------------------------------------------------------
 
 struct layout_bounds;
 struct layout_bounds *layout_bounds_create(const struct search_request *request,
-                                                     const struct layout_names *names, struct error *error);
+                                           const struct layout_names *names, struct error *error);
 void layout_bounds_free(struct layout_bounds *bounds);
 
 // Fills in estimate_ns and bound_ns.

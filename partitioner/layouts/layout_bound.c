@@ -28,15 +28,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
 #include "common/number.h"
+#include "partitioner/cost/variant.h"
 #include "partitioner/layouts/layout.h"
 #include "partitioner/layouts/layout_memory.h"
 #include "partitioner/layouts/layout_totals.h"
 #include "partitioner/layouts/path_around.h"
 #include "partitioner/search/interval.h"
 #include "partitioner/search/search_request.h"
-#include "partitioner/cost/variant.h"
 #include "schedules/generators/generate.h"
 
 typedef unsigned __int128 wide;
@@ -58,7 +57,7 @@ struct layout_bounds {
 };
 
 // A stage of the layout that is looked at.
-struct seat {
+struct slot {
     const struct totals *of;
     uint64_t speed;        // of its slowest device
     uint64_t memory;       // of its smallest
@@ -183,29 +182,6 @@ void layout_bounds_free(struct layout_bounds *bounds)
 
 // --- one layout ----------------------------------------------------------------------
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t slowest_of(const struct cluster *cluster, const uint32_t *devices, uint32_t count)
-{
-    uint64_t speed = UINT64_MAX;
-    for (uint32_t i = 0; i < count; i++)
-        if (cluster->devices[devices[i]].speed_permille < speed)
-            speed = cluster->devices[devices[i]].speed_permille;
-    return speed;
-}
-
-static uint64_t smallest_of(const struct cluster *cluster, const uint32_t *devices, uint32_t count)
-{
-    uint64_t memory = UINT64_MAX;
-    for (uint32_t i = 0; i < count; i++)
-        if (cluster->devices[devices[i]].memory_bytes < memory)
-            memory = cluster->devices[devices[i]].memory_bytes;
-    return memory;
-}
-
 static const struct totals *totals_of(const struct layout_bounds *bounds, const char *name)
 {
     for (size_t i = 0; i < bounds->names->count; i++) {
@@ -228,35 +204,40 @@ static unsigned levels_between(const struct cluster *cluster, const uint32_t *a,
     return levels;
 }
 
-static struct seat *sit(const struct layout_bounds *bounds, const struct layout *layout)
+static struct slot *slots_of(const struct layout_bounds *bounds, const struct layout *layout)
 {
     const struct search_request *request = bounds->request;
-    struct seat *seats = calloc((size_t)layout->stages + 1, sizeof seats[0]);
+    struct slot *slots = calloc((size_t)layout->stages + 1, sizeof slots[0]);
     const uint32_t *devices = layout->devices, *before = NULL;
     uint32_t group_before = 1, left = layout->ranks;
-    for (uint32_t s = 0; seats && s < layout->stages; s++) {
+    for (uint32_t s = 0; slots && s < layout->stages; s++) {
         const uint32_t copies = layout->replicas[s];
         const uint32_t group = variant_devices(request->profile, layout->variants[s]);
         const uint32_t own = (request->micro_batches + copies - 1) / copies, ahead = (left + copies - 1) / copies;
-        seats[s] = (struct seat){
+        slots[s] = (struct slot){
             .of = totals_of(bounds, layout->variants[s]),
-            .speed = slowest_of(request->cluster, devices, copies * group),
-            .memory = smallest_of(request->cluster, devices, copies * group),
+            .speed = UINT64_MAX,
+            .memory = UINT64_MAX,
             .own = own,
             .ahead = ahead < own && strcmp(request->schedule, "gpipe") != 0 ? ahead : own,
             .copies = copies,
             .left = left,
             .levels_among = levels_between(request->cluster, devices, copies, group, devices, copies, group),
         };
+        for (uint32_t i = 0; i < copies * group; i++) {
+            const struct cluster_device *device = &request->cluster->devices[devices[i]];
+            slots[s].speed = min_u64(slots[s].speed, device->speed_permille);
+            slots[s].memory = min_u64(slots[s].memory, device->memory_bytes);
+        }
         if (s > 0)
-            seats[s - 1].levels_on = levels_between(request->cluster, before, layout->replicas[s - 1],
+            slots[s - 1].levels_on = levels_between(request->cluster, before, layout->replicas[s - 1],
                                                     group_before, devices, copies, group);
         before = devices;
         group_before = group;
         devices += copies * group;
         left -= copies;
     }
-    return seats;
+    return slots;
 }
 
 static uint64_t up(uint64_t count, uint32_t copies)
@@ -265,28 +246,28 @@ static uint64_t up(uint64_t count, uint32_t copies)
 }
 
 // What the rank of micro-batch i has left from its F or B of that one on, in a run of so many.
-static void see_rest(struct seat *seat, uint64_t all, uint64_t i, bool is_forward)
+static void see_rest(struct slot *slot, uint64_t all, uint64_t i, bool is_forward)
 {
     uint64_t forwards = 0, backwards = 0;
     if (i < all) {
-        const uint64_t own = all / seat->copies + (i % seat->copies < all % seat->copies);
-        const uint64_t most = up(seat->left, seat->copies), ahead = most < own ? most : own;
-        const uint64_t left = own - i / seat->copies;
+        const uint64_t own = all / slot->copies + (i % slot->copies < all % slot->copies);
+        const uint64_t most = up(slot->left, slot->copies), ahead = most < own ? most : own;
+        const uint64_t left = own - i / slot->copies;
         forwards = is_forward ? left : left > ahead ? left - ahead : 0;
         backwards = !is_forward ? left : left + ahead - 1 < own ? left + ahead - 1 : own;
     }
-    seat->forwards = forwards < seat->forwards ? forwards : seat->forwards;
-    seat->backwards = backwards < seat->backwards ? backwards : seat->backwards;
+    slot->forwards = forwards < slot->forwards ? forwards : slot->forwards;
+    slot->backwards = backwards < slot->backwards ? backwards : slot->backwards;
 }
 
 // The least that is left of each stage, wherever the run of 2 m may end.
-static void see_rests(const struct layout_bounds *bounds, struct seat *seats, uint32_t stages)
+static void see_rests(const struct layout_bounds *bounds, struct slot *slots, uint32_t stages)
 {
     const uint64_t m = bounds->request->micro_batches;
     for (uint32_t s = 0; s < stages; s++)
-        seats[s].forwards = seats[s].backwards = UINT64_MAX;
+        slots[s].forwards = slots[s].backwards = UINT64_MAX;
     for (uint32_t from = 0; from < stages; from++) {
-        const struct seat *begun = &seats[from];
+        const struct slot *begun = &slots[from];
         if (from > 0 && begun->copies == 1 && holding_is_plain(&bounds->request->holding))
             continue;
         const uint64_t updates = up(2 * m, begun->copies), own = up(3 * m, begun->copies);
@@ -294,7 +275,7 @@ static void see_rests(const struct layout_bounds *bounds, struct seat *seats, ui
         const uint64_t forward = begun->copies * (updates - 1 + (most < own ? most : own));
         for (uint32_t s = 0; s < stages; s++) {
             const bool is_back = s < from || (s == from && forward >= 3 * m);
-            see_rest(&seats[s], 3 * m, is_back ? begun->copies * updates : forward, !is_back);
+            see_rest(&slots[s], 3 * m, is_back ? begun->copies * updates : forward, !is_back);
         }
     }
 }
@@ -304,14 +285,14 @@ static uint64_t scaled(uint64_t ns, uint64_t speed)
     return speed == 1000 ? ns : stage_scaled_ns(ns, speed);
 }
 
-static uint64_t forward_of(const struct seat *seat, uint32_t first, uint32_t end)
+static uint64_t forward_of(const struct slot *slot, uint32_t first, uint32_t end)
 {
-    return scaled(seat->of->forward[end] - seat->of->forward[first], seat->speed);
+    return scaled(slot->of->forward[end] - slot->of->forward[first], slot->speed);
 }
 
-static uint64_t backward_of(const struct seat *seat, uint32_t first, uint32_t end)
+static uint64_t backward_of(const struct slot *slot, uint32_t first, uint32_t end)
 {
-    return scaled(seat->of->backward[end] - seat->of->backward[first], seat->speed);
+    return scaled(slot->of->backward[end] - slot->of->backward[first], slot->speed);
 }
 
 // The way of a message over a cut, on the fastest of these levels.
@@ -327,28 +308,28 @@ static uint64_t way_of(const struct layout_bounds *bounds, unsigned levels, uint
 }
 
 // As predict_reduce_ns(): over the slowest link among the copies.
-static uint64_t reduce_of(const struct layout_bounds *bounds, const struct seat *seat, uint32_t first,
+static uint64_t reduce_of(const struct layout_bounds *bounds, const struct slot *slot, uint32_t first,
                           uint32_t end)
 {
-    const uint64_t weights = seat->of->weights[end] - seat->of->weights[first];
+    const uint64_t weights = slot->of->weights[end] - slot->of->weights[first];
     uint64_t most = 0;
-    for (unsigned level = 0; seat->levels_among >> level; level++) {
+    for (unsigned level = 0; slot->levels_among >> level; level++) {
         const struct cluster_level *of = &bounds->request->cluster->levels[level];
         const struct link link = { of->latency_ns, of->bytes_per_second };
-        if (seat->levels_among >> level & 1 && bounds->has_backward)
-            most = larger(most, holding_reduce_ns(&bounds->request->holding, seat->copies, weights, link));
+        if (slot->levels_among >> level & 1 && bounds->has_backward)
+            most = max_u64(most, holding_reduce_ns(&bounds->request->holding, slot->copies, weights, link));
     }
     return most;
 }
 
 // What a micro-batch takes there and back over a cut behind the stage.
-static uint64_t round_over(const struct layout_bounds *bounds, const struct seat *seat, uint32_t cut)
+static uint64_t round_over(const struct layout_bounds *bounds, const struct slot *slot, uint32_t cut)
 {
-    return (bounds->has_backward ? 2 : 1) * way_of(bounds, seat->levels_on, cut);
+    return (bounds->has_backward ? 2 : 1) * way_of(bounds, slot->levels_on, cut);
 }
 
 // F of the first s stages, layers up to b, with the ways there.
-static void fill_in(struct layout_bounds *bounds, const struct seat *seats, uint32_t stages)
+static void fill_in(struct layout_bounds *bounds, const struct slot *slots, uint32_t stages)
 {
     const size_t row = (size_t)bounds->layers + 1;
     uint64_t *in = bounds->cell[3];
@@ -359,17 +340,17 @@ static void fill_in(struct layout_bounds *bounds, const struct seat *seats, uint
         for (uint32_t end = s + 1; end <= bounds->layers; end++) {
             uint64_t least = UINT64_MAX;
             for (uint32_t first = s; first < end && bounds->can_cut[end]; first++) {
-                const uint64_t before = in[s * row + first], own = forward_of(&seats[s], first, end);
+                const uint64_t before = in[s * row + first], own = forward_of(&slots[s], first, end);
                 least = before != UINT64_MAX && before + own < least ? before + own : least;
             }
-            const uint64_t way = s + 1 < stages ? way_of(bounds, seats[s].levels_on, end) : 0;
+            const uint64_t way = s + 1 < stages ? way_of(bounds, slots[s].levels_on, end) : 0;
             in[(s + 1) * row + end] = least == UINT64_MAX ? least : least + way;
         }
     }
 }
 
 // before: of the first s stages, layers up to b; after: of stages from s on, layers from b.
-static void fill_sides(struct layout_bounds *bounds, const struct seat *seats, uint32_t stages)
+static void fill_sides(struct layout_bounds *bounds, const struct slot *slots, uint32_t stages)
 {
     const size_t row = (size_t)bounds->layers + 1;
     uint64_t *before = bounds->cell[0], *after = bounds->cell[1];
@@ -380,11 +361,11 @@ static void fill_sides(struct layout_bounds *bounds, const struct seat *seats, u
         for (uint32_t end = s + 1; end <= bounds->layers; end++) {
             uint64_t least = UINT64_MAX;
             for (uint32_t first = s; first < end && bounds->can_cut[end]; first++) {
-                const uint64_t own = forward_of(&seats[s], first, end) + backward_of(&seats[s], first, end);
+                const uint64_t own = forward_of(&slots[s], first, end) + backward_of(&slots[s], first, end);
                 if (before[s * row + first] != UINT64_MAX && before[s * row + first] + own < least)
                     least = before[s * row + first] + own;
             }
-            before[(s + 1) * row + end] = least == UINT64_MAX ? least : least + round_over(bounds, &seats[s], end);
+            before[(s + 1) * row + end] = least == UINT64_MAX ? least : least + round_over(bounds, &slots[s], end);
         }
     }
     for (uint32_t s = stages; s-- > 0;) {
@@ -392,9 +373,9 @@ static void fill_sides(struct layout_bounds *bounds, const struct seat *seats, u
             uint64_t least = UINT64_MAX;
             for (uint32_t end = first + 1; end <= bounds->layers && bounds->can_cut[first]; end++) {
                 const uint64_t rest = after[(s + 1) * row + end];
-                const uint64_t own = forward_of(&seats[s], first, end) + backward_of(&seats[s], first, end);
-                if (rest != UINT64_MAX && own + rest + round_over(bounds, &seats[s], end) < least)
-                    least = own + rest + round_over(bounds, &seats[s], end);
+                const uint64_t own = forward_of(&slots[s], first, end) + backward_of(&slots[s], first, end);
+                if (rest != UINT64_MAX && own + rest + round_over(bounds, &slots[s], end) < least)
+                    least = own + rest + round_over(bounds, &slots[s], end);
             }
             after[s * row + first] = least;
         }
@@ -402,45 +383,45 @@ static void fill_sides(struct layout_bounds *bounds, const struct seat *seats, u
 }
 
 // The largest path of stage s from these layers; UINT64_MAX where no plan has them.
-static uint64_t path_bound(const struct layout_bounds *bounds, const struct seat *seats, uint32_t s,
+static uint64_t path_bound(const struct layout_bounds *bounds, const struct slot *slots, uint32_t s,
                             uint32_t first, uint32_t end)
 {
     const size_t row = (size_t)bounds->layers + 1;
     const uint64_t before = bounds->cell[0][s * row + first], after = bounds->cell[1][(s + 1) * row + end];
     if (before == UINT64_MAX || after == UINT64_MAX)
         return UINT64_MAX;
-    const struct seat *seat = &seats[s];
+    const struct slot *slot = &slots[s];
     // With an update for each micro-batch of a copy, it adds up that often.
-    const uint64_t reduces = bounds->generator->weights == WEIGHTS_FLUSH ? 1 : seat->own;
+    const uint64_t reduces = bounds->generator->weights == WEIGHTS_FLUSH ? 1 : slot->own;
     const uint64_t again =
-        layout_memory_least(bounds->memory, first, end, seat->copies, seat->ahead, seat->memory);
+        layout_memory_least(bounds->memory, first, end, slot->copies, slot->ahead, slot->memory);
     if (again == UINT64_MAX)
         return UINT64_MAX;
-    const uint64_t f = forward_of(seat, first, end), b = backward_of(seat, first, end) + scaled(again, seat->speed);
-    const uint64_t reduce = seat->copies > 1 ? reduces * reduce_of(bounds, seat, first, end) : 0;
-    uint64_t inner = seat->own * (f + b);
-    const uint64_t round = f + round_over(bounds, seat, end) + after + b;
+    const uint64_t f = forward_of(slot, first, end), b = backward_of(slot, first, end) + scaled(again, slot->speed);
+    const uint64_t reduce = slot->copies > 1 ? reduces * reduce_of(bounds, slot, first, end) : 0;
+    uint64_t inner = slot->own * (f + b);
+    const uint64_t round = f + round_over(bounds, slot, end) + after + b;
     if (bounds->has_backward)
-        inner = larger(inner, path_around(round, seat->own, seat->ahead, f, b));
-    return inner + larger(before, bounds->cell[3][s * row + first] + reduce);
+        inner = max_u64(inner, path_around(round, slot->own, slot->ahead, f, b));
+    return inner + max_u64(before, bounds->cell[3][s * row + first] + reduce);
 }
 
 // Without a flush: all that a rank of stage s does behind the run of 2 m.
-static uint64_t rest_bound(const struct layout_bounds *bounds, const struct seat *seats, uint32_t s, uint32_t first,
+static uint64_t rest_bound(const struct layout_bounds *bounds, const struct slot *slots, uint32_t s, uint32_t first,
                            uint32_t end)
 {
-    const struct seat *seat = &seats[s];
-    const uint64_t reduce = seat->copies > 1 ? reduce_of(bounds, seat, first, end) : 0;
+    const struct slot *slot = &slots[s];
+    const uint64_t reduce = slot->copies > 1 ? reduce_of(bounds, slot, first, end) : 0;
     if (!bounds->can_cut[first] || !bounds->can_cut[end])
         return UINT64_MAX;
-    return add_clamped(multiply_clamped(seat->forwards, forward_of(seat, first, end)),
-                       multiply_clamped(seat->backwards, backward_of(seat, first, end) + reduce));
+    return add_clamped(multiply_clamped(slot->forwards, forward_of(slot, first, end)),
+                       multiply_clamped(slot->backwards, backward_of(slot, first, end) + reduce));
 }
 
-typedef uint64_t (*bound_of_stage)(const struct layout_bounds *bounds, const struct seat *seats, uint32_t s,
+typedef uint64_t (*bound_of_stage)(const struct layout_bounds *bounds, const struct slot *slots, uint32_t s,
                                    uint32_t first, uint32_t end);
 
-static uint64_t least_of_largest(struct layout_bounds *bounds, const struct seat *seats, uint32_t stages,
+static uint64_t least_of_largest(struct layout_bounds *bounds, const struct slot *slots, uint32_t stages,
                                  uint64_t at_least, bound_of_stage stage_bound)
 {
     const size_t row = (size_t)bounds->layers + 1;
@@ -454,7 +435,7 @@ static uint64_t least_of_largest(struct layout_bounds *bounds, const struct seat
             for (uint32_t first = end; first-- > s;) {
                 if (largest[s * row + first] >= *best)
                     continue;
-                const uint64_t most = larger(largest[s * row + first], stage_bound(bounds, seats, s, first, end));
+                const uint64_t most = max_u64(largest[s * row + first], stage_bound(bounds, slots, s, first, end));
                 *best = most < *best ? most : *best;
             }
         }
@@ -477,7 +458,7 @@ static uint64_t work_of(const struct layout_bounds *bounds, const struct layout 
     for (uint32_t i = 0; i < layout->device_count; i++) {
         const uint64_t speed = bounds->request->cluster->devices[layout->devices[i]].speed_permille;
         speeds += speed;
-        fastest = larger(fastest, speed);
+        fastest = max_u64(fastest, speed);
     }
     return work_bound(bounds, speeds, fastest);
 }
@@ -487,17 +468,17 @@ bool layout_bound(struct layout_bounds *bounds, struct layout *layout, struct er
     uint64_t rest_ns = 0;
     layout->estimate_ns = work_of(bounds, layout);
     if (layout->replicas) {
-        struct seat *seats = sit(bounds, layout);
-        if (!seats)
+        struct slot *slots = slots_of(bounds, layout);
+        if (!slots)
             return error_no_memory(error, "the bounds of a plan");
-        fill_sides(bounds, seats, layout->stages);
-        fill_in(bounds, seats, layout->stages);
-        layout->estimate_ns = least_of_largest(bounds, seats, layout->stages, bounds->cell[1][0], path_bound);
+        fill_sides(bounds, slots, layout->stages);
+        fill_in(bounds, slots, layout->stages);
+        layout->estimate_ns = least_of_largest(bounds, slots, layout->stages, bounds->cell[1][0], path_bound);
         if (!bounds->flushes && bounds->request->cluster->level_count < 2) {
-            see_rests(bounds, seats, layout->stages);
-            rest_ns = least_of_largest(bounds, seats, layout->stages, 0, rest_bound);
+            see_rests(bounds, slots, layout->stages);
+            rest_ns = least_of_largest(bounds, slots, layout->stages, 0, rest_bound);
         }
-        free(seats);
+        free(slots);
     }
     layout->bound_ns = bounds->flushes ? layout->estimate_ns : rest_ns;
     return true;
@@ -523,7 +504,7 @@ static uint64_t work_of_all(const struct layout_bounds *bounds)
     uint64_t speeds = 0, fastest = 0;
     for (uint32_t i = 0; i < cluster->device_count; i++) {
         const uint64_t speed = cluster->devices[i].speed_permille;
-        fastest = larger(fastest, speed);
+        fastest = max_u64(fastest, speed);
         speeds += request->free.devices && count_faster(cluster, i) < request->ranks ? speed : 0;
     }
     for (uint32_t i = 0; i < request->ranks && !request->free.devices; i++)

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "partitioner/cost/variant.h"
 #include "partitioner/layouts/layout.h"
 #include "partitioner/search/search_request.h"
-#include "partitioner/cost/variant.h"
 #include "schedules/generators/generate.h"
 
 enum { MOST_DEVICES = 64 };  // whose classes are worked out

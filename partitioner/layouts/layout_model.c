@@ -161,7 +161,7 @@ static struct link link_of(const struct cluster *cluster, const uint32_t *device
     return (struct link){ cluster->levels[level].latency_ns, cluster->levels[level].bytes_per_second };
 }
 
-static uint32_t seats_of(const struct layout_model *model, const struct layout *layout, uint32_t s)
+static uint32_t devices_of(const struct layout_model *model, const struct layout *layout, uint32_t s)
 {
     return layout->replicas[s] * variant_devices(model->request->profile, layout->variants[s]);
 }
@@ -178,19 +178,18 @@ static struct slot slot_of(const struct layout_model *model, const char *variant
                          .ahead = goes_back_soon && ahead < own ? ahead : own,
                          .among = link_of(cluster, devices, count), .next = link_of(cluster, devices, count + behind) };
     for (uint32_t i = 0; i < count; i++)
-        if (cluster->devices[devices[i]].speed_permille < slot.speed)
-            slot.speed = cluster->devices[devices[i]].speed_permille;
+        slot.speed = min_u64(slot.speed, cluster->devices[devices[i]].speed_permille);
     return slot;
 }
 
-static void sit(struct layout_model *model, const struct layout *layout)
+static void fill_slots(struct layout_model *model, const struct layout *layout)
 {
-    uint32_t left = layout->ranks, seat = 0;
+    uint32_t left = layout->ranks, at = 0;
     for (uint32_t s = 0; s < layout->stages; s++) {
-        const uint32_t behind = s + 1 < layout->stages ? seats_of(model, layout, s + 1) : 0;
-        model->slots[s] = slot_of(model, layout->variants[s], layout->replicas[s], left, layout->devices + seat,
+        const uint32_t behind = s + 1 < layout->stages ? devices_of(model, layout, s + 1) : 0;
+        model->slots[s] = slot_of(model, layout->variants[s], layout->replicas[s], left, layout->devices + at,
                                   behind);
-        seat += seats_of(model, layout, s);
+        at += devices_of(model, layout, s);
         left -= layout->replicas[s];
     }
 }
@@ -253,7 +252,7 @@ bool layout_time_within(struct layout_model *model, struct layout *layout, uint6
 {
     const uint64_t m = model->request->micro_batches;
     struct front front = { 0 };
-    sit(model, layout);
+    fill_slots(model, layout);
     *work += 1 + layout->stages / 16;
     for (uint32_t s = 0; s < layout->stages; s++) {
         const struct slot *slot = &model->slots[s];
@@ -320,7 +319,7 @@ static bool cut_within(struct layout_model *model, struct layout *layout, uint64
 bool layout_cut(struct layout_model *model, struct layout *layout, uint64_t limit_ns, uint64_t *work)
 {
     uint64_t low = 0, high = limit_ns;
-    sit(model, layout);
+    fill_slots(model, layout);
     *work += 1 + layout->stages / 4;
     if (layout->stages > model->layers || !cut_within(model, layout, high))
         return false;

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "partitioner/cost/variant.h"
 #include "partitioner/cuts/cut_search.h"
 #include "partitioner/layouts/layout_moves.h"
 #include "partitioner/search/search_request.h"
 #include "partitioner/search/search_telling.h"
-#include "partitioner/cost/variant.h"
 #include "schedules/generators/generate.h"
 
 // --- searching one --------------------------------------------------------------------

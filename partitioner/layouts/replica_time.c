@@ -15,6 +15,8 @@
 
 #include <stdlib.h>
 
+#include "common/number.h"
+
 struct stage_times {
     uint32_t ranks;
     uint32_t room;      // a r, micro-batches
@@ -72,16 +74,6 @@ void replica_clock_free(struct replica_clock *clock)
     free(clock);
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint32_t fewer(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 static uint32_t divisor_of(uint32_t a, uint32_t b)
 {
     return b == 0 ? a : divisor_of(b, a % b);
@@ -103,7 +95,7 @@ static uint32_t begin(struct replica_clock *clock, const struct replica_stage *s
         times->turns = s + 1 < count ? ranks / divisor_of(ranks, stages[s + 1].ranks) * stages[s + 1].ranks : 1;
         times->there_waits = s + 1 < count && stages[s].busy_ns > stages[s].forward_ns;
         times->back_waits = s + 1 < count && stages[s].busy_ns > stages[s + 1].backward_ns;
-        at_a_time = fewer(at_a_time, ranks);
+        at_a_time = min_u32(at_a_time, ranks);
     }
     return at_a_time;
 }
@@ -113,14 +105,14 @@ static void follow(uint64_t *done, const uint64_t *ready, uint64_t way_ns, const
                    uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        done[i] = later(ready[i] + way_ns, rank[i]) + ns;
+        done[i] = max_u64(ready[i] + way_ns, rank[i]) + ns;
 }
 
 // When messages [from, until) have left links on which each waits for the one before it.
 static const uint64_t *send(const struct replica_clock *clock, const struct stage_times *times, uint64_t *left,
                             const uint64_t *ready, uint64_t busy_ns, uint32_t from, uint32_t until)
 {
-    const uint32_t first = from < times->turns ? fewer(until, times->turns) : from;
+    const uint32_t first = from < times->turns ? min_u32(until, times->turns) : from;
     follow(left + from, ready + from, 0, clock->none, busy_ns, first - from);
     if (first < until)
         follow(left + first, ready + first, 0, left + (first - times->turns), busy_ns, until - first);
@@ -132,9 +124,9 @@ static void update(struct stage_times *times, uint64_t reduce_ns, uint32_t from,
 {
     for (uint32_t end; from < until; from = end) {
         uint64_t last = 0;
-        end = fewer(until, from + times->ranks);
+        end = min_u32(until, from + times->ranks);
         for (uint32_t i = from; i < end; i++)
-            last = later(last, times->backward[i]);
+            last = max_u64(last, times->backward[i]);
         for (uint32_t i = from; i < end; i++)
             times->free[i] = last + reduce_ns;
     }
@@ -158,8 +150,8 @@ static void go_back(struct replica_clock *clock, const struct replica_stage *sta
     times->backwards = until;
     for (uint32_t end; from < until; from = end) {
         // Where the rank of a micro-batch waits for an update, it must have been worked out before.
-        end = is_free_at_once ? until : fewer(until, from / r * r + r);
-        const uint32_t steady = fewer(end, m - ahead);
+        end = is_free_at_once ? until : min_u32(until, from / r * r + r);
+        const uint32_t steady = min_u32(end, m - ahead);
         uint32_t i = from;
         if (i < steady) {
             follow(times->backward + i, ready + i, way_ns, times->forward + i + ahead, b, steady - i);
@@ -203,11 +195,11 @@ static void go_forward(struct replica_clock *clock, const struct replica_stage *
     }
     if (until > times->room) {
         const uint32_t wanted = until - times->room, r = times->ranks;
-        const uint32_t turns = fewer(clock->run, (wanted + r - 1) / r * r);
+        const uint32_t turns = min_u32(clock->run, (wanted + r - 1) / r * r);
         catch_up(clock, stages, count, s, times->free == times->backward ? wanted : turns);
     }
-    const uint32_t first = from < times->ranks ? fewer(until, times->ranks) : from;
-    const uint32_t filled = first < times->room ? fewer(until, times->room) : first;
+    const uint32_t first = from < times->ranks ? min_u32(until, times->ranks) : from;
+    const uint32_t filled = first < times->room ? min_u32(until, times->room) : first;
     follow(times->forward + from, ready + from, way_ns, clock->none, f, first - from);
     if (first < filled)
         follow(times->forward + first, ready + first, way_ns, times->forward + (first - times->ranks), f,
@@ -224,16 +216,16 @@ static uint64_t run_of(struct replica_clock *clock, const struct replica_stage *
     const uint32_t at_a_time = begin(clock, stages, count);
     for (uint32_t i = 0; i < m; i += at_a_time)
         for (uint32_t s = 0; s < count; s++)
-            go_forward(clock, stages, count, s, i, fewer(m, i + at_a_time));
+            go_forward(clock, stages, count, s, i, min_u32(m, i + at_a_time));
     if (clock->order != REPLICA_FORWARD_ONLY)
         catch_up(clock, stages, count, 0, m);
     for (uint32_t s = 0; s < count; s++) {
         const struct stage_times *times = &clock->stages[s];
         const uint64_t *done = clock->order == REPLICA_FORWARD_ONLY ? times->forward : times->free;
         uint64_t last = 0;
-        for (uint32_t i = m - fewer(stages[s].ranks, m); i < m; i++)
-            last = later(last, done[i]);
-        end = later(end, last + (clock->order == REPLICA_PIPEDREAM ? 0 : stages[s].reduce_ns));
+        for (uint32_t i = m - min_u32(stages[s].ranks, m); i < m; i++)
+            last = max_u64(last, done[i]);
+        end = max_u64(end, last + (clock->order == REPLICA_PIPEDREAM ? 0 : stages[s].reduce_ns));
     }
     return end;
 }
