@@ -6,8 +6,8 @@
 
 #include "common/random.h"
 #include "partitioner/cost/predict.h"
-#include "partitioner/search/recompute.h"
 #include "partitioner/cost/stage_cost.h"
+#include "partitioner/search/recompute.h"
 #include "schedules/lower.h"
 
 #define MOST_LABELS 20000  // of one walk for the quickest recomputation

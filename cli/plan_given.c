@@ -7,8 +7,8 @@
 #include "common/number.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/evaluate/handmade.h"
-#include "partitioner/evaluate/reprice.h"
 #include "partitioner/evaluate/question.h"
+#include "partitioner/evaluate/reprice.h"
 #include "partitioner/plan_search.h"
 
 enum { KEY_PLAN = KEY_OWN, KEY_CUTS, KEY_RECOMPUTE };

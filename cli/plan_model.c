@@ -11,11 +11,11 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "common/progress.h"
-#include "partitioner/objectives/bottleneck_plan.h"
-#include "partitioner/objectives/loads_document.h"
-#include "partitioner/integer/scattered.h"
 #include "partitioner/evaluate/handmade.h"
 #include "partitioner/evaluate/reprice.h"
+#include "partitioner/integer/scattered.h"
+#include "partitioner/objectives/bottleneck_plan.h"
+#include "partitioner/objectives/loads_document.h"
 #include "partitioner/plan_search.h"
 
 enum { KEY_MODEL = KEY_OWN, KEY_STRAIGHT, KEY_ACTIVATIONS, KEY_HEED_MEMORY, KEY_CPUS, KEY_SCATTERED };

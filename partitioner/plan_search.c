@@ -5,11 +5,11 @@
 
 #include "common/clock.h"
 #include "common/number.h"
-#include "partitioner/layouts/layout.h"
 #include "partitioner/cuts/cut_search.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/evaluate/question.h"
 #include "partitioner/evaluate/reprice.h"
+#include "partitioner/layouts/layout.h"
 #include "partitioner/search/search_request.h"
 #include "partitioner/search/search_telling.h"
 #include "profiler/profile_reorder.h"

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/cuts/cut_parts.h"
 #include "partitioner/cost/predict.h"
 #include "partitioner/cost/variant.h"
+#include "partitioner/cuts/cut_parts.h"
 
 const char *cut_variant(const struct cut_problem *problem, uint32_t stage)
 {

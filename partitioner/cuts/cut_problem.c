@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "partitioner/cost/predict.h"
 #include "partitioner/cuts/cut_parts.h"
 #include "partitioner/cuts/stage_price.h"
-#include "partitioner/cost/predict.h"
 #include "partitioner/search/search_request.h"
 #include "schedules/lower.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/cuts/cut_parts.h"
 #include "partitioner/cost/variant.h"
+#include "partitioner/cuts/cut_parts.h"
 
 static bool is_same(const char *a, const char *b)
 {

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "partitioner/cost/predict.h"
 #include "partitioner/evaluate/evaluate_holding.h"
 #include "partitioner/evaluate/evaluate_slots.h"
-#include "partitioner/cost/predict.h"
 #include "schedules/board.h"
 
 // --- what is compared ----------------------------------------------------------------

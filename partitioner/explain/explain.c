@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/evaluate/evaluate.h"
 #include "partitioner/cost/stage_cost.h"
 #include "partitioner/cost/variant.h"
+#include "partitioner/evaluate/evaluate.h"
 #include "schedules/generators/generate.h"
 
 const char *const binding_names[] = { "stage", "largest layer", "memory", "link", NULL };

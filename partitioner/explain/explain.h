@@ -14,10 +14,10 @@
 #ifndef PARTITIONER_EXPLAIN_EXPLAIN_H
 #define PARTITIONER_EXPLAIN_EXPLAIN_H
 
-#include "partitioner/plan/balance.h"
 #include "partitioner/explain/neighbours.h"
-#include "partitioner/plan/plan_path.h"
 #include "partitioner/explain/what_if.h"
+#include "partitioner/plan/balance.h"
+#include "partitioner/plan/plan_path.h"
 
 // Units of work for each of about twenty plans.
 #define EXPLAIN_DEFAULT_BUDGET 500000

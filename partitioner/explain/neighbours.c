@@ -6,12 +6,12 @@
 
 #include "common/json.h"
 #include "common/number.h"
-#include "partitioner/explain/what_if.h"
 #include "partitioner/cost/predict.h"
+#include "partitioner/cost/variant.h"
+#include "partitioner/explain/what_if.h"
 #include "partitioner/search/interval.h"
 #include "partitioner/search/recompute.h"
 #include "partitioner/search/search_request.h"
-#include "partitioner/cost/variant.h"
 
 const char *const neighbour_kind_names[] = { "gives back", "gives on", "spares", NULL };
 const char *const neighbour_outcome_names[] = { "faster", "no faster", "no room", "no cut", "only layer", NULL };

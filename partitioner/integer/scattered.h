@@ -10,8 +10,8 @@
 #ifndef PARTITIONER_INTEGER_SCATTERED_H
 #define PARTITIONER_INTEGER_SCATTERED_H
 
-#include "partitioner/objectives/bottleneck.h"
 #include "partitioner/integer/device_layout.h"
+#include "partitioner/objectives/bottleneck.h"
 
 struct scattered {
     struct device_layout layout;     // accelerators in the cluster's order, then CPUs

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "common/number.h"
-#include "partitioner/integer/linear_program.h"
 #include "partitioner/cuts/cut_problem.h"
+#include "partitioner/integer/linear_program.h"
 #include "partitioner/search/search_request.h"
 
 // More variables than this are no small case.

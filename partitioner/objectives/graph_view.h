@@ -3,9 +3,9 @@
 #ifndef PARTITIONER_OBJECTIVES_GRAPH_VIEW_H
 #define PARTITIONER_OBJECTIVES_GRAPH_VIEW_H
 
-#include "partitioner/objectives/bottleneck.h"
 #include "partitioner/arrays.h"
 #include "partitioner/downsets.h"
+#include "partitioner/objectives/bottleneck.h"
 
 // Devices called "cpu", "cpu0", "cpu1" ... are the host's; all others are accelerators.
 struct machines {

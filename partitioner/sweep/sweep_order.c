@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/plan_search.h"
 #include "partitioner/cost/stage_cost.h"
+#include "partitioner/plan_search.h"
 #include "partitioner/sweep/sweep.h"
 #include "schedules/lower.h"
 #include "schedules/search/order_search.h"

@@ -4,8 +4,8 @@
 #define TESTS_PARTITIONER_ARRANGED_TWIN_H
 
 #include "partitioner/cost/predict.h"
-#include "partitioner/search/search_request.h"
 #include "partitioner/cost/variant.h"
+#include "partitioner/search/search_request.h"
 #include "schedules/lower.h"
 #include "tests/partitioner/small.h"
 

@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-#include "partitioner/evaluate/evaluate.h"
 #include "partitioner/cost/predict.h"
+#include "partitioner/evaluate/evaluate.h"
 #include "partitioner/search/search_request.h"
 #include "profiler/profile_reorder.h"
 #include "schedules/lower.h"

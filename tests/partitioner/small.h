@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "partitioner/search/search.h"
 #include "partitioner/cost/stage_cost.h"
+#include "partitioner/search/search.h"
 #include "profiler/cluster.h"
 #include "profiler/profile.h"
 #include "tests/test.h"

@@ -1,6 +1,6 @@
 
-#include "partitioner/plan_search.h"
 #include "partitioner/cost/predict.h"
+#include "partitioner/plan_search.h"
 #include "partitioner/search/pattern.h"
 #include "partitioner/search/search_request.h"
 #include "tests/partitioner/arranged_twin.h"

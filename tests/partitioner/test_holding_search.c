@@ -3,9 +3,9 @@
 // the prices are right is for the evaluator, which judges every plan found.
 #include <stdio.h>
 
+#include "partitioner/cost/predict.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/plan_search.h"
-#include "partitioner/cost/predict.h"
 #include "partitioner/search/search_request.h"
 #include "tests/partitioner/small.h"
 

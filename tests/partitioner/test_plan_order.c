@@ -1,7 +1,7 @@
 // Plans whose stages hold the layers in an order of their own.
+#include "partitioner/cost/predict.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/plan_search.h"
-#include "partitioner/cost/predict.h"
 #include "profiler/profile_reorder.h"
 #include "tests/partitioner/small_dag.h"
 

@@ -1,7 +1,7 @@
 #include "schedules/pictures/measured.h"
 
-#include "schedules/pictures/causes.h"
 #include "schedules/generators/generate.h"
+#include "schedules/pictures/causes.h"
 #include "schedules/pictures/span_index.h"
 #include "tests/schedules/random_schedule.h"
 #include "tests/test.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "schedules/pictures/drawing.h"
 #include "schedules/generators/generate.h"
+#include "schedules/pictures/drawing.h"
 #include "schedules/simulate.h"
 #include "tests/test.h"
 

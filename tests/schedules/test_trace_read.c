@@ -1,7 +1,7 @@
 #include "schedules/pictures/trace_read.h"
 
-#include "schedules/simulate.h"
 #include "schedules/pictures/trace_events.h"
+#include "schedules/simulate.h"
 #include "tests/document.h"
 #include "tests/schedules/random_schedule.h"
 #include "tests/test.h"

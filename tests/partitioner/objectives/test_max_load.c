@@ -4,8 +4,8 @@
 #include "common/json.h"
 #include "partitioner/objectives/bottleneck.h"
 #include "profiler/import.h"
-#include "tests/partitioner/random_graph.h"
 #include "tests/partitioner/objectives/told.h"
+#include "tests/partitioner/random_graph.h"
 #include "tests/test.h"
 
 #define DATA "../shared/data/partition/dnn-partitioning/"

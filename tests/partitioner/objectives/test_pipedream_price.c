@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "partitioner/objectives/bottleneck_plan.h"
 #include "partitioner/evaluate/evaluate.h"
+#include "partitioner/objectives/bottleneck_plan.h"
 #include "profiler/import.h"
 #include "tests/partitioner/objectives/told.h"
 #include "tests/test.h"

@@ -6,8 +6,8 @@
 #include "common/number.h"
 #include "partitioner/objectives/bottleneck.h"
 #include "profiler/import.h"
-#include "tests/partitioner/random_graph.h"
 #include "tests/partitioner/objectives/told.h"
+#include "tests/partitioner/random_graph.h"
 #include "tests/test.h"
 
 #define DATA "../shared/data/partition/piper/"
