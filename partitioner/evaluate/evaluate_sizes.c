@@ -13,6 +13,13 @@ static struct edge edge_at(const struct profile *profile, size_t i)
     return profile->is_chain ? (struct edge){ (uint32_t)i, (uint32_t)i + 1 } : profile->edges[i];
 }
 
+// Where the edges that begin at a layer are: all may, but for those of a chain.
+static size_t edges_from(const struct profile *profile, uint32_t layer, size_t *end)
+{
+    *end = profile->is_chain ? min_u32(layer + 1, (uint32_t)edge_count(profile)) : edge_count(profile);
+    return profile->is_chain ? layer : 0;
+}
+
 // The number of the segment that holds a layer, or -1.
 static int segment_of(const struct scope *scope, uint32_t layer)
 {
@@ -35,7 +42,8 @@ static uint64_t output_of(const struct scope *scope, uint32_t layer)
 // Whether the output of `layer` is read by some layer from `from` on.
 static bool is_read_from(const struct profile *profile, uint32_t layer, uint32_t from)
 {
-    for (size_t i = 0; i < edge_count(profile); i++)
+    size_t end;
+    for (size_t i = edges_from(profile, layer, &end); i < end; i++)
         if (edge_at(profile, i).from == layer && edge_at(profile, i).to >= from)
             return true;
     return false;
@@ -56,7 +64,8 @@ enum reading { READ_KEPT, READ_HELD };
 // stays until the backward (kept), or from I to W inside a segment (held).
 static bool is_read_so(const struct scope *scope, uint32_t layer, enum reading reading)
 {
-    for (size_t i = 0; i < edge_count(scope->profile); i++) {
+    size_t end;
+    for (size_t i = edges_from(scope->profile, layer, &end); i < end; i++) {
         const struct edge edge = edge_at(scope->profile, i);
         if (edge.from != layer || !evaluate_is_inside(scope, edge.to))
             continue;
@@ -74,7 +83,8 @@ static bool is_read_so(const struct scope *scope, uint32_t layer, enum reading r
 static bool is_alive(const struct scope *scope, uint32_t made, uint32_t layer)
 {
     bool read = false;
-    for (size_t i = 0; i < edge_count(scope->profile); i++) {
+    size_t end;
+    for (size_t i = edges_from(scope->profile, made, &end); i < end; i++) {
         const struct edge edge = edge_at(scope->profile, i);
         read |= edge.from == made;
         if (edge.from == made && evaluate_is_inside(scope, edge.to) && made <= layer && layer <= edge.to)
