@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "partitioner/cost/predict.h"
 #include "partitioner/cuts/cut_parts.h"
 #include "partitioner/search/search_request.h"
@@ -273,7 +274,9 @@ static struct plan *search_cuts_of(struct cut_problem *problem, struct error *er
 struct plan *cut_search(const struct search_request *request, enum cut_orders orders, struct error *error)
 {
     struct search_context context = context_of(request, SEARCH_DEFAULT_BUDGET);
+    const uint64_t since = clock_now_ns();
     struct cut_problem *problem = cut_problem_create(request, orders, &context, error);
+    context_reserve(&context, 2 * (clock_now_ns() - since));  // its plan is timed and checked by schedules of its own
     struct plan *plan = problem ? search_cuts_of(problem, error) : NULL;
     if (request->found.work)
         *request->found.work += context.work;

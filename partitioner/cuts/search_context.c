@@ -19,6 +19,12 @@ struct search_context context_of(const struct search_request *request, uint64_t 
     };
 }
 
+void context_reserve(struct search_context *context, uint64_t ns)
+{
+    if (context->deadline_ns > 0)
+        context->deadline_ns -= min_u64(ns, context->deadline_ns - 1);
+}
+
 static void tell(struct search_context *context)
 {
     const struct search_progress now = { context->best_ns, context->bound_ns, context->work, context->budget };

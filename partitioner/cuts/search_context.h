@@ -22,6 +22,9 @@ struct search_context {
 // For a search that begins now.
 struct search_context context_of(const struct search_request *request, uint64_t usual_budget);
 
+// Ends the search so much before the deadline, for what is still to be done with the plan that it finds.
+void context_reserve(struct search_context *context, uint64_t ns);
+
 // Whether the deadline has passed or somebody interrupts.
 bool context_is_ended(struct search_context *context);
 

@@ -505,7 +505,9 @@ bool layouts_find(struct layout_search *search, size_t count, struct layouts *fo
     if (good && !(make_room(&annealing, &annealing.now) && make_room(&annealing, &annealing.trial)
                   && make_room(&annealing, &annealing.best)))
         good = error_no_memory(error, "the layouts of a plan");
-    good = good && note_beginnings(&annealing, found, error) && better(&annealing, found, error);
+    good = good && note_beginnings(&annealing, found, error);
+    sort(found);
+    good = good && layout_search_early(search, found, error) && better(&annealing, found, error);
     layout_clear(&annealing.now);
     layout_clear(&annealing.trial);
     layout_clear(&annealing.best);

@@ -24,4 +24,7 @@ struct layout_search {
 // Whether time or budget is used up, or any plan will do and there is one.
 bool layout_search_is_over(struct layout_search *search);
 
+// Where there is a deadline: a plan at once, of the best layout of these; and time to do as much again at the end.
+bool layout_search_early(struct layout_search *search, struct layouts *found, struct error *error);
+
 #endif
