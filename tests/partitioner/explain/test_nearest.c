@@ -25,7 +25,7 @@ static const struct what_if *row_of(const struct nearest *nearest, enum what_if_
 static struct lone_layer lone_layer_of(const struct search_request *request)
 {
     struct error error = { 0 };
-    struct lone_layer layer;
+    struct lone_layer layer = { 0 };
     struct search_context context = context_of(request, SEARCH_DEFAULT_BUDGET);
     struct cut_problem *problem = cut_problem_create(request, CUT_OWN_ORDER, &context, &error);
     assert_good(problem && lone_layer_find(problem, &layer, &error), error);
