@@ -9,7 +9,6 @@
 
 #include "common/array.h"
 #include "partitioner/plan_search.h"
-#include "partitioner/sweep/sweep.h"
 #include "schedules/board.h"
 #include "schedules/generators/generate.h"
 
