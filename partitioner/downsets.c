@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "partitioner/arrays.h"
+#include "common/arrays.h"
 
 // What is kept to find and add sets.
 struct downset_store {

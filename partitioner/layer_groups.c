@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "partitioner/arrays.h"
+#include "common/arrays.h"
 #include "partitioner/downsets.h"
 
 struct merge {

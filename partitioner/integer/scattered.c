@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
+#include "common/arrays.h"
 #include "common/number.h"
-#include "partitioner/arrays.h"
 #include "partitioner/objectives/max_load.h"
 
 // What a layer takes on an accelerator of this speed, rounded up, or on a CPU (speed 0).

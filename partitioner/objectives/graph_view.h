@@ -3,7 +3,7 @@
 #ifndef PARTITIONER_OBJECTIVES_GRAPH_VIEW_H
 #define PARTITIONER_OBJECTIVES_GRAPH_VIEW_H
 
-#include "partitioner/arrays.h"
+#include "common/arrays.h"
 #include "partitioner/downsets.h"
 #include "partitioner/objectives/bottleneck.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/arrays.h"
 #include "common/number.h"
-#include "partitioner/arrays.h"
 
 enum { MOST_ENTRIES = 1 << 21 };
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/arrays.h"
 #include "common/json.h"
-#include "partitioner/arrays.h"
 #include "partitioner/evaluate/handmade.h"
 #include "partitioner/objectives/bottleneck_plan.h"
 #include "partitioner/plan/plan_words.h"

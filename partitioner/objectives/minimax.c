@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "partitioner/arrays.h"
+#include "common/arrays.h"
 
 #define MOST_TABLE_BYTES ((uint64_t)1 << 31)
 

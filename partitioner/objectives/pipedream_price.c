@@ -16,8 +16,8 @@
 
 // --- nodes -----------------------------------------------------------------------
 
-// Leaves out the layers of a kind (as their kinds begin) that nobody of those not left out before feeds, or reads, going
-// upwards.
+// Leaves out the layers of a kind (as their kinds begin) that none of those not left out before feeds, or reads,
+// going upwards.
 static void leave_out(const struct profile *profile, const struct edge *edges, size_t edge_count, const char *kind,
                       bool upwards, uint32_t *node_of)
 {

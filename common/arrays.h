@@ -7,8 +7,8 @@
 //         return error_no_memory(error, "an order");
 //     ...
 //     arrays_clear(&arrays);
-#ifndef PARTITIONER_ARRAYS_H
-#define PARTITIONER_ARRAYS_H
+#ifndef COMMON_ARRAYS_H
+#define COMMON_ARRAYS_H
 
 #include <stdbool.h>
 #include <stddef.h>

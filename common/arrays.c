@@ -1,4 +1,4 @@
-#include "partitioner/arrays.h"
+#include "common/arrays.h"
 
 #include <stdlib.h>
 
