@@ -248,11 +248,14 @@ static bool ask_graph(struct asking *asking)
     return good;
 }
 
-static bool find_choices(struct cut_problem *problem, struct stage_price *price, uint64_t capacity, bool exact,
+// `proves`: list all that may matter to a proof, or say that the list is not complete. The last lists of a search may
+// take as much work again as its budget, and no more: then they are short, but still of what a proof wants.
+static bool find_choices(struct cut_problem *problem, struct stage_price *price, uint64_t capacity, bool proves,
                          struct error *error)
 {
+    const bool exact = proves && !context_is_over(problem->context, multiply_clamped(2, problem->context->budget));
     const bool is_alone = problem->schedule.is_alone && !problem->request->holding.activations_on_host;
-    const bool any_time = problem->is_monotone || !exact;  // a shorter one is never worse
+    const bool any_time = problem->is_monotone || !proves;  // a shorter one is never worse
     const uint32_t layers = places_size(problem->places, price->to) - places_size(problem->places, price->from);
     struct asking asking = { .problem = problem, .price = price, .capacity = capacity,
                              .most_orders = exact ? MOST_ORDERS : 1, .least_ns = NO_TIME, .error = error };
@@ -283,10 +286,8 @@ struct stage_price *stage_price_choices(struct cut_problem *problem, struct stag
     struct stage_price *price = stage_price_of(problem, table, stage, from, to, error);
     if (!price || price->has_choices)
         return price;
-    // The last lists of a search may take as much again as its budget, and no more.
     const bool proves = table == &problem->exact;
-    const bool exact = proves && !context_is_over(problem->context, multiply_clamped(2, problem->context->budget));
-    if (!find_choices(problem, price, cut_capacity(problem, price->stage), exact, error))
+    if (!find_choices(problem, price, cut_capacity(problem, price->stage), proves, error))
         return NULL;
     price->has_choices = true;
     price->fits = price->count > 0;

@@ -53,7 +53,8 @@ bool stage_price_find_least(struct cut_problem *problem, struct stage_price *pri
 // What the layers take with nothing recomputed, or more, by sums alone: quick. UINT64_MAX: sums do not say.
 uint64_t stage_price_most_bytes(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to);
 
-static inline bool stage_price_surely_fits(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
+static inline bool stage_price_surely_fits(const struct cut_problem *problem, uint32_t stage, uint32_t from,
+                                           uint32_t to)
 {
     return stage_price_most_bytes(problem, stage, from, to) <= cut_capacity(problem, stage);
 }
