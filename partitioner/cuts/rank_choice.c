@@ -159,6 +159,25 @@ bool cut_state_keep(struct cut_problem *problem, struct cut_state *state, struct
     return true;
 }
 
+// A stage that takes more than any device could hold (stage_price.c) has none.
+static bool all_have_choices(const struct choosing *choosing)
+{
+    uint32_t with = 0;
+    for (uint32_t i = 0; i < choosing->stages; i++)
+        with += choosing->at[i].front->count > 0;
+    return with == choosing->stages;
+}
+
+// What the stages take at the best price, and what that lacks.
+static uint64_t choose_together(struct choosing *choosing)
+{
+    choose_by_price(choosing);
+    while (needs(choosing) <= choosing->capacity && use_what_is_left(choosing))
+        continue;
+    const uint64_t all = needs(choosing);
+    return all > choosing->capacity ? all - choosing->capacity : 0;
+}
+
 bool cut_state_choose(struct cut_problem *problem, struct cut_state *state, uint32_t rank, struct error *error)
 {
     const struct placement *placement = problem->schedule.placement;
@@ -171,18 +190,14 @@ bool cut_state_choose(struct cut_problem *problem, struct cut_state *state, uint
         return true;
     struct choosing choosing;
     const bool good = begin_choosing(problem, &choosing, state, rank, error);
-    if (good) {
-        choose_by_price(&choosing);
-        while (needs(&choosing) <= choosing.capacity && use_what_is_left(&choosing))
-            continue;
-        const uint64_t all = needs(&choosing);
-        state->lacks_bytes[rank] = all > choosing.capacity ? all - choosing.capacity : 0;
-    }
+    const bool has_all = good && all_have_choices(&choosing);
+    if (good)
+        state->lacks_bytes[rank] = has_all ? choose_together(&choosing) : UINT64_MAX - choosing.capacity;
     for (uint32_t i = 0; good && i < choosing.stages; i++) {
-        const uint32_t s = placement->held[placement->stage_at[rank] + i];
-        state->of[s].choice = choosing.at[i].choice;
-        state->of[s].recompute_ns = choice_of(&choosing, i)->forward_ns;
-        state->of[s].away = choice_of(&choosing, i)->away;
+        struct stage_decision *of = &state->of[placement->held[placement->stage_at[rank] + i]];
+        of->choice = has_all ? choosing.at[i].choice : NOT_RECOMPUTED;
+        of->recompute_ns = has_all ? choice_of(&choosing, i)->forward_ns : 0;
+        of->away = has_all ? choice_of(&choosing, i)->away : (struct stage_away){ 0 };
     }
     free(choosing.at);
     return good;

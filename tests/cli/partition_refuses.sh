@@ -49,3 +49,17 @@ plan --replicas 3,1 --devices 3,1,2,0 --json > found.json
 cuts=$(sed -n 's/.*"end": \([0-9]*\),/\1/p' found.json | head -1)
 plan --cuts $cuts,$((6 - cuts)) --replicas 3,1 --devices 3,1,2,0 --json | cmp - found.json && echo "the plan that was found"
 plan --cuts 3,3 --devices 3,1 --json | grep '"devices": \[\['
+
+echo "# more bytes than are ever counted"
+{
+    for i in 1 2 3 4; do
+        echo "node$i -- Linear(l$i) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=562949953421312.0, parameter_size=0.000"
+    done
+    for i in 1 2 3; do printf '\tnode%s -- node%s\n' $i $((i + 1)); done
+} > vast.txt
+weir import pipedream vast.txt -o vast.json > /dev/null
+for schedule in gpipe 1f1b interleaved zb-v; do
+    weir partition vast.json --cluster '2 devices, 16GiB, 1000TB/s 0us' --schedule $schedule --micro-batches 16384 \
+        > out 2> said
+    echo "exit $?: $(head -1 said)"
+done
