@@ -15,6 +15,8 @@ struct merge {
     bool *is_free;    // of each root: all its layers are
     bool *reached;    // two rows, of roots: forwards and backwards
     uint32_t *waits;  // of each root: edges from groups that are not placed yet
+    size_t *first;    // of each root: the first of the edges that leave it, counted from 1; 0: none does
+    size_t *next;     // of each edge: the one after it
     struct arrays arrays;
 };
 
@@ -102,9 +104,9 @@ static void join_free(struct merge *merge)
 static uint32_t release(struct merge *merge, uint32_t root)
 {
     uint32_t least = root + 1;
-    for (size_t e = 0; e < merge->edge_count; e++) {
-        const uint32_t to = merge->root[merge->edges[e].to];
-        if (merge->root[merge->edges[e].from] == root && to != root && --merge->waits[to] == 0 && to < least)
+    for (size_t e = merge->first[root]; e > 0; e = merge->next[e - 1]) {
+        const uint32_t to = merge->root[merge->edges[e - 1].to];
+        if (--merge->waits[to] == 0 && to < least)
             least = to;
     }
     return least;
@@ -117,7 +119,11 @@ static void number(struct merge *merge, uint32_t *group_of)
     uint32_t count = 0;
     for (size_t e = 0; e < merge->edge_count; e++) {
         const uint32_t from = merge->root[merge->edges[e].from], to = merge->root[merge->edges[e].to];
-        merge->waits[to] += from != to;
+        if (from == to)
+            continue;
+        merge->waits[to]++;
+        merge->next[e] = merge->first[from];
+        merge->first[from] = e + 1;
     }
     for (uint32_t i = 0; i < layers;) {
         const bool is_next = merge->root[i] == i && merge->waits[i] == 0;
@@ -141,6 +147,8 @@ static bool create(struct merge *merge, const struct profile *profile, const boo
     merge->is_free = arrays_add(&merge->arrays, layers, sizeof merge->is_free[0]);
     merge->reached = arrays_add(&merge->arrays, (size_t)2 * layers, sizeof merge->reached[0]);
     merge->waits = arrays_add(&merge->arrays, layers, sizeof merge->waits[0]);
+    merge->first = arrays_add(&merge->arrays, layers, sizeof merge->first[0]);
+    merge->next = arrays_add(&merge->arrays, merge->edge_count, sizeof merge->next[0]);
     for (uint32_t i = 0; !merge->arrays.failed && i < layers; i++) {
         merge->root[i] = i;
         merge->size[i] = 1;
