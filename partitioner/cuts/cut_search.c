@@ -106,16 +106,11 @@ static bool set_stages(struct cut_problem *problem, const struct cut_state *best
 static void certify(struct cut_problem *problem, const struct cut_state *best, uint64_t bound,
                     struct certificate *certificate)
 {
-    const uint64_t value = best->value_ns;
-    bound = bound < value ? bound : value;
-    *certificate = (struct certificate){ .objective = "iteration_ns", .value_ns = value, .lower_bound_ns = bound,
-                                         .proved = bound == value, .by = BY_ENUMERATION };
-    certificate->gap = value > 0 ? (double)(value - bound) / (double)value : 0;
-    if (!certificate->proved)
-        snprintf(certificate->stopped, sizeof certificate->stopped, "%s",
-                 context_why(problem->context, problem->is_partial
-                                                   ? "not all orders of the layers were tried"
-                                                   : "a choice of what to recompute was too large to list"));
+    const char *why = problem->is_partial ? "not all orders of the layers were tried"
+                                          : "a choice of what to recompute was too large to list";
+    *certificate = (struct certificate){ .objective = "iteration_ns", .value_ns = best->value_ns,
+                                         .by = BY_ENUMERATION };
+    certificate_bound(certificate, bound, context_why(problem->context, why));
 }
 
 static struct plan *make_plan(struct cut_problem *problem, const struct cut_state *best, uint64_t bound,

@@ -146,7 +146,8 @@ static bool front_of(struct sight *sight, uint32_t s, struct recompute_list *fro
             free(front->at[i].segments);
         least = min_u64(least, bytes);
     }
-    front->count = good ? kept : front->count;
+    if (good)
+        front->count = kept;
     return good;
 }
 

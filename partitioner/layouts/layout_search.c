@@ -183,19 +183,12 @@ static bool search_all(struct layout_search *search, struct layouts *all, struct
 
 static void certify(struct layout_search *search)
 {
-    const uint64_t value = search->best_ns, bound = search->bound_ns < value ? search->bound_ns : value;
-    struct certificate *certificate = &search->best->certificate;
-    certificate->lower_bound_ns = bound;
-    certificate->gap = value > 0 ? (double)(value - bound) / (double)value : 0;
-    certificate->proved = bound == value;
-    certificate->stopped[0] = '\0';
     const char *stopped = stopped_by(search), *why = "there are too many arrangements to try them all";
     if (stopped)
         why = stopped;
     else if (search->is_listed && search->why_open[0])
         why = search->why_open;
-    if (!certificate->proved)
-        snprintf(certificate->stopped, sizeof certificate->stopped, "%s", why);
+    certificate_bound(&search->best->certificate, search->bound_ns, why);
 }
 
 // Without a plan. What nobody has tried to the end may still fit, and then that is said.

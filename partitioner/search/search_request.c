@@ -156,13 +156,7 @@ static bool set_head(const struct search_request *request, struct plan *plan, st
     plan->model = strdup(request->profile->model);
     if (!plan->model)
         return error_no_memory(error, "a plan");
-    // The cluster as a copy of its document.
-    struct text text = { 0 };
-    cluster_write(request->cluster, &text);
-    if (text.failed)
-        return error_no_memory(error, "a plan");
-    plan->cluster = cluster_read(text.data, text.length, "the cluster", error);
-    text_clear(&text);
+    plan->cluster = cluster_copy(request->cluster, error);
     return plan->cluster != NULL;
 }
 
