@@ -25,7 +25,8 @@ struct moves {
     struct cut_state now, trial;
     uint32_t *layers;              // room
     uint64_t limit_ns;             // what a trial must be quicker than
-    uint64_t until, seed;
+    struct search_part part;
+    uint64_t seed;
     bool failed;
     struct error *error;
 };
@@ -33,7 +34,7 @@ struct moves {
 static bool is_over(struct moves *moves)
 {
     const bool is_enough = moves->problem->request->wanted.any && moves->best->most_lacking == 0;
-    return is_enough || moves->failed || context_is_over(moves->problem->context, moves->until);
+    return is_enough || moves->failed || part_is_over(moves->problem->context, &moves->part);
 }
 
 // --- cuts -------------------------------------------------------------------------------------
@@ -248,27 +249,26 @@ static bool draw(struct moves *moves, uint32_t *from, uint32_t *to)
     return rejoin(moves, joined, split, 0.25 + 0.5 * random_unit(&moves->seed));
 }
 
-static void wander(struct moves *moves, double part, uint64_t until)
+static void wander(struct moves *moves, double heat, struct search_part part)
 {
-    const uint64_t began = moves->problem->context->work;
+    struct search_context *context = moves->problem->context;
     const double share = WARMTH_LAYERS / moves->problem->places->layers;
-    part *= share < MOST_WARMTH ? share : MOST_WARMTH;
-    while (!is_over(moves) && moves->problem->context->work < until) {
-        const double gone = (double)(moves->problem->context->work - began) / (double)(until - began);
-        const double warmth = part * (1 - gone) * (double)moves->now.value_ns;
+    heat *= share < MOST_WARMTH ? share : MOST_WARMTH;
+    while (!is_over(moves) && !part_is_over(context, &part)) {
+        const double warmth = heat * (1 - part_done(context, &part)) * (double)moves->now.value_ns;
         const double loss = random_unit(&moves->seed) * warmth;
         uint32_t from, to;
-        moves->problem->context->work++;
+        context->work++;
         moves->limit_ns = moves->now.value_ns + 1 + (uint64_t)loss;
         if (draw(moves, &from, &to) && complete(moves, from, to))
             take(moves);
     }
 }
 
-bool cut_improve(struct cut_problem *problem, struct cut_state *best, uint64_t until, struct error *error)
+bool cut_improve(struct cut_problem *problem, struct cut_state *best, struct search_part part, struct error *error)
 {
     enum { ROUNDS = 4 };
-    struct moves moves = { .problem = problem, .best = best, .until = until, .seed = 1, .error = error };
+    struct moves moves = { .problem = problem, .best = best, .part = part, .seed = 1, .error = error };
     moves.layers = malloc((problem->places->layers + (size_t)1) * sizeof moves.layers[0]);
     bool good = moves.layers || error_no_memory(error, "a search");
     good = good && cut_state_create(&moves.now, problem, error) && cut_state_create(&moves.trial, problem, error);
@@ -278,8 +278,7 @@ bool cut_improve(struct cut_problem *problem, struct cut_state *best, uint64_t u
         good = cut_state_complete(problem, &moves.now, 0, problem->stages, NO_TIME, error);
     for (unsigned round = 0; good && round < ROUNDS && !is_over(&moves) && problem->stages > 1; round++) {
         descend(&moves);
-        const uint64_t work = problem->context->work;
-        wander(&moves, 1.0 / (1 << (2 * round)), work + (until > work ? (until - work) / (ROUNDS - round) : 0));
+        wander(&moves, 1.0 / (1 << (2 * round)), part_split(problem->context, &part, 1, ROUNDS - round));
         if (!best->is_exact)
             cut_state_copy(&moves.now, best, problem);
         descend(&moves);

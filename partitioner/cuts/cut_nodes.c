@@ -40,7 +40,7 @@ struct branching {
     struct pattern_stage *stages;  // of the node that is open
     struct stage_price **prices;   // likewise, once all its cuts are known
     uint64_t below_ns, lost_ns;    // only quicker plans matter; the least bound of what was given up
-    uint64_t until;
+    const struct search_part *part;
     bool decides;                  // recomputation is decided with the place
     bool failed;
     struct error *error;
@@ -59,7 +59,7 @@ static void lose(struct branching *branching, uint64_t bound_ns)
 
 static bool must_stop(struct branching *branching)
 {
-    return branching->failed || context_is_over(branching->problem->context, branching->until);
+    return branching->failed || part_is_over(branching->problem->context, branching->part);
 }
 
 // --- nodes ------------------------------------------------------------------------------------
@@ -376,14 +376,15 @@ static bool begin(struct branching *branching)
         && place_walk_create(&branching->walk, problem->places, branching->error);
 }
 
-bool cut_branch_and_bound(struct cut_problem *problem, struct cut_state *best, uint64_t below_ns, uint64_t until,
+bool cut_branch_and_bound(struct cut_problem *problem, struct cut_state *best, uint64_t below_ns,
+                          const struct search_part *part,
                           uint64_t *bound_ns, struct error *error)
 {
     struct branching branching = { .problem = problem, .best = best, .below_ns = below_ns ? below_ns : NO_TIME,
-                                   .lost_ns = NO_TIME, .until = until, .error = error };
+                                   .lost_ns = NO_TIME, .part = part, .error = error };
     bool whole = false;
     bool good = begin(&branching)
-             && cut_tables_create(&branching.tables, problem, limit_of(&branching), until, &whole, error);
+             && cut_tables_create(&branching.tables, problem, limit_of(&branching), part, &whole, error);
     if (good && whole) {
         const uint64_t tail = branching.tables.cells[0].tail;
         const uint64_t root = tail > *bound_ns ? tail : *bound_ns;

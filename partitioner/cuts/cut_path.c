@@ -18,7 +18,7 @@ struct paths {
     struct place_walk walk;
     uint32_t *cuts;          // of the path that is looked at
     uint64_t limit;          // what costs as much is left out
-    uint64_t until;
+    const struct search_part *part;
 };
 
 static struct cell *cell_of(const struct paths *paths, uint32_t s, uint32_t place)
@@ -64,7 +64,7 @@ static bool fill(struct paths *paths)
     *cell_of(paths, 0, 0) = (struct cell){ 0, 0, 0 };
     for (uint32_t s = 0; s < problem->stages; s++)
         for (uint32_t from = 0; from < paths->places; from++) {
-            if (context_is_over(problem->context, paths->until))
+            if (part_is_over(problem->context, paths->part))
                 return false;
             if (cell_of(paths, s, from)->cost < paths->limit)
                 extend(paths, s, from);
@@ -143,10 +143,10 @@ static bool find(struct paths *paths, unsigned rounds, struct path *path, struct
     return true;
 }
 
-bool cut_path_find(struct cut_problem *problem, const struct path_prices *prices, unsigned rounds, uint64_t until,
+bool cut_path_find(struct cut_problem *problem, const struct path_prices *prices, unsigned rounds, const struct search_part *part,
                    struct path *path, struct error *error)
 {
-    struct paths paths = { .problem = problem, .prices = prices, .until = until };
+    struct paths paths = { .problem = problem, .prices = prices, .part = part };
     const struct places *places = problem->places;
     paths.places = places->is_complete ? places->count : places->blocks + 1;
     path->cost = NO_TIME;

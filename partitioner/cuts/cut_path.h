@@ -29,9 +29,9 @@ struct path {
     bool is_least;   // no path costs less, or there is none
 };
 
-// The best path of those that were worked out, after at most so many `rounds` of working out costs, and until work has
-// reached `until`. False only without memory.
-bool cut_path_find(struct cut_problem *problem, const struct path_prices *prices, unsigned rounds, uint64_t until,
+// The best path of those that were worked out, after at most so many `rounds` of working out costs, and no longer than
+// a part of the search. False only without memory.
+bool cut_path_find(struct cut_problem *problem, const struct path_prices *prices, unsigned rounds, const struct search_part *part,
                    struct path *path, struct error *error);
 
 #endif

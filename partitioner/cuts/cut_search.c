@@ -160,8 +160,9 @@ static bool find_any(struct cut_problem *problem, struct cut_state *best, bool *
     *none = false;
     // However small the budget: whether anything fits is the first that is asked.
     enum { LEAST_WORK = 1000000 };
-    const uint64_t part = context_until(problem->context, 1, 4), least = problem->context->work + LEAST_WORK;
-    if (!cut_find_least_lacking(problem, best, part > least ? part : least, &certain, error))
+    struct search_part part = context_part(problem->context, 1, 4);
+    part.until_work = max_u64(part.until_work, part.work + LEAST_WORK);
+    if (!cut_find_least_lacking(problem, best, &part, &certain, error))
         return false;
     if (best->most_lacking > 0 && !certain && !find_within_reach(problem, best, error))
         return false;
@@ -171,11 +172,10 @@ static bool find_any(struct cut_problem *problem, struct cut_state *best, bool *
 
 // Where nothing is known of the order of a schedule, bounds leave out a small part of all rows of cuts, and each of them
 // is a simulation and the choice of what to recompute: many are not begun.
-static bool is_worth_while(const struct cut_problem *problem, uint64_t until)
+static bool is_worth_while(const struct cut_problem *problem, const struct search_part *part)
 {
     enum { LEFT_OUT = 64 };
-    const struct search_context *context = problem->context;
-    const double room = until > context->work ? (double)(until - context->work) : 0;
+    const double room = (double)part_room(problem->context, part);
     double count = 1 + (double)problem->clock.actions / 160;
     for (uint32_t i = 0; i + 1 < problem->stages; i++)
         count = count * (problem->places->count - 2 - i) / (i + 1);
@@ -184,13 +184,13 @@ static bool is_worth_while(const struct cut_problem *problem, uint64_t until)
 }
 
 // What is found out of some of the orders is no bound of all.
-static bool branch(struct cut_problem *problem, struct cut_state *best, uint64_t until, uint64_t *bound_ns,
+static bool branch(struct cut_problem *problem, struct cut_state *best, struct search_part part, uint64_t *bound_ns,
                    struct error *error)
 {
     uint64_t bound = *bound_ns;
-    if (!problem->places->is_complete || !is_worth_while(problem, until))
+    if (!problem->places->is_complete || !is_worth_while(problem, &part))
         return true;
-    const bool good = cut_branch_and_bound(problem, best, problem->request->wanted.below_ns, until, &bound, error);
+    const bool good = cut_branch_and_bound(problem, best, problem->request->wanted.below_ns, &part, &bound, error);
     *bound_ns = problem->is_partial ? *bound_ns : bound;
     return good;
 }
@@ -216,19 +216,19 @@ static bool search(struct cut_problem *problem, struct cut_state *best, uint64_t
         return true;
     // Where activations go to the host, all ways of a single row of cuts may take a third of the budget to list.
     if (!problem->request->holding.activations_on_host
-        && !branch(problem, best, context_until(context, 1, 12), bound_ns, error))
+        && !branch(problem, best, context_part(context, 1, 12), bound_ns, error))
         return false;
     const uint64_t value = best->most_lacking == 0 ? best->value_ns : NO_TIME;
     // Where nothing fits, what lacks least is still worth knowing.
     if (*bound_ns >= value && best->most_lacking > 0 && !problem->request->wanted.below_ns)
-        return cut_improve(problem, best, context_until(context, 1, 8), error);
+        return cut_improve(problem, best, context_part(context, 1, 8), error);
     if (*bound_ns >= value)
         return true;
-    if (!cut_improve(problem, best, context_until(context, 2, 3), error) || !cut_sharpen(problem, best, error))
+    if (!cut_improve(problem, best, context_part(context, 2, 3), error) || !cut_sharpen(problem, best, error))
         return false;
     if (best->most_lacking == 0 && problem->request->wanted.any)
         return true;
-    return branch(problem, best, context_until(context, 1, 1), bound_ns, error);
+    return branch(problem, best, context_part(context, 1, 1), bound_ns, error);
 }
 
 static struct plan *finish(struct cut_problem *problem, struct cut_state *best, uint64_t bound, struct error *error)

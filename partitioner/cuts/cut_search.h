@@ -21,20 +21,21 @@ bool cut_sharpen(struct cut_problem *problem, struct cut_state *best, struct err
 // Cuts of which every stage fits, where ranks have one stage and the layers one order; *found: whether there are some.
 bool cut_reach(struct cut_problem *problem, uint32_t *cuts, bool *found, struct error *error);
 
-// The cuts that lack least, where ranks have one stage and the layers one order: betters `best`, until work has reached
-// `until`. *certain: nothing lacks less.
-bool cut_find_least_lacking(struct cut_problem *problem, struct cut_state *best, uint64_t until, bool *certain,
+// The cuts that lack least, where ranks have one stage and the layers one order: betters `best` in a part of the
+// search. *certain: nothing lacks less.
+bool cut_find_least_lacking(struct cut_problem *problem, struct cut_state *best, const struct search_part *part, bool *certain,
                             struct error *error);
 
-// Betters a complete decision by moves until work has reached `until`.
-bool cut_improve(struct cut_problem *problem, struct cut_state *best, uint64_t until, struct error *error);
+// Betters a complete decision by moves, in a part of the search.
+bool cut_improve(struct cut_problem *problem, struct cut_state *best, struct search_part part, struct error *error);
 
 // What no plan can beat.
 bool cut_root_bound(const struct cut_problem *problem, uint64_t *bound_ns, struct error *error);
 
-// Branch and bound until work has reached `until`: betters `best`, and raises *bound_ns to what no plan below
+// Branch and bound in a part of the search: betters `best`, and raises *bound_ns to what no plan below
 // `below_ns` can beat; NO_TIME where there is none below the best.
-bool cut_branch_and_bound(struct cut_problem *problem, struct cut_state *best, uint64_t below_ns, uint64_t until,
+bool cut_branch_and_bound(struct cut_problem *problem, struct cut_state *best, uint64_t below_ns,
+                          const struct search_part *part,
                           uint64_t *bound_ns, struct error *error);
 
 // Why nothing fits, as an error (ERROR_ANSWER); *certain where nothing can. Where it finds a plan after all, that is

@@ -66,13 +66,13 @@ static bool state_least(struct cut_problem *problem, struct cut_state *state, st
     return true;
 }
 
-static bool find(struct cut_problem *problem, struct cut_state *state, uint64_t until, bool *certain,
+static bool find(struct cut_problem *problem, struct cut_state *state, const struct search_part *part, bool *certain,
                  struct error *error)
 {
     enum { ROUNDS = 400 };
     const struct path_prices prices = { &problem, lacks, lacks_for_states, work_out, NULL };
     struct path path = { .cuts = state->cuts };
-    if (!cut_path_find(problem, &prices, ROUNDS, until, &path, error))
+    if (!cut_path_find(problem, &prices, ROUNDS, part, &path, error))
         return false;
     *certain = path.is_least && path.cost != NO_TIME;
     for (uint32_t s = 0; s < problem->stages && path.cost != NO_TIME; s++) {
@@ -88,14 +88,14 @@ static bool find(struct cut_problem *problem, struct cut_state *state, uint64_t 
         && (state->most_lacking == 0 || state_least(problem, state, error));
 }
 
-bool cut_find_least_lacking(struct cut_problem *problem, struct cut_state *best, uint64_t until, bool *certain,
+bool cut_find_least_lacking(struct cut_problem *problem, struct cut_state *best, const struct search_part *part, bool *certain,
                             struct error *error)
 {
     struct cut_state state;
     *certain = false;
     if (!problem->schedule.is_alone || !problem->places->is_chain || holding_uses_host(&problem->request->holding))
         return true;
-    const bool good = cut_state_create(&state, problem, error) && find(problem, &state, until, certain, error);
+    const bool good = cut_state_create(&state, problem, error) && find(problem, &state, part, certain, error);
     if (good && cut_state_has_cuts(&state, problem) && cut_state_is_better(&state, best))
         cut_state_copy(best, &state, problem);
     cut_state_clear(&state);
@@ -186,8 +186,9 @@ bool cut_explain_shortage(struct cut_problem *problem, struct cut_state *best, b
 {
     const struct search_request *request = problem->request;
     bool is_least;
-    const uint64_t until = problem->context->work + problem->context->budget / 4;
-    if (!cut_find_least_lacking(problem, best, until, &is_least, error))
+    struct search_part part = context_part(problem->context, 1, 1);
+    part.until_work = part.work + problem->context->budget / 4;
+    if (!cut_find_least_lacking(problem, best, &part, &is_least, error))
         return false;
     *certain = all_tried || (is_least && best->most_lacking > 0);
     if (best->most_lacking == 0)

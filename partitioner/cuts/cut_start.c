@@ -255,13 +255,13 @@ static bool judge(struct start *start, struct error *error)
 }
 
 // *found: whether there is a path, and so a trial.
-static bool try_path(struct start *start, const struct path_prices *prices, unsigned rounds, uint64_t until,
+static bool try_path(struct start *start, const struct path_prices *prices, unsigned rounds, struct search_part part,
                      bool *found, struct error *error)
 {
     struct cut_problem *problem = start->problem;
     struct path path = { .cuts = start->trial.cuts };
     start->trial.cuts[problem->stages] = 0;
-    if (!cut_path_find(problem, prices, rounds, until, &path, error))
+    if (!cut_path_find(problem, prices, rounds, &part, &path, error))
         return false;
     *found = cut_state_has_cuts(&start->trial, problem);
     return !*found || judge(start, error);
@@ -354,8 +354,8 @@ static bool start_alone(struct start *start, struct error *error)
     for (start->link_parts = 0; start->link_parts < LINK_PARTS && found; start->link_parts++) {
         // The first learns what stages take; the others know it then. Half of the budget where nothing fits so far.
         const uint64_t parts = start->link_parts > 0 ? 1 : start->has_best && start->best->most_lacking > 0 ? 12 : 4;
-        const uint64_t until = context_until(start->problem->context, parts, 24);
-        if (!try_path(start, &prices, WORK_OUT_ROUNDS, until, &found, error))
+        const struct search_part part = context_part(start->problem->context, parts, 24);
+        if (!try_path(start, &prices, WORK_OUT_ROUNDS, part, &found, error))
             return false;
     }
     static const uint64_t percents[] = { 100, 90, 112, 80, 125, 70, 140 };
@@ -363,7 +363,7 @@ static bool start_alone(struct start *start, struct error *error)
     start->link_parts = 0;
     for (size_t i = 0; is_drained && i < sizeof percents / sizeof percents[0]; i++) {
         start->forward_percent = percents[i];
-        if (!try_path(start, &prices, WORK_OUT_ROUNDS, context_until(start->problem->context, 1, 48), &found, error))
+        if (!try_path(start, &prices, WORK_OUT_ROUNDS, context_part(start->problem->context, 1, 48), &found, error))
             return false;
     }
     return true;
@@ -430,7 +430,7 @@ static bool start_in_company(struct start *start, struct error *error)
     memset(start->share, 0xff, problem->stages * sizeof start->share[0]);
     for (int round = 0; round < ROUNDS && !context_is_ended(problem->context); round++) {
         bool found;
-        if (!try_path(start, &prices, 1, context_until(problem->context, 1, 12), &found, error))
+        if (!try_path(start, &prices, 1, context_part(problem->context, 1, 12), &found, error))
             return false;
         if (!found)
             return true;

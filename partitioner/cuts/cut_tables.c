@@ -49,7 +49,8 @@ struct filling {
     struct cut_tables *tables;
     struct cut_problem *problem;
     struct place_walk walk;
-    uint64_t limit_ns, until;
+    uint64_t limit_ns;
+    const struct search_part *part;
 };
 
 static void use_before(struct cut_tables *tables, uint32_t s, uint32_t from, uint32_t to, const struct edge_bound *edge)
@@ -101,7 +102,7 @@ static bool fill(struct filling *filling)
         for (uint32_t i = 0; i < problem->stages; i++)
             for (uint32_t from = 0; from < tables->places; from++) {
                 const uint32_t s = backwards ? problem->stages - 1 - i : i;
-                if (context_is_over(problem->context, filling->until))
+                if (part_is_over(problem->context, filling->part))
                     return false;
                 if (cut_cell(tables, s, from)->before != NO_TIME)
                     fill_from(filling, s, from, backwards);
@@ -109,7 +110,7 @@ static bool fill(struct filling *filling)
     return true;
 }
 
-bool cut_tables_create(struct cut_tables *tables, struct cut_problem *problem, uint64_t limit_ns, uint64_t until,
+bool cut_tables_create(struct cut_tables *tables, struct cut_problem *problem, uint64_t limit_ns, const struct search_part *part,
                        bool *whole, struct error *error)
 {
     *tables = (struct cut_tables){ .places = problem->places->count };
@@ -119,7 +120,7 @@ bool cut_tables_create(struct cut_tables *tables, struct cut_problem *problem, u
         return error_no_memory(error, "a search");
     for (size_t cell = 0; cell < cells; cell++)
         tables->cells[cell] = (struct cut_cell){ NO_TIME, NO_TIME, NO_TIME, NO_TIME };
-    struct filling filling = { .tables = tables, .problem = problem, .limit_ns = limit_ns, .until = until };
+    struct filling filling = { .tables = tables, .problem = problem, .limit_ns = limit_ns, .part = part };
     tables->cells[0].before = 0;
     *cut_cell(tables, problem->stages, problem->places->full) = (struct cut_cell){ .before = NO_TIME };
     const bool good = place_walk_create(&filling.walk, problem->places, error);

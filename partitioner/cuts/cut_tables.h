@@ -20,7 +20,7 @@ struct cut_tables {
 
 // Fills them for plans below `limit_ns`, as far as work goes. *whole is false where that was not far enough: then they
 // are of no use. False only without memory.
-bool cut_tables_create(struct cut_tables *tables, struct cut_problem *problem, uint64_t limit_ns, uint64_t until,
+bool cut_tables_create(struct cut_tables *tables, struct cut_problem *problem, uint64_t limit_ns, const struct search_part *part,
                        bool *whole, struct error *error);
 // Their `cells` are freed by free().
 static inline struct cut_cell *cut_cell(const struct cut_tables *tables, uint32_t s, uint32_t place)

@@ -46,11 +46,53 @@ bool context_is_ended(struct search_context *context)
     return context->is_ended;
 }
 
-uint64_t context_until(const struct search_context *context, uint64_t parts, uint64_t of)
+// --- parts --------------------------------------------------------------------------------
+
+static uint64_t share_of(uint64_t from, uint64_t to, uint64_t parts, uint64_t of)
 {
-    const uint64_t left = context->budget > context->work ? context->budget - context->work : 0;
-    return context->work + (uint64_t)((unsigned __int128)left * parts / of);
+    return from + (to > from ? (uint64_t)((unsigned __int128)(to - from) * parts / of) : 0);
 }
+
+struct search_part part_split(const struct search_context *context, const struct search_part *whole, uint64_t parts,
+                              uint64_t of)
+{
+    const uint64_t now = whole->until_ns ? clock_now_ns() : 0;
+    return (struct search_part){ .work = context->work, .ns = now,
+                                 .until_work = share_of(context->work, whole->until_work, parts, of),
+                                 .until_ns = share_of(now, whole->until_ns, parts, of) };
+}
+
+struct search_part context_part(const struct search_context *context, uint64_t parts, uint64_t of)
+{
+    const struct search_part all = { .until_work = context->budget, .until_ns = context->deadline_ns };
+    return part_split(context, &all, parts, of);
+}
+
+bool part_is_over(struct search_context *context, const struct search_part *part)
+{
+    return context_is_over(context, part->until_work) || (part->until_ns && clock_now_ns() >= part->until_ns);
+}
+
+static double gone(uint64_t from, uint64_t now, uint64_t to)
+{
+    return now < to ? (double)(now - from) / (double)(to - from) : 1;
+}
+
+double part_done(const struct search_context *context, const struct search_part *part)
+{
+    const double by_work = gone(part->work, context->work, part->until_work);
+    const double by_time = part->until_ns ? gone(part->ns, clock_now_ns(), part->until_ns) : 0;
+    return by_work > by_time ? by_work : by_time;
+}
+
+uint64_t part_room(const struct search_context *context, const struct search_part *part)
+{
+    const uint64_t now = part->until_ns ? clock_now_ns() : 0;
+    const uint64_t work = part->until_work > context->work ? part->until_work - context->work : 0;
+    return part->until_ns ? min_u64(work, part->until_ns > now ? (part->until_ns - now) / 1000 : 0) : work;
+}
+
+// --- why it ended -----------------------------------------------------------------------------
 
 const char *context_why(struct search_context *context, const char *else_why)
 {

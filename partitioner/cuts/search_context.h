@@ -34,8 +34,25 @@ static inline bool context_is_over(struct search_context *context, uint64_t unti
     return context_is_ended(context) || context->work >= until;
 }
 
-// The work at which so many `parts` of `of` what is left of the budget are done.
-uint64_t context_until(const struct search_context *context, uint64_t parts, uint64_t of);
+// A part of a search: so much work, and where there is a deadline no longer than so.
+struct search_part {
+    uint64_t work, until_work;
+    uint64_t ns, until_ns;  // by clock_now_ns(); 0: no deadline
+};
+
+// So many `parts` of `of` what is left of the budget, and of the time until the deadline.
+struct search_part context_part(const struct search_context *context, uint64_t parts, uint64_t of);
+// The same of what is left of a part.
+struct search_part part_split(const struct search_context *context, const struct search_part *whole, uint64_t parts,
+                              uint64_t of);
+
+bool part_is_over(struct search_context *context, const struct search_part *part);
+
+// How much of it is done, by work or by time, whichever is more: 0 to 1.
+double part_done(const struct search_context *context, const struct search_part *part);
+
+// Units of work for which it has room, by time about as many as microseconds.
+uint64_t part_room(const struct search_context *context, const struct search_part *part);
 
 // Why a search that proved nothing has ended; `else_why` where neither time nor budget ended it.
 const char *context_why(struct search_context *context, const char *else_why);
