@@ -19,7 +19,7 @@
 #include "partitioner/cuts/cut_search.h"
 #include "partitioner/search/search_request.h"
 
-enum { ROUNDS = 5, WORK_OUT_ROUNDS = 2000, LINK_PARTS = 4 };
+enum { ROUNDS = 5, WORK_OUT_ROUNDS = 2000, LINK_PARTS = 4, LEAST_WORK = 500000 };
 
 // What some layers were found to recompute. Whoever has these and more, and no fewer bytes of weights and messages, does
 // not recompute less.
@@ -352,9 +352,13 @@ static bool start_alone(struct start *start, struct error *error)
     const struct path_prices prices = { start, cost_alone, busy_only, work_out_alone, link_sum };
     bool found = true;
     for (start->link_parts = 0; start->link_parts < LINK_PARTS && found; start->link_parts++) {
-        // The first learns what stages take; the others know it then. Half of the budget where nothing fits so far.
-        const uint64_t parts = start->link_parts > 0 ? 1 : start->has_best && start->best->most_lacking > 0 ? 12 : 4;
-        const struct search_part part = context_part(start->problem->context, parts, 24);
+        // The first learns what stages take; the others know it then. Half of the budget where nothing fits so far, and
+        // then, however small that is, what it often takes to find something.
+        const bool is_lacking = start->has_best && start->best->most_lacking > 0;
+        const uint64_t parts = start->link_parts > 0 ? 1 : is_lacking ? 12 : 4;
+        struct search_part part = context_part(start->problem->context, parts, 24);
+        if (start->link_parts == 0 && is_lacking)
+            part.until_work = max_u64(part.until_work, part.work + LEAST_WORK);
         if (!try_path(start, &prices, WORK_OUT_ROUNDS, part, &found, error))
             return false;
     }
