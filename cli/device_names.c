@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/device.h"
+
 static const char all_gpus[] = "cuda:all";
 
 // Whether a maker's name begins here.
@@ -80,4 +82,24 @@ bool device_name_on_machine(const char *names, bool are_several, uint32_t local_
     if ((are_several || is_all(names)) && takes_number && !has_number(words))
         return write_gpu(name, local_rank, words, error);
     return write_name(name, names, (int)strlen(names), "", error);
+}
+
+bool device_names_explain(const char *names, struct error *error)
+{
+    char name[DEVICE_NAME_SIZE];
+    const struct device_setting *settings;
+    size_t count;
+    if (!device_name_of(names, 0, name, error) || !device_environment(name, &settings, &count, error))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const struct device_setting *setting = &settings[i];
+        if (setting->given)
+            fprintf(stderr, "weir: %s=%s, as it is given (%s would be set: %s)\n", setting->name, setting->given,
+                    setting->value, setting->why);
+        else
+            fprintf(stderr, "weir: %s=%s is set (%s)\n", setting->name, setting->value, setting->why);
+    }
+    if (count == 0)
+        fprintf(stderr, "weir: device %s reads nothing from the environment\n", name);
+    return true;
 }

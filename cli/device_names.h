@@ -24,4 +24,8 @@ bool device_name_of(const char *names, uint32_t n, char name[DEVICE_NAME_SIZE], 
 bool device_name_on_machine(const char *names, bool are_several, uint32_t local_rank, char name[DEVICE_NAME_SIZE],
                             struct error *error);
 
+// Says on stderr, a line each, what the libraries of the devices read from the environment: as it was set for them, or
+// as the user has set it.
+bool device_names_explain(const char *names, struct error *error);
+
 #endif

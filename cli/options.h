@@ -36,6 +36,7 @@ enum {
     KEY_MEMORY = 0x100,
     KEY_JSON,
     KEY_DEVICE,
+    KEY_VERBOSE,
     KEY_SUBJECT,        // where those of subject.h begin
     KEY_PICTURE = 0x180,  // where those of pictures.h begin
     KEY_HOLDING = 0x1c0,  // where those of holding_options.h begin
@@ -53,6 +54,7 @@ enum {
 #define OPTION_JSON_IN(group) { "json", KEY_JSON, 0, 0, "Print the document instead of a table", group }
 #define OPTION_JSON OPTION_JSON_IN(0)
 #define OPTION_DEVICE { "device", KEY_DEVICE, "NAME", 0, "Where layers run (cpu): cpu:avx2, cuda, cuda:1, ...", 0 }
+#define OPTION_VERBOSE { "verbose", KEY_VERBOSE, 0, 0, "Say what is set for the device's libraries", 0 }
 #define OPTION_OUTPUT { "output", 'o', "FILE", 0, "Where the document goes (\"-\": standard output)", 0 }
 
 // Takes a shared option; ARGP_ERR_UNKNOWN for any other key. A bad value ends the

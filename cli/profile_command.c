@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/device_names.h"
 #include "cli/options.h"
 #include "cli/profile_links.h"
 #include "common/progress.h"
@@ -16,7 +17,7 @@ enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS };
 struct given {
     const char *model, *lint, *device;
     struct measure_options how;
-    bool says_clock, is_links;
+    bool says_clock, is_links, verbose;
     struct shared_options shared;
 };
 
@@ -24,6 +25,7 @@ static const struct argp_option options[] = {
     OPTION_OUTPUT,
     OPTION_JSON,
     OPTION_DEVICE,
+    OPTION_VERBOSE,
     { "repeats", KEY_REPEATS, "N", 0, "Samples of each time (20)", 0 },
     { "clock", KEY_CLOCK, "C", 0, "cpu, the thread's own time (the default), or wall; of GPUs: by their events", 0 },
     { "links", KEY_LINKS, 0, 0, "The links between ranks, as a cluster", 0 },
@@ -49,6 +51,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
         break;
     case KEY_DEVICE:
         given->device = argument;
+        break;
+    case KEY_VERBOSE:
+        given->verbose = true;
         break;
     case KEY_CLOCK:
         take_clock(given, argument, state);
@@ -150,7 +155,8 @@ static int measure(const struct given *given)
 {
     struct error error = { 0 };
     struct measurement *measurement = NULL;
-    struct device *device = device_open(given->device, &error);
+    const bool is_said = !given->verbose || device_names_explain(given->device, &error);
+    struct device *device = is_said ? device_open(given->device, &error) : NULL;
     struct profile *profile =
         device && has_that_clock(device, given, &error)
             ? measure_model(given->model, device, &given->how, &measurement, &error) : NULL;
@@ -170,7 +176,7 @@ static int run(int count, char **arguments)
     given.how.self = &progress;
     command_parse(&argp, count, arguments, &given);
     if (given.is_links)
-        return profile_links(&(struct links_given){ given.device, &given.shared, &given.how });
+        return profile_links(&(struct links_given){ given.device, &given.shared, &given.how, given.verbose });
     return given.lint ? lint(given.lint) : measure(&given);
 }
 

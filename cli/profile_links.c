@@ -104,8 +104,8 @@ int profile_links(const struct links_given *given)
 {
     struct error error = { 0 };
     struct found found = { .given = given };
-    const struct ranks_request request = { .device = given->device, .steps = given->how->repeats, .work = measure,
-                                           .self = &found };
+    const struct ranks_request request = { .device = given->device, .steps = given->how->repeats,
+                                           .verbose = given->verbose, .work = measure, .self = &found };
     struct ranks ranks = { 0 };
     const bool good = ranks_run(&ranks, &request, &error);
     progress_end(given->how->self);

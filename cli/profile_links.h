@@ -9,6 +9,7 @@ struct links_given {
     const char *device;  // as in ranks.h
     const struct shared_options *shared;
     const struct measure_options *how;
+    bool verbose;  // as in ranks.h
 };
 
 // The exit code.

@@ -161,7 +161,8 @@ bool ranks_run(struct ranks *ranks, const struct ranks_request *request, struct 
 {
     struct launch launch;
     *ranks = (struct ranks){ 0 };
-    if (!launch_from_environment(&launch, error))
+    if (!launch_from_environment(&launch, error)
+        || (request->verbose && launch.rank == 0 && !device_names_explain(request->device, error)))
         return false;
     const uint32_t wanted = ranks_wanted(request, &launch), devices = device_name_count(request->device, wanted);
     if (devices == 1)

@@ -19,6 +19,7 @@ struct ranks_request {
     // "cpu:queued,cpu:queued"; "cuda:all" are as many GPUs as there are ranks.
     const char *device;
     const char *folder;    // where the trace of a run that failed goes; NULL: nowhere
+    bool verbose;          // rank 0 says what is set for the devices' libraries
     uint64_t seed, steps;  // which all processes must have alike
     ranks_work *work;
     void *self;

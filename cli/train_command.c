@@ -23,7 +23,7 @@ struct given {
     uint64_t steps, seed, flush_every, every;
     float rate;
     double beat;  // bits per byte below the order-1 model; NAN: not asked
-    bool pin;
+    bool pin, verbose;
 };
 
 static const struct argp_option options[] = {
@@ -37,6 +37,7 @@ static const struct argp_option options[] = {
     { "beat", KEY_BEAT, "BITS", 0,
       "Exit with 1 unless the held-out text takes so many bits per byte less than the order-1 model needs", 0 },
     OPTION_DEVICE,
+    OPTION_VERBOSE,
     { "pin", KEY_PIN, 0, 0, "Keep each rank on a core of its own", 0 },
     { "out", KEY_OUT, "FOLDER", 0, "Where the timelines go: predicted and measured, a page of both, .svg and .trace.json of each", 0 },
     { 0 },
@@ -85,6 +86,9 @@ static error_t take_option(int key, char *argument, struct given *given, struct 
         break;
     case KEY_DEVICE:
         given->device = argument;
+        break;
+    case KEY_VERBOSE:
+        given->verbose = true;
         break;
     case KEY_OUT:
         given->out = argument;
@@ -305,7 +309,8 @@ static int run(int count, char **arguments)
         round_steps(&given, plan);
     struct task task = { &given, plan, model };
     const struct ranks_request request = { .plan = plan, .device = given.device, .folder = given.out, .seed = given.seed,
-                                           .steps = given.steps, .work = train, .self = &task };
+                                           .steps = given.steps, .verbose = given.verbose, .work = train,
+                                           .self = &task };
     struct ranks ranks = { 0 };
     good = good && ranks_run(&ranks, &request, &error);
     model_free(model);

@@ -14,11 +14,13 @@ enum { KEY_STEPS = KEY_OWN, KEY_SEED };
 struct given {
     const char *plan, *device;
     uint64_t steps, seed;
+    bool verbose;
 };
 
 static const struct argp_option options[] = {
     { "steps", KEY_STEPS, "N", 0, "Iterations to compare (2)", 0 },
     OPTION_DEVICE,
+    OPTION_VERBOSE,
     { "seed", KEY_SEED, "N", 0, "Of weights, batches and dropout (1)", 0 },
     { 0 },
 };
@@ -35,6 +37,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
         break;
     case KEY_DEVICE:
         given->device = argument;
+        break;
+    case KEY_VERBOSE:
+        given->verbose = true;
         break;
     case ARGP_KEY_ARG:
         option_argument(&given->plan, argument, "plan", state);
@@ -109,7 +114,8 @@ static int run(int count, char **arguments)
     struct model *model = plan ? model_from_spec(plan->model, plan_precision(plan), &error) : NULL;
     struct verifying verifying = { .given = &given, .plan = plan, .model = model };
     const struct ranks_request request = { .plan = plan, .device = given.device, .seed = given.seed,
-                                           .steps = given.steps, .work = verify, .self = &verifying };
+                                           .steps = given.steps, .verbose = given.verbose, .work = verify,
+                                           .self = &verifying };
     struct ranks ranks = { 0 };
     const bool good = model && ranks_run(&ranks, &request, &error);
     const int code = ranks_part(&ranks, good ? atomic_load(&verifying.differs) : command_fail(&error));

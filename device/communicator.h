@@ -23,11 +23,9 @@ struct communicator_name {
     unsigned char bytes[128];
 };
 
-// What talks to other ranks on this device, and whether it lets several communicators
-// of a device run in the order in which the host has issued them (NCCL from 2.26 on).
+// What talks to other ranks on this device. Communicators of a device run side by side: none waits for another.
 struct communication {
     char library[40];  // "NCCL 2.28.9"
-    bool keeps_order;
 };
 // False where the device has nothing that does.
 bool device_communication(const struct device *device, struct communication *communication, struct error *error);

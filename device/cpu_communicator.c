@@ -54,7 +54,7 @@ struct attendance {
 static struct communication communication(const struct device *device)
 {
     (void)device;
-    return (struct communication){ .library = "shared memory", .keeps_order = true };
+    return (struct communication){ .library = "shared memory" };
 }
 
 static bool make_name(struct device *device, struct communicator_name *name, struct error *error)

@@ -33,6 +33,16 @@ struct event;
 // queues, events and memory.
 struct device *device_open(const char *name, struct error *error);
 void device_close(struct device *device);
+
+// What a maker's libraries read from the environment. Set as the maker needs it where the user has not set it, when a
+// device is opened, or by this call.
+struct device_setting {
+    const char *name, *value;  // as the maker needs it
+    const char *given;         // what the user has set instead; NULL: nothing
+    const char *why;           // half a sentence
+};
+// Those of the maker that `name` begins with. False where there is no such maker.
+bool device_environment(const char *name, const struct device_setting **settings, size_t *count, struct error *error);
 const char *device_name(const struct device *device);         // "cpu"
 const char *device_description(const struct device *device);  // the processor's own name
 // Whether calls return before what they ask for is done.

@@ -94,6 +94,8 @@ struct capture_functions {
 };
 
 struct device_functions {
+    // Of device_environment(); NULL: nothing is read there.
+    const struct device_setting *(*environment)(size_t *count);
     // Sets kernels, description, precision, runs_ahead, records and own. `detail` is what follows "NAME:", or "".
     bool (*open)(struct device *device, const char *detail, struct error *error);
     void (*close)(struct device *device);

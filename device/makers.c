@@ -33,15 +33,30 @@ static const struct device_functions *functions_of(const struct maker *maker, st
     return plugin ? plugin->device : NULL;
 }
 
+static const struct maker *maker_of(const char *name, const char **detail, struct error *error)
+{
+    const struct maker *maker = maker_find(name, detail);
+    if (!maker)
+        error_set(error, "there is no device %s (the devices are: cpu and cuda)", name);
+    return maker;
+}
+
+bool device_environment(const char *name, const struct device_setting **settings, size_t *count, struct error *error)
+{
+    const char *detail;
+    const struct maker *maker = maker_of(name, &detail, error);
+    const struct device_functions *functions = maker ? functions_of(maker, error) : NULL;
+    *settings = functions && functions->environment ? functions->environment(count) : NULL;
+    if (!*settings)
+        *count = 0;
+    return functions != NULL;
+}
+
 struct device *device_open(const char *name, struct error *error)
 {
     const char *detail;
-    const struct maker *maker = maker_find(name, &detail);
-    if (!maker) {
-        error_set(error, "there is no device %s (the devices are: cpu and cuda)", name);
-        return NULL;
-    }
-    const struct device_functions *functions = functions_of(maker, error);
+    const struct maker *maker = maker_of(name, &detail, error);
+    const struct device_functions *functions = maker ? functions_of(maker, error) : NULL;
     if (!functions)
         return NULL;
     struct device *device = calloc(1, sizeof *device);

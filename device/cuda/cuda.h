@@ -4,6 +4,7 @@
 //     cuda_plugin.c      what the shared object shows: weir_cuda_plugin()
 //     cuda_device.c      what all of these use: statuses, pauses, workspaces
 //     cuda_maker.c       the table of device functions: opening, memory
+//     cuda_environment.c what CUDA and NCCL read from the environment, set before they do
 //     cuda_clocks.c      how fast the GPU runs, by the driver's NVML
 //     cuda_queue.c       queues: a stream each, what its libraries need, copies through pinned memory
 //     cuda_event.c       events, and their times by the host's clock
@@ -55,6 +56,9 @@ static inline struct cuda_device *cuda_device_of(const struct device *device)
 {
     return device->own;
 }
+
+// Sets what the user has not, once; with the meaning of device_functions.environment.
+const struct device_setting *cuda_environment(size_t *count);
 
 // Makes the device the calling thread's: CUDA keeps that per thread, and queues may go from one to another.
 bool cuda_enter(const struct device *device);

@@ -5,9 +5,8 @@
 // Tolerance"); what is under way is asked for with ncclCommGetAsyncError(). No call
 // waits for a stream.
 //
-// Several communicators of a device run side by side only if NCCL launches their
-// kernels in the order in which the host has issued them: NCCL_LAUNCH_ORDER_IMPLICIT,
-// from 2.26 on, which is switched on here unless the environment says otherwise.
+// Several communicators of a device run side by side: each takes few thread blocks, and
+// NCCL must not make its kernels wait for those of others (cuda_environment.c).
 #include <nccl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -20,7 +19,7 @@
 
 _Static_assert(sizeof(struct communicator_name) == sizeof(ncclUniqueId), "a name is NCCL's unique id");
 
-enum { NCCL_KEEPING_ORDER = 22600, MOST_BLOCKS = 4, CLOSE_SECONDS = 10 };
+enum { MOST_BLOCKS = 4, CLOSE_SECONDS = 10 };
 
 enum { MOST_REGISTERED = 4 };
 
@@ -59,24 +58,14 @@ static struct communication communication(const struct device *device)
     ncclGetVersion(&version);
     snprintf(communication.library, sizeof communication.library, "NCCL %d.%d.%d", version / 10000,
              version / 100 % 100, version % 100);
-    communication.keeps_order = version >= NCCL_KEEPING_ORDER;
     return communication;
-}
-
-// NCCL reads its environment once, at its first call; but for NCCL_COMM_ID, which would
-// give all communicators one and the same address. Where rank 0 is they have been told
-// by then (runtime/processes).
-static void set_usual_environment(void)
-{
-    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
-    unsetenv("NCCL_COMM_ID");
 }
 
 static bool make_name(struct device *device, struct communicator_name *name, struct error *error)
 {
     (void)device;
     ncclUniqueId id;
-    set_usual_environment();
+    cuda_environment(&(size_t){ 0 });
     const struct nccl_end end = { .call = "ncclGetUniqueId()", .status = ncclGetUniqueId(&id) };
     if (!nccl_good(&end, error))
         return false;
@@ -91,7 +80,7 @@ static bool open_end(struct communicator *communicator, const struct communicato
     ncclUniqueId id;
     if (!end)
         return error_no_memory(error, "a communicator");
-    set_usual_environment();
+    cuda_environment(&(size_t){ 0 });
     if (communicator->device->own)
         cuda_enter(communicator->device);
     config.blocking = 0;

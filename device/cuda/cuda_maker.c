@@ -62,6 +62,7 @@ static bool read_wish(const char *detail, struct wish *wish, struct error *error
 static bool find_gpu(uint64_t ordinal, struct error *error)
 {
     int driver = 0, runtime = 0, count = 0;
+    cuda_environment(&(size_t){ 0 });
     // A kernel that is loaded when it is launched first may have to wait for all that runs, so also for a receive whose
     // message this launch is to lead to. CUDA reads this once.
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
@@ -214,6 +215,7 @@ static void cuda_refuse_call(struct queue *queue, queue_function *function, cons
 }
 
 const struct device_functions cuda_functions = {
+    .environment = cuda_environment,
     .open = cuda_open,
     .close = cuda_close,
     .clocks = cuda_clocks,

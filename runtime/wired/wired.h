@@ -33,7 +33,7 @@ struct wired_settings {
     uint64_t deadline_ns;  // of opening a wire; 0: ten minutes
     uint64_t abort_ns;     // that ending what is under way may take; 0: five seconds
     uint64_t room_bytes;   // of the device, for what other copies send to a reduction; 0: 32 MiB
-    bool one_for_all;      // a single communicator, even where the library keeps the order of several
+    bool one_for_all;      // a single communicator, in the order of the lists
 };
 
 struct wired;

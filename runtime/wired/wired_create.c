@@ -225,7 +225,7 @@ static bool open_tables(struct wired *wired, struct error *error)
     struct communication communication;
     if (!device_communication(settings->device, &communication, error)
         || !wiring_open(&wired->wiring, settings->schedule, settings->placement, settings->ties,
-                        settings->one_for_all || !communication.keeps_order, error)
+                        settings->one_for_all, error)
         || !turns_open(&wired->turns, &wired->wiring, settings->schedule, settings->group->rank, error))
         return false;
     wired->ends = calloc(wired->wiring.count + 1u, sizeof *wired->ends);

@@ -9,10 +9,9 @@
 //     rank 0  == 0SEND_F.. ==>  rank 1        one wire for all channels from 0 to 1, where the two orders
 //     rank 0  <== 1SEND_B.. ==  rank 1        are proved to be the same; else one for each channel
 //
-// Where the library below does not run several communicators in the order of their
-// issue (NCCL before 2.26), all messages take a single wire, in the order of the lists;
-// that is the world that schedule_check() proves free of deadlock. It is refused where
-// two orders differ.
+// On demand all messages take a single wire, in the order of the lists; that is the
+// world that schedule_check() proves free of deadlock. It is refused where two orders
+// differ.
 //
 // The copies of a stage have a wire between them for their reductions, and so have the
 // ranks of each tie.

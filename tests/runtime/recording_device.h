@@ -9,8 +9,9 @@
 //
 // Kernels are kept with their arguments; played_nccl.h does what all tapes of a run say,
 // in any order that NCCL may. An end of a communicator is busy for a few looks after
-// each call, as NCCL's may be, and whoever gives it or its stream something meanwhile is
-// at fault.
+// each call, as NCCL's may be: a thread of NCCL's launches the exchange meanwhile, and
+// whoever gives the end or its stream something is at fault. NCCL has two streams of its
+// own per end; one of them waits for each exchange, and the next one for that.
 #ifndef TESTS_RUNTIME_RECORDING_DEVICE_H
 #define TESTS_RUNTIME_RECORDING_DEVICE_H
 
@@ -22,7 +23,7 @@
 #include "device/maker.h"
 #include "tests/test.h"
 
-enum { MOST_STREAMS = 64, NEVER = -1 };
+enum { MOST_STREAMS = 128, OF_NCCL = 2, NEVER = -1 };
 
 enum call_kind { CALL_WORK, CALL_RECORD, CALL_WAIT, CALL_EXCHANGE, CALL_FENCE };
 
@@ -34,13 +35,15 @@ struct call {
     queue_function *function;
     void *arguments;
     uint64_t cost_ns;
-    // WAIT, and FENCE behind an event: the call that recorded it; NEVER: none had
+    // WAIT, and FENCE behind an event: the call that recorded it; EXCHANGE: what its communicator's stream waited for
+    // last; NEVER: none
     long of;
     // EXCHANGE
     struct communicator_name name;
     uint32_t own_end;
     struct message_end *ends;
     size_t end_count;
+    size_t ready_at;  // so many calls there were when the end was seen to be ready: by then it is launched
     // for who plays it
     bool is_under_way, is_done, *end_is_done;
     uint64_t start_ns, done_ns;
@@ -49,6 +52,8 @@ struct call {
 struct recorded_end {
     struct communicator_name name;
     struct queue *queue;  // that was given the last exchange
+    long exchange, wait;  // the last one, and the wait for it on NCCL's own stream; NEVER: none yet
+    uint32_t stream;      // NCCL's first
     uint32_t looks;       // until it is ready
     bool is_aborted;
 };
@@ -332,7 +337,7 @@ static inline struct communicator_name recorded_name(uint32_t rank, uint32_t ser
 static inline struct communication recorded_communication(const struct device *device)
 {
     (void)device;
-    return (struct communication){ .library = "a tape", .keeps_order = true };
+    return (struct communication){ .library = "a tape" };
 }
 
 static inline bool recorded_make_name(struct device *device, struct communicator_name *name, struct error *error)
@@ -355,7 +360,10 @@ static inline bool recorded_open(struct communicator *communicator, const struct
     struct tape *tape = tape_of(communicator->device);
     struct recorded_end *end = calloc(1, sizeof *end);
     assert_non_null(end);
-    *end = (struct recorded_end){ .name = *name, .looks = some_looks(tape) };
+    *end = (struct recorded_end){ .name = *name, .exchange = NEVER, .wait = NEVER, .stream = tape->streams,
+                                  .looks = some_looks(tape) };
+    tape->streams += OF_NCCL;
+    assert_true(tape->streams <= MOST_STREAMS);
     if (tape->aborted > 0)
         tape_fault(tape, "a communicator is opened after others were aborted");
     tape->live++;
@@ -384,6 +392,8 @@ static inline bool recorded_is_ready(struct communicator *communicator, bool *re
     tape->looks_in_silence += is_silent;
     end->looks -= end->looks > 0;
     *ready = end->looks == 0 && !is_silent;
+    if (*ready && end->exchange != NEVER && tape->calls[end->exchange].ready_at == 0)
+        tape->calls[end->exchange].ready_at = tape->count;
     return true;
 }
 
@@ -414,6 +424,12 @@ static inline void recorded_exchange(struct communicator *communicator, struct q
     assert_true(call->ends && call->end_is_done);
     memcpy(call->ends, ends, count * sizeof *ends);
     call->end_count = count;
+    call->of = end->wait;
+    end->exchange = (long)tape->count - 1;
+    struct call *after = tape_add(queue, CALL_WAIT);
+    after->stream = end->stream;
+    after->of = end->exchange;
+    end->wait = (long)tape->count - 1;
     end->queue = queue;
     stream->end = end;
     end->looks = some_looks(tape);

@@ -304,7 +304,21 @@ static void assert_weights(const struct recorded_run *run, uint32_t passes, cons
     }
 }
 
-// Plays all tapes; what no stage's own look at its data finds wrong is right. Returns when the last is done.
+// Plays all tapes by some rules; how they came to stand still, or "".
+static void play_by(struct recorded_run *run, uint64_t seed, struct played_rules rules, char fault[FAULT_SIZE])
+{
+    struct tape tapes[MOST_RANKS];
+    struct player player;
+    for (uint32_t rank = 0; rank < run->lowered->ranks; rank++)
+        tapes[rank] = run->ranks[rank].tape;
+    player_open(&player, tapes, run->lowered->ranks, seed, rules);
+    player_run(&player);
+    memcpy(fault, player.fault, FAULT_SIZE);
+    player_close(&player);
+}
+
+// Plays all tapes as they are shipped; what no stage's own look at its data finds wrong is right. Returns when the
+// last is done.
 static uint64_t play(struct recorded_run *run, uint64_t seed, const char *what)
 {
     struct tape tapes[MOST_RANKS];
@@ -312,7 +326,7 @@ static uint64_t play(struct recorded_run *run, uint64_t seed, const char *what)
     uint64_t end_ns = 0;
     for (uint32_t rank = 0; rank < run->lowered->ranks; rank++)
         tapes[rank] = run->ranks[rank].tape;
-    player_open(&player, tapes, run->lowered->ranks, seed);
+    player_open(&player, tapes, run->lowered->ranks, seed, shipped_rules);
     if (!player_run(&player))
         fail_msg("%s, seed %llu: %s", what, (unsigned long long)seed, player.fault);
     for (uint32_t rank = 0; rank < run->lowered->ranks; rank++) {
@@ -418,6 +432,67 @@ static void messages_are_told_apart_where_they_are_wanted_in_another_order(void 
 {
     (void)state;
     with_every_schedule(play_in_another_order);
+}
+
+// --- what is set for CUDA and NCCL ------------------------------------------------------------
+
+// Rules, and what the schedules come to by them.
+struct outcome {
+    const char *what;
+    struct played_rules rules;
+    bool is_quick;      // an end is ready at once, so that no two launches are under way
+    const char *fault;  // of the schedules that do not end; NULL: all do
+    const char *among;  // one of them
+    uint32_t faults;
+    bool is_among;
+};
+
+static struct outcome *outcome;  // of the schedules that are being played
+
+static void play_by_rules(const struct schedule *lowered, uint64_t number, const char *what)
+{
+    enum { PASSES = 2 };
+    struct recorded_run *run = run_of(lowered, false, number);
+    char fault[FAULT_SIZE];
+    for (uint32_t rank = 0; rank < lowered->ranks; rank++) {
+        struct error error = { 0 };
+        run->ranks[rank].tape.is_quick = outcome->is_quick;
+        assert_good(record(run, rank, PASSES, &error), error);
+    }
+    play_by(run, number, outcome->rules, fault);
+    close_sessions(run, what);
+    run_free(run);
+    if (!fault[0])
+        return;
+    if (!outcome->fault || !strstr(fault, outcome->fault))
+        fail_msg("%s, %s: %s", outcome->what, what, fault);
+    outcome->faults++;
+    outcome->is_among |= outcome->among && strcmp(outcome->among, what) == 0;
+}
+
+// By what is set for CUDA and NCCL (device/cuda/cuda_environment.c) every schedule ends; by what either does unless it
+// is told otherwise, or by launches in the order of the calls, many do not.
+static void only_by_what_is_set_does_every_schedule_end(void **state)
+{
+    (void)state;
+    struct outcome outcomes[] = {
+        { .what = "as it is set", .rules = shipped_rules },
+        { .what = "as it is set, ends ready at once", .rules = shipped_rules, .is_quick = true },
+        { .what = "NCCL_LAUNCH_ORDER_IMPLICIT=1", .rules = { .connections = MOST_CONNECTIONS, .launch_order = true },
+          .fault = "racing to launch", .among = "1f1b of 4 ranks" },
+        { .what = "NCCL_LAUNCH_ORDER_IMPLICIT=1, ends ready at once",
+          .rules = { .connections = MOST_CONNECTIONS, .launch_order = true }, .is_quick = true,
+          .fault = "stands for ever", .among = "interleaved of 4 ranks" },
+        { .what = "8 connections", .rules = { .connections = 8 },
+          .fault = "stands for ever", .among = "interleaved of 4 ranks" },
+    };
+    for (size_t i = 0; i < sizeof outcomes / sizeof outcomes[0]; i++) {
+        outcome = &outcomes[i];
+        with_every_schedule(play_by_rules);
+        print_message("%s: %u schedules do not end\n", outcome->what, outcome->faults);
+        if (outcome->fault && !outcome->is_among)
+            fail_msg("%s: %s ends, and should not", outcome->what, outcome->among);
+    }
 }
 
 // --- time -----------------------------------------------------------------------------------
@@ -650,6 +725,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_calls_of_every_schedule_are_those_that_its_order_demands),
         cmocka_unit_test(messages_are_told_apart_where_they_are_wanted_in_another_order),
+        cmocka_unit_test(only_by_what_is_set_does_every_schedule_end),
         cmocka_unit_test(the_calls_of_every_schedule_take_the_simulated_time),
         cmocka_unit_test(an_early_receive_holds_back_a_ready_send_on_one_communicator_only),
         cmocka_unit_test(a_peer_that_never_comes_is_named_in_every_schedule),
